@@ -1,0 +1,476 @@
+/* api.c - the public functions that start, read and give back; engine.c turns the loop. */
+#include "engine.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "guard.h"
+#include "watch.h"
+
+int rl_abi(void)
+{
+    return RL_ABI;
+}
+
+const char *rl_code_name(int code)
+{
+    static const char *const names[RL_CODES] = {
+        [RL_OK] = "ok",
+        [RL_GRANTED] = "granted",
+        [RL_HELD] = "held",
+        [RL_NO_QUORUM] = "no_quorum",
+        [RL_EXPIRED] = "expired",
+        [RL_LOST] = "lost",
+        [RL_NOT_HELD] = "not_held",
+        [RL_UNKNOWN] = "unknown",
+        [RL_CANCELLED] = "cancelled",
+        [RL_CLOSED] = "closed",
+        [RL_INTERRUPTED] = "interrupted",
+        [RL_NOMEM] = "nomem",
+        [RL_CONFIG] = "config",
+        [RL_UNSUPPORTED] = "unsupported",
+        [RL_TIMEOUT] = "timeout",
+        [RL_REFUSED] = "refused",
+        [RL_DNS] = "dns",
+        [RL_TLS] = "tls",
+        [RL_AUTH] = "auth",
+        [RL_NOPERM] = "noperm",
+        [RL_READONLY] = "readonly",
+        [RL_LOADING] = "loading",
+        [RL_OOM] = "oom",
+        [RL_SCRIPT] = "script",
+        [RL_PROTOCOL] = "protocol",
+        [RL_GUARDED] = "guarded",
+        [RL_UNSEEDED] = "unseeded",
+        [RL_OVERLOAD] = "overload",
+    };
+    return code >= 0 && code < RL_CODES ? names[code] : "unknown";
+}
+
+/* 20 bytes from the kernel for every attempt, never from a buffer of our own: a fork or
+ * a copied machine must not repeat a value. 0, or -1. */
+static int random_value(char *hex)
+{
+    unsigned char raw[RL_VALUE_LEN / 2];
+    if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+        return -1;
+    for (size_t i = 0; i < sizeof(raw); i++) {
+        hex[2 * i] = "0123456789abcdef"[raw[i] >> 4];
+        hex[2 * i + 1] = "0123456789abcdef"[raw[i] & 15];
+    }
+    return 0;
+}
+
+/* ---- starting ---- */
+
+static int in_range(int nkeys, int nargs)
+{
+    return nkeys >= 0 && nkeys <= RL_MAX_KEYS && nargs >= 0 && nargs <= RL_MAX_ARGS;
+}
+
+/* No TTL beyond max_lease may ever reach a server: quarantines rely on that. */
+static int lease_in_range(const struct rl_client *c, int64_t lease_ms)
+{
+    return lease_ms > 0 && lease_ms <= c->core.max_lease_ms - c->core.lock_delay_ms;
+}
+
+int rl_script(rl_client *c, const char *body, size_t len)
+{
+    pthread_mutex_lock(&c->mutex);
+    int64_t now_ms = rl_now_ms();
+    int script = core_script(&c->core, body, len, now_ms);
+    if (c->net.epfd >= 0)
+        net_flush(&c->net, now_ms);
+    pthread_mutex_unlock(&c->mutex);
+    return script;
+}
+
+rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
+                     int nkeys, const rl_bytes *args, int nargs, int64_t lease_ms,
+                     int64_t within_ms, int32_t home, rl_lease **lease)
+{
+    char value[RL_VALUE_LEN];
+    if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || within_ms < 0 ||
+        random_value(value))
+        return NULL;
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c,
+                   core_acquire(&c->core, primitive, keys, nkeys, args, nargs, value,
+                                lease_ms, within_ms, home, now_ms, lease),
+                   now_ms);
+}
+
+rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
+{
+    struct rl_client *c = client_of(lease->core);
+    if (lease_ms && !lease_in_range(c, lease_ms))
+        return NULL;
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_extend(lease, lease_ms, now_ms), now_ms);
+}
+
+rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next)
+{
+    struct rl_client *c = client_of(lease->core);
+    char value[RL_VALUE_LEN];
+    if (lease_ms <= 0 || random_value(value))
+        return NULL;
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_handover(lease, value, lease_ms, now_ms, next), now_ms);
+}
+
+rl_round *rl_release(rl_lease *lease)
+{
+    struct rl_client *c = client_of(lease->core);
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_release(lease, now_ms), now_ms);
+}
+
+rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
+                 const rl_bytes *args, int nargs)
+{
+    if (!in_range(nkeys, nargs))
+        return NULL;
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_ask(&c->core, script, keys, nkeys, args, nargs, now_ms),
+                   now_ms);
+}
+
+rl_round *rl_check(rl_client *c)
+{
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_check(&c->core, now_ms), now_ms);
+}
+
+rl_round *rl_admit(rl_client *c, int32_t force)
+{
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    guard_admit(&c->core, force, now_ms);
+    return engine_started(c, core_check(&c->core, now_ms), now_ms);
+}
+
+rl_round *rl_sleep(rl_client *c, int64_t ms)
+{
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_sleep(&c->core, ms, now_ms), now_ms);
+}
+
+rl_watch *rl_watch_open(rl_client *c, const char *channel, size_t len)
+{
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    rl_watch *watch = core_watch(&c->core, channel, len, now_ms);
+    engine_started(c, NULL, now_ms);
+    return watch;
+}
+
+void rl_watch_close(rl_watch *watch)
+{
+    struct rl_client *c = client_of(watch->core);
+    pthread_mutex_lock(&c->mutex);
+    core_unwatch(watch);
+    engine_started(c, NULL, rl_now_ms());
+}
+
+int64_t rl_watch_wakes(const rl_watch *watch)
+{
+    return watch->wakes;
+}
+
+rl_round *rl_pause(rl_watch *watch, int64_t seen, int64_t ms)
+{
+    struct rl_client *c = client_of(watch->core);
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_pause(watch, seen, ms, now_ms), now_ms);
+}
+
+void rl_round_wake(rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    pthread_mutex_lock(&c->mutex);
+    if (round->kind == ROUND_SLEEP && !round->outcome)
+        round_end(round, RL_GRANTED);
+    pthread_cond_broadcast(&c->turned);
+    engine_leave(c);
+}
+
+rl_lease *rl_adopt(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
+                   int nkeys, const rl_bytes *args, int nargs, const char *value,
+                   int64_t lease_ms, int64_t token)
+{
+    if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || token < 0)
+        return NULL;
+    pthread_mutex_lock(&c->mutex);
+    rl_lease *lease = core_adopt(&c->core, primitive, keys, nkeys, args, nargs, value,
+                                 lease_ms, token, rl_now_ms());
+    pthread_mutex_unlock(&c->mutex);
+    return lease;
+}
+
+void rl_disown(rl_lease *lease)
+{
+    struct rl_client *c = client_of(lease->core);
+    pthread_mutex_lock(&c->mutex);
+    core_disown(lease);
+    engine_leave(c);
+}
+
+/* ---- looking ---- */
+
+int rl_round_yes(const rl_round *round)
+{
+    return round->tally.yes;
+}
+
+int64_t rl_round_info(const rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    int64_t most = 0;
+    pthread_mutex_lock(&c->mutex);
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state == SLOT_ANSWERED && slot->vote > 0 && slot->info > most)
+            most = slot->info;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return most;
+}
+
+uint32_t rl_round_unseeded(const rl_round *round)
+{
+    return round->lease ? round->lease->unseeded : 0;
+}
+
+int64_t rl_round_free_in_ms(const rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    int64_t info[RL_MAX_NODES];
+    int n = round->core->n, known = 0;
+    pthread_mutex_lock(&c->mutex);
+    for (int i = 0; i < n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state != SLOT_ANSWERED || (slot->vote <= 0 && slot->info < 0))
+            continue;
+        info[known++] = slot->vote > 0 ? 0 : slot->info;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return quorum_free_in_ms(info, known, n);
+}
+
+int rl_round_outcome(const rl_round *round)
+{
+    return round->outcome;
+}
+
+void rl_round_node(const rl_round *round, int i, rl_node_result *out)
+{
+    struct rl_client *c = client_of(round->core);
+    const struct slot *slot = &round->slot[i];
+    pthread_mutex_lock(&c->mutex);
+    out->answered = slot->state == SLOT_ANSWERED;
+    out->vote = slot->vote;
+    out->code = slot->code;
+    out->info = slot->info;
+    out->data_len = slot->data_len;
+    memcpy(out->data, slot->data, slot->data_len);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+uint32_t rl_round_agreed(const rl_round *round)
+{
+    return round->agreed;
+}
+
+void rl_round_free(rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    pthread_mutex_lock(&c->mutex);
+    int undecided = !round->outcome;
+    engine_forget(round);
+    core_round_free(round);
+    if (undecided)
+        keeper_take_over(c);
+    engine_leave(c);
+}
+
+int64_t rl_remaining_ms(const rl_lease *lease)
+{
+    return core_remaining_ms(lease, rl_now_ms());
+}
+
+int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms)
+{
+    struct rl_client *c = client_of(lease->core);
+    if (!lease_in_range(c, lease_ms))
+        return RL_CONFIG;
+    pthread_mutex_lock(&c->mutex);
+    int failed = c->core.closed ? 0 : keeper_start(c);
+    if (!failed) {
+        core_keep(lease, lease_ms, max_hold_ms, rl_now_ms());
+        keeper_notice(c);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return failed ? RL_NOMEM : 0;
+}
+
+int rl_lease_lost(rl_lease *lease)
+{
+    struct rl_client *c = client_of(lease->core);
+    pthread_mutex_lock(&c->mutex);
+    int why = core_lost_why(lease, rl_now_ms());
+    pthread_mutex_unlock(&c->mutex);
+    return why;
+}
+
+int64_t rl_losses(const rl_client *c)
+{
+    return c->core.losses;
+}
+
+int64_t rl_renewals(const rl_client *c)
+{
+    return c->core.renewals;
+}
+
+int64_t rl_node_changes(const rl_client *c)
+{
+    return c->core.node_changes;
+}
+
+int rl_set_password(rl_client *c, int i, const char *user, const char *password)
+{
+    pthread_mutex_lock(&c->mutex);
+    int64_t now_ms = rl_now_ms();
+    int failed = node_set_password(&c->configs[i], user, password) < 0;
+    if (!failed && !c->core.closed)
+        core_retry(&c->core, i, now_ms);
+    if (c->net.epfd >= 0)
+        net_flush(&c->net, now_ms);
+    keeper_notice(c);
+    pthread_mutex_unlock(&c->mutex);
+    return failed ? RL_NOMEM : 0;
+}
+
+int64_t rl_auth_failures(const rl_client *c)
+{
+    return c->core.auth_failures;
+}
+
+const char *rl_lease_value(const rl_lease *lease)
+{
+    return lease->value;
+}
+
+uint32_t rl_lease_unseeded(const rl_lease *lease)
+{
+    return lease->unseeded;
+}
+
+int64_t rl_lease_token(const rl_lease *lease)
+{
+    return lease->token;
+}
+
+void rl_lease_drop(rl_lease *lease)
+{
+    struct rl_client *c = client_of(lease->core);
+    pthread_mutex_lock(&c->mutex);
+    int64_t now_ms = rl_now_ms();
+    core_lease_drop(lease, now_ms);
+    if (c->net.epfd >= 0) {
+        net_flush(&c->net, now_ms);
+        keeper_take_over(c);
+    }
+    engine_leave(c);
+}
+
+void rl_node_text(rl_client *c, int i, char *text)
+{
+    pthread_mutex_lock(&c->mutex);
+    memcpy(text, c->core.nodes[i].text, RL_TEXT_MAX);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)
+{
+    pthread_mutex_lock(&c->mutex);
+    const struct node *nd = &c->core.nodes[i];
+    *out = nd->stats;
+    out->in_flight = (int32_t)nd->queue_len;
+    out->ready = nd->state == NODE_READY;
+    out->code = nd->state == NODE_READY ? RL_OK : nd->code;
+    for (const struct rl_lease *l = c->core.owing; l; l = l->next)
+        out->owed += l->owed >> i & 1;
+    pthread_mutex_unlock(&c->mutex);
+}
+
+/* Our wall clock minus our clock: for people who compare, never for decisions. */
+static int64_t wall_offset_ms(void)
+{
+    return rl_unix_ms() - rl_now_ms();
+}
+
+void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
+{
+    memset(out, 0, sizeof(*out));
+    pthread_mutex_lock(&c->mutex);
+    const struct node *nd = &c->core.nodes[i];
+    const struct info *info = &nd->info;
+    int64_t now_ms = rl_now_ms();
+    out->ready = nd->state == NODE_READY;
+    out->code = out->ready ? RL_OK : nd->code;
+    out->known = info->known;
+    out->role = info->role;
+    out->aof = info->aof;
+    out->rdb = info->rdb;
+    out->unverified = out->ready && !info->run_id[0];
+    out->uptime_s = info->uptime_s + (now_ms - nd->info_ms) / 1000;
+    out->maxmemory = info->maxmemory;
+    memcpy(out->run_id, info->run_id, sizeof(out->run_id));
+    memcpy(out->version, info->version, sizeof(out->version));
+    memcpy(out->policy, info->policy, sizeof(out->policy));
+    guard_tell(&c->core, i, out, now_ms);
+    out->offset_ms -= wall_offset_ms();
+    pthread_mutex_unlock(&c->mutex);
+}
+
+int64_t rl_guard_left_ms(rl_client *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    int64_t left_ms = guard_left_ms(&c->core, rl_now_ms());
+    pthread_mutex_unlock(&c->mutex);
+    return left_ms;
+}
+
+int64_t rl_owed(rl_client *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    int64_t owed = c->core.owing_len;
+    pthread_mutex_unlock(&c->mutex);
+    return owed;
+}
+
+int64_t rl_forgone(const rl_client *c)
+{
+    return c->core.forgone;
+}

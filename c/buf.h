@@ -1,0 +1,42 @@
+/* buf.h - a growable run of bytes, written at the end and taken from the front. */
+#ifndef BUF_H
+#define BUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf {
+    char *data;
+    size_t start;            /* first byte not yet taken */
+    size_t end;              /* one past the last byte written */
+    size_t cap;
+    uint64_t taken;          /* bytes taken since buf_init or buf_clear */
+};
+
+/* An empty buffer; nothing is allocated. */
+void buf_init(struct buf *b);
+
+/* Frees the memory; the buffer is empty and usable. */
+void buf_free(struct buf *b);
+
+/* Empties the buffer and restarts the count of taken bytes; keeps the memory. */
+void buf_clear(struct buf *b);
+
+/* Makes room for n bytes after the end. The place to write to, or NULL: out of memory. */
+char *buf_reserve(struct buf *b, size_t n);
+
+/* Marks n bytes from the front as taken. */
+void buf_take(struct buf *b, size_t n);
+
+static inline size_t buf_len(const struct buf *b)
+{
+    return b->end - b->start;
+}
+
+/* Position in the stream of the next byte to be written. */
+static inline uint64_t buf_offset(const struct buf *b)
+{
+    return b->taken + buf_len(b);
+}
+
+#endif

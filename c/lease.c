@@ -1,0 +1,502 @@
+/* lease.c - one attempt from its first SET to the last confirmed clean-up. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guard.h"
+
+static struct rl_lease *lease_new(struct core *core)
+{
+    struct rl_lease *lease = core->lease_pool;
+    if (lease) {
+        core->lease_pool = lease->next;
+    } else {
+        lease = core_alloc(core, sizeof(*lease));
+        if (!lease)
+            return NULL;
+    }
+    memset(lease, 0, sizeof(*lease));
+    lease->core = core;
+    lease->epoch = core->epoch;
+    lease->timer.kind = TIMER_LEASE;
+    return lease;
+}
+
+void lease_recycle(struct rl_lease *lease)
+{
+    struct core *core = lease->core;
+    assert(!lease->list && !lease->timer.at);
+    if (lease->before)
+        lease_unref(lease->before);
+    if (lease->release)
+        round_recycle(lease->release);
+    if (lease->cmd)
+        cmd_unref(&core->cmds, lease->cmd);
+    lease->next = core->lease_pool;
+    core->lease_pool = lease;
+}
+
+void lease_unref(struct rl_lease *lease)
+{
+    assert(lease->refs > 0);
+    if (--lease->refs == 0)
+        lease_recycle(lease);
+}
+
+/* A lease from before a fork or core_close(): its keys are not ours to touch. */
+static int lease_void(const struct rl_lease *lease)
+{
+    return lease->epoch != lease->core->epoch;
+}
+
+static struct rl_round *handle(struct rl_round *round)
+{
+    round->core->handles++;
+    return round_ref(round);
+}
+
+/* ---- the held and the owing list, each with a reference ---- */
+
+static void list_add(struct rl_lease **list, struct rl_lease *lease)
+{
+    lease->list = list;
+    lease->core->owing_len += lease_owing(lease);
+    lease->refs++;
+    lease->prev = NULL;
+    lease->next = *list;
+    if (*list)
+        (*list)->prev = lease;
+    *list = lease;
+}
+
+void lease_forget(struct rl_lease *lease)
+{
+    if (lease->prev)
+        lease->prev->next = lease->next;
+    else
+        *lease->list = lease->next;
+    if (lease->next)
+        lease->next->prev = lease->prev;
+    lease->next = lease->prev = NULL;
+    lease->core->owing_len -= lease_owing(lease);
+    lease->list = NULL;
+    lease->owed = 0;
+    lease->keep_ms = 0;
+    timer_clear(&lease->core->timers, &lease->timer);
+    lease_unref(lease);
+}
+
+/* ---- acquire ---- */
+
+/* A lease of this cmd, which it takes over, with its release; no reference. NULL: out of
+ * memory. */
+static struct rl_lease *lease_of(struct core *core, const rl_primitive *primitive,
+                                 const char *value, struct cmd *cmd, int64_t token)
+{
+    struct rl_lease *lease = cmd ? lease_new(core) : NULL;
+    if (!lease) {
+        if (cmd)
+            cmd_unref(&core->cmds, cmd);
+        return NULL;
+    }
+    memcpy(lease->value, value, RL_VALUE_LEN);
+    lease->primitive = *primitive;
+    lease->token = token;
+    lease->cmd = cmd;
+    lease->release =
+        round_new(core, ROUND_RELEASE, primitive->release, lease, cmd_ref(cmd));
+    if (lease->release)
+        return lease;
+    lease_recycle(lease);
+    return NULL;
+}
+
+/* The same of its arguments. NULL: also when closed. */
+static struct rl_lease *lease_prepare(struct core *core, const rl_primitive *primitive,
+                                      const rl_bytes *keys, int nkeys,
+                                      const rl_bytes *args, int nargs, const char *value,
+                                      int64_t lease_ms, int64_t token)
+{
+    if (core->closed)
+        return NULL;
+    return lease_of(core, primitive, value,
+                    cmd_new_lease(&core->cmds, keys, nkeys, value,
+                                  lease_ms + core->lock_delay_ms,
+                                  primitive->confirm >= 0 ? token : -1, args, nargs),
+                    token);
+}
+
+struct rl_lease *lease_like(const struct rl_lease *old, const char *value,
+                            int64_t lease_ms)
+{
+    struct core *core = old->core;
+    if (core->closed)
+        return NULL;
+    return lease_of(core, &old->primitive, value,
+                    cmd_with_value(&core->cmds, old->cmd, value,
+                                   lease_ms + core->lock_delay_ms),
+                    0);
+}
+
+/* The node at which contenders for the same name meet; -1: none is up. */
+static int pick_gate(const struct core *core, int home, int64_t now_ms)
+{
+    for (int k = 0; k < core->n; k++) {
+        int i = (home + k) % core->n;
+        if (core->nodes[i].state == NODE_READY && !node_hung(&core->nodes[i], now_ms))
+            return i;
+    }
+    return -1;
+}
+
+rl_round *core_acquire(struct core *core, const rl_primitive *primitive,
+                       const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                       const char *value, int64_t lease_ms, int64_t within_ms, int home,
+                       int64_t now_ms, rl_lease **out)
+{
+    struct rl_lease *lease =
+        lease_prepare(core, primitive, keys, nkeys, args, nargs, value, lease_ms, 0);
+    if (!lease)
+        return NULL;
+    struct rl_round *acquire =
+        round_new(core, ROUND_ACQUIRE, primitive->acquire, lease, cmd_ref(lease->cmd));
+    if (!acquire) {
+        lease_recycle(lease);
+        return NULL;
+    }
+    acquire->gate = home < 0 ? -1 : pick_gate(core, home, now_ms);
+    /* An answer after the validity is used up is of no use, so do not wait for it. */
+    int64_t useful_ms = quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm);
+    if (lease_ms < core->lease_ms)
+        core->lease_ms = lease_ms;
+    acquire->lease_ms = lease_ms;
+    acquire->cap_ms = now_ms + within_ms < useful_ms ? now_ms + within_ms : useful_ms;
+    lease->acquire = acquire;
+    lease->refs++;
+    core->handles++;
+    *out = lease;
+    handle(acquire);
+    round_begin(acquire, now_ms);
+    return acquire;
+}
+
+void lease_issue(struct rl_lease *lease, int64_t token)
+{
+    struct core *core = lease->core;
+    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, token);
+    lease->token = token;
+    if (!cmd)
+        return;              /* the scripts see token 0: they leave the counters alone */
+    cmd_unref(&core->cmds, lease->cmd);
+    cmd_unref(&core->cmds, lease->release->cmd);
+    lease->cmd = cmd;
+    lease->release->cmd = cmd_ref(cmd);
+}
+
+int lease_acquired(struct rl_lease *lease, const struct rl_round *round,
+                   enum verdict verdict, int64_t now_ms)
+{
+    lease->acquire = NULL;
+    if (verdict == WON) {
+        int64_t deadline_ms = quorum_deadline_ms(round->started_ms, round->lease_ms,
+                                                 lease->core->drift_ppm);
+        if (now_ms >= deadline_ms)
+            return RL_EXPIRED;
+        if (fenced(lease))
+            lease_issue(lease, round->token);
+        lease->state = LEASE_HELD;
+        lease->deadline_ms = deadline_ms;
+        list_add(&lease->core->held, lease);
+        keep_schedule(lease);
+        guard_watch(lease->core, now_ms);
+        return RL_GRANTED;
+    }
+    if (!quorum_missing(&round->tally))
+        return RL_HELD;
+    for (int i = 0; i < round->core->n; i++) {
+        if (round->slot[i].state == SLOT_MISSING && round->slot[i].code == RL_CONFIG)
+            return RL_CONFIG;          /* asking again would not help */
+    }
+    return RL_NO_QUORUM;
+}
+
+void lease_may_live(struct rl_lease *lease, int64_t until_ms)
+{
+    until_ms += lease->core->lock_delay_ms;
+    if (until_ms > lease->gone_ms)
+        lease->gone_ms = until_ms;
+}
+
+void lease_refused(struct rl_lease *lease, int i)
+{
+    if (!(lease->torn & bit(i)))
+        lease->touched &= ~bit(i);
+}
+
+/* ---- extend ---- */
+
+static struct rl_round *settled(struct rl_round *round, int outcome)
+{
+    handle(round);
+    round->outcome = outcome;
+    return round;
+}
+
+struct rl_round *lease_extend_round(struct rl_lease *lease, int64_t lease_ms)
+{
+    struct core *core = lease->core;
+    int64_t ttl_ms = lease_ms ? lease_ms + core->lock_delay_ms : 0;
+    struct cmd *cmd = cmd_with_lease(&core->cmds, lease->cmd, ttl_ms);
+    struct rl_round *round =
+        cmd ? round_new(core, ROUND_EXTEND, lease->primitive.extend, lease, cmd) : NULL;
+    if (round) {
+        round->lease_ms = lease_ms;
+        round->cap_ms = lease->deadline_ms;
+    }
+    return round;
+}
+
+rl_round *core_extend(rl_lease *lease, int64_t lease_ms, int64_t now_ms)
+{
+    struct rl_round *round = lease_extend_round(lease, lease_ms);
+    if (!round)
+        return NULL;
+    if (lease->core->closed)
+        return settled(round, RL_CLOSED);
+    if (lease->primitive.extend < 0)
+        return settled(round, RL_UNSUPPORTED);
+    if (lease_void(lease) || lease->state != LEASE_HELD)
+        return settled(round, RL_NOT_HELD);
+    if (now_ms >= lease->deadline_ms)
+        return settled(round, RL_LOST);
+    handle(round);
+    round_begin(round, now_ms);
+    return round;
+}
+
+int lease_extended(struct rl_lease *lease, const struct rl_round *round,
+                   enum verdict verdict, int64_t now_ms)
+{
+    if (lease->state != LEASE_HELD)
+        return RL_NOT_HELD;
+    if (now_ms >= lease->deadline_ms)
+        return RL_LOST;
+    const struct tally *t = &round->tally;
+    if (verdict == LOST)
+        return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;
+    int64_t deadline_ms = quorum_deadline_ms(round->started_ms, round->lease_ms,
+                                             lease->core->drift_ppm);
+    if (deadline_ms > lease->deadline_ms)
+        lease->deadline_ms = deadline_ms;    /* the servers never shorten, nor do we */
+    keep_schedule(lease);
+    return RL_GRANTED;
+}
+
+/* ---- release ---- */
+
+/* The next retry, doubled each time from one node time-out up to 8. */
+static void lease_retry(struct rl_lease *lease, int i, int64_t now_ms)
+{
+    int64_t wait_ms = (int64_t)lease->core->nodes[i].config->timeout_ms
+                      << (lease->retries < 3 ? lease->retries : 3);
+    lease->retries++;
+    int64_t due_ms = now_ms + wait_ms;
+    timer_set(&lease->core->timers, &lease->timer,
+              due_ms < lease->gone_ms ? due_ms : lease->gone_ms);
+}
+
+/* A minority that may have it kept nobody out: its release is not announced (lease 0).
+ * Waiters who are refused give back what they got, and would wake each other for ever. */
+static void lease_hush(struct rl_lease *lease)
+{
+    struct core *core = lease->core;
+    struct rl_round *release = lease->release;
+    if (__builtin_popcount(lease->touched & ~lease->failed) >= quorum_size(core->n))
+        return;
+    struct cmd *cmd = cmd_with_lease(&core->cmds, lease->cmd, 0);
+    if (!cmd)
+        return;
+    cmd_unref(&core->cmds, release->cmd);
+    release->cmd = cmd;
+}
+
+void lease_end(struct rl_lease *lease, int64_t now_ms)
+{
+    struct core *core = lease->core;
+    struct rl_round *release = lease->release;
+    if (lease->state == LEASE_OVER)
+        return;
+    if (lease->state == LEASE_ACQUIRING)
+        lease_hush(lease);
+    lease->refs++;                     /* while it is in no list */
+    if (lease->list)
+        lease_forget(lease);
+    lease->ended_valid_until_ms = lease->deadline_ms;
+    lease->state = LEASE_OVER;
+    lease->deadline_ms = 0;
+    list_add(&core->owing, lease);
+    lease_unref(lease);
+    if (lease->acquire) {
+        struct rl_round *acquire = lease->acquire;
+        lease->acquire = NULL;
+        round_end(acquire, RL_CANCELLED);
+    }
+    if (lease->before)
+        handover_undo(lease, now_ms);      /* the old value first: see handover.c */
+    lease->owed = lease->touched;
+    release->cap_ms = INT64_MAX;
+    timer_set(&core->timers, &lease->timer, lease->gone_ms);
+    round_begin(release, now_ms);
+    for (int i = 0; i < core->n; i++) {
+        enum node_state state = core->nodes[i].state;
+        if (lease->releasing & bit(i) || state == NODE_CONNECTING ||
+            state == NODE_HANDSHAKE)
+            lease->owed |= bit(i);     /* sent, or to be sent when it is ready */
+        else if (lease->owed & bit(i) && state == NODE_DOWN)
+            core_reconnect(core, i, now_ms);
+        else if (lease->owed & bit(i))
+            lease_retry(lease, i, now_ms);     /* no room or memory to send it */
+    }
+    if (lease->owed && core->owing_len > OWING_MAX) {
+        core->forgone++;           /* it was sent as far as nodes are connected */
+        lease->owed = 0;
+    }
+    if (!lease->owed)
+        lease_forget(lease);
+}
+
+void lease_owe(struct rl_lease *lease, int64_t now_ms)
+{
+    lease->owed = lease->touched;
+    list_add(&lease->core->owing, lease);
+    lease_retry(lease, __builtin_ctz(lease->owed), now_ms);
+    for (int i = 0; i < lease->core->n; i++) {
+        if (lease->owed & bit(i) && lease->core->nodes[i].state == NODE_DOWN)
+            core_reconnect(lease->core, i, now_ms);
+    }
+}
+
+rl_round *core_release(rl_lease *lease, int64_t now_ms)
+{
+    handle(lease->release);
+    if (!lease_void(lease))
+        lease_end(lease, now_ms);
+    else if (!lease->release->outcome)
+        lease->release->outcome = lease->core->closed ? RL_CLOSED : RL_NOT_HELD;
+    return lease->release;
+}
+
+int lease_released(struct rl_lease *lease, enum verdict verdict)
+{
+    const struct tally *t = &lease->release->tally;
+    if (verdict == LOST) {
+        if (!quorum_answered(t))
+            return RL_UNKNOWN;
+        return t->foreign >= quorum_size(t->n) ? RL_HELD : RL_EXPIRED;
+    }
+    int in_time = !lease->lost &&
+                  lease->release->started_ms < lease->ended_valid_until_ms;
+    return in_time ? RL_GRANTED : RL_EXPIRED;
+}
+
+/* ---- clean-up until every server has confirmed it, or the keys are gone anyway ---- */
+
+void lease_let_go(struct rl_lease *lease, int i, int answered, int64_t now_ms)
+{
+    lease->releasing &= ~bit(i);
+    if (!lease_owing(lease))
+        return;
+    if (!answered) {
+        lease_retry(lease, i, now_ms);
+    } else if (lease->torn & bit(i)) {
+        lease->torn &= ~bit(i);        /* once more: the lost write may come late */
+        lease_retry(lease, i, now_ms);
+    } else {
+        lease->owed &= ~bit(i);
+        if (!lease->owed)
+            lease_forget(lease);
+    }
+}
+
+void lease_pay(struct rl_lease *lease, int i, int64_t now_ms)
+{
+    if ((lease->owed & ~lease->releasing) & bit(i))
+        round_send(lease->release, i, now_ms);
+    if ((lease->owed & ~lease->releasing) & bit(i))
+        lease_retry(lease, i, now_ms);         /* no room or memory */
+}
+
+void lease_on_timer(struct rl_lease *lease, int64_t now_ms)
+{
+    if (!lease_owing(lease)) {
+        keep_on_timer(lease, now_ms);
+        return;
+    }
+    if (now_ms >= lease->gone_ms) {
+        lease_forget(lease);
+        return;
+    }
+    timer_set(&lease->core->timers, &lease->timer, lease->gone_ms);
+    for (int i = 0; i < lease->core->n; i++) {
+        if (lease->core->nodes[i].state == NODE_READY)
+            lease_pay(lease, i, now_ms);
+    }
+}
+
+/* ---- from process to process ---- */
+
+rl_lease *core_adopt(struct core *core, const rl_primitive *primitive,
+                     const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                     const char *value, int64_t lease_ms, int64_t token, int64_t now_ms)
+{
+    struct rl_lease *lease =
+        lease_prepare(core, primitive, keys, nkeys, args, nargs, value, lease_ms, token);
+    if (!lease)
+        return NULL;
+    lease->state = LEASE_HELD;
+    lease->deadline_ms = quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm);
+    lease->touched = (uint32_t)(link_bit(core->n) - 1);
+    lease_may_live(lease, now_ms + lease_ms);
+    lease->refs++;
+    core->handles++;
+    list_add(&core->held, lease);
+    keep_schedule(lease);
+    guard_watch(core, now_ms);
+    return lease;
+}
+
+void core_disown(rl_lease *lease)
+{
+    if (lease->list == &lease->core->held) {
+        lease->deadline_ms = 0;
+        lease->state = LEASE_OVER;
+        lease->release->outcome = RL_NOT_HELD;
+        lease_forget(lease);
+    }
+    lease->core->handles--;
+    lease_unref(lease);
+}
+
+/* ---- the caller's handles ---- */
+
+int64_t core_remaining_ms(const rl_lease *lease, int64_t now_ms)
+{
+    int64_t left_ms = lease->deadline_ms - now_ms;
+    return left_ms > 0 && !lease_void(lease) ? left_ms : 0;
+}
+
+void core_round_free(rl_round *round)
+{
+    round->core->handles--;
+    round_unref(round);
+}
+
+void core_lease_drop(rl_lease *lease, int64_t now_ms)
+{
+    if (lease->state == LEASE_ACQUIRING && !lease_void(lease))
+        lease_end(lease, now_ms);
+    else if (lease->list == &lease->core->held)
+        keep_orphan(lease);
+    lease->core->handles--;
+    lease_unref(lease);
+}

@@ -1,0 +1,103 @@
+/* net.h - moves bytes between a core and its servers: TCP and unix sockets, TLS, epoll. */
+#ifndef NET_H
+#define NET_H
+
+#include <sys/types.h>
+
+#include "core.h"
+#include "tls.h"
+
+struct addrinfo;
+struct lookup;
+
+struct net_address {
+    char *host;                   /* name or literal; NULL with path */
+    char *path;                   /* unix socket */
+    int port;
+    struct tls_context *tls;      /* NULL: plain */
+    char *server_name;            /* whose certificate is expected; NULL: host's */
+    char *password_file;          /* read for each connection, or NULL ... */
+    struct node_config *config;   /* ... into this one's password */
+};
+
+struct conn {
+    const struct net_address *address;
+    struct lookup *lookup;        /* while the name is being resolved */
+    struct addrinfo *list;        /* what it resolved to, and what is not tried yet */
+    const struct addrinfo *next;
+    int fd;                       /* -1: none */
+    int up;                       /* connected, and through the handshake of TLS */
+    int heard;                    /* something has arrived */
+    struct tls *tls;              /* NULL: plain, or not connected yet */
+    size_t sealed;                /* bytes of core_out() that are on their way, encrypted */
+    uint32_t events;              /* what epoll watches for */
+    /* With a thread of its own (net_collect): */
+    char *in;                     /* NET_READ bytes; NULL: none yet */
+    ssize_t got;                  /* what recv() said, and errno */
+    int got_errno;
+    struct buf staged;            /* on its way to the socket */
+};
+
+enum { NET_EVENTS = 64, NET_READ = 16384 };
+
+struct net {
+    struct core *core;
+    int n;                        /* links: two per address (core.h) */
+    struct conn *conns;
+    int epfd;                     /* -1: not opened in this process yet */
+    int timerfd;
+    int wakefd;                   /* eventfd: a lookup is done, or net_wake() */
+    int64_t armed_ms;             /* what timerfd is set to; INT64_MAX: off */
+    int threaded;                 /* a thread moves the bytes without the mutex */
+    int kicked;                   /* that thread has been told to look, or will be ... */
+    int corked;                   /* ... by net_uncork() */
+    char input[NET_READ];
+};
+
+/* addresses[0..n-1] must outlive the net. 0, or -1: out of memory. */
+int net_init(struct net *net, struct core *core, const struct net_address *addresses,
+             int n);
+
+/* Ends all connections in a way that lets the bytes written before get through. */
+void net_finish(struct net *net);
+
+/* Closes all descriptors without writing: in the child of a fork. */
+void net_void(struct net *net);
+
+/* Opens the epoll descriptor if needed. 0, or -1 with errno. */
+int net_open(struct net *net);
+
+/* Does what the core wants: closes, connects, writes, sets the timer; when threaded, sees
+ * to it that the thread does so. */
+void net_flush(struct net *net, int64_t now_ms);
+
+/* Waits for events: at most until the core's next deadline; not at all if !block. The
+ * only call that may be made without the engine's mutex. How many, or -1 with errno. */
+int net_wait(const struct net *net, void *events, int block);
+
+/* Feeds the core with what count events tell. */
+void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms);
+
+/* ---- with a thread of its own (threaded): the order of its turn ---- */
+
+/* Without the mutex: writes what is staged; after net_wait(), reads what has come. */
+void net_send(struct net *net);
+void net_collect(struct net *net, const void *events, int count);
+
+/* With the mutex: net_dispatch(), and then this, which does what the core wants, but only
+ * stages what is to be written. */
+void net_stage(struct net *net, int64_t now_ms);
+
+/* With the mutex: the thread is told of what was begun since `corked` was set. */
+void net_uncork(struct net *net);
+
+/* The thread has ended: net_flush() writes by itself again. */
+void net_unthread(struct net *net);
+
+/* Makes a timerfd of CLOCK_BOOTTIME ring at that time, at once when it has passed. */
+void net_arm(int timerfd, int64_t due_ms);
+
+/* Ends a net_wait() that is under way in another thread. */
+void net_wake(const struct net *net);
+
+#endif

@@ -1,0 +1,476 @@
+/* redlock.h - quorum rounds over N independent Redis servers: the public C API.
+ *
+ * A client talks to N servers over one pipelined connection each. A round sends one
+ * script call to all of them, counts votes, and is done as soon as its outcome is
+ * certain. A lease is one attempt to hold something: it is acquired, extended and
+ * released by rounds, and it keeps cleaning up after itself until no server can still
+ * have anything of it.
+ *
+ * Times are milliseconds on CLOCK_BOOTTIME unless said otherwise. All functions may be
+ * called from any thread; one client is one engine behind one mutex. After fork() the
+ * child sees every lease of the parent as void and opens connections of its own.
+ */
+#ifndef REDLOCK_H
+#define REDLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is compiled against this header and what is loaded must agree on it: raise it
+ * with every change between the two cdef markers. Part of the library's file name. */
+#define RL_ABI 6
+
+#pragma GCC visibility push(default)
+/* Everything up to "cdef end" is also the FFI declaration (see the Makefile): plain C
+ * declarations only, no preprocessor. */
+/* cdef begin */
+enum {
+    RL_MAX_NODES = 32,       /* votes are kept in 32-bit masks */
+    RL_VALUE_LEN = 40,       /* 20 random bytes, in hex */
+    RL_DATA_MAX = 64,        /* bytes kept of a string in a reply */
+    RL_TEXT_MAX = 160,       /* bytes kept of an error text, with the closing 0 */
+    RL_MAX_KEYS = 16,        /* KEYS of one script call */
+    RL_MAX_ARGS = 16,        /* further ARGV of one script call */
+    RL_MAX_SCRIPTS = 64,     /* scripts of one client */
+    RL_RUN_ID_MAX = 41,      /* a server's run_id, with the closing 0 */
+    RL_WORD_MAX = 32         /* a word of INFO, with the closing 0 */
+};
+
+/* How a round ended, and why a node gave no vote. */
+typedef enum rl_code {
+    RL_OK = 0,
+    /* outcomes of a round */
+    RL_GRANTED,              /* acquire, extend: majority in time; release: let go;
+                                ask: a majority answered */
+    RL_HELD,                 /* somebody else has it, on too many nodes for us */
+    RL_NO_QUORUM,            /* no majority answered in time */
+    RL_EXPIRED,              /* it was, or would have been, ours, but the time ran out */
+    RL_LOST,                 /* extend: the lease is over, or a majority disowned us */
+    RL_NOT_HELD,             /* the lease is void: released before, or of the parent */
+    RL_UNKNOWN,              /* release: no majority answered */
+    RL_CANCELLED,
+    RL_CLOSED,               /* the client was closed */
+    RL_INTERRUPTED,          /* rl_wait: a signal arrived; call it again */
+    RL_NOMEM,
+    RL_CONFIG,               /* a setting is wrong: see the node's text */
+    RL_UNSUPPORTED,          /* the server cannot do what is asked */
+    /* why a node gave no vote */
+    RL_TIMEOUT,              /* no answer, or no connection, in time */
+    RL_REFUSED,              /* no connection, or it broke */
+    RL_DNS,                  /* the host name was not resolved */
+    RL_TLS,
+    RL_AUTH,                 /* NOAUTH, WRONGPASS */
+    RL_NOPERM,               /* the ACL of this user forbids it */
+    RL_READONLY,             /* READONLY, MISCONF, NOREPLICAS: it takes no writes */
+    RL_LOADING,              /* LOADING, BUSY, MASTERDOWN, TRYAGAIN: not now */
+    RL_OOM,                  /* maxmemory is reached */
+    RL_SCRIPT,               /* the script, or another command, failed */
+    RL_PROTOCOL,             /* not RESP, or not what a script may return */
+    RL_GUARDED,              /* in quarantine: it may have forgotten locks, or its clock
+                                was stepped */
+    RL_UNSEEDED,             /* it does not know what fencing tokens it has counted */
+    RL_OVERLOAD,             /* too many unanswered requests on one connection */
+    RL_CODES                 /* how many codes there are */
+} rl_code;
+
+/* What a script's reply means. A script returns an integer, or an array of integers and
+ * at most one string; the first integer is the vote, the second the info, the string
+ * the data. */
+enum {
+    RL_VOTE_UNSEEDED = -2,   /* fenced: it does not know what it has counted; nothing was
+                                done */
+    RL_VOTE_FOREIGN = -1,    /* somebody else's */
+    RL_VOTE_ABSENT = 0,      /* refused, or not there; info may say for how long (ms) */
+    RL_VOTE_YES = 1,
+    RL_VOTE_AGAIN = 2,       /* acquire only: it was mine already. Counts as yes only when
+                                this node was asked twice; else one server is listed
+                                under two addresses */
+    RL_VOTE_GUARDED = 3      /* acquire with the guard: the marker is not the one that was
+                                asked for, and nothing was done; the data is what it is */
+};
+
+/* What a client knows of a node's right to vote (rl_node_info.guard). */
+typedef enum rl_guard {
+    RL_GUARD_OFF,            /* no guard */
+    RL_GUARD_UNKNOWN,        /* not asked yet, or no answer: see marker_code */
+    RL_GUARD_ADMITTED,       /* its marker is valid */
+    RL_GUARD_QUARANTINED,    /* it may have forgotten locks that are still held */
+    RL_GUARD_DISAGREES       /* another client has another max_lease */
+} rl_guard;
+
+enum { RL_ROLE_UNKNOWN, RL_ROLE_MASTER, RL_ROLE_REPLICA };
+
+/* Why a lease is lost. */
+typedef enum rl_loss {
+    RL_NOT_LOST = 0,
+    RL_LOSS_EXPIRED,         /* no majority confirmed it in time */
+    RL_LOSS_TAKEN,           /* a majority says it is not ours */
+    RL_LOSS_MAX_HOLD,        /* the watchdog's bound was reached */
+    RL_LOSS_SUSPENDED,       /* this process did not run for so long */
+    RL_LOSS_CLOSED           /* the client was closed, or this is the child of a fork */
+} rl_loss;
+
+typedef struct rl_client rl_client;
+typedef struct rl_lease rl_lease;
+typedef struct rl_round rl_round;
+typedef struct rl_watch rl_watch;
+typedef struct rl_mailbox rl_mailbox;
+
+typedef struct rl_bytes {
+    const char *data;
+    size_t len;
+} rl_bytes;
+
+typedef struct rl_node_options {
+    const char *label;       /* how messages call it; no secrets */
+    const char *host;        /* name or address; NULL with path */
+    const char *path;        /* unix socket; NULL with host */
+    const char *user;        /* NULL: the default user */
+    const char *password;    /* NULL: no AUTH */
+    const char *password_file; /* its first line is the password, read for each
+                                connection; or NULL */
+    const char *server_name; /* whose certificate is expected; NULL: host's */
+    int32_t tls;             /* 1: TLS */
+    int32_t port;
+    int32_t db;
+} rl_node_options;
+
+typedef struct rl_options {
+    const char *client_name; /* for CLIENT SETNAME; NULL: none */
+    int32_t timeout_ms;      /* one node's answer */
+    int32_t connect_timeout_ms; /* name, TCP and handshake together */
+    int32_t drift_ppm;       /* clock drift allowance, parts per million of a lease */
+    int32_t max_lease_ms;    /* no TTL longer than that is ever set; 0: 60 s */
+    int32_t lock_delay_ms;   /* servers keep what nobody released for so much longer than
+                                its lease */
+    int32_t lease_ms;        /* a step of a server's clock beyond the drift allowance of
+                                this lease, or of a shorter one in use, is one; 0:
+                                max_lease */
+    const char *marker;      /* the key of the restart guard's marker; NULL: no guard */
+    const char *mark_script; /* compares and sets it: see guard.h */
+    int32_t require_info;    /* 1: a node whose INFO may not be read does not vote */
+    int32_t tls_verify;      /* 0: any certificate will do */
+    const char *ca_file;     /* certificates to trust; NULL: the system's */
+    const char *cert_file;   /* the client's, with its chain, and its key; or NULL */
+    const char *key_file;
+} rl_options;
+
+typedef struct rl_primitive {
+    int32_t acquire;         /* script numbers from rl_script() */
+    int32_t extend;          /* -1: cannot be extended */
+    int32_t release;
+    int32_t handover;        /* -1: cannot be handed over */
+    int32_t confirm;         /* -1: no fencing tokens. Else the acquire script's info is
+                                the node's counter; ARGV[3] of all scripts of a lease is
+                                its token, 0 while there is none, and the last ARGV the
+                                server's run_id. With the guard, an acquire's last KEY is
+                                the marker, and its last ARGV what that must be */
+    int32_t heal;            /* gives the keys back to a node that lost them; -1: acquire */
+} rl_primitive;
+
+typedef struct rl_node_result {
+    int32_t answered;        /* 1: vote, info and data are the node's answer */
+    int32_t vote;            /* RL_VOTE_* or what the script says */
+    int32_t code;            /* rl_code when not answered or the vote did not count */
+    int32_t data_len;
+    int64_t info;
+    char data[RL_DATA_MAX];
+} rl_node_result;
+
+typedef struct rl_node_stats {
+    int64_t requests;        /* script calls sent */
+    int64_t replies;
+    int64_t errors;          /* error replies */
+    int64_t timeouts;        /* votes missing because the answer was late */
+    int64_t connects;        /* handshakes completed */
+    int64_t disconnects;     /* connections lost after that, and failed attempts */
+    int32_t in_flight;       /* requests without an answer now */
+    int32_t owed;            /* leases whose clean-up this node has not confirmed */
+    int32_t ready;           /* 1: connected and through the handshake */
+    int32_t code;            /* why it is not */
+} rl_node_stats;
+
+/* What a node told of itself, when it was connected or rl_check()ed last. */
+typedef struct rl_node_info {
+    int32_t ready;           /* as in rl_node_stats */
+    int32_t code;
+    int32_t known;           /* 1: INFO was read */
+    int32_t role;            /* RL_ROLE_* */
+    int32_t aof;             /* appendonly is on */
+    int32_t rdb;             /* a snapshot was made since it started */
+    int32_t guard;           /* rl_guard */
+    int32_t unverified;      /* its run_id is not known: no permission for INFO */
+    int32_t clock;           /* 1: the three clock fields are known */
+    int32_t steps;           /* how often its clock was stepped so far */
+    int32_t marker_code;     /* why its marker could not be read or set; RL_OK: it could */
+    int64_t guard_left_ms;   /* QUARANTINED: until the end of it */
+    int64_t suspect_left_ms; /* of the time without votes after a step of its clock */
+    int64_t step_ms;         /* the last one; positive: forward */
+    int64_t offset_ms;       /* its wall clock minus ours */
+    int64_t offset_error_ms; /* by how much that may be wrong */
+    int64_t round_trip_ms;
+    int64_t uptime_s;        /* by its own word */
+    int64_t maxmemory;       /* bytes; 0: no bound */
+    char run_id[RL_RUN_ID_MAX];
+    char version[RL_WORD_MAX];
+    char policy[RL_WORD_MAX];       /* maxmemory-policy */
+} rl_node_info;
+/* A round that is done, and how it ended. */
+typedef struct rl_done {
+    rl_round *round;
+    int outcome;
+} rl_done;
+
+/* The ABI this library was built with: RL_ABI. */
+int rl_abi(void);
+
+/* The word for a code, as used in Lua ("held", "timeout"); never NULL. */
+const char *rl_code_name(int code);
+
+/* Milliseconds of CLOCK_BOOTTIME: it goes on during suspend and is never stepped. */
+int64_t rl_now_ms(void);
+
+/* Milliseconds since 1970 by the wall clock, which may be stepped. */
+int64_t rl_unix_ms(void);
+
+/* A new client of n nodes (1..RL_MAX_NODES); connects to nothing yet, copies its
+ * arguments, reads the files of certificates if a node has TLS.
+ * NULL: out of memory, or a file is no good, or no TLS here, with a text in err. */
+rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int n,
+                   char *err, size_t err_size);
+
+/* Sends the releases of all that is held or owed, as far as the sockets take them
+ * without waiting, ends all rounds with RL_CLOSED and frees the client. The same is done
+ * when the process ends by exit(). Rounds and leases must
+ * still be freed with rl_round_free and rl_lease_drop, before or after. */
+void rl_close(rl_client *client);
+
+/* Registers a script and loads it on every connection. The number of the script (the
+ * same one for the same text), or -1: more than RL_MAX_SCRIPTS, or out of memory. */
+int rl_script(rl_client *client, const char *body, size_t len);
+
+/* Starts one attempt: a fresh random value, and the primitive's acquire script on all
+ * nodes with KEYS = keys, ARGV = value, lease_ms, args. Ends within within_ms.
+ * home: -1 asks all nodes at once; any other number picks one that is up (the same one for
+ * the same number), which is asked first, and the others only when it granted: contenders
+ * that split the votes meet there.
+ * Outcomes: RL_GRANTED (held until rl_remaining_ms() is used up), RL_HELD,
+ * RL_NO_QUORUM, RL_EXPIRED (granted too late), RL_CLOSED; all but the first release on
+ * every node by themselves. *lease is set when a round is returned.
+ * NULL: out of memory, or an argument is out of range. */
+rl_round *rl_acquire(rl_client *client, const rl_primitive *primitive,
+                     const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                     int64_t lease_ms, int64_t within_ms, int32_t home,
+                     rl_lease **lease);
+
+/* Starts an extension to lease_ms from now. Never shortens; 0 only asks. Outcomes: RL_GRANTED,
+ * RL_LOST (over, or a majority disowned us: the lease is void now), RL_NO_QUORUM (the old
+ * validity stands), RL_NOT_HELD, RL_UNSUPPORTED, RL_CLOSED. NULL: out of memory. */
+rl_round *rl_extend(rl_lease *lease, int64_t lease_ms);
+
+/* Passes a held lease on to the next holder in this process: on every node that has the
+ * lease's value, a fresh one takes its place, for lease_ms. KEYS as acquired, ARGV = new
+ * value, lease_ms, old value, args. The lease is over at once, whatever comes of it; *next
+ * is set when a round is returned. Outcomes: RL_GRANTED (next is held), RL_LOST (a
+ * majority does not have the old value), RL_NO_QUORUM, RL_EXPIRED, RL_NOT_HELD,
+ * RL_UNSUPPORTED, RL_CANCELLED, RL_CLOSED; all but the first release both on every node.
+ * Both handles are to be dropped. NULL: out of memory; the lease is as before. */
+rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next);
+
+/* Starts the release, on all nodes; also ends an attempt that is still under way, with
+ * RL_CANCELLED. The lease is over at once. Outcomes: RL_GRANTED (let go in time),
+ * RL_EXPIRED, RL_HELD (somebody else has it now), RL_NOT_HELD, RL_UNKNOWN, RL_CLOSED.
+ * NULL: out of memory; the release itself is under way nevertheless. */
+rl_round *rl_release(rl_lease *lease);
+
+/* Starts a question to all nodes, KEYS = keys, ARGV = args. Done when a majority gave
+ * the same vote and data, or cannot any more. Outcomes: RL_GRANTED (a majority answered;
+ * see rl_round_agreed), RL_NO_QUORUM, RL_CLOSED. NULL as rl_acquire. */
+rl_round *rl_ask(rl_client *client, int script, const rl_bytes *keys, int nkeys,
+                 const rl_bytes *args, int nargs);
+
+/* Starts asking every node for its INFO, TIME and marker anew. Done when each has answered
+ * or will not any more, with RL_GRANTED or RL_CLOSED; rl_node_get_info() tells. NULL: out
+ * of memory. */
+rl_round *rl_check(rl_client *client);
+
+/* Admits every node that is connected and in quarantine, and with force also those whose
+ * clients disagree on max_lease: for a brand-new cluster, in which nobody can hold a lock.
+ * Done as rl_check(). NULL as rl_check(). */
+rl_round *rl_admit(rl_client *client, int32_t force);
+
+/* Milliseconds until a majority may vote, as far as it is quarantines that keep it from
+ * it: 0: it may now; -1: too few nodes are connected. */
+int64_t rl_guard_left_ms(rl_client *client);
+
+/* Starts a pause of ms: a round that asks nobody and ends with RL_GRANTED. While it is
+ * waited for, the connections are served. NULL: out of memory. */
+rl_round *rl_sleep(rl_client *client, int64_t ms);
+
+/* Opens a watch on a channel of all nodes, over connections of their own, which are made
+ * for the first watch of a client; the same one for the same channel. NULL: out of memory,
+ * closed, or the channel is over 256 bytes. */
+rl_watch *rl_watch_open(rl_client *client, const char *channel, size_t len);
+void rl_watch_close(rl_watch *watch);
+
+/* How often the watch was woken so far: by messages from a majority, by the first message
+ * and a millisecond, and when a majority has confirmed the subscription. */
+int64_t rl_watch_wakes(const rl_watch *watch);
+
+/* Starts a pause as rl_sleep that also ends when the watch has been woken more often than
+ * `seen` times. NULL: out of memory, or closed. */
+rl_round *rl_pause(rl_watch *watch, int64_t seen, int64_t ms);
+
+/* Ends a pause before its time. */
+void rl_round_wake(rl_round *round);
+
+/* How many nodes said yes so far. */
+int rl_round_yes(const rl_round *round);
+
+/* The largest info of the nodes that said yes so far; 0: none. */
+int64_t rl_round_info(const rl_round *round);
+
+/* The nodes that do not know what they have counted (RL_UNSEEDED) so far, a bit each. */
+uint32_t rl_round_unseeded(const rl_round *round);
+
+/* Milliseconds until a majority may be free, by what the nodes of an attempt answered: the
+ * q-th smallest of their infos; -1: unknown. */
+int64_t rl_round_free_in_ms(const rl_round *round);
+
+/* Makes rl_next() give the round when it is done. */
+void rl_round_notify(rl_round *round);
+
+/* Turns the loop until a round with rl_round_notify() is done: that round; NULL when
+ * `until` (may be NULL) is done before, at a signal, and at once if !block and there is
+ * none. */
+rl_round *rl_next(rl_client *client, const rl_round *until, int block);
+
+/* ---- event loops ----
+ *
+ * A shared client has a thread that always turns its loop: whoever starts a round only
+ * queues it, and never waits. Rounds that are done are found in a mailbox, which rings a
+ * descriptor: once for all that arrives until it has been emptied. */
+
+/* The client of this process that was opened with the same key (any bytes; it stands for
+ * the settings), or a new one. NULL as rl_open. */
+rl_client *rl_share(const char *key, size_t len, const rl_options *options,
+                    const rl_node_options *nodes, int n, char *err, size_t err_size);
+
+/* Gives a shared client back. Its connections stay for the next one who asks; with close,
+ * they are closed (rl_close) if nobody else has it. */
+void rl_unshare(rl_client *client, int close);
+
+/* Between the two, rounds are queued, and sent together by the second: for a loop that is
+ * about to wake several who will start rounds. Not for longer than that takes. */
+void rl_cork(rl_client *client);
+void rl_uncork(rl_client *client);
+
+/* A new mailbox; NULL: out of memory. Closing it forgets what is in it. */
+rl_mailbox *rl_mailbox_open(void);
+void rl_mailbox_close(rl_mailbox *mailbox);
+
+/* Its descriptor, an eventfd: poll it for reading, then rl_mailbox_take() until there is
+ * no more; do not read or close it. -1 with errno: none left. */
+int rl_mailbox_fd(rl_mailbox *mailbox);
+
+/* The same for loops that can only connect to a path: listens on a unix socket in a new
+ * directory of mode 0700 below dir, and copies its path. 0, or an errno. When the caller
+ * has connected, rl_mailbox_accept() removes both; what arrives on the connection is to be
+ * read and thrown away before rl_mailbox_take(). 0, or an errno: EPERM when somebody
+ * else was there first. Closed by rl_mailbox_hang_up(). */
+int rl_mailbox_listen(rl_mailbox *mailbox, const char *dir, char *path, size_t size);
+int rl_mailbox_accept(rl_mailbox *mailbox);
+void rl_mailbox_hang_up(rl_mailbox *mailbox);
+
+/* A round of a shared client goes to the mailbox when it is done; once per round. RL_OK;
+ * or the outcome of a round that is done already, which does not go there. */
+int rl_round_post(rl_round *round, rl_mailbox *mailbox);
+
+/* Takes up to max rounds out of it. How many. */
+int rl_mailbox_take(rl_mailbox *mailbox, rl_done *out, int max);
+
+/* Takes over a lease from another process by its value and its token (0: none); it counts
+ * as held when an rl_extend() has been granted. NULL: out of memory, closed, or an argument is out of
+ * range. */
+rl_lease *rl_adopt(rl_client *client, const rl_primitive *primitive, const rl_bytes *keys,
+                   int nkeys, const rl_bytes *args, int nargs, const char *value,
+                   int64_t lease_ms, int64_t token);
+
+/* Gives the handle back, and forgets the lease: another process has it. */
+void rl_disown(rl_lease *lease);
+
+/* Turns the loop until the round is done. Its outcome, or RL_INTERRUPTED. */
+int rl_wait(rl_round *round);
+
+/* The round's outcome, or RL_OK while it is not done. Never waits. */
+int rl_round_outcome(const rl_round *round);
+
+/* What node i (from 0) said so far. */
+void rl_round_node(const rl_round *round, int i, rl_node_result *out);
+
+/* The nodes of an rl_ask round that gave the same answer, as a mask, when they are a
+ * majority; 0 when there is none. */
+uint32_t rl_round_agreed(const rl_round *round);
+
+/* Gives the round back; it need not be done. Never NULL. */
+void rl_round_free(rl_round *round);
+
+/* Hands a held lease to the watchdog: renewed to lease_ms from a third of that on, until
+ * it is released, lost or dropped, or max_hold_ms have passed (0: no bound). Starts the
+ * client's keeper thread. Without an extend script, or not held: of no effect.
+ * 0; RL_NOMEM: no thread, RL_CONFIG: beyond max_lease; the lease is as before. */
+int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms);
+
+/* Why a lease is lost (rl_loss), or RL_NOT_LOST: held, or released, or never held. */
+int rl_lease_lost(rl_lease *lease);
+
+/* How many leases of this client were lost so far. No lock: a cheap look before
+ * rl_lease_lost(). */
+int64_t rl_losses(const rl_client *client);
+
+/* How many renewals the watchdog got through, and how often nodes came up or went down,
+ * were guarded, admitted or suspected. */
+int64_t rl_renewals(const rl_client *client);
+int64_t rl_node_changes(const rl_client *client);
+
+/* Milliseconds of validity left; 0 when over, void, or not acquired. No round trip, no
+ * lock: one clock read. */
+int64_t rl_remaining_ms(const rl_lease *lease);
+
+/* The random value that proves the lease, RL_VALUE_LEN characters, not closed by 0. */
+const char *rl_lease_value(const rl_lease *lease);
+
+/* The fencing token of a lease that was granted: larger than all that were issued for
+ * these keys before it was asked for, and nobody else's. 0: it has none. */
+int64_t rl_lease_token(const rl_lease *lease);
+
+/* The nodes that had no vote on it because they do not know what they have counted, late
+ * answers included, a bit each. */
+uint32_t rl_lease_unseeded(const rl_lease *lease);
+
+/* Gives the handle back. A held lease is not released, and not renewed any more: its
+ * keys end with its time. */
+void rl_lease_drop(rl_lease *lease);
+
+/* Copies why node i gave no vote last into text (RL_TEXT_MAX bytes). */
+void rl_node_text(rl_client *client, int i, char *text);
+
+/* Gives node i (from 0) other credentials, for the connections made from now on; those
+ * that stand are not touched. user may be NULL. 0, or RL_NOMEM. */
+int rl_set_password(rl_client *client, int i, const char *user, const char *password);
+
+/* How many connections were refused for their credentials so far. */
+int64_t rl_auth_failures(const rl_client *client);
+
+/* Copies the counters of node i (from 0), and what it told of itself. */
+void rl_node_get_stats(rl_client *client, int i, rl_node_stats *out);
+void rl_node_get_info(rl_client *client, int i, rl_node_info *out);
+
+/* Leases whose clean-up is not confirmed by all nodes; and how many there were of which it
+ * was not pursued, because there were too many: their keys end with their time. */
+int64_t rl_owed(rl_client *client);
+int64_t rl_forgone(const rl_client *client);
+/* cdef end */
+#pragma GCC visibility pop
+
+#endif
