@@ -1,0 +1,59 @@
+--- The command `redlock`: see cli/help.lua for what it does.
+
+local help = require "redlock.cli.help"
+local report = require "redlock.cli.report"
+
+local _M = {}
+
+local FAILED = 125
+
+-- Loaded when it is wanted: help needs no servers, and no core.
+local COMMANDS = {
+    run = function(list) return require("redlock.cli.run").main(list) end,
+    dev = function(list) return require("redlock.cli.dev").main(list) end,
+    status = function(list) return require("redlock.cli.look").status(list) end,
+    unlock = function(list) return require("redlock.cli.look").unlock(list) end,
+    check = function(list) return require("redlock.cli.look").check(list) end,
+    init = function(list) return require("redlock.cli.look").init(list) end,
+}
+
+local function dispatch(list)
+    local word = list[1]
+    if word == "--help" or word == "-h" or word == "help" then
+        print(help[list[2] or ""] or help[""])
+        return 0
+    elseif word == "--version" then
+        print("redlock " .. require("redlock")._VERSION)
+        return 0
+    elseif not COMMANDS[word] then
+        report.note(word and "there is no command '" .. word .. "'" or "what is to be done?",
+            "\nTry: redlock --help")
+        return FAILED
+    end
+    local status = COMMANDS[word](list)
+    if not status then            -- it was asked for help
+        print(help[word])
+    end
+    return status or 0
+end
+
+--- Runs a command line.
+-- @param list  the arguments, from 1
+-- @return the exit status
+function _M.main(list)
+    local ok, status = pcall(dispatch, list)
+    if ok then
+        return status
+    elseif type(status) == "table" and status.status then
+        if status.text then
+            report.note(status.text)
+        end
+        return status.status
+    elseif tostring(status):find("interrupted!", 1, true) then       -- Ctrl-C, by luajit
+        return 130
+    end
+    report.note((tostring(status):gsub("^.-: redlock: ", "")))
+    return FAILED
+end
+
+return _M

@@ -1,0 +1,79 @@
+--- Command lines: options with and without values, names, and what follows "--".
+
+local _M = {}
+
+--- Ends the command with a message for people.
+-- @param text    what is wrong, and what to do
+-- @param status  the exit status; default: 125
+function _M.fail(text, status)
+    error({ text = text, status = status or 125 }, 0)
+end
+
+local function usage(text)
+    _M.fail(text .. "\nTry: redlock --help")
+end
+
+-- Options of all commands: where to ask, and as whom. "=": with a value.
+local COMMON = {
+    ["--nodes"] = "=", ["--config"] = "=", ["--prefix"] = "=", ["--timeout"] = "=number",
+    ["--connect-timeout"] = "=number", ["--user"] = "=", ["--password-file"] = "=",
+    ["--password-env"] = "=", ["--ca-file"] = "=", ["--cert-file"] = "=", ["--key-file"] = "=",
+    ["--no-tls-verify"] = "", ["--json"] = "", ["--help"] = "",
+}
+local SHORT = { ["-h"] = "--help", ["-w"] = "--wait", ["-n"] = "--no-wait", ["-f"] = "--force" }
+
+local function value_of(option, kind, text)
+    if text == nil then
+        usage(option .. " needs a value")
+    elseif kind == "=number" then
+        return tonumber(text) or usage(option .. " needs a number of seconds, not " .. text)
+    end
+    return text
+end
+
+--- Reads a command line.
+-- @param list   arguments, the first of them at `from`
+-- @param known  further options, as COMMON
+-- @return { ["--wait"] = 5, ... }, the names, and what follows "--" (or nil)
+function _M.parse(list, from, known)
+    local options, names, rest = {}, {}, nil
+    local i = from
+    while i <= #list do
+        local word = list[i]
+        if word == "--" then
+            rest = { unpack(list, i + 1) }
+            break
+        elseif word:sub(1, 1) == "-" and word ~= "-" then
+            local option, inline = word:match "^(%-%-[^=]+)=(.*)$"
+            option = SHORT[word] or option or word
+            local kind = known[option] or COMMON[option]
+            if option == "--password" then
+                usage "everybody can read command lines: --password-file or --password-env"
+            elseif not kind then
+                usage("unknown option " .. word)
+            elseif kind == "" and inline then
+                usage(option .. " takes no value")
+            elseif kind == "" then
+                options[option] = true
+            else
+                i = inline and i or i + 1
+                options[option] = value_of(option, kind, inline or list[i])
+            end
+        else
+            names[#names + 1] = word
+        end
+        i = i + 1
+    end
+    return options, names, rest
+end
+
+--- Exactly one name.
+function _M.name(names, command)
+    if #names ~= 1 then
+        usage(#names == 0 and command .. " needs the name of a lock"
+            or "only one name is wanted, not " .. table.concat(names, " "))
+    end
+    return names[1]
+end
+
+return _M

@@ -1,0 +1,143 @@
+--- Where the command's settings come from: its options first, then the environment, then a
+-- file of lines `option = value`.
+
+local args = require "redlock.cli.args"
+local defaults = require("redlock.options").defaults
+local rounds = require "redlock.rounds"
+
+local _M = {}
+
+local function places()
+    local home = os.getenv "XDG_CONFIG_HOME"
+        or os.getenv "HOME" and os.getenv "HOME" .. "/.config"
+    return { home and home .. "/redlock.conf", "/etc/redlock.conf" }
+end
+
+local function find()
+    for _, path in pairs(places()) do
+        local file = io.open(path)
+        if file then
+            file:close()
+            return path
+        end
+    end
+end
+
+local function split(text)
+    local list = {}
+    for word in text:gmatch "[^%s,]+" do
+        list[#list + 1] = word
+    end
+    return list
+end
+
+local function convert(key, text, where)
+    local kind = type(defaults[key])
+    if text == "false" or (kind == "boolean" and text == "true") then
+        return text == "true"
+    elseif kind == "number" then
+        return tonumber(text) or args.fail(("%s: %s needs a number"):format(where, key))
+    end
+    return text
+end
+
+--- Reads a file of settings into opts.
+local function read(path, opts)
+    local file, why = io.open(path)
+    if not file then
+        args.fail("the configuration cannot be read: " .. why)
+    end
+    local number = 0
+    for line in file:lines() do
+        number = number + 1
+        local where = path .. ":" .. number
+        local key, text = line:match "^%s*([%w_]+)%s*=%s*(.-)%s*$"
+        if key == "nodes" or key == "node" then
+            opts.nodes = opts.nodes or {}
+            for _, uri in ipairs(split(text)) do
+                table.insert(opts.nodes, uri)
+            end
+        elseif key and defaults[key] ~= nil and key ~= "on_event" then
+            opts[key] = convert(key, text, where)
+        elseif line:match "^%s*[^#%s]" then
+            args.fail(where .. ": a line is `option = value`, with an option of redlock.new; "
+                .. "this is not: " .. (key or line:match "^%s*(%S+)"))
+        end
+    end
+    file:close()
+end
+
+-- Options of the command line that are options of the client.
+local FLAGS = { prefix = "--prefix", timeout = "--timeout", lease = "--lease",
+    connect_timeout = "--connect-timeout", max_hold = "--max-hold", user = "--user",
+    ca_file = "--ca-file", cert_file = "--cert-file", key_file = "--key-file" }
+
+--- @return the options for redlock.new
+function _M.client_options(given)
+    local opts = {}
+    local path = given["--config"] or os.getenv "REDLOCK_CONFIG" or find()
+    if path then
+        read(path, opts)
+    end
+    local nodes = given["--nodes"] or os.getenv "REDLOCK_NODES"
+    if nodes then
+        opts.nodes = split(nodes)
+    end
+    if not opts.nodes or #opts.nodes == 0 then
+        args.fail("no servers are given. Name them with\n"
+            .. "  --nodes 'redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3'\n"
+            .. "or in REDLOCK_NODES, or as `nodes = ...` in ~/.config/redlock.conf or\n"
+            .. "/etc/redlock.conf. For servers to play with: redlock dev")
+    end
+    for option, flag in pairs(FLAGS) do
+        if given[flag] ~= nil then
+            opts[option] = given[flag]
+        end
+    end
+    if given["--password-file"] or given["--password-env"] then
+        opts.password = nil
+        opts.password_file, opts.password_env = given["--password-file"], given["--password-env"]
+    end
+    if given["--no-tls-verify"] then
+        opts.tls_verify = false
+    end
+    return opts
+end
+
+--- A client of the servers that are configured; changes may be nil.
+function _M.client(given, changes)
+    local opts = _M.client_options(given)
+    for option, value in pairs(changes or {}) do
+        if opts[option] == nil then
+            opts[option] = value
+        end
+    end
+    local ok, client = pcall(require("redlock").new, opts)
+    if not ok then
+        args.fail((tostring(client):gsub("^.-redlock: ", "")))
+    end
+    return client
+end
+
+local WARM_UP = 0.3           -- seconds
+
+--- Lets all servers connect, if they do so soon. Otherwise the first attempt, which ends when
+-- a majority has granted it, leaves out those that are a little slower, until the first
+-- renewal: one failure meanwhile would cost the lock.
+function _M.connect(client)
+    local lock = client:getLock "redlock connect"
+    lock:isLocked()
+    local finish = client.now() + WARM_UP
+    local settled
+    repeat
+        settled = true
+        for _, node in ipairs(client:stats().nodes) do
+            settled = settled and (node.ready or node.disconnects > 0)
+        end
+        if not settled and client:open() then
+            rounds.sleep(client, 0.005)
+        end
+    until settled or client.now() > finish
+end
+
+return _M

@@ -1,0 +1,148 @@
+--- redlock dev [N]: servers to throw away.
+
+local core = require "redlock.ffi"
+local args = require "redlock.cli.args"
+local json = require "redlock.cli.json"
+local process = require "redlock.cli.process"
+local report = require "redlock.cli.report"
+local redlock = require "redlock"
+
+local _M = {}
+
+local UP_WITHIN = 10          -- seconds for a server to answer
+local ATTEMPTS = 5            -- to get a port that was free a moment ago
+
+local ENDING = { [process.INT] = true, [process.TERM] = true, [process.HUP] = true,
+    [process.QUIT] = true }
+
+local function now()
+    return tonumber(core.load().rl_now_ms()) / 1000
+end
+
+local function start(program, port)
+    local pid, why = process.spawn({ program, "--port", tostring(port), "--bind", "127.0.0.1",
+        "--save", "", "--appendonly", "no", "--dir", "/tmp" }, { group = true, quiet = true })
+    return pid or args.fail("no process: " .. why)
+end
+
+local function answers(uri)
+    local client = redlock.new { nodes = uri, restart_guard = false }
+    local open = client:getLock("redlock dev"):isLocked()
+    client:close()
+    return open ~= nil
+end
+
+--- Waits until a server answers.
+-- @return true; or false and its exit status
+local function settle(server)
+    local finish = now() + UP_WITHIN
+    repeat
+        local status = process.reap(server.pid)
+        if status then
+            return false, status
+        elseif answers(server.uri) then
+            return true
+        end
+        local signo = process.signal(0.02)
+        if ENDING[signo] then
+            error({ status = 128 + signo }, 0)         -- the servers die with us
+        end
+    until now() > finish
+    return false, 0
+end
+
+--- One server that answers.
+local function server(program)
+    local status
+    for _ = 1, ATTEMPTS do
+        local port = process.free_port()
+        local s = { uri = "redis://127.0.0.1:" .. port, pid = start(program, port) }
+        local up
+        up, status = settle(s)
+        if up then
+            return s
+        end
+        process.kill(s.pid, process.KILL)
+        if status == 127 or status == 126 then
+            break
+        end
+    end
+    args.fail(status == 127 and program .. " is not on the PATH; on Debian: apt-get install "
+        .. "redis-server" or program .. " does not start; try it by hand: " .. program
+        .. " --port 7000")
+end
+
+local function stop(servers)
+    for _, s in ipairs(servers) do
+        process.kill(s.pid, process.TERM)
+    end
+    for _, s in ipairs(servers) do
+        for _ = 1, 200 do
+            if process.reap(s.pid) then
+                break
+            end
+            process.signal(0.01)
+        end
+        process.kill(s.pid, process.KILL)
+    end
+end
+
+local function show(servers, as_json)
+    local uris = {}
+    for i, s in ipairs(servers) do
+        uris[i] = s.uri
+    end
+    if as_json then
+        print(json.encode { nodes = uris })
+    else
+        print(#uris .. " servers; Ctrl-C ends them, and all that is in them:")
+        print("  " .. table.concat(uris, "\n  "))
+        print "In another shell:"
+        print("  export REDLOCK_NODES='" .. table.concat(uris, " ") .. "'")
+        print "  redlock run hello -- sleep 10"
+    end
+    io.stdout:flush()
+    return uris
+end
+
+--- Nobody has held a lock on them yet.
+local function admit(uris)
+    local client = redlock.new { nodes = uris, timeout = UP_WITHIN, connect_timeout = UP_WITHIN }
+    local ok, err = client:init()
+    client:close()
+    if not ok then
+        args.fail(report.error(err))
+    end
+end
+
+function _M.main(list)
+    local given, names = args.parse(list, 2, { ["--server"] = "=" })
+    if given["--help"] then
+        return nil
+    end
+    local n = tonumber(names[1] or 3)
+    if not n or n % 1 ~= 0 or n < 1 or n > 32 or names[2] then
+        args.fail "redlock dev takes a number of servers, 1 to 32"
+    end
+    process.catch()
+    local servers, uris = {}, {}
+    for i = 1, n do
+        servers[i] = server(given["--server"] or "redis-server")
+        uris[i] = servers[i].uri
+    end
+    admit(uris)
+    show(servers, given["--json"])
+    local signo
+    repeat
+        signo = process.signal(60)
+        for _, s in ipairs(signo == process.CHLD and servers or {}) do
+            if process.reap(s.pid) then
+                io.stderr:write("redlock: ", s.uri, " has ended\n")
+            end
+        end
+    until ENDING[signo]
+    stop(servers)
+    return 0
+end
+
+return _M

@@ -1,0 +1,68 @@
+--- What the command says: aligned rows, and errors with what to do about them.
+
+local _M = {}
+
+local REMEDIES = {
+    refused = "Is the server running there? redis-cli -h HOST -p PORT ping",
+    timeout = "Is the server up, and not behind a firewall? --timeout and --connect-timeout "
+        .. "give it longer",
+    dns = "The name of the server does not resolve",
+    auth = "Give user and password in the URI, or --user with --password-file or --password-env",
+    noperm = "The user may not do this; the README lists the ACL rules that are needed "
+        .. "(fewer for run --plain)",
+    readonly = "Name masters, not replicas, and see to it that they can write",
+    oom = "The server is out of memory; raise maxmemory",
+    loading = "The server is busy; try again",
+    guarded = "The server was restarted, or is new: it votes when the time is over. If all of "
+        .. "them are new: redlock init",
+    unseeded = "The server has to learn which tokens were given out; try again when more of "
+        .. "the servers are up; the user needs all ACL rules of the README, or run --plain",
+    config = "Each server must be named once, and all clients need the same max_lease",
+    protocol = "Is that port one of Redis?",
+}
+
+--- Rows of texts as lines, in columns, each after two spaces.
+function _M.columns(rows)
+    local widths, lines = {}, {}
+    for _, row in ipairs(rows) do
+        for i = 1, #row - 1 do
+            widths[i] = math.max(widths[i] or 0, #row[i])
+        end
+    end
+    for k, row in ipairs(rows) do
+        local cells = {}
+        for i, cell in ipairs(row) do
+            cells[i] = i < #row and cell .. (" "):rep(widths[i] - #cell) or cell
+        end
+        lines[k] = ("  " .. table.concat(cells, "  ")):gsub("%s+$", "")
+    end
+    return table.concat(lines, "\n")
+end
+
+--- An error of the library, for people.
+function _M.error(err)
+    if not err.nodes then
+        return err.code .. ": " .. err.message
+    end
+    local rows, remedies, seen = {}, {}, {}
+    for i, row in ipairs(err.nodes) do
+        rows[i] = { row.node, row.code, row.message }
+        local remedy = REMEDIES[row.code]
+        if remedy and not seen[remedy] then
+            seen[remedy] = true
+            remedies[#remedies + 1] = "  " .. remedy .. "."
+        end
+    end
+    -- The message goes on with the same in one line.
+    local lines = { err.message:match "^(.-): %a+://" or err.message, _M.columns(rows) }
+    if #remedies > 0 then
+        lines[3] = table.concat(remedies, "\n")
+    end
+    return table.concat(lines, "\n")
+end
+
+function _M.note(...)
+    io.stderr:write("redlock: ", table.concat { ... }, "\n")
+end
+
+return _M

@@ -1,0 +1,386 @@
+--- Clients: the connections to one set of servers, and everything held through them.
+
+local ffi = require "ffi"
+local acquire = require "redlock.acquire"
+local check = require "redlock.check"
+local credentials = require "redlock.credentials"
+local errors = require "redlock.errors"
+local events = require "redlock.events"
+local fenced_lock = require "redlock.fenced_lock"
+local future = require "redlock.future"
+local guard = require "redlock.restart_guard"
+local health = require "redlock.health"
+local holds = require "redlock.holds"
+local lock = require "redlock.lock"
+local options = require "redlock.options"
+local plain_lock = require "redlock.plain_lock"
+local primitive = require "redlock.primitive"
+local rounds = require "redlock.rounds"
+local sequencer = require "redlock.sequencer"
+
+local error, pcall, select, unpack, pairs, ipairs = error, pcall, select, unpack, pairs, ipairs
+local ngx = rawget(_G, "ngx")
+local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring, type
+
+local _M = {}
+
+local Client = {}
+Client.__index = Client
+
+local MAX_TEXT = 1024        -- of an error of rl_open, which may name a file
+local IMPORT = { owner = true, primitive = true }
+local INIT = { force = true }
+local USING = { wait = true, lease = true, owner = true, fenced = true }
+local BUILT_IN = { [plain_lock.name] = plain_lock, [fenced_lock.name] = fenced_lock }
+
+--- nginx's when this is nginx, else one that blocks.
+local function default_host()
+    local nginx = ngx and ngx.get_phase and ngx.config
+    return require(nginx and "redlock.host.nginx" or "redlock.host.plain")
+end
+
+--- See redlock.new.
+function _M.new(opts)
+    opts = options.new(opts)
+    local self = setmetatable({
+        options = opts,
+        host = opts.host or default_host(),
+        counters = { acquired = 0, contended = 0, failed = 0, released = 0, handed_over = 0,
+            lost = 0 },
+        queues = {},             -- kind:name -> who waits for it in this process
+        out = {},                -- kind:name -> until when others are let first
+        closed = false,
+    }, Client)
+    self.guarded = guard.is_on(self.options)
+    self.holds = holds.new(self)
+    self.tasks = future.new_tasks(self)
+    self.events = events.new(self, self.options.on_event or nil)
+    self.credentials = credentials.new(self)
+    return self
+end
+
+--- Seconds on CLOCK_BOOTTIME, as all times of the library.
+function Client.now()
+    return tonumber(rounds.load().rl_now_ms()) / 1000
+end
+
+-- ---- the core --------------------------------------------------------------------
+
+-- The structures refer to strings of the client's options and credentials.
+local function core_nodes(self)
+    local nodes = self.options.nodes
+    local list = ffi.new("rl_node_options[?]", #nodes)
+    for i, node in ipairs(nodes) do
+        local n = list[i - 1]
+        n.label = node.label
+        n.host, n.path, n.port, n.db = node.host, node.path, node.port or 0, node.db
+        n.tls, n.server_name = node.tls and 1 or 0, node.server_name
+        n.password_file = node.password_file
+        n.password, n.user = self.credentials:of(i)
+    end
+    return list
+end
+
+local function core_options(o)
+    local settings = ffi.new("rl_options")
+    settings.client_name = o.client_name or nil
+    settings.timeout_ms = rounds.to_ms(o.timeout)
+    settings.connect_timeout_ms = rounds.to_ms(o.connect_timeout)
+    settings.drift_ppm = math.ceil(o.drift_factor * 1e6)
+    settings.max_lease_ms = rounds.to_ms(o.max_lease)
+    settings.lock_delay_ms = rounds.to_ms(o.lock_delay)
+    settings.lease_ms = rounds.to_ms(o.lease)
+    guard.configure(settings, o)
+    settings.ca_file = o.ca_file or nil
+    settings.cert_file, settings.key_file = o.cert_file or nil, o.key_file or nil
+    settings.tls_verify = o.tls_verify and 1 or 0
+    return settings
+end
+
+--- Everything the core is opened with, as a string: clients with the same share one core.
+local function share_key(self)
+    local o, parts = self.options, {}
+    local function add(prefix, t)
+        local names = {}
+        for name, value in pairs(t) do
+            if type(value) ~= "table" and type(value) ~= "function" then
+                names[#names + 1] = name
+            end
+        end
+        table.sort(names)
+        for _, name in ipairs(names) do
+            parts[#parts + 1] = ("%s%s=%q"):format(prefix, name, tostring(t[name]))
+        end
+    end
+    add("", o)
+    for i, node in ipairs(o.nodes) do
+        add(i .. ".", node)
+        local password, user = self.credentials:of(i)
+        add(i .. ".", { password = password, user = user })
+    end
+    return table.concat(parts, "\n")
+end
+
+--- Opens the core at first use.
+-- @return true; nil when the client is closed; or nil and a `config` error: a certificate
+--   or a password is not to be had
+function Client:open()
+    if self.core then
+        return true
+    end
+    if self.closed then
+        return nil
+    end
+    local C = rounds.load()
+    local o = self.options
+    local ok, err = self.credentials:begin()
+    if not ok then
+        return nil, err
+    end
+    local text = ffi.new("char[?]", MAX_TEXT)
+    local settings, nodes = core_options(o), core_nodes(self)
+    local core
+    if self.host.shared then
+        local key = share_key(self)
+        core = C.rl_share(key, #key, settings, nodes, #o.nodes, text, MAX_TEXT)
+    else
+        core = C.rl_open(settings, nodes, #o.nodes, text, MAX_TEXT)
+    end
+    if core == nil then
+        return nil, errors.new("config", ffi.string(text))
+    end
+    if self.host.shared then
+        self.core = ffi.gc(core, function(c) C.rl_unshare(c, 0) end)
+        self.host.box.clients[self] = true
+        self.host.dir = o.socket_dir
+    else
+        self.core = ffi.gc(core, C.rl_close)
+    end
+    self.registered = {}
+    return true
+end
+
+--- The script numbers of a primitive in this client's core.
+function Client:scripts(prim)
+    local ids = self.registered[prim]
+    if not ids then
+        ids = prim:register(self)
+        self.registered[prim] = ids
+    end
+    return ids
+end
+
+-- ---- public ----------------------------------------------------------------------
+
+--- A plain lock: exclusive, re-entrant for its owner. No I/O.
+-- @param name  1 to 65536 bytes, any bytes
+-- @param opts  owner: any value but nil; whoever gives the same one is the same owner.
+--   Default: the running coroutine.
+-- @return a lock object (see lock.lua)
+function Client:getLock(name, opts)
+    return lock.new(self, plain_lock, name, opts)
+end
+
+--- A lock whose holds have fencing tokens; otherwise as getLock. Its lock() and tryLock()
+-- return true and the token.
+-- @return a lock object, with token(), stillMine() and sequencer() (see fenced_lock.lua)
+function Client:getFencedLock(name, opts)
+    return lock.new(self, fenced_lock, name, opts)
+end
+
+--- An object of a primitive of your own, with the methods of a lock. No I/O.
+-- @param prim  from redlock.primitive
+function Client:get(prim, name, opts)
+    if not primitive.is_primitive(prim) then
+        check.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
+    end
+    return lock.new(self, prim, name, opts)
+end
+
+--- Takes over a hold that another process gave away with lock:export().
+-- @param token  what export() returned
+-- @param opts   owner, as for getLock; primitive: of a lock that is neither plain nor fenced
+-- @return the lock, held by the current owner and kept by the watchdog; or nil and an
+--   error: lost (it ended on the way), no_quorum, config (not a token for this), closed
+function Client:import(token, opts)
+    opts = check.options("options", opts, IMPORT)
+    local prims, prim = BUILT_IN, opts.primitive
+    if prim ~= nil then
+        if not primitive.is_primitive(prim) then
+            check.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
+        end
+        prims = { [prim.name] = prim }
+    end
+    return lock.import(self, prims, token, { owner = opts.owner })
+end
+
+--- Asks the servers whether the hold that a sequencer stands for is still current: the lock
+-- is held, and no larger token has been issued.
+-- @param text  what lock:sequencer() returned, anywhere
+-- @return true; false: it is over; or nil and an error: no_quorum, config (not a
+--   sequencer), closed
+function Client:checkSequencer(text)
+    local seq = sequencer.parse(text)
+    if not seq then
+        return nil, errors.new("config", "a text that lock:sequencer() did not make")
+    end
+    return fenced_lock.is_current(self, seq)
+end
+
+--- What `using` returns behind its first value.
+local function pack(ok, ...)
+    return ok, select("#", ...), { ... }
+end
+
+--- Runs fn(lock) while holding the lock `name`, and releases it whatever happens.
+-- @param opts  wait: seconds, default: as long as it takes; lease: seconds; owner; fenced:
+--   true for a fenced lock
+-- @return true and fn's results; false and fn's results when the lease was lost before fn
+--   was done; nil and an error when fn did not run. An error in fn is raised again after
+--   the release.
+function Client:using(name, opts, fn)
+    if fn == nil and type(opts) == "function" then
+        opts, fn = nil, opts
+    end
+    opts = check.options("options", opts, USING)
+    check.is_function("fn", fn)
+    local l = lock.new(self, opts.fenced and fenced_lock or plain_lock, name,
+        { owner = opts.owner })
+    local got, err
+    if opts.wait == nil then
+        got, err = l:lock(opts.lease)
+    else
+        got, err = l:tryLock(opts.wait, opts.lease)
+    end
+    if not got then
+        return nil, err
+    end
+    local ok, n, results = pack(pcall(fn, l))
+    local held = l:isValid()
+    local released, release_err = l:unlock()
+    if not ok then
+        error(results[1], 0)
+    end
+    -- No answer to the release says nothing against the time before it.
+    local kept = released or release_err.code == "not_held" or release_err.code == "unknown"
+    return held and kept, unpack(results, 1, n)
+end
+
+--- Asks every server how it is.
+-- @return a list of rows, one per node: node, reachable, ready (connected, and through the
+--   handshake), code and message (why it is not), version, role, run_id, uptime (by its own
+--   word), round_trip, clock_offset (its wall clock minus ours; clock_error: give or take),
+--   persistence ("aof", "rdb", "none seen": as far as INFO tells), eviction, maxmemory, guard
+--   ("admitted", "guarded" for guard_left seconds, "unverified", "disagrees", "off",
+--   "unknown": marker_code says why the marker cannot be read),
+--   suspect_left (seconds without votes after a step of its clock), verdict ("ok", "warning",
+--   "error": it does not vote), findings ({ kind, verdict, message }) and remedy (the same as
+--   text); seconds throughout. The list has verdict ("error": no majority votes), voting,
+--   quorum, and findings about the whole. tostring() of it is for people.
+--   Or nil and an error: closed, config (as Client:open).
+function Client:check()
+    local ok, err = self:open()
+    if not ok then
+        return nil, err or errors.new("closed", "check")
+    end
+    return health.check(self)
+end
+
+--- Admits the servers of a brand-new cluster at once, which otherwise happens when they were
+-- seen for max_lease * 1.01 + 1 s. Only when nobody can hold a lock: what a server may have
+-- forgotten is not waited for. So without force all nodes must answer, and none may be
+-- admitted already (unless all are: then nothing is done).
+-- @param opts  force: admits every server that answers, whatever the others say, also one
+--   that was set up with another max_lease; those that do not answer are left out, and will
+--   go through their quarantine
+-- @return true: all nodes (with force: a majority, and all that answer) are admitted; or nil
+--   and an error: config (not a new cluster: the message says why; or as Client:open),
+--   no_quorum, closed. With the guard off: true.
+function Client:init(opts)
+    opts = check.options("options", opts, INIT)
+    local ok, err = self:open()
+    if not ok then
+        return nil, err or errors.new("closed", "init")
+    end
+    if not self.guarded then
+        return true
+    end
+    return guard.init(self, opts.force)
+end
+
+--- Counters since the client was made.
+-- @return { acquired, contended (calls that did not get it at the first attempt), failed,
+--   released, handed_over (got from another owner of this process), lost, owed (leases
+--   whose clean-up not all servers have confirmed), forgone (whose clean-up was not pursued:
+--   more than 131072 at once; they end with their time), nodes = { { node, ready, code,
+--   requests, replies, errors, timeouts, connects, disconnects, in_flight, owed }, ... } }
+function Client:stats()
+    local stats = { nodes = {} }
+    for name, value in pairs(self.counters) do
+        stats[name] = value
+    end
+    if not self.core then
+        return stats
+    end
+    local C = rounds.load()
+    stats.owed, stats.forgone = tonumber(C.rl_owed(self.core)), tonumber(C.rl_forgone(self.core))
+    local s = ffi.new("rl_node_stats")
+    for i, node in ipairs(self.options.nodes) do
+        C.rl_node_get_stats(self.core, i - 1, s)
+        stats.nodes[i] = {
+            node = node.label,
+            ready = s.ready ~= 0,
+            code = ffi.string(C.rl_code_name(s.code)),
+            requests = tonumber(s.requests),
+            replies = tonumber(s.replies),
+            errors = tonumber(s.errors),
+            timeouts = tonumber(s.timeouts),
+            connects = tonumber(s.connects),
+            disconnects = tonumber(s.disconnects),
+            in_flight = s.in_flight,
+            owed = s.owed,
+        }
+    end
+    return stats
+end
+
+--- Releases everything that is held through this client, and closes its connections.
+-- Later calls return nil and a `closed` error. Never fails; may be called again.
+-- @return true
+function Client:close()
+    if self.closed then
+        return true
+    end
+    self.tasks:close()
+    self.closed = true
+    for _, queue in pairs(self.queues) do
+        acquire.wake_all(queue)
+    end
+    local C, pending = rounds.load(), {}
+    for i, hold in ipairs(self.holds:all()) do
+        pending[i] = C.rl_release(hold.lease)
+        self.holds:lose(hold, "closed")
+    end
+    self.holds = holds.new(self)
+    for _, round in ipairs(pending) do
+        if self.host.can_wait() then
+            pcall(self.host.wait, round)
+        end
+        C.rl_round_free(round)
+    end
+    if self.core and self.host.shared then
+        C.rl_unshare(ffi.gc(self.core, nil), 1)
+    elseif self.core then
+        C.rl_close(ffi.gc(self.core, nil))
+    end
+    self.core = nil
+    return true
+end
+
+--- For people: client(3 nodes, 1 held)
+function Client:__tostring()
+    return ("client(%d nodes, %s)"):format(#self.options.nodes,
+        self.closed and "closed" or #self.holds:all() .. " held")
+end
+
+return _M

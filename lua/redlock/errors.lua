@@ -1,0 +1,83 @@
+--- Structured errors: what happened in a word, in a sentence, and node by node.
+--
+-- err.code     one of: held no_quorum expired lost not_held unknown cancelled closed
+--              config unsupported deadlock phase timeout (of a future's get)
+-- err.message  a sentence
+-- err.nodes    { { node = "redis://...", code = "timeout", message = "..." }, ... } or nil;
+--              code is "ok" for a node that answered (vote tells what it said), "pending"
+--              for one whose answer did not matter any more
+-- err.waited   seconds spent in the call, or nil
+--
+-- tostring(err) and "text" .. err give "redlock: <code>: <message>".
+
+local setmetatable, getmetatable, tostring, type, ipairs, rawset =
+    setmetatable, getmetatable, tostring, type, ipairs, rawset
+local format, concat = string.format, table.concat
+
+local _M = {}
+
+local SENTENCES = {
+    held = "%s is held by somebody else",
+    no_quorum = "%s: no majority of the servers answered",
+    expired = "%s: the lease ran out",
+    lost = "%s: the lease is lost",
+    not_held = "%s is not held by this owner",
+    unknown = "%s: no majority of the servers answered the release; what is left ends with "
+        .. "its lease",
+    cancelled = "%s was cancelled",
+    closed = "%s: the client is closed",
+    unsupported = "%s cannot do that: its primitive has no script for it",
+    deadlock = "%s is held by another owner of this thread, who cannot release it while the "
+        .. "thread waits; use lockAsync, or the same opts.owner",
+    phase = "%s: the caller cannot wait here; in nginx that is possible in rewrite, access, "
+        .. "content, ssl_certificate and timers, in other loops in a coroutine",
+    timeout = "%s was not done in time",
+    config = "%s",
+    nomem = "%s: out of memory or file descriptors",
+}
+
+local Error = {}
+
+local function sentence(err)
+    local what = type(err.subject) == "table" and err.subject:describe() or err.subject
+    local text = format(SENTENCES[err.code] or "%s: " .. err.code, what)
+    if not err.nodes then
+        return text
+    end
+    local said = {}
+    for i, row in ipairs(err.nodes) do
+        said[i] = row.node .. " " .. (row.code == "ok" and row.message
+            or row.code .. " (" .. row.message .. ")")
+    end
+    return text .. ": " .. concat(said, "; ")
+end
+
+-- Most errors are only asked for their code: the sentence is made when it is wanted.
+function Error.__index(err, key)
+    if key == "message" then
+        local text = sentence(err)
+        rawset(err, "message", text)
+        return text
+    end
+end
+
+function Error:__tostring()
+    return "redlock: " .. self.code .. ": " .. self.message
+end
+
+function Error.__concat(a, b)
+    return tostring(a) .. tostring(b)
+end
+
+--- @param subject  what it is about: a string, or an object with describe()
+-- @return an error object
+function _M.new(code, subject, nodes)
+    return setmetatable({ code = code, subject = subject, nodes = nodes }, Error)
+end
+
+--- @return whether a value is one of our errors
+function _M.is_error(value)
+    return getmetatable(value) == Error
+end
+
+return _M

@@ -1,0 +1,15 @@
+-- Never shortens. 1: ours until then at least; 0: gone; -1: somebody else's, or a newer
+-- token may have been issued; -2: no floor.
+if not value then
+    return 0
+end
+if value ~= ARGV[1] or (counter and counter > token) then
+    return -1
+end
+if not counter or not count_to(token) then
+    return -2
+end
+if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
+    redis.call('pexpire', KEYS[1], ARGV[2])
+end
+return 1

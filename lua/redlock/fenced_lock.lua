@@ -1,0 +1,119 @@
+--- The fenced lock: a lock whose every hold has a token, a number that only grows.
+--
+-- A resource that refuses tokens below the largest it has seen is safe from holders who do
+-- not know that their time is over. How a token is agreed upon: c/fence.c; what each server
+-- keeps: fenced/counter.lua. On the servers the lock itself is a plain lock's key, so plain
+-- and fenced locks of one name exclude each other.
+
+local floors = require "redlock.floors"
+local hash = require "redlock.hash"
+local lock = require "redlock.lock"
+local primitive = require "redlock.primitive"
+local quorum = require "redlock.quorum"
+local rounds = require "redlock.rounds"
+local scripts = require "redlock.scripts"
+local sequencer = require "redlock.sequencer"
+
+local format = string.format
+
+-- Of floors, at most 25 KB a server: names that share a bucket only skip numbers.
+local BUCKETS = 1024
+
+local function of_a_lease(name)
+    return scripts.read("redlock.fenced.counter", "redlock.fenced." .. name)
+end
+
+local function about_floors(name)
+    return scripts.read("redlock.fenced.run", "redlock.fenced." .. name)
+end
+
+local function keys(client, name)
+    local key = client.options.prefix .. name
+    return { key, "redlock:{" .. key .. "}:fence", floors.KEY }
+end
+
+local function bucket_of(view)
+    return format("%d", hash(view.client.options.prefix .. view.name) % BUCKETS)
+end
+
+local function args(view)
+    return { bucket_of(view), format("%d", rounds.to_ms(view.client.options.fence_ttl)) }
+end
+
+local methods = {}
+
+--- @return the token of this hold, a whole number below 10^14; or nil and an error: not_held,
+--   lost (its time is over: a token is of no use any more)
+function methods:token()
+    local hold, err = lock.valid_hold(self)
+    if not hold then
+        return nil, err
+    end
+    return rounds.token(hold.lease)
+end
+
+--- Asks the servers whether a larger token can have been issued. One round trip; the lease
+-- stays as it is.
+-- @return true: none had been when this was called; or nil and an error: lost, no_quorum,
+--   not_held, closed
+function methods:stillMine()
+    local hold, err = lock.valid_hold(self)
+    if not hold then
+        return nil, err
+    end
+    local ok
+    ok, err = lock.prolong(self, hold, 0)
+    if not ok then
+        return nil, err
+    end
+    return true
+end
+
+--- The hold as one printable string, for client:checkSequencer(): it can travel with a
+-- request to whoever has to know that the lock was held.
+-- @return a string; or nil and an error: not_held, lost
+function methods:sequencer()
+    local token, err = self:token()
+    if not token then
+        return nil, err
+    end
+    return sequencer.format { name = self.name, mode = "exclusive", token = token }
+end
+
+local fenced = primitive.new {
+    name = "fenced lock",
+    acquire = of_a_lease "acquire",
+    confirm = of_a_lease "confirm",
+    extend = of_a_lease "extend",
+    heal = of_a_lease "heal",
+    release = of_a_lease "release",
+    peek = scripts.read "redlock.lock.peek",
+    force = scripts.read "redlock.lock.force",
+    current = scripts.read "redlock.fenced.current",
+    floor = about_floors "floor",
+    seed = about_floors "seed",
+    keys = keys,
+    args = args,
+    unseeded = function(view)
+        return floors.seed(view, bucket_of(view))
+    end,
+    channel = primitive.channel,
+    methods = methods,
+}
+
+--- @param seq  from sequencer.parse
+-- @return whether it stands for a hold that a majority knows as current; nil and an error
+function fenced.is_current(client, seq)
+    local view = lock.new(client, fenced, seq.name)
+    local answers, err = lock.ask(view, "current", { format("%.0f", seq.token) })
+    if not answers then
+        return nil, err
+    end
+    local yes = 0
+    for i = 1, #answers do
+        yes = yes + (answers[i].vote > 0 and 1 or 0)
+    end
+    return yes >= quorum(#client.options.nodes)
+end
+
+return fenced

@@ -1,0 +1,37 @@
+--- The C core, one to one: loads it and declares its header. No logic.
+--
+-- The library is found on package.cpath as "redlock/core-<abi>", so that a process that
+-- still runs an older version never mixes the two.
+
+local ffi = require "ffi"
+local declared = require "redlock.cdef"
+
+local _M = {}
+
+local C
+
+--- Loads the core at first use.
+-- @return the FFI namespace of the core
+-- Raises when the library is missing or was built for another ABI.
+function _M.load()
+    if C then
+        return C
+    end
+    local path, tried = package.searchpath("redlock.core-" .. declared.abi, package.cpath)
+    if not path then
+        error("redlock: the C core is not installed; build it with `make` or install the "
+            .. "rock. Looked for:" .. tried, 0)
+    end
+    if not pcall(ffi.typeof, "rl_client") then
+        ffi.cdef(declared.cdef)
+    end
+    local lib = ffi.load(path)
+    if lib.rl_abi() ~= declared.abi then
+        error(("redlock: %s has ABI %d, this Lua code needs %d; install both from the "
+            .. "same version"):format(path, lib.rl_abi(), declared.abi), 0)
+    end
+    C = lib
+    return C
+end
+
+return _M

@@ -1,0 +1,67 @@
+--- Floors of fencing tokens: what each server goes on from when it has lost a counter.
+--
+-- A server keeps, for each of 1024 buckets of names, a number above which it never gave out
+-- a counter. One that was restarted or has lost its floors (fenced/run.lua) has no vote for a
+-- bucket until it has a floor again: the largest of N - q + 1 others, because any majority
+-- that witnessed a token has a member among those. Before that it must have been through the
+-- quarantine of the restart guard, so that no attempt counts on what it said before.
+
+local quorum = require "redlock.quorum"
+local rounds = require "redlock.rounds"
+local guard = require "redlock.restart_guard"
+
+local format, max, min, tonumber = string.format, math.max, math.min, tonumber
+
+local _M = {}
+
+_M.KEY = "redlock:{server}:floor"
+
+-- With too few others to ask (a new cluster, or all were lost at once) tokens go on from the
+-- clock: above all that came before, if those were less than 16 in a millisecond. Tokens
+-- stay below 10^14, which is exact in Lua, JSON and a printed number.
+local PER_MS, LIMIT = 16, 1e14 - 2 ^ 32
+
+local function from_clock()
+    return min(PER_MS * tonumber(rounds.load().rl_unix_ms()), LIMIT)
+end
+
+--- Gives a floor to the servers that want one for a bucket. Two round trips.
+-- @param view    a lock of the primitive that has the scripts "floor" and "seed"
+-- @param bucket  a string
+-- @return true; or nil and an error: no_quorum, closed
+function _M.seed(view, bucket)
+    local client, prim = view.client, view.primitive
+    local keys = { _M.KEY, guard.KEY }
+    local max_lease = client.guarded and format("%d", rounds.to_ms(client.options.max_lease))
+        or ""
+    local answers, err = rounds.ask(client, view, prim, "floor", keys, { bucket, max_lease })
+    if not answers then
+        return nil, err
+    end
+    local seeded, floor = 0, 0
+    for i = 1, #answers do
+        if answers[i].vote >= 0 then
+            seeded = seeded + answers[i].vote
+            floor = max(floor, answers[i].info)
+        end
+    end
+    local n = #client.options.nodes
+    local enough = n - quorum(n) + 1
+    if seeded < enough then
+        floor = max(floor, from_clock())
+    end
+    answers, err = rounds.ask(client, view, prim, "seed", keys,
+        { bucket, max_lease, format("%.0f", floor) })
+    if not answers then
+        return nil, err
+    end
+    for i = 1, #answers do
+        if answers[i].vote > 0 and seeded < enough then
+            client.events:emit { type = "fence_seeded", name = view.name, floor = floor }
+            break
+        end
+    end
+    return true
+end
+
+return _M

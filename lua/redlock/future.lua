@@ -1,0 +1,240 @@
+--- Futures: many calls in flight from one plain script.
+--
+-- Each call runs in a coroutine of its own; when it waits for a round, the coroutine is
+-- suspended until that round is done. Whoever calls get() turns the loop for all.
+
+local ffi = require "ffi"
+local errors = require "redlock.errors"
+local check = require "redlock.check"
+local rounds = require "redlock.rounds"
+
+local coroutine, pcall, error, select, unpack = coroutine, pcall, error, select, unpack
+local tonumber, ipairs, pairs, next, setmetatable = tonumber, ipairs, pairs, next, setmetatable
+local huge = math.huge
+
+local _M = {}
+
+-- ---- the coroutines of one client ------------------------------------------------
+
+local Tasks = {}
+Tasks.__index = Tasks
+
+-- The running task, if the running coroutine is one.
+local running_tasks = setmetatable({}, { __mode = "k" })
+
+function _M.new_tasks(client)
+    return setmetatable({ client = client, waiting = {} }, Tasks)
+end
+
+--- Whether the running coroutine is a task, which must not block.
+function _M.is_task()
+    local co = coroutine.running()
+    return co ~= nil and running_tasks[co] ~= nil
+end
+
+local function key_of(round)
+    return tonumber(ffi.cast("intptr_t", round))
+end
+
+--- Runs a task until it waits for a round or ends.
+function Tasks:step(future, outcome)
+    local co = future.co
+    local ok, round = coroutine.resume(co, outcome)
+    if not ok then           -- the body catches all errors: this is one of ours
+        future:settle(false, round)
+    elseif coroutine.status(co) ~= "dead" then
+        future.round = round
+        self.waiting[key_of(round)] = future
+        rounds.notify(round)
+    end
+end
+
+--- The future that waits for a round, which does not wait any more; nil: it was cancelled.
+function Tasks:take(round)
+    local key = key_of(round)
+    local future = self.waiting[key]
+    self.waiting[key] = nil
+    return future
+end
+
+--- Lets the task that waits for a round go on.
+function Tasks:resume(round)
+    local future = self:take(round)
+    if future then
+        self:step(future, rounds.outcome_number(round))
+    end
+end
+
+--- Lets tasks go on until done() is true, or the round `limit` is done.
+-- @return whether done() is true
+function Tasks:run(done, limit)
+    while not done() do
+        local round = rounds.next(self.client, limit, true)
+        if round then
+            self:resume(round)
+        elseif limit and rounds.is_done(limit) or self.client.closed then
+            return done()
+        end
+    end
+    return true
+end
+
+-- Compiled code would not look for signals (Ctrl-C) between two rounds.
+if jit then
+    jit.off(Tasks.run)
+end
+
+--- Lets tasks go on as far as they can without waiting.
+function Tasks:poll()
+    local round = self.client.core and rounds.next(self.client, nil, false)
+    while round do
+        self:resume(round)
+        round = rounds.next(self.client, nil, false)
+    end
+end
+
+--- Ends all tasks, which get a `closed` error.
+function Tasks:close()
+    local _, future = next(self.waiting)
+    while future do
+        self:take(future.round)
+        self:step(future, errors.new("closed", "a future"))
+        _, future = next(self.waiting)
+    end
+end
+
+-- ---- futures ---------------------------------------------------------------------
+
+-- Where an event loop runs the coroutines, each call is one of its own, and whoever waits
+-- for a future sleeps until it wakes him.
+
+local Future = {}
+Future.__index = Future
+
+function Future:settle(ok, ...)
+    self.ok, self.n, self.results = ok, select("#", ...), { ... }
+    self.done = true
+    for round in pairs(self.sleepers or {}) do
+        rounds.wake(round)
+    end
+end
+
+local function start_in_loop(future, host, fn, args, n)
+    future.sleepers = {}
+    future.client:open()     -- the loop may start it later than somebody waits for it
+    host.spawn(function()
+        local co, tasks = coroutine.running(), host.box.tasks
+        tasks[co] = future
+        future:settle(pcall(fn, unpack(args, 1, n)))
+        tasks[co] = nil
+    end)
+    return future
+end
+
+--- Waits until it is done, at most `seconds`.
+local function await(future, seconds)
+    local client = future.client
+    if future.sleepers then
+        local round = not future.done and client.core
+            and rounds.begin_sleep(client, seconds or huge)
+        if round then
+            future.sleepers[round] = true
+            rounds.finish_sleep(client, round)
+            future.sleepers[round] = nil
+        end
+        return
+    end
+    local limit = seconds and rounds.begin_sleep(client, seconds)
+    client.tasks:run(function() return future.done end, limit)
+    if limit then
+        rounds.free(limit)
+    end
+end
+
+--- Starts fn(...) as a task.
+-- @return its future
+function _M.start(client, fn, ...)
+    local future = setmetatable({ client = client }, Future)
+    local args, n = { ... }, select("#", ...)
+    if client.host.shared then
+        return start_in_loop(future, client.host, fn, args, n)
+    end
+    future.co = coroutine.create(function()
+        future:settle(pcall(fn, unpack(args, 1, n)))
+    end)
+    running_tasks[future.co] = future
+    client.tasks:step(future)
+    return future
+end
+
+--- The results of the call, as it would have returned them.
+-- @param timeout  seconds to wait for them; default: as long as it takes
+-- @return the call's results; or nil and a `timeout` error, and the call goes on
+function Future:get(timeout)
+    if timeout ~= nil then
+        check.seconds("timeout", timeout, 0)
+    end
+    if not self.done then
+        await(self, timeout)
+    end
+    if not self.done then
+        return nil, errors.new("timeout", "a future")
+    end
+    if not self.ok then
+        if errors.is_error(self.results[1]) then
+            return nil, self.results[1]      -- cancelled
+        end
+        error(self.results[1], 0)
+    end
+    return unpack(self.results, 1, self.n)
+end
+
+--- @return whether get() would return at once
+function Future:isDone()
+    if not self.done and not self.sleepers then
+        self.client.tasks:poll()
+    end
+    return self.done == true
+end
+
+--- Ends the call: an attempt under way is released, get() returns nil and `cancelled`.
+-- @return false when it was done before
+function Future:cancel()
+    if self:isDone() then
+        return false
+    end
+    if self.sleepers then
+        self.client.host.box:cancel(self, errors.new("cancelled", "a future"))
+        return true
+    end
+    local tasks = self.client.tasks
+    tasks:take(self.round)
+    tasks:step(self, errors.new("cancelled", "a future"))
+    return true
+end
+
+function Future:__tostring()
+    return self.done and "future(done)" or "future(pending)"
+end
+
+--- Waits for all futures of a list.
+-- @param timeout  seconds; default: as long as it takes
+-- @return true when all are done, false otherwise
+function _M.wait_all(list, timeout)
+    if timeout ~= nil then
+        check.seconds("timeout", timeout, 0)
+    end
+    local finish = timeout and list[1] and list[1].client.now() + timeout
+    for _, future in ipairs(list) do
+        while not future.done do
+            local left = finish and finish - future.client.now()
+            if left and left <= 0 then
+                return future:isDone()
+            end
+            await(future, left)
+        end
+    end
+    return true
+end
+
+return _M

@@ -1,0 +1,260 @@
+--- What the servers tell of themselves, what is wrong with it, and what to do: for
+-- client:check(), and for warnings as events.
+
+local ffi = require "ffi"
+local quorum = require "redlock.quorum"
+local rounds = require "redlock.rounds"
+
+local ipairs, setmetatable, tonumber, tostring = ipairs, setmetatable, tonumber, tostring
+local format, concat, rep, max, abs = string.format, table.concat, string.rep, math.max, math.abs
+local ffi_string = ffi.string
+
+local _M = {}
+
+local ROLES = { [1] = "master", [2] = "replica" }        -- RL_ROLE_*
+local GUARDS = { [0] = "off", "unknown", "admitted", "guarded", "disagrees" }   -- rl_guard
+-- Codes with which a server answered, if not as one would like.
+local ANSWERED = { readonly = true, config = true, noperm = true, auth = true, loading = true }
+
+-- ---- one node --------------------------------------------------------------------
+
+local function persistence_of(info)
+    return info.aof ~= 0 and "aof" or info.rdb ~= 0 and "rdb" or "none seen"
+end
+
+--- Reads one node's row, without verdict.
+local function read(client, i, info, text)
+    local C = rounds.load()
+    C.rl_node_get_info(client.core, i - 1, info)
+    local row = { node = client.options.nodes[i].label, ready = info.ready ~= 0 }
+    row.code = ffi_string(C.rl_code_name(info.code))
+    row.reachable = row.ready or ANSWERED[row.code] or false
+    if not row.ready then
+        C.rl_node_text(client.core, i - 1, text)
+        row.message = ffi_string(text)
+    end
+    row.guard = GUARDS[tonumber(info.guard)]
+    row.steps = info.steps
+    row.step = tonumber(info.step_ms) / 1000
+    row.suspect_left = tonumber(info.suspect_left_ms) / 1000
+    row.guard_left = row.guard == "guarded" and tonumber(info.guard_left_ms) / 1000 or nil
+    row.marker_code = info.marker_code ~= 0 and ffi_string(C.rl_code_name(info.marker_code))
+        or nil
+    row.unverified = info.unverified ~= 0
+    if row.unverified and row.guard ~= "off" and row.guard ~= "guarded" then
+        row.guard = row.guard == "admitted" and "unverified" or row.guard
+    end
+    if info.known ~= 0 then
+        row.version, row.run_id = ffi_string(info.version), ffi_string(info.run_id)
+        row.role = ROLES[tonumber(info.role)] or "unknown"
+        row.uptime = tonumber(info.uptime_s)
+        row.persistence = persistence_of(info)
+        row.maxmemory = tonumber(info.maxmemory)
+        row.eviction = ffi_string(info.policy)
+    end
+    if info.clock ~= 0 then
+        row.round_trip = tonumber(info.round_trip_ms) / 1000
+        row.clock_offset = tonumber(info.offset_ms) / 1000
+        row.clock_error = tonumber(info.offset_error_ms) / 1000
+    end
+    return row
+end
+
+--- What is wrong with a node: a list of { kind, verdict, message }.
+local function findings_of(client, row)
+    local list = {}
+    local function found(kind, verdict, ...)
+        list[#list + 1] = { kind = kind, verdict = verdict, message = format(...) }
+    end
+    local guarded = client.guarded
+    if not row.ready then
+        found(row.code, "error", "%s", row.message)
+    elseif row.role == "replica" then
+        found("replica", "error", "a replica; only masters can vote")
+    end
+    if row.guard == "disagrees" then
+        found("max_lease", "error", "another client uses it with another max_lease; give all "
+            .. "clients the same one, or stop them and run redlock init --force")
+    elseif row.guard == "guarded" then
+        found("guarded", "error", "no votes for %.0f s: it may have forgotten locks; new "
+            .. "cluster? run redlock init", row.guard_left)
+    end
+    if row.ready and row.marker_code then
+        found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "
+            .. "read or set (%s); allow this user the keys redlock:{server}:*, and GET, SET, "
+            .. "HSET, EVAL", row.marker_code)
+    end
+    if row.suspect_left > 0 then
+        found("clock_step", "error", "no votes for %.0f s: its clock was stepped by %+.3f s; "
+            .. "let NTP slew it", row.suspect_left, row.step)
+    end
+    if row.ready and row.unverified then
+        found("unverified", "warning", "its run_id is not known%s; allow INFO to this user",
+            guarded and ", so a restart that keeps its keys is not noticed" or "")
+    end
+    if row.ready and not row.clock_offset then
+        found("no_clock", "warning", "steps of its clock are not noticed; allow TIME to this "
+            .. "user")
+    end
+    if row.maxmemory and row.maxmemory > 0 and row.eviction ~= "noeviction" then
+        found("eviction", "warning", "maxmemory-policy %s can drop locks; set it to "
+            .. "noeviction", row.eviction)
+    end
+    if row.ready and not guarded and row.persistence == "none seen" then
+        found("persistence", "warning", "it may forget its locks when it restarts (INFO shows no "
+            .. "persistence), and the guard is off; set restart_guard = true, or appendonly "
+            .. "yes with appendfsync always")
+    end
+    local o = client.options
+    local bound = o.lease * o.drift_factor + 0.002
+    if row.clock_offset and abs(row.clock_offset) - row.clock_error > bound then
+        found("clock", "warning", "its clock and ours differ by %+.3f s, which is more than "
+            .. "the %.3f s that a lease allows for: a step would free locks early; let NTP "
+            .. "slew them", row.clock_offset, bound)
+    end
+    return list
+end
+
+--- What is wrong with the whole: the same.
+function _M.findings(client)
+    local n, list = #client.options.nodes, {}
+    if n == 2 then
+        list[1] = { kind = "two", verdict = "warning", message = "2 servers tolerate no failure: "
+            .. "a majority is both; use 1, or 3 or more" }
+    elseif n % 2 == 0 then
+        list[1] = { kind = "even", verdict = "warning", message = format("%d servers tolerate "
+            .. "no more failures than %d; use an odd number", n, n - 1) }
+    end
+    for _, node in ipairs(client.options.nodes) do
+        if node.tls and not client.options.tls_verify then
+            list[#list + 1] = { kind = "tls_verify", verdict = "warning", message =
+                "certificates are not verified (tls_verify = false): whoever is between can read "
+                .. "and change all; give ca_file instead" }
+            break
+        end
+    end
+    return list
+end
+
+--- The rows of all nodes, as far as is known now; with verdict and remedy.
+function _M.rows(client)
+    local C = rounds.load()
+    local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)
+    local rows = {}
+    for i in ipairs(client.options.nodes) do
+        local row = read(client, i, info, text)
+        row.findings = findings_of(client, row)
+        row.verdict = "ok"
+        local remedies = {}
+        for k, found in ipairs(row.findings) do
+            remedies[k] = found.message
+            if row.verdict ~= "error" then
+                row.verdict = found.verdict
+            end
+        end
+        row.remedy = #remedies > 0 and concat(remedies, "; ") or nil
+        rows[i] = row
+    end
+    return rows
+end
+
+--- The same, after every server was asked anew.
+-- @return the rows; or nil and an error: closed
+function _M.look(client)
+    local ok, err = rounds.check(client)
+    if not ok then
+        return nil, err
+    end
+    return _M.rows(client)
+end
+
+--- The rows as an error has them.
+function _M.complaints(rows)
+    local list = {}
+    for i, row in ipairs(rows) do
+        local code = row.ready and (row.guard == "guarded" and "guarded" or "ok") or row.code
+        list[i] = { node = row.node, code = code, message = row.remedy or "ok" }
+    end
+    return list
+end
+
+-- ---- for people ------------------------------------------------------------------
+
+local COLUMNS = { "node", "verdict", "version", "role", "run_id", "uptime", "round trip",
+    "clock", "persistence", "eviction", "guard" }
+
+local function duration(seconds)
+    if not seconds then
+        return "-"
+    elseif seconds < 0.001 then
+        return "< 1 ms"
+    elseif seconds < 1 then
+        return format("%.0f ms", seconds * 1000)
+    elseif seconds < 600 then
+        return format("%.0f s", seconds)
+    elseif seconds < 2 * 86400 then
+        return format("%.1f h", seconds / 3600)
+    end
+    return format("%.0f days", seconds / 86400)
+end
+
+local function cells(row)
+    local run_id = row.run_id and row.run_id ~= "" and row.run_id:sub(1, 8) or "-"
+    return { row.node, row.verdict, row.version or "-", row.role or "-", run_id,
+        duration(row.uptime), duration(row.round_trip),
+        row.clock_offset and format("%+.3f s", row.clock_offset) or "-",
+        row.persistence or "-", row.eviction or "-", row.guard }
+end
+
+local Report = {}
+
+--- A table with a line per node, and below it what to do.
+function Report:__tostring()
+    local lines, widths = { COLUMNS }, {}
+    for i, row in ipairs(self) do
+        lines[i + 1] = cells(row)
+    end
+    for _, line in ipairs(lines) do
+        for c, cell in ipairs(line) do
+            widths[c] = max(widths[c] or 0, #cell)
+        end
+    end
+    local out = {}
+    for k, line in ipairs(lines) do
+        local padded = {}
+        for c, cell in ipairs(line) do
+            padded[c] = cell .. rep(" ", widths[c] - #cell)
+        end
+        out[k] = (concat(padded, "  "):gsub("%s+$", ""))
+    end
+    for _, row in ipairs(self) do
+        if row.remedy then
+            out[#out + 1] = row.node .. ": " .. row.remedy
+        end
+    end
+    for _, found in ipairs(self.findings) do
+        out[#out + 1] = "all: " .. found.message
+    end
+    out[#out + 1] = "verdict: " .. tostring(self.verdict)
+    return concat(out, "\n")
+end
+
+--- See client:check.
+function _M.check(client)
+    local rows, err = _M.look(client)
+    if not rows then
+        return nil, err
+    end
+    rows.findings = _M.findings(client)
+    rows.quorum = quorum(#rows)
+    local voting, warned = 0, #rows.findings > 0
+    for _, row in ipairs(rows) do
+        voting = voting + (row.verdict == "error" and 0 or 1)
+        warned = warned or row.verdict ~= "ok"
+    end
+    rows.voting = voting
+    rows.verdict = voting < rows.quorum and "error" or warned and "warning" or "ok"
+    return setmetatable(rows, Report)
+end
+
+return _M

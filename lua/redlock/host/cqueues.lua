@@ -1,0 +1,48 @@
+--- Host for cqueues: to be used in the coroutines of a controller.
+
+local condition = require "cqueues.condition"
+local cqueues = require "cqueues"
+local loop = require "redlock.host.loop"
+
+local setmetatable = setmetatable
+
+-- The controllers in which a coroutine listens; it ends while nobody waits.
+local listening = setmetatable({}, { __mode = "k" })
+
+local function listen(box)
+    local controller = cqueues.running()
+    if listening[controller] then
+        return
+    end
+    listening[controller] = true
+    local readable = { pollfd = box:fd(), events = "r" }
+    controller:wrap(function()
+        repeat
+            cqueues.poll(readable)
+        until box:drain() == 0
+        listening[controller] = nil
+    end)
+end
+
+return loop.new {
+    name = "cqueues",
+
+    can_wait = function()
+        return cqueues.running() ~= nil
+    end,
+
+    suspend = function(w)
+        w.condition = w.condition or condition.new()
+        w.condition:wait()
+    end,
+
+    wake = function(w)
+        w.condition:signal()
+    end,
+
+    listen = listen,
+
+    spawn = function(fn)
+        cqueues.running():wrap(fn)
+    end,
+}

@@ -1,0 +1,302 @@
+--- What the hosts of event loops have in common: a coroutine that waits is suspended, and
+-- the loop wakes it when its round is done.
+--
+-- The core's thread puts rounds that are done into a mailbox, and rings a descriptor. The
+-- loop polls that; the rest is here. A host of your own is a table for new():
+--
+--   name             a word
+--   suspend(waiter)  suspends the running coroutine until wake(waiter). It may return
+--                    early; it is called again then. The waiter is yours to write into.
+--   wake(waiter)     makes suspend return; may be called before it
+--   listen(box)      somebody waits: from now on box:drain() is to be called whenever the
+--                    descriptor box:fd() can be read, until it returns 0: nobody waits any
+--                    more, and the loop may forget it. Called again for the next waiter.
+-- and if the defaults do not fit:
+--   owner()          who is asking: the key of an ownership, compared by identity, and
+--                    kept weakly. Default: the running coroutine
+--   alive(owner)     whether that owner can still ask. Default: its coroutine is not dead
+--   can_wait()       whether the caller may be suspended now; lock() answers `phase` when
+--                    not, and unlock() does not wait. Default: always
+--   spawn(fn)        runs fn in a coroutine that may be suspended. Default: a new one
+--   defer(fn)        the same, soon, for the user's callbacks. Default: spawn
+--   log(text)        Default: to stderr
+-- See examples/own_loop.lua for one, and host/luv.lua.
+
+local ffi = require "ffi"
+local ffi_core = require "redlock.ffi"
+
+local error, next, pairs, pcall, setmetatable, tonumber, type =
+    error, next, pairs, pcall, setmetatable, tonumber, type
+local running, status, create, resume =
+    coroutine.running, coroutine.status, coroutine.create, coroutine.resume
+local cast = ffi.cast
+
+local _M = {}
+
+local BATCH = 64
+
+local MAIN = {}
+
+local Box = {}
+Box.__index = Box
+
+local function key_of(round)
+    return tonumber(cast("intptr_t", round))
+end
+
+-- Both are freed with the Lua state: whoever waits in it is gone.
+local function close(self)
+    for key, w in pairs(self.waiting) do
+        self.waiting[key] = nil
+        if w.vanish then
+            w.vanish(w.round, w.a, w.b)
+        end
+    end
+    self.C.rl_mailbox_close(self.mailbox)
+end
+
+local function open(self)
+    local C = ffi_core.load()
+    local mailbox = C.rl_mailbox_open()
+    if mailbox == nil then
+        error("redlock: out of memory", 0)
+    end
+    self.C = C
+    self.done = ffi.new("rl_done[?]", BATCH)
+    self.mailbox = mailbox
+    self.sentinel = ffi.gc(ffi.new "char[1]", function()
+        close(self)
+    end)
+end
+
+--- The descriptor to be polled for reading.
+function Box:fd()
+    local fd = self.C.rl_mailbox_fd(self.mailbox)
+    if fd < 0 then
+        error("redlock: no file descriptor for the event loop", 0)
+    end
+    return fd
+end
+
+-- ---- waiting ---------------------------------------------------------------------
+
+--- Suspends the caller until the round is done.
+-- @param vanish  vanish(round, a, b) cleans up when the caller is gone, killed while it
+--   waited; it must not wait
+-- @return the round's outcome
+function Box:wait(round, vanish, a, b)
+    if not self.mailbox then
+        open(self)
+    end
+    local outcome = self.C.rl_round_post(round, self.mailbox)
+    if outcome ~= 0 then
+        return outcome
+    end
+    local pool, key = self.pool, key_of(round)
+    local w = pool[#pool] or {}
+    pool[#pool] = nil
+    w.outcome, w.err, w.came = nil, nil, nil
+    w.vanish, w.round, w.a, w.b = vanish, round, a, b
+    self.waiting[key] = w
+    self.count = self.count + 1
+    if next(self.tasks) ~= nil then
+        local task = self.tasks[running()]
+        if task then
+            task.waiter = w
+        end
+    end
+    self.waits = self.waits + 1
+    self.host.listen(self)
+    local suspend = self.host.suspend
+    repeat
+        local ok, why = pcall(suspend, w)
+        if not ok then
+            self:forget(key, w)
+            error(why, 0)
+        end
+    until w.outcome
+    if w.gone then
+        error("redlock: a wait was given up, as the event loop was blocked for too long", 0)
+    end
+    local result, err = w.outcome, w.err
+    w.came = true
+    w.vanish, w.round, w.a, w.b = nil, nil, nil, nil
+    if not self.host.mortal then     -- else bury() does it
+        pool[#pool + 1] = w
+    end
+    if err then
+        error(err, 0)
+    end
+    return result
+end
+
+function Box:forget(key, w)
+    if self.waiting[key] == w then
+        self.waiting[key] = nil
+        self.count = self.count - 1
+    end
+end
+
+local function wake(self, w, outcome)
+    w.outcome = outcome
+    if self.host.mortal then
+        self.woken[#self.woken + 1] = w
+    end
+    self.host.wake(w)
+end
+
+--- Cleans up after those who were woken and did not come: they were killed. For hosts
+-- whose coroutines can be; to be called when all who were woken have had their turn.
+function Box:bury()
+    local woken = self.woken
+    for i = 1, #woken do
+        local w = woken[i]
+        woken[i] = nil
+        if w.came then
+            self.pool[#self.pool + 1] = w
+        else
+            w.gone = true
+            if w.vanish then
+                w.vanish(w.round, w.a, w.b)
+            end
+        end
+    end
+end
+
+--- Holds back what is started until uncork(), to be sent together.
+function Box:cork()
+    for client in pairs(self.clients) do
+        if client.core then
+            self.C.rl_cork(client.core)
+        end
+    end
+end
+
+function Box:uncork()
+    for client in pairs(self.clients) do
+        if client.core then
+            self.C.rl_uncork(client.core)
+        end
+    end
+end
+
+--- Wakes those whose rounds are done, and tells the clients of what else happened.
+-- @return how many wait still; at least 1 while somebody is to be told of a loss
+function Box:drain()
+    local C, done = self.C, self.done
+    repeat
+        local n = C.rl_mailbox_take(self.mailbox, done, BATCH)
+        for i = 0, n - 1 do
+            local key = key_of(done[i].round)
+            local w = self.waiting[key]
+            if w then
+                self:forget(key, w)
+                wake(self, w, done[i].outcome)
+            end
+        end
+    until n == 0
+    for client in pairs(self.clients) do
+        if client.core then
+            client.holds:look()
+        end
+    end
+    return self.count > 0 and self.count or self:is_listened_to() and 1 or 0
+end
+
+--- From now on losses are to be told when they happen.
+function Box:attend()
+    if self.mailbox then
+        self.host.listen(self)
+    end
+end
+
+--- Whether onLost() was called for something that is held.
+function Box:is_listened_to()
+    for client in pairs(self.clients) do
+        if client.core and client.holds:listened() then
+            return true
+        end
+    end
+    return false
+end
+
+--- Whether something is held that may be lost, or whose owner may be gone.
+function Box:holds_something()
+    for client in pairs(self.clients) do
+        if client.core and client.holds:any() then
+            return true
+        end
+    end
+    return false
+end
+
+--- Ends the wait of a task, with an error.
+function Box:cancel(task, err)
+    local w = task.waiter
+    local key = w and w.round and key_of(w.round)
+    if key and self.waiting[key] == w then
+        self:forget(key, w)
+        w.err = err
+        wake(self, w, -1)
+    end
+end
+
+-- ---- the host --------------------------------------------------------------------
+
+local function owner()
+    local co, is_main = running()
+    if not co or is_main then
+        return MAIN
+    end
+    return co
+end
+
+local function alive(who)
+    return type(who) ~= "thread" or status(who) ~= "dead"
+end
+
+local function spawn(fn)
+    local ok, err = resume(create(fn))
+    if not ok then
+        error(err, 0)
+    end
+end
+
+local function log(text)
+    io.stderr:write("redlock: ", text, "\n")
+end
+
+--- Makes a host of an event loop; see above.
+-- @return the host, for `host` of redlock.new
+function _M.new(def)
+    local host = {}
+    for key, value in pairs(def) do
+        host[key] = value
+    end
+    host.owner = host.owner or owner
+    host.alive = host.alive or alive
+    host.spawn = host.spawn or spawn
+    host.defer = host.defer or host.spawn
+    host.log = host.log or log
+    host.shared = true
+    local box = setmetatable({
+        host = host,
+        waiting = {},            -- round -> waiter
+        count = 0,               -- of them
+        waits = 0,               -- how many there were so far
+        pool = {},               -- waiters to be used again
+        woken = {},              -- who may not have run yet
+        tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future
+        clients = setmetatable({}, { __mode = "k" }),
+    }, Box)
+    host.box = box
+    function host.wait(round, vanish, a, b)
+        return box:wait(round, vanish, a, b)
+    end
+    function host.concurrent()
+        return true
+    end
+    return host
+end
+
+return _M

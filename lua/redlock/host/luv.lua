@@ -1,0 +1,46 @@
+--- Host for luv (libuv): to be used in coroutines, while uv.run() runs.
+
+local uv = require "luv"
+local loop = require "redlock.host.loop"
+
+local running, yield, resume = coroutine.running, coroutine.yield, coroutine.resume
+
+local poll, active
+
+local host = loop.new {
+    name = "luv",
+
+    can_wait = function()
+        local co, is_main = running()
+        return co ~= nil and not is_main
+    end,
+
+    suspend = function(w)
+        w.co = running()
+        yield()
+    end,
+
+    wake = function(w)
+        local ok, err = resume(w.co)
+        if not ok then           -- an error of the user's coroutine
+            io.stderr:write("redlock: ", debug.traceback(w.co, tostring(err)), "\n")
+        end
+    end,
+
+    -- The poll is stopped while nobody waits, so that uv.run() can end.
+    listen = function(box)
+        if active then
+            return
+        end
+        active = true
+        poll = poll or uv.new_poll(box:fd())
+        poll:start("r", function()
+            if box:drain() == 0 then
+                active = false
+                poll:stop()
+            end
+        end)
+    end,
+}
+
+return host

@@ -1,0 +1,322 @@
+--- Host for OpenResty and nginx with the Lua module: a request that waits yields.
+--
+-- One timer per worker reads the wake-up socket and posts a semaphore per waiter. It runs
+-- only while somebody waits: a timer that reads for ever would keep an old worker alive
+-- after a reload.
+
+local ffi = require "ffi"
+local loop = require "redlock.host.loop"
+
+local error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring =
+    error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring
+local min = math.min
+local ngx = ngx
+local get_phase = ngx.get_phase
+
+if ngx.config.subsystem ~= "http" then
+    error("redlock: nginx's " .. ngx.config.subsystem .. " subsystem is not supported; use "
+        .. "it in http, or pass another host", 0)
+end
+
+local found, semaphore = pcall(require, "ngx.semaphore")
+if not found then
+    error("redlock: lua-resty-core is needed in nginx: " .. tostring(semaphore), 0)
+end
+local get_request = require "resty.core.base".get_request
+
+local IDLE_MS = 1000          -- the reader ends after so long without anybody waiting
+-- A step of LuaJIT's collector is some 2 KiB and 2 us: a small worker is through in a few
+-- seconds, a large one is not stopped for more than a few ms.
+local GC_TICKS, GC_STEPS = 2, 2000
+local START_S = 0.02          -- it may take to start, before the waiters help themselves
+local POLL_S = 0.001          -- how often they look then
+local LONG_S = 86400          -- an end of a wait that only saves a stuck one
+local RETRY_MS = 1000         -- between two attempts to start the reader
+
+local YIELDS = { rewrite = true, server_rewrite = true, access = true, content = true,
+    timer = true, ssl_cert = true, ssl_session_fetch = true, ssl_client_hello = true }
+
+local host
+local reader = {}             -- running, connected; tried: when it was started (ms)
+local poller = {}             -- waiter, at (ms)
+local warned = false
+
+local function log(text)
+    ngx.log(ngx.ERR, "redlock: ", text)
+end
+
+local function now_ms(box)
+    return tonumber(box.C.rl_now_ms())
+end
+
+-- ---- the reader ------------------------------------------------------------------
+
+local path_buf
+
+--- A connection to the mailbox; or nil and why.
+local function connect(box)
+    path_buf = path_buf or ffi.new "char[108]"
+    local errno = box.C.rl_mailbox_listen(box.mailbox, host.dir, path_buf, 108)
+    if errno ~= 0 then
+        return nil, "no socket below " .. host.dir .. " (errno " .. errno .. "); set the "
+            .. "option socket_dir"
+    end
+    local sock = ngx.socket.tcp()
+    sock:settimeouts(1000, 1000, LONG_S * 1000)
+    local ok, err = sock:connect("unix:" .. ffi.string(path_buf))
+    errno = box.C.rl_mailbox_accept(box.mailbox)
+    if not ok or errno ~= 0 then
+        return nil, "no connection to the wake-up socket: " .. (err or "errno " .. errno)
+    end
+    return sock
+end
+
+--- Lets the mailbox ring after a while: a read with a time-out would be logged as an error
+-- each time.
+-- @return a round, or nil: no client is open
+local function ring_later(box)
+    local client = next(box.clients)
+    local round = client and client.core and box.C.rl_sleep(client.core, IDLE_MS)
+    if not round or round == nil then
+        return nil
+    end
+    box.C.rl_round_post(round, box.mailbox)
+    return ffi.gc(round, box.C.rl_round_free)
+end
+
+-- Collections to be finished before the leases of the dead are given back: one that finds
+-- the owner, one for what he held.
+local COLLECTIONS = 2
+local left_to_collect = 0
+
+--- Once in a while: whoever died without letting go must be found by the collector for his
+-- locks not to be renewed any more, also where nothing else makes it run.
+-- @return whether that is to go on
+local function look_for_dead(box)
+    if box:holds_something() then
+        left_to_collect = COLLECTIONS
+    elseif left_to_collect == 0 then
+        return false
+    end
+    if ngx.worker.exiting() then
+        for _ = 1, COLLECTIONS do
+            collectgarbage()
+        end
+        left_to_collect = 0
+    end
+    for _ = 1, min(collectgarbage "count" / GC_TICKS, GC_STEPS) do
+        if left_to_collect > 0 and collectgarbage "step" then
+            left_to_collect = left_to_collect - 1
+        end
+    end
+    return left_to_collect > 0 or box:holds_something()
+end
+
+-- What was posted runs in that order, when the running handler is done: who is posted
+-- behind all others, and posts us, tells that they have run.
+local function new_fence()
+    local fence = { behind = semaphore.new(0), passed = semaphore.new(0) }
+    ngx.thread.spawn(function()
+        while fence.behind:wait(LONG_S) and not fence.over do
+            fence.passed:post(1)
+        end
+    end)
+    return fence
+end
+
+--- Wakes those whose rounds are done. What they start is sent together, and who does not
+-- come is dead.
+local function turn(box, fence)
+    box:drain()
+    local woken = #box.woken
+    if woken > 0 then
+        if woken > 1 then
+            box:cork()
+        end
+        fence.behind:post(1)
+        fence.passed:wait(LONG_S)
+        box:bury()
+        if woken > 1 then
+            box:uncork()
+        end
+    end
+    return box.count
+end
+
+--- Reads until nobody waits any more, and nothing is held.
+local function read(box)
+    local sock, err = connect(box)
+    if not sock then
+        log(err)
+        return
+    end
+    local fence = new_fence()
+    reader.connected = true
+    local idle, waits = ring_later(box), -1
+    repeat
+        local waiting = turn(box, fence)
+        if idle and box.C.rl_round_outcome(idle) ~= 0 then
+            local busy = waiting > 0 or box.waits ~= waits
+            -- Also while others wait: perhaps for a dead one.
+            idle = (look_for_dead(box) or busy) and ring_later(box)
+            waits = box.waits
+        end
+    until not (idle or waiting > 0) or not sock:receiveany(64)
+    fence.over = true
+    fence.behind:post(1)
+    sock:close()
+end
+
+local listen
+
+local function run(_, box)
+    if reader.running then
+        return               -- a timer that came late
+    end
+    reader.running = true
+    local ok, err = pcall(read, box)
+    reader.running, reader.connected, reader.tried = false, false, nil
+    box.C.rl_mailbox_hang_up(box.mailbox)
+    box:uncork()
+    if not ok then
+        log("the reader failed: " .. tostring(err))
+        reader.tried = now_ms(box)
+    end
+    if box.count > 0 then
+        listen(box)
+    end
+end
+
+function listen(box)
+    local now = now_ms(box)
+    if reader.running or reader.tried and now - reader.tried < RETRY_MS then
+        return
+    end
+    reader.tried = now
+    local ok, err = ngx.timer.at(0, run, box)
+    if not ok then
+        log("no timer for the reader: " .. tostring(err))
+    end
+end
+
+-- ---- waiting ---------------------------------------------------------------------
+
+--- Without a reader (lua_max_running_timers) one of those who wait looks for all.
+local function poll(w)
+    local box = host.box
+    if not warned then
+        warned = true
+        log("no timer reads the wake-up socket (is lua_max_running_timers reached?): "
+            .. "waiting costs up to 1 ms more until one does")
+    end
+    while not w.outcome and not reader.connected do
+        local now = now_ms(box)
+        if poller.waiter == w or not poller.waiter or now - poller.at > 50 then
+            poller.waiter, poller.at = w, now
+            ngx.sleep(POLL_S)
+            poller.at = now_ms(box)
+            box:drain()
+            listen(box)
+        else
+            w.sem:wait(0.05)
+        end
+    end
+    if poller.waiter == w then
+        poller.waiter = nil
+        local _, other = next(box.waiting)
+        if other and other.sem then
+            other.sem:post(1)
+        end
+    end
+end
+
+local function suspend(w)
+    if not w.sem then
+        w.sem = semaphore.new(0)
+    end
+    if reader.connected then
+        local ok, err = w.sem:wait(LONG_S)
+        if not ok and err ~= "timeout" then
+            error("redlock: cannot wait here: " .. tostring(err), 0)
+        end
+    elseif not w.sem:wait(START_S) and not reader.connected and not w.outcome then
+        poll(w)
+    end
+end
+
+local function wake(w)
+    if w.sem then
+        w.sem:post(1)
+    end
+end
+
+-- ---- owners ----------------------------------------------------------------------
+
+-- The owner is the request: its light threads share it, and it survives phases. Not the
+-- coroutine: the module uses one thread object for many requests.
+local TOKEN = {}
+local NO_REQUEST = {}
+
+-- ngx.exec empties ngx.ctx; the request is found again by its address and numbers.
+local by_address = setmetatable({}, { __mode = "v" })
+
+local function numbers()
+    return tonumber(ffi.cast("intptr_t", get_request())), ngx.var.connection,
+        ngx.var.connection_requests
+end
+
+local function new_token()
+    local ok, address, connection, request = pcall(numbers)
+    if not ok then            -- a timer's run, or a TLS handshake
+        return {}
+    end
+    local token = by_address[address]
+    if token and token.connection == connection and token.request == request then
+        return token
+    end
+    token = { connection = connection, request = request }
+    by_address[address] = token
+    return token
+end
+
+local function owner()
+    if not get_request() then
+        return NO_REQUEST
+    end
+    local ctx = ngx.ctx
+    local token = rawget(ctx, TOKEN)     -- a handshake's is inherited by its requests
+    if not token then
+        token = new_token()
+        rawset(ctx, TOKEN, token)
+    end
+    return token
+end
+
+-- ---- the host --------------------------------------------------------------------
+
+local function defer(fn)
+    local ok, err = ngx.timer.at(0, fn)
+    if not ok then
+        log("no timer for a callback (" .. tostring(err) .. "); it runs now")
+        fn()
+    end
+end
+
+host = loop.new {
+    name = "nginx",
+    dir = "/tmp",             -- where the wake-up socket's directory is made
+    mortal = true,
+    owner = owner,
+    alive = function() return true end,      -- a token dies by being collected
+    can_wait = function()
+        return YIELDS[get_phase()] or false
+    end,
+    suspend = suspend,
+    wake = wake,
+    listen = function(box) listen(box) end,
+    spawn = function(fn) return ngx.thread.spawn(fn) end,
+    defer = defer,
+    log = log,
+}
+
+return host

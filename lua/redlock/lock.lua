@@ -1,0 +1,546 @@
+--- Lock objects: retry, reentrancy, ownership. Cheap views of what an owner holds.
+--
+-- Every method that asks the servers returns its result, or nil and an error object (see
+-- errors.lua). Durations are seconds; fractions are fine.
+
+local acquire = require "redlock.acquire"
+local check = require "redlock.check"
+local errors = require "redlock.errors"
+local future = require "redlock.future"
+local options = require "redlock.options"
+local quorum = require "redlock.quorum"
+local rounds = require "redlock.rounds"
+local transfer = require "redlock.transfer"
+
+local pairs, setmetatable, type = pairs, setmetatable, type
+local getmetatable = getmetatable
+local format, gsub, byte = string.format, string.gsub, string.byte
+local huge, max = math.huge, math.max
+
+local _M = {}
+
+local Lock = {}
+Lock.__index = Lock
+
+local MAX_NAME = 65536
+local OPTIONS = { owner = true }
+
+local function printable(name)
+    if #name > 64 then
+        name = name:sub(1, 61) .. "..."
+    end
+    return (gsub(name, "[^ -~]", function(c)
+        return format("\\x%02x", byte(c))
+    end))
+end
+
+--- The class of a primitive's objects: a lock's methods and its own.
+local function class_of(prim)
+    local class = setmetatable({ __tostring = Lock.__tostring }, { __index = Lock })
+    for method, fn in pairs(prim.methods) do
+        class[method] = fn
+    end
+    class.__index = class
+    prim.class = class
+    return class
+end
+
+--- A view of the lock `name` of this primitive; checked, no I/O.
+function _M.new(client, prim, name, opts)
+    check.name("name", name, MAX_NAME)
+    return setmetatable({
+        client = client,
+        primitive = prim,
+        name = name,
+        id = prim.name .. ":" .. name,
+        owner = opts and check.options("options", opts, OPTIONS).owner,
+    }, prim.class or class_of(prim))
+end
+
+--- How errors call it: lock 'invoice:42'. Made when an error is printed: most never are.
+function Lock:describe()
+    return self.primitive.name .. " '" .. printable(self.name) .. "'"
+end
+
+-- ---- what the owner holds --------------------------------------------------------
+
+local function owner_of(self)
+    local owner = self.owner
+    if owner == nil then
+        owner = self.client.host.owner()
+    end
+    return owner
+end
+
+--- The hold of an owner, also when its time is over; or nil.
+local function hold_of(self, owner)
+    return self.client.holds:get(owner or owner_of(self), self.id)
+end
+
+local function failure(self, code)
+    return nil, errors.new(code, self)
+end
+
+local function open(self)
+    local client = self.client
+    local ok, err = client:open()
+    if ok then
+        client.holds:poll()
+        client.credentials:poll()
+        return true
+    elseif err then
+        return nil, err
+    end
+    return failure(self, "closed")
+end
+
+--- The same for a call that waits for the servers.
+local function open_to_wait(self)
+    if not self.client.host.can_wait() then
+        return failure(self, "phase")
+    end
+    return open(self)
+end
+
+--- The hold of the current owner, after a look at what was lost meanwhile.
+local function current_hold(self, owner)
+    local client = self.client
+    if client.core then
+        client.holds:poll()
+        return hold_of(self, owner)
+    end
+end
+
+--- The hold of the current owner while it is valid.
+-- @return the hold; or nil and an error: not_held, lost (its time is over), closed
+function _M.valid_hold(self, owner)
+    local hold = current_hold(self, owner)
+    if not hold then
+        return failure(self, self.client.closed and "closed" or "not_held")
+    end
+    if self.client.holds:remaining(hold) <= 0 then
+        return failure(self, "lost")
+    end
+    return hold
+end
+local valid_hold = _M.valid_hold
+
+-- ---- acquire ---------------------------------------------------------------------
+
+--- What an owner gets who holds it: true, and the token if there is one.
+local function granted(self, owner)
+    local token = rounds.token(hold_of(self, owner).lease)
+    if token then
+        return true, token
+    end
+    return true
+end
+
+--- Enters again what the owner holds already: no round trip, the lease stays as it is.
+local function reenter(self, owner)
+    local hold = hold_of(self, owner)
+    if not hold then
+        return false
+    end
+    if self.client.holds:remaining(hold) > 0 then
+        hold.count = hold.count + 1
+        return true
+    end
+    -- Its time is over: a new attempt, with a new value.
+    self.client.holds:remove(owner, self.id)
+    rounds.abandon(hold.lease)
+    return false
+end
+
+local function check_lease(self, lease)
+    local o = self.client.options
+    if lease == nil then
+        return nil
+    end
+    local longest = options.longest_lease(o)
+    if type(lease) == "number" and lease > longest then
+        check.bad("lease", format("%g s is over max_lease%s (%g s); raise max_lease for every "
+            .. "client, or extend in time", lease, o.lock_delay > 0 and " - lock_delay" or "",
+            longest))
+    end
+    return check.seconds("lease", lease, options.min_lease(o))
+end
+
+local function check_wait(wait)
+    return wait == nil and 0 or check.seconds("wait", wait, 0)
+end
+
+--- Waits as long as somebody else holds it.
+-- @param lease  seconds, not renewed; default: the client's lease, kept by the watchdog
+--   until unlock(), for max_hold at most
+-- @return true, and the token of a fenced lock; or nil and an error: no_quorum (no majority
+--   answered for the client's `patience`), expired (nor in time for the lease), deadlock
+--   (another coroutine of this thread has it), closed
+function Lock:lock(lease)
+    lease = check_lease(self, lease)
+    local ok, err = open(self)
+    if not ok then
+        return nil, err
+    end
+    local owner = owner_of(self)
+    if not reenter(self, owner) then
+        if not self.client.host.can_wait() then
+            return failure(self, "phase")
+        end
+        ok, err = acquire.acquire(self, owner, lease, nil, self.client.options.patience)
+        if not ok then
+            return nil, err
+        end
+    end
+    return granted(self, owner)
+end
+
+--- Tries for `wait` seconds; 0 or nil: once. Returns within wait + timeout (the first
+-- attempt of all, which connects, may take connect_timeout).
+-- @param lease  as of lock()
+-- @return true, and the token of a fenced lock; or nil and an error: held, no_quorum,
+--   expired (granted too late), deadlock, closed
+function Lock:tryLock(wait, lease)
+    wait = check_wait(wait)
+    lease = check_lease(self, lease)
+    local ok, err = open(self)
+    if not ok then
+        return nil, err
+    end
+    local owner = owner_of(self)
+    if not reenter(self, owner) then
+        if not self.client.host.can_wait() then
+            return failure(self, "phase")
+        end
+        ok, err = acquire.acquire(self, owner, lease, wait, huge)
+        if not ok then
+            return nil, err
+        end
+    end
+    return granted(self, owner)
+end
+
+--- The answers of the nodes to one of the primitive's questions.
+-- @param args  default: the primitive's
+-- @return a list (see rounds.ask), or nil and an error
+function _M.ask(self, script, args)
+    local ok, err = open_to_wait(self)
+    if not ok then
+        return nil, err
+    end
+    local client, prim = self.client, self.primitive
+    if not prim[script .. "_script"] then
+        return failure(self, "unsupported")
+    end
+    return rounds.ask(client, self, prim, script, prim.keys(client, self.name),
+        args or prim.args(self))
+end
+local ask = _M.ask
+
+-- ---- release ---------------------------------------------------------------------
+
+--- Leaves it once; the last leave releases it on all servers, or passes it on to another
+-- owner of this process who waits for it. Where the caller cannot wait (nginx's log phase)
+-- the release is sent, and nothing is known of its outcome.
+-- @return true; or nil and an error: expired (it was ours, its time ran out), held
+--   (somebody else has it now), not_held, unknown (no majority answered), closed
+function Lock:unlock()
+    local owner = owner_of(self)
+    local hold = current_hold(self, owner)
+    if not hold then
+        return failure(self, self.client.closed and "closed" or "not_held")
+    end
+    if hold.count > 1 then
+        hold.count = hold.count - 1
+        return true
+    end
+    local client = self.client
+    if acquire.pass(self, hold) then
+        client.holds:remove(owner, self.id)
+        client.counters.released = client.counters.released + 1
+        return true
+    end
+    client.credentials:poll()
+    local ends = client.now() + rounds.remaining(hold.lease)
+    -- In this order: an interrupt between the two must not keep it on the servers.
+    local round = rounds.release(hold.lease)
+    client.holds:remove(owner, self.id)
+    if not client.host.can_wait() then
+        rounds.leave(hold.lease, round)
+        client.counters.released = client.counters.released + 1
+        acquire.released(self)
+        return true
+    end
+    local ok, told, unseeded = rounds.released(client, self, hold.lease, round)
+    acquire.released(self, ok and told or 0)
+    if ok then
+        if unseeded then     -- now, before they are needed
+            self.primitive.unseeded(self)
+        end
+        client.counters.released = client.counters.released + 1
+        return true
+    end
+    local err = told
+    if err.code == "expired" or err.code == "held" then
+        -- Keys that are gone before their time were removed, not run out.
+        local taken = err.code == "held" or client.now() < ends
+        client.holds:lose(hold, taken and "taken" or "expired")
+    end
+    return nil, err
+end
+
+--- Deletes it on all servers, whoever holds it; the holder is not told before its next
+-- extension.
+-- @return true: it was there; false: it was not; or nil and an error: no_quorum, closed
+function Lock:forceUnlock()
+    local answers, err = ask(self, "force")
+    if not answers then
+        return nil, err
+    end
+    for i = 1, #answers do
+        if answers[i].vote > 0 then
+            return true
+        end
+    end
+    return false
+end
+
+-- ---- holding ---------------------------------------------------------------------
+
+--- Makes the hold last `lease` seconds from now; never shortens it.
+-- @param lease  seconds; default: as it was taken
+-- @return true and the seconds of validity left; or nil and an error: lost (not ours any
+--   more), no_quorum (the old validity stands), not_held, unsupported, closed
+function Lock:extend(lease)
+    local hold = current_hold(self)
+    lease = check_lease(self, lease) or hold and hold.seconds
+    if not hold then
+        return failure(self, self.client.closed and "closed" or "not_held")
+    end
+    if not self.client.host.can_wait() then
+        return failure(self, "phase")
+    end
+    self.client.credentials:poll()
+    return _M.prolong(self, hold, lease)
+end
+
+--- @param lease  seconds; 0: only asks
+-- @return as Lock:extend
+function _M.prolong(self, hold, lease)
+    local ok, err = rounds.extend(self.client, self, hold.lease, lease)
+    if ok then
+        return true, rounds.remaining(hold.lease)
+    end
+    if err.code == "not_held" then       -- voided meanwhile: the owner did hold it
+        err = errors.new("lost", self)
+    end
+    if err.code == "lost" then
+        self.client.holds:lose(hold, rounds.lost(hold.lease) or "expired")
+    end
+    return nil, err
+end
+
+--- @return seconds of validity left, 0 when it is not held by this owner or over. Local:
+--   one clock read.
+function Lock:remaining()
+    local hold = current_hold(self)
+    return hold and self.client.holds:remaining(hold) or 0
+end
+
+--- @return whether this owner holds it now, by the local clock. No round trip.
+function Lock:isValid()
+    return self:remaining() > 0
+end
+
+--- Raises unless this owner holds it now. No round trip.
+-- @return the lock itself
+function Lock:check()
+    local hold = current_hold(self)
+    if not hold then
+        check.raise(format("redlock: not_held: %s is not held by this owner", self:describe()))
+    end
+    if self.client.holds:remaining(hold) <= 0 then
+        check.raise(format("redlock: lost: %s: its lease is over (%s)", self:describe(),
+            hold.lost or "expired"))
+    end
+    return self
+end
+
+--- Calls fn(lock, reason) once when this hold is lost: expired (no majority confirmed it
+-- in time), taken (a majority says it is not ours), max_hold, suspended (the process did
+-- not run), closed. In plain LuaJIT that is during the owner's next call into the library
+-- after the loss, at once when it is lost already. An error in fn goes to stderr.
+-- @return true; or nil and an error: not_held
+function Lock:onLost(fn)
+    check.is_function("fn", fn)
+    local hold = current_hold(self)
+    if not hold then
+        return failure(self, self.client.closed and "closed" or "not_held")
+    end
+    self.client.holds:on_lost(hold, fn, self)
+    return true
+end
+
+--- How many times this owner has entered it; 0: not held.
+function Lock:getHoldCount()
+    local hold = current_hold(self)
+    return hold and self.client.holds:remaining(hold) > 0 and hold.count or 0
+end
+
+--- @return whether this owner (in plain LuaJIT: this coroutine) holds it
+Lock.isHeldByCurrentThread = Lock.isValid
+
+-- ---- in the background -----------------------------------------------------------
+
+--- The same lock for the same owner, wherever it is used.
+local function for_this_owner(self)
+    return setmetatable({ owner = owner_of(self) }, {
+        __index = self, __tostring = getmetatable(self).__tostring })
+end
+
+local function start(self, method, ...)
+    return future.start(self.client, method, for_this_owner(self), ...)
+end
+
+--- lock, tryLock, unlock and extend as futures (see future.lua), on behalf of the owner
+-- who calls them: the call has begun when these return.
+function Lock:lockAsync(lease)
+    check_lease(self, lease)
+    return start(self, self.lock, lease)
+end
+
+function Lock:tryLockAsync(wait, lease)
+    check_wait(wait)
+    check_lease(self, lease)
+    return start(self, self.tryLock, wait, lease)
+end
+
+function Lock:unlockAsync()
+    return start(self, self.unlock)
+end
+
+function Lock:extendAsync(lease)
+    check_lease(self, lease)
+    return start(self, self.extend, lease)
+end
+
+-- ---- from process to process -----------------------------------------------------
+
+--- Gives the hold away: this owner does not hold it any more, and it is not released. It
+-- ends with its lease unless client:import() takes it over somewhere before.
+-- @return a printable string for client:import(); or nil and an error: not_held, lost
+function Lock:export()
+    local owner = owner_of(self)
+    local hold, err = valid_hold(self, owner)
+    if not hold then
+        return nil, err
+    end
+    self.client.holds:remove(owner, self.id)
+    local parcel = { kind = self.primitive.name, name = self.name,
+        ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }
+    parcel.value = rounds.disown(hold.lease)
+    return transfer.format(parcel)
+end
+
+--- See client:import.
+-- @param prims  the primitives it may be of, by their names
+function _M.import(client, prims, text, opts)
+    local parcel = transfer.parse(text)
+    local prim = parcel and prims[parcel.kind]
+    local seconds = parcel and parcel.ms / 1000
+    local fits = prim and seconds <= options.longest_lease(client.options)
+        and seconds >= options.min_lease(client.options)
+    if not fits or (prim.confirm_script ~= nil) ~= (parcel.token > 0) then
+        return nil, errors.new("config", "a token that is not of this kind of lock, or whose "
+            .. "lease is over max_lease")
+    end
+    local self = _M.new(client, prim, parcel.name, opts)
+    local ok, err = open_to_wait(self)
+    if not ok then
+        return nil, err
+    end
+    local handle
+    handle, err = rounds.adopt(client, self, prim, prim.keys(client, self.name),
+        prim.args(self), parcel.value, seconds, parcel.token)
+    if not handle then
+        return nil, err
+    end
+    rounds.keep(handle, seconds, client.options.max_hold)
+    client.holds:set(owner_of(self), self.id,
+        { lease = handle, count = 1, seconds = seconds, kept = true, name = self.name,
+            passed = 0, since = client.now() })
+    return self
+end
+
+-- ---- looking ---------------------------------------------------------------------
+
+--- The answers of the majority that sees one holder.
+-- @return a list, empty when nobody has a majority; or nil and an error: no_quorum also
+--   when servers that did not answer would make a majority with those that see one holder
+local function peek(self)
+    local answers, err = ask(self, "peek")
+    if not answers then
+        return nil, err
+    end
+    local holders, seen, most = {}, {}, 0
+    for i = 1, #answers do
+        local who = answers[i].data
+        if answers[i].vote > 0 then
+            seen[who] = (seen[who] or 0) + 1
+            most = max(most, seen[who])
+            if answers[i].agreed then
+                holders[#holders + 1] = answers[i].info
+            end
+        end
+    end
+    local n = #self.client.options.nodes
+    local silent = n - #answers
+    if #holders == 0 and most > 0 and most + silent >= quorum(n) then
+        return failure(self, "no_quorum")
+    end
+    return holders
+end
+
+--- @return whether somebody holds it on a majority of the servers; or nil and an error:
+--   no_quorum, closed
+function Lock:isLocked()
+    local holders, err = peek(self)
+    if not holders then
+        return nil, err
+    end
+    return #holders > 0
+end
+
+--- @return seconds until it opens by itself, 0 when nobody holds it; or nil and an error.
+--   huge for a key without an end (not made by this library).
+function Lock:remainTimeToLive()
+    local holders, err = peek(self)
+    if not holders then
+        return nil, err
+    end
+    if #holders == 0 then
+        return 0
+    end
+    for i = 1, #holders do
+        holders[i] = holders[i] < 0 and huge or holders[i]
+    end
+    table.sort(holders, function(a, b)
+        return a > b
+    end)
+    -- When the q-th longest is gone the majority is.
+    return holders[quorum(#self.client.options.nodes)] / 1000
+end
+
+--- @return the name as it was given
+function Lock:getName()
+    return self.name
+end
+
+--- For people: lock(invoice:42, held, 27.3 s)
+function Lock:__tostring()
+    local left = self:remaining()
+    local state = left > 0 and format("held, %.1f s", left) or "not held"
+    return format("%s(%s, %s)", self.primitive.name, printable(self.name), state)
+end
+
+return _M

@@ -1,0 +1,12 @@
+-- KEYS[1] the lock.
+-- {1, ms left, digest of the holder's value}, or 0: free. ms left is -1 without an end.
+local value = redis.pcall('get', KEYS[1])
+if not value then
+    return 0
+end
+if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
+    return value        -- this user may not look
+elseif type(value) == 'table' then
+    value = 'not a string'
+end
+return {1, redis.call('pttl', KEYS[1]), redis.sha1hex(value)}

@@ -1,0 +1,109 @@
+--- Primitives: scripts that run on every server, and how their replies vote.
+--
+-- A primitive is what a kind of lock is made of. The core sends a script to all N servers
+-- at once and counts; the primitive says what taking, keeping and letting go mean on one
+-- server. See redlock.primitive in init.lua for the contract of the scripts.
+
+local ffi = require "ffi"
+local check = require "redlock.check"
+local guard = require "redlock.restart_guard"
+local rounds = require "redlock.rounds"
+
+local error, pairs, ipairs = error, pairs, ipairs
+local setmetatable, getmetatable = setmetatable, getmetatable
+local format = string.format
+
+local _M = {}
+
+local Primitive = {}
+Primitive.__index = Primitive
+
+local MAX_SCRIPT = 65536
+local FIELDS = { name = true, acquire = true, extend = true, release = true, peek = true,
+    force = true, handover = true, current = true, floor = true, seed = true, confirm = true,
+    heal = true, keys = true, args = true, channel = true, unseeded = true, methods = true }
+
+-- Scripts that take part in a lease; the others are questions.
+local OF_A_LEASE = { "acquire", "extend", "release", "handover", "confirm", "heal" }
+local QUESTIONS = { "peek", "force", "current", "floor", "seed" }
+
+local function register(client, what, body)
+    local C = rounds.load()
+    local id = C.rl_script(client.core, body, #body)
+    if id < 0 then
+        error(format("redlock: %s: a client has room for %d different scripts", what,
+            C.RL_MAX_SCRIPTS), 0)
+    end
+    return id
+end
+
+--- Registers the scripts with an opened client.
+-- @return { primitive = rl_primitive, peek = id, force = id, current = id }
+function Primitive:register(client)
+    local ids = { primitive = ffi.new("rl_primitive") }
+    for _, name in ipairs(OF_A_LEASE) do
+        local body = self[name .. "_script"]
+        -- Fenced ones look at the marker themselves.
+        if name == "acquire" and client.guarded and not self.confirm_script then
+            body = guard.wrap(body)
+        end
+        ids.primitive[name] = body and register(client, name, body) or -1
+    end
+    for _, name in ipairs(QUESTIONS) do
+        if self[name .. "_script"] then
+            ids[name] = register(client, name, self[name .. "_script"])
+        end
+    end
+    return ids
+end
+
+local function default_keys(client, name)
+    return { client.options.prefix .. name }
+end
+
+local NO_ARGS = {}
+local function default_args()
+    return NO_ARGS
+end
+
+--- Defines a primitive; see redlock.primitive.
+function _M.new(def)
+    check.options("primitive", def, FIELDS)
+    check.name("primitive.name", def.name, 64)
+    local self = setmetatable({}, Primitive)
+    for _, scripts in ipairs { OF_A_LEASE, QUESTIONS } do
+        for _, script in ipairs(scripts) do
+            local optional = script ~= "acquire" and script ~= "release"
+            if not (optional and def[script] == nil) then
+                self[script .. "_script"] = check.name("primitive." .. script, def[script],
+                    MAX_SCRIPT)
+            end
+        end
+    end
+    for _, field in ipairs { "keys", "args", "channel", "unseeded" } do
+        if def[field] ~= nil then
+            check.is_function("primitive." .. field, def[field])
+        end
+    end
+    local methods = {}
+    for name, method in pairs(check.options("primitive.methods", def.methods,
+        def.methods or {})) do
+        methods[name] = check.is_function("primitive.methods." .. name, method)
+    end
+    self.name, self.methods, self.channel = def.name, methods, def.channel
+    self.unseeded = def.unseeded
+    self.keys, self.args = def.keys or default_keys, def.args or default_args
+    return self
+end
+
+--- The channel of the locks: as in their scripts for release and force.
+function _M.channel(client, name)
+    return "redlock:{" .. client.options.prefix .. name .. "}:free"
+end
+
+--- @return whether a value came from _M.new
+function _M.is_primitive(value)
+    return getmetatable(value) == Primitive
+end
+
+return _M

@@ -1,0 +1,483 @@
+--- Rounds from Lua: starts them in the core, waits through the host, reads what was said.
+
+local ffi = require "ffi"
+local bit = require "bit"
+local errors = require "redlock.errors"
+local ffi_core = require "redlock.ffi"
+
+local pcall, error, ipairs, tonumber = pcall, error, ipairs, tonumber
+local yield, type = coroutine.yield, type
+local format, ceil = string.format, math.ceil
+local ffi_new, ffi_string, ffi_gc = ffi.new, ffi.string, ffi.gc
+
+local _M = {}
+
+local FOREVER_MS = 2 ^ 40
+
+local C, GRANTED
+local keys_buf, args_buf, lease_out, node_out
+
+--- Loads the core and what is used with it, at first use in a process.
+function _M.load()
+    if C then
+        return C
+    end
+    C = ffi_core.load()
+    GRANTED = tonumber(C.RL_GRANTED)
+    keys_buf = ffi_new("rl_bytes[?]", C.RL_MAX_KEYS)
+    args_buf = ffi_new("rl_bytes[?]", C.RL_MAX_ARGS)
+    lease_out = ffi_new("rl_lease *[1]")
+    node_out = ffi_new("rl_node_result")
+    return C
+end
+
+--- Milliseconds of a number of seconds, rounded up.
+function _M.to_ms(seconds)
+    local ms = seconds * 1000
+    return ms >= FOREVER_MS and FOREVER_MS or ceil(ms - 1e-6)
+end
+local to_ms = _M.to_ms
+
+-- The buffers point into Lua strings, which the caller's tables keep alive.
+local function fill(buffer, list)
+    for i = 1, #list do
+        buffer[i - 1].data, buffer[i - 1].len = list[i], #list[i]
+    end
+    return #list
+end
+
+-- ---- reading a round -------------------------------------------------------------
+
+local function code_name(code)
+    return ffi_string(C.rl_code_name(code))
+end
+
+-- Whether a node is connected: then what its text says is about an answer before.
+local function is_ready(client, i)
+    local stats = ffi_new "rl_node_stats"
+    C.rl_node_get_stats(client.core, i - 1, stats)
+    return stats.ready ~= 0
+end
+
+local function read_node(client, round, i, text)
+    C.rl_round_node(round, i - 1, node_out)
+    local row = { node = client.options.nodes[i].label }
+    if node_out.answered ~= 0 then
+        row.code, row.vote = "ok", node_out.vote
+        if node_out.vote == 0 and node_out.info > 0 then
+            row.message = format("no, for %.3f s more", tonumber(node_out.info) / 1000)
+        else
+            row.message = node_out.vote > 0 and "yes" or node_out.vote < 0
+                and "somebody else's" or "no"
+        end
+    elseif node_out.code == 0 then
+        row.code, row.message = "pending", "not asked, or no answer when it was decided"
+    else
+        row.code = code_name(node_out.code)
+        text[0] = 0
+        if client.core and row.code == "timeout" and is_ready(client, i) then
+            row.message = "connected, but no answer in time"
+            return row
+        elseif client.core then
+            C.rl_node_text(client.core, i - 1, text)
+        end
+        row.message = text[0] ~= 0 and ffi_string(text) or row.code
+    end
+    return row
+end
+
+--- The error of a round that is done; gives the round back.
+-- @param round  nil: none could be started
+local function failure(client, subject, round)
+    if round == nil then
+        return errors.new(client.closed and "closed" or "nomem", subject)
+    end
+    local rows = {}
+    local text = ffi_new("char[?]", C.RL_TEXT_MAX)
+    for i in ipairs(client.options.nodes) do
+        rows[i] = read_node(client, round, i, text)
+    end
+    local code = code_name(C.rl_round_outcome(round))
+    C.rl_round_free(round)
+    return errors.new(code, subject, rows)
+end
+_M.failure = failure
+
+--- Gives back what a caller had who was killed while he waited.
+-- @param handle  the lease of an attempt, or nil
+-- @param op      nil, or what else is to end: op:vanish()
+local function vanish(round, handle, op)
+    C.rl_round_free(round)
+    if handle ~= nil then
+        C.rl_round_free(C.rl_release(handle))
+        C.rl_lease_drop(handle)
+    end
+    if op then
+        op:vanish()
+    end
+end
+
+--- Waits for a round; nil is one that could not be started. A wait that raises (Ctrl-C)
+-- gives the round back.
+-- @return whether it was granted; the round is the caller's still
+local function wait(client, round, handle, op)
+    if round == nil then
+        return false
+    end
+    local ok, outcome = pcall(client.host.wait, round, vanish, handle, op)
+    if not ok then
+        C.rl_round_free(round)
+        error(outcome, 0)
+    end
+    return outcome == GRANTED
+end
+
+--- Waits for a round and gives it back.
+-- @return true when it was granted, or nil and an error
+local function conclude(client, subject, round, op)
+    if wait(client, round, nil, op) then
+        C.rl_round_free(round)
+        return true
+    end
+    return nil, failure(client, subject, round)
+end
+
+-- ---- acquire ---------------------------------------------------------------------
+
+--- Waits for an attempt whose lease is in lease_out.
+local function taken(client, round, op)
+    local handle = lease_out[0]
+    local shared = client.host.shared
+    if shared then
+        lease_out[0] = nil   -- others use it while we wait
+    end
+    if wait(client, round, handle, op) then
+        C.rl_round_free(round)
+        return ffi_gc(handle, C.rl_lease_drop)
+    end
+    lease_out[0] = nil
+    if handle ~= nil then
+        C.rl_lease_drop(handle)
+    end
+    return nil, round
+end
+
+--- One attempt to take the keys on a majority. An interrupt (Ctrl-C) can raise between
+-- any two steps of it: run it under pcall, with interrupted() for the error.
+-- @param prim    the primitive, registered
+-- @param lease   seconds
+-- @param within  seconds the attempt may last, or nil
+-- @param home    nil, or a whole number that picks the node to be asked first
+-- @param op      what else is to end when the caller is killed, or nil
+-- @return the lease (cdata) with claim() to be called when it has its owner; or nil and the
+--   round, to be given to failure() or free()
+function _M.acquire(client, prim, keys, args, lease, within, home, op)
+    lease_out[0] = nil
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    local round = C.rl_acquire(client.core, client:scripts(prim).primitive, keys_buf, nkeys,
+        args_buf, nargs, to_ms(lease), within and to_ms(within) or FOREVER_MS, home or -1,
+        lease_out)
+    return taken(client, round, op)
+end
+
+--- Passes a lease to another holder of this process, with a new value on the servers. The
+-- old handle is given back.
+-- @param lease  seconds
+-- @return as acquire()
+function _M.handover(client, handle, lease, op)
+    lease_out[0] = nil
+    local round = C.rl_handover(handle, to_ms(lease), lease_out)
+    if round == nil then
+        _M.abandon(handle)
+    else
+        _M.drop(handle)
+    end
+    return taken(client, round, op)
+end
+
+--- The lease just acquired is in its owner's hands: an interrupt does not release it.
+function _M.claim()
+    lease_out[0] = nil
+end
+
+--- After an error that was raised in acquire() or before claim(): lets go what may have
+-- been taken. The handle is left to its finalizer if it has one, else it is lost, a few
+-- hundred bytes for an interrupt at the wrong instruction.
+function _M.interrupted()
+    if lease_out[0] ~= nil then
+        C.rl_round_free(C.rl_release(lease_out[0]))
+        lease_out[0] = nil
+    end
+end
+
+--- The code of an attempt that failed, as in errors.
+function _M.outcome(client, round)
+    if round == nil then
+        return client.closed and "closed" or "nomem"
+    end
+    return code_name(C.rl_round_outcome(round))
+end
+
+--- Whether nodes had no vote because they do not know what they have counted.
+function _M.is_unseeded(round)
+    return round ~= nil and C.rl_round_unseeded(round) ~= 0
+end
+
+--- Gives a round back; nil is one that could not be started.
+function _M.free(round)
+    if round ~= nil then
+        C.rl_round_free(round)
+    end
+end
+
+--- Suspends the running coroutine until somebody resumes it with the round's outcome, for
+-- hosts that do not block: what an error releases belongs to one coroutine at a time.
+-- An error as the outcome is raised.
+function _M.suspend(round)
+    local mine = lease_out[0]
+    lease_out[0] = nil
+    local outcome = yield(round)
+    lease_out[0] = mine
+    if type(outcome) == "table" then
+        error(outcome, 0)
+    end
+    return outcome
+end
+
+--- Makes next() give the round when it is done.
+function _M.notify(round)
+    C.rl_round_notify(round)
+end
+
+--- The next round that is done; nil: none, or `limit` is done, or a signal came.
+function _M.next(client, limit, block)
+    local round = C.rl_next(client.core, limit, block and 1 or 0)
+    return round ~= nil and round or nil
+end
+
+function _M.is_done(round)
+    return C.rl_round_outcome(round) ~= 0
+end
+
+function _M.outcome_number(round)
+    return tonumber(C.rl_round_outcome(round))
+end
+
+--- What a failed attempt says about when to try again.
+-- @return seconds until a majority may be free, or nil: unknown; and whether some nodes
+--   granted it: several contenders have split the votes
+function _M.hints(round)
+    local free_in = tonumber(C.rl_round_free_in_ms(round))
+    return free_in >= 0 and free_in / 1000 or nil, C.rl_round_yes(round) > 0
+end
+
+-- ---- waking ----------------------------------------------------------------------
+
+--- A watch on a channel, closed by its collection or close_watch(); nil: none to be had.
+function _M.open_watch(client, channel)
+    local watch = C.rl_watch_open(client.core, channel, #channel)
+    return watch ~= nil and ffi_gc(watch, C.rl_watch_close) or nil
+end
+
+function _M.close_watch(watch)
+    C.rl_watch_close(ffi_gc(watch, nil))
+end
+
+--- How often it was woken so far.
+function _M.wakes(watch)
+    return tonumber(C.rl_watch_wakes(watch))
+end
+
+--- Begins a pause that ends early when the watch was woken more than `seen` times.
+-- @return the round, for finish_sleep(), or nil
+function _M.begin_pause(watch, seen, seconds)
+    return C.rl_pause(watch, seen, to_ms(seconds))
+end
+
+-- ---- holding ---------------------------------------------------------------------
+
+--- Seconds of validity left; 0: over. No round trip.
+function _M.remaining(handle)
+    return tonumber(C.rl_remaining_ms(handle)) / 1000
+end
+
+--- Hands a lease to the watchdog.
+-- @param max_hold  seconds, or false
+function _M.keep(handle, lease, max_hold)
+    if C.rl_keep(handle, to_ms(lease), max_hold and to_ms(max_hold) or 0) ~= 0 then
+        error("redlock: no thread for the watchdog could be started", 0)
+    end
+end
+
+local REASONS
+
+--- Why a lease is lost: expired, taken, max_hold, suspended, closed; nil: it is not.
+function _M.lost(handle)
+    REASONS = REASONS or {
+        [tonumber(C.RL_LOSS_EXPIRED)] = "expired",
+        [tonumber(C.RL_LOSS_TAKEN)] = "taken",
+        [tonumber(C.RL_LOSS_MAX_HOLD)] = "max_hold",
+        [tonumber(C.RL_LOSS_SUSPENDED)] = "suspended",
+        [tonumber(C.RL_LOSS_CLOSED)] = "closed",
+    }
+    return REASONS[C.rl_lease_lost(handle)]
+end
+
+--- How many leases of a client were lost so far.
+function _M.losses(client)
+    return tonumber(C.rl_losses(client.core))
+end
+
+--- The fencing token of a lease; nil: it has none.
+function _M.token(handle)
+    local token = tonumber(C.rl_lease_token(handle))
+    return token > 0 and token or nil
+end
+
+--- Takes over a lease by its value and its token (0: none), from another process, when a
+-- majority confirms it.
+-- @return the lease (cdata); or nil and an error: lost, no_quorum, closed
+function _M.adopt(client, subject, prim, keys, args, value, lease, token)
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    local handle = C.rl_adopt(client.core, client:scripts(prim).primitive, keys_buf, nkeys,
+        args_buf, nargs, value, to_ms(lease), token)
+    if handle == nil then
+        return nil, failure(client, subject, nil)
+    end
+    ffi_gc(handle, C.rl_disown)
+    local ok, err = _M.extend(client, subject, handle, lease)
+    if not ok then
+        C.rl_disown(ffi_gc(handle, nil))
+        return nil, err
+    end
+    return ffi_gc(handle, C.rl_lease_drop)
+end
+
+--- Forgets a lease that another process takes over.
+-- @return its value
+function _M.disown(handle)
+    local value = ffi_string(C.rl_lease_value(handle), C.RL_VALUE_LEN)
+    C.rl_disown(ffi_gc(handle, nil))
+    return value
+end
+
+--- What happened so far: renewals got through, nodes that came up or went down.
+function _M.happenings(client)
+    return tonumber(C.rl_renewals(client.core)), tonumber(C.rl_node_changes(client.core))
+end
+
+--- How many connections were refused for their credentials so far.
+function _M.auth_failures(client)
+    return tonumber(C.rl_auth_failures(client.core))
+end
+
+--- Gives node i (from 1) other credentials for connections to come.
+-- @param user  or nil
+function _M.set_password(client, i, user, password)
+    if C.rl_set_password(client.core, i - 1, user, password) ~= 0 then
+        error("redlock: out of memory", 0)
+    end
+end
+
+--- Lets go of a lease's handle: it is not renewed any more, and ends with its time.
+function _M.drop(handle)
+    C.rl_lease_drop(ffi_gc(handle, nil))
+end
+
+--- Extends a lease to so many seconds from now.
+-- @return true, or nil and an error: lost, no_quorum (the old validity stands), not_held,
+--   unsupported, closed
+function _M.extend(client, subject, handle, lease)
+    return conclude(client, subject, C.rl_extend(handle, to_ms(lease)))
+end
+
+--- Begins the release: what can be written is written when this returns.
+-- @return the round, for released(), or nil
+function _M.release(handle)
+    return C.rl_release(handle)
+end
+
+--- Waits for a release, and gives the lease's handle back.
+-- @return true, how many were told that it is free, and whether nodes had no vote on it
+--   because they do not know what they have counted; or nil and an error: expired, held,
+--   unknown, not_held, closed
+function _M.released(client, subject, handle, round)
+    local told = wait(client, round) and tonumber(C.rl_round_info(round))
+    local unseeded = C.rl_lease_unseeded(handle) ~= 0
+    _M.drop(handle)
+    if told then
+        C.rl_round_free(round)
+        return true, told, unseeded
+    end
+    return nil, failure(client, subject, round)
+end
+
+--- Gives back a release that nobody waits for.
+function _M.leave(handle, round)
+    _M.free(round)
+    _M.drop(handle)
+end
+
+--- Lets a lease go without waiting for the answers.
+function _M.abandon(handle)
+    _M.leave(handle, C.rl_release(handle))
+end
+
+-- ---- questions and pauses --------------------------------------------------------
+
+--- Asks one of a primitive's further scripts ("peek", "force") on all nodes.
+-- @return a list of { vote, info, data, agreed } for the nodes that answered, agreed telling
+--   whether the node is one of a majority with the same answer; or nil and an error
+function _M.ask(client, subject, prim, script, keys, args)
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    local round = C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf,
+        nargs)
+    if not wait(client, round) then
+        return nil, failure(client, subject, round)
+    end
+    local agreed, answers = C.rl_round_agreed(round), {}
+    for i = 0, #client.options.nodes - 1 do
+        C.rl_round_node(round, i, node_out)
+        if node_out.answered ~= 0 then
+            answers[#answers + 1] = { vote = node_out.vote, info = tonumber(node_out.info),
+                data = ffi_string(node_out.data, node_out.data_len),
+                agreed = bit.band(agreed, bit.lshift(1, i)) ~= 0 }
+        end
+    end
+    C.rl_round_free(round)
+    return answers
+end
+
+--- Asks every server for what health.lua reads.
+-- @return true when each has answered or will not; or nil and an error: closed
+function _M.check(client)
+    return conclude(client, "check", C.rl_check(client.core))
+end
+
+--- Admits the servers that are in quarantine; the same.
+function _M.admit(client, force)
+    return conclude(client, "init", C.rl_admit(client.core, force and 1 or 0))
+end
+
+--- A pause that the host may end early by rl_round_wake().
+-- @return the round, or nil
+function _M.begin_sleep(client, seconds)
+    return C.rl_sleep(client.core, to_ms(seconds))
+end
+
+function _M.wake(round)
+    C.rl_round_wake(round)
+end
+
+--- Waits for a pause and gives it back.
+-- @param op  as for acquire()
+function _M.finish_sleep(client, round, op)
+    conclude(client, "a pause", round, op)
+end
+
+--- A pause during which the connections are served.
+function _M.sleep(client, seconds)
+    conclude(client, "a pause", C.rl_sleep(client.core, to_ms(seconds)))
+end
+
+return _M

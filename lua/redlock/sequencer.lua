@@ -1,0 +1,43 @@
+--- Sequencers: a hold in one printable string (name, mode, token), as in Chubby.
+
+local check = require "redlock.check"
+local hash = require "redlock.hash"
+
+local tonumber = tonumber
+local format, gsub, match = string.format, string.gsub, string.match
+local byte, char = string.byte, string.char
+
+local _M = {}
+
+-- Names travel as they are, but for what a URL or a log line would not keep.
+local function encode(name)
+    return (gsub(name, "[^%w._:/-]", function(c) return format("%%%02x", byte(c)) end))
+end
+
+local function decode(text)
+    return (gsub(text, "%%(%x%x)", function(c) return char(tonumber(c, 16)) end))
+end
+
+local function checksum(text)
+    return format("%08x", hash(text))
+end
+
+--- @param seq  { name, mode = "exclusive", token }
+-- @return such as "fence;invoice:42;exclusive;17;5d0c2a91", without spaces
+function _M.format(seq)
+    local text = format("fence;%s;%s;%.0f", encode(seq.name), seq.mode, seq.token)
+    return text .. ";" .. checksum(text)
+end
+
+--- @return { name, mode, token }; nil: the text is not what format() made
+function _M.parse(text)
+    check.name("sequencer", text, 4 * 65536)
+    local body, sum = match(text, "^(.*);(%x+)$")
+    if not body or sum ~= checksum(body) then
+        return nil
+    end
+    local name, mode, token = match(body, "^fence;([^;]+);(%l+);(%d+)$")
+    return name and { name = decode(name), mode = mode, token = tonumber(token) }
+end
+
+return _M
