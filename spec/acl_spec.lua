@@ -1,0 +1,376 @@
+-- The rules that the README gives are enough, and each of them is needed for what it says.
+local support = require "spec.support"
+
+-- { "~app:*", "+eval", ... } of the table in the README, in its order.
+local function documented()
+    local rules = {}
+    local text = assert(io.open "README.md"):read "*a"
+    local section = assert(text:match "\n### Least privilege\n(.-)\n##")
+    for rule in section:gmatch "\n| `([^`]+)` |" do
+        rules[#rules + 1] = rule:gsub("\\|", "|")
+    end
+    -- The command below the table is the same.
+    local command = section:match "`ACL SETUSER[^`]*`"
+    for _, rule in ipairs(rules) do
+        assert(command:find("[%s]" .. rule:gsub("%p", "%%%0") .. "[%s`]"), rule)
+    end
+    return rules
+end
+
+describe("the documented ACL rules", function()
+    local rules = documented()
+    local cluster, client
+
+    -- A user with the rules but the one given.
+    local function allow(but)
+        cluster:each(function(server)
+            local argv = { "on", ">pw", "resetkeys", "resetchannels", "-@all" }
+            for _, rule in ipairs(rules) do
+                if rule ~= but then
+                    argv[#argv + 1] = rule
+                end
+            end
+            server:call("ACL", "DELUSER", "locks")
+            assert.equal("OK", server:call("ACL", "SETUSER", "locks", unpack(argv)))
+        end)
+    end
+
+    local function open(opts)
+        local o = { prefix = "app:", user = "locks", password = "pw" }
+        local nodes = {}
+        for name, value in pairs(opts or {}) do
+            o[name] = value
+        end
+        for i, server in ipairs(cluster) do
+            nodes[i] = server.uri .. (o.db or "")
+        end
+        local db = o.db
+        o.db = nil
+        local c = support.client(nodes, o)
+        if db then
+            assert(c:init())         -- each database has markers of its own
+        end
+        return c
+    end
+
+    -- A lock on all three, taken by somebody who may do everything.
+    local function occupy(name)
+        cluster:each(function(s) assert(s:call("SET", "app:" .. name, "theirs", "PX", 60000)) end)
+    end
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function() cluster:flush() end)
+    after_each(function() if client then client:close() end end)
+    teardown(support.cleanup)
+
+    local function take(name, lease)
+        local l = client:getLock(name)
+        local ok, err = l:tryLock(5, lease)
+        assert.is_true(ok, tostring(err))
+        return l
+    end
+
+    -- A call fails because of permissions.
+    local function noperm(code, ok, err)
+        assert.is_nil(ok)
+        assert.equal(code, err.code, tostring(err))
+        local n = 0
+        for _, row in ipairs(err.nodes or {}) do
+            n = n + (row.code == "noperm" and 1 or 0)
+        end
+        assert.is_true(n >= 2, tostring(err))
+    end
+
+    local function take_fenced(name, lease)
+        local l = client:getFencedLock(name)
+        local ok, token = l:tryLock(5, lease)
+        assert.is_true(ok, tostring(token))
+        assert.equal("number", type(token))
+        return l, token
+    end
+
+    -- Plain locks work, and fenced ones do not, because of permissions.
+    local function only_plain()
+        assert.is_true(take("x", 5):unlock())
+        local ok, err = client:getFencedLock("f"):tryLock(1)
+        assert.is_nil(ok)
+        assert.equal("no_quorum", err.code)
+        local n = 0
+        for _, row in ipairs(err.nodes) do
+            local denied = row.message:find "can't run this command"
+                or row.message:find "no permissions to access"
+            n = n + (denied and 1 or 0)
+        end
+        assert.is_true(n >= 1, tostring(err))       -- those whose floor was asked for
+    end
+
+    -- check() warns of it at each node, and locks work.
+    local function warned(kind)
+        local report = client:check()
+        assert.equal("warning", report.verdict)
+        for _, row in ipairs(report) do
+            assert.equal(kind, row.findings[1].kind)
+        end
+        assert.is_true(take("x", 5):unlock())
+    end
+
+    -- Seconds from a release to the moment its waiter has it.
+    local function wake_up(fallback)
+        local holder = open { fallback = fallback }
+        client = open { fallback = fallback }
+        local l = holder:getLock "w"
+        assert.is_true(l:tryLock(5, 50))
+        local future = client:getLock("w"):tryLockAsync(60, 5)
+        assert.is_nil(future:get(0.5))
+        local began = support.now()
+        assert.is_true(l:unlock())
+        assert.is_true((future:get(60)))
+        holder:close()
+        return support.now() - began
+    end
+
+    local function names()
+        local list = {}
+        cluster:each(function(s)
+            list[#list + 1] = s:call("CLIENT", "LIST"):match "name=redlock" or nil
+        end)
+        return #list
+    end
+
+    -- Calls with a digest so far.
+    local function evalsha_calls()
+        local n = 0
+        cluster:each(function(s)
+            local stats = s:call("INFO", "commandstats")
+            n = n + tonumber(stats:match "cmdstat_evalsha:calls=(%d+)" or 0)
+        end)
+        return n
+    end
+
+    local function reset_stats()
+        cluster:each(function(s) s:call("CONFIG", "RESETSTAT") end)
+    end
+
+    it("are enough for everything", function()
+        allow()
+        cluster:each(function(s) s:call("ACL", "LOG", "RESET") end)
+        assert.is_true(wake_up(50) < 20)
+        client:close()
+        client = open { lease = 0.5 }
+        local l = take "x"
+        support.sleep(1.2)                              -- the watchdog
+        assert.is_true(l:isValid())
+        assert.is_true(client:stats().nodes[1].requests > 3)
+        assert.is_true((l:extend()))
+        assert.is_true(l:isLocked())
+        assert.is_true(l:remainTimeToLive() > 0)
+        assert.equal("held", select(2, client:getLock("x", { owner = 2 }):tryLock()).code)
+        local imported = assert(client:import(assert(l:export())))
+        assert.is_true(imported:unlock())
+        take("y", 5)
+        assert.is_true(client:getLock("y"):forceUnlock())
+        assert.is_true((client:using("z", function() end)))
+        assert.is_true(names() > 0)
+        client:close()
+        client = open { db = "/3" }                     -- by init()
+        assert.is_true(take("x"):unlock())
+        assert.equal("ok", client:check().verdict)
+        cluster:each(function(s)
+            assert(s:call("SCRIPT", "FLUSH"))
+            assert.same({}, s:call("ACL", "LOG"))       -- nothing was denied
+        end)
+        assert.is_true(take("x"):unlock())
+    end)
+
+    it("are enough for fenced locks", function()
+        allow()
+        cluster:each(function(s) s:call("ACL", "LOG", "RESET") end)
+        client = open { lease = 0.5 }
+        local first, token = take_fenced("x", 5)        -- its floors are seeded
+        assert.is_true((first:extend()))
+        assert.is_true(first:stillMine())
+        local seq = assert(first:sequencer())
+        assert.is_true(client:checkSequencer(seq))
+        assert.is_true(first:unlock())
+        assert.is_false(client:checkSequencer(seq))
+        local second, larger = take_fenced "x"          -- kept by the watchdog
+        assert.is_true(larger > token)
+        cluster[1]:call("DEL", "app:x")
+        support.eventually(function()                   -- healed
+            return cluster[1]:call("EXISTS", "app:x") == 1
+        end, 20)
+        assert.is_true(second:isValid())
+        assert.is_true(second:unlock())
+        cluster[2]:call("DEL", "redlock:{app:x}:fence", "redlock:{server}:floor")
+        local third, largest = take_fenced("x", 5)
+        assert.is_true(largest > larger)
+        assert.is_true(third:unlock())
+        client:close()
+        client = open { lock_delay = 1, lease = 2 }
+        assert.is_true(take_fenced("y"):unlock())
+        assert.is_true((client:using("z", { fenced = true }, function() end)))
+        cluster:each(function(s) assert.same({}, s:call("ACL", "LOG")) end)
+    end)
+
+    it("are enough for a restarted server's quarantine", function()
+        local other = support.cluster(3):admit(0.5)
+        other:each(function(s)
+            assert.equal("OK", s:call("ACL", "SETUSER", "locks", "on", ">pw", "resetkeys",
+                "resetchannels", "-@all", unpack(rules)))
+        end)
+        local admitted = false
+        client = support.client(other, { prefix = "app:", user = "locks", password = "pw",
+            max_lease = 0.5, lease = 0.4, on_event = function(e)
+                admitted = admitted or e.type == "node_admitted"
+            end })
+        assert.is_true(take("x"):unlock())
+        other[3]:call "FLUSHALL"
+        support.eventually(function()
+            assert.is_true(take("x"):unlock())
+            return admitted
+        end, 20)
+        other:each(function(s) assert.same({}, s:call("ACL", "LOG")) end)
+        client:close()
+        other:stop()
+    end)
+
+    -- What breaks without a rule.
+    local breaks = {
+        ["~app:*"] = function()
+            noperm("no_quorum", client:getLock("x"):tryLock(1))
+        end,
+        ["+evalsha"] = function()
+            noperm("no_quorum", client:getLock("x"):tryLock(1))
+        end,
+        ["+eval"] = function()
+            assert.is_true(take("x"):unlock())
+            cluster:each(function(s) s:call("SCRIPT", "FLUSH") end)
+            noperm("no_quorum", client:getLock("x"):tryLock(1))
+            cluster:each(function(s) s:call "FLUSHALL" end)
+            support.eventually(function()
+                local ok, err = client:init()           -- cannot set a marker
+                return not ok and tostring(err):find "allow this user .*EVAL"
+            end, 20)
+            cluster:admit()
+        end,
+        ["+set"] = function()
+            noperm("no_quorum", client:getLock("x"):tryLock(1))
+        end,
+        ["+get"] = function()
+            noperm("no_quorum", client:getLock("x"):tryLock(1))        -- the marker
+            client:close()
+            client = open { restart_guard = false }
+            local l = take("x", 5)
+            noperm("no_quorum", l:extend())
+            noperm("no_quorum", l:isLocked())
+            noperm("unknown", l:unlock())
+        end,
+        ["+pttl"] = function()
+            local l = take("x", 5)
+            noperm("no_quorum", l:extend())
+            noperm("no_quorum", l:isLocked())
+            occupy "y"
+            noperm("no_quorum", client:getLock("y"):tryLock(0.3))
+        end,
+        ["+pexpire"] = function()
+            local l = take("x", 5)
+            noperm("no_quorum", l:extend(20))
+            assert.is_true(l:unlock())
+        end,
+        ["+del"] = function()
+            noperm("unknown", take("x", 5):unlock())
+            noperm("no_quorum", client:getLock("x"):forceUnlock())
+        end,
+        ["+publish"] = function()
+            assert.is_true(wake_up(2) >= 0.4)           -- half a fallback, less what was over
+        end,
+        ["+subscribe"] = function()
+            assert.is_true(wake_up(2) >= 0.4)
+        end,
+        ["&redlock:*"] = function()
+            assert.is_true(wake_up(2) >= 0.4)
+        end,
+        ["+unsubscribe"] = function()
+            assert.is_true(wake_up(50) < 20)
+            local n = 0
+            cluster:each(function(s)
+                n = n + #s:call("PUBSUB", "CHANNELS", "redlock:*")
+            end)
+            assert.is_true(n > 0)
+        end,
+        ["+script|load"] = function()
+            reset_stats()
+            assert.is_true(take("x"):unlock())
+            assert.is_true(take("x"):unlock())
+            assert.equal(0, evalsha_calls())
+        end,
+        ["+client|setname"] = function()
+            assert.is_true(take("x"):unlock())
+            assert.equal(0, names())
+        end,
+        ["+ping"] = function()
+            cluster:each(function(s) s:call("ACL", "LOG", "RESET") end)
+            assert.is_true(take("x"):unlock())
+            local denied = ""
+            cluster:each(function(s)
+                for _, entry in ipairs(s:call("ACL", "LOG")) do
+                    denied = denied .. entry[8] .. " "
+                end
+            end)
+            assert.matches("^ping ", denied)
+        end,
+        ["+select"] = function()
+            local other = support.client({ cluster[1].uri .. "/3" },
+                { user = "locks", password = "pw" })
+            local ok, err = other:getLock("app:x"):tryLock(1)
+            assert.is_nil(ok)
+            assert.equal("noperm", err.nodes[1].code)
+            other:close()
+        end,
+        ["~redlock:{server}:*"] = function()
+            noperm("no_quorum", client:getLock("x"):tryLock(1))
+            local report = client:check()
+            assert.equal("error", report.verdict)
+            assert.equal("unknown", report[1].guard)
+            assert.matches("allow this user the keys redlock:{server}:%*", report[1].remedy)
+            local _, err = client:init()
+            assert.equal("config", err.code)
+            assert.matches("allow this user", tostring(err))
+            client:close()
+            client = open { restart_guard = false }
+            assert.is_true(take("x"):unlock())
+        end,
+        ["+info"] = function()
+            warned "unverified"
+            -- Who cannot see that a server runs still as when it was admitted by others
+            -- trusts none of its floors.
+            local _, err = client:getFencedLock("f"):tryLock(1)
+            assert.equal("unseeded", err.nodes[1].code == "pending" and err.nodes[2].code
+                or err.nodes[1].code)
+        end,
+        ["+time"] = function()
+            warned "no_clock"
+            assert.is_true(take_fenced("f"):unlock())
+        end,
+        ["~redlock:{app:*}:fence"] = only_plain,
+        ["+mget"] = only_plain,
+        ["+hget"] = only_plain,
+        ["+hset"] = only_plain,
+        ["+hmget"] = only_plain,
+    }
+
+    for _, rule in ipairs(rules) do
+        it("include " .. rule, function()
+            assert.is_function(breaks[rule], "this rule has no spec")
+            allow(rule)
+            client = open()
+            breaks[rule]()
+        end)
+    end
+
+    it("are a row each", function()
+        for rule in pairs(breaks) do
+            assert.is_true(table.concat(rules, " "):find(rule, 1, true) ~= nil, rule)
+        end
+    end)
+end)

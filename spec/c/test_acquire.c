@@ -1,0 +1,585 @@
+/* test_acquire.c - how an attempt is decided: votes, time, and what each node said. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* Runs a test for the numbers of nodes that are in use, and for the largest. */
+static void for_each_n(void (*run)(int n))
+{
+    static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 32};
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+        test_note("n = %d", sizes[k]);
+        run(sizes[k]);
+    }
+}
+
+/* ---- all is well ---- */
+
+static void grant(int n)
+{
+    struct sim *s = sim_up(n);
+    int64_t t0 = s->now_ms;
+    for (int i = 0; i < n; i++)
+        s->server[i].holds = 1;
+    struct hold h = sim_acquire(s, "k", 30000, 1000);
+    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 0);
+    sim_advance(s, 40);
+    CHECK_INT(h.round->outcome, RL_OK);
+    for (int i = 0; i < n; i++)
+        s->server[i].holds = 0;
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    /* From the moment it was asked for, not from the answer. */
+    CHECK_INT(h.lease->deadline_ms, t0 + 30000 - 302);
+    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), sim_validity(30000, 40));
+    CHECK_INT(core_remaining_ms(h.lease, t0 + 29697), 1);
+    CHECK_INT(core_remaining_ms(h.lease, t0 + 29698), 0);
+    CHECK_INT(core_remaining_ms(h.lease, t0 + 29699), 0);
+    CHECK_INT(sim_mine(s, "k", h.lease), all_of(n));
+    sim_logs_are(s, "A");
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void all_up(void)
+{
+    for_each_n(grant);
+}
+
+static void grant_cold(int n)
+{
+    struct sim *s = sim_new(n);
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    CHECK_INT(h.round->outcome, RL_OK);
+    CHECK_INT(s->core.want_connect, all_of(n));
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    /* Those that were not ready when it was decided have not been asked. */
+    CHECK(__builtin_popcount(sim_mine(s, "k", h.lease)) >= quorum_size(n));
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void first_use_connects(void)
+{
+    for_each_n(grant_cold);
+}
+
+static void byte_by_byte(void)
+{
+    struct sim *s = sim_new(5);
+    s->chunk = 1;
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* ---- no later than it is certain ---- */
+
+static void win_early(int n)
+{
+    struct sim *s = sim_up(n);
+    int q = quorum_size(n);
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    for (int i = 0; i < n; i++) {
+        sim_serve(s, i);
+        sim_execute(s, i, 1);
+    }
+    for (int i = 0; i < n; i++) {
+        CHECK_INT(h.round->outcome, i < q ? RL_OK : RL_GRANTED);
+        sim_deliver(s, n - 1 - i, SIZE_MAX);     /* the last node answers first */
+    }
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->state, LEASE_HELD);
+    CHECK_INT(sim_mine(s, "k", h.lease), all_of(n));
+    sim_run(s);
+    sim_logs_are(s, "A");
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void won_at_the_majority(void)
+{
+    for_each_n(win_early);
+}
+
+/* On an even number of nodes this is the tie. */
+static void lose_early(int n)
+{
+    struct sim *s = sim_up(n);
+    int no = n - quorum_size(n) + 1;
+    for (int i = 0; i < no; i++)
+        sim_put(s, i, "k", 9000);
+    for (int i = no; i < n; i++)
+        s->server[i].holds = 1;
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    for (int i = 0; i < no; i++) {
+        CHECK_INT(h.round->outcome, RL_OK);
+        sim_serve(s, i);
+        sim_execute(s, i, 1);
+        sim_deliver(s, i, SIZE_MAX);
+    }
+    /* Half of an even number is no majority, but it was refused, not unanswered. */
+    CHECK_INT(h.round->outcome, RL_HELD);
+    sim_run(s);
+    sim_logs_are(s, "AR");       /* released everywhere, also where it was refused */
+    CHECK_INT(sim_with(s, "k"), all_of(no));
+    for (int i = 0; i < no; i++)
+        CHECK_INT(h.round->slot[i].info, 9000);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void lost_when_a_majority_is_impossible(void)
+{
+    for_each_n(lose_early);
+}
+
+static void tie(int n)
+{
+    if (n % 2)
+        return;
+    struct sim *s = sim_up(n);
+    for (int i = 0; i < n / 2; i++)
+        sim_put(s, i, "k", 9000);
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    for (int i = n - 1; i >= 0; i--) {   /* the grants first */
+        CHECK_INT(h.round->outcome, RL_OK);
+        sim_serve(s, i);
+        sim_execute(s, i, 1);
+        sim_deliver(s, i, SIZE_MAX);
+        if (h.round->outcome)
+            break;
+    }
+    CHECK_INT(h.round->outcome, RL_HELD);
+    sim_run(s);
+    CHECK_INT(sim_mine(s, "k", h.lease), 0);
+    CHECK(s->core.owing == NULL);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void a_tie_is_nobodys(void)
+{
+    for_each_n(tie);
+}
+
+/* ---- nodes that are down ---- */
+
+static void too_few(int n)
+{
+    struct sim *s = sim_new(n);
+    int down = n - quorum_size(n) + 1;
+    for (int i = 0; i < down; i++)
+        s->server[i].refuses = 1;
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    for (int i = down; i < n; i++)       /* the living ones grant first */
+        for (int k = 0; k < 4; k++) {
+            sim_serve(s, i);
+            sim_open(s, i);
+            sim_serve(s, i);
+            sim_execute(s, i, SIM_LOG);
+            sim_deliver(s, i, SIZE_MAX);
+        }
+    CHECK_INT(h.round->outcome, RL_OK);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    for (int i = 0; i < n; i++) {
+        CHECK_INT(h.round->slot[i].state, i < down ? SLOT_MISSING : SLOT_ANSWERED);
+        CHECK_INT(h.round->slot[i].code, i < down ? RL_REFUSED : RL_OK);
+        CHECK_STR(s->server[i].log, i < down ? "" : "AR");
+    }
+    CHECK_STR(s->core.nodes[0].text, "connection refused");
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK(s->core.owing == NULL);
+    sim_drop(s, &h);
+    /* The next one does not even wait for them: they are known to be down. */
+    h = sim_acquire(s, "k", 5000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(h.round->slot[0].code, RL_REFUSED);
+    CHECK_INT(sim_with(s, "k"), 0);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void a_majority_is_down(void)
+{
+    for_each_n(too_few);
+}
+
+static void just_enough(int n)
+{
+    struct sim *s = sim_new(n);
+    for (int i = quorum_size(n); i < n; i++)
+        s->server[i].refuses = 1;
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_mine(s, "k", h.lease), all_of(quorum_size(n)));
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void a_minority_is_down(void)
+{
+    for_each_n(just_enough);
+}
+
+/* ---- time ---- */
+
+static void freeze_all(struct sim *s, int frozen)
+{
+    for (int i = 0; i < s->n; i++)
+        s->server[i].frozen = frozen;
+}
+
+static void votes_end_at_the_time_out(void)
+{
+    struct sim *s = sim_up(3);
+    freeze_all(s, 1);
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    sim_advance(s, SIM_TIMEOUT_MS - 1);
+    CHECK_INT(h.round->outcome, RL_OK);
+    sim_advance(s, 1);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(h.round->slot[0].code, RL_TIMEOUT);
+    CHECK_INT(s->core.nodes[0].stats.timeouts, 1);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void ends_within_its_time(void)
+{
+    struct sim *s = sim_up(3);
+    freeze_all(s, 1);
+    struct hold h = sim_acquire(s, "k", 5000, 100);
+    sim_advance(s, 99);
+    CHECK_INT(h.round->outcome, RL_OK);
+    sim_advance(s, 1);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    sim_drop(s, &h);
+    h = sim_acquire(s, "k", 5000, 0);
+    sim_tick(s);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* Asked late, because the connection had to be made first: it has one time-out from
+ * then on, not what was granted to the connection. */
+static void asked_late_waits_one_time_out(void)
+{
+    struct sim *s = sim_new(1);
+    s->server[0].hushed = 1;
+    struct hold h = sim_acquire(s, "k", 9000, 9000);
+    sim_advance(s, 100);
+    s->server[0].hushed = 0;
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    sim_drop(s, &h);
+    sim_cut(s, 0);
+    sim_advance(s, 100);
+    s->server[0].hushed = 1;
+    s->core.nodes[0].failures = 0;       /* it has the whole time to connect */
+    h = sim_acquire(s, "other", 9000, 9000);
+    sim_advance(s, 100);
+    s->server[0].hushed = 0;
+    sim_serve(s, 0);
+    sim_open(s, 0);
+    sim_serve(s, 0);
+    sim_execute(s, 0, SIM_LOG);
+    s->server[0].frozen = 1;
+    int64_t t0 = s->now_ms;
+    CHECK_INT(sim_wait(s, h.round, 5000), RL_NO_QUORUM);
+    CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* A late vote still counts while the round is open. */
+static void late_votes_count(void)
+{
+    struct sim *s = sim_up(3);
+    s->server[0].holds = s->server[1].holds = 1;
+    s->server[2].refuses = 1;
+    sim_cut(s, 2);
+    struct hold h = sim_acquire(s, "k", 5000, 5000);
+    sim_advance(s, 200);
+    CHECK_INT(h.round->outcome, RL_OK);
+    s->server[0].holds = 0;
+    sim_advance(s, 40);
+    s->server[1].holds = 0;
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* The votes come at the moment when the lease is worth nothing any more. */
+static void too_late_is_expired(void)
+{
+    struct sim *s = sim_up(3);
+    struct hold h = sim_acquire(s, "k", 200, 10000);
+    for (int i = 0; i < 3; i++) {
+        s->server[i].holds = 1;
+        sim_serve(s, i);
+        sim_execute(s, i, 1);
+    }
+    sim_skip(s, sim_validity(200, 0));
+    for (int i = 0; i < 3; i++)
+        s->server[i].holds = 0;
+    sim_run(s);              /* before the tick that would end it */
+    CHECK_INT(h.round->outcome, RL_EXPIRED);
+    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 0);
+    CHECK_INT(sim_with(s, "k"), 0);
+    sim_logs_are(s, "AR");
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void one_millisecond_is_enough(void)
+{
+    struct sim *s = sim_up(3);
+    struct hold h = sim_acquire(s, "k", 200, 10000);
+    sim_skip(s, sim_validity(200, 0) - 1);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 1);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* Nothing is gained by waiting beyond the validity, whatever the caller's patience. */
+static void does_not_wait_beyond_validity(void)
+{
+    struct sim *s = sim_up(3);
+    freeze_all(s, 1);
+    struct hold h = sim_acquire(s, "k", 200, 10000);
+    sim_advance(s, sim_validity(200, 0) - 1);
+    CHECK_INT(h.round->outcome, RL_OK);
+    sim_advance(s, 1);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    freeze_all(s, 0);
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), 0);
+    sim_logs_are(s, "AR");
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void a_lease_that_is_all_drift(void)
+{
+    struct sim *s = sim_up(3);
+    for (int64_t lease_ms = 1; lease_ms <= 3; lease_ms++) {
+        struct hold h = sim_acquire(s, "k", lease_ms, 1000);
+        sim_run(s);
+        CHECK_INT(h.round->outcome, RL_EXPIRED);
+        CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 0);
+        CHECK_INT(sim_with(s, "k"), 0);
+        sim_drop(s, &h);
+    }
+    struct hold h = sim_acquire(s, "k", 4, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 1);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* ---- what a node says instead of a vote ---- */
+
+static void says(const char *answer, int code)
+{
+    struct sim *s = sim_up(3);
+    test_note("%.40s", answer);
+    s->server[1].say[SIM_ACQUIRE] = answer;
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    for (int i = 1; i >= 0; i--) {
+        sim_serve(s, i);
+        sim_execute(s, i, 1);
+        sim_deliver(s, i, SIZE_MAX);
+    }
+    CHECK_INT(h.round->outcome, RL_OK);
+    CHECK_INT(h.round->slot[1].state, SLOT_MISSING);
+    CHECK_INT(h.round->slot[1].code, code);
+    CHECK(s->core.nodes[1].text[0] != '\0');
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);     /* the other two are enough */
+    sim_end(h.round);
+    CHECK_INT(s->server[1].opened, 1);           /* no reason to hang up */
+    sim_clear_logs(s);
+    CHECK_INT(core_release(h.lease, s->now_ms)->outcome, RL_OK);
+    sim_run(s);
+    CHECK_INT(sim_end(h.lease->release), RL_GRANTED);
+    sim_logs_are(s, "R");                        /* it may have been set even so */
+    core_lease_drop(h.lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void errors_are_no_votes(void)
+{
+    says("-OOM command not allowed when used memory > 'maxmemory'.\r\n", RL_OOM);
+    says("-READONLY You can't write against a read only replica.\r\n", RL_READONLY);
+    says("-MISCONF Redis is configured to save RDB snapshots\r\n", RL_READONLY);
+    says("-LOADING Redis is loading the dataset in memory\r\n", RL_LOADING);
+    says("-BUSY Redis is busy running a script.\r\n", RL_LOADING);
+    says("-NOPERM this user has no permissions\r\n", RL_NOPERM);
+    says("-NOAUTH Authentication required.\r\n", RL_AUTH);
+    says("-ERR unknown command 'EVALSHA'\r\n", RL_UNSUPPORTED);
+    says("-WRONGTYPE Operation against a key\r\n", RL_SCRIPT);
+}
+
+static void rubbish_is_no_vote(void)
+{
+    says("+OK\r\n", RL_PROTOCOL);
+    says("$2\r\nhi\r\n", RL_PROTOCOL);
+    says("$-1\r\n", RL_PROTOCOL);
+    says("*0\r\n", RL_PROTOCOL);
+    says("*1\r\n$1\r\n1\r\n", RL_PROTOCOL);
+    says(":3\r\n", RL_PROTOCOL);
+    says(":-2\r\n", RL_PROTOCOL);
+    says(":4294967297\r\n", RL_PROTOCOL);        /* 1, if cut to 32 bits */
+    says(":9223372036854775807\r\n", RL_PROTOCOL);
+}
+
+/* Somebody has it, or nobody can know: the two must not be mixed up. */
+static void refused_or_unanswered(int refused, int down, int outcome)
+{
+    struct sim *s = sim_up(5);
+    test_note("%d refused, %d down", refused, down);
+    for (int i = 0; i < down; i++) {
+        s->server[i].refuses = 1;
+        sim_cut(s, i);
+    }
+    for (int i = down; i < down + refused; i++)
+        sim_put(s, i, "k", 9000);
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    CHECK_INT(sim_wait(s, h.round, 2000), outcome);
+    CHECK_INT(sim_mine(s, "k", h.lease), outcome == RL_GRANTED ? 7 << (5 - 3) : 0);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void held_is_not_no_quorum(void)
+{
+    refused_or_unanswered(2, 0, RL_GRANTED);
+    refused_or_unanswered(0, 2, RL_GRANTED);
+    refused_or_unanswered(3, 0, RL_HELD);
+    refused_or_unanswered(1, 2, RL_HELD);
+    refused_or_unanswered(3, 2, RL_HELD);
+    refused_or_unanswered(0, 3, RL_NO_QUORUM);
+    refused_or_unanswered(2, 3, RL_NO_QUORUM);
+}
+
+/* A majority says something, but not yes, and nobody holds it: that is no quorum. */
+static void a_majority_of_errors(void)
+{
+    struct sim *s = sim_up(5);
+    for (int i = 0; i < 3; i++)
+        s->server[i].say[SIM_ACQUIRE] = "-OOM command not allowed\r\n";
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(h.round->slot[0].code, RL_OOM);
+    CHECK_INT(sim_with(s, "k"), 0);
+    sim_logs_are(s, "AR");
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* A server that answers "it was mine already" to the first request is the same server
+ * as another one. */
+static void one_server_under_two_addresses(void)
+{
+    struct sim *s = sim_up(3);
+    s->server[1].say[SIM_ACQUIRE] = s->server[2].say[SIM_ACQUIRE] = ":2\r\n";
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_CONFIG);
+    CHECK_INT(h.round->tally.yes, 1);
+    CHECK_INT(h.round->slot[0].code, RL_OK);
+    CHECK_INT(h.round->slot[1].code, RL_CONFIG);
+    CHECK(strstr(s->core.nodes[1].text, "same server") != NULL);
+    CHECK_INT(sim_with(s, "k"), 0);
+    sim_logs_are(s, "AR");
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void keeps_what_a_script_says(void)
+{
+    struct sim *s = sim_up(3);
+    s->server[1].say[SIM_ACQUIRE] = "*3\r\n:1\r\n:42\r\n$5\r\nhello\r\n";
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    sim_serve(s, 1);
+    sim_execute(s, 1, 1);
+    sim_deliver(s, 1, SIZE_MAX);
+    const struct slot *slot = &h.round->slot[1];
+    CHECK_INT(slot->vote, RL_VOTE_YES);
+    CHECK_INT(slot->info, 42);
+    CHECK_INT(slot->data_len, 5);
+    CHECK(!memcmp(slot->data, "hello", 5));
+    sim_run(s);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* ---- several attempts at once ---- */
+
+static void contenders(int n)
+{
+    enum { MANY = 8 };
+    struct sim *s = sim_up(n);
+    struct hold h[MANY];
+    for (int k = 0; k < MANY; k++)
+        h[k] = sim_acquire(s, "k", 5000, 1000);
+    sim_run(s);
+    for (int k = 0; k < MANY; k++)       /* all nodes were asked in the same order */
+        CHECK_INT(h[k].round->outcome, k == 0 ? RL_GRANTED : RL_HELD);
+    CHECK_INT(sim_mine(s, "k", h[0].lease), all_of(n));
+    for (int k = 0; k < MANY; k++)
+        sim_drop(s, &h[k]);
+    sim_finish(s);
+}
+
+static void one_of_many_wins(void)
+{
+    for_each_n(contenders);
+}
+
+static void many_keys_in_one_write(void)
+{
+    enum { MANY = 300 };
+    static struct hold h[MANY];
+    struct sim *s = sim_up(3);
+    char name[16];
+    for (int k = 0; k < MANY; k++) {
+        for (int i = 0; i < 3; i++)      /* answers only: the table is too small */
+            s->server[i].say[SIM_ACQUIRE] = ":1\r\n";
+        snprintf(name, sizeof(name), "k%d", k);
+        h[k] = sim_acquire(s, name, 5000, 1000);
+    }
+    sim_run(s);
+    for (int k = 0; k < MANY; k++) {
+        CHECK_INT(h[k].round->outcome, RL_GRANTED);
+        sim_drop(s, &h[k]);
+    }
+    sim_advance(s, 5000);
+    CHECK_INT(sim_live(s), 0);
+    sim_finish(s);
+}
+
+SUITE(acquire, T(all_up), T(first_use_connects), T(byte_by_byte),
+      T(won_at_the_majority), T(lost_when_a_majority_is_impossible),
+      T(a_tie_is_nobodys), T(a_majority_is_down), T(a_minority_is_down),
+      T(votes_end_at_the_time_out), T(ends_within_its_time),
+      T(asked_late_waits_one_time_out), T(late_votes_count), T(too_late_is_expired),
+      T(one_millisecond_is_enough), T(does_not_wait_beyond_validity),
+      T(a_lease_that_is_all_drift), T(errors_are_no_votes), T(rubbish_is_no_vote),
+      T(held_is_not_no_quorum), T(a_majority_of_errors),
+      T(one_server_under_two_addresses), T(keeps_what_a_script_says),
+      T(one_of_many_wins), T(many_keys_in_one_write));

@@ -1,0 +1,653 @@
+/* test_core.c - connections, health, questions, pauses, fork, close, dropped handles. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* ---- hung and silent nodes ---- */
+
+static void hung_node_is_spared_and_asked_again(void)
+{
+    struct sim *s = sim_up(3);
+    s->server[2].frozen = 1;
+    rl_lease *a = sim_hold(s, "a", 9000);
+    sim_advance(s, SIM_TIMEOUT_MS - 1);
+    struct hold b = sim_acquire(s, "b", 9000, 1000);     /* not hung yet: it is asked */
+    sim_run(s);
+    CHECK_INT(b.round->outcome, RL_GRANTED);
+    CHECK_INT(b.round->slot[2].state, SLOT_SENT);
+    sim_advance(s, 1);
+    struct hold c = sim_acquire(s, "c", 9000, 1000);
+    CHECK_INT(c.round->slot[2].state, SLOT_MISSING);
+    CHECK_INT(c.round->slot[2].code, RL_TIMEOUT);
+    sim_run(s);
+    CHECK_INT(c.round->outcome, RL_GRANTED);
+    rl_round *ask = sim_ask(s, "c");
+    CHECK_INT(ask->slot[2].code, RL_TIMEOUT);
+    sim_run(s);
+    CHECK_INT(sim_end(ask), RL_GRANTED);
+    /* What it was asked for is released there, in order; c it was not asked for. */
+    rl_round *ra = core_release(a, s->now_ms), *rc = core_release(c.lease, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_end(ra), RL_GRANTED);
+    CHECK_INT(sim_end(rc), RL_GRANTED);
+    CHECK_STR(s->server[2].log, "");
+    s->server[2].frozen = 0;
+    sim_run(s);
+    CHECK_STR(s->server[2].log, "AAR");
+    CHECK_INT(sim_with(s, "a") | sim_with(s, "c"), 0);
+    CHECK_INT(sim_mine(s, "b", b.lease), all_of(3));
+    struct hold d = sim_acquire(s, "d", 9000, 1000);     /* it answers again */
+    sim_run(s);
+    CHECK_INT(sim_mine(s, "d", d.lease), all_of(3));
+    core_lease_drop(a, s->now_ms);
+    sim_drop(s, &b);
+    sim_drop(s, &c);
+    sim_drop(s, &d);
+    sim_finish(s);
+}
+
+static void silent_connection_is_given_up(void)
+{
+    struct sim *s = sim_up(3);
+    s->server[2].frozen = 1;
+    rl_lease *lease = sim_hold(s, "k", 9000);
+    sim_advance(s, 4 * SIM_TIMEOUT_MS - 1);
+    CHECK_INT(s->server[2].state, SIM_OPEN);
+    sim_advance(s, 1);
+    CHECK_INT(s->core.nodes[2].state, NODE_DOWN);
+    CHECK_INT(s->core.nodes[2].code, RL_TIMEOUT);
+    CHECK_STR(s->core.nodes[2].text, "no answer");
+    CHECK_INT(s->server[2].state, SIM_CLOSED);
+    CHECK_INT(s->server[2].opened, 1);   /* nobody wants it now */
+    s->server[2].frozen = 0;
+    struct hold other = sim_acquire(s, "other", 9000, 1000);
+    sim_run(s);
+    CHECK_INT(s->server[2].opened, 2);
+    rl_round *release = core_release(lease, s->now_ms);
+    sim_advance(s, 1000);
+    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_with(s, "k"), 0);
+    core_lease_drop(lease, s->now_ms);
+    sim_drop(s, &other);
+    sim_finish(s);
+}
+
+/* Answers that keep coming, however slowly, keep a connection. */
+static void slow_is_not_silent(void)
+{
+    struct sim *s = sim_up(1);
+    struct hold h[12];
+    char name[16];
+    s->server[0].holds = 1;
+    for (int k = 0; k < 12; k++) {
+        snprintf(name, sizeof(name), "k%d", k);
+        h[k] = sim_acquire(s, name, 9000, 9000);
+        sim_run(s);
+        sim_advance(s, 100);
+        if (k < 6)
+            continue;
+        s->server[0].holds = 0;
+        sim_deliver(s, 0, 4);            /* one ":1\r\n" */
+        s->server[0].holds = 1;
+    }
+    CHECK_INT(s->server[0].opened, 1);
+    CHECK_INT(s->server[0].state, SIM_OPEN);
+    for (int k = 0; k < 12; k++)
+        sim_drop(s, &h[k]);
+    sim_finish(s);
+}
+
+/* ---- connecting ---- */
+
+static void no_connection_in_time(void)
+{
+    struct sim *s = sim_new(1);
+    s->server[0].hushed = 1;
+    struct hold h = sim_acquire(s, "k", 9000, 9000);
+    sim_advance(s, SIM_CONNECT_MS - 1);
+    CHECK_INT(h.round->outcome, RL_OK);  /* pending until then: it was fine so far */
+    sim_advance(s, 1);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(h.round->slot[0].code, RL_TIMEOUT);
+    CHECK_STR(s->core.nodes[0].text, "no connection in time");
+    sim_drop(s, &h);
+    /* It failed: from now on it costs no more than an answer. */
+    sim_advance(s, NODE_BACKOFF_MAX_MS);
+    h = sim_acquire(s, "k", 9000, 9000);
+    sim_run(s);
+    CHECK_INT(s->core.nodes[0].state, NODE_CONNECTING);
+    int64_t t0 = s->now_ms;
+    CHECK_INT(sim_wait(s, h.round, 5000), RL_NO_QUORUM);
+    CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* A driver that had no time to connect: it must not do so afterwards. */
+static void given_up_before_it_was_begun(void)
+{
+    struct sim *s = sim_new(1);
+    struct hold h = sim_acquire(s, "k", 9000, 9000);
+    sim_skip(s, SIM_CONNECT_MS);
+    sim_tick(s);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(s->core.want_connect, 0);
+    CHECK_INT(s->core.want_close, 1);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void no_handshake_in_time(void)
+{
+    struct sim *s = sim_new(1);
+    s->server[0].frozen = 1;
+    struct hold h = sim_acquire(s, "k", 9000, 9000);
+    CHECK_INT(sim_wait(s, h.round, 5000), RL_NO_QUORUM);
+    CHECK_INT(h.round->slot[0].code, RL_TIMEOUT);
+    CHECK_STR(s->core.nodes[0].text, "no answer to the handshake");
+    CHECK_INT(s->server[0].state, SIM_CLOSED);
+    CHECK_STR(s->server[0].log, "");
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void refused_handshake_is_the_vote(void)
+{
+    struct sim *s = sim_new(3);
+    for (int i = 0; i < 3; i++)
+        s->config[i].password = "pw";
+    s->server[0].greets = s->server[1].greets = "-WRONGPASS invalid password\r\n";
+    struct hold h = sim_acquire(s, "k", 9000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(h.round->slot[0].code, RL_AUTH);
+    CHECK_INT(h.round->slot[1].code, RL_AUTH);
+    CHECK_STR(s->core.nodes[0].text, "WRONGPASS invalid password");
+    CHECK_INT(s->server[0].state, SIM_CLOSED);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void back_off_spares_the_server(void)
+{
+    struct sim *s = sim_up(1);
+    rl_lease *lease = sim_hold(s, "k", 30000);
+    sim_cut(s, 0);
+    s->server[0].refuses = 1;
+    core_lease_drop(lease, s->now_ms);
+    int64_t before = s->core.nodes[0].stats.disconnects;
+    struct hold h;
+    for (int k = 0; k < 1000; k++) {     /* somebody who tries all the time */
+        h = sim_acquire(s, "k", 9000, 1000);
+        sim_advance(s, 20);
+        CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+        sim_drop(s, &h);
+    }
+    int64_t tries = s->core.nodes[0].stats.disconnects - before;
+    CHECK(tries >= 10 && tries <= 30);   /* 20 s */
+    sim_finish(s);
+}
+
+/* Nobody connects what nobody uses. */
+static void idle_nodes_stay_down(void)
+{
+    struct sim *s = sim_up(3);
+    for (int i = 0; i < 3; i++)
+        sim_cut(s, i);
+    sim_advance(s, 60000);
+    CHECK_INT(s->server[0].opened, 1);
+    CHECK_INT(core_due_ms(&s->core), INT64_MAX);
+    sim_finish(s);
+}
+
+/* What is not RESP ends the connection, and counts as a break: asked again. */
+static void garbage_is_a_break(void)
+{
+    struct sim *s = sim_up(1);
+    s->server[0].say[SIM_ACQUIRE] = "garbage\r\n";
+    struct hold h = sim_acquire(s, "k", 9000, 1000);
+    sim_serve(s, 0);
+    sim_execute(s, 0, 1);
+    sim_deliver(s, 0, SIZE_MAX);
+    CHECK_INT(s->core.want_close, 1);
+    CHECK_INT(s->core.nodes[0].code, RL_PROTOCOL);
+    CHECK_INT(h.lease->torn, 1);
+    s->server[0].say[SIM_ACQUIRE] = NULL;
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(s->server[0].opened, 2);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* ---- questions ---- */
+
+/* Answers of the nodes, the outcome and the mask that agrees. */
+static void ask_outcome(int n, const char *const *answers, int outcome, uint32_t agreed)
+{
+    struct sim *s = sim_up(n);
+    for (int i = 0; i < n; i++) {
+        s->server[i].say[SIM_ASK] = answers[i];
+        if (!answers[i])
+            s->server[i].frozen = 1;
+    }
+    rl_round *round = sim_ask(s, "k");
+    sim_wait(s, round, 1000);
+    CHECK_INT(round->outcome, outcome);
+    CHECK_INT(round->agreed, agreed);
+    sim_end(round);
+    sim_finish(s);
+}
+
+static void questions_find_the_majority(void)
+{
+    static const char *const same[] = {":0\r\n", ":0\r\n", ":0\r\n"};
+    static const char *const two[] = {":0\r\n", ":1\r\n", ":1\r\n"};
+    static const char *const split[] = {":0\r\n", ":1\r\n", ":2\r\n"};
+    static const char *const one_down[] = {":7\r\n", NULL, ":7\r\n"};
+    static const char *const split_and_down[] = {":7\r\n", NULL, ":8\r\n"};
+    static const char *const two_down[] = {NULL, NULL, ":7\r\n"};
+    static const char *const error[] = {"-OOM no\r\n", "-OOM no\r\n", ":7\r\n"};
+    static const char *const negative[] = {":-5\r\n", ":1\r\n", ":-5\r\n"};
+    static const char *const tie[] = {":1\r\n", ":1\r\n", ":2\r\n", ":2\r\n"};
+    static const char *const alone[] = {":9\r\n"};
+    ask_outcome(3, same, RL_GRANTED, 3);         /* decided by the first two */
+    ask_outcome(3, two, RL_GRANTED, 6);
+    ask_outcome(3, split, RL_GRANTED, 0);
+    ask_outcome(3, one_down, RL_GRANTED, 5);
+    ask_outcome(3, split_and_down, RL_GRANTED, 0);
+    ask_outcome(3, two_down, RL_NO_QUORUM, 0);
+    ask_outcome(3, error, RL_NO_QUORUM, 0);
+    ask_outcome(3, negative, RL_GRANTED, 5);
+    ask_outcome(4, tie, RL_GRANTED, 0);
+    ask_outcome(1, alone, RL_GRANTED, 1);
+}
+
+/* The same vote with other data is another answer; the info may differ. */
+static void questions_compare_the_data(void)
+{
+    static const char *const data[] = {
+        "*3\r\n:1\r\n:10\r\n$2\r\nab\r\n",
+        "*3\r\n:1\r\n:20\r\n$2\r\nxy\r\n",
+        "*3\r\n:1\r\n:30\r\n$2\r\nab\r\n",
+    };
+    static const char *const prefix[] = {
+        "*2\r\n:1\r\n$2\r\nab\r\n", "*2\r\n:1\r\n$3\r\nabc\r\n", ":1\r\n",
+    };
+    ask_outcome(3, data, RL_GRANTED, 5);
+    ask_outcome(3, prefix, RL_GRANTED, 0);
+}
+
+static void question_sees_the_holder(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 9000);
+    rl_round *round = sim_ask(s, "k");
+    sim_run(s);
+    CHECK_INT(round->outcome, RL_GRANTED);
+    CHECK_INT(__builtin_popcount(round->agreed), 2);
+    CHECK_INT(round->slot[0].vote, 1);
+    CHECK_INT(round->slot[0].info, 9000);
+    CHECK_INT(round->slot[0].data_len, RL_VALUE_LEN);
+    CHECK(!memcmp(round->slot[0].data, lease->value, RL_VALUE_LEN));
+    sim_end(round);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* ---- pauses ---- */
+
+static void sleeps(void)
+{
+    struct sim *s = sim_new(3);
+    rl_round *a = core_sleep(&s->core, 100, s->now_ms);
+    rl_round *b = core_sleep(&s->core, 50, s->now_ms);
+    rl_round *c = core_sleep(&s->core, 0, s->now_ms);
+    CHECK_INT(a->outcome, RL_OK);
+    sim_tick(s);
+    CHECK_INT(sim_end(c), RL_GRANTED);
+    sim_advance(s, 49);
+    CHECK_INT(b->outcome, RL_OK);
+    sim_advance(s, 1);
+    CHECK_INT(sim_end(b), RL_GRANTED);
+    CHECK_INT(a->outcome, RL_OK);
+    sim_advance(s, 50);
+    CHECK_INT(sim_end(a), RL_GRANTED);
+    rl_round *dropped = core_sleep(&s->core, 100, s->now_ms);
+    core_round_free(dropped);
+    CHECK_INT(s->server[0].opened, 0);   /* it asks nobody */
+    sim_finish(s);
+}
+
+/* ---- scripts ---- */
+
+static void same_script_same_number(void)
+{
+    struct sim *s = sim_up(1);
+    CHECK_INT(core_script(&s->core, "release", 7, s->now_ms), SIM_RELEASE);
+    CHECK_INT(core_script(&s->core, "release ", 8, s->now_ms), SIM_SCRIPTS);
+    CHECK_INT(core_script(&s->core, "rel\0ase", 7, s->now_ms), SIM_SCRIPTS + 1);
+    CHECK_INT(core_script(&s->core, "", 0, s->now_ms), SIM_SCRIPTS + 2);
+    sim_run(s);
+    CHECK_INT(s->server[0].loaded, (1 << (SIM_SCRIPTS + 3)) - 1);
+    CHECK_INT(s->core.nodes[0].loaded, (1 << (SIM_SCRIPTS + 3)) - 1);
+    char body[16];
+    for (int k = SIM_SCRIPTS + 3; k < RL_MAX_SCRIPTS; k++) {
+        int len = snprintf(body, sizeof(body), "script %d", k);
+        CHECK_INT(core_script(&s->core, body, (size_t)len, s->now_ms), k);
+    }
+    CHECK_INT(core_script(&s->core, "one more", 8, s->now_ms), -1);
+    CHECK_INT(core_script(&s->core, "acquire", 7, s->now_ms), SIM_ACQUIRE);
+    sim_run(s);
+    CHECK_INT(s->core.nodes[0].loaded, -1);
+    sim_finish(s);
+}
+
+/* A primitive that is first used while the connections are being made. */
+static void script_during_the_handshake_is_loaded(void)
+{
+    struct sim *s = sim_new(1);
+    struct hold h = sim_acquire(s, "k", 9000, 1000);
+    sim_serve(s, 0);
+    sim_open(s, 0);                      /* the handshake is written */
+    CHECK_INT(s->core.nodes[0].state, NODE_HANDSHAKE);
+    int late = core_script(&s->core, "late", 4, s->now_ms);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(s->server[0].loaded >> late & 1, 1);
+    CHECK_INT(s->core.nodes[0].loaded >> late & 1, 1);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* ---- fork ---- */
+
+/* A core in the middle of everything. */
+struct busy {
+    struct hold acquiring;
+    rl_lease *held, *extending, *releasing;
+    rl_round *extend, *release, *ask, *sleep;
+};
+
+static struct busy make_busy(struct sim *s)
+{
+    struct busy b;
+    b.held = sim_hold(s, "held", 30000);
+    b.extending = sim_hold(s, "extending", 30000);
+    b.releasing = sim_hold(s, "releasing", 30000);
+    for (int i = 0; i < s->n; i++)
+        s->server[i].frozen = 1;
+    b.acquiring = sim_acquire(s, "acquiring", 30000, 10000);
+    b.extend = core_extend(b.extending, 40000, s->now_ms);
+    b.release = core_release(b.releasing, s->now_ms);
+    b.ask = sim_ask(s, "held");
+    b.sleep = core_sleep(&s->core, 5000, s->now_ms);
+    return b;
+}
+
+static void free_busy(struct sim *s, struct busy *b)
+{
+    sim_drop(s, &b->acquiring);
+    core_lease_drop(b->held, s->now_ms);
+    core_lease_drop(b->extending, s->now_ms);
+    core_lease_drop(b->releasing, s->now_ms);
+    core_round_free(b->extend);
+    core_round_free(b->release);
+    core_round_free(b->ask);
+    core_round_free(b->sleep);
+}
+
+static void all_closed(const struct busy *b)
+{
+    CHECK_INT(b->acquiring.round->outcome, RL_CLOSED);
+    CHECK_INT(b->extend->outcome, RL_CLOSED);
+    CHECK_INT(b->release->outcome, RL_CLOSED);
+    CHECK_INT(b->ask->outcome, RL_CLOSED);
+    CHECK_INT(b->sleep->outcome, RL_CLOSED);
+}
+
+static void fork_voids_everything(void)
+{
+    struct sim *s = sim_up(3);
+    struct busy b = make_busy(s);
+    sim_fork(s);             /* writes nothing: the sockets are the parent's */
+    all_closed(&b);
+    CHECK_INT(core_remaining_ms(b.held, s->now_ms), 0);
+    CHECK_INT(core_remaining_ms(b.acquiring.lease, s->now_ms), 0);
+    CHECK(s->core.owing == NULL);
+    sim_heal(s);
+    sim_clear_logs(s);
+    /* The parent's leases are not the child's to touch. */
+    rl_round *extend = core_extend(b.held, 9000, s->now_ms);
+    rl_round *release = core_release(b.held, s->now_ms);
+    rl_round *cancel = core_release(b.acquiring.lease, s->now_ms);
+    CHECK_INT(sim_end(extend), RL_NOT_HELD);
+    CHECK_INT(sim_end(release), RL_NOT_HELD);
+    CHECK_INT(sim_end(cancel), RL_NOT_HELD);
+    CHECK_INT(core_due_ms(&s->core), INT64_MAX);
+    CHECK_INT(s->core.nodes[0].failures, 0);     /* the parent's troubles are not ours */
+    CHECK_INT(s->core.nodes[0].retry_ms, 0);
+    sim_advance(s, 10);
+    sim_logs_are(s, "");
+    CHECK_INT(s->server[0].opened, 1);
+    /* It starts with connections of its own, at once. */
+    struct hold h = sim_acquire(s, "new", 9000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_mine(s, "held", b.held), all_of(3));
+    CHECK_INT(s->server[0].opened, 2);
+    free_busy(s, &b);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* The parent's handles are dropped in the child without a word to the servers. */
+static void fork_drops_quietly(void)
+{
+    struct sim *s = sim_up(3);
+    struct busy b = make_busy(s);
+    sim_fork(s);             /* writes nothing: the sockets are the parent's */
+    free_busy(s, &b);
+    CHECK_INT(sim_live(s), 0);
+    CHECK(!s->core.want_close && !s->core.want_connect && !s->core.want_write);
+    sim_finish(s);
+}
+
+static void fork_while_connecting(void)
+{
+    struct sim *s = sim_new(3);
+    struct hold h = sim_acquire(s, "k", 9000, 1000);
+    core_void(&s->core);
+    CHECK_INT(s->core.want_connect, 0);
+    CHECK_INT(h.round->outcome, RL_CLOSED);
+    sim_drop(s, &h);
+    h = sim_acquire(s, "k", 9000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* ---- close ---- */
+
+static void close_ends_everything(void)
+{
+    struct sim *s = sim_up(3);
+    struct busy b = make_busy(s);
+    sim_run(s);
+    core_close(&s->core, s->now_ms);
+    all_closed(&b);
+    CHECK(s->core.active == NULL && s->core.owing == NULL);
+    CHECK_INT(core_remaining_ms(b.held, s->now_ms), 0);
+    /* The release of what was being acquired is on its way. */
+    for (int i = 0; i < 3; i++)
+        s->server[i].frozen = 0;
+    sim_clear_logs(s);
+    sim_run(s);
+    sim_logs_are(s, "AERQRRR");
+    CHECK_INT(sim_with(s, "acquiring") | sim_with(s, "releasing"), 0);
+    /* Nothing can be started. */
+    rl_bytes key = {"k", 1};
+    rl_lease *lease = NULL;
+    char value[RL_VALUE_LEN] = "";
+    CHECK(core_acquire(&s->core, &s->primitive, &key, 1, NULL, 0, value, 9000, 1000, -1,
+                       s->now_ms, &lease) == NULL);
+    CHECK(core_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, s->now_ms) == NULL);
+    CHECK(core_sleep(&s->core, 1, s->now_ms) == NULL);
+    rl_round *extend = core_extend(b.held, 9000, s->now_ms);
+    rl_round *release = core_release(b.held, s->now_ms);
+    CHECK_INT(sim_end(extend), RL_CLOSED);
+    CHECK_INT(sim_end(release), RL_CLOSED);
+    free_busy(s, &b);
+    sim_finish(s);
+}
+
+static void close_while_connecting(void)
+{
+    struct sim *s = sim_new(3);
+    struct hold h = sim_acquire(s, "k", 9000, 1000);
+    core_close(&s->core, s->now_ms);
+    CHECK(h.round->outcome != RL_OK);
+    sim_drop(s, &h);
+    sim_run(s);
+    sim_logs_are(s, "");
+    sim_finish(s);
+}
+
+/* Freed with everything under way: valgrind and the sanitizers see what is left. */
+static void free_in_the_middle(void)
+{
+    struct sim *s = sim_up(3);
+    struct busy b = make_busy(s);
+    sim_run(s);
+    free_busy(s, &b);
+    core_close(&s->core, s->now_ms);
+    sim_finish(s);
+}
+
+/* ---- dropped handles ---- */
+
+enum { DROP_STEPS = 14 };
+
+/* Drops the handles of one lease's life at one of its steps, in one of two orders. */
+static void drop_at(int step, int lease_first, int up)
+{
+    struct sim *s = up ? sim_up(3) : sim_new(3);
+    struct hold h = sim_acquire(s, "k", 3000, 1000);
+    rl_round *extend = NULL, *release = NULL;
+    for (int k = 0; k < step; k++) {
+        if (k == 7)
+            extend = core_extend(h.lease, 5000, s->now_ms);
+        else if (k == 9)
+            release = core_release(h.lease, s->now_ms);
+        for (int i = 0; i < 3 && k != 7 && k != 9; i++) {
+            sim_serve(s, i);
+            sim_open(s, i);
+            sim_serve(s, i);
+            sim_execute(s, i, 3);
+            sim_deliver(s, i, 30);
+        }
+    }
+    if (lease_first) {
+        core_lease_drop(h.lease, s->now_ms);
+        h.lease = NULL;
+    }
+    if (extend)
+        core_round_free(extend);
+    sim_drop(s, &h);
+    if (release)
+        core_round_free(release);
+    sim_advance(s, 10000);
+    CHECK_INT(sim_live(s), 0);
+    CHECK_INT(s->core.handles, 0);
+    CHECK_INT(sim_with(s, "k"), 0);
+    sim_finish(s);
+}
+
+static void handles_may_be_dropped_any_time(void)
+{
+    for (int step = 0; step <= DROP_STEPS; step++) {
+        for (int way = 0; way < 4; way++) {
+            test_note("step %d, way %d", step, way);
+            drop_at(step, way & 1, way & 2);
+        }
+    }
+}
+
+static void dropping_an_attempt_cancels_it(void)
+{
+    struct sim *s = sim_up(3);
+    struct hold h = sim_acquire(s, "k", 9000, 1000);
+    core_lease_drop(h.lease, s->now_ms);
+    CHECK_INT(h.round->outcome, RL_CANCELLED);
+    core_round_free(h.round);
+    sim_run(s);
+    sim_logs_are(s, "AR");
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK_INT(sim_live(s), 0);
+    sim_finish(s);
+}
+
+static void dropping_a_lease_releases_nothing(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 9000);
+    core_lease_drop(lease, s->now_ms);
+    sim_run(s);
+    sim_logs_are(s, "A");
+    CHECK_INT(sim_with(s, "k"), all_of(3));
+    CHECK(sim_live(s) > 0);              /* known, so that core_close() can release it */
+    sim_advance(s, 9000);
+    CHECK_INT(sim_live(s), 0);
+    sim_finish(s);
+}
+
+/* Freeing the round of an attempt is no cancelling: the lease goes on. */
+static void dropping_a_round_goes_on(void)
+{
+    struct sim *s = sim_up(3);
+    struct hold h = sim_acquire(s, "k", 9000, 1000);
+    core_round_free(h.round);
+    h.round = NULL;
+    sim_run(s);
+    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), sim_validity(9000, 0));
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* Everything comes from the pools after the first time. */
+static void nothing_is_allocated_twice(void)
+{
+    struct sim *s = sim_up(3);
+    uint32_t objects = 0;
+    for (int k = 0; k < 50; k++) {
+        rl_lease *lease = sim_hold(s, "k", 9000);
+        rl_round *extend = core_extend(lease, 9000, s->now_ms);
+        sim_run(s);
+        CHECK_INT(sim_end(extend), RL_GRANTED);
+        rl_round *release = core_release(lease, s->now_ms);
+        sim_run(s);
+        CHECK_INT(sim_end(release), RL_GRANTED);
+        core_lease_drop(lease, s->now_ms);
+        CHECK_INT(sim_live(s), 0);
+        if (k == 0)
+            objects = s->core.timers_wanted;
+        sim_clear_logs(s);
+    }
+    CHECK_INT(s->core.timers_wanted, objects);
+    sim_finish(s);
+}
+
+SUITE(core, T(hung_node_is_spared_and_asked_again), T(silent_connection_is_given_up),
+      T(slow_is_not_silent), T(no_connection_in_time), T(given_up_before_it_was_begun),
+      T(no_handshake_in_time), T(refused_handshake_is_the_vote),
+      T(back_off_spares_the_server), T(idle_nodes_stay_down), T(garbage_is_a_break),
+      T(questions_find_the_majority), T(questions_compare_the_data),
+      T(question_sees_the_holder), T(sleeps), T(same_script_same_number),
+      T(script_during_the_handshake_is_loaded), T(fork_voids_everything),
+      T(fork_drops_quietly), T(fork_while_connecting), T(close_ends_everything),
+      T(close_while_connecting), T(free_in_the_middle),
+      T(handles_may_be_dropped_any_time), T(dropping_an_attempt_cancels_it),
+      T(dropping_a_lease_releases_nothing), T(dropping_a_round_goes_on),
+      T(nothing_is_allocated_twice));

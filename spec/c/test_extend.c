@@ -1,0 +1,399 @@
+/* test_extend.c - a lease grows only with a majority, in time, and never shrinks. */
+#include "sim.h"
+
+/* An extension that is waited for. Its outcome. */
+static int extend(struct sim *s, rl_lease *lease, int64_t lease_ms)
+{
+    rl_round *round = core_extend(lease, lease_ms, s->now_ms);
+    REQUIRE(round != NULL);
+    sim_wait(s, round, 5000);
+    return sim_end(round);
+}
+
+static void extends_from_its_own_start(void)
+{
+    static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 32};
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+        struct sim *s = sim_up(sizes[k]);
+        test_note("n = %d", sizes[k]);
+        rl_lease *lease = sim_hold(s, "k", 3000);
+        sim_advance(s, 1000);
+        for (int i = 0; i < s->n; i++)
+            s->server[i].holds = 1;
+        rl_round *round = core_extend(lease, 3000, s->now_ms);
+        int64_t t0 = s->now_ms;
+        sim_advance(s, 50);
+        CHECK_INT(round->outcome, RL_OK);
+        for (int i = 0; i < s->n; i++)
+            s->server[i].holds = 0;
+        sim_run(s);
+        CHECK_INT(sim_end(round), RL_GRANTED);
+        CHECK_INT(lease->deadline_ms, t0 + sim_validity(3000, 0));
+        for (int i = 0; i < s->n; i++)
+            CHECK_INT(sim_key(s, i, "k")->until_ms, t0 + 3000);
+        core_lease_drop(lease, s->now_ms);
+        sim_finish(s);
+    }
+}
+
+static void never_shortens(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 10000);
+    int64_t deadline_ms = lease->deadline_ms;
+    CHECK_INT(extend(s, lease, 500), RL_GRANTED);
+    CHECK_INT(lease->deadline_ms, deadline_ms);
+    CHECK_INT(sim_key(s, 0, "k")->until_ms, s->now_ms + 10000);
+    CHECK_INT(extend(s, lease, 20000), RL_GRANTED);
+    CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(20000, 0));
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* Two extensions at once: the longer one counts, whichever is answered last. */
+static void overlapping_extensions(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    rl_round *longer = core_extend(lease, 9000, s->now_ms);
+    rl_round *shorter = core_extend(lease, 2000, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_end(longer), RL_GRANTED);
+    CHECK_INT(sim_end(shorter), RL_GRANTED);
+    CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(9000, 0));
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void a_majority_is_enough(void)
+{
+    struct sim *s = sim_up(5);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    s->server[0].frozen = 1;
+    s->server[1].refuses = 1;
+    sim_cut(s, 1);
+    CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
+    CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(5000, 0));
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* Without a majority the old validity stands; the next one may succeed. */
+static void no_quorum_keeps_the_old_deadline(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    int64_t deadline_ms = lease->deadline_ms;
+    s->server[0].frozen = s->server[1].frozen = 1;
+    CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
+    CHECK_INT(lease->deadline_ms, deadline_ms);
+    CHECK_INT(lease->state, LEASE_HELD);
+    CHECK(core_remaining_ms(lease, s->now_ms) > 0);
+    s->server[0].frozen = s->server[1].frozen = 0;
+    sim_run(s);
+    CHECK_INT(lease->deadline_ms, deadline_ms);  /* late answers change nothing */
+    CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
+    CHECK(lease->deadline_ms > deadline_ms);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* A tie is no majority: one node of two has lost the key. */
+static void a_tie_is_no_majority(void)
+{
+    struct sim *s = sim_up(2);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    int64_t deadline_ms = lease->deadline_ms;
+    s->server[0].keys = 0;
+    CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
+    CHECK_INT(lease->deadline_ms, deadline_ms);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void disown(int foreign, int absent)
+{
+    struct sim *s = sim_up(5);
+    test_note("%d foreign, %d absent", foreign, absent);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    for (int i = 0; i < foreign + absent; i++)
+        s->server[i].keys = 0;
+    for (int i = 0; i < foreign; i++)
+        sim_put(s, i, "k", 9000);
+    sim_clear_logs(s);
+    rl_round *round = core_extend(lease, 5000, s->now_ms);
+    for (int i = 0; i < foreign + absent; i++) {
+        CHECK_INT(round->outcome, RL_OK);
+        CHECK(core_remaining_ms(lease, s->now_ms) > 0);
+        sim_serve(s, i);
+        sim_execute(s, i, 1);
+        sim_deliver(s, i, SIZE_MAX);
+    }
+    CHECK_INT(round->outcome, RL_LOST);
+    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    sim_run(s);
+    sim_logs_are(s, "ER");               /* what is left of it is released */
+    CHECK_INT(sim_mine(s, "k", lease), 0);
+    CHECK_INT(sim_with(s, "k"), all_of(foreign));
+    CHECK(s->core.owing == NULL);
+    sim_end(round);
+    CHECK_INT(extend(s, lease, 5000), RL_NOT_HELD);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void lost_when_a_majority_disowns(void)
+{
+    disown(3, 0);
+    disown(0, 3);
+    disown(1, 2);
+}
+
+/* Two nodes have lost it, three answer: not lost yet, and not extended. */
+static void a_minority_cannot_disown(void)
+{
+    struct sim *s = sim_up(5);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    int64_t deadline_ms = lease->deadline_ms;
+    s->server[0].keys = s->server[1].keys = 0;
+    s->server[2].refuses = 1;
+    sim_cut(s, 2);
+    CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
+    CHECK_INT(lease->deadline_ms, deadline_ms);
+    CHECK_INT(lease->state, LEASE_HELD);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* One has lost it, one is down: the third one's word tells a lease that is lost from
+ * one that stands. */
+static void the_last_word(int lost)
+{
+    struct sim *s = sim_up(3);
+    test_note("lost %d", lost);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    s->server[0].keys = 0;
+    if (lost)
+        s->server[2].keys = 0;
+    s->server[1].refuses = 1;
+    sim_cut(s, 1);
+    s->server[2].holds = 1;
+    rl_round *round = core_extend(lease, 5000, s->now_ms);
+    sim_run(s);
+    CHECK_INT(round->slot[0].state, SLOT_ANSWERED);
+    CHECK_INT(round->slot[1].state, SLOT_MISSING);
+    CHECK_INT(round->outcome, RL_OK);
+    s->server[2].holds = 0;
+    sim_run(s);
+    CHECK_INT(sim_end(round), lost ? RL_LOST : RL_NO_QUORUM);
+    CHECK_INT(core_remaining_ms(lease, s->now_ms), lost ? 0 : sim_validity(3000, 0));
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void waits_to_know_who_disowns(void)
+{
+    the_last_word(0);
+    the_last_word(1);
+}
+
+/* Nodes that lost the key get it again once a majority has confirmed the extension. */
+static void heals_a_minority(void)
+{
+    struct sim *s = sim_up(5);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    s->server[0].keys = s->server[1].keys = 0;
+    CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
+    sim_run(s);
+    CHECK_INT(sim_mine(s, "k", lease), all_of(5));
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* Without a majority nothing is made again, not even where it is missing. */
+static void recreates_nothing(void)
+{
+    struct sim *s = sim_up(5);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    s->server[0].keys = s->server[1].keys = s->server[2].keys = 0;
+    CHECK_INT(extend(s, lease, 5000), RL_LOST);
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), 0);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void after_the_deadline_nobody_is_asked(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    sim_clear_logs(s);
+    sim_advance(s, sim_validity(1000, 0) - 1);
+    CHECK_INT(core_remaining_ms(lease, s->now_ms), 1);
+    sim_advance(s, 1);
+    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    CHECK_INT(sim_mine(s, "k", lease), all_of(3));       /* they would say yes */
+    CHECK_INT(extend(s, lease, 5000), RL_LOST);
+    sim_logs_are(s, "");
+    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* The majority's yes comes when the old validity is over: it must not come back. */
+static void late_majority_is_lost(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    for (int i = 0; i < 3; i++)
+        s->server[i].holds = 1;
+    sim_advance(s, sim_validity(1000, 0) - 10);
+    rl_round *round = core_extend(lease, 5000, s->now_ms);
+    sim_run(s);
+    sim_skip(s, 10);
+    for (int i = 0; i < 3; i++)
+        s->server[i].holds = 0;
+    sim_run(s);                          /* before the tick */
+    CHECK_INT(sim_end(round), RL_LOST);
+    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    CHECK_INT(sim_with(s, "k"), 0);      /* released: nobody waits for it to run out */
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void undecided_at_the_deadline_is_lost(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    for (int i = 0; i < 3; i++)
+        s->server[i].holds = 1;
+    sim_advance(s, sim_validity(1000, 0) - 10);
+    rl_round *round = core_extend(lease, 5000, s->now_ms);
+    sim_advance(s, 9);
+    CHECK_INT(round->outcome, RL_OK);
+    sim_advance(s, 1);
+    CHECK_INT(round->outcome, RL_LOST);
+    for (int i = 0; i < 3; i++)
+        s->server[i].holds = 0;
+    sim_run(s);
+    CHECK_INT(sim_end(round), RL_LOST);
+    CHECK_INT(sim_with(s, "k"), 0);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void not_held_in_other_states(void)
+{
+    struct sim *s = sim_up(3);
+    struct hold h = sim_acquire(s, "k", 1000, 1000);
+    rl_round *early = core_extend(h.lease, 5000, s->now_ms);
+    CHECK_INT(sim_end(early), RL_NOT_HELD);
+    sim_run(s);
+    rl_round *release = core_release(h.lease, s->now_ms);
+    rl_round *late = core_extend(h.lease, 5000, s->now_ms);
+    CHECK_INT(sim_end(late), RL_NOT_HELD);
+    sim_run(s);
+    CHECK_INT(sim_end(release), RL_GRANTED);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* Released while an extension is in flight: no extension outlives the release. */
+static void release_overtakes_an_extension(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    for (int i = 0; i < 3; i++)
+        s->server[i].frozen = 1;
+    rl_round *round = core_extend(lease, 5000, s->now_ms);
+    rl_round *release = core_release(lease, s->now_ms);
+    sim_clear_logs(s);
+    for (int i = 0; i < 3; i++)
+        s->server[i].frozen = 0;
+    sim_run(s);
+    sim_logs_are(s, "ER");
+    CHECK_INT(sim_end(round), RL_NOT_HELD);
+    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void some_primitives_cannot(void)
+{
+    struct sim *s = sim_up(3);
+    s->primitive.extend = -1;
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    CHECK_INT(extend(s, lease, 5000), RL_UNSUPPORTED);
+    CHECK_INT(lease->state, LEASE_HELD);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* A hung node gets no questions, but it gets the extension: it may still hold it. */
+static void hung_nodes_are_extended_too(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    s->server[0].frozen = 1;
+    rl_round *ask = sim_ask(s, "k");
+    sim_advance(s, SIM_TIMEOUT_MS);
+    CHECK(node_hung(&s->core.nodes[0], s->now_ms));
+    sim_clear_logs(s);
+    CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
+    s->server[0].frozen = 0;
+    sim_run(s);
+    CHECK_STR(s->server[0].log, "QE");
+    sim_end(ask);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* A broken connection under an extension: it is sent again. */
+static void extension_survives_a_break(void)
+{
+    struct sim *s = sim_up(1);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    s->server[0].holds = 1;
+    rl_round *round = core_extend(lease, 5000, s->now_ms);
+    sim_cut_after(s, 0);
+    s->server[0].holds = 0;
+    sim_run(s);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(5000, 0));
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* What the servers keep longer by an extension is owed as long. */
+static void clean_up_lasts_as_long_as_the_extension(void)
+{
+    struct sim *s = sim_up(1);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    CHECK_INT(extend(s, lease, 20000), RL_GRANTED);
+    CHECK_INT(extend(s, lease, 100), RL_GRANTED);        /* shortens nothing */
+    sim_cut(s, 0);
+    s->server[0].refuses = 1;
+    rl_round *release = core_release(lease, s->now_ms);
+    sim_advance(s, 15000);
+    CHECK(s->core.owing == lease);
+    s->server[0].refuses = 0;
+    sim_advance(s, 4000);
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK(s->core.owing == NULL);
+    sim_end(release);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+SUITE(extend, T(extends_from_its_own_start), T(never_shortens),
+      T(overlapping_extensions), T(a_majority_is_enough),
+      T(no_quorum_keeps_the_old_deadline), T(a_tie_is_no_majority),
+      T(lost_when_a_majority_disowns), T(a_minority_cannot_disown),
+      T(waits_to_know_who_disowns), T(heals_a_minority), T(recreates_nothing),
+      T(after_the_deadline_nobody_is_asked), T(late_majority_is_lost),
+      T(undecided_at_the_deadline_is_lost), T(not_held_in_other_states),
+      T(release_overtakes_an_extension), T(some_primitives_cannot),
+      T(hung_nodes_are_extended_too), T(extension_survives_a_break),
+      T(clean_up_lasts_as_long_as_the_extension));

@@ -1,0 +1,421 @@
+/* test_fence.c - a token is issued when a majority has witnessed exactly it.
+ *
+ * C1 to C4, C9, C10: the counterexamples that were found by exhaustive search in variants
+ * of the protocol; each shows what one rule is for.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* Servers with these counters, and the connections up. */
+static struct sim *up(int n, const int64_t *counters)
+{
+    struct sim *s = sim_up(n);
+    sim_fence(s);
+    for (int i = 0; i < n; i++)
+        s->server[i].counter = counters[i];
+    return s;
+}
+
+static struct hold begin(struct sim *s)
+{
+    return sim_acquire(s, "k", 30000, 1000);
+}
+
+/* A request reaches server i and its answer comes back; nothing else moves. */
+static void pass(struct sim *s, int i)
+{
+    sim_serve(s, i);
+    sim_execute(s, i, SIM_LOG);
+    sim_deliver(s, i, SIZE_MAX);
+}
+
+/* The same without the answer. */
+static void reach(struct sim *s, int i)
+{
+    sim_serve(s, i);
+    sim_execute(s, i, SIM_LOG);
+}
+
+/* The key of server i expires early. */
+static void expire(struct sim *s, int i)
+{
+    struct sim_key *key = sim_key(s, i, "k");
+    REQUIRE(key != NULL);
+    key->until_ms = s->now_ms;
+}
+
+static void end(struct sim *s, struct hold *h)
+{
+    sim_drop(s, h);
+    sim_finish(s);
+}
+
+/* ---- one round trip ---- */
+
+static void counters_in_step(void)
+{
+    struct sim *s = up(5, (int64_t[]){7, 7, 7, 7, 7});
+    struct hold h = begin(s);
+    CHECK_INT(h.lease->token, 0);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 8);
+    sim_logs_are(s, "F");
+    end(s, &h);
+}
+
+static void a_minority_out_of_step(void)
+{
+    struct sim *s = up(5, (int64_t[]){3, 7, 7, 7, 1});
+    struct hold h = begin(s);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 8);
+    sim_logs_are(s, "F");            /* the second round was not needed */
+    end(s, &h);
+}
+
+/* The first majority disagrees, but the next answer is about to come. */
+static void waits_a_moment_for_the_rest(void)
+{
+    struct sim *s = up(3, (int64_t[]){4, 7, 7});
+    struct hold h = begin(s);
+    pass(s, 0);
+    pass(s, 1);
+    CHECK_INT(h.round->outcome, RL_OK);
+    pass(s, 2);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 8);
+    sim_logs_are(s, "F");
+    end(s, &h);
+}
+
+/* ---- two round trips ---- */
+
+static void confirms_the_largest(void)
+{
+    struct sim *s = up(3, (int64_t[]){1, 0, 5});
+    struct hold h = begin(s);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 6);
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(s->server[i].counter, 6);
+    CHECK_STR(s->server[0].log, "FC");
+    CHECK_STR(s->server[2].log, "F");
+    end(s, &h);
+}
+
+static void does_not_wait_for_the_dead(void)
+{
+    struct sim *s = up(3, (int64_t[]){4, 9, 0});
+    s->server[2].frozen = 1;
+    int64_t t0 = s->now_ms;
+    struct hold h = begin(s);
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 10);
+    CHECK(s->now_ms - t0 <= 2);
+    end(s, &h);
+}
+
+/* A larger counter was seen behind our back: that one is tried. */
+static void goes_on_with_a_larger_one(void)
+{
+    struct sim *s = up(3, (int64_t[]){1, 3, 0});
+    s->server[2].frozen = 1;
+    struct hold h = begin(s);
+    pass(s, 0);
+    pass(s, 1);
+    s->server[0].counter = 20;
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 20);
+    CHECK_INT(s->server[0].counter, 20);
+    CHECK_INT(s->server[1].counter, 20);
+    end(s, &h);
+}
+
+static void no_confirmation_no_hold(void)
+{
+    struct sim *s = up(3, (int64_t[]){1, 3, 0});
+    s->server[2].refuses = 1;
+    sim_cut(s, 2);
+    s->server[0].say[SIM_CONFIRM] = "-OOM command not allowed\r\n";
+    struct hold h = begin(s);
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(h.round->slot[0].code, RL_OOM);
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), 0);
+    end(s, &h);
+}
+
+static void a_silent_confirmation_times_out(void)
+{
+    struct sim *s = up(3, (int64_t[]){1, 3, 0});
+    s->server[2].refuses = 1;
+    sim_cut(s, 2);
+    struct hold h = begin(s);
+    pass(s, 0);
+    pass(s, 1);
+    s->server[0].holds = 1;
+    int64_t t0 = s->now_ms;
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK(s->now_ms - t0 <= SIM_TIMEOUT_MS + 2);
+    end(s, &h);
+}
+
+static void a_torn_confirmation_is_no_witness(void)
+{
+    struct sim *s = up(3, (int64_t[]){1, 3, 0});
+    s->server[2].refuses = 1;
+    sim_cut(s, 2);
+    struct hold h = begin(s);
+    pass(s, 0);
+    pass(s, 1);
+    s->now_ms += 2;
+    sim_tick(s);
+    CHECK_INT(h.round->token, 4);
+    sim_cut_after(s, 0);
+    CHECK_INT(s->server[0].counter, 4);       /* executed, but who knows */
+    sim_wait(s, h.round, 2000);
+    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    sim_advance(s, 2000);
+    CHECK_INT(sim_with(s, "k"), 0);
+    end(s, &h);
+}
+
+static void a_forgotten_script_is_sent(void)
+{
+    struct sim *s = up(3, (int64_t[]){1, 0, 5});
+    sim_flush_scripts(s);
+    struct hold h = begin(s);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 6);
+    end(s, &h);
+}
+
+static void a_grant_needs_a_counter(void)
+{
+    static const char *const said[] = {":1\r\n", "*2\r\n:1\r\n:0\r\n",
+                                       "*2\r\n:1\r\n:-3\r\n"};
+    for (int k = 0; k < 3; k++) {
+        struct sim *s = up(1, (int64_t[]){1});
+        s->server[0].say[SIM_FENCED_ACQUIRE] = said[k];
+        struct hold h = begin(s);
+        sim_run(s);
+        CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+        CHECK_INT(h.round->slot[0].code, RL_PROTOCOL);
+        end(s, &h);
+    }
+}
+
+/* ---- counterexamples ---- */
+
+/* C1: counters (1, 0, 0). A has servers 0 and 1 with counters 2 and 1. Server 1 forgets
+ * its key; B has 1 and 2 with 2 and 1. Without a second round both would take 2. */
+static void c1_no_second_round(void)
+{
+    struct sim *s = up(3, (int64_t[]){1, 0, 0});
+    struct hold a = begin(s);
+    pass(s, 0);
+    pass(s, 1);
+    expire(s, 1);
+    struct hold b = begin(s);
+    buf_clear(&s->server[2].out);
+    sim_run(s);
+    sim_wait(s, a.round, 1000);
+    sim_wait(s, b.round, 1000);
+    int both = a.round->outcome == RL_GRANTED && b.round->outcome == RL_GRANTED;
+    CHECK(!both || a.lease->token != b.lease->token);
+    CHECK(a.round->outcome == RL_GRANTED || b.round->outcome == RL_GRANTED);
+    sim_drop(s, &a);
+    end(s, &b);
+}
+
+/* C2: the key went to somebody else between the grant and the confirmation. */
+static void c2_key_gone_before_the_confirmation(void)
+{
+    struct sim *s = up(3, (int64_t[]){1, 0, 0});
+    s->server[2].frozen = 1;
+    struct hold h = begin(s);
+    pass(s, 0);
+    pass(s, 1);
+    expire(s, 1);
+    sim_put(s, 1, "k", 30000);
+    sim_wait(s, h.round, 2000);
+    CHECK(h.round->outcome != RL_GRANTED);
+    CHECK_INT(s->server[1].counter, 1);       /* and it was not raised */
+    end(s, &h);
+}
+
+/* C3: a grant that comes after the token was fixed, with a larger counter, voids it. */
+static void c3_late_grant_with_a_larger_counter(void)
+{
+    struct sim *s = up(3, (int64_t[]){3, 2, 1});
+    struct hold h = begin(s);
+    reach(s, 0);
+    s->server[0].holds = 1;                   /* its answer, with 4, is late */
+    pass(s, 1);
+    pass(s, 2);
+    s->now_ms += 2;
+    sim_tick(s);                              /* the token is to be 3 */
+    CHECK_INT(h.round->token, 3);
+    sim_serve(s, 2);
+    s->server[0].holds = 0;
+    pass(s, 0);
+    CHECK_INT(h.round->token, 4);
+    sim_deliver(s, 2, SIZE_MAX);
+    CHECK_INT(h.round->outcome, RL_OK);       /* the confirmation of 3 counts no more */
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 4);
+    end(s, &h);
+}
+
+/* The same with a smaller one: it is confirmed and counts. */
+static void a_late_grant_is_confirmed(void)
+{
+    struct sim *s = up(3, (int64_t[]){0, 5, 1});
+    struct hold h = begin(s);
+    s->server[0].holds = 1;
+    pass(s, 1);
+    pass(s, 2);
+    s->server[2].holds = 1;                   /* it never confirms */
+    s->now_ms += 2;
+    sim_tick(s);
+    CHECK_INT(h.round->token, 6);
+    s->server[0].holds = 0;
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 6);
+    CHECK_STR(s->server[0].log, "FC");
+    end(s, &h);
+}
+
+/* C4: a request that is executed twice after the key had expired counts again. */
+static void c4_executed_twice(void)
+{
+    struct sim *s = up(3, (int64_t[]){1, 0, 0});
+    s->server[1].refuses = 1;
+    sim_cut(s, 1);
+    struct hold h = begin(s);
+    pass(s, 0);
+    pass(s, 2);
+    CHECK_INT(s->server[2].counter, 1);
+    s->server[2].counter = 3;                 /* others came and went; then ours again */
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 3);    /* not 2, which somebody may have */
+    CHECK_INT(s->server[0].counter, 3);
+    end(s, &h);
+}
+
+/* C9: ours on a majority by a grant that never counted is no extension. */
+static void c9_extension_below_the_counter(void)
+{
+    struct sim *s = up(3, (int64_t[]){0, 0, 0});
+    rl_lease *lease = sim_hold(s, "k", 30000);
+    CHECK_INT(lease->token, 1);
+    s->server[0].counter = 3;
+    s->server[1].counter = 2;
+    rl_round *round = core_extend(lease, 30000, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_end(round), RL_LOST);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* C10: nor is a key recreated where the counter has gone on. */
+static void c10_heals_only_below_the_token(void)
+{
+    struct sim *s = up(5, (int64_t[]){4, 4, 4, 4, 4});
+    rl_lease *lease = sim_hold(s, "k", 30000);
+    expire(s, 0);
+    s->server[0].counter = 9;
+    expire(s, 1);
+    s->server[1].counter = 2;                 /* it forgot a little, too */
+    rl_round *round = core_extend(lease, 30000, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(sim_mine(s, "k", lease), 0x1e);
+    CHECK_INT(s->server[0].counter, 9);
+    CHECK_INT(s->server[1].counter, 5);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* ---- the token stays with the hold ---- */
+
+static void extension_and_release_bring_the_counters_into_step(void)
+{
+    struct sim *s = up(5, (int64_t[]){1, 1, 1, 0, 0});
+    rl_lease *lease = sim_hold(s, "k", 30000);
+    CHECK_INT(lease->token, 2);
+    rl_round *round = core_extend(lease, 30000, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    for (int i = 0; i < 5; i++)
+        CHECK_INT(s->server[i].counter, 2);
+    s->server[4].counter = 0;
+    round = core_release(lease, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(s->server[4].counter, 2);
+    CHECK_INT(lease->token, 2);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void a_taken_over_lease_keeps_it(void)
+{
+    struct sim *s = up(3, (int64_t[]){6, 6, 6});
+    rl_lease *lease = sim_hold(s, "k", 30000);
+    char value[RL_VALUE_LEN];
+    memcpy(value, lease->value, sizeof(value));
+    core_disown(lease);
+    rl_bytes key = {"k", 1};
+    lease = core_adopt(&s->core, &s->primitive, &key, 1, NULL, 0, value, 30000, 7,
+                       s->now_ms);
+    REQUIRE(lease != NULL);
+    CHECK_INT(lease->token, 7);
+    rl_round *round = core_extend(lease, 30000, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(s->server[0].counter, 7);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void cancelled_between_the_rounds(void)
+{
+    struct sim *s = up(3, (int64_t[]){1, 3, 0});
+    struct hold h = begin(s);
+    pass(s, 0);
+    pass(s, 1);
+    s->now_ms += 2;
+    sim_tick(s);
+    rl_round *round = core_release(h.lease, s->now_ms);
+    CHECK_INT(h.round->outcome, RL_CANCELLED);
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), 0);
+    core_round_free(round);
+    end(s, &h);
+}
+
+SUITE(fence, T(counters_in_step), T(a_minority_out_of_step),
+      T(waits_a_moment_for_the_rest), T(confirms_the_largest),
+      T(does_not_wait_for_the_dead), T(goes_on_with_a_larger_one),
+      T(no_confirmation_no_hold), T(a_silent_confirmation_times_out),
+      T(a_torn_confirmation_is_no_witness), T(a_forgotten_script_is_sent),
+      T(a_grant_needs_a_counter), T(c1_no_second_round),
+      T(c2_key_gone_before_the_confirmation), T(c3_late_grant_with_a_larger_counter),
+      T(a_late_grant_is_confirmed), T(c4_executed_twice),
+      T(c9_extension_below_the_counter), T(c10_heals_only_below_the_token),
+      T(extension_and_release_bring_the_counters_into_step),
+      T(a_taken_over_lease_keeps_it), T(cancelled_between_the_rounds));

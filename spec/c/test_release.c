@@ -1,0 +1,310 @@
+/* test_release.c - letting go: outcomes, cancelling, and releasing what is gone. */
+#include <string.h>
+
+#include "sim.h"
+
+static int release(struct sim *s, rl_lease *lease)
+{
+    rl_round *round = core_release(lease, s->now_ms);
+    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);   /* over at once */
+    sim_wait(s, round, 5000);
+    return sim_end(round);
+}
+
+static void lets_go(void)
+{
+    static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 32};
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+        struct sim *s = sim_up(sizes[k]);
+        test_note("n = %d", sizes[k]);
+        rl_lease *lease = sim_hold(s, "k", 3000);
+        CHECK_INT(release(s, lease), RL_GRANTED);
+        sim_logs_are(s, "AR");
+        CHECK_INT(sim_with(s, "k"), 0);
+        CHECK(s->core.owing == NULL);
+        core_lease_drop(lease, s->now_ms);
+        CHECK_INT(sim_live(s), 0);
+        sim_finish(s);
+    }
+}
+
+/* The first release was executed, its answer was lost, and somebody else has it since. */
+static void asked_again_after_it_let_go(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    rl_round *round = core_release(lease, s->now_ms);
+    for (int i = 0; i < 3; i++) {
+        sim_serve(s, i);
+        sim_cut_after(s, i);
+        sim_put(s, i, "k", 3000);
+    }
+    CHECK_INT(sim_wait(s, round, 5000), RL_GRANTED);
+    CHECK_INT(sim_with(s, "k"), all_of(3));
+    sim_end(round);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void decided_at_the_majority(void)
+{
+    struct sim *s = sim_up(5);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    s->server[0].frozen = s->server[1].frozen = 1;
+    rl_round *round = core_release(lease, s->now_ms);
+    for (int i = 2; i < 5; i++) {
+        CHECK_INT(round->outcome, RL_OK);
+        sim_serve(s, i);
+        sim_execute(s, i, 1);
+        sim_deliver(s, i, SIZE_MAX);
+    }
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(lease->owed, bit(0) | bit(1));     /* the others get it all the same */
+    sim_run(s);
+    s->server[0].frozen = s->server[1].frozen = 0;
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK(s->core.owing == NULL);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* ---- outcomes ---- */
+
+static void expired_on_all(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    sim_advance(s, 1500);
+    CHECK_INT(release(s, lease), RL_EXPIRED);
+    CHECK(s->core.owing == NULL);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* Our validity is over, the servers' is not: too late to say that it was in time. */
+static void expired_but_still_there(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    sim_advance(s, sim_validity(1000, 0));
+    CHECK_INT(sim_mine(s, "k", lease), all_of(3));
+    CHECK_INT(release(s, lease), RL_EXPIRED);
+    CHECK_INT(sim_with(s, "k"), 0);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void in_time_by_a_millisecond(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    sim_advance(s, sim_validity(1000, 0) - 1);
+    CHECK_INT(release(s, lease), RL_GRANTED);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void held_by_another(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *mine = sim_hold(s, "k", 1000);
+    sim_advance(s, 1500);
+    rl_lease *other = sim_hold(s, "k", 5000);
+    CHECK_INT(release(s, mine), RL_HELD);
+    CHECK_INT(sim_mine(s, "k", other), all_of(3));       /* untouched */
+    CHECK(core_remaining_ms(other, s->now_ms) > 0);
+    core_lease_drop(mine, s->now_ms);
+    core_lease_drop(other, s->now_ms);
+    sim_finish(s);
+}
+
+static void unknown_without_answers(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 5000);
+    for (int i = 0; i < 2; i++) {
+        s->server[i].refuses = 1;
+        sim_cut(s, i);
+    }
+    CHECK_INT(release(s, lease), RL_UNKNOWN);
+    CHECK_INT(sim_with(s, "k"), bit(0) | bit(1));
+    CHECK_INT(lease->release->slot[0].code, RL_REFUSED);
+    sim_advance(s, 500);
+    s->server[0].refuses = s->server[1].refuses = 0;
+    sim_advance(s, 3000);
+    CHECK_INT(sim_with(s, "k"), 0);      /* cleaned all the same */
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void unknown_from_hung_nodes(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 5000);
+    for (int i = 0; i < 3; i++)
+        s->server[i].frozen = 1;
+    int64_t t0 = s->now_ms;
+    CHECK_INT(release(s, lease), RL_UNKNOWN);
+    CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void released_twice(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 5000);
+    rl_round *a = core_release(lease, s->now_ms);
+    rl_round *b = core_release(lease, s->now_ms);
+    CHECK(a == b);
+    sim_run(s);
+    CHECK_INT(sim_end(a), RL_GRANTED);
+    CHECK_INT(sim_end(b), RL_GRANTED);
+    CHECK_INT(release(s, lease), RL_GRANTED);
+    sim_logs_are(s, "AR");               /* asked once */
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* ---- cancelling ---- */
+
+static void cancels_an_attempt(void)
+{
+    struct sim *s = sim_up(3);
+    for (int i = 0; i < 3; i++)
+        s->server[i].frozen = 1;
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    sim_run(s);
+    rl_round *round = core_release(h.lease, s->now_ms);
+    CHECK_INT(h.round->outcome, RL_CANCELLED);
+    for (int i = 0; i < 3; i++)
+        s->server[i].frozen = 0;
+    sim_run(s);
+    sim_logs_are(s, "AR");
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK(round->outcome != RL_OK);
+    CHECK_INT(h.round->outcome, RL_CANCELLED);
+    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 0);
+    CHECK(s->core.owing == NULL);
+    sim_end(round);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* Cancelled before the connection stands: the acquire is not sent any more. */
+static void cancels_before_it_is_sent(void)
+{
+    struct sim *s = sim_new(3);
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    rl_round *round = core_release(h.lease, s->now_ms);
+    CHECK_INT(h.round->outcome, RL_CANCELLED);
+    int outcome = sim_wait(s, round, 10);
+    for (int i = 0; i < 3; i++)
+        CHECK(strchr(s->server[i].log, 'A') == NULL);
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK_INT(outcome, RL_EXPIRED);
+    sim_end(round);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* The same with a tick before the connections stand: it owes nothing to anybody, but
+ * the release's caller waits. */
+static void cancelled_release_is_answered_soon(void)
+{
+    struct sim *s = sim_new(3);
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    rl_round *round = core_release(h.lease, s->now_ms);
+    sim_skip(s, 1);
+    sim_tick(s);
+    CHECK_INT(sim_wait(s, round, 10), RL_EXPIRED);
+    sim_end(round);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* Long expired, and the connections idle and broken: as soon as they stand again the
+ * answer is known. */
+static void expired_over_a_new_connection(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    sim_advance(s, 5000);
+    for (int i = 0; i < 3; i++)
+        sim_cut(s, i);
+    rl_round *round = core_release(lease, s->now_ms);
+    sim_skip(s, 1);
+    sim_tick(s);                         /* nothing can be left: it is forgotten */
+    CHECK_INT(sim_wait(s, round, 10), RL_EXPIRED);
+    sim_end(round);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* ---- who is asked ---- */
+
+/* A release goes to nodes that refused and to nodes that failed. */
+static void goes_to_all_nodes(void)
+{
+    struct sim *s = sim_up(5);
+    sim_put(s, 0, "k", 9000);
+    s->server[1].say[SIM_ACQUIRE] = "-OOM command not allowed\r\n";
+    rl_lease *lease = sim_hold(s, "k", 5000);
+    CHECK_INT(release(s, lease), RL_GRANTED);
+    sim_logs_are(s, "AR");
+    CHECK_INT(sim_with(s, "k"), bit(0));
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* Nodes that were never asked are not connected for a release. */
+static void leaves_strangers_alone(void)
+{
+    struct sim *s = sim_new(3);
+    s->server[2].refuses = 1;
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(release(s, h.lease), RL_GRANTED);
+    sim_run(s);
+    CHECK(s->core.owing == NULL);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* One failing node stops nothing, and what it said is kept. */
+static void errors_are_kept(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    s->server[0].say[SIM_RELEASE] = "-NOPERM this user has no permissions\r\n";
+    CHECK_INT(release(s, lease), RL_GRANTED);
+    CHECK_INT(lease->release->slot[0].code, RL_NOPERM);
+    CHECK_INT(sim_with(s, "k"), bit(0));
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* A lease of another name on the same connection stays. */
+static void releases_only_its_own(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *a = sim_hold(s, "a", 5000);
+    rl_lease *b = sim_hold(s, "b", 5000);
+    CHECK_INT(release(s, a), RL_GRANTED);
+    CHECK_INT(sim_with(s, "a"), 0);
+    CHECK_INT(sim_mine(s, "b", b), all_of(3));
+    CHECK_INT(core_remaining_ms(b, s->now_ms), sim_validity(5000, 0));
+    core_lease_drop(a, s->now_ms);
+    core_lease_drop(b, s->now_ms);
+    sim_finish(s);
+}
+
+SUITE(release, T(lets_go), T(asked_again_after_it_let_go), T(decided_at_the_majority), T(expired_on_all),
+      T(expired_but_still_there), T(in_time_by_a_millisecond), T(held_by_another),
+      T(unknown_without_answers), T(unknown_from_hung_nodes), T(released_twice),
+      T(cancels_an_attempt), T(cancels_before_it_is_sent),
+      T(cancelled_release_is_answered_soon), T(expired_over_a_new_connection),
+      T(goes_to_all_nodes), T(leaves_strangers_alone), T(errors_are_kept),
+      T(releases_only_its_own));

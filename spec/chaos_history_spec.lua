@@ -1,0 +1,257 @@
+-- The judge of chaos runs, on histories written by hand: a judge that never finds anything
+-- proves nothing.
+local history = require "spec.chaos.history"
+local picture = require "spec.chaos.picture"
+
+-- Marks of one hold, by client c: asked at a, got at b, valid for left ms, left at exit.
+local function hold(c, a, b, left, exit, more)
+    more = more or {}
+    local n = more.n or 1
+    local list = {
+        { k = "call", c = c, s = 1, l = "x", n = n, a = a, wait = 1, lease = 0.5 },
+        { k = "got", c = c, s = 1, l = "x", n = n, a = a, b = b, at = b, left = left,
+            wait = 1, lease = 500, token = more.token },
+    }
+    if exit then
+        list[3] = { k = "exit", c = c, s = 1, l = "x", n = n, a = exit }
+        list[4] = { k = "released", c = c, s = 1, l = "x", n = n, a = exit, b = exit + 1,
+            ok = more.ok ~= false }
+    end
+    return list
+end
+
+local function process(c)
+    return {
+        { k = "began", c = c, a = 0, fds = 10, rss = 5000, lua = 300 },
+        { k = "settled", c = c, a = 9000, fds = 12, rss = 6000, lua = 320 },
+    }
+end
+
+local function join(...)
+    local all = {}
+    for _, list in ipairs { process "1", process "2", ... } do
+        for _, m in ipairs(list) do
+            all[#all + 1] = m
+        end
+    end
+    return all
+end
+
+local function violations(opts, ...)
+    local texts = {}
+    for i, v in ipairs(history.check(join(...), opts).violations) do
+        texts[i] = v.text
+    end
+    return texts
+end
+
+local function finds(pattern, ...)
+    local texts = violations(nil, ...)
+    assert.equal(1, #texts, table.concat(texts, "\n"))
+    assert.matches(pattern, texts[1])
+end
+
+local function finds_nothing(...)
+    assert.same({}, violations(nil, ...))
+end
+
+local function of_1(kind, fields)
+    fields.k, fields.c, fields.s, fields.l, fields.n = kind, "1", 1, "x", 1
+    return { fields }
+end
+
+describe("a history", function()
+    it("of one after the other is fine", function()
+        finds_nothing(hold("1", 0, 10, 480, 100), hold("2", 20, 101, 480, 200))
+    end)
+
+    it("of two at once is not", function()
+        finds("client 2.1 has .x. while it is client 1.1.s for 50.0 ms more, by its validity "
+            .. "%(for 40.0",
+            hold("1", 0, 10, 480, 100), hold("2", 20, 50, 480, 200))
+        finds("while it is client 1.1's", hold("1", 0, 10, 480), hold("2", 20, 470, 480, 500))
+    end)
+
+    it("tells of one inside another that lasts longer", function()
+        assert.equal(2, #violations(nil, hold("1", 0, 10, 480, 480),
+            hold("2", 20, 50, 480, 60), hold("2", 90, 100, 480, 110, { n = 2 })))
+    end)
+
+    it("of a holder who stays on after its validity is fine: that is its own fault", function()
+        finds_nothing(hold("1", 0, 10, 480), hold("2", 20, 495, 480, 600))
+        local v = history.check(join(hold("1", 0, 10, 480, 700, { ok = false }),
+            hold("2", 20, 495, 480, 600)))
+        assert.equal(1, v.intrusions.x)          -- but a resource would have noticed
+    end)
+
+    it("counts renewals", function()
+        finds("while it is client 1.1's", hold("1", 0, 10, 480),
+            of_1("valid", { at = 300, left = 480 }), hold("2", 20, 500, 480, 600))
+        finds_nothing(hold("1", 0, 10, 480), of_1("valid", { at = 300, left = 480 }),
+            hold("2", 20, 780, 480, 790))
+    end)
+
+    it("ends with its process", function()
+        finds_nothing(hold("1", 0, 10, 480), { { k = "died", c = "1", a = 100 } },
+            hold("2", 20, 101, 480, 200))
+        finds("while it is client 1.1's", hold("1", 0, 10, 480),
+            { { k = "died", c = "1", a = 100 } }, hold("2", 20, 99, 480, 200))
+    end)
+
+    it("ends earlier for a process that was suspended", function()
+        local function suspended(ms)
+            return { { k = "suspended", c = "1", a = 100, by = ms } }
+        end
+        finds_nothing(hold("1", 0, 10, 481), suspended(1000), hold("2", 20, 101, 480, 120))
+        finds_nothing(hold("1", 0, 10, 481), suspended(300), hold("2", 20, 191, 480, 195))
+        finds("while it is client 1.1's", hold("1", 0, 10, 481), suspended(300),
+            hold("2", 20, 185, 480, 190))
+        finds("while it is client 1.1's", hold("1", 0, 10, 481), suspended(1000),
+            hold("2", 20, 95, 480, 99))
+    end)
+
+    it("entitles nobody by a call without an answer", function()
+        local asked = hold("1", 0, 10, 480)
+        table.remove(asked, 2)
+        finds_nothing(asked, { { k = "died", c = "1", a = 100 } }, hold("2", 5, 20, 480, 90))
+    end)
+
+    it("is only counted where nobody claims exclusion", function()
+        local marks = join(hold("1", 0, 10, 480, 100), hold("2", 20, 50, 480, 200))
+        local v = history.check(marks, { claim = false })
+        assert.same({}, v.violations)
+        assert.equal(1, v.overlaps)
+    end)
+end)
+
+describe("tokens", function()
+    it("grow with every hold", function()
+        finds_nothing(hold("1", 0, 10, 480, 100, { token = 7 }),
+            hold("2", 105, 110, 480, 200, { token = 8 }))
+        finds("client 2.1 got token 6, asked for after client 1.1 had got 7",
+            hold("1", 0, 10, 480, 100, { token = 7 }),
+            hold("2", 105, 110, 480, 200, { token = 6 }))
+    end)
+
+    it("may come in any order to those who asked at the same time", function()
+        finds_nothing(hold("1", 0, 10, 5, 11, { token = 7 }),
+            hold("2", 5, 20, 480, 200, { token = 6 }))
+    end)
+
+    it("are unique", function()
+        finds("the same token 7", hold("1", 0, 10, 5, 11, { token = 7 }),
+            hold("2", 5, 20, 480, 200, { token = 7 }))
+    end)
+
+    it("are judged whatever the faults were", function()
+        assert.equal(1, #violations({ claim = false }, hold("1", 0, 10, 5, 11, { token = 7 }),
+            hold("2", 5, 20, 480, 200, { token = 7 })))
+    end)
+end)
+
+describe("what the library says", function()
+    it("is no more validity than the lease less the allowance for clocks", function()
+        finds_nothing(hold("1", 0, 10, 493, 100))
+        finds("495.0 ms of validity", hold("1", 0, 10, 495, 100))
+    end)
+
+    it("is never success without validity, unless the process did not run", function()
+        finds("without any validity", hold("1", 0, 10, 0))
+        finds_nothing(hold("1", 0, 600, 0))
+    end)
+
+    it("is the loss, at the first look at a lease that is over", function()
+        local over = of_1("valid", { at = 520, left = 0 })
+        finds("not told of the loss", hold("1", 0, 10, 480), over)
+        local told = of_1("lost", { a = 519, why = "expired" })
+        finds_nothing(hold("1", 0, 10, 480), told, over)
+        finds("twice", hold("1", 0, 10, 480), told, of_1("lost", { a = 521, why = "expired" }),
+            over)
+    end)
+
+    it("is not the end before the end", function()
+        finds("100.0 ms before it did", hold("1", 0, 10, 481),
+            of_1("lost", { a = 390, why = "expired" }))
+        finds_nothing(hold("1", 0, 10, 481), of_1("lost", { a = 390, why = "taken" }))
+        finds_nothing(hold("1", 0, 10, 481), of_1("lost", { a = 390, why = "expired" }),
+            { { k = "suspended", c = "1", a = 380, by = 50 } })
+    end)
+
+    it("is final about a loss", function()
+        finds("valid again", hold("1", 0, 10, 481), of_1("lost", { a = 390, why = "taken" }),
+            of_1("valid", { at = 391, left = 99 }))
+    end)
+
+    it("is not that a release after the end was in time", function()
+        finds("released in time, it says", hold("1", 0, 10, 480, 600))
+        finds_nothing(hold("1", 0, 10, 480, 600, { ok = false }))
+        finds_nothing(hold("1", 0, 10, 480), of_1("extended", { a = 480, b = 485, ok = true }),
+            of_1("released", { a = 600, b = 601, ok = true }))
+        finds("what was lost before", hold("1", 0, 10, 480, 100),
+            of_1("lost", { a = 90, why = "taken" }))
+    end)
+end)
+
+describe("a call", function()
+    local function fail(b)
+        return of_1("fail", { a = 0, b = b, wait = 1, code = "held" })
+    end
+
+    it("returns in time, not counting the time its process was stopped", function()
+        finds_nothing(fail(2500))
+        finds("acquire took 5000 ms, 2250 were allowed", fail(5000))
+        finds_nothing(fail(5000), { { k = "stopped", c = "1", a = 500 },
+            { k = "continued", c = "1", a = 2500 } })
+        finds("release took", of_1("released", { a = 0, b = 3000, ok = true }))
+    end)
+end)
+
+describe("what a client saw itself", function()
+    it("is reported", function()
+        finds("1: odd", of_1("bad", { a = 3, text = "odd" }))
+    end)
+end)
+
+describe("a process", function()
+    local function grown(what)
+        local marks = process "3"
+        marks[2][what] = marks[1][what] + 100000
+        return marks
+    end
+
+    it("stays as it was", function()
+        finds_nothing(process "3")
+        finds("descriptors", grown "fds")
+        finds("KiB resident", grown "rss")
+        finds("KiB of Lua", grown "lua")
+    end)
+
+    it("settles, or has died", function()
+        finds("client 3 never settled", { process("3")[1] })
+        finds_nothing({ process("3")[1] }, { { k = "died", c = "3", a = 100 } })
+    end)
+end)
+
+describe("the picture of a history", function()
+    it("shows holds, deaths and violations", function()
+        local marks = join(hold("1", 100, 110, 480, 200, { token = 9 }), hold("2", 110, 300, 480),
+            { { k = "died", c = "2", a = 400 } })
+        local events = picture.events(marks, { t0 = 100, slots = { 1, 4 }, story = {
+            { t = 150, lane = "server 1", kind = "down", text = "kill -9" } },
+            violations = { { t = 300, lock = "x", text = "oh" } } })
+        local seen = {}
+        for i, e in ipairs(events) do
+            seen[i] = ("%g %s %s%s"):format(e.t, e.lane, e.kind,
+                e["until"] and (" until %g"):format(e["until"]) or "")
+        end
+        assert.same({
+            "0 client 1 waiting", "10 client 1 holding until 490", "10 resource x enter",
+            "10 client 2.1 waiting",
+            "100 resource x exit", "101 client 1 released",
+            "200 client 2.1 holding until 680", "200 resource x enter",
+            "300 client 2.1 idle", "300 resource x exit",
+            "50 server 1 down", "200 resource x violation",
+        }, seen)
+        assert.equal(9, events[3].token)
+    end)
+end)

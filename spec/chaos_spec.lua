@@ -1,0 +1,186 @@
+-- Chaos on real servers and processes; see spec/chaos/README.md. The seeds are fixed here, for
+-- a run must mean the same for everybody; `make chaos` takes fresh ones.
+local support = require "spec.support"
+local build = require "spec.support.build"
+local faults = require "spec.chaos.faults"
+local run = require "spec.chaos.run"
+local schedule = require "spec.chaos.schedule"
+local sys = require "spec.support.sys"
+
+local GUARD_S = 1.3
+
+local function plan(seed, more)
+    local opts = { seed = seed, seconds = 60, nodes = 5, clients = 8, claim = true,
+        guard_s = GUARD_S }
+    for name, value in pairs(more or {}) do
+        opts[name] = value
+    end
+    return schedule.new(opts)
+end
+
+local function texts(list)
+    local lines = {}
+    for i, item in ipairs(list) do
+        lines[i] = type(item) == "string" and item or item.text or schedule.describe(item)
+    end
+    return table.concat(lines, "\n")
+end
+
+describe("a schedule", function()
+    it("follows from its seed", function()
+        assert.equal(texts(plan(3)), texts(plan(3)))
+        assert.are_not.equal(texts(plan(3)), texts(plan(4)))
+    end)
+
+    it("has every fault, sooner or later", function()
+        local seen = {}
+        for seed = 1, 20 do
+            for _, f in ipairs(plan(seed, { claim = seed % 2 == 0 })) do
+                seen[f.name] = true
+                assert.is_false(seed % 2 == 0 and schedule.fault(f).beyond or false)
+            end
+        end
+        for _, fault in ipairs(faults) do
+            assert.is_true(seen[fault.name], fault.name)
+        end
+    end)
+
+    it("impairs a minority of the servers at any time", function()
+        for seed = 1, 50 do
+            local list = plan(seed)
+            for _, f in ipairs(list) do
+                local n = 0
+                for _, other in ipairs(list) do
+                    local impairs = schedule.fault(other).impairs or other.door
+                    if impairs and other.t <= f.t and f.t <= other.ends then
+                        n = n + 1
+                    end
+                end
+                assert.is_true(n <= 2)
+            end
+        end
+    end)
+
+    it("keeps a server that may forget away until every lease is over", function()
+        local n = 0
+        for seed = 1, 20 do
+            for _, f in ipairs(plan(seed)) do
+                if schedule.fault(f).forgets then
+                    n = n + 1
+                    assert.is_true(f.door and f.opens >= f.t + f.lasts + GUARD_S - 1e-9)
+                end
+            end
+            for _, f in ipairs(plan(seed, { claim = false })) do
+                assert.is_nil(f.door)
+            end
+        end
+        assert.is_true(n > 20)
+    end)
+end)
+
+local function chaos(opts)
+    local lines = {}
+    opts.out = opts.out or build.root .. "/build/chaos"
+    opts.report = function(line) lines[#lines + 1] = line end
+    local started = support.now()
+    local verdict = run.run(opts)
+    verdict.took = support.now() - started
+    verdict.story = ("seed %s\n%s\n%s"):format(opts.seed, table.concat(lines, "\n"),
+        texts(verdict.violations))
+    return verdict
+end
+
+local function count(list)
+    local kinds, n = 0, 0
+    for _, k in pairs(list) do
+        kinds, n = kinds + 1, n + k
+    end
+    return kinds, n
+end
+
+describe("chaos", function()
+    after_each(support.cleanup)
+
+    for _, opts in ipairs {
+        { seed = 20261, nodes = 5, seconds = 28 },
+        { seed = 20262, nodes = 3, seconds = 18 },
+        { seed = 20263, nodes = 5, seconds = 12, claim = false },
+    } do
+        it(("of %d s does no harm, %d servers%s"):format(opts.seconds, opts.nodes,
+            opts.claim == false and ", beyond what can be promised" or ""), function()
+            local v = chaos(opts)
+            assert.same({}, v.violations, v.story)
+            -- It must have been a trial: much was done and suffered.
+            local kinds, n = count(v.faults)
+            assert.is_true(kinds >= 10 and n >= opts.seconds, ("%d, %d"):format(kinds, n))
+            assert.is_true(v.counts.acquired > 3 * opts.seconds, v.counts.acquired)
+            assert.is_true(v.counts.lost > 0)
+            -- Those who ignore their validity are in each other's way, and it is noticed.
+            assert.is_true(v.lost_updates.careless > 0)
+            assert.is_true(v.intrusions.careless > 0)
+            local html = sys.read_file(v.html)
+            for _, lane in ipairs { "client 1", "client 2.4", "resource a", "server 3" } do
+                assert.truthy(html:find(">" .. lane .. "</text>", 1, true), lane)
+            end
+            assert.truthy(html:find("No violation.", 1, true))
+        end)
+    end
+end)
+
+describe("make chaos", function()
+    after_each(support.cleanup)
+
+    it("prints the schedule, what came of it, and where the picture is", function()
+        local p = support.spawn { "luajit", build.root .. "/spec/chaos/main.lua", "2", "11", "3",
+            stdout = "pipe", stderr = "stdout", cwd = build.root, env = support.lua_env() }
+        local text = p:read_all(120)
+        assert.equal(0, p:wait(10), text)
+        assert.matches("^chaos: seed 11, 3 servers, 2 s\n +[%d.]+ s +%a", text)
+        assert.matches("\ncalls: acquired %d+", text)
+        assert.matches("\n0 violations; picture: build/chaos/11.html\n$", text)
+    end)
+end)
+
+-- A copy of the library that is wrong in one place. (A run removes temporary directories.)
+local function mutant(name, file, from, to)
+    local dir = ("%s/build/mutants/%s"):format(build.root, name:gsub(" ", "-"))
+    assert(os.execute(("rm -rf '%s'; mkdir -p '%s' && cd '%s' && cp -r c lua Makefile '%s'")
+        :format(dir, dir, build.root, dir)) == 0)
+    local text = sys.read_file(dir .. "/" .. file)
+    local at, last = text:find(from, 1, true)
+    assert(at, file .. " has changed: '" .. from .. "' is not there")
+    sys.write_file(dir .. "/" .. file, text:sub(1, at - 1) .. to .. text:sub(last + 1))
+    assert(os.execute(("make -s -C '%s' CFLAGS=-O1 all"):format(dir)) == 0)
+    return dir
+end
+
+describe("a library that", function()
+    after_each(support.cleanup)
+
+    for what, m in pairs {
+        ["releases whatever is there"] = { "lua/redlock/lock/release.lua",
+            "if value == ARGV[1] then", "if value then", "while it is client" },
+        ["is content with half of the servers"] = { "c/quorum.c",
+            "return n / 2 + 1;", "return n / 2;", "while it is client" },
+        ["counts on twice the lease"] = { "c/quorum.c",
+            "return started_ms + lease_ms -", "return started_ms + 2 * lease_ms -",
+            "ms of validity of a lease of" },
+        ["does not tell of losses"] = { "lua/redlock/holds.lua",
+            "local fns = hold.on_lost or {}", "local fns = {}", "not told of the loss" },
+    } do
+        it(what .. " is caught", function()
+            local library = mutant(what, m[1], m[2], m[3])
+            local v
+            for seed = 5, 7 do
+                v = chaos { seed = seed, seconds = 4, library = library,
+                    out = library .. "/chaos" }
+                for _, violation in ipairs(v.violations) do
+                    if violation.text:find(m[4], 1, true) then
+                        return
+                    end
+                end
+            end
+            error("not caught; " .. v.story)
+        end)
+    end
+end)

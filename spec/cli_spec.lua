@@ -1,0 +1,591 @@
+-- The command, as people and cron use it.
+local support = require "spec.support"
+
+local ROOT = support.lua_env().LUA_CPATH:match "^(.-)/build/"
+local REDLOCK = ROOT .. "/bin/redlock"
+local LOST, HELD, FAILED = 123, 124, 125
+
+describe("redlock", function()
+    local cluster, home
+
+    setup(function()
+        cluster = support.cluster(3)
+        home = support.tmpdir()
+    end)
+    before_each(function()
+        cluster:each(function(s) if not s:alive() then s:start():admit() end end)
+        cluster:flush()
+    end)
+    teardown(support.cleanup)
+
+    -- Starts `redlock ...`; opts: env, stderr, argv_prefix and so on.
+    local function start(opts, ...)
+        local spec = { stdin = "null", stdout = "pipe", stderr = "stdout" }
+        for name, value in pairs(opts) do
+            spec[name] = value
+        end
+        spec.env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home,
+            XDG_CONFIG_HOME = false, REDLOCK_CONFIG = false }
+        for name, value in pairs(opts.env or {}) do
+            spec.env[name] = value
+        end
+        spec[1] = REDLOCK
+        for i = 1, select("#", ...) do
+            spec[i + 1] = (select(i, ...))
+        end
+        return support.spawn(spec)
+    end
+
+    -- Its exit status and what it says.
+    local function ends(p, timeout)
+        local text = p:read_all(timeout or 30)
+        return p:wait(10), text
+    end
+
+    local function redlock(...)
+        return ends(start({}, ...))
+    end
+
+    -- Nothing but what fenced locks count with.
+    local function no_keys()
+        local n = 0
+        cluster:each(function(s)
+            for _, key in ipairs(s:call("KEYS", "*")) do
+                n = n + (key:find "^redlock:{.*}:" and 0 or 1)
+            end
+        end)
+        return n == 0
+    end
+
+    -- Each server has the key: it is not tried while one of them is connecting still.
+    local function on_all(name)
+        cluster:each(function(s)
+            support.eventually(function() return s:call("EXISTS", name) == 1 end, 20)
+        end)
+    end
+
+    -- A shell command that says "in" and stays for so long.
+    local function stay(s)
+        return "echo in; exec sleep " .. s
+    end
+
+    local function write(name, text)
+        local path = home .. "/" .. name
+        local f = assert(io.open(path, "w"))
+        f:write(text)
+        f:close()
+        return path
+    end
+
+    local function gone(pid)
+        return support.eventually(function()
+            local f = io.open("/proc/" .. pid .. "/stat")
+            local stat = f and f:read "*a"
+            if f then f:close() end
+            return not stat or stat:match "%) (%a)" == "Z"
+        end, 10, "process " .. pid .. " to end")
+    end
+
+    describe("teaches", function()
+        it("with --help, of everything", function()
+            local status, text = redlock "--help"
+            assert.equal(0, status)
+            for _, command in ipairs { "run", "status", "unlock", "check", "init", "dev" } do
+                assert.matches("\n  redlock " .. command, text)
+                local s, t = redlock(command, "--help")
+                assert.equal(0, s)
+                assert.matches("^redlock " .. command, t)
+                s, t = redlock("help", command)
+                assert.equal(0, s)
+                assert.matches("^redlock " .. command, t)
+            end
+            for line in text:gmatch "[^\n]+" do
+                assert.is_true(#line <= 96, line)
+            end
+            for _, code in ipairs { "123", "124", "125", "126", "127" } do
+                assert.matches(code, text)
+            end
+            assert.matches("passwords do not\nbelong there", text)
+            assert.equal("redlock " .. require("redlock")._VERSION .. "\n",
+                select(2, redlock "--version"))
+        end)
+
+        it("when it is used wrongly", function()
+            local function wrong(pattern, ...)
+                local p = start({ stderr = "pipe" }, ...)
+                assert.equal("", p:read_all(10))
+                assert.matches(pattern, (p.stderr:read_all(10)))
+                assert.equal(FAILED, p:wait(10))
+            end
+            wrong "Try: redlock %-%-help"
+            wrong("no command 'frob'", "frob")
+            wrong("unknown option %-%-waitt", "run", "x", "--waitt", "1", "--", "true")
+            wrong("%-%-wait needs a number", "run", "x", "--wait", "soon", "--", "true")
+            wrong("%-%-wait needs a value", "run", "x", "--wait")
+            wrong("%-%-json takes no value", "status", "x", "--json=1")
+            wrong("needs the name", "run", "--", "true")
+            wrong("only one name", "run", "x", "y", "--", "true")
+            wrong("redlock run x %-%- sleep 5", "run", "x", "sleep", "5")
+            wrong("no command is given", "run", "x")
+            wrong("no command is given", "run", "x", "--")
+            wrong("%-%-force opens it", "unlock", "x")
+            wrong("a number of servers", "dev", "many")
+            wrong("%-%-password%-file", "status", "x", "--password", "pw")
+            wrong("bad option lease", "run", "x", "--lease", "1000", "--", "true")
+            wrong("bad wait", "run", "x", "--wait", "-1", "--", "true")
+        end)
+
+        it("when no servers are named, or they are not there", function()
+            local status, text = ends(start({ env = { REDLOCK_NODES = false } }, "status", "x"))
+            assert.equal(FAILED, status)
+            assert.matches("%-%-nodes.*REDLOCK_NODES.*redlock dev", text)
+            status, text = redlock("run", "x", "--nodes", "http://h", "--", "true")
+            assert.equal(FAILED, status)
+            assert.matches("^redlock: bad nodes%[1%]: unknown scheme", text)
+            status, text = redlock("run", "x", "--wait", "0.1", "--nodes",
+                "redis://127.0.0.1:1,redis://127.0.0.1:2", "--", "echo", "ran")
+            assert.equal(FAILED, status)
+            assert.matches("no majority.*127.0.0.1:1 +refused.*redis%-cli", text)
+            assert.is_nil(text:find "ran")
+        end)
+    end)
+
+    describe("takes its settings", function()
+        it("from options, the environment, a file, in this order", function()
+            local good = "node = " .. cluster[1].uri .. "\n# or\n\nnodes = " .. cluster[2].uri
+                .. ", " .. cluster[3].uri .. "\ntimeout = 2\nmax_hold = false\n"
+            local bad = "redis://127.0.0.1:1"
+            local file = write("redlock.conf", good)
+            local function works(env, ...)
+                local status, text = ends(start({ env = env }, "status", "x", "--timeout", "3",
+                    ...))
+                assert.equal(1, status, text)
+                assert.matches("x is free", text)
+            end
+            works({ REDLOCK_NODES = false }, "--config", file)
+            works({ REDLOCK_NODES = false }, "--config=" .. file)
+            works { REDLOCK_NODES = false, REDLOCK_CONFIG = file }
+            works { REDLOCK_NODES = false, XDG_CONFIG_HOME = home }
+            works({ REDLOCK_NODES = bad }, "--nodes", cluster[1].uri)
+            write("redlock.conf", "nodes = " .. bad .. "\n")
+            works { REDLOCK_CONFIG = file }
+            os.remove(file)
+        end)
+
+        it("from a file without mistakes", function()
+            local function wrong(text, pattern)
+                local status, said = redlock("status", "x", "--config", write("bad.conf", text))
+                assert.equal(FAILED, status)
+                assert.matches(pattern, said)
+            end
+            wrong("\nleese = 1\n", "bad.conf:2: .*leese")
+            wrong("on_event = print", "bad.conf:1: .*on_event")
+            wrong("what is this", "bad.conf:1: .*what")
+            wrong("lease = long", "bad.conf:1: lease needs a number")
+            wrong("lease = 1000", "bad option lease")
+            local status, said = redlock("status", "x", "--config", home .. "/none")
+            assert.equal(FAILED, status)
+            assert.matches("cannot be read: .*/none", said)
+        end)
+
+        it("from where secrets may be, and shows them nowhere", function()
+            cluster:each(function(s)
+                s:call("ACL", "SETUSER", "locks", "on", ">hunter2", "~*", "&*", "+@all")
+            end)
+            local secret = write("password", "hunter2\n")
+            local file = write("secret.conf", "user = locks\npassword = hunter2\n")
+            for _, way in ipairs {
+                { { PW = "hunter2" }, "--user", "locks", "--password-env", "PW" },
+                { {}, "--user", "locks", "--password-file", secret },
+                { {}, "--config", file },
+                { { REDLOCK_NODES = cluster[1].uri:gsub("//", "//locks:hunter2@") } },
+            } do
+                local argv = { select(2, unpack(way)) }
+                for _, word in ipairs { "--", "sh", "-c",
+                    "cat /proc/$$/cmdline /proc/$PPID/cmdline; read line; exit 5" } do
+                    argv[#argv + 1] = word
+                end
+                local p = start({ env = way[1], stdin = "pipe" }, "run", "x", unpack(argv))
+                support.eventually(function()
+                    return cluster[1]:call("CLIENT", "LIST"):find "user=locks"
+                end, 20)
+                p:write "\n"
+                local status, text = ends(p)
+                assert.equal(5, status, text)
+                assert.matches("redlock", text)
+                assert.is_nil(text:find "hunter2")
+            end
+            write("password", "wrong-hunter2")
+            local status, text = redlock("status", "x", "--user", "locks", "--password-file",
+                secret)
+            assert.equal(FAILED, status)
+            assert.matches("auth +WRONGPASS", text)
+            assert.is_nil(text:find "hunter2")
+        end)
+    end)
+
+    describe("run", function()
+        it("passes on what the command says and how it ends", function()
+            local status, text = redlock("run", "invoice:42", "--", "sh", "-c",
+                "echo $REDLOCK_NAME; exit 7")
+            assert.same({ 7, "invoice:42\n" }, { status, text })
+            assert.equal(0, (redlock("run", "x", "--", "true")))
+            assert.equal(128 + 9, (redlock("run", "x", "--", "sh", "-c", "kill -9 $$")))
+            status, text = redlock("run", "x", "--", "no-such-command")
+            assert.equal(127, status)
+            assert.matches("no%-such%-command: No such file", text)
+            assert.equal(126, (redlock("run", "x", "--", home)))
+            assert.equal(0, (redlock("run", "x", "--", "sh", "-c", '[ "$1" = "a  b" ]', "sh",
+                "a  b")))
+            assert.is_true(no_keys())
+        end)
+
+        it("tells the command its fencing token, unless the lock is plain", function()
+            local function token(...)
+                local status, text = redlock("run", "x", ...)
+                assert.equal(0, status, text)
+                return (assert(text:match "^token ?(%d*)\n$", text))
+            end
+            local command = { "--", "sh", "-c", "echo token $REDLOCK_TOKEN" }
+            local first = tonumber(token(unpack(command)))
+            cluster:each(function(s) s:call("DEL", "redlock:{x}:fence") end)
+            local second = tonumber(token(unpack(command)))
+            assert.is_true(first > 0 and second > first)
+            assert.equal("", token("--plain", unpack(command)))
+            local p = start({}, "run", "x", "--plain", "--", "sh", "-c", stay(100))
+            assert.equal("in", p:read_line(20))
+            assert.equal(HELD, (redlock("run", "x", "--no-wait", "--", "true")))
+            p:kill "TERM"
+            assert.equal(128 + 15, (ends(p)))
+        end)
+
+        it("holds the lock meanwhile, for longer than a lease", function()
+            local p = start({}, "run", "x", "--lease", "2", "--", "sh", "-c", stay(6))
+            assert.equal("in", p:read_line(20))
+            assert.equal(0, (redlock("status", "x")))
+            local status, text = redlock("run", "x", "--no-wait", "--", "echo", "ran")
+            assert.equal(HELD, status)
+            assert.equal("redlock: fenced lock 'x' is held by somebody else\n", text)
+            assert.equal(HELD, (redlock("run", "-w", "0.8", "x", "--", "true")))
+            assert.is_nil(p:wait(0))
+            assert.equal(0, p:wait(20))
+            assert.is_true(no_keys())
+        end)
+
+        it("is one after the other in two shells", function()
+            local log = home .. "/log"
+            local function shell(word)
+                return start({}, "run", "x", "--", "sh", "-c", ("echo in; echo %s >> %s; "
+                    .. "sleep 0.3; echo %s >> %s"):format(word, log, word, log))
+            end
+            os.remove(log)
+            local a, b, c = shell "a", shell "b", shell "c"
+            for _, p in ipairs { a, b, c } do
+                assert.equal(0, p:wait(30))
+            end
+            local said = io.open(log):read "*a"
+            assert.equal(12, #said)
+            for first, second in said:gmatch "(%l)\n(%l)\n" do
+                assert.equal(first, second)
+            end
+        end)
+
+        it("starts one of many cron jobs", function()
+            local jobs, ran, refused = {}, 0, 0
+            for i = 1, 5 do
+                jobs[i] = start({}, "run", "nightly", "--no-wait", "--", "sh", "-c", stay(3))
+            end
+            for _, p in ipairs(jobs) do
+                local status, text = ends(p)
+                ran = ran + (status == 0 and text == "in\n" and 1 or 0)
+                refused = refused + (status == HELD and 1 or 0)
+            end
+            assert.same({ 1, 4 }, { ran, refused })
+        end)
+
+        it("passes signals on, to all that the command has started", function()
+            local p = start({}, "run", "x", "--", "sh", "-c",
+                "trap 'echo told; kill $!; exit 3' TERM; sleep 100 & echo in $!; wait")
+            local other = tonumber(p:read_line(20):match "^in (%d+)$")
+            p:kill "TERM"
+            local status, text = ends(p)
+            assert.same({ 3, "told\n" }, { status, text })
+            gone(other)
+            p = start({}, "run", "x", "--", "sh", "-c", "sleep 100 & echo in $!; wait")
+            other = tonumber(p:read_line(20):match "^in (%d+)$")
+            p:kill "TERM"
+            assert.equal(128 + 15, (ends(p)))
+            gone(other)
+            support.eventually(no_keys)
+        end)
+
+        -- A terminal of its own, whose Ctrl-C goes to all that run in it; a shell that
+        -- waits for the command would end by it itself.
+        it("has Ctrl-C end the command once, at a terminal", function()
+            local p = support.spawn { "script", "-qec", "exec " .. REDLOCK .. " run x -- sh -c "
+                .. "'trap \"echo told\" INT; echo in; i=0; while [ $i -lt 200000 ]; do "
+                .. "i=$((i + 1)); done; exit 3'", "/dev/null", stdin = "pipe", stdout = "pipe",
+                env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
+            assert.equal("in\r", p:read_line(20))
+            p:write "\3"
+            local status, text = ends(p)
+            assert.equal(3, status, text)
+            assert.equal(1, select(2, text:gsub("told", "")))
+            support.eventually(no_keys)
+        end)
+
+        it("has a signal end the wait, and leaves nothing behind", function()
+            cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 60000) end)
+            for signal, status in pairs { INT = 130, TERM = 143, HUP = 129 } do
+                local p = start({}, "run", "x", "--", "echo", "ran")
+                support.eventually(function()
+                    return cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{x}:free")[2] > 0
+                end, 20)
+                p:kill(signal)
+                assert.same({ status, "" }, { ends(p) })
+                support.eventually(function()
+                    return cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{x}:free")[2] == 0
+                end, 20)
+            end
+            assert.equal("theirs", cluster[1]:call("GET", "x"))
+        end)
+
+        it("takes the command along when it is killed; the lock opens with its lease", function()
+            local p = start({}, "run", "x", "--lease", "1.5", "--", "sh", "-c",
+                "echo $$; exec sleep 100")
+            local pid = tonumber(p:read_line(20))
+            p:kill "KILL"
+            assert.equal(128 + 9, p:wait(10))
+            gone(pid)
+            assert.equal(0, (redlock("run", "x", "--wait", "20", "--", "true")))
+        end)
+
+        describe("ends the command when the lock is lost,", function()
+            local function lose(p)
+                cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 60000) end)
+                local status, text = ends(p)
+                assert.equal(LOST, status, text)
+                assert.matches("redlock: the lock is lost %(taken%)", text)
+                return text
+            end
+
+            it("by TERM", function()
+                local p = start({}, "run", "x", "--lease", "2", "--", "sh", "-c",
+                    "trap 'echo told; exit 0' TERM; echo in; while :; do sleep 0.1; done")
+                assert.equal("in", p:read_line(20))
+                assert.matches("told", lose(p))
+            end)
+
+            it("by KILL if it does not listen, with all it has started", function()
+                local p = start({}, "run", "x", "--lease", "2", "--kill-after", "0.3", "--", "sh",
+                    "-c", "trap '' TERM; sleep 100 & echo $!; while :; do sleep 0.1; done")
+                local other = tonumber(p:read_line(20))
+                lose(p)
+                gone(other)
+            end)
+
+            it("with what it left behind", function()
+                local p = start({}, "run", "x", "--lease", "2", "--", "sh", "-c",
+                    "(trap '' TERM; exec sleep 100) & echo $!; sleep 100")
+                local other = tonumber(p:read_line(20))
+                support.sleep(0.2)           -- it has said that it will not listen
+                lose(p)
+                gone(other)
+            end)
+
+            it("because all servers are gone", function()
+                local p = start({}, "run", "x", "--lease", "1", "--", "sh", "-c", stay(100))
+                assert.equal("in", p:read_line(20))
+                cluster:each(function(s) s:kill() end)
+                local status, text = ends(p)
+                assert.equal(LOST, status, text)
+                assert.matches("the lock is lost %(expired%)", text)
+            end)
+
+            it("but not because a minority is", function()
+                local p = start({}, "run", "x", "--lease", "2", "--", "sh", "-c", stay(5))
+                assert.equal("in", p:read_line(20))
+                on_all "x"
+                cluster[2]:kill()
+                assert.equal(0, (ends(p)))
+            end)
+
+            it("or says that it was lost before its end", function()
+                local p = start({}, "run", "x", "--lease", "50", "--", "sh", "-c", stay(1))
+                assert.equal("in", p:read_line(20))
+                cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 60000) end)
+                local status, text = ends(p)
+                assert.equal(LOST, status)
+                assert.matches("lost before the command ended", text)
+            end)
+        end)
+
+        it("passes the status on when the release is not confirmed", function()
+            local p = start({ stdin = "pipe" }, "run", "x", "--", "sh", "-c",
+                "echo in; read line; exit 4")
+            assert.equal("in", p:read_line(20))
+            cluster:each(function(s) s:freeze() end)
+            p:write "\n"
+            local status, text = ends(p)
+            cluster:each(function(s) s:thaw() end)
+            assert.equal(4, status)
+            assert.matches("release was not confirmed", text)
+        end)
+    end)
+
+    describe("status and unlock", function()
+        it("tell who holds it, server by server, and open it", function()
+            local p = start({}, "run", "x", "--lease", "50", "--", "sh", "-c", stay(100))
+            assert.equal("in", p:read_line(20))
+            on_all "x"
+            local status, text = redlock("status", "x", "--timeout", "3")
+            assert.equal(0, status)
+            local holder = text:match
+                "^x is held, for %d%d%.%d s unless it is renewed, by holder (%x+)\n"
+            assert.equal(8, #holder)
+            assert.matches(":" .. cluster[1].port .. "  held  %d+%.%d s  holder " .. holder, text)
+            cluster[2]:kill()
+            status, text = redlock("status", "x", "--timeout", "3")
+            assert.equal(0, status)
+            assert.matches(":" .. cluster[2].port .. " +refused +connect", text)
+            status, text = redlock("status", "x", "--timeout", "3", "--json")
+            assert.equal(0, status)
+            assert.matches('^{"answered": true, "held": true, "holder": "' .. holder .. '", '
+                .. '"name": "x", "nodes": %[{.*}%], "remaining": %d+%.%d+}\n$', text)
+            assert.same({ 0, "x is open now\n" }, { redlock("unlock", "--force", "x") })
+            assert.same({ 1, "x was open already\n" }, { redlock("unlock", "-f", "x") })
+            assert.equal(1, (redlock("status", "x")))
+            p:kill "TERM"
+            p:wait(10)
+            cluster[1]:kill()
+            status, text = redlock("status", "x")
+            assert.equal(FAILED, status)
+            assert.matches("no majority", text)
+            assert.equal(FAILED, (redlock("unlock", "-f", "x")))
+        end)
+
+        it("speak JSON that others can read", function()
+            local json = require "redlock.cli.json"
+            assert.equal([[{"a": [1, 2.5, true], "b": "x\"\\\n\u0001ä", "c": null, "d": []}]],
+                json.encode { a = { 1, 2.5, true }, b = 'x"\\\n\1ä', c = math.huge, d = {} })
+        end)
+    end)
+
+    describe("check and init", function()
+        it("tell how the servers are", function()
+            local status, text = redlock("check", "--timeout", "3")
+            assert.equal(0, status, text)
+            assert.equal(0, (redlock("init", "--timeout", "3")))
+            cluster[3]:kill()
+            status, text = redlock("check", "--timeout", "3")
+            assert.equal(1, status, text)
+            assert.matches(tostring(cluster[3].port), text)
+            assert.matches("refused", text)
+            cluster[2]:kill()
+            status, text = redlock("check", "--json")
+            assert.equal(2, status, text)
+            assert.matches('^{.*"verdict": "error".*}\n$', text)
+            status, text = redlock "init"
+            assert.equal(FAILED, status)
+            assert.matches("a new cluster is all up, but .*" .. cluster[2].port, text)
+        end)
+
+        it("lead from a brand-new cluster to one that votes", function()
+            local new = support.cluster(3, { new = true })
+            local uris = table.concat(new:uris(), ",")
+            local function on_new(...)
+                return redlock(select(1, ...), "--nodes", uris, "--timeout", "3",
+                    select(2, ...))
+            end
+            local function guarded(text)
+                assert.matches("guarded", text)
+                assert.matches("%d+ s", text)
+                assert.matches("redlock init", text)
+            end
+            local status, text = on_new("run", "x", "--no-wait", "--", "echo", "ran")
+            assert.equal(FAILED, status)
+            guarded(text)
+            assert.is_nil(text:find "ran")
+            status, text = on_new("status", "x")
+            assert.equal(1, status)
+            assert.matches("x is free", text)
+            guarded(text)
+            assert.matches('"guard": "guarded"', select(2, on_new("status", "x", "--json")))
+            status, text = on_new "check"
+            assert.equal(2, status)
+            guarded(text)
+            assert.matches("^node +verdict +version", text)
+            assert.same({ 0, "the servers may vote\n" }, { on_new "init" })
+            assert.same({ 0, '{"admitted": true}\n' }, { on_new("init", "--json") })
+            assert.same({ 0, "ran\n" }, { on_new("run", "x", "--", "echo", "ran") })
+            assert.equal(0, (on_new "check"))
+            new[2]:restart()
+            status, text = on_new "init"
+            assert.equal(FAILED, status)
+            assert.matches("is admitted already, so this cluster is not new", text)
+            assert.matches("force", text)
+            assert.same({ 0, "the servers may vote\n" }, { on_new("init", "--force") })
+            assert.equal(0, (on_new "check"))
+            new:stop()
+        end)
+    end)
+
+    describe("dev", function()
+        -- The URIs of the servers that it tells of.
+        local function dev(...)
+            local p = start({ env = { REDLOCK_NODES = false } }, "dev", "--json", ...)
+            local uris = {}
+            for uri in assert(p:read_line(30)):gmatch "redis://[%d.:]+" do
+                uris[#uris + 1] = uri
+            end
+            return p, uris
+        end
+
+        local function works(uris)
+            local status, text = redlock("run", "x", "--nodes", table.concat(uris, " "), "--",
+                "true")
+            assert.equal(0, status, text)
+        end
+
+        local function none_left(uris)
+            for _, uri in ipairs(uris) do
+                support.eventually(function()
+                    return not support.connect(tonumber(uri:match "%d+$"))
+                end, 10, uri .. " to be gone")
+            end
+        end
+
+        it("gives servers until it ends, however it ends", function()
+            for signal, status in pairs { INT = 0, TERM = 0, KILL = 128 + 9 } do
+                local p, uris = dev "2"
+                assert.equal(2, #uris)
+                works(uris)
+                works(uris)
+                p:kill(signal)
+                assert.equal(status, p:wait(20))
+                none_left(uris)
+            end
+        end)
+
+        it("tells how to use them", function()
+            local p = start({}, "dev")
+            local lines = {}
+            for i = 1, 7 do
+                lines[i] = p:read_line(30)
+            end
+            assert.matches("3 servers; Ctrl%-C", lines[1])
+            assert.matches("export REDLOCK_NODES='redis://%S+ redis://%S+ redis://%S+'", lines[6])
+            p:kill "INT"
+            assert.equal(0, p:wait(20))
+        end)
+
+        it("says what is missing", function()
+            local status, text = redlock("dev", "--server", "no-such-server")
+            assert.equal(FAILED, status)
+            assert.matches("no%-such%-server is not on the PATH; on Debian", text)
+            status, text = redlock("dev", "--server", "false")
+            assert.equal(FAILED, status)
+            assert.matches("try it by hand: false", text)
+        end)
+    end)
+end)

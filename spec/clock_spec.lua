@@ -1,0 +1,208 @@
+-- Servers whose wall clocks are stepped. Redis expires keys by it: a step forward frees locks
+-- before their time.
+local support = require "spec.support"
+
+local MAX_LEASE = 20
+
+-- A client that collects its events, also those of a process that only waits.
+local function observer(cluster, more)
+    local events = {}
+    local o = { max_lease = MAX_LEASE, lease = 10, on_event = function(e)
+        events[#events + 1] = e
+    end }
+    for name, value in pairs(more or {}) do
+        o[name] = value
+    end
+    return support.warm_client(cluster, o), function(kind, node)
+        for _, e in ipairs(events) do
+            if e.type == kind and (not node or e.node == node.uri) then
+                return e
+            end
+        end
+    end
+end
+
+local function turn(client)
+    client:getLock("turn"):isLocked()
+end
+
+describe("a server whose clock is stepped", function()
+    after_each(support.cleanup)
+
+    for _, step in ipairs { 60, -60 } do
+        it(("by %+d s does not vote on acquires; it extends and releases"):format(step), function()
+            local cluster = support.cluster(3, { clocks = true }):admit(MAX_LEASE)
+            local client, event = observer(cluster)
+            local held = client:getLock "held"
+            assert.is_true(held:tryLock())
+            cluster[3].clock:set(step)
+            -- The watchdog's thread looks once a second; nobody calls meanwhile.
+            support.eventually(function()
+                held:isValid()                       -- tells of events, asks no server
+                return event("node_suspect", cluster[3])
+            end)
+            local e = event("node_suspect", cluster[3])
+            assert.is_true(math.abs(e.step - step) < 5, e.step)
+            assert.is_true(e.left > 15 and e.left <= MAX_LEASE * 1.01 + 1, e.left)
+            assert.is_nil(event("node_suspect", cluster[1]))
+
+            cluster[2]:call("SET", "x", "somebody", "PX", 60000)
+            local ok, err = client:getLock("x"):tryLock()
+            assert.is_nil(ok)
+            assert.equal("guarded", err.nodes[3].code)
+            assert.matches("its clock was stepped by [+-]%d+%.%d+ s; %d+ s left",
+                err.nodes[3].message)
+            assert.equal(0, cluster[3]:call("EXISTS", "x"))
+
+            -- It counts for those who hold: without the second its yes is needed.
+            support.eventually(function()
+                assert.is_true((held:extend()))
+                return cluster[3]:call("EXISTS", "held") == 1
+            end)
+            cluster[2]:call("DEL", "held")
+            assert.is_true((held:extend()))
+            assert.is_true(held:unlock())
+            support.eventually(function() return cluster[3]:call("EXISTS", "held") == 0 end)
+            local report = client:check()
+            assert.equal("error", report[3].verdict)
+            assert.matches("its clock was stepped", report[3].remedy)
+        end)
+    end
+
+    it("is found by the acquire itself when the process has no thread", function()
+        local cluster = support.cluster(3, { clocks = true }):admit(MAX_LEASE)
+        local threads = support.threads()
+        local client, event = observer(cluster)
+        assert.is_true(client:getLock("a"):tryLock(0, 10))
+        assert.is_true(client:getLock("a"):unlock())
+        assert.is_true(support.threads() <= threads)
+        support.sleep(1.1)
+        cluster[3].clock:set(60)
+        cluster[2]:call("SET", "x", "somebody", "PX", 60000)
+        local ok, err = client:getLock("x"):tryLock(0, 10)
+        assert.is_nil(ok)
+        assert.equal("guarded", err.nodes[3].code)
+        support.eventually(function() return cluster[3]:call("EXISTS", "x") == 0 end)
+        turn(client)
+        assert.truthy(event("node_suspect", cluster[3]))
+        assert.is_true(support.threads() <= threads)
+    end)
+
+    it("votes again when the locks that it may have lost are over", function()
+        local cluster = support.cluster(3, { clocks = true }):admit(0.5)
+        local client = support.warm_client(cluster, { max_lease = 0.5, lease = 0.4 })
+        support.sleep(1.1)
+        cluster[3].clock:set(60)
+        turn(client)
+        local t = support.now()
+        cluster[2]:call("SET", "x", "somebody", "PX", 60000)
+        local l = client:getLock "x"
+        assert.is_nil((l:tryLock()))
+        support.eventually(function() return l:tryLock() end, 10)
+        assert.is_true(support.now() - t >= 1.4, support.now() - t)
+        assert.is_true(l:unlock())
+    end)
+
+    it("is waited for by lock(), beyond its patience, with the guard and without", function()
+        for _, guard in ipairs { true, false } do
+            local cluster = support.cluster(3, { clocks = true }):admit(0.5)
+            local client = support.warm_client(cluster, { max_lease = 0.5, lease = 0.4,
+                restart_guard = guard, patience = 0.2, fallback = 0.1 })
+            support.sleep(1.1)
+            cluster[2].clock:set(60)
+            cluster[3].clock:set(60)
+            local t = support.now()
+            assert.is_true(client:getLock("x"):lock())
+            assert.is_true(support.now() - t >= 1.4, support.now() - t)
+            assert.is_true(client:getLock("x"):unlock())
+        end
+    end)
+
+    it("by less than the drift allowance is not suspect", function()
+        local cluster = support.cluster(3, { clocks = true }):admit(MAX_LEASE)
+        local client, event = observer(cluster)
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock())
+        cluster[3].clock:set(0.05)              -- of 0.102 s
+        support.sleep(1.5)
+        turn(client)
+        assert.is_nil(event "node_suspect")
+        assert.is_true(l:unlock())
+    end)
+end)
+
+-- One holds it, a server steps, another one asks for it as fast as it can. Whether both
+-- held it at one time is asked of the first when the second has it: one clock, one process.
+local function contend(cluster, holder, rival, stepping)
+    local a, b = holder:getLock "x", rival:getLock "x"
+    assert.is_true(a:tryLock(0, 2))
+    local double = 0
+    for k = 1, 40 do
+        cluster[stepping].clock:set(k % 2 == 0 and -60 or 60)
+        for _ = 1, 5 do
+            if b:tryLock(0, 2) then
+                double = double + (a:isValid() and 1 or 0)
+                b:unlock()
+            end
+        end
+    end
+    return double, a
+end
+
+describe("a majority whose clocks are stepped forward", function()
+    after_each(support.cleanup)
+
+    it("ends what is held there, within a second or so", function()
+        local cluster = support.cluster(3, { clocks = true }):admit(MAX_LEASE)
+        local client, event = observer(cluster)
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock(0, MAX_LEASE))
+        local kept = client:getLock "kept"
+        assert.is_true(kept:tryLock())
+        cluster:each(function(s) s.clock:set(60) end)
+        support.eventually(function() return not l:isValid() and not kept:isValid() end, 10)
+        assert.equal("lost", event "lost" and event("lost").type)
+    end)
+end)
+
+describe("a stepping server", function()
+    after_each(support.cleanup)
+
+    it("of five never frees a lock that sits on all five", function()
+        local cluster = support.cluster(5, { clocks = true }):admit(MAX_LEASE)
+        local holder = support.warm_client(cluster, { max_lease = MAX_LEASE, lease = 10 })
+        local rival = support.warm_client(cluster, { max_lease = MAX_LEASE, lease = 10 })
+        for stepping = 1, 5 do
+            local double, a = contend(cluster, holder, rival, stepping)
+            assert.equal(0, double)
+            assert.is_true(a:unlock())
+            cluster[stepping].clock:set(0)
+        end
+    end)
+
+    -- Nothing can prevent that: the one who asks has never seen the clock before.
+    it("may free a lock that sits on a bare majority; the holder is told", function()
+        local cluster = support.cluster(3, { clocks = true }):admit(MAX_LEASE)
+        local client, event = observer(cluster)
+        cluster[3]:call("SET", "x", "somebody", "PX", 60000)
+        local l, lost = client:getLock "x", nil
+        assert.is_true(l:tryLock())
+        l:onLost(function(_, why) lost = why end)
+        cluster[3]:call("DEL", "x")
+        cluster[2].clock:set(60)
+        local double = support.client(cluster, { max_lease = MAX_LEASE, lease = 10 }):getLock "x"
+        assert.is_true(double:tryLock(0, 10))
+        assert.is_true(l:isValid())                  -- both
+        support.eventually(function()
+            turn(client)
+            return event("node_suspect", cluster[2])
+        end)
+        support.eventually(function()
+            turn(client)
+            return lost
+        end, 8)
+        assert.equal("taken", lost)
+        assert.equal("taken", event("lost").reason)
+        assert.is_true(double:isValid())
+    end)
+end)

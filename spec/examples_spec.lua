@@ -1,0 +1,55 @@
+-- The examples do what they say.
+local support = require "spec.support"
+
+describe("the examples", function()
+    after_each(support.cleanup)
+
+    local function get(port, path)
+        local p = support.spawn { "curl", "-s", "-m", "20", "-w", " %{http_code}",
+            ("http://127.0.0.1:%d%s"):format(port, path), stdout = "pipe" }
+        local text = p:read_all(25)
+        p:wait(5)
+        return text
+    end
+
+    it("for nginx: pages, and metrics of them", function()
+        local port = support.free_port()
+        local p = support.spawn { "luajit", "examples/nginx/run.lua", port, stdin = "null",
+            stdout = "pipe", stderr = "stdout", env = support.lua_env() }
+        support.eventually(function()
+            return get(port, "/counter"):match "^(%d+)\n 200$"
+        end, 20, "nginx")
+        local first = tonumber((get(port, "/counter"):match "^%d+"))
+        local requests = {}
+        for i = 1, 10 do
+            requests[i] = support.spawn { "curl", "-s", "-m", "20",
+                ("http://127.0.0.1:%d/counter"):format(port), stdout = "null" }
+        end
+        for i = 1, 10 do
+            assert.equal(0, requests[i]:wait(20))
+        end
+        assert.equal(("%d\n 200"):format(first + 11), get(port, "/counter"))
+        assert.matches("^news of .* 200$", get(port, "/news"))
+        assert.equal("inside\n 200", get(port, "/phases"))
+        local metrics = get(port, "/metrics")
+        assert.matches('\nredlock_acquired_total{worker="%d"} %d+\n', metrics)
+        assert.matches('\nredlock_node_up{worker="%d",node="redis://127.0.0.1:%d+"} 1\n',
+            metrics)
+        p:kill "TERM"                    -- all that it started ends with it
+        local log = p:read_all(20)
+        assert.is_nil(log:find "%[error%]", log)
+        assert.is_nil(log:find "%[alert%]", log)
+    end)
+
+    it("of a loop of one's own", function()
+        local cluster = support.cluster(3)
+        local p = support.spawn { "luajit", "examples/own_loop.lua", cluster[1].uri,
+            cluster[2].uri, cluster[3].uri, stdout = "pipe", stderr = "stdout",
+            env = support.lua_env() }
+        local text = p:read_all(20)
+        assert.equal(0, p:wait(5), text)
+        local _, lines = text:gsub("%d+ has it\n", "")
+        assert.equal(10, lines)
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+end)

@@ -1,0 +1,386 @@
+-- Fenced locks: every hold has a token, and tokens only grow, whatever servers forget.
+local support = require "spec.support"
+local redlock = require "redlock"
+
+local FENCE, FLOORS, MARKER = "redlock:{x}:fence", "redlock:{server}:floor",
+    "redlock:{server}:marker"
+local LIMIT = 1e14
+
+local function take(l, lease)
+    local ok, token = l:tryLock(5, lease or 10)
+    assert.is_true(ok, tostring(token))
+    return token
+end
+
+-- Locks and unlocks once. On a busy machine the release may come too late to be told.
+local function once(client, name)
+    local l = client:getFencedLock(name or "x")
+    local token = take(l, 0.4)
+    local ok, err = l:unlock()
+    assert.is_true(ok or err.code == "unknown" or err.code == "expired", tostring(err))
+    return token
+end
+
+for _, n in ipairs { 1, 2, 3, 5 } do
+    describe(("a fenced lock on %d servers"):format(n), function()
+        local cluster, client
+
+        setup(function()
+            cluster = support.cluster(n)
+            client = support.warm_client(cluster)
+        end)
+        teardown(function()
+            client:close()
+            cluster:stop()
+        end)
+
+        it("has a larger token each time", function()
+            local last = 0
+            for _ = 1, 100 do
+                local l = client:getFencedLock "x"
+                local token = take(l)
+                assert.is_true(token > last and token < LIMIT and token % 1 == 0)
+                assert.equal(token, l:token())
+                last = token
+                assert.is_true(l:unlock())
+                local gone, err = l:token()
+                assert.is_nil(gone)
+                assert.equal("not_held", err.code)
+            end
+        end)
+
+        it("keeps it while it is held, entered again and extended", function()
+            local l = client:getFencedLock "x"
+            local token = take(l)
+            assert.same({ true, token }, { l:tryLock() })
+            assert.same({ true, token }, { l:lock() })
+            assert.is_true((l:extend(20)))
+            assert.is_true(l:stillMine())
+            assert.equal(token, l:token())
+            for _ = 1, 3 do
+                assert.is_true(l:unlock())
+            end
+            assert.is_true(once(client) > token)
+        end)
+
+        it("excludes plain locks of its name", function()
+            local plain = client:getLock("x", { owner = 1 })
+            local fenced = client:getFencedLock("x", { owner = 2 })
+            assert.is_true(plain:tryLock())
+            local ok, err = fenced:tryLock()
+            assert.is_nil(ok)
+            assert.equal("held", err.code)
+            assert.is_true(plain:unlock())
+            take(fenced)
+            ok, err = plain:tryLock()
+            assert.is_nil(ok)
+            assert.equal("held", err.code)
+            assert.is_true(fenced:unlock())
+        end)
+
+        it("goes on when its counters are gone", function()
+            local token = once(client)
+            cluster:each(function(s) s:call("DEL", FENCE) end)
+            assert.is_true(once(client) > token)
+        end)
+
+        it("does not believe a counter of an earlier run", function()
+            local token = once(client)
+            cluster:each(function(s) s:call("SET", FENCE, "5 deadbeef") end)
+            assert.is_true(once(client) > token)
+        end)
+    end)
+end
+
+describe("a fenced lock", function()
+    local cluster, client
+    local opts = { max_lease = 0.5, lease = 0.4, retry_delay = 0.02 }
+
+    before_each(function()
+        cluster = support.cluster(5, { new = true }):admit(0.5)
+        client = support.warm_client(cluster, opts)
+    end)
+    after_each(function()
+        client:close()
+        cluster:stop()
+    end)
+
+    local function own(owner)
+        return client:getFencedLock("x", { owner = owner })
+    end
+
+    it("confirms the largest counter where they differ", function()
+        local token = once(client)
+        support.eventually(function() return cluster[1]:call("EXISTS", "x") == 0 end)
+        for i = 1, 2 do
+            local text = cluster[i]:call("GET", FENCE)
+            local run = text:match " (%S+)$"
+            cluster[i]:call("SET", FENCE, ("%.0f %s"):format(token + 20, run))
+        end
+        local l = own(1)
+        local ok, larger = l:tryLock(1, 0.4)
+        assert.is_true(ok)
+        if larger ~= token + 1 then          -- the first three answered alike
+            assert.equal(token + 21, larger)
+        end
+        assert.is_true(l:stillMine())
+        assert.is_true(l:unlock())
+        assert.is_true(once(client) > larger)
+    end)
+
+    it("is not the first holder's when it was deleted behind his back", function()
+        local first, second = own(1), own(2)
+        local ok, token = first:tryLock(1, 0.4)
+        assert.is_true(ok)
+        cluster:each(function(s) s:call("DEL", "x") end)
+        local _, larger = second:tryLock(1, 0.4)
+        assert.is_true(larger > token)
+        local still, err = first:stillMine()
+        assert.is_nil(still)
+        assert.equal("lost", err.code)
+        assert.is_true(second:stillMine())
+        assert.is_true(second:unlock())
+    end)
+
+    it("is healed where the key is gone, but not where the counter is past it", function()
+        local l = own(1)
+        local ok, token = l:tryLock(1, 0.4)
+        assert.is_true(ok)
+        support.eventually(function() return cluster:keys() == 10 end)
+        cluster[1]:call("DEL", "x")
+        cluster[2]:call("DEL", "x")
+        local run = cluster[2]:call("GET", FENCE):match " (%S+)$"
+        cluster[2]:call("SET", FENCE, ("%.0f %s"):format(token + 1, run))
+        assert.is_true((l:extend(0.4)))
+        support.eventually(function() return cluster[1]:call("EXISTS", "x") == 1 end, 0.3)
+        assert.equal(0, cluster[2]:call("EXISTS", "x"))
+        l:unlock()
+    end)
+
+    it("grows through a restart of each server in turn, empty", function()
+        local last = once(client)
+        for i = 1, 5 do
+            cluster[i]:restart()
+            for _ = 1, 3 do
+                local token = once(client)
+                assert.is_true(token > last)
+                last = token
+            end
+            -- It votes again after the quarantine, and has learned what it had forgotten.
+            support.eventually(function()
+                local token = once(client)
+                assert.is_true(token > last)
+                last = token
+                local floor = cluster[i]:call("HGETALL", FLOORS)
+                return type(floor) == "table" and #floor >= 4
+            end, 10, "a floor on the restarted server")
+        end
+    end)
+
+    it("grows when all servers are lost at once", function()
+        local last = once(client)
+        for i = 1, 5 do
+            cluster[i]:restart()
+        end
+        cluster:admit(0.5)
+        assert.is_true(once(client) > last)
+    end)
+
+    it("puts a server that lost its floors back into quarantine", function()
+        local last = once(client)
+        for i = 1, 3 do
+            cluster[i]:call("DEL", FLOORS, FENCE)
+        end
+        local ok, err = own(1):tryLock()
+        assert.is_nil(ok)
+        assert.equal("no_quorum", err.code)
+        support.eventually(function()
+            local told = own(1):tryLock()
+            local away = 0
+            for i = 1, 3 do
+                away = away + (cluster[i]:call("GET", MARKER) or ""):gsub("^%S+ %S+$", ""):len()
+            end
+            return told or away > 0
+        end, 5, "a quarantine")
+        local l = own(1)
+        assert.is_true((l:lock(0.4)))        -- waits for the end of it
+        assert.is_true(l:token() > last)
+        assert.is_true(l:unlock())
+    end)
+
+    it("tells that tokens go on from the clock", function()
+        local events = {}
+        local listener = support.client(cluster, { max_lease = 0.5, lease = 0.4,
+            on_event = function(e) events[#events + 1] = e end })
+        once(listener, "another name")
+        listener:getLock("x"):isLocked()
+        local seeded
+        for _, e in ipairs(events) do
+            seeded = seeded or e.type == "fence_seeded" and e
+        end
+        assert.truthy(seeded)
+        assert.near(16000 * os.time(), seeded.floor, 16000 * 60)
+        listener:close()
+    end)
+end)
+
+describe("a fenced lock on one server without a guard", function()
+    it("grows through restarts", function()
+        local cluster = support.cluster(1)
+        local client = support.client(cluster)
+        local last = 0
+        for _ = 1, 3 do
+            local token = once(client)
+            assert.is_true(token > last)
+            last = token
+            cluster[1]:restart()
+        end
+        client:close()
+        cluster:stop()
+    end)
+end)
+
+describe("a sequencer", function()
+    local cluster, client
+
+    setup(function()
+        cluster = support.cluster(3)
+        client = support.warm_client(cluster)
+    end)
+    teardown(function()
+        client:close()
+        cluster:stop()
+    end)
+
+    it("is current as long as the hold is", function()
+        for _, name in ipairs { "x", "a b;c%\0\n", ("long"):rep(1000) } do
+            local l = client:getFencedLock(name)
+            local token = take(l)
+            local text = l:sequencer()
+            assert.is_nil(text:find "[^%w._:/%%;-]")
+            assert.truthy(text:find((";%.0f;"):format(token)))
+            local other = support.client(cluster)
+            support.eventually(function() return other:checkSequencer(text) end)
+            assert.is_true(l:unlock())
+            assert.is_false(other:checkSequencer(text))
+            take(l)
+            assert.is_false(other:checkSequencer(text))
+            assert.is_true(l:unlock())
+            other:close()
+        end
+    end)
+
+    it("is refused when somebody mistyped it", function()
+        local l = client:getFencedLock "x"
+        take(l)
+        local text = l:sequencer()
+        assert.is_true(l:unlock())
+        for i = 1, #text do
+            local c = text:sub(i, i)
+            local wrong = text:sub(1, i - 1) .. (c == "7" and "8" or "7") .. text:sub(i + 1)
+            local ok, err = client:checkSequencer(wrong)
+            assert.is_nil(ok)
+            assert.equal("config", err.code)
+        end
+        assert.has_error(function() client:checkSequencer(5) end)
+    end)
+end)
+
+describe("a token", function()
+    local cluster, client
+
+    setup(function()
+        cluster = support.cluster(3)
+        client = support.warm_client(cluster)
+    end)
+    teardown(function()
+        client:close()
+        cluster:stop()
+    end)
+
+    it("travels with an exported hold", function()
+        local l = client:getFencedLock "x"
+        local token = take(l)
+        local other = support.warm_client(cluster)
+        local taken = assert(other:import(l:export()))
+        assert.equal(token, taken:token())
+        assert.is_true(taken:stillMine())
+        assert.is_true(taken:unlock())
+        other:close()
+    end)
+
+    it("is there in `using`", function()
+        local held, token = client:using("x", { fenced = true }, function(l)
+            return l:token()
+        end)
+        assert.is_true(held)
+        assert.is_true(token > 0)
+        assert.is_true(once(client) > token)
+    end)
+
+    it("is there in a future", function()
+        local l = client:getFencedLock "x"
+        local ok, token = l:lockAsync():get()
+        assert.is_true(ok)
+        assert.equal(token, l:token())
+        assert.is_true(l:unlock())
+    end)
+
+    it("is exact where it is printed", function()
+        cluster:each(function(s)
+            local run = s:call("INFO", "server"):match "run_id:(%x%x%x%x%x%x%x%x)"
+            s:call("SET", FENCE, "99999999999900 " .. run)
+        end)
+        local l = client:getFencedLock "x"
+        assert.equal(99999999999901, take(l))
+        assert.equal("99999999999901", tostring(l:token()))
+        assert.truthy(l:sequencer():find(";99999999999901;", 1, true))
+        assert.is_true(l:unlock())
+        cluster:each(function(s)
+            s:call("DEL", FENCE)
+            s:call("HDEL", FLOORS, unpack(s:call("HKEYS", FLOORS)))
+            s:mark(s:marker())
+        end)
+    end)
+
+    it("belongs to fenced locks only", function()
+        local l = client:getLock "plain"
+        assert.is_nil(l.token)
+        assert.same({ true }, { l:tryLock() })
+        assert.is_true(l:unlock())
+    end)
+end)
+
+describe("lock_delay", function()
+    it("keeps a name closed after a holder that was lost, not after a release", function()
+        local cluster = support.cluster(3)
+        local delay = { lock_delay = 1.5 }
+        local client = support.warm_client(cluster, delay)
+        local other = support.warm_client(cluster, delay)
+        local l, o = client:getFencedLock "x", other:getFencedLock "x"
+        local started = client.now()
+        assert.is_true((l:tryLock(0, 0.2)))
+        support.eventually(function() return not l:isValid() end)
+        assert.is_nil((o:tryLock()))
+        assert.is_true((o:tryLock(5)))
+        assert.is_true(client.now() - started >= 1.7)
+        assert.is_true(o:unlock())
+        assert.is_true((l:tryLock()))
+        assert.is_true(l:unlock())
+        client:close()
+        other:close()
+        cluster:stop()
+    end)
+
+    it("stays within max_lease", function()
+        local bad = function(o)
+            o.nodes = { "redis://127.0.0.1" }
+            assert.has_error(function() redlock.new(o) end)
+        end
+        bad { lock_delay = 60 }
+        bad { lock_delay = 31 }
+        bad { lock_delay = -1 }
+        local client = redlock.new { nodes = { "redis://127.0.0.1" }, lock_delay = 20 }
+        assert.has_error(function() client:getLock("x"):tryLock(0, 41) end)
+    end)
+end)

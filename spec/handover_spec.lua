@@ -1,0 +1,88 @@
+-- Passing a lock on within a process: a new value each time, one owner at a time, and others
+-- get their turn.
+local support = require "spec.support"
+
+describe("a lock that is passed on", function()
+    local cluster, ng, other
+
+    setup(function()
+        cluster = support.cluster(3)
+        ng = support.nginx { nodes = cluster, options = "timeout = 2", server = [[
+            location /crowd { content_by_lua_block {
+                local n, inside, most = tonumber(ngx.var.arg_n), 0, 0
+                local threads = {}
+                for i = 1, n do
+                    threads[i] = ngx.thread.spawn(function()
+                        local l = client:getLock("x", { owner = i })
+                        assert(l:tryLock(60, 10))
+                        inside = inside + 1
+                        most = math.max(most, inside)
+                        if ngx.var.arg_hold then
+                            ngx.sleep(tonumber(ngx.var.arg_hold))
+                        end
+                        assert(l:remaining() > 0)
+                        inside = inside - 1
+                        assert(l:unlock())
+                    end)
+                end
+                for i = 1, n do
+                    assert(ngx.thread.wait(threads[i]))
+                end
+                ngx.print(most, " ", client:stats().handed_over)
+            } }
+        ]] }
+        other = support.warm_client(cluster, { timeout = 2 })
+    end)
+
+    teardown(function()
+        assert.equal(0, ng:stop "QUIT")
+        assert.equal("", ng:complaints())
+        other:close()
+        support.cleanup()
+    end)
+
+    it("has one owner at a time, and most get it that way", function()
+        local most, handed = ng:get("/crowd?n=200", 60):match "^(%d+) (%d+)$"
+        assert.equal("1", most)
+        assert.is_true(tonumber(handed) >= 100)
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+
+    it("has a new value on every server each time", function()
+        local seen, changes = nil, 0
+        local request = ng:begin "/crowd?n=30&hold=0.02"
+        local finish = support.now() + 10
+        while support.now() < finish and changes < 8 do
+            local value = cluster[1]:call("GET", "x")
+            if value and value ~= seen then
+                seen, changes = value, changes + 1
+            end
+        end
+        request:finish(60)
+        assert.is_true(changes >= 8)
+    end)
+
+    it("is let go for another process in time", function()
+        local request = ng:begin "/crowd?n=600&hold=0.002"
+        local l = other:getLock "x"
+        support.eventually(function() return cluster:keys() > 0 end)
+        for _ = 1, 5 do
+            assert.is_true(l:tryLock(60, 10))
+            assert.is_true(l:unlock())
+        end
+        assert.is_true(request.proc:alive())       -- five turns before the crowd was through
+        assert.equal("1", (request:finish(60):match "^(%d+) "))
+    end)
+
+    it("survives a server that hangs and one that is gone", function()
+        cluster[1]:freeze()
+        local most = ng:get("/crowd?n=60", 60):match "^(%d+) "
+        cluster[1]:thaw()
+        assert.equal("1", most)
+        cluster[2]:kill()
+        most = ng:get("/crowd?n=60", 60):match "^(%d+) "
+        cluster[2]:start()
+        assert.equal("1", most)
+        support.eventually(function() return cluster:keys() == 0 end, 20, "the clean-up")
+    end)
+end)

@@ -1,0 +1,176 @@
+-- Requests that die: what they hold ends, what they wait for is cleaned up [44].
+local support = require "spec.support"
+
+local SERVER = [[
+    location /take { content_by_lua_block {
+        local l = client:getLock "x"
+        ngx.print(tostring(l:tryLock(tonumber(ngx.var.arg_wait) or 0)))
+        l:unlock()
+    } }
+    location /leave { content_by_lua_block {
+        assert(client:getLock("x"):tryLock(1))
+        ngx.print "taken"
+    } }
+    location /exit { content_by_lua_block {
+        assert(client:getLock("x"):tryLock(1))
+        ngx.thread.spawn(function() ngx.sleep(0.01) ngx.exit(444) end)
+        ngx.sleep(30)
+    } }
+    location /wait { lua_check_client_abort on; content_by_lua_block {
+        ngx.shared.shared:incr("waiting", 1, 0)
+        local l = client:getLock "x"
+        local ok = l:tryLock(30)
+        ngx.sleep(0.01)
+        ngx.print(tostring(ok))
+        l:unlock()
+    } }
+    location /waiting { content_by_lua_block {
+        ngx.print(ngx.shared.shared:get "waiting" or 0)
+    } }
+    location /kill { content_by_lua_block {
+        local threads = {}
+        for i = 1, 20 do
+            threads[i] = ngx.thread.spawn(function()
+                return client:getLock("x", { owner = i }):tryLock(30)
+            end)
+        end
+        ngx.sleep(0.05)
+        for i = 1, 20 do
+            assert(ngx.thread.kill(threads[i]))
+        end
+        ngx.print "killed"
+    } }
+    location /abort { lua_check_client_abort on; content_by_lua_block {
+        local l = client:getLock "x"
+        assert(ngx.on_abort(function()
+            l:unlock()
+            ngx.exit(499)
+        end))
+        assert(l:tryLock(1))
+        ngx.sleep(60)
+    } }
+]]
+
+describe("in nginx a request that dies", function()
+    local cluster, ng
+
+    setup(function()
+        cluster = support.cluster(3)
+    end)
+
+    teardown(support.cleanup)
+
+    before_each(function()
+        cluster:flush()
+        ng = support.nginx { nodes = cluster, server = SERVER, options = "lease = 1.5",
+            shutdown = "3s" }
+    end)
+
+    after_each(function()
+        assert.equal(0, ng:stop "TERM")
+        assert.equal("", (ng:complaints():gsub("[^\n]*client prematurely closed[^\n]*\n?", "")))
+    end)
+
+    local function held()
+        return cluster:keys() > 0
+    end
+
+    local function waiting(n)
+        support.eventually(function()
+            return tonumber((ng:get "/waiting")) == n
+        end)
+    end
+
+    it("without unlocking is not renewed for long, in an idle worker", function()
+        assert.equal("taken", ng:get "/leave")
+        assert.is_true(held())
+        support.eventually(function() return not held() end, 30, "the end of the lease")
+        assert.equal("true", ng:get "/take?wait=1")
+    end)
+
+    it("without unlocking is renewed for long where others wait", function()
+        assert.equal("taken", ng:get "/leave")
+        assert.equal("true", ng:get "/take?wait=30")
+    end)
+
+    it("by ngx.exit does not keep its lock", function()
+        ng:get "/exit"
+        assert.is_true(held())
+        support.eventually(function() return not held() end, 30, "the end of the lease")
+    end)
+
+    it("by an abort releases at once with an on_abort handler", function()
+        local request = ng:begin "/abort"
+        support.eventually(held)
+        support.sleep(2)               -- renewed as long as it lives
+        assert.is_true(held())
+        request:abort()
+        support.eventually(function() return not held() end, 1.4, "the release")
+    end)
+
+    it("while it waits leaves the queue, and the others go on", function()
+        local other = support.warm_client(cluster)
+        local l = other:getLock "x"
+        assert.is_true(l:tryLock(1, 30))
+        local requests = {}
+        for i = 1, 10 do
+            requests[i] = ng:begin "/wait"
+            waiting(i)
+        end
+        for i = 1, 9 do                -- the first one, who contends, among them
+            requests[i]:abort()
+        end
+        support.sleep(0.2)
+        assert.is_true(l:unlock())
+        assert.equal("true", requests[10]:finish())
+        support.eventually(function() return not held() end)
+        other:close()
+    end)
+
+    it("while it is the next one does not get the lock that is passed on", function()
+        local requests = {}
+        for i = 1, 12 do
+            requests[i] = ng:begin "/wait"
+        end
+        for i = 1, 12, 2 do
+            requests[i]:abort()
+        end
+        for i = 2, 12, 2 do
+            -- One who died holding it is found by the collector, some seconds later.
+            assert.equal("true", requests[i]:finish(60))
+        end
+        support.eventually(function() return not held() end)
+    end)
+
+    it("by ngx.thread.kill leaves nothing", function()
+        local other = support.warm_client(cluster)
+        local l = other:getLock "x"
+        assert.is_true(l:tryLock(1, 30))
+        for _ = 1, 5 do
+            assert.equal("killed", ng:get "/kill")
+        end
+        assert.is_true(l:unlock())
+        assert.equal("true", ng:get "/take?wait=5")
+        support.eventually(function() return not held() end)
+        other:close()
+    end)
+
+    it("in the middle of an attempt gives back what it was granted", function()
+        for i = 1, 3 do
+            cluster[i]:freeze()
+        end
+        local requests = {}
+        for i = 1, 5 do
+            requests[i] = ng:begin "/wait"
+        end
+        support.sleep(0.1)
+        for i = 1, 5 do
+            requests[i]:abort()
+        end
+        for i = 1, 3 do
+            cluster[i]:thaw()
+        end
+        support.eventually(function() return not held() end, 5, "the clean-up")
+        assert.equal("true", ng:get "/take?wait=5")
+    end)
+end)

@@ -1,0 +1,240 @@
+-- Workers come and go: reloads under load, exits, no code cache, no timers left [45].
+local support = require "spec.support"
+
+local SERVER = [[
+    location /cycle { content_by_lua_block {
+        local l = client:getLock("n" .. ngx.var.connection)
+        local ok, err = l:tryLock(5, 10)
+        if ok then
+            ok, err = l:unlock()
+        end
+        if not ok then
+            ngx.log(ngx.ERR, err)
+            ngx.exit(500)
+        end
+        ngx.print "ok"
+    } }
+    location /same { content_by_lua_block {
+        local l = client:getLock "same"
+        local ok, err = l:tryLock(20, 10)
+        if ok then
+            local shared = ngx.shared.shared
+            if shared:incr("inside", 1, 0) ~= 1 then
+                ngx.log(ngx.ERR, "two inside")
+            end
+            if ngx.var.arg_hold then
+                ngx.sleep(tonumber(ngx.var.arg_hold))
+            end
+            shared:incr("inside", -1)
+            ok, err = l:unlock()
+        end
+        if not ok then
+            ngx.log(ngx.ERR, err)
+            ngx.exit(500)
+        end
+        ngx.print "ok"
+    } }
+    location /leave { content_by_lua_block {
+        assert(client:getLock("left"):tryLock(1))
+        ngx.print "taken"
+    } }
+    location /hold { content_by_lua_block {
+        assert(client:getLock("held"):tryLock(1))
+        ngx.sleep(tonumber(ngx.var.arg_s))
+        ngx.print(tostring(client:getLock("held"):isValid()), " ",
+            tostring(client:getLock("held"):unlock()))
+    } }
+    location /lost { content_by_lua_block {
+        local l = client:getLock "lost"
+        assert(l:tryLock(1))
+        l:onLost(function(_, why)
+            ngx.sleep(0.001)           -- it may wait: a timer of its own runs it
+            ngx.shared.shared:set("lost", why .. " " .. ngx.get_phase())
+        end)
+        ngx.sleep(tonumber(ngx.var.arg_s))
+        ngx.print(tostring(l:isValid()))
+    } }
+    location /said { content_by_lua_block {
+        ngx.print(ngx.shared.shared:get "lost" or "nothing")
+    } }
+]]
+
+describe("a worker of nginx", function()
+    local cluster, ng
+
+    setup(function()
+        cluster = support.cluster(3)
+    end)
+
+    teardown(support.cleanup)
+
+    before_each(function()
+        cluster:flush()
+    end)
+
+    local function start(opts)
+        opts = opts or {}
+        opts.nodes, opts.server = cluster, opts.server or SERVER
+        ng = support.nginx(opts)
+        return ng
+    end
+
+    local function sockets()
+        local pipe = io.popen(("ls '%s' | wc -l"):format(ng.sockets))
+        local n = tonumber(pipe:read "*a")
+        pipe:close()
+        return n
+    end
+
+    after_each(function()
+        if ng then
+            if ng.proc:alive() then
+                assert.equal(0, ng:stop "QUIT")
+            end
+            assert.equal("", ng:complaints(ng.expected))
+            assert.equal(0, sockets())
+            ng = nil
+        end
+    end)
+
+    -- wrk's load until it ends by itself: requests, and those not answered well.
+    local function load(path, seconds, connections)
+        local wrk = support.spawn { "wrk", "-t1", "-c" .. connections, "-d" .. seconds .. "s",
+            "--timeout", "30s", ("http://127.0.0.1:%d%s"):format(ng.port, path),
+            stdout = "pipe", stderr = "stdout" }
+        return {
+            finish = function()
+                local text = wrk:read_all(seconds + 40)
+                assert.equal(0, wrk:wait(5), text)
+                return tonumber(text:match "(%d+) requests in"),
+                    tonumber(text:match "Non%-2xx or 3xx responses: (%d+)" or 0), text
+            end,
+        }
+    end
+
+    it("is reloaded under load without a failed request", function()
+        start { workers = 2, user = "www-data", options = "max_lease = 60" }
+        local a, b = load("/cycle", 6, 8), load("/same", 6, 8)
+        for _ = 1, 4 do
+            support.sleep(1)
+            ng:reload()
+        end
+        local requests, failed, text = a.finish()
+        assert.equal(0, failed, text)
+        assert.is_true(requests > 100)
+        requests, failed, text = b.finish()
+        assert.equal(0, failed, text)
+        assert.is_true(requests > 20)
+        support.eventually(function() return #ng:workers() == 2 end, 15, "old workers to end")
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+
+    it("ends on a reload although a lock was forgotten, and releases it", function()
+        start()
+        assert.equal("taken", ng:get "/leave")
+        -- A server that is not connected yet when a majority has granted is not asked.
+        assert.is_true(cluster:keys() >= 2)
+        ng:reload()
+        support.eventually(function() return #ng:workers() == 1 end, 15, "the old worker to end")
+        support.eventually(function() return cluster:keys() == 0 end, 5, "the release at exit")
+    end)
+
+    it("keeps the lock of a running request while it is shut down", function()
+        start { options = "lease = 1" }
+        local request = ng:begin "/hold?s=4"
+        support.eventually(function() return cluster:keys() == 3 end)
+        ng:reload()
+        support.sleep(1.5)
+        assert.equal(3, cluster:keys())
+        assert.equal("true true", request:finish())
+        support.eventually(function() return cluster:keys() == 0 end)
+        support.eventually(function() return #ng:workers() == 1 end, 15, "the old worker to end")
+    end)
+
+    it("releases what is held when it is told to end at once", function()
+        start()
+        assert.equal("taken", ng:get "/leave")
+        ng:begin "/hold?s=30"
+        support.eventually(function() return cluster:keys() >= 4 end)
+        assert.equal(0, ng:stop "TERM")
+        support.eventually(function() return cluster:keys() == 0 end, 5, "the release at exit")
+    end)
+
+    it("runs as root or not, and has no descriptors or threads too many", function()
+        for _, user in ipairs { "www-data", "root" } do
+            start { user = user }
+            assert.equal("ok", ng:get "/cycle")
+            local pid = ng:workers()[1]
+            load("/same", 1, 16).finish()   -- which also opens the connections for messages
+            support.sleep(2.5)              -- the reader ends, and begins again
+            assert.equal("ok", ng:get "/cycle")
+            local fds = support.fds(pid)
+            for _ = 1, 3 do
+                load("/same", 1, 16).finish()
+                support.sleep(1.2)
+                assert.equal("ok", ng:get "/cycle")
+            end
+            assert.is_true(support.fds(pid) <= fds + 1)
+            assert.equal(2, support.threads(pid))
+            assert.equal(0, sockets())
+            assert.equal(0, ng:stop "QUIT")
+        end
+    end)
+
+    it("tells of a loss in time, in a timer of its own", function()
+        start { options = "lease = 1" }
+        local request = ng:begin "/lost?s=3"
+        support.eventually(function() return cluster:keys() >= 2 end)
+        cluster:flush()
+        support.eventually(function() return (ng:get "/said") == "taken timer" end, 3, "onLost")
+        assert.equal("false", request:finish())
+    end)
+
+    it("goes on without a timer for the reader, and says so once", function()
+        start {
+            http = "lua_max_running_timers 1;",
+            init_worker = "ngx.timer.at(0, function() ngx.sleep(6) end)",
+        }
+        support.sleep(0.2)
+        assert.equal("ok", ng:get "/cycle")
+        local requests, failed, text = load("/same", 2, 8).finish()
+        assert.equal(0, failed, text)
+        assert.is_true(requests > 20)
+        local _, times = ng:log():gsub("no timer reads the wake%-up socket", "")
+        assert.equal(1, times)
+        support.sleep(5)                 -- the other timer is over
+        assert.equal("ok", ng:get "/cycle")
+        local log = ng:log():gsub("[^\n]*no timer reads[^\n]*\n", "")
+            :gsub("[^\n]*lua_max_running_timers are not enough[^\n]*\n", "")
+        assert.is_nil(log:find "%[alert%]")
+        assert.is_nil(log:find "%[error%]")
+        ng:stop "QUIT"
+        ng = nil
+    end)
+
+    it("may have no code cache: a Lua state for each request", function()
+        start { code_cache = false }
+        -- Each state has a timer of its own for a second: fast machines run out of them.
+        ng.expected = "lua_max_running_timers"
+        assert.equal("ok", ng:get "/cycle")
+        local pid = ng:workers()[1]
+        local requests, failed, text = load("/cycle", 2, 4).finish()
+        assert.equal(0, failed, text)
+        assert.is_true(requests > 10)
+        requests, failed, text = load("/same", 2, 4).finish()
+        assert.equal(0, failed, text)
+        assert.is_true(requests > 5)
+        support.eventually(function() return cluster:keys() == 0 end)
+        support.sleep(1.5)
+        assert.equal(2, support.threads(pid))
+        assert.is_true(cluster[1]:connections() <= 2)
+    end)
+
+    it("may have another hiredis in it (nchan)", function()
+        start { modules = { "ngx_nchan_module.so" } }
+        assert.equal("ok", ng:get "/cycle")
+        local requests, failed, text = load("/cycle", 1, 8).finish()
+        assert.equal(0, failed, text)
+        assert.is_true(requests > 10)
+    end)
+end)

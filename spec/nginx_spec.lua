@@ -1,0 +1,340 @@
+-- OpenResty: a request that waits yields; owners are requests; phases.
+local support = require "spec.support"
+
+local DEFS = [[
+    location /lock { content_by_lua_block {
+        local l = client:getLock(ngx.var.arg_name or "x")
+        local ok, err = l:tryLock(tonumber(ngx.var.arg_wait), tonumber(ngx.var.arg_lease))
+        if not ok then
+            ngx.print(err.code)
+            return
+        end
+        if ngx.var.arg_hold then ngx.sleep(tonumber(ngx.var.arg_hold)) end
+        ok, err = l:unlock()
+        ngx.print(ok and "ok" or err.code)
+    } }
+]]
+
+describe("nginx", function()
+    local cluster, ng
+
+    setup(function()
+        cluster = support.cluster(3)
+    end)
+
+    teardown(support.cleanup)
+
+    before_each(function()
+        cluster:flush()
+    end)
+
+    local function start(server, opts)
+        opts = opts or {}
+        opts.nodes, opts.server = cluster, server
+        ng = support.nginx(opts)
+        return ng
+    end
+
+    after_each(function()
+        if ng then
+            assert.equal(0, ng:stop "QUIT")
+            assert.equal("", ng:complaints())
+            ng = nil
+        end
+    end)
+
+    local function free(n)
+        support.eventually(function() return cluster:keys() == (n or 0) end, 5, "the release")
+    end
+
+    describe("requests", function()
+        it("take and release a lock, and exclude each other", function()
+            start(DEFS)
+            assert.equal("ok", ng:get "/lock?wait=1")
+            local first = ng:begin "/lock?hold=0.5"
+            support.eventually(function() return cluster:keys() >= 2 end)
+            assert.equal("held", ng:get "/lock")
+            assert.equal("held", ng:get "/lock?wait=0.05")
+            assert.equal("ok", ng:get "/lock?wait=5")
+            assert.equal("ok", first:finish())
+            free()
+        end)
+
+        it("do not delay others of their worker while they wait [43]", function()
+            start(DEFS)
+            local other = support.warm_client(cluster)
+            local l = other:getLock "x"
+            assert.is_true(l:tryLock(1, 30))
+            local waiting = {}
+            for i = 1, 20 do
+                waiting[i] = ng:begin "/lock?wait=20"
+            end
+            support.sleep(0.5)
+            local connections = cluster[1]:connections()
+            local worst = 0
+            for _ = 1, 20 do
+                local from = support.now()
+                assert.truthy(ng:get "/ping")
+                worst = math.max(worst, support.now() - from)
+            end
+            assert.is_true(worst < 2)
+            assert.equal(3, connections)     -- one of ours, two of the worker's
+            assert.is_true(l:unlock())
+            for i = 1, 20 do
+                assert.equal("ok", waiting[i]:finish())
+            end
+            other:close()
+            free()
+        end)
+
+        it("wait as one contender, and pass the lock on", function()
+            start(DEFS)
+            local waiting = {}
+            for i = 1, 30 do
+                waiting[i] = ng:begin "/lock?wait=20&hold=0.001"
+            end
+            for i = 1, 30 do
+                assert.equal("ok", waiting[i]:finish())
+            end
+            free()
+            local acquired, released, handed = ng:get("/stats"):match "(%d+) (%d+) (%d+)"
+            assert.equal("30", acquired)
+            assert.equal("30", released)
+            assert.is_true(tonumber(handed) > 0)
+        end)
+
+        it("see dead servers as errors, not as crashes", function()
+            local lone = support.cluster(3)
+            ng = support.nginx { nodes = lone, server = DEFS }
+            assert.equal("ok", ng:get "/lock")
+            lone:stop()
+            assert.equal("no_quorum", ng:get "/lock?wait=0.2")
+            lone:each(function(server) server:start():admit() end)
+            support.eventually(function() return ng:get "/lock?wait=1" == "ok" end)
+        end)
+    end)
+
+    describe("phases", function()
+        it("that can yield take the lock", function()
+            start [[
+                location /rewrite { rewrite_by_lua_block {
+                    ngx.ctx.ok = client:getLock("x"):tryLock(1, 5)
+                    ngx.ctx.ok = ngx.ctx.ok and client:getLock("x"):unlock()
+                } content_by_lua_block { ngx.print(tostring(ngx.ctx.ok)) } }
+                location /access { access_by_lua_block {
+                    ngx.ctx.ok = client:getLock("x"):tryLock(1, 5)
+                    ngx.ctx.ok = ngx.ctx.ok and client:getLock("x"):unlock()
+                } content_by_lua_block { ngx.print(tostring(ngx.ctx.ok)) } }
+                location /timer { content_by_lua_block {
+                    local sem = require "ngx.semaphore".new(0)
+                    local said
+                    ngx.timer.at(0, function()
+                        local ok, err = client:getLock("x"):tryLock(1, 5)
+                        said = ok and client:getLock("x"):unlock() or tostring(err)
+                        sem:post(1)
+                    end)
+                    sem:wait(5)
+                    ngx.print(tostring(said))
+                } }
+            ]]
+            assert.equal("true", ng:get "/rewrite")
+            assert.equal("true", ng:get "/access")
+            assert.equal("true", ng:get "/timer")
+            free()
+        end)
+
+        it("that cannot answer `phase`, without a word to the servers", function()
+            start [[
+                location /set { set_by_lua_block $v {
+                    local ok, err = client:getLock("x"):tryLock(1, 5)
+                    return err and err.code or tostring(ok)
+                } content_by_lua_block { ngx.print(ngx.var.v) } }
+                location /header { content_by_lua_block { ngx.print "x" }
+                    header_filter_by_lua_block {
+                        local ok, err = client:getLock("x"):lock()
+                        ngx.header["X-Code"] = err and err.code or tostring(ok)
+                        ngx.shared.shared:set("header", ngx.header["X-Code"])
+                    } body_filter_by_lua_block {
+                        local ok, err = client:getLock("x"):isLocked()
+                        ngx.shared.shared:set("body", err and err.code or tostring(ok))
+                    } log_by_lua_block {
+                        local ok, err = client:getLock("x"):tryLock(0)
+                        ngx.shared.shared:set("log", err and err.code or tostring(ok))
+                    } }
+                location /said { content_by_lua_block {
+                    ngx.print(ngx.shared.shared:get "header", " ", ngx.shared.shared:get "body",
+                        " ", ngx.shared.shared:get "log")
+                } }
+            ]]
+            assert.equal("phase", ng:get "/set")
+            assert.equal("x", ng:get "/header")
+            assert.equal("phase phase phase", ng:get "/said")
+            assert.equal(0, cluster:keys())
+        end)
+
+        it("share what their request holds: lock in access, unlock in log", function()
+            start [[
+                location /x { access_by_lua_block {
+                    assert(client:getLock("x"):lock())
+                } content_by_lua_block {
+                    ngx.print(tostring(client:getLock("x"):isValid()), " ",
+                        client:getLock("x"):getHoldCount())
+                } log_by_lua_block {
+                    ngx.shared.shared:set("log", tostring(client:getLock("x"):unlock()))
+                } }
+                location /said { content_by_lua_block {
+                    ngx.print(ngx.shared.shared:get "log")
+                } }
+            ]]
+            for _ = 1, 5 do
+                assert.equal("true 1", ng:get "/x")
+                free()
+                assert.equal("true", ng:get "/said")
+            end
+        end)
+
+        it("of a TLS handshake can wait, too, and are owners of their own", function()
+            local dir, port = support.tmpdir(), support.free_port()
+            assert(os.execute(("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=x "
+                .. "-keyout %s/key -out %s/cert 2> /dev/null"):format(dir, dir)) == 0)
+            start("", { http = ([[server {
+                listen 127.0.0.1:%d ssl;
+                ssl_certificate %s/cert;
+                ssl_certificate_key %s/key;
+                ssl_certificate_by_lua_block {
+                    local l = client:getLock "handshake"
+                    assert(l:tryLock(5, 10))
+                    ngx.shared.shared:set("phase", ngx.get_phase())
+                }
+                location / { content_by_lua_block {
+                    local ok, err = client:getLock("handshake"):tryLock(0)
+                    ngx.print(ngx.shared.shared:get "phase", " ", tostring(ok or err.code))
+                } }
+            }]]):format(port, dir, dir) })
+            local p = support.spawn { "curl", "-sk", "-m", "10",
+                ("https://127.0.0.1:%d/"):format(port), stdout = "pipe" }
+            assert.equal("ssl_cert held", p:read_all(15))
+            assert.equal(0, p:wait(5))
+        end)
+
+        it("of a worker's start do not break it", function()
+            start(DEFS, {
+                init = [[
+                    local ok, err = client:getLock("x"):tryLock(0)
+                    in_init = err.code
+                ]],
+                init_worker = [[
+                    local ok, err = client:getLock("x"):tryLock(0)
+                    assert(err.code == "phase" and in_init == "phase")
+                ]],
+            })
+            assert.equal("ok", ng:get "/lock")
+        end)
+    end)
+
+    describe("an owner", function()
+        it("is the request: its light threads share it", function()
+            start [[
+                location /x { content_by_lua_block {
+                    local l = client:getLock "x"
+                    assert(l:tryLock(1, 10))
+                    local t = ngx.thread.spawn(function()
+                        ngx.sleep(0.01)
+                        return client:getLock("x"):isValid(), client:getLock("x"):tryLock(0)
+                    end)
+                    local _, valid, again = ngx.thread.wait(t)
+                    ngx.print(tostring(valid), " ", tostring(again), " ", l:getHoldCount())
+                    l:unlock() l:unlock()
+                } }
+                location /both { content_by_lua_block {
+                    local function enter()
+                        local l = client:getLock "x"
+                        assert(l:lock())
+                        ngx.sleep(0.01)
+                        return l:getHoldCount()
+                    end
+                    local a, b = ngx.thread.spawn(enter), ngx.thread.spawn(enter)
+                    ngx.thread.wait(a)
+                    ngx.thread.wait(b)
+                    ngx.print(client:getLock("x"):getHoldCount())
+                    client:getLock("x"):unlock() client:getLock("x"):unlock()
+                } }
+            ]]
+            assert.equal("true true 2", ng:get "/x")
+            assert.equal("2", ng:get "/both")
+            free()
+        end)
+
+        it("is not the coroutine, which the module uses again", function()
+            start [[
+                location /take { content_by_lua_block {
+                    assert(client:getLock("x"):tryLock(0, 20))
+                    ngx.print(tostring(coroutine.running()))
+                } }
+                location /look { content_by_lua_block {
+                    local l = client:getLock "x"
+                    local ok, err = l:tryLock(0)
+                    ngx.print(tostring(coroutine.running()), " ", tostring(l:isValid()), " ",
+                        tostring(ok or err.code), " ", select(2, l:unlock()).code)
+                } }
+            ]]
+            local thread = ng:get "/take"
+            local seen = false
+            for _ = 1, 20 do
+                local co, rest = ng:get("/look"):match "^(thread: %S+) (.*)$"
+                assert.equal("false held not_held", rest)
+                seen = seen or co == thread
+            end
+            assert.is_true(seen)         -- else this spec shows nothing
+        end)
+
+        it("survives ngx.exec, and no other request has it", function()
+            start [[
+                location /from { content_by_lua_block {
+                    assert(client:getLock("x"):tryLock(0, 20))
+                    collectgarbage()
+                    return ngx.exec("/to")
+                } }
+                location /to { content_by_lua_block {
+                    collectgarbage() collectgarbage()
+                    local l = client:getLock "x"
+                    ngx.print(tostring(l:isValid()), " ", tostring(l:unlock()))
+                } }
+                location /go { return 418; error_page 418 = /to2; }
+                location /to2 { content_by_lua_block {
+                    local ok, err = client:getLock("x"):unlock()
+                    ngx.print(tostring(ok or err.code))
+                } }
+            ]]
+            for _ = 1, 5 do
+                assert.equal("true true", ng:get "/from")
+                assert.equal("not_held", ng:get "/to2")
+            end
+            free()
+        end)
+
+        it("in a timer is the run; opts.owner is anybody", function()
+            start [[
+                location /x { content_by_lua_block {
+                    local sem = require "ngx.semaphore".new(0)
+                    local l = client:getLock("x", { owner = "me" })
+                    assert(client:getLock("y"):tryLock(0, 10))
+                    assert(l:tryLock(0, 10))
+                    local said
+                    ngx.timer.at(0, function()
+                        local mine = client:getLock("x", { owner = "me" })
+                        said = tostring(mine:isValid()) .. " "
+                            .. tostring(client:getLock("y"):isValid())
+                        mine:unlock()
+                        sem:post(1)
+                    end)
+                    sem:wait(5)
+                    ngx.print(said, " ", tostring(l:isValid()))
+                    client:getLock("y"):unlock()
+                } }
+            ]]
+            assert.equal("true false false", ng:get "/x")
+            free()
+        end)
+    end)
+end)

@@ -1,0 +1,114 @@
+local redlock = require "redlock"
+
+local NODES = { "redis://127.0.0.1:1" }
+
+describe("options", function()
+    local function refused(opts, pattern)
+        local ok, err = pcall(redlock.new, opts)
+        assert.is_false(ok)
+        assert.matches(pattern, err)
+        return err
+    end
+
+    it("opens nothing", function()
+        assert.equal("client(1 nodes, 0 held)", tostring(redlock.new { nodes = NODES }))
+        assert.equal("client(1 nodes, 0 held)", tostring(redlock.new { nodes = NODES[1] }))
+    end)
+
+    it("are checked by name", function()
+        refused(nil, "bad options: a table is needed")
+        refused({}, "bad option nodes")
+        refused({ nodes = {} }, "bad option nodes")
+        refused({ nodes = 1 }, "bad option nodes")
+        refused({ nodes = NODES, leese = 1 }, "unknown option 'leese'; known are: .*lease")
+        refused({ nodes = NODES, [1] = 1 }, "unknown option '1'")
+        refused({ nodes = { "redis://h", "redis://h:6379" } }, "nodes%[2%].*nodes%[1%] already")
+        refused({ nodes = { "redis://h", 7 } }, "nodes%[2%]")
+        -- A node that is not counted would make a majority smaller than it is for others.
+        refused({ nodes = { "redis://a", nil, "redis://c" } }, "without gaps.*nodes%[3%]")
+        refused({ nodes = { "redis://a", b = "redis://b" } }, "without gaps.*nodes%[b%]")
+        refused({ nodes = { "redis://a", [0] = "redis://b" } }, "without gaps.*nodes%[0%]")
+        refused({ nodes = { host = "a", port = 1 } }, "without gaps")
+        local many = {}
+        for i = 1, 33 do
+            many[i] = "redis://h:" .. i
+        end
+        refused({ nodes = many }, "33 are too many; at most 32")
+        many[33] = nil
+        assert.truthy(redlock.new { nodes = many })
+    end)
+
+    it("are in range", function()
+        local function bad(name, ...)
+            for _, value in ipairs { ... } do
+                refused({ nodes = NODES, [name] = value }, "bad option " .. name)
+            end
+        end
+        bad("lease", 0, -1, 0 / 0, math.huge, "1", 61, 0.002)
+        bad("max_lease", 0, math.huge)
+        bad("timeout", 0, -1, 0 / 0, true)
+        bad("connect_timeout", 0, "x")
+        bad("retry_delay", 0, -0.1)
+        bad("patience", -1, 0 / 0)
+        bad("drift_factor", -0.1, 0.6, 0 / 0, "0.01")
+        bad("prefix", 1, ("x"):rep(1025))
+        bad("client_name", "", "a b", 1)
+        bad("wake", "pull", true)
+        bad("restart_guard", 1, "on")
+        assert.truthy(redlock.new { nodes = NODES, lease = 61, max_lease = 61,
+            patience = math.huge })
+    end)
+
+    it("blame the line that is wrong", function()
+        local function wrong()
+            redlock.new { nodes = NODES, lease = -1 }   -- this line
+        end
+        local line = debug.getinfo(wrong, "S").linedefined + 1
+        local _, err = pcall(wrong)
+        assert.matches("options_spec.lua:" .. line .. ":", err)
+        local client = redlock.new { nodes = NODES }
+        local lock = client:getLock "x"
+        for _, call in ipairs {
+            function() client:getLock "" end,
+            function() lock:lock(-1) end,
+            function() lock:tryLock(-1) end,
+            function() lock:extend "x" end,
+            function() client:using("x", {}, nil) end,
+            function() client:using("", {}, print) end,
+            function() client:getLock("x", { ower = 1 }) end,
+            function() lock:check() end,
+            function() redlock.primitive {} end,
+            function() client:get({}, "x") end,
+            function() client:import("", { primitive = 1 }) end,
+        } do
+            local _, text = pcall(call)
+            assert.matches("options_spec.lua:" .. debug.getinfo(call, "S").linedefined .. ":", text)
+        end
+    end)
+end)
+
+describe("arguments", function()
+    local client = redlock.new { nodes = NODES }
+    local lock = client:getLock "x"
+
+    it("that are wrong raise and name the argument", function()
+        for _, name in ipairs { "", 1, true, ("x"):rep(65537) } do
+            assert.error_matches(function() client:getLock(name) end, "bad name")
+        end
+        assert.error_matches(function() client:getLock() end, "bad name")
+        for _, lease in ipairs { 0, -1, 0 / 0, math.huge, "1", true, 61 } do
+            assert.error_matches(function() lock:lock(lease) end, "bad lease")
+            assert.error_matches(function() lock:tryLock(0, lease) end, "bad lease")
+            assert.error_matches(function() lock:extend(lease) end, "bad lease")
+        end
+        for _, wait in ipairs { -1, 0 / 0, "1", true } do
+            assert.error_matches(function() lock:tryLock(wait) end, "bad wait")
+        end
+        assert.error_matches(function() client:using("x", { lock = 1 }, print) end,
+            "unknown option 'lock'")
+        assert.error_matches(function() client:using("x", 1, print) end, "bad options")
+        assert.error_matches(function() client:using("x", { wait = -1 }, print) end, "bad wait")
+        assert.error_matches(function() client:using("x", { lease = 0 }, print) end, "bad lease")
+        assert.error_matches(function() client:using "x" end, "bad fn")
+    end)
+end)

@@ -1,0 +1,138 @@
+-- A primitive of one's own: everything of a lock, with other scripts.
+local support = require "spec.support"
+local redlock = require "redlock"
+
+-- Two names at once, all or nothing: the second name is derived from the first.
+local pair = redlock.primitive {
+    name = "pair",
+    acquire = [[
+        for i = 1, 2 do
+            local value = redis.call('get', KEYS[i])
+            if value == ARGV[1] then return 2 end
+            if value then return {0, redis.call('pttl', KEYS[i])} end
+        end
+        redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
+        redis.call('set', KEYS[2], ARGV[1], 'PX', ARGV[2])
+        redis.call('set', KEYS[1] .. ':note', ARGV[3], 'PX', ARGV[2])
+        return 1
+    ]],
+    release = [[
+        local n = 0
+        for i = 1, 2 do
+            if redis.call('get', KEYS[i]) == ARGV[1] then n = n + redis.call('del', KEYS[i]) end
+        end
+        redis.call('del', KEYS[1] .. ':note')
+        return n > 0 and 1 or 0
+    ]],
+    peek = "return redis.call('exists', KEYS[1], KEYS[2]) > 0 and {1, 1000, 'x'} or 0",
+    keys = function(client, name)
+        return { client.options.prefix .. name .. "/a", client.options.prefix .. name .. "/b" }
+    end,
+    args = function(lock) return { "for " .. lock:getName() } end,
+    methods = {
+        both = function(self) return self:getName() .. " twice" end,
+    },
+}
+
+describe("a primitive", function()
+    local cluster, client
+
+    setup(function()
+        cluster = support.cluster(3)
+        client = support.warm_client(cluster, { prefix = "p:" })
+    end)
+    before_each(function() cluster:flush() end)
+    teardown(support.cleanup)
+
+    it("is a lock with other scripts, keys, arguments and methods", function()
+        local l = client:get(pair, "x")
+        assert.equal("x twice", l:both())
+        assert.is_true(l:tryLock(0, 10))
+        support.eventually(function() return cluster:keys() == 9 end)
+        assert.equal("for x", cluster[1]:call("GET", "p:x/a:note"))
+        assert.matches("^pair%(x, held, 9%.%d s%)$", tostring(l))
+        assert.is_true(l:isLocked())
+        assert.equal(1, l:remainTimeToLive())
+        local ok, err = client:get(pair, "x", { owner = 2 }):tryLock()
+        assert.is_nil(ok)
+        assert.equal("held", err.code)
+        assert.matches("pair 'x'", err.message)
+        for _, call in ipairs { "extend", "forceUnlock" } do
+            ok, err = l[call](l)
+            assert.is_nil(ok)
+            assert.equal("unsupported", err.code)
+        end
+        assert.is_true(l:isValid())
+        assert.is_true(l:unlock())
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+
+    it("does not meet a lock of another kind in its owner's hands", function()
+        local l, p = client:getLock "x", client:get(pair, "x")
+        assert.is_true(l:tryLock())
+        assert.is_true(p:tryLock())
+        assert.is_true(l:unlock())
+        assert.is_true(p:isValid())
+        assert.is_true(p:unlock())
+    end)
+
+    it("that fails half-way is released, and says so", function()
+        local broken = redlock.primitive {
+            name = "broken",
+            acquire = [[
+                redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
+                redis.call('incr', KEYS[1])
+                return 1
+            ]],
+            release = "return redis.call('del', KEYS[1])",
+        }
+        local ok, err = client:get(broken, "x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("no_quorum", err.code)
+        assert.matches("script %(.*not an integer", err.message)
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+
+    it("that returns no vote gets none", function()
+        for _, reply in ipairs { "'yes'", "nil", "{}", "{'a', 'b'}", "{{'x'}}", "7",
+            "{ok = 'x'}" } do
+            local odd = redlock.primitive { name = "odd", acquire = "return " .. reply,
+                release = "return 0" }
+            local ok, err = client:get(odd, "x"):tryLock()
+            assert.is_nil(ok)
+            assert.equal("no_quorum", err.code)
+            assert.matches("protocol %(a script's reply has no vote%)", err.message)
+        end
+    end)
+
+    it("is checked when it is defined", function()
+        for pattern, def in pairs {
+            ["bad primitive: a table"] = 1,
+            ["bad primitive.name"] = { acquire = "x", release = "x" },
+            ["bad primitive.acquire"] = { name = "n", release = "x" },
+            ["bad primitive.release"] = { name = "n", acquire = "x" },
+            ["bad primitive.peek"] = { name = "n", acquire = "x", release = "x", peek = 1 },
+            ["bad primitive.keys"] = { name = "n", acquire = "x", release = "x", keys = 1 },
+            ["bad primitive.methods.m"] = { name = "n", acquire = "x", release = "x",
+                methods = { m = 1 } },
+            ["unknown option 'aquire'"] = { name = "n", aquire = "x" },
+        } do
+            assert.error_matches(function() redlock.primitive(def) end, pattern)
+        end
+        assert.error_matches(function() client:get({}, "x") end, "bad primitive")
+    end)
+
+    it("has a bound on how many scripts there are", function()
+        local ok, err
+        for i = 1, 70 do
+            local p = redlock.primitive { name = "p" .. i, acquire = "return 1 --" .. i,
+                release = "return 1" }
+            ok, err = pcall(function() assert.is_true(client:get(p, "x"):tryLock()) end)
+            if not ok then
+                break
+            end
+        end
+        assert.is_false(ok)
+        assert.matches("room for 64 different scripts", err)
+    end)
+end)

@@ -1,0 +1,401 @@
+-- Servers of the wrong kind: the right code for each, and no harm to the others.
+local support = require "spec.support"
+
+-- One attempt with two good servers and the one in question: the majority must work, and
+-- the row of the third must say why it did not vote.
+local function row_of(uri, good, opts)
+    local client = support.client({ good[1], good[2], uri }, opts)
+    local l = client:getLock "probe-1"
+    assert.is_true(l:tryLock(5))
+    assert.is_true(l:unlock())
+    -- With one good server taken away the odd one is asked for its reason.
+    good[2]:call("SET", "probe-2", "other", "PX", 60000)
+    local err
+    support.eventually(function()
+        local ok
+        ok, err = client:getLock("probe-2"):tryLock()
+        assert.is_nil(ok)
+        local row = err.nodes[3]
+        return row.code ~= "pending" and row.message ~= "not connected yet"
+    end)
+    local row = err.nodes[3]
+    client:close()
+    return row
+end
+
+describe("servers of the wrong kind", function()
+    local good
+
+    setup(function() good = support.cluster(2) end)
+    before_each(function() good:flush() end)
+    teardown(support.cleanup)
+
+    local function hostile(opts, code, pattern)
+        local h = support.hostile(opts)
+        local before = support.rss()
+        local row = row_of(h.uri, good, { timeout = 0.2, connect_timeout = 0.3 })
+        assert.equal(code, row.code, row.message)
+        assert.matches(pattern or "", row.message)
+        assert.is_true(support.rss() - before < 16 * 1024)
+        h:stop()
+    end
+
+    it("a port that says nothing", function()
+        hostile({}, "timeout", "handshake")
+    end)
+
+    it("a port that closes at once", function()
+        hostile({ close = true }, "refused", "^read: ")
+    end)
+
+    it("a port nobody listens to", function()
+        local row = row_of("redis://127.0.0.1:" .. support.free_port(), good)
+        assert.equal("refused", row.code)
+        assert.matches("refused", row.message)
+    end)
+
+    it("HTTP", function()
+        hostile({ reply = "HTTP/1.1 400 Bad Request\r\n\r\n" }, "protocol", "Protocol error")
+    end)
+
+    it("garbage", function()
+        hostile({ greet = ("\0\255\1x"):rep(1000) }, "protocol")
+    end)
+
+    it("an answer that nobody asked for", function()
+        hostile({ reply = ("+OK\r\n"):rep(100) }, "protocol", "nobody asked")
+    end)
+
+    it("RESP3", function()
+        hostile({ reply = ">2\r\n+a\r\n+b\r\n" }, "protocol")
+        hostile({ reply = "%1\r\n+a\r\n+b\r\n" }, "protocol")
+    end)
+
+    it("a huge bulk", function()
+        hostile({ reply = "$1073741824\r\n" .. ("x"):rep(65536), repeat_ = 64 }, "protocol",
+            "1 MiB")
+    end)
+
+    it("a bulk of impossible length", function()
+        hostile({ reply = "$99999999999999999999\r\n" }, "protocol")
+        hostile({ reply = "$-5\r\n" }, "protocol")
+    end)
+
+    it("a huge array", function()
+        hostile({ reply = "*1000000000\r\n:1\r\n" }, "protocol", "too long")
+    end)
+
+    it("deep nesting", function()
+        hostile({ reply = ("*1\r\n"):rep(100000) }, "protocol")
+    end)
+
+    it("an endless line", function()
+        hostile({ reply = "+" .. ("x"):rep(65536), repeat_ = 64 }, "protocol", "1 MiB")
+    end)
+
+    it("answers that drip", function()
+        hostile({ reply = "+PONG\r\n", drip = 1000 }, "timeout")
+    end)
+
+    it("an answer that breaks off in the middle", function()
+        hostile({ reply = "$100\r\nabc", close = true }, "refused", "^read: ")
+        hostile({ reply = "*3\r\n$1\r\nx", close = true }, "refused", "^read: ")
+    end)
+
+    it("a script answer without a vote", function()
+        local h = support.hostile { reply = "+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n" }
+        local row = row_of(h.uri, good, { timeout = 0.2, connect_timeout = 0.3 })
+        assert.is_true(row.code == "timeout" or row.code == "protocol", row.code)
+        h:stop()
+    end)
+
+    it("a name that does not resolve", function()
+        local row = row_of("redis://no-such-host.invalid", good)
+        assert.equal("dns", row.code)
+        assert.matches("no%-such%-host", row.message)
+    end)
+
+    it("a unix socket that is not there", function()
+        local row = row_of("unix:///nonexistent/redis.sock", good)
+        assert.equal("refused", row.code)
+        assert.matches("No such file", row.message)
+    end)
+end)
+
+-- Whatever one server sends, the others are not affected, and it costs little.
+describe("a server that never ends", function()
+    local good
+
+    before_each(function() good = support.cluster(2) end)
+    after_each(support.cleanup)
+
+    -- A client waits two seconds for a lock that somebody else has, and gets it then.
+    local function endures(uri)
+        local other = support.warm_client { good[1], good[2] }
+        local client = support.client({ good[1], good[2], uri }, { connect_timeout = 0.3 })
+        local theirs, l = other:getLock "x", client:getLock "x"
+        assert.is_true(theirs:tryLock(0, 20))
+        local rss, cpu = support.rss(), os.clock()
+        assert.is_nil((l:tryLock(2)))
+        assert.is_true(os.clock() - cpu < 1, os.clock() - cpu)
+        assert.is_true(support.rss() - rss < 16 * 1024)
+        assert.is_true(theirs:unlock())
+        assert.is_true(l:tryLock(5))
+        assert.is_true(l:unlock())
+        return client
+    end
+
+    local MESSAGE = "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$1\r\ny\r\n"
+
+    it("sending messages", function()
+        -- The first two lines are what a subscriber takes for its handshake.
+        local h = support.hostile { greet = "+OK\r\n+PONG\r\n" .. MESSAGE:rep(1000),
+            reply = MESSAGE:rep(1000), repeat_ = 1000000 }
+        endures(h.uri)
+        assert.is_true(h:accepted() >= 2)
+        assert.is_true(h:accepted() < 50)            -- it backs off
+        h:stop()
+    end)
+
+    it("sending answers", function()
+        local h = support.hostile { reply = ("+OK\r\n"):rep(10000), repeat_ = 1000000 }
+        endures(h.uri)
+        assert.is_true(h:accepted() < 50)
+        h:stop()
+    end)
+
+    it("announcing a gigabyte", function()
+        local h = support.hostile { reply = "$1073741824\r\n" .. ("x"):rep(65536),
+            repeat_ = 1000000 }
+        endures(h.uri)
+        h:stop()
+    end)
+
+    it("dripping, after a good handshake", function()
+        local server = support.server()
+        local proxy = support.proxy(server.port)
+        local client = support.warm_client { good[1], good[2], proxy }
+        proxy:bandwidth(5)                           -- bytes a second
+        local t, cpu = support.now(), os.clock()
+        for k = 1, 20 do
+            assert.is_true(client:getLock("x" .. k):tryLock())
+            assert.is_true(client:getLock("x" .. k):unlock())
+        end
+        assert.is_true(support.now() - t < 4)        -- each would cost 0.25 s
+        local ok
+        support.eventually(function()
+            good[2]:call("SET", "y", "somebody", "PX", 60000)
+            local err
+            ok, err = client:getLock("y"):tryLock()
+            return not ok and err.nodes[3].code == "timeout"
+        end)
+        assert.is_true(os.clock() - cpu < 2)
+    end)
+
+    it("refusing connections", function()
+        endures("redis://127.0.0.1:" .. support.free_port())
+    end)
+end)
+
+describe("servers that refuse", function()
+    local good, server
+
+    setup(function() good = support.cluster(2) end)
+    before_each(function() good:flush() end)
+    after_each(function() server:kill() end)
+    teardown(support.cleanup)
+
+    local function refuses(code, pattern, uri)
+        local row = row_of(uri or server.uri, good)
+        assert.equal(code, row.code, row.message)
+        assert.matches(pattern, row.message)
+    end
+
+    it("without a password [36]", function()
+        server = support.server { password = "secret" }
+        refuses("auth", "NOAUTH")
+    end)
+
+    it("with a wrong password, which is not repeated [36]", function()
+        server = support.server { password = "secret" }
+        local row = row_of("redis://:hunter2@127.0.0.1:" .. server.port, good)
+        assert.equal("auth", row.code)
+        assert.matches("WRONGPASS", row.message)
+        assert.is_nil(row.message:find "hunter2")
+        assert.is_nil(row.node:find "hunter2")
+    end)
+
+    it("when a password is given but none is set", function()
+        server = support.server()
+        refuses("auth", "AUTH", "redis://:pw@127.0.0.1:" .. server.port)
+    end)
+
+    it("without permission [36]", function()
+        server = support.server()
+        assert.equal("OK", server:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all", "-eval",
+            "-evalsha"))
+        refuses("noperm", "NOPERM", "redis://app:pw@127.0.0.1:" .. server.port)
+    end)
+
+    it("in a script without permission for a command [36]", function()
+        server = support.server()
+        assert.equal("OK", server:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all", "-set"))
+        refuses("noperm", "", "redis://app:pw@127.0.0.1:" .. server.port)
+    end)
+
+    it("a database that is not there", function()
+        server = support.server()
+        refuses("config", "DB index", "redis://127.0.0.1:" .. server.port .. "/99")
+    end)
+
+    it("as a replica [35, 36]", function()
+        server = support.server()
+        assert.equal("OK", server:call("REPLICAOF", "127.0.0.1", good[1].port))
+        refuses("readonly", "replica of 127.0.0.1:" .. good[1].port)
+    end)
+
+    it("out of memory, but let go what they have [36]", function()
+        server = support.server()
+        local client = support.warm_client { good[1], good[2], server }
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock())
+        support.eventually(function() return server:call("EXISTS", "x") == 1 end)
+        assert.equal("OK", server:call("CONFIG", "SET", "maxmemory", "1"))
+        refuses("oom", "OOM")
+        good[1]:call("DEL", "x")                   -- so that its yes is needed
+        assert.is_true((l:extend(40)))
+        assert.is_true(server:call("PTTL", "x") > 35000)
+        assert.is_true(l:unlock())
+        support.eventually(function() return server:call("EXISTS", "x") == 0 end)
+    end)
+
+    it("that cannot save [36]", function()
+        server = support.server { args = { "--dbfilename", "d.rdb" } }
+        assert.is_true(os.execute("mkdir -p " .. server.dir .. "/d.rdb/x") == 0)
+        server:call("CONFIG", "SET", "save", "3600 1")
+        server:call("SET", "k", "v")
+        server:call "BGSAVE"
+        support.eventually(function()
+            return server:call("INFO", "persistence"):find "rdb_last_bgsave_status:err"
+        end)
+        refuses("readonly", "MISCONF")
+    end)
+
+    it("while they load their data [36]", function()
+        server = support.server { args = { "--save", "3600 1000000" } }
+        server:call("EVAL", "for i = 1, 20000 do redis.call('set', i, i) end", 0)
+        server:call "SAVE"
+        server:kill()
+        local starting = support.spawn { "redis-server", "--bind", "127.0.0.1", "--port",
+            tostring(server.port), "--dir", server.dir, "--save", "", "--key-load-delay", "300",
+            "--loading-process-events-interval-bytes", "1024", stdout = "null" }
+        support.eventually(function()
+            local _, err = server:call "PING"
+            return err and err:find "LOADING"
+        end)
+        refuses("loading", "LOADING")
+        starting:kill "KILL"
+        starting:wait()
+    end)
+
+    it("while a script runs [36]", function()
+        server = support.server { args = { "--busy-reply-threshold", "10" } }
+        local busy = support.lua(([[
+            local c = require("spec.support").connect(%d, 20)
+            print "started"
+            c:call("EVAL", "while true do end", 0)
+        ]]):format(server.port))
+        assert.equal("started", busy:read_line(5))
+        support.eventually(function()
+            local _, err = server:call "PING"
+            return err and err:find "BUSY"
+        end)
+        refuses("loading", "BUSY")
+        server:call("SCRIPT", "KILL")
+    end)
+end)
+
+describe("one server under two addresses [35]", function()
+    teardown(support.cleanup)
+
+    it("is refused by name [35]", function()
+        local server = support.server { unixsocket = true }
+        local client = support.client { server.uri, "unix://" .. server.socket,
+            "redis://localhost:" .. server.port }
+        local ok, err = client:getLock("x"):tryLock(0.2)
+        assert.is_nil(ok)
+        assert.equal("config", err.code)
+        local said = {}
+        for _, row in ipairs(err.nodes) do
+            said[row.code] = (said[row.code] or 0) + 1
+        end
+        assert.equal(2, said.config)
+        assert.matches("two addresses", tostring(err))
+        support.eventually(function() return server:keys() == 0 end)
+    end)
+end)
+
+describe("ways to connect", function()
+    teardown(support.cleanup)
+
+    local function works(uri, server, db)
+        local client = support.client { uri }
+        local l = client:getLock "x"
+        local ok, err = l:tryLock(5)
+        assert.is_true(ok, tostring(err))
+        if db then
+            server:call("SELECT", db)
+            assert.equal(1, server:call "DBSIZE")
+            server:call("SELECT", 0)
+        end
+        assert.is_true(l:unlock())
+        return client
+    end
+
+    it("a name", function()
+        local server = support.server()
+        works("redis://localhost:" .. server.port, server)
+    end)
+
+    it("a unix socket, a database", function()
+        local server = support.server { unixsocket = true }
+        works("unix://" .. server.socket, server)
+        works("unix://" .. server.socket .. "?db=3", server, 3)
+        works("valkey://127.0.0.1:" .. server.port .. "/7", server, 7)
+    end)
+
+    it("IPv6", function()
+        local server = support.server { args = { "--bind", "127.0.0.1", "::1" } }
+        works("redis://[::1]:" .. server.port, server)
+    end)
+
+    it("a password, a user, special characters", function()
+        local server = support.server()
+        server:call("ACL", "SETUSER", "a:b", "on", ">p@/:w", "~*", "+@all")
+        works("redis://a%3Ab:p%40%2F%3Aw@127.0.0.1:" .. server.port, server)
+        works({ host = "127.0.0.1", port = server.port, user = "a:b", password = "p@/:w" }, server)
+        server:call("CONFIG", "SET", "requirepass", "pw")
+        works("redis://:pw@127.0.0.1:" .. server.port, server)
+    end)
+
+    it("a user over a unix socket and over IPv6", function()
+        local server = support.server { unixsocket = true,
+            args = { "--bind", "127.0.0.1", "::1" } }
+        server:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all")
+        server:call("ACL", "SETUSER", "default", "-@all", "+auth", "+ping")
+        for _, uri in ipairs { "unix://app:pw@" .. server.socket,
+            "redis://app:pw@[::1]:" .. server.port } do
+            works(uri, server)
+        end
+    end)
+
+    it("shows itself in CLIENT LIST", function()
+        local server = support.server()
+        local client = works(server.uri, server)
+        assert.matches("name=redlock ", server:call("CLIENT", "LIST"))
+        client:close()
+        client = support.client({ server }, { client_name = "billing" })
+        assert.is_true(client:getLock("x"):tryLock(5))
+        assert.matches("name=billing ", server:call("CLIENT", "LIST"))
+    end)
+end)

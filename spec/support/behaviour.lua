@@ -1,0 +1,203 @@
+-- What a client does whatever host it has: pieces of Lua for coroutines of that host, with
+-- redlock, client, new(opts) for another client, spawn(fn), sleep(s), now(). Owners are
+-- given, as the hosts have different ones. Each ends without an error.
+local _M = {}
+
+_M.list = {
+    { "takes, keeps and gives back", [[
+        local l = client:getLock "a"
+        assert(l:tryLock(1))
+        assert(l:isValid() and l:isLocked() and l:getHoldCount() == 1)
+        assert(l:tryLock() and l:getHoldCount() == 2)
+        assert(l:extend())
+        assert(l:unlock() and l:unlock())
+        assert(l:isLocked() == false)
+        local ok, err = l:unlock()
+        assert(not ok and err.code == "not_held")
+    ]] },
+    { "excludes, and waits no longer than it may", [[
+        local a, b = client:getLock("b", { owner = 1 }), client:getLock("b", { owner = 2 })
+        assert(a:tryLock(1, 5))
+        local ok, err = b:tryLock(0)
+        assert(not ok and err.code == "held")
+        local from = now()
+        ok, err = b:tryLock(0.2)
+        assert(not ok and err.code == "held" and now() - from >= 0.19 and now() - from < 5)
+        assert(a:unlock())
+        assert(b:tryLock(1, 5) and b:unlock())
+    ]] },
+    { "lets others go on while one waits, and hands the lock on", [[
+        local inside, done, most = 0, 0, 0
+        for i = 1, 30 do
+            spawn(function()
+                local l = client:getLock("c", { owner = i })
+                assert(l:tryLock(20))
+                inside = inside + 1
+                most = math.max(most, inside)
+                sleep(0.001)
+                inside = inside - 1
+                assert(l:unlock())
+                done = done + 1
+            end)
+        end
+        local from = now()
+        while done < 30 and now() - from < 20 do sleep(0.005) end
+        assert(done == 30 and most == 1, done .. " " .. most)
+        assert(client:stats().handed_over > 0)
+        assert(client:getLock("c"):isLocked() == false)
+    ]] },
+    { "hands nothing on when told so", [[
+        local c = new { handover = 0 }
+        local done = 0
+        for i = 1, 8 do
+            spawn(function()
+                local l = c:getLock("c0", { owner = i })
+                assert(l:tryLock(20))
+                assert(l:unlock())
+                done = done + 1
+            end)
+        end
+        local from = now()
+        while done < 8 and now() - from < 20 do sleep(0.005) end
+        assert(done == 8 and c:stats().handed_over == 0)
+        c:close()
+    ]] },
+    { "has many in flight", [[
+        local done = 0
+        for i = 1, 100 do
+            spawn(function()
+                local l = client:getLock("d" .. i, { owner = i })
+                for _ = 1, 3 do
+                    assert(l:tryLock(5, 10))
+                    assert(l:unlock())
+                end
+                done = done + 1
+            end)
+        end
+        local from = now()
+        while done < 100 and now() - from < 20 do sleep(0.005) end
+        assert(done == 100)
+    ]] },
+    { "renews in the background, and tells of a loss", [[
+        local c = new { lease = 0.6 }
+        local l = c:getLock("e", { owner = 1 })
+        assert(l:lock())
+        sleep(1.3)
+        assert(l:isValid())
+        local why
+        l:onLost(function(_, reason) why = reason end)
+        assert(c:getLock("e", { owner = 2 }):forceUnlock())
+        local from = now()
+        while not why and now() - from < 5 do sleep(0.01) end
+        assert(why == "taken" or why == "expired", tostring(why))
+        assert(not l:isValid())
+        c:close()
+    ]] },
+    { "has futures", [[
+        local list = {}
+        for i = 1, 40 do
+            list[i] = client:getLock("f" .. i, { owner = 1 }):tryLockAsync(5, 10)
+        end
+        assert(redlock.wait_all(list, 10))
+        for i = 1, 40 do
+            assert(list[i]:get() == true)
+            assert(client:getLock("f" .. i, { owner = 1 }):unlockAsync():get(5))
+        end
+        local a = client:getLock("f", { owner = 1 })
+        assert(a:tryLock(1, 10))
+        local f = client:getLock("f", { owner = 2 }):tryLockAsync(20)
+        local ok, err = f:get(0.1)
+        assert(not ok and err.code == "timeout" and not f:isDone())
+        assert(f:cancel())
+        ok, err = f:get(5)
+        assert(not ok and err.code == "cancelled")
+        assert(f:cancel() == false)
+        assert(a:unlock())
+        assert(client:getLock("f"):isLocked() == false)
+    ]] },
+    { "runs functions under a lock", [[
+        local held, sum = client:using("g", { wait = 1 }, function(l)
+            sleep(0.01)
+            return l:remaining() > 0 and 42
+        end)
+        assert(held == true and sum == 42)
+        local ok, err = pcall(client.using, client, "g", { wait = 1 }, function()
+            sleep(0.01)
+            error("mine", 0)
+        end)
+        assert(not ok and err == "mine")
+        assert(client:getLock("g"):isLocked() == false)
+    ]] },
+    { "closes, and who waits is told", [[
+        local c = new()
+        assert(c:getLock("h", { owner = 1 }):tryLock(1, 20))
+        local code
+        spawn(function()
+            local ok, err = c:getLock("h", { owner = 2 }):tryLock(20)
+            code = not ok and err.code
+        end)
+        sleep(0.05)
+        c:close()
+        local from = now()
+        while not code and now() - from < 5 do sleep(0.01) end
+        assert(code == "closed", tostring(code))
+        assert(client:getLock("h"):isLocked() == false)
+    ]] },
+}
+
+-- Lua text that defines new() and now(), from `client`.
+_M.prelude = [[
+    local redlock = require "redlock"
+    local function new(opts)
+        local o = { nodes = NODES, host = HOST, retry_delay = 0.02, timeout = 5,
+            connect_timeout = 10 }
+        for key, value in pairs(opts or {}) do o[key] = value end
+        return redlock.new(o)
+    end
+    local client = new()
+    local now = client.now
+]]
+
+-- How each host runs a coroutine to the end: HOST, spawn, sleep and main(fn).
+_M.loops = {
+    luv = [[
+        local uv = require "luv"
+        HOST = require "redlock.host.luv"
+        local function spawn(fn) coroutine.wrap(fn)() end
+        local function sleep(s)
+            local co, timer = coroutine.running(), uv.new_timer()
+            timer:start(math.ceil(s * 1000), 0, function()
+                timer:close()
+                assert(coroutine.resume(co))
+            end)
+            coroutine.yield()
+        end
+        local function main(fn)
+            spawn(fn)
+            uv.run()
+        end
+    ]],
+    cqueues = [[
+        local cqueues = require "cqueues"
+        local controller = cqueues.new()
+        HOST = require "redlock.host.cqueues"
+        local function spawn(fn) controller:wrap(fn) end
+        local sleep = cqueues.sleep
+        local function main(fn)
+            spawn(fn)
+            assert(controller:loop())
+        end
+    ]],
+    own_loop = [[
+        local own = require "examples.own_loop"
+        HOST = own.host
+        local function spawn(fn) own.Loop.go(coroutine.create(fn)) end
+        local sleep = own.Loop.sleep
+        local function main(fn)
+            spawn(fn)
+            own.Loop.run()
+        end
+    ]],
+}
+
+return _M

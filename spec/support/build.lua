@@ -1,0 +1,43 @@
+-- The helper programs, compiled when a source is newer than the binary.
+local sys = require "spec.support.sys"
+
+local _M = {}
+
+local here = debug.getinfo(1, "S").source:match "^@(.*)/[^/]*$"
+
+_M.root = sys.realpath(here .. "/../..")
+
+local SOURCES = {
+    launch = "launch.c",
+    proxy = "proxy.c carry.c",
+    hostile = "hostile.c",
+    ["clockshim.so"] = "-shared -fPIC clockshim.c",
+}
+
+-- Linked under another name and moved, several runs may do this at once.
+local SCRIPT = [[
+cd '%s/spec/support' && mkdir -p ../../build/spec || exit 1
+bin=../../build/spec/%s
+for f in *.c *.h; do
+    [ "$bin" -nt "$f" ] && continue
+    ${CC:-cc} -O1 -g -Wall -Wextra -std=c11 -D_GNU_SOURCE -o "$bin.$$" %s &&
+        mv "$bin.$$" "$bin"
+    exit
+done
+]]
+
+local built = {}
+
+-- @return the path of a helper program, or of a library to be preloaded
+function _M.program(name)
+    if not built[name] then
+        local status = os.execute(SCRIPT:format(_M.root, name, SOURCES[name]))
+        if status ~= 0 then
+            error("cannot build " .. name)
+        end
+        built[name] = _M.root .. "/build/spec/" .. name
+    end
+    return built[name]
+end
+
+return _M

@@ -1,0 +1,61 @@
+-- Clients of the library under test.
+local lua = require "spec.support.lua"
+local sys = require "spec.support.sys"
+
+local _M = {}
+
+-- A client of a cluster, or of a list of URIs, servers and proxies.
+function _M.client(nodes, opts)
+    local redlock = require "redlock"
+    local o = { nodes = {}, retry_delay = 0.02 }
+    for i, node in ipairs(nodes) do
+        o.nodes[i] = type(node) == "table" and node.uri or node
+    end
+    for name, value in pairs(opts or {}) do
+        o[name] = value
+    end
+    return redlock.new(o)
+end
+
+-- The same with all connections made: a round ends at the majority, and may end before
+-- the last connection is up.
+function _M.warm_client(nodes, opts)
+    local client = _M.client(nodes, opts)
+    sys.eventually(function()
+        client:getLock("warm-up"):isLocked()
+        for _, node in ipairs(client:stats().nodes) do
+            if not node.ready or node.in_flight > 0 then
+                return false
+            end
+        end
+        return true
+    end, 30, "all connections")
+    return client
+end
+
+-- Lua code in a process of its own, with `client` of the nodes, all connections made, and
+-- `l`, its lock "x"; prints "ready" first. opts: of the client, as Lua text.
+function _M.child(nodes, opts, code, process_opts)
+    local uris = {}
+    for i, node in ipairs(nodes) do
+        uris[i] = ("%q"):format(node.uri)
+    end
+    return lua.run(([[
+        local support = require "spec.support"
+        local client = support.warm_client({ %s }, %s)
+        local l = client:getLock "x"
+        print "ready"
+        %s
+    ]]):format(table.concat(uris, ","), opts or "{}", code), process_opts)
+end
+
+-- A proxy before each server of a cluster.
+function _M.proxies(cluster)
+    local proxies = {}
+    for i, server in ipairs(cluster) do
+        proxies[i] = require("spec.support.proxy").proxy(server.port)
+    end
+    return proxies
+end
+
+return _M

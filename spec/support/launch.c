@@ -1,0 +1,31 @@
+/*
+ * launch PARENT DIR PROGRAM ARG...
+ *
+ * Runs PROGRAM in DIR such that it dies with the process PARENT, which
+ * must be the caller, and inherits nothing but the three standard streams.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    if (argc < 4) {
+        fprintf(stderr, "usage: %s PARENT DIR PROGRAM ARG...\n", argv[0]);
+        return 2;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* The parent may have died before the request above took effect. */
+    if (getppid() != atoi(argv[1]))
+        return 1;
+    if (chdir(argv[2]) != 0) {
+        perror(argv[2]);
+        return 126;
+    }
+    closefrom(3);
+    execvp(argv[3], argv + 3);
+    perror(argv[3]);
+    return 127;
+}

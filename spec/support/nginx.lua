@@ -1,0 +1,206 @@
+-- nginx with the Lua module, in a directory of its own.
+local build = require "spec.support.build"
+local proc = require "spec.support.proc"
+local scope = require "spec.support.scope"
+local sys = require "spec.support.sys"
+
+local _M = {}
+
+local Nginx = {}
+Nginx.__index = Nginx
+
+local MODULES = "/usr/lib/nginx/modules/"
+
+local CONF = [[
+%(modules)
+daemon off;
+worker_processes %(workers);
+%(user)
+pid %(dir)/pid;
+error_log %(dir)/error.log info;
+worker_shutdown_timeout %(shutdown);
+events { worker_connections 2048; }
+%(main)
+http {
+    access_log off;
+    client_body_temp_path %(dir)/body;
+    proxy_temp_path %(dir)/proxy;
+    fastcgi_temp_path %(dir)/fastcgi;
+    uwsgi_temp_path %(dir)/uwsgi;
+    scgi_temp_path %(dir)/scgi;
+    lua_package_path "%(root)/lua/?.lua;%(root)/lua/?/init.lua;%(root)/build/?.lua;;";
+    lua_package_cpath "%(root)/build/?.so;;";
+    lua_code_cache %(code_cache);
+    lua_shared_dict shared 1m;
+    %(http)
+    init_by_lua_block {
+        redlock = require "redlock"
+        nodes = { %(nodes) }
+        client = redlock.new { nodes = nodes, socket_dir = "%(sockets)",
+            retry_delay = 0.02, timeout = 2, connect_timeout = 5%(options) }
+        %(init)
+    }
+    init_worker_by_lua_block {
+        -- A worker outlives a master that is killed; not here.
+        local ffi = require "ffi"
+        ffi.cdef "int prctl(int, unsigned long, unsigned long, unsigned long, unsigned long);"
+        ffi.C.prctl(1, 9, 0, 0, 0)
+        %(init_worker)
+    }
+    server {
+        listen 127.0.0.1:%(port);
+        keepalive_requests 10000000;
+        location = /ping { content_by_lua_block { ngx.print("pong " .. ngx.worker.pid()) } }
+        location = /stats { content_by_lua_block {
+            local s = client:stats()
+            ngx.print(s.acquired, " ", s.released, " ", s.handed_over, " ", s.failed, " ", s.lost)
+        } }
+        location = /memory { content_by_lua_block {
+            collectgarbage() collectgarbage()
+            ngx.print(collectgarbage "count")
+        } }
+        %(server)
+    }
+}
+]]
+
+local function write_conf(self)
+    local o = self.opts
+    local uris = {}
+    for i, node in ipairs(o.nodes) do
+        uris[i] = ("%q"):format(type(node) == "table" and node.uri or node)
+    end
+    local modules = { "ndk_http_module.so", "ngx_http_lua_module.so", unpack(o.modules or {}) }
+    for i, module in ipairs(modules) do
+        modules[i] = "load_module " .. MODULES .. module .. ";"
+    end
+    local values = {
+        modules = table.concat(modules, "\n"),
+        workers = o.workers or 1,
+        user = o.user and "user " .. o.user .. ";" or "",
+        dir = self.dir,
+        shutdown = o.shutdown or "10s",
+        main = o.main or "",
+        root = build.root,
+        code_cache = o.code_cache == false and "off" or "on",
+        http = o.http or "",
+        nodes = table.concat(uris, ", "),
+        sockets = self.sockets,
+        options = o.options and ", " .. o.options or "",
+        init = o.init or "",
+        init_worker = o.init_worker or "",
+        port = self.port,
+        server = o.server or "",
+    }
+    sys.write_file(self.dir .. "/nginx.conf", (CONF:gsub("%%%((%w[%w_]*)%)", values)))
+end
+
+-- The reply to GET path: body, status; nil and an error. A connection of its own.
+function Nginx:get(path, timeout)
+    local request = self:begin(path)
+    return request:finish(timeout)
+end
+
+local Request = {}
+Request.__index = Request
+
+-- Sends a request, to be finished later.
+function Nginx:begin(path)
+    return setmetatable({
+        proc = proc.spawn { "curl", "-s", "-m", "60", "-w", "\n%{http_code}",
+            ("http://127.0.0.1:%d%s"):format(self.port, path), stdout = "pipe", stderr = "null" },
+    }, Request)
+end
+
+function Request:finish(timeout)
+    local text = self.proc:read_all(timeout or 20)
+    self.proc:wait(5)
+    self.proc:close()
+    local body, status = (text or ""):match "^(.*)\n(%d+)$"
+    return body, tonumber(status)
+end
+
+-- The client goes away.
+function Request:abort()
+    self.proc:kill "KILL"
+    self.proc:wait(5)
+end
+
+function Nginx:log()
+    return sys.read_file(self.dir .. "/error.log") or ""
+end
+
+-- Lines of the log that tell of crashes and Lua errors.
+-- expected: plain text of those that are not.
+function Nginx:complaints(expected)
+    local lines = {}
+    for line in self:log():gmatch "[^\n]+" do
+        if expected and line:find(expected, 1, true) then
+            line = ""
+        end
+        if line:find "exited on signal" or line:find "%[error%]" or line:find "%[alert%]"
+            or line:find "%[emerg%]" or line:find "%[crit%]" or line:find "Assertion" then
+            lines[#lines + 1] = line
+        end
+    end
+    return table.concat(lines, "\n")
+end
+
+-- The processes of its workers, in the order they were started.
+function Nginx:workers()
+    local pids = {}
+    local text = sys.read_file(("/proc/%d/task/%d/children"):format(self.master, self.master))
+    for pid in (text or ""):gmatch "%d+" do
+        pids[#pids + 1] = tonumber(pid)
+    end
+    return pids
+end
+
+function Nginx:signal(name)
+    assert(os.execute(("kill -%s %d"):format(name, self.master)) == 0)
+    return self
+end
+
+-- Reloads the configuration, and waits until a new worker answers.
+function Nginx:reload()
+    local old = {}
+    for _, pid in ipairs(self:workers()) do
+        old[pid] = true
+    end
+    self:signal "HUP"
+    sys.eventually(function()
+        local body = self:get "/ping"
+        local pid = tonumber(body and body:match "pong (%d+)")
+        return pid and not old[pid]
+    end, 10, "the reload")
+    return self
+end
+
+-- Ends it: "QUIT" gracefully, "TERM" at once. Its exit code.
+function Nginx:stop(signal)
+    self:signal(signal or "QUIT")
+    return self.proc:wait(20)
+end
+
+-- opts: nodes, server, http, main, init (parts of the configuration), workers, user,
+-- options (of the client, as Lua text), code_cache, modules, shutdown
+function _M.nginx(opts)
+    local self = setmetatable({ opts = opts, dir = scope.tmpdir() }, Nginx)
+    self.port = sys.free_port()
+    self.sockets = self.dir .. "/sockets"
+    assert(os.execute(("mkdir '%s' && chmod 777 '%s' && chmod 711 '%s'"):format(self.sockets,
+        self.sockets, self.dir)) == 0)
+    write_conf(self)
+    self.proc = proc.spawn { "nginx", "-p", self.dir, "-c", self.dir .. "/nginx.conf",
+        stdout = self.dir .. "/out", stderr = "stdout" }
+    sys.eventually(function()
+        if not self.proc:alive() then
+            error("nginx failed: " .. sys.read_file(self.dir .. "/out"), 0)
+        end
+        return select(2, self:get "/ping") == 200
+    end, 10, "nginx")
+    self.master = self.proc.pid
+    return self
+end
+
+return _M

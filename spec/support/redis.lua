@@ -1,0 +1,292 @@
+-- Redis servers to throw away.
+local hiredis = require "spec.support.hiredis"
+local inspect = require "spec.support.inspect"
+local proc = require "spec.support.proc"
+local scope = require "spec.support.scope"
+local shim = require "spec.support.shim"
+local sys = require "spec.support.sys"
+
+local _M = {}
+
+local Server = {}
+Server.__index = Server
+
+local HOST = "127.0.0.1"
+
+-- As guard.lua has them; what clients with the default max_lease set.
+local OF_THE_SERVER = "redlock:{server}:"
+local MARKER, FLOORS = OF_THE_SERVER .. "marker", OF_THE_SERVER .. "floor"
+local MAX_LEASE_MS = 60000
+
+local function set_port(self, port)
+    self.port = port
+    self.uri = ("redis://%s:%d"):format(HOST, port)
+end
+
+local function new(opts)
+    local self = setmetatable({ host = HOST, opts = opts, dir = scope.tmpdir() }, Server)
+    set_port(self, opts.port or sys.free_port())
+    if opts.unixsocket then
+        self.socket = self.dir .. "/redis.sock"
+    end
+    return self
+end
+
+local function launch(self)
+    local argv = {
+        "redis-server", "--save", "", "--appendonly", "no", "--bind", HOST,
+        "--port", self.port, "--dir", self.dir, "--daemonize", "no",
+        "--loglevel", "warning", "--enable-debug-command", "yes",
+        stdout = self.dir .. "/log", stderr = "stdout", env = self.opts.env,
+    }
+    local function add(...)
+        for _, arg in ipairs { ... } do
+            argv[#argv + 1] = arg
+        end
+    end
+    if self.socket then
+        add("--unixsocket", self.socket)
+    end
+    if self.opts.password then
+        add("--requirepass", self.opts.password)
+    end
+    add(unpack(self.opts.args or {}))
+    argv.env = self.clock and self.clock.env or self.opts.env
+    self.proc = proc.spawn(argv)
+    self.pid = self.proc.pid
+    self.frozen = false
+end
+
+-- True once the server answers; false if it has exited instead.
+local function settled(self)
+    if not self.proc:alive() then
+        return true, false
+    end
+    -- Somebody else's server could answer while ours fails to get the port.
+    local info = self:call("INFO", "server")
+    return info and tonumber(info:match "process_id:(%d+)") == self.pid, true
+end
+
+local function await(self)
+    for _ = 1, 5 do
+        local _, running = sys.eventually(function()
+            return settled(self)
+        end, 10, "redis-server on port " .. self.port)
+        if running then
+            return self
+        elseif self.opts.port or self.started then
+            break
+        end
+        -- The port was free a moment ago, but somebody was faster.
+        set_port(self, sys.free_port())
+        launch(self)
+    end
+    error("redis-server failed: " .. (sys.read_file(self.dir .. "/log") or ""), 0)
+end
+
+local function disconnect(self)
+    if self.conn then
+        self.conn:close()
+        self.conn = nil
+    end
+end
+
+local function finish(self, signal)
+    disconnect(self)
+    self.proc:kill(signal)
+    if not self.proc:wait(5) then
+        error(("redis-server on port %d survives SIG%s"):format(self.port, signal))
+    end
+    return self
+end
+
+function Server:start()
+    self.started = true
+    launch(self)
+    return await(self)
+end
+
+function Server:stop()
+    self:thaw()
+    return finish(self, "TERM")
+end
+
+function Server:kill()
+    return finish(self, "KILL")
+end
+
+function Server:restart()
+    return self:kill():start()
+end
+
+function Server:alive()
+    return self.proc:alive()
+end
+
+function Server:freeze()
+    self.proc:kill "STOP"
+    sys.eventually(function()
+        return inspect.state(self.pid) == "T"
+    end, 5, "redis-server to stop")
+    self.frozen = true
+    return self
+end
+
+function Server:thaw()
+    if self.frozen then
+        self.proc:kill "CONT"
+        sys.eventually(function()
+            return inspect.state(self.pid) ~= "T"
+        end, 5, "redis-server to continue")
+        self.frozen = false
+    end
+    return self
+end
+
+local function connect(self)
+    local conn, err = hiredis.connect(self.port)
+    if not conn then
+        return nil, err
+    end
+    self.conn = conn
+    if self.opts.password then
+        return conn:call("AUTH", self.opts.password)
+    end
+    return true
+end
+
+-- The reply, or nil and the message of an error.
+function Server:call(...)
+    if not self.conn or not self.conn:usable() then
+        disconnect(self)
+        local ok, err = connect(self)
+        if not ok then
+            return nil, err
+        end
+    end
+    return self.conn:call(...)
+end
+
+-- How many clients are connected, not counting the connection used by call().
+function Server:connections()
+    local own = assert(self:call("CLIENT", "ID"))
+    local n = 0
+    for id in assert(self:call("CLIENT", "LIST")):gmatch "id=(%d+) addr" do
+        if tonumber(id) ~= own then
+            n = n + 1
+        end
+    end
+    return n
+end
+
+-- Admits the server as client:init() would, for clients whose max_lease is 60 s unless
+-- another is given. Each database has a marker of its own.
+function Server:admit(max_lease)
+    local run_id = assert(self:call("INFO", "server")):match "run_id:(%x+)"
+    local ms = max_lease and max_lease * 1000 or MAX_LEASE_MS
+    self:mark(("%s %d"):format(run_id, ms))
+    assert(self:call("CONFIG", "RESETSTAT") == "OK")
+    return self
+end
+
+-- As restart_guard/mark.lua.
+function Server:mark(marker)
+    assert(self:call("SET", MARKER, marker) == "OK")
+    assert(self:call("HSET", FLOORS, "marker", marker))
+    return self
+end
+
+function Server:marker()
+    return self:call("GET", MARKER)
+end
+
+-- How many keys there are but those of the server itself. KEYS, unlike DBSIZE, does not
+-- count those that have expired but are not yet removed.
+function Server:keys()
+    local n = 0
+    for _, key in ipairs(assert(self:call("KEYS", "*"))) do
+        n = n + (key:find(OF_THE_SERVER, 1, true) == 1 and 0 or 1)
+    end
+    return n
+end
+
+local Cluster = {}
+Cluster.__index = Cluster
+
+function Cluster:each(fn)
+    for i, server in ipairs(self) do
+        fn(server, i)
+    end
+    return self
+end
+
+local function each_running(self, fn)
+    return self:each(function(server)
+        if server:alive() and not server.frozen then
+            fn(server)
+        end
+    end)
+end
+
+function Cluster:uris()
+    local uris = {}
+    for i, server in ipairs(self) do
+        uris[i] = server.uri
+    end
+    return uris
+end
+
+function Cluster:admit(max_lease)
+    return each_running(self, function(server)
+        server:admit(max_lease)
+    end)
+end
+
+-- Empties the servers; those that were admitted still are.
+function Cluster:flush()
+    return each_running(self, function(server)
+        local marker = server:marker()
+        assert(server:call "FLUSHALL")
+        if marker then
+            server:mark(marker)
+        end
+    end)
+end
+
+-- How many keys there are on all running servers together, but for the markers.
+function Cluster:keys()
+    local n = 0
+    each_running(self, function(server)
+        n = n + server:keys()
+    end)
+    return n
+end
+
+function Cluster:stop()
+    return self:each(function(server)
+        if server:alive() then
+            server:kill()
+        end
+    end)
+end
+
+-- opts: args, port, password, unixsocket; new: the servers are not admitted yet.
+-- clocks: each has a wall clock of its own, server.clock.
+function _M.cluster(n, opts)
+    local self = setmetatable({}, Cluster)
+    for i = 1, n do
+        self[i] = new(opts or {})
+        if opts and opts.clocks then
+            self[i].clock = shim.clock()
+        end
+        launch(self[i])
+    end
+    self:each(await)
+    return (opts or {}).new and self or self:admit()
+end
+
+function _M.server(opts)
+    return _M.cluster(1, opts)[1]
+end
+
+return _M

@@ -1,0 +1,177 @@
+-- System calls, time and the file system.
+local ffi = require "ffi"
+local bit = require "bit"
+
+local C = ffi.C
+
+local _M = {}
+
+-- Names of our own, bound to the system's by asm labels, cannot clash with the
+-- declarations of the code under test.  busted reloads modules for every spec
+-- file, the declarations outlive that.
+if not pcall(ffi.typeof, "struct sup_pollfd") then
+    ffi.cdef [[
+    struct sup_timespec { long sec, nsec; };
+    struct sup_pollfd { int fd; short events, revents; };
+    struct sup_sockaddr_in {
+        uint16_t family; uint8_t port[2], addr[4]; char zero[8];
+    };
+    struct sup_actions { long opaque[32]; };
+
+    int sup_clock_gettime(int, struct sup_timespec *) __asm__("clock_gettime");
+    int sup_nanosleep(const struct sup_timespec *, struct sup_timespec *)
+        __asm__("nanosleep");
+    char *sup_strerror(int) __asm__("strerror");
+    int sup_getpid(void) __asm__("getpid");
+    char *sup_realpath(const char *, char *) __asm__("realpath");
+    char *sup_mkdtemp(char *) __asm__("mkdtemp");
+    void *sup_opendir(const char *) __asm__("opendir");
+    void *sup_readdir(void *) __asm__("readdir");
+    int sup_closedir(void *) __asm__("closedir");
+
+    int sup_poll(struct sup_pollfd *, unsigned long, int) __asm__("poll");
+    ssize_t sup_read(int, void *, size_t) __asm__("read");
+    ssize_t sup_send(int, const void *, size_t, int) __asm__("send");
+    int sup_close(int) __asm__("close");
+    int sup_socket(int, int, int) __asm__("socket");
+    int sup_socketpair(int, int, int, int *) __asm__("socketpair");
+    int sup_bind(int, const struct sup_sockaddr_in *, unsigned) __asm__("bind");
+
+    int sup_kill(int, int) __asm__("kill");
+    int sup_waitpid(int, int *, int) __asm__("waitpid");
+    int sup_spawn(int *, const char *, const struct sup_actions *, const void *,
+                  const char *const *, const char *const *) __asm__("posix_spawn");
+    int sup_actions_init(struct sup_actions *)
+        __asm__("posix_spawn_file_actions_init");
+    int sup_actions_destroy(struct sup_actions *)
+        __asm__("posix_spawn_file_actions_destroy");
+    int sup_actions_dup2(struct sup_actions *, int, int)
+        __asm__("posix_spawn_file_actions_adddup2");
+    int sup_actions_open(struct sup_actions *, int, const char *, int, unsigned)
+        __asm__("posix_spawn_file_actions_addopen");
+    extern char **sup_environ __asm__("environ");
+    ]]
+end
+
+local CLOCK_MONOTONIC = 1
+local EINTR = 4
+local AF_INET, AF_UNIX, SOCK_STREAM, SOCK_CLOEXEC = 2, 1, 1, 0x80000
+
+local function now()
+    local t = ffi.new "struct sup_timespec"
+    C.sup_clock_gettime(CLOCK_MONOTONIC, t)
+    return tonumber(t.sec) + tonumber(t.nsec) / 1e9
+end
+_M.now = now
+
+function _M.sleep(seconds)
+    local whole = math.floor(seconds)
+    local t = ffi.new("struct sup_timespec", whole, (seconds - whole) * 1e9)
+    while C.sup_nanosleep(t, t) ~= 0 and ffi.errno() == EINTR do end
+end
+
+function _M.strerror(errno)
+    return ffi.string(C.sup_strerror(errno or ffi.errno()))
+end
+
+local function pack(...)
+    return { n = select("#", ...), ... }
+end
+
+-- The values of fn() as soon as the first of them is true.
+function _M.eventually(fn, timeout, what)
+    timeout = timeout or 5
+    local deadline = now() + timeout
+    repeat
+        local values = pack(fn())
+        if values[1] then
+            return unpack(values, 1, values.n)
+        end
+        local late = now() > deadline
+        _M.sleep(0.002)
+    until late
+    error(("timed out after %g s waiting for %s"):format(
+        timeout, what or "a condition"), 2)
+end
+
+-- True if fd is ready for events (default: readable) before the deadline.
+function _M.ready(fd, deadline, events)
+    local p = ffi.new("struct sup_pollfd[1]", { { fd, events or 1, 0 } })
+    repeat
+        local left = math.max(deadline - now(), 0)
+        local n = C.sup_poll(p, 1, math.ceil(left * 1000))
+        if n > 0 then
+            return true
+        end
+    until n == 0 or ffi.errno() ~= EINTR
+    return false
+end
+
+-- Sockets rather than pipes: writing to a dead child must not raise SIGPIPE.
+function _M.socketpair()
+    local fds = ffi.new "int[2]"
+    if C.sup_socketpair(AF_UNIX, bit.bor(SOCK_STREAM, SOCK_CLOEXEC), 0, fds) ~= 0 then
+        error("socketpair: " .. _M.strerror())
+    end
+    return fds[0], fds[1]
+end
+
+local handed_out = {}
+
+-- Below the range for outgoing connections: these could otherwise take the
+-- port while its server is down, or even connect to themselves on it.
+function _M.free_port()
+    local range = io.open "/proc/sys/net/ipv4/ip_local_port_range"
+    local top = math.max(range:read "*n", 20000)
+    range:close()
+    local random = io.open "/dev/urandom"
+    local addr = ffi.new("struct sup_sockaddr_in",
+        { family = AF_INET, addr = { 127, 0, 0, 1 } })
+    local fd, bound, port
+
+    repeat
+        local high, low = random:read(2):byte(1, 2)
+        port = 10000 + (high * 256 + low) % (top - 10000)
+        addr.port[0], addr.port[1] = bit.rshift(port, 8), bit.band(port, 255)
+        fd = C.sup_socket(AF_INET, bit.bor(SOCK_STREAM, SOCK_CLOEXEC), 0)
+        bound = C.sup_bind(fd, addr, ffi.sizeof(addr)) == 0
+        C.sup_close(fd)
+    until bound and not handed_out[port]
+    random:close()
+    handed_out[port] = true
+    return port
+end
+
+function _M.realpath(path)
+    local buf = ffi.new "char[4096]"
+    if C.sup_realpath(path, buf) == nil then
+        error(path .. ": " .. _M.strerror())
+    end
+    return ffi.string(buf)
+end
+
+function _M.mkdtemp()
+    local template = (os.getenv "TMPDIR" or "/tmp") .. "/redlock-XXXXXX"
+    local buf = ffi.new("char[?]", #template + 1, template)
+    if C.sup_mkdtemp(buf) == nil then
+        error(template .. ": " .. _M.strerror())
+    end
+    return ffi.string(buf)
+end
+
+function _M.read_file(path)
+    local file = io.open(path, "rb")
+    local data = file and file:read "*a"
+    if file then
+        file:close()
+    end
+    return data
+end
+
+function _M.write_file(path, data)
+    local file = assert(io.open(path, "wb"))
+    file:write(data)
+    file:close()
+end
+
+return _M

@@ -1,0 +1,413 @@
+-- The lease watchdog, and knowing in time that a lock is lost.
+local support = require "spec.support"
+
+local function no_keys(cluster)
+    return function() return cluster:keys() == 0 end
+end
+
+-- Computes in Lua without a break and without a call of the library.
+local BURN = [[
+    local function burn(seconds)
+        local finish, n = support.now() + seconds, 0
+        while support.now() < finish do
+            for i = 1, 1000 do n = n + i % 7 end
+        end
+    end
+]]
+
+local child = support.child
+
+local function number_of(cluster, command)
+    local calls = 0
+    cluster:each(function(s)
+        local stats = s:call("INFO", "commandstats")
+        calls = calls + tonumber(stats:match("cmdstat_" .. command .. ":calls=(%d+)") or 0)
+    end)
+    return calls
+end
+
+describe("the watchdog", function()
+    after_each(support.cleanup)
+
+    it("keeps a lock while Lua computes, and dies with its process [15]", function()
+        local cluster = support.cluster(5)
+        local c = child(cluster, "{ lease = 1 }", BURN .. [[
+            assert(l:tryLock())
+            print "held"
+            burn(6)
+            print(l:isValid(), l:remaining() > 0.3)
+            burn(60)
+        ]])
+        assert.equal("ready", c:read_line(10))
+        assert.equal("held", c:read_line(10))
+        local client = support.warm_client(cluster)
+        local other = client:getLock("x", { owner = "other" })
+        local finish = support.now() + 5
+        while support.now() < finish do
+            local ok, err = other:tryLock(0.1, 1)
+            assert.is_nil(ok)
+            assert.equal("held", err.code)
+        end
+        assert.equal("true\ttrue", c:read_line(10))
+        local t = support.now()
+        c:kill "KILL"
+        assert.is_true(other:tryLock(10, 1))
+        assert.is_true(support.now() - t < 1 + 3, ("%g s"):format(support.now() - t))
+    end)
+
+    it("has signals blocked in its thread, and is one thread", function()
+        local cluster = support.cluster(1)
+        local c = child(cluster, "{ lease = 1 }", [[
+            assert(l:tryLock())
+            print(support.threads())
+            io.read()
+        ]])
+        assert.equal("ready", c:read_line(10))
+        assert.equal("2", c:read_line(10))
+        local found = 0
+        local tasks = io.popen(("cat /proc/%d/task/*/status"):format(c.pid))
+        for line in tasks:lines() do
+            -- All but KILL, STOP and the two that the C library keeps for itself.
+            if line:match "^SigBlk:\tfffffffe7ffbfeff" then
+                found = found + 1
+            end
+        end
+        tasks:close()
+        assert.equal(1, found)
+    end)
+
+    it("does not touch a lease that was given [25]", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster, { lease = 0.9 })
+        local fixed, kept = client:getLock "fixed", client:getLock "kept"
+        assert.is_true(fixed:tryLock(0, 0.9))
+        assert.is_true(kept:tryLock())
+        support.eventually(function() return not fixed:isValid() end)
+        support.sleep(1.5)
+        assert.is_true(kept:isValid())
+        assert.is_true(kept:unlock())
+        local ok, err = fixed:unlock()
+        assert.is_nil(ok)
+        assert.equal("expired", err.code)
+    end)
+
+    it("stops at max_hold, and says so [25]", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster, { lease = 0.9, max_hold = 1.2 })
+        local l, why = client:getLock "x", nil
+        local t = support.now()
+        assert.is_true(l:tryLock())
+        l:onLost(function(lock, reason)
+            assert.equal(l, lock)
+            why = reason
+        end)
+        support.eventually(function() return not l:isValid() end)
+        assert.is_true(support.now() - t > 1.1)
+        assert.equal("max_hold", why)
+        local forever = support.warm_client(cluster, { lease = 0.9, max_hold = false })
+        assert.is_true(forever:getLock("y"):tryLock())
+        support.sleep(2.5)
+        assert.is_true(forever:getLock("y"):isValid())
+    end)
+
+    it("loses nothing when renewals fail on two of five, or on all for a while [17]", function()
+        local cluster = support.cluster(5)
+        local proxies = support.proxies(cluster)
+        local client = support.warm_client(proxies, { lease = 3 })
+        local l, lost = client:getLock "x", nil
+        assert.is_true(l:tryLock())
+        l:onLost(function(_, reason) lost = reason end)
+        proxies[1]:refuse(true)
+        proxies[1]:cut()
+        proxies[2]:drop("both", true)
+        support.sleep(3.5)
+        assert.is_true(l:isValid())
+        for _, p in ipairs(proxies) do
+            p:refuse(true)
+            p:cut()
+        end
+        support.sleep(1)
+        for _, p in ipairs(proxies) do
+            p:drop("both", false)
+            p:refuse(false)
+        end
+        support.sleep(3.5)
+        assert.is_nil(lost)
+        assert.is_true(l:isValid())
+        assert.is_true(l:unlock())
+        support.eventually(function()
+            client:getLock("turn"):isLocked()
+            return cluster:keys() == 0
+        end)
+    end)
+
+    it("heals servers that were restarted empty, one after the other [20]", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster, { lease = 2 })
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock())
+        local value = cluster[1]:call("GET", "x")
+        for i = 1, 3 do
+            cluster[i]:restart()
+            support.eventually(function() return cluster[i]:call("GET", "x") == value end)
+            local pttl = cluster[i]:call("PTTL", "x")
+            assert.is_true(pttl > 0 and pttl <= 2000)
+        end
+        assert.is_true(l:isValid())
+        assert.is_true(l:unlock())
+        support.eventually(no_keys(cluster))
+    end)
+
+    it("recreates nothing when the majority is gone, takes nothing from others [18]", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster, { lease = 3 })
+        local l, lost = client:getLock "x", nil
+        assert.is_true(l:tryLock())
+        l:onLost(function(_, reason) lost = reason end)
+        cluster[1]:call("DEL", "x")
+        cluster[2]:call("SET", "x", "other", "PX", 60000)
+        support.eventually(function()
+            l:isValid()
+            return lost
+        end)
+        assert.equal("taken", lost)
+        assert.is_nil(cluster[1]:call("GET", "x"))
+        assert.equal("other", cluster[2]:call("GET", "x"))
+        support.eventually(function() return cluster[3]:call("EXISTS", "x") == 0 end)
+    end)
+
+    it("is over with the unlock, whatever is on its way [19]", function()
+        local cluster = support.cluster(3)
+        local proxies = support.proxies(cluster)
+        for _, p in ipairs(proxies) do
+            p:delay("both", 30)
+        end
+        local client = support.warm_client(proxies, { lease = 0.9, timeout = 3 })
+        local l = client:getLock "x"
+        for i = 1, 10 do
+            assert.is_true(l:tryLock())
+            support.sleep(0.2 + i * 0.015)       -- around the first renewal
+            assert.is_true(l:unlock())
+        end
+        support.eventually(no_keys(cluster))
+        support.sleep(0.5)
+        assert.equal(0, cluster:keys())
+    end)
+
+    it("renews a bounded number of times, also short leases [9]", function()
+        local cluster = support.cluster(3)
+        for _, lease in ipairs { 0.05, 0.2, 0.9 } do
+            local client = support.warm_client(cluster, { lease = lease })
+            local l = client:getLock "x"
+            assert.is_true(l:tryLock())
+            local before = number_of(cluster, "pexpire")
+            local t = support.now()
+            support.sleep(6 * lease)
+            local renewals = (number_of(cluster, "pexpire") - before) / 3
+            local thirds = (support.now() - t) / (lease / 3)
+            assert.is_true(renewals <= thirds + 2, ("%g in %g thirds"):format(renewals, thirds))
+            if lease > 0.5 then              -- shorter ones may be lost on a busy machine
+                assert.is_true(l:isValid())
+                assert.is_true(renewals >= thirds / 2)
+            end
+            l:unlock()
+            client:close()
+        end
+    end)
+
+    it("asks a bounded number of times when nobody answers [9]", function()
+        local cluster = support.cluster(1)
+        local proxy = support.proxy(cluster[1].port)
+        local client = support.warm_client({ proxy }, { lease = 1.5, timeout = 0.05 })
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock())
+        cluster[1]:call("CONFIG", "SET", "maxclients", 1)
+        local requests = client:stats().nodes[1].requests
+        cluster[1]:call("DEL", "x")
+        cluster[1]:call("LPUSH", "x", "not a string")
+        support.eventually(function() return not l:isValid() end)
+        assert.is_true(client:stats().nodes[1].requests - requests < 30)
+    end)
+
+    it("stops for an owner that has ended, or is collected [15]", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster, { lease = 1.2 })
+        coroutine.wrap(function() assert(client:getLock("ended"):tryLock()) end)()
+        local co = coroutine.create(function()
+            assert(client:getLock("stuck"):tryLock())
+            coroutine.yield()
+        end)
+        coroutine.resume(co)
+        support.sleep(0.3)
+        -- At the next call for the first, when the second is collected for the other.
+        support.eventually(function()
+            client:getLock("other"):isValid()
+            return cluster[1]:call("EXISTS", "ended") == 0
+        end)
+        assert.equal(1, cluster[1]:call("EXISTS", "stuck"))
+        co = nil    -- luacheck: ignore
+        collectgarbage()
+        collectgarbage()
+        support.eventually(no_keys(cluster))
+    end)
+
+    it("is not bothered by the collection of a lock object", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster, { lease = 0.9 })
+        assert.is_true(client:getLock("x"):tryLock())
+        for _ = 1, 20 do
+            collectgarbage()
+            support.sleep(0.1)
+        end
+        assert.is_true(client:getLock("x"):isValid())
+        assert.is_true(client:getLock("x"):unlock())
+    end)
+
+    it("lets go at the end of the process, however it comes", function()
+        local cluster = support.cluster(3)
+        for _, ending in ipairs { "", "os.exit(0)", "error 'oops'", "client:close()" } do
+            local c = child(cluster, "{}", "assert(l:tryLock()) print 'held' io.read() " .. ending)
+            assert.equal("ready", c:read_line(10))
+            assert.equal("held", c:read_line(10))
+            support.eventually(function() return cluster:keys() == 3 end)
+            c:write "\n"
+            c:wait(10)
+            support.eventually(no_keys(cluster))
+        end
+    end)
+end)
+
+describe("a loss", function()
+    after_each(support.cleanup)
+
+    -- Looks all the time until it is lost.
+    -- @return how late the loss was seen, and how long ago the look before was: the machine
+    --   may have been busy with something else
+    local function lateness(l, is_lost)
+        local deadline, now, before = 0, 0
+        repeat
+            before = now
+            local left = l:remaining()
+            now = support.now()
+            if left > 0 then
+                assert.is_nil(is_lost())
+                deadline = now + left
+            end
+        until left <= 0
+        return now - deadline, now - before
+    end
+
+    it("is known between 0 and 20 ms after the validity, with all servers away [16]", function()
+        local cluster = support.cluster(3)
+        local late, gap
+        for _ = 1, 12 do
+            local proxies = support.proxies(cluster)
+            local client = support.warm_client(proxies, { lease = 0.5 })
+            local l, lost = client:getLock "x", nil
+            assert.is_true(l:tryLock(5))
+            l:onLost(function(_, reason) lost = reason end)
+            for _, p in ipairs(proxies) do
+                p:drop("both", true)
+            end
+            late, gap = lateness(l, function() return lost end)
+            assert.equal("expired", lost)
+            assert.is_true(late > -0.005)
+            assert.is_false(l:isValid())
+            local ok, err = l:extend()
+            assert.is_nil(ok)
+            assert.equal("lost", err.code)
+            if gap < 0.01 then
+                break
+            end
+        end
+        -- On a machine that never let us look in time there is nothing to be said.
+        assert.is_true(late < 0.02 or gap >= 0.01, ("%g s"):format(late))
+    end)
+
+    it("is told once, at once when it is late, and not after an unlock", function()
+        local cluster = support.cluster(1)
+        local client = support.warm_client(cluster)
+        local l, told = client:getLock "x", {}
+        local ok, err = l:onLost(print)
+        assert.is_nil(ok)
+        assert.equal("not_held", err.code)
+        assert.is_true(l:tryLock(0, 0.5))
+        l:onLost(function(_, why) told[#told + 1] = why end)
+        l:onLost(function() error "must not get out" end)
+        support.eventually(function() return not l:isValid() end)
+        assert.same({ "expired" }, told)
+        l:onLost(function(_, why) told[#told + 1] = "late " .. why end)
+        assert.same({ "expired", "late expired" }, told)
+        l:unlock()
+        assert.is_true(l:tryLock())
+        l:onLost(function(_, why) told[#told + 1] = why end)
+        assert.is_true(l:unlock())
+        client:close()
+        assert.equal(2, #told)
+        assert.equal(1, client:stats().lost)
+        assert.error_matches(function() l:onLost(1) end, "bad fn")
+    end)
+
+    it("by a closed client is told too", function()
+        local cluster = support.cluster(1)
+        local client = support.warm_client(cluster)
+        local l, why = client:getLock "x", nil
+        assert.is_true(l:tryLock())
+        l:onLost(function(_, reason) why = reason end)
+        client:close()
+        assert.equal("closed", why)
+    end)
+
+    it("of a process that was stopped is the first thing it hears [8]", function()
+        local cluster = support.cluster(3)
+        local c = child(cluster, "{ lease = 1.5 }", [[
+            assert(l:tryLock())
+            l:onLost(function(_, why) print("lost", why) end)
+            print "held"
+            io.read()
+            print(l:isValid())
+            print(l:unlock())
+        ]])
+        assert.equal("ready", c:read_line(10))
+        assert.equal("held", c:read_line(10))
+        support.sleep(0.2)
+        c:kill "STOP"
+        support.eventually(no_keys(cluster))
+        c:write "\n"
+        support.sleep(0.2)
+        c:kill "CONT"
+        assert.equal("lost\tsuspended", c:read_line(10))
+        assert.equal("false", c:read_line(10))
+        assert.matches("^nil\tredlock: expired", c:read_line(10))
+    end)
+end)
+
+describe("the client's wall clock [8]", function()
+    after_each(support.cleanup)
+
+    it("may step by an hour, mid-acquire and mid-hold", function()
+        local clock = support.clock()
+        local cluster = support.cluster(3)
+        local c = child(cluster, "{ lease = 1.5 }", [[
+            local t0 = os.time()
+            assert(l:tryLock())
+            l:onLost(function(_, why) print("lost", why) end)
+            print "held"
+            io.read()
+            assert(math.abs(os.time() - t0) > 3000)
+            print(l:isValid(), l:remaining() > 0)
+            local m = client:getLock "y"
+            print(m:tryLock(0.5, 1), m:unlock(), l:unlock())
+        ]], { env = clock.env })
+        assert.equal("ready", c:read_line(10))
+        assert.equal("held", c:read_line(10))
+        clock:set(3600)
+        support.sleep(1.6)
+        clock:set(-3600)
+        support.sleep(1.6)
+        assert.equal(3, cluster:keys())
+        c:write "\n"
+        assert.equal("true\ttrue", c:read_line(10))
+        assert.equal("true\ttrue\ttrue", c:read_line(10))
+    end)
+end)
