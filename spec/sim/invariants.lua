@@ -1,0 +1,367 @@
+--- What must hold. Each invariant is an entry of one table:
+--
+--   name
+--   needs   the assumptions without which it need not hold: memory (servers keep what they
+--           were told), clocks (of the servers: right rate within the allowance, no steps),
+--           boottime (the clients' clock counts all time). Nothing: it holds always.
+--   on      { event = function(sim, ...) }: a text when it does not hold. Events:
+--           attempt(attempt, same)   a value was drawn; same: who had it before
+--           script(server, role, key, args, vote, attempt)   a server executed one of ours
+--           write(server, key, old, new)   before a key changes
+--           hold(hold, before)       a hold began, or its validity changed (before: until)
+--           ended(hold)      it was let go, or lost
+--           call(call)               a call into the library returned (workload.lua)
+--           finish()                 at the end
+
+local schedule = require "spec.sim.schedule"
+
+local ipairs, ceil, format = ipairs, math.ceil, string.format
+local MS, SECOND = schedule.MS, schedule.SECOND
+local count = schedule.count
+
+local _M = {}
+
+local function drift_ms(lease_ms)
+    return ceil(lease_ms * 0.01) + 2
+end
+
+--- How many servers are such that fn(server).
+local function servers_with(sim, fn)
+    local n = 0
+    for _, server in ipairs(sim.servers) do
+        n = n + (fn(server) and 1 or 0)
+    end
+    return n
+end
+
+local function ms(us)
+    return format("%.3f ms", us / MS)
+end
+
+_M.list = {
+    -- ---- holding ----
+
+    -- A majority executed the script that made the hold what it is.
+    { name = "a majority confirmed", needs = { "boottime" }, on = {
+        script = function(sim, server, role, _, args, vote, attempt)
+            if attempt and (vote == 1 or vote == 2) and (role == "acquire" or role == "extend")
+            then
+                local until_us = sim.now() + args[2] * MS
+                local till = attempt[role].till
+                if not till then
+                    till = { [0] = 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+                    attempt[role].till = till
+                end
+                till[server.index] = math.max(till[server.index], until_us)
+            end
+        end,
+        hold = function(sim, hold, before)
+            if not hold.attempt then
+                return "a hold that nobody asked for"
+            end
+            local list, n = hold.attempt[before and "extend" or "acquire"].till or {}, 0
+            for i = 0, sim.n - 1 do
+                n = n + ((list[i] or 0) >= hold.until_us and 1 or 0)
+            end
+            -- After a step of a server's clock a hold is cut short by its own client.
+            if n < sim.quorum and not (before and hold.until_us < before) then
+                return format("%s holds %s until %s, by the word of %d of %d", hold.lane,
+                    hold.name, ms(hold.until_us), n, sim.n)
+            end
+        end,
+    } },
+
+    { name = "one holder", needs = { "memory", "clocks", "boottime" }, on = {
+        hold = function(sim, hold)
+            for _, other in ipairs(sim.held) do
+                if other ~= hold and other.name == hold.name and other.until_us > sim.now()
+                    and hold.until_us > sim.now() then
+                    return format("%s and %s both hold %s, until %s and %s", hold.lane,
+                        other.lane, hold.name, ms(hold.until_us), ms(other.until_us))
+                end
+            end
+        end,
+    } },
+
+    -- Stronger than one holder, and needs no second one to show: the keys outlive the hold.
+    { name = "keys outlive the hold", needs = { "memory", "clocks", "boottime" }, on = {
+        hold = function(sim, hold)
+            local n = servers_with(sim, function(server)
+                local entry = server:look(hold.name)
+                return entry and entry.value == hold.value
+                    and sim:gone_at(server, hold.name) >= hold.until_us
+            end)
+            if n < sim.quorum and hold.until_us > sim.now() then
+                return format("%s holds %s until %s, with %d keys of %d that last so long",
+                    hold.lane, hold.name, ms(hold.until_us), n, sim.n)
+            end
+        end,
+    } },
+
+    { name = "validity", on = {
+        hold = function(sim, hold, before)
+            local lease_ms = before and sim.max_lease_ms or hold.attempt.lease_ms
+            local from_ms = before and hold.now_ms or hold.attempt.at_ms
+            if hold.deadline_ms > from_ms + lease_ms - drift_ms(lease_ms) then
+                return format("%s holds %s for %d ms of a lease of %d", hold.lane, hold.name,
+                    hold.deadline_ms - from_ms, lease_ms)
+            elseif hold.deadline_ms <= hold.now_ms and not (before and hold.until_us < before) then
+                return format("%s gets %s after the end of its lease", hold.lane, hold.name)
+            end
+        end,
+        call = function(sim, call)
+            if call.method == "isValid" and call.ok and not call.paused
+                and call.hold and call.hold.deadline_ms <= sim.local_ms() then
+                return call.task.lane .. " is told that its hold is valid after it ended"
+            elseif call.method == "isValid" and call.ok and not call.paused and not call.hold then
+                return call.task.lane .. " is told that a hold is valid that is none"
+            end
+        end,
+    } },
+
+    { name = "heals after a majority", on = {
+        script = function(sim, server, role, key, args, vote, attempt)
+            if role == "acquire" and vote == 1 and attempt and attempt.held
+                and count(attempt.extend.yes) < sim.quorum
+                and tonumber(args[2]) ~= attempt.lease_ms then
+                return server.lane .. " gets " .. key .. " again, and no majority has confirmed it"
+            end
+        end,
+    } },
+
+    { name = "max_hold", on = {
+        hold = function(sim, hold, before)
+            local lease = sim.max_lease_ms * MS
+            if before and not hold.extended
+                and hold.until_us > hold.at + sim.config.max_hold * SECOND + 1.1 * lease then
+                return hold.lane .. " is renewed beyond max_hold"
+            end
+        end,
+    } },
+
+    { name = "held means held", on = {
+        call = function(_, call)
+            local a = call.code == "held" and call.method == "tryLock" and call.task.attempt
+            -- Where waiters line up, another one of the process may have had it.
+            if a and not call.task.process.concurrent and a.at >= call.began_us
+                and a.refused == 0 then
+                return call.task.lane .. ": held, and no server refused"
+            end
+        end,
+    } },
+
+    { name = "a held lock is held", on = {
+        call = function(_, call)
+            if call.took and not call.paused and not (call.hold and call.left > 0) then
+                return call.task.lane .. ": " .. call.method .. " succeeded, nothing is held"
+            end
+        end,
+    } },
+
+    { name = "lost is told", on = {
+        call = function(sim, call)
+            local told = call.told
+            if told and told.times > 1 then
+                return call.task.lane .. " was told twice that its hold was lost"
+            -- (A pause may have hit another coroutine while it was being told.)
+            elseif told and told.times == 0 and call.method == "other" and sim.pauses == 0
+                and told.hold.deadline_ms < sim.local_ms() - 5 and sim.now() == call.began_us
+                and sim.now() - call.task.process.runs_since_us > 5 * MS then
+                return call.task.lane .. " was not told that its hold was lost"
+            end
+        end,
+    } },
+
+    { name = "hold counts", on = {
+        call = function(_, call)
+            if call.method == "getHoldCount" and call.expected and not call.paused
+                and call.live and call.ok ~= call.expected and call.ok > 0 then
+                return format("%s entered %d times, the count is %d", call.task.lane,
+                    call.expected, call.ok)
+            end
+        end,
+    } },
+
+    { name = "a holder sees its lock", needs = { "memory", "clocks", "boottime" }, on = {
+        call = function(sim, call)
+            if call.method == "isLocked" and call.ok == false and call.hold
+                and call.hold.until_us > sim.now() then
+                return call.task.lane .. " holds " .. call.hold.name .. ", isLocked says no"
+            end
+        end,
+    } },
+
+    { name = "lost only by time", needs = { "memory", "clocks", "boottime" }, on = {
+        ended = function(sim, hold)
+            local t, p = hold.attempt.task, hold.process
+            if hold.until_us > sim.now() and not (hold.releasing or p.dead
+                or p.forked_at == sim.now() or (t.cancelled_at or -1) >= hold.attempt.at) then
+                return format("%s loses %s %s before the end", hold.lane, hold.name,
+                    ms(hold.until_us - sim.now()))
+            end
+        end,
+        call = function(sim, call)
+            if call.method == "unlock" and (call.code == "expired" or call.code == "held")
+                and call.live and call.live.until_us > sim.now() then
+                return format("%s: unlock said %s %s before the end", call.task.lane,
+                    call.code, ms(call.live.until_us - sim.now()))
+            end
+        end,
+    } },
+
+    -- ---- on the servers ----
+
+    { name = "fresh values", on = {
+        attempt = function(_, attempt, same)
+            return same and attempt.task.lane .. " uses a value again"
+        end,
+    } },
+
+    { name = "only what is ours", on = {
+        write = function(_, server, key, old, new)
+            local role, value = server.role, server.value
+            if role == "release" and old.value ~= value then
+                return "a release deletes " .. key .. " of somebody else"
+            elseif role == "extend" and not (old and new and old.value == value
+                and new.value == value) then
+                return "an extension makes or takes " .. key
+            elseif role == "extend" and new.at < old.at then
+                return "an extension shortens " .. key
+            elseif role == "acquire" and old then
+                return "an attempt overwrites " .. key
+            end
+        end,
+    } },
+
+    { name = "keys end", on = {
+        write = function(sim, server, key, _, new)
+            if new and (not new.at or new.at - server.now_ms > sim.max_lease_ms) then
+                return key .. " gets an end beyond every lease"
+            end
+        end,
+    } },
+
+    { name = "a majority let go", needs = { "memory" }, on = {
+        call = function(sim, call)
+            if call.method ~= "unlock" or not call.value or not call.last then
+                return nil
+            end
+            local release = sim.attempts[call.value].release
+            local left = servers_with(sim, function(server)
+                local entry = server:look(call.name)
+                return entry and entry.value == call.value
+            end)
+            local did = servers_with(sim, function(server)
+                return release[server.index] > 0
+            end)
+            if call.ok and (left >= sim.quorum or did < sim.quorum) then
+                return format("%s let go of %s, %d servers did, %d have it", call.task.lane,
+                    call.name, did, left)
+            elseif call.code == "held" and count(release.foreign) < sim.quorum then
+                return call.task.lane .. ": unlock said held, a majority did not"
+            end
+        end,
+    } },
+
+    { name = "nothing is left", needs = { "memory", "clocks" }, on = {
+        finish = function(sim)
+            for _, server in ipairs(sim.servers) do
+                for _, name in ipairs(server.state == schedule.C.SIM_UP and sim.names or {}) do
+                    local entry = server:look(name)
+                    local a = entry and sim.attempts[entry.value]
+                    if a and not (a.process.dead or a.task.gone or a.straggler
+                        or a.at < a.process.forked_at) then
+                        return format("%s has %s of an attempt of %s at %s", server.lane, name,
+                            a.task.lane, ms(a.at))
+                    end
+                end
+            end
+        end,
+    } },
+
+    -- ---- bounds ----
+
+    { name = "everybody is served", on = {
+        finish = function(sim)
+            for _, t in ipairs(sim.tasks) do
+                if not t.done and not t.process.dead then
+                    return t.lane .. " still waits in " .. (t.calling or "?")
+                end
+            end
+        end,
+    } },
+
+    { name = "calls return in time", on = {
+        call = function(_, call)
+            if call.within_us and call.took_us > call.within_us then
+                return format("%s: %s(%s) took %s, not %s", call.task.lane, call.method,
+                    tostring(call.wait), ms(call.took_us), ms(call.within_us))
+            end
+        end,
+    } },
+
+    { name = "attempts are bounded", on = {
+        call = function(sim, call)
+            local o = sim.config
+            -- Each release that is announced may be followed by a few tries.
+            local most = 100 + 14 * (call.grants or 0)
+                + 3 * call.took_us / SECOND / math.min(o.retry_delay, o.fallback)
+            if call.attempts > most then
+                return format("%s: %d attempts in %s", call.task.lane, call.attempts,
+                    ms(call.took_us))
+            end
+        end,
+    } },
+
+    { name = "requests are bounded", on = {
+        script = function(sim, server, role, _, _, _, attempt)
+            if not attempt then
+                return nil
+            end
+            local age = (sim.now() - attempt.at) / MS
+            local n = attempt[role][server.index]
+            local most
+            if role == "acquire" then
+                most = 2 + (attempt.held and 4 + 45 * age / sim.min_lease_ms or 0)
+            elseif role == "extend" then
+                most = 8 + 45 * age / sim.min_lease_ms
+            else
+                most = 12 + 2 * age / (sim.config.timeout * 1000)
+            end
+            if n > most then
+                return format("%s: %d times %s for one attempt of %s, %d ms old", server.lane,
+                    n, role, attempt.task.lane, age)
+            end
+        end,
+    } },
+
+    { name = "errors have a known code", on = {
+        call = function(_, call)
+            local known = call.codes
+            if call.code and not known[call.code] then
+                return format("%s: %s gave %s", call.task.lane, call.method, call.code)
+            end
+        end,
+    } },
+}
+
+--- The checks of a schedule: those whose assumptions hold in it.
+-- @param sim    broken: the assumptions that do not
+-- @param alone  the name of an invariant that is checked alone, whatever it needs
+function _M.choose(sim, alone)
+    for _, invariant in ipairs(_M.list) do
+        local holds = true
+        for _, assumption in ipairs(invariant.needs or {}) do
+            holds = holds and not sim.broken[assumption]
+        end
+        if not alone and holds or alone == invariant.name then
+            for event in pairs(invariant.on) do
+                sim.checks[event] = sim.checks[event] or {}
+                local list = sim.checks[event]
+                list[#list + 1] = invariant
+            end
+        end
+    end
+end
+
+return _M

@@ -1,0 +1,228 @@
+--- Wrong variants of the library, which the simulator must catch. Each is an entry:
+--
+--   file    of the library
+--   from    a text that is in it exactly once (white space at line ends aside)
+--   to      what stands there instead; or a list of { from, to } instead of the two
+--   by      the invariants that may catch it; absent: any
+--   faults  names of the faults of the schedules; absent: as the seeds will have it
+--   budget  schedules within which it must be caught; default 3000
+--   ci      false: too slow for every commit
+
+return {
+    -- ---- counting ----
+
+    { name = "quorum of a half", file = "c/quorum.c",
+        from = "return n / 2 + 1;", to = "return n > 1 ? n / 2 : 1;",
+        by = { "a majority confirmed" } },
+
+    { name = "a tie wins", file = "c/quorum.c",
+        from = "return n / 2 + 1;", to = "return (n + 1) / 2;",
+        by = { "a majority confirmed" } },
+
+    { name = "lost one vote too early", file = "c/quorum.c",
+        from = "return t->yes + t->pending < q ? LOST", to =
+            "return t->yes + t->pending <= q ? LOST" },
+
+    { name = "errors count as yes", file = "c/round.c",
+        from = "    if (code) {\n        round_miss(round, i, code, now_ms);\n"
+            .. "        return;\n    }\n    slot->code = RL_OK;",
+        to = "    if (code)\n        vote = RL_VOTE_YES;\n    slot->code = RL_OK;",
+        by = { "a majority confirmed", "a majority let go" } },
+
+    { name = "a re-sent attempt counts as refused", file = "c/round.c",
+        from = "*vote = RL_VOTE_YES;\n    }\n    if (round->kind == ROUND_ACQUIRE",
+        to = "*vote = RL_VOTE_ABSENT;\n    }\n    if (round->kind == ROUND_ACQUIRE" },
+
+    { name = "a missing key counts as extended", file = "c/round.c",
+        from = "vote >= RL_VOTE_YES ? &t->yes :",
+        to = "vote >= RL_VOTE_YES || (vote == 0 && round->kind == ROUND_EXTEND) ? &t->yes :",
+        by = { "a majority confirmed", "keys outlive the hold" } },
+
+    -- ---- time ----
+
+    { name = "no drift subtracted", file = "c/quorum.c",
+        from = "return started_ms + lease_ms - quorum_drift_ms(lease_ms, drift_ppm);",
+        to = "return (void)drift_ppm, started_ms + lease_ms;" },
+
+    { name = "wall clock", file = "c/engine.c",
+        from = "clock_ms(CLOCK_BOOTTIME)", to = "clock_ms(CLOCK_REALTIME)" },
+
+    { name = "a clock that stops in suspend", file = "c/engine.c",
+        from = "clock_ms(CLOCK_BOOTTIME)", to = "clock_ms(CLOCK_MONOTONIC)" },
+
+    { name = "validity counted from the end", file = "c/lease.c",
+        from = "quorum_deadline_ms(round->started_ms, round->lease_ms,\n"
+            .. "                                                 lease->core->drift_ppm);",
+        to = "quorum_deadline_ms(now_ms, round->lease_ms, lease->core->drift_ppm);" },
+
+    { name = "extension counted from the end", file = "c/lease.c",
+        from = "quorum_deadline_ms(round->started_ms, round->lease_ms,\n"
+            .. "                                             lease->core->drift_ppm);",
+        to = "quorum_deadline_ms(now_ms, round->lease_ms, lease->core->drift_ppm);" },
+
+    { name = "granted too late is granted", file = "c/lease.c",
+        from = "        if (now_ms >= deadline_ms)\n            return RL_EXPIRED;\n", to = "",
+        by = { "validity" }, faults = { "stopped client", "stopped client", "suspend" } },
+
+    { name = "the deadline is seen late", file = "c/lease.c",
+        from = "int64_t left_ms = lease->deadline_ms - now_ms;",
+        to = "int64_t left_ms = lease->deadline_ms - now_ms + 20;" },
+
+    { name = "max_hold is ignored", file = "c/keep.c",
+        from = "    if (now_ms >= lease->hold_until_ms)\n        lease->keep_ms = 0;\n", to = "",
+        by = { "max_hold" } },
+
+    -- ---- scripts ----
+
+    { name = "release without a look at the value", file = "lua/redlock/lock/release.lua",
+        from = "if value == ARGV[1] then", to = "if value then",
+        by = { "only what is ours" } },
+
+    { name = "extend without a look at the value", file = "lua/redlock/lock/extend.lua",
+        from = "if value == ARGV[1] then", to = "if value then",
+        by = { "only what is ours", "a majority confirmed", "one holder" } },
+
+    { name = "extend shortens", file = "lua/redlock/lock/extend.lua",
+        from = "if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then", to = "do",
+        by = { "only what is ours" } },
+
+    { name = "extend makes the key again", file = "lua/redlock/lock/extend.lua",
+        from = "return value and -1 or 0",
+        to = "if not value then redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1 end\n"
+            .. "return -1",
+        by = { "only what is ours" } },
+
+    { name = "acquire overwrites", file = "lua/redlock/lock/acquire.lua",
+        from = "ARGV[1], 'NX', 'PX', ARGV[2]", to = "ARGV[1], 'PX', ARGV[2]",
+        by = { "only what is ours" } },
+
+    { name = "a key without an end", file = "lua/redlock/lock/acquire.lua",
+        from = "ARGV[1], 'NX', 'PX', ARGV[2]", to = "ARGV[1], 'NX'",
+        by = { "keys end" } },
+
+    -- ---- keeping ----
+
+    { name = "heal without a majority", file = "c/round.c",
+        from = "for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {",
+        to = "for (int i = 0; i < round->core->n; i++) {",
+        by = { "heals after a majority" }, budget = 20000, ci = false },
+
+    { name = "a loss is not told", file = "lua/redlock/holds.lua",
+        from = "local fns = hold.on_lost or {}", to = "local fns = {}",
+        by = { "lost is told" } },
+
+    { name = "a loss is told twice", file = "lua/redlock/holds.lua",
+        from = "        report(self, hold, fns[i][1], fns[i][2])\n",
+        to = "        report(self, hold, fns[i][1], fns[i][2])\n"
+            .. "        report(self, hold, fns[i][1], fns[i][2])\n",
+        by = { "lost is told" } },
+
+    { name = "the watchdog's losses are not counted", file = "c/keep.c",
+        from = "    lease->core->losses++;\n", to = "",
+        by = { "lost is told" } },
+
+    { name = "renewed without a pause", file = "c/keep.c",
+        from = "lease->renew_ms = now_ms + (wait_ms > RETRY_MIN_MS ? wait_ms : RETRY_MIN_MS);",
+        to = "(void)wait_ms, lease->renew_ms = now_ms;", ci = false },
+
+    { name = "renewed at once after success", file = "c/keep.c",
+        from = "lease->renew_ms = from_ms + lease->keep_ms / RENEW_AFTER;",
+        to = "lease->renew_ms = from_ms + 1;",
+        by = { "requests are bounded", "time goes on" } },
+
+    { name = "a child of a fork inherits", file = "c/core.c",
+        from = "    core->epoch++;\n", to = "", faults = { "fork", "fork" }, budget = 6000 },
+
+    -- ---- letting go ----
+
+    { name = "only what was granted is released", file = "c/round.c",
+        { "    int touched = round->lease && round->lease->touched & bit(i);\n",
+            "    int touched = round->lease && round->lease->touched & bit(i);\n"
+            .. "    if (round->kind == ROUND_RELEASE && !touched) {\n"
+            .. "        round_miss(round, i, RL_TIMEOUT, now_ms);\n        return;\n    }\n" },
+        { "    if (code == RL_TIMEOUT)\n",
+            "    if (takes(round))\n        round->lease->touched &= ~bit(i);\n"
+            .. "    if (code == RL_TIMEOUT)\n" } },
+
+    { name = "no debt to servers that are away", file = "c/lease.c",
+        from = "lease->owed = lease->touched;\n    release->cap_ms",
+        to = "lease->owed = 0;\n    release->cap_ms",
+        by = { "nothing is left" }, budget = 20000 },
+
+    { name = "a torn write is forgotten", file = "c/round.c",
+        from = "        if (written) {\n", to = "        if (0) {\n", budget = 20000, ci = false },
+
+    { name = "a torn write is released once", file = "c/lease.c",
+        from = "} else if (lease->torn & bit(i)) {", to = "} else if (0) {",
+        by = { "nothing is left" }, budget = 20000, ci = false },
+
+    { name = "a cancelled attempt is not released", file = "c/lease.c",
+        from = "if (lease->state == LEASE_ACQUIRING && !lease_void(lease))\n        "
+            .. "lease_end(lease, now_ms);\n    else if",
+        to = "if", faults = { "cancel", "cancel", "cancel" }, budget = 20000, ci = false },
+
+    { name = "a release is sure without a majority", file = "c/quorum.c",
+        from = "if (!quorum_answered(t) || t->foreign + t->pending >= q)\n"
+            .. "        return UNDECIDED;",
+        to = "if (t->yes + t->absent + t->foreign == 0)\n        return UNDECIDED;",
+        by = { "a majority let go" } },
+
+    { name = "a re-sent release believes others", file = "c/round.c",
+        from = "*vote <= RL_VOTE_ABSENT && slot->resends", to =
+            "*vote == RL_VOTE_ABSENT && slot->resends",
+        by = { "lost only by time" }, budget = 40000, ci = false },
+
+    { name = "an unknown script is not sent again", file = "c/round.c",
+        from = "    if (wanted)\n", to = "    if (0)\n",
+        faults = { "scripts forgotten", "scripts forgotten", "crash" } },
+
+    { name = "the last leave does not release", file = "lua/redlock/lock.lua",
+        from = "if hold.count > 1 then", to = "if hold.count >= 1 then" },
+
+    { name = "entering again is not counted", file = "lua/redlock/lock.lua",
+        from = "hold.count = hold.count + 1\n", to = "hold.count = hold.count + 0\n" },
+
+    -- ---- values, replies ----
+
+    { name = "one value for all attempts", file = "c/api.c",
+        from = "    for (size_t i = 0; i < sizeof(raw); i++) {\n",
+        to = "    for (size_t i = 0; i < sizeof(raw); i++) {\n        raw[i] = 7;\n",
+        by = { "fresh values" } },
+
+    { name = "the last request gets the first reply", file = "c/node.c",
+        { "    struct request r = nd->queue[nd->queue_head];\n",
+            "    struct request r = nd->queue[(nd->queue_head + nd->queue_len - 1) &\n"
+            .. "                                 (nd->queue_cap - 1)];\n" },
+        { "    nd->queue_head = (nd->queue_head + 1) & (nd->queue_cap - 1);\n", "" } },
+
+    { name = "half a reply survives its connection", file = "c/node.c",
+        from = "    if (wire_reset(&nd->wire) < 0)\n        return -1;\n", to = "",
+        faults = { "fragments", "cut", "cut", "lost replies", "silence" },
+        budget = 20000, ci = false },
+
+    -- ---- waiting ----
+
+    { name = "woken is granted", file = "lua/redlock/acquire.lua",
+        from = "w.home, w.place)\n        end\n        if got then",
+        to = "w.home, w.place)\n        end\n"
+            .. "        if got or w.watch and w.seen > 0 then" },
+
+    { name = "a waiter without a timer", file = "lua/redlock/acquire.lua",
+        from = "pause = left and min(pause, left) or pause",
+        to = "pause = w.watch and huge or left and min(pause, left) or pause" },
+
+    { name = "the next one in the queue is not woken", file = "lua/redlock/acquire.lua",
+        from = "        rounds.wake(first.round)\n", to = "        first.round = nil\n" },
+
+    { name = "waiters wake each other", file = "c/lease.c",
+        from = "    if (lease->state == LEASE_ACQUIRING)\n        lease_hush(lease);\n", to = "",
+        by = { "attempts are bounded" } },
+
+    { name = "waits for less than a millisecond", file = "lua/redlock/acquire.lua",
+        from = "(left and rounds.to_ms(left) <= 0)", to = "(left and left <= 0)",
+        by = { "time goes on" }, budget = 20000, ci = false },
+
+    { name = "silence is a no", file = "lua/redlock/lock.lua",
+        from = "if #holders == 0 and most > 0 and most + silent >= quorum(self) then",
+        to = "if false then", by = { "a holder sees its lock" } },
+}

@@ -1,0 +1,604 @@
+--- A model of a Redis server: executes commands and the library's own scripts.
+--
+-- Values are kept as Redis gives them to a script: a number for an integer, a string for a
+-- bulk string, false for nil, { ok = } for a status, { err = } for an error, a list for an
+-- array. spec/sim_redis_spec.lua compares it with a real server.
+
+local sha1 = require "spec.sim.sha1"
+
+local floor, huge = math.floor, math.huge
+local format, lower, upper = string.format, string.lower, string.upper
+local type, tonumber, tostring, select, error = type, tonumber, tostring, select, error
+local loadstring, setfenv, setmetatable, pcall, concat = loadstring, setfenv, setmetatable,
+    pcall, table.concat
+
+local _M = {}
+
+local Server = {}
+Server.__index = Server
+
+local OK = { ok = "OK" }
+local WRONGTYPE = { err = "WRONGTYPE Operation against a key holding the wrong kind of value" }
+local NOT_INTEGER = { err = "ERR value is not an integer or out of range" }
+local SYNTAX = { err = "ERR syntax error" }
+local ANSWERED = {}          -- by the command itself
+local NOSCRIPT = { err = "NOSCRIPT No matching script. Please use EVAL." }
+
+--- A server with an empty memory.
+-- @param clock  function: its wall clock, in microseconds
+-- @param reply  function(connection, bytes): false when the connection is gone
+-- @param id     a number of its own
+function _M.new(clock, reply, id)
+    local self = setmetatable({
+        id = id or 0,
+        runs = 0,                -- how often it was started: its run_id
+        clock = clock,
+        reply = reply,
+        now_ms = 0,              -- its clock when the running command began
+        db = {},                 -- key -> { value = string or table (hash), at = ms or nil }
+        scripts = {},            -- sha -> true
+        channels = {},           -- channel -> list of connections
+        subscriber = {},         -- connection -> how many channels
+        on_write = nil,          -- function(server, key, old, new) before a key changes
+        before_script = nil,     -- function(server, sha, keys, args)
+        on_script = nil,         -- function(server, sha, keys, args, result)
+        refuses = nil,           -- error that every script is answered with
+    }, Server)
+    self:restart({})
+    return self
+end
+
+-- ---- memory ----------------------------------------------------------------------
+
+local function find(self, key)
+    local entry = self.db[key]
+    if entry and entry.at and self.now_ms > entry.at then
+        self.db[key] = nil
+        return nil
+    end
+    return entry
+end
+
+--- What a key has now, for those who look from outside: its entry, or nil.
+function Server:look(key)
+    self.now_ms = floor(self.clock() / 1000)
+    return find(self, key)
+end
+
+local function write(self, key, entry)
+    if self.on_write then
+        self.on_write(self, key, find(self, key), entry)
+    end
+    self.db[key] = entry
+end
+
+--- Loses all that is not on a disk: connections, scripts, and what `keep` does not have.
+-- @param keep  the memory it starts with
+function Server:restart(keep)
+    self.db, self.scripts, self.channels, self.subscriber = keep, {}, {}, {}
+    self.runs = self.runs + 1
+    self.run_id = format("%020x%020x", self.id, self.runs)
+end
+
+--- A copy of its memory, as on a disk.
+function Server:snapshot()
+    local copy = {}
+    for key, entry in pairs(self.db) do
+        copy[key] = { value = entry.value, at = entry.at }
+    end
+    return copy
+end
+
+-- ---- commands --------------------------------------------------------------------
+
+-- Upper-case name -> { least and most words (negative: no bound), function(server, argv, n,
+-- connection) }
+local commands = {}
+
+local function command(name, least, most, fn)
+    local c = { least = least, most = most, fn = fn, name = lower(name) }
+    commands[name] = c
+    commands[lower(name)] = c
+end
+
+local function integer(text)
+    local n = tonumber(text)
+    return n and n % 1 == 0 and n > -2 ^ 63 and n < 2 ^ 63 and text:find "^%-?%d+$" and n or nil
+end
+
+command("PING", 1, 2, function(self, argv, _, conn)
+    if self.subscriber[conn] then
+        return { "pong", argv[2] or "" }
+    end
+    return argv[2] or { ok = "PONG" }
+end)
+
+command("AUTH", 2, 3, function(self, argv, n)
+    if not self.password then
+        return { err = "ERR AUTH <password> called without any password configured for the "
+            .. "default user. Are you sure your configuration is correct?" }
+    elseif argv[n] == self.password then
+        return OK
+    end
+    return { err = "WRONGPASS invalid username-password pair or user is disabled." }
+end)
+
+command("SELECT", 2, 2, function(_, argv)
+    return integer(argv[2]) and OK or NOT_INTEGER
+end)
+
+command("CLIENT", 3, 3, function()
+    return OK
+end)
+
+command("TIME", 1, 1, function(self)
+    local us = self.clock()
+    return { format("%.0f", floor(us / 1e6)), format("%.0f", us % 1e6) }
+end)
+
+command("INFO", 1, -1, function(self)
+    return format("# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\nuptime_in_seconds:1\r\n"
+        .. "# Replication\r\nrole:master\r\n# Persistence\r\naof_enabled:0\r\n"
+        .. "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n", self.run_id)
+end)
+
+command("GET", 2, 2, function(self, argv)
+    local entry = find(self, argv[2])
+    if not entry then
+        return false
+    end
+    return type(entry.value) == "string" and entry.value or WRONGTYPE
+end)
+
+command("SET", 3, -1, function(self, argv, n)
+    local key, at, nx, xx, keep = argv[2], nil, false, false, false
+    local i = 4
+    while i <= n do
+        local word = upper(argv[i])
+        if word == "NX" then
+            nx = true
+        elseif word == "XX" then
+            xx = true
+        elseif word == "KEEPTTL" then
+            keep = true
+        elseif (word == "PX" or word == "EX") and i < n and not at then
+            local ttl = integer(argv[i + 1])
+            if not ttl then
+                return NOT_INTEGER
+            elseif ttl <= 0 then
+                return { err = "ERR invalid expire time in 'set' command" }
+            end
+            at = self.now_ms + (word == "EX" and ttl * 1000 or ttl)
+            i = i + 1
+        else
+            return SYNTAX
+        end
+        i = i + 1
+    end
+    if nx and xx or keep and at then
+        return SYNTAX
+    end
+    local old = find(self, key)
+    if nx and old or xx and not old then
+        return false
+    end
+    write(self, key, { value = argv[3], at = keep and old and old.at or at })
+    return OK
+end)
+
+command("DEL", 2, -1, function(self, argv, n)
+    local count = 0
+    for i = 2, n do
+        if find(self, argv[i]) then
+            write(self, argv[i], nil)
+            count = count + 1
+        end
+    end
+    return count
+end)
+
+command("MGET", 2, -1, function(self, argv, n)
+    local list = {}
+    for i = 2, n do
+        local entry = find(self, argv[i])
+        list[i - 1] = entry and type(entry.value) == "string" and entry.value or false
+    end
+    return list
+end)
+
+command("EXISTS", 2, -1, function(self, argv, n)
+    local count = 0
+    for i = 2, n do
+        count = count + (find(self, argv[i]) and 1 or 0)
+    end
+    return count
+end)
+
+local function expire(unit)
+    return function(self, argv, n)
+        local ttl = integer(argv[3])
+        if not ttl then
+            return NOT_INTEGER
+        end
+        local old = find(self, argv[2])
+        local mode = n == 4 and upper(argv[4])
+        if mode and mode ~= "GT" and mode ~= "LT" and mode ~= "NX" and mode ~= "XX" then
+            return { err = "ERR Unsupported option " .. argv[4] }
+        end
+        local at = self.now_ms + ttl * unit
+        if not old or mode == "NX" and old.at or mode == "XX" and not old.at
+            or mode == "GT" and at <= (old.at or huge)
+            or mode == "LT" and at >= (old.at or huge) then
+            return 0
+        end
+        write(self, argv[2], ttl > 0 and { value = old.value, at = at } or nil)
+        return 1
+    end
+end
+
+command("PEXPIRE", 3, 4, expire(1))
+command("EXPIRE", 3, 4, expire(1000))
+
+command("PERSIST", 2, 2, function(self, argv)
+    local old = find(self, argv[2])
+    if not old or not old.at then
+        return 0
+    end
+    write(self, argv[2], { value = old.value })
+    return 1
+end)
+
+command("PTTL", 2, 2, function(self, argv)
+    local entry = find(self, argv[2])
+    return not entry and -2 or not entry.at and -1 or entry.at - self.now_ms
+end)
+
+command("TYPE", 2, 2, function(self, argv)
+    local entry = find(self, argv[2])
+    return { ok = not entry and "none" or type(entry.value) == "table" and "hash" or "string" }
+end)
+
+local function increase(self, key, by)
+    local old = find(self, key)
+    if not by then
+        return NOT_INTEGER
+    elseif old and type(old.value) == "table" then
+        return WRONGTYPE
+    end
+    local n = old and integer(old.value) or not old and 0
+    if not n then
+        return NOT_INTEGER
+    end
+    write(self, key, { value = format("%.0f", n + by), at = old and old.at })
+    return n + by
+end
+
+command("INCR", 2, 2, function(self, argv)
+    return increase(self, argv[2], 1)
+end)
+
+command("INCRBY", 3, 3, function(self, argv)
+    return increase(self, argv[2], integer(argv[3]))
+end)
+
+--- The hash at a key, or nil; false: it is none.
+local function hash_at(self, key)
+    local entry = find(self, key)
+    if entry and type(entry.value) ~= "table" then
+        return false
+    end
+    return entry and entry.value, entry
+end
+
+command("HGET", 3, 3, function(self, argv)
+    local hash = hash_at(self, argv[2])
+    if hash == false then
+        return WRONGTYPE
+    end
+    return hash and hash[argv[3]] or false
+end)
+
+command("HMGET", 3, -1, function(self, argv, n)
+    local hash = hash_at(self, argv[2])
+    if hash == false then
+        return WRONGTYPE
+    end
+    local list = {}
+    for i = 3, n do
+        list[i - 2] = hash and hash[argv[i]] or false
+    end
+    return list
+end)
+
+command("HSET", 4, -1, function(self, argv, n)
+    local hash, entry = hash_at(self, argv[2])
+    if hash == false then
+        return WRONGTYPE
+    elseif n % 2 ~= 0 then
+        return { err = "ERR wrong number of arguments for 'hset' command" }
+    end
+    local copy, added = {}, 0
+    for field, value in pairs(hash or {}) do
+        copy[field] = value
+    end
+    for i = 3, n, 2 do
+        added = added + (copy[argv[i]] and 0 or 1)
+        copy[argv[i]] = argv[i + 1]
+    end
+    write(self, argv[2], { value = copy, at = entry and entry.at })
+    return added
+end)
+
+command("FLUSHALL", 1, 2, function(self)
+    for key in pairs(self.db) do
+        write(self, key, nil)
+    end
+    return OK
+end)
+
+-- ---- messages --------------------------------------------------------------------
+
+local function bulk(s)
+    return "$" .. #s .. "\r\n" .. s .. "\r\n"
+end
+
+local function confirm(self, conn, verb, channel, count)
+    self.reply(conn, "*3\r\n" .. bulk(verb) .. bulk(channel) .. ":" .. count .. "\r\n")
+end
+
+local function leave(list, conn)
+    for i = 1, #list do
+        if list[i] == conn then
+            table.remove(list, i)
+            return true
+        end
+    end
+    return false
+end
+
+command("SUBSCRIBE", 2, -1, function(self, argv, n, conn)
+    for i = 2, n do
+        local list = self.channels[argv[i]] or {}
+        self.channels[argv[i]] = list
+        local count = (self.subscriber[conn] or 0) + (leave(list, conn) and 0 or 1)
+        list[#list + 1] = conn
+        self.subscriber[conn] = count
+        confirm(self, conn, "subscribe", argv[i], count)
+    end
+    return ANSWERED
+end)
+
+command("UNSUBSCRIBE", 2, -1, function(self, argv, n, conn)
+    for i = 2, n do
+        local list = self.channels[argv[i]] or {}
+        local count = (self.subscriber[conn] or 0) - (leave(list, conn) and 1 or 0)
+        self.subscriber[conn] = count > 0 and count or nil
+        confirm(self, conn, "unsubscribe", argv[i], count)
+    end
+    return ANSWERED
+end)
+
+command("PUBLISH", 3, 3, function(self, argv)
+    local list, count = self.channels[argv[2]] or {}, 0
+    local message = "*3\r\n$7\r\nmessage\r\n" .. bulk(argv[2]) .. bulk(argv[3])
+    for i = #list, 1, -1 do
+        if self.reply(list[i], message) then
+            count = count + 1
+        else
+            table.remove(list, i)
+        end
+    end
+    return count
+end)
+
+-- ---- scripts ---------------------------------------------------------------------
+
+local running                -- the server that executes a script
+local compiled = {}          -- sha -> function, for all servers
+local env
+
+--- Runs a command for a script, or for a client.
+local function run(self, argv, n, conn)
+    local c = commands[argv[1]] or commands[upper(argv[1])]
+    if not c then
+        return { err = "ERR unknown command '" .. argv[1] .. "'" }
+    elseif n < c.least or c.most > 0 and n > c.most then
+        return { err = "ERR wrong number of arguments for '" .. c.name .. "' command" }
+    end
+    return c.fn(self, argv, n, conn)
+end
+
+local words = {}             -- of the command that a script runs
+
+local function word(value)
+    if type(value) == "number" then
+        return format("%.17g", value)
+    end
+    return type(value) == "string" and value or nil
+end
+
+local function call_any(...)
+    local n, list = select("#", ...), { ... }
+    for i = 1, n do
+        words[i] = word(list[i])
+        if not words[i] then
+            return { err = "ERR Lua redis lib command arguments must be strings or integers" }
+        end
+    end
+    return run(running, words, n)
+end
+
+local function call(a, b, c, d, e, f, ...)
+    if select("#", ...) > 0 then
+        return call_any(a, b, c, d, e, f, ...)
+    end
+    words[1], words[2], words[3] = word(a), word(b), word(c)
+    words[4], words[5], words[6] = word(d), word(e), word(f)
+    local n = f and 6 or e and 5 or d and 4 or c and 3 or b and 2 or 1
+    for i = 1, n do
+        if not words[i] then
+            return call_any(a, b, c, d, e, f)
+        end
+    end
+    return run(running, words, n)
+end
+
+local redis = {
+    sha1hex = sha1.hex,
+    pcall = call,
+    call = function(...)
+        local result = call(...)
+        if type(result) == "table" and result.err then
+            error(result, 0)
+        end
+        return result
+    end,
+    error_reply = function(text) return { err = text } end,
+    status_reply = function(text) return { ok = text } end,
+}
+
+env = setmetatable({
+    redis = redis, tonumber = tonumber, tostring = tostring, type = type, error = error,
+    pcall = pcall, select = select, unpack = unpack, ipairs = ipairs, pairs = pairs,
+    next = next, assert = assert, string = string, table = table, math = math, bit = bit,
+}, {
+    __index = function(_, name)
+        error("ERR Script attempted to access nonexistent global variable '" .. name .. "'", 0)
+    end,
+})
+
+local function compile(sha, body)
+    local fn = compiled[sha]
+    if not fn then
+        local err
+        fn, err = loadstring(body, "@user_script")
+        if not fn then
+            return { err = "ERR Error compiling script (new function): " .. err }
+        end
+        compiled[sha] = setfenv(fn, env)
+    end
+end
+
+local function run_script(self, sha, argv, n)
+    if self.refuses then
+        return { err = self.refuses }
+    end
+    local nkeys = integer(argv[3])
+    if not nkeys then
+        return NOT_INTEGER
+    elseif nkeys < 0 then
+        return { err = "ERR Number of keys can't be negative" }
+    elseif nkeys > n - 3 then
+        return { err = "ERR Number of keys can't be greater than number of args" }
+    end
+    local keys, args = { argv[4] }, { argv[4 + nkeys], argv[5 + nkeys] }
+    for i = 2, nkeys do
+        keys[i] = argv[3 + i]
+    end
+    for i = 6 + nkeys, n do
+        args[i - 3 - nkeys] = argv[i]
+    end
+    env.KEYS, env.ARGV = keys, args
+    running = self
+    if self.before_script then
+        self.before_script(self, sha, keys, args)
+    end
+    local ok, result = pcall(compiled[sha])
+    if not ok and type(result) ~= "table" then
+        result = { err = "ERR " .. tostring(result) }
+    end
+    if self.on_script then
+        self.on_script(self, sha, keys, args, result)
+    end
+    return result
+end
+
+command("EVAL", 3, -1, function(self, argv, n)
+    local sha = sha1.hex(argv[2])
+    local err = compile(sha, argv[2])
+    if err then
+        return err
+    end
+    self.scripts[sha] = true
+    return run_script(self, sha, argv, n)
+end)
+
+command("EVALSHA", 3, -1, function(self, argv, n)
+    if not self.scripts[argv[2]] then
+        local sha = lower(argv[2])
+        if not self.scripts[sha] then
+            return NOSCRIPT
+        end
+        return run_script(self, sha, argv, n)
+    end
+    return run_script(self, argv[2], argv, n)
+end)
+
+command("SCRIPT", 2, -1, function(self, argv, n)
+    local what = upper(argv[2])
+    if what == "LOAD" and n == 3 then
+        local sha = sha1.hex(argv[3])
+        local err = compile(sha, argv[3])
+        if err then
+            return err
+        end
+        self.scripts[sha] = true
+        return sha
+    elseif what == "FLUSH" then
+        self.scripts = {}
+        return OK
+    elseif what == "EXISTS" then
+        local list = {}
+        for i = 3, n do
+            list[i - 2] = self.scripts[lower(argv[i])] and 1 or 0
+        end
+        return list
+    end
+    return { err = "ERR unknown subcommand or wrong number of arguments for '" .. argv[2]
+        .. "'. Try SCRIPT HELP." }
+end)
+
+-- ---- replies ---------------------------------------------------------------------
+
+local integers = {}
+for i = -2, 100 do
+    integers[i] = ":" .. i .. "\r\n"
+end
+
+--- RESP of what a command or a script returned.
+local function encode(value)
+    local kind = type(value)
+    if kind == "number" then
+        local whole = value < 0 and -floor(-value) or floor(value)
+        return integers[whole] or format(":%.0f\r\n", whole)
+    elseif kind == "string" then
+        return bulk(value)
+    elseif kind == "table" then
+        if value.err then
+            return "-" .. value.err:gsub("[\r\n]", " ") .. "\r\n"
+        elseif value.ok then
+            return "+" .. value.ok:gsub("[\r\n]", " ") .. "\r\n"
+        end
+        local parts = {}
+        for i = 1, #value do
+            if value[i] == nil then
+                break
+            end
+            parts[i] = encode(value[i])
+        end
+        return "*" .. #parts .. "\r\n" .. concat(parts)
+    end
+    return value == true and ":1\r\n" or "$-1\r\n"
+end
+_M.encode = encode
+
+--- Executes a command of a connection, and answers it. argv may be used again then.
+function Server:execute(conn, argv, n)
+    self.now_ms = floor(self.clock() / 1000)
+    local result = run(self, argv, n, conn)
+    if result ~= ANSWERED then
+        self.reply(conn, encode(result))
+    end
+end
+
+return _M

@@ -1,0 +1,190 @@
+--- Runs schedules (make sim), or replays one. Environment:
+--   SEED  the first seed (1); alone: that schedule is replayed, with a log of its events
+--   N     how many schedules (20000)
+--   T     for how many seconds, instead of N
+--   J     on how many cores (as many as there are)
+--   SIM_CPATH, SIM_LUA   where the simulated core and the library are (see mutate.lua)
+--   SIM_FAULTS           names of faults, instead of those of the seed
+--   SIM_IGNORE           an invariant that is checked alone, whatever it needs
+--
+-- The exit status is 1 when an invariant was violated.
+
+package.path = "./?.lua;" .. package.path
+
+-- Many short functions that call each other, and coroutines that switch all the time.
+jit.opt.start("maxtrace=8000", "maxmcode=65536", "sizemcode=1024", "maxside=20",
+    "hotloop=200", "hotexit=100")
+collectgarbage("setpause", 400)
+io.stdout:setvbuf "line"
+
+local env = os.getenv
+local first = tonumber(env "SEED" or 1)
+local count, seconds = tonumber(env "N" or 20000), tonumber(env "T")
+local SUMS = { "grants", "calls", "messages", "faults", "virtual", "cpu" }
+
+local function tables()
+    local only
+    for name in (env "SIM_FAULTS" or ""):gmatch "[^,]+" do
+        only = only or {}
+        only[#only + 1] = name
+    end
+    local schedule = require "spec.sim.schedule"
+    schedule.load { cpath = env "SIM_CPATH", lua = env "SIM_LUA" }
+    return schedule, {
+        faults = require "spec.sim.faults",
+        invariants = require "spec.sim.invariants",
+        workload = require "spec.sim.workload",
+        only = only,
+        ignore = env "SIM_IGNORE",
+    }
+end
+
+local function verdict(sim)
+    local v = sim.violation
+    return v and ("%s: %s (at %.3f ms)"):format(v.name, v.text, v.at)
+end
+
+-- ---- many ------------------------------------------------------------------------
+
+local function cores()
+    local pipe = io.popen "nproc"
+    local n = pipe:read "*n"
+    pipe:close()
+    return n
+end
+
+--- One process of several: every `step`-th seed. The last line is for the parent.
+local function work(from, step, n)
+    local schedule, opts = tables()
+    local sums, bad, done, began = {}, 0, 0, os.time()
+    for seed = from, from + (n - 1) * step, step do
+        if seconds and os.time() - began >= seconds then
+            break
+        end
+        local sim = schedule.run(seed, opts)
+        done = done + 1
+        for _, name in ipairs(SUMS) do
+            sums[name] = (sums[name] or 0) + (sim.count[name] or 0)
+        end
+        if sim.violation then
+            bad = bad + 1
+            print(("seed %d: %s"):format(seed, verdict(sim)))
+            if bad == 20 or env "SIM_STOP" then
+                break
+            end
+        end
+    end
+    sums.cpu = os.clock()
+    local line = { "=", done, bad }
+    for _, name in ipairs(SUMS) do
+        line[#line + 1] = sums[name] or 0
+    end
+    print(table.concat(line, " "))
+end
+
+local function now()
+    local file = io.open "/proc/uptime"
+    local at = file:read "*n"
+    file:close()
+    return at
+end
+
+local function share(n, j)
+    local pipes, began = {}, now()
+    for k = 0, j - 1 do
+        pipes[k + 1] = io.popen(("SIM_WORK='%d %d %d' luajit spec/sim/run.lua"):format(first + k,
+            j, seconds and 1e9 or math.ceil((n - k) / j)))
+    end
+    local sums, failed = { 0, 0, 0, 0, 0, 0, 0, 0 }, false
+    for _, pipe in ipairs(pipes) do
+        local complete = false
+        for line in pipe:lines() do
+            if line:sub(1, 1) == "=" then
+                complete = true
+                local i = 0
+                for number in line:gmatch "[%d.e+]+" do
+                    i = i + 1
+                    sums[i] = sums[i] + tonumber(number)
+                end
+            else
+                print(line)
+            end
+        end
+        failed = failed or not complete
+        pipe:close()
+    end
+    local done, took = sums[1], now() - began
+    print(("%d schedules from seed %d in %.1f s on %d cores, %.0f in a minute of one processor; "
+        .. "%.0f virtual seconds"):format(done, first, took, j, done / sums[8] * 60, sums[7]))
+    print(("each: %.1f holds, %.1f calls, %.1f scripts executed, %.1f strikes of faults"):format(
+        sums[3] / done, sums[4] / done, sums[5] / done, sums[6] / done))
+    print(("%d passed, %d failed"):format(done - sums[2], sums[2] + (failed and 1 or 0)))
+    return sums[2] == 0 and not failed
+end
+
+-- ---- one -------------------------------------------------------------------------
+
+local function json(value)
+    if type(value) == "string" then
+        return '"' .. value:gsub('[%c"\\]', function(c)
+            return ("\\u%04x"):format(c:byte())
+        end) .. '"'
+    end
+    return ("%.17g"):format(value)
+end
+
+local FIELDS = { "t", "lane", "kind", "text" }
+
+local function write_events(file, events)
+    for _, e in ipairs(events) do
+        local parts, more = {}, {}
+        for _, name in ipairs(FIELDS) do
+            parts[#parts + 1] = ('"%s":%s'):format(name, json(e[name] or ""))
+        end
+        for name in pairs(e) do
+            more[#more + 1] = name
+        end
+        table.sort(more)
+        for _, name in ipairs(more) do
+            if name ~= "t" and name ~= "lane" and name ~= "kind" and name ~= "text" then
+                parts[#parts + 1] = ('"%s":%s'):format(name, json(e[name]))
+            end
+        end
+        file:write("{", table.concat(parts, ","), "}\n")
+    end
+end
+
+local function replay()
+    local schedule, opts = tables()
+    opts.log = true
+    local sim = schedule.run(first, opts)
+    for _, e in ipairs(sim.events) do
+        local till = e["until"] and (" until %.3f"):format(e["until"]) or ""
+        print(("%12.3f  %-11s %-9s %s%s"):format(e.t, e.lane, e.kind, e.text or "", till))
+    end
+    local faults = {}
+    for i, fault in ipairs(sim.faults) do
+        faults[i] = fault.name
+    end
+    print(("seed %d: %d servers; faults: %s"):format(first, sim.n, table.concat(faults, ", ")))
+    local name = ("build/sim/%d"):format(first)
+    local file = assert(io.open(name .. ".jsonl", "w"))
+    write_events(file, sim.events)
+    file:close()
+    print("events: " .. name .. ".jsonl")
+    if io.open "spec/timeline/render.lua" then
+        os.execute(("luajit spec/timeline/render.lua %s.jsonl %s.html && echo timeline: %s.html")
+            :format(name, name, name))
+    end
+    print(verdict(sim) or "no violation")
+    return not sim.violation
+end
+
+if env "SIM_WORK" then
+    local from, step, n = env("SIM_WORK"):match "(%d+) (%d+) (%d+)"
+    work(tonumber(from), tonumber(step), tonumber(n))
+elseif env "SEED" and not env "N" and not env "T" then
+    os.exit(replay() and 0 or 1)
+else
+    os.exit(share(count, tonumber(env "J" or cores())) and 0 or 1)
+end

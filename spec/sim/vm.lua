@@ -1,0 +1,106 @@
+--- The library in a Lua VM without chance: loaded once, before anything else of it.
+--
+-- What could differ between two runs of one seed is replaced before the library is loaded:
+-- math.random, the order of pairs(), finalizers (they run when the simulator says so), and
+-- the core itself (build/sim/redlock/core-<abi>.so: the shipped objects in a simulated
+-- world). The library's own files are unchanged.
+
+local ffi = require "ffi"
+
+local _M = {}
+
+local rawgc, rawpairs = ffi.gc, pairs
+
+-- ---- finalizers ------------------------------------------------------------------
+
+local finalizers = {}
+
+function ffi.gc(object, fn)
+    finalizers[object] = fn
+    return object
+end
+
+--- Runs all finalizers: what a process that ends leaves to its collector.
+function _M.finalize()
+    local list = finalizers
+    finalizers = {}
+    for object, fn in rawpairs(list) do
+        fn(object)
+    end
+end
+
+-- ---- order -----------------------------------------------------------------------
+
+local RANK = { number = 1, string = 2 }
+
+local function less(a, b)
+    local x, y = RANK[type(a)], RANK[type(b)]
+    if x ~= y then
+        return x < y
+    end
+    return a < b
+end
+
+--- As pairs(), in the order of the keys. Keys that have none may not be more than one.
+local function ordered_pairs(t)
+    local keys, n, odd = {}, 0, 0
+    for key in rawpairs(t) do
+        n = n + 1
+        keys[n] = key
+        odd = odd + (RANK[type(key)] and 0 or 1)
+    end
+    if n > 1 then
+        if odd > 0 then
+            error("the library iterates over keys that have no order", 2)
+        end
+        table.sort(keys, less)
+    end
+    local i = 0
+    return function()
+        i = i + 1
+        local key = keys[i]
+        if key ~= nil then
+            return key, t[key]
+        end
+    end
+end
+
+-- ---- the core --------------------------------------------------------------------
+
+local function read_declarations()
+    local file = assert(io.open "spec/sim/world.h")
+    local text = file:read "*a"
+    file:close()
+    return text:match "/%* cdef begin %*/(.-)/%* cdef end %*/"
+end
+
+--- Loads it all.
+-- @param opts  cpath: where redlock/core-<abi>.so is; lua: templates for the library's files
+--   (default: lua/); host: the host module
+-- @return C (the core and the simulated world; its functions may be replaced), redlock
+function _M.load(opts)
+    package.cpath = (opts.cpath or "build/sim/?.so") .. ";" .. package.cpath
+    local lua = opts.lua or "lua"
+    package.path = table.concat({ lua .. "/?.lua", lua .. "/?/init.lua", "build/?.lua", "?.lua",
+        package.path }, ";")
+    _G.pairs = ordered_pairs
+    local loader = require "redlock.ffi"
+    local lib = loader.load()
+    ffi.cdef(read_declarations())
+    math.random = function() -- luacheck: ignore 122
+        return lib.sim_random(0xffffffff) / 0xffffffff
+    end
+    local C = setmetatable({}, { __index = function(t, name)
+        local value = lib[name]
+        rawset(t, name, value)
+        return value
+    end })
+    loader.load = function() return C end
+    package.loaded["redlock.host.plain"] = opts.host
+    local redlock = require "redlock"
+    _G.pairs = rawpairs
+    _M.raw_gc = rawgc
+    return C, redlock, lib
+end
+
+return _M

@@ -1,0 +1,246 @@
+--- What the coroutines of the clients do with the library, and what they are told.
+
+local schedule = require "spec.sim.schedule"
+
+local error, ipairs, pcall, max, min = error, ipairs, pcall, math.max, math.min
+local MS, SECOND = schedule.MS, schedule.SECOND
+
+local _M = {}
+
+local function is_error(value)
+    return require("redlock.errors").is_error(value)
+end
+
+local function set(...)
+    local t = {}
+    for _, code in ipairs { ... } do
+        t[code] = true
+    end
+    return t
+end
+
+local TAKING = set("held", "no_quorum", "expired", "deadlock", "closed", "cancelled")
+local CODES = {
+    lock = set("no_quorum", "expired", "deadlock", "closed", "cancelled"),
+    tryLock = TAKING,
+    unlock = set("expired", "held", "not_held", "unknown", "closed", "cancelled"),
+    extend = set("lost", "no_quorum", "not_held", "closed", "cancelled"),
+    isLocked = set("no_quorum", "closed", "cancelled"),
+}
+
+--- The names that are contended for in this schedule.
+function _M.names(sim)
+    local all = { "a", "b", "c" }
+    sim.names = {}
+    for i = 1, sim:pick { 1, 1, 1, 2, 3 } do
+        sim.names[i] = all[i]
+    end
+    local lease_ms = sim.config.lease * 1000
+    sim.max_lease_ms, sim.min_lease_ms = lease_ms * 2, max(lease_ms * 0.3, 20)
+end
+
+--- How long it may take until everybody is served, once faults have stopped.
+function _M.patience_us(sim)
+    local o = sim.config
+    -- A server whose clock seemed to step gives no votes for max_lease * 1.01 + 1 s.
+    return (12 + 62) * SECOND + 3 * sim.max_lease_ms * MS + (sim.stepped_us or 0)
+        + #sim.tasks * #sim.names * (o.fallback * 1.5 + o.timeout * 2) * SECOND
+end
+
+--- A lease for an operation, in seconds; nil: the watchdog keeps it.
+local function some_lease(sim)
+    if sim:chance(40) then
+        return nil
+    end
+    return max(sim.config.lease * sim:pick { 0.3, 0.5, 1, 1, 2 }, 0.02)
+end
+
+--- The hold that the servers and the core know of, by its lock.
+local function hold_of(sim, t, lock)
+    local hold = t.process.client.holds:get(t.id, lock.id)
+    local value = hold and schedule.value_of(hold.lease)
+    for _, h in ipairs(sim.held) do
+        if h.value == value then
+            return h
+        end
+    end
+end
+
+--- Calls a method of a lock, and tells the invariants of it.
+-- @return what it returned
+local function call(sim, t, lock, method, info, ...)
+    local c = info or {}
+    local paused, stopped = t.paused_us, t.process.stopped_us
+    local attempts, grants = t.attempts, sim.count.grants
+    local held = hold_of(sim, t, lock)
+    c.task, c.method, c.name = t, method, lock:getName()
+    c.codes = CODES[method]
+    c.began_us, t.calling = sim.now(), method
+    c.began_ms = sim.local_ms()
+    if held then
+        held.releasing = held.releasing or method == "unlock"
+        held.extended = held.extended or method == "extend"
+    end
+    local done, ok, err = pcall(lock[method], lock, ...)
+    if not done then
+        if sim.over or not is_error(ok) then
+            error(ok, 0)
+        end
+        ok, err = nil, ok    -- cancelled
+    end
+    t.calling = nil
+    sim.calls = (sim.calls or 0) + 1
+    c.ok, c.code = ok, ok == nil and err and err.code or nil
+    c.took_us = (sim.local_ms() - c.began_ms) * MS
+    local away = t.paused_us - paused + (t.process.stopped_us - stopped)
+    c.paused = away > 0
+    c.attempts, c.grants = t.attempts - attempts, sim.count.grants - grants
+    if c.within_us then
+        c.within_us = c.within_us + 2.5 * away
+    end
+    c.live = t.process.forked_at < c.began_us and held or nil
+    c.hold = c.hold or hold_of(sim, t, lock) or held
+    sim:tell("call", c)
+    return ok, err
+end
+
+--- Takes it, by lock() or tryLock().
+-- @return whether, and the hold
+local function take(sim, t, lock, wait, lease)
+    local o = sim.config
+    local info = { wait = wait }
+    sim:log(t.lane, "waiting", lock:getName())
+    local ok
+    if wait then
+        local answer = max(o.connect_timeout, o.timeout)
+        info.within_us = (wait + answer + o.timeout + 0.05) * SECOND
+        ok = call(sim, t, lock, "tryLock", info, wait, lease)
+    else
+        ok = call(sim, t, lock, "lock", info, lease)
+    end
+    if not ok then
+        sim:log(t.lane, "idle", info.code)
+        return false
+    end
+    local hold = hold_of(sim, t, lock)
+    sim:tell("call", { task = t, method = info.method, took = true, paused = info.paused,
+        hold = hold, attempts = 0, took_us = 0, left = hold and hold.until_us - sim.now() or 0 })
+    return true, hold
+end
+
+--- How long it is held.
+local function hold_us(sim)
+    local lease = sim.config.lease * SECOND
+    if sim.calm_at then
+        return sim:below(10 * MS)
+    end
+    local kind = sim:below(100)
+    return kind < 65 and sim:below(20 * MS) or kind < 85 and sim:below(lease)
+        or kind < 96 and sim:below(lease * 1.6) or sim:below(lease * 3)
+end
+
+--- What may be done with a lock while it is held.
+local acts = {
+    function(sim, t, lock)
+        local lease = sim:chance(50) and some_lease(sim) or nil
+        call(sim, t, lock, "extend", { within_us = (sim.config.connect_timeout
+            + sim.config.timeout * 4 + 0.05) * SECOND }, lease)
+    end,
+    function(sim, t, lock)
+        call(sim, t, lock, "isLocked", { within_us = (sim.config.connect_timeout
+            + sim.config.timeout * 4 + 0.05) * SECOND })
+    end,
+    function(sim, t, lock)
+        local before = hold_of(sim, t, lock)
+        local count = call(sim, t, lock, "getHoldCount")
+        if call(sim, t, lock, "tryLock", nil, 0) then
+            local expected = before and hold_of(sim, t, lock) == before and count + 1 or nil
+            if call(sim, t, lock, "getHoldCount", { expected = expected }) > 1 then
+                call(sim, t, lock, "unlock")
+            end
+            t.hold = hold_of(sim, t, lock)       -- another one, if the first was lost
+        end
+    end,
+    function(sim, t, lock)
+        call(sim, t, lock, "isValid")
+    end,
+}
+
+--- Holds it for a while, and lets it go.
+local function use(sim, t, lock, hold)
+    local told = { times = 0, hold = hold }
+    t.hold = hold
+    if hold and lock:onLost(function()
+        told.times = told.times + 1
+        sim:log(t.lane, "lost", lock:getName())
+    end) then
+        local other = t.process.client:getLock "other"
+        for _ = 1, sim:pick { 1, 1, 2, 3 } do
+            sim:sleep(hold_us(sim))
+            -- Any call tells of losses, also one that is about another lock.
+            local began_us = sim.now()
+            other:isValid()
+            sim:tell("call", { task = t, method = "other", attempts = 0, told = told,
+                began_us = began_us, took_us = 0 })
+            call(sim, t, lock, "isValid", { told = told })
+            if sim:chance(40) and not sim.calm_at then
+                sim:pick(acts)(sim, t, lock)
+            end
+        end
+    end
+    if sim:chance(2) and not sim.calm_at and t.hold and t.hold.fixed then
+        t.gone = true        -- the coroutine ends without letting go
+        return
+    end
+    -- What it held may have been lost, and taken again by re-entering.
+    local now = hold_of(sim, t, lock)
+    local value = now and now.value or hold and hold.value
+    call(sim, t, lock, "unlock", { value = value, hold = now or hold, last = true,
+        told = told, within_us = (sim.config.connect_timeout + sim.config.timeout * 4 + 0.05)
+            * SECOND })
+    t.hold = nil
+    sim:log(t.lane, "released", lock:getName())
+end
+
+--- The life of a coroutine.
+function _M.run(sim, t)
+    local client = t.process.client
+    for _ = 1, sim:between(3, 10) do
+        if sim.calm_at then
+            break
+        end
+        local lock = client:getLock(sim:pick(sim.names))
+        local kind, lease = sim:below(100), some_lease(sim)
+        local wait = kind < 20 and 0 or kind < 70 and sim:below(1000) / 1000
+            * (0.05 + sim.config.lease * 1.5) or nil
+        local ok, hold = take(sim, t, lock, wait, lease)
+        if hold then
+            hold.fixed = lease ~= nil
+        end
+        if ok then
+            use(sim, t, lock, hold)
+            if t.gone then
+                return
+            end
+        end
+        if sim:chance(50) then
+            sim:sleep(sim:below(30 * MS))
+        end
+    end
+    while not sim.calm_at do
+        sim:sleep(min(SECOND, sim.horizon_us / 10))
+    end
+    for _, name in ipairs(sim.names) do
+        local lock = client:getLock(name)
+        while true do
+            local ok, hold = take(sim, t, lock, nil, some_lease(sim))
+            if ok then
+                use(sim, t, lock, hold)
+                break
+            end
+            sim:sleep(50 * MS)
+        end
+    end
+end
+
+return _M
