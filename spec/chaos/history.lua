@@ -1,0 +1,436 @@
+-- Judges a history of marks. Knows locks, time and tokens; nothing of servers and quorums.
+--
+-- A mark is { k = kind, c = process, s = slot, l = lock, n = number of the hold, ... }; times
+-- are ms of one clock that all processes share.
+--   call      a: about to ask; wait (s) or nil: for ever
+--   fail      a to b: did not get it; code
+--   got       a to b: got it. At `at`, `left` ms of validity; lease (ms); token, if fenced
+--   valid     at `at`, `left` ms of validity
+--   extended  a to b; ok
+--   lost      a: was told of the loss; why
+--   wrote     a: changed the resource
+--   exit      a: leaves the resource, will release
+--   released  a to b; ok, or code
+--   began, settled   a: fds, rss (KiB), lua (KiB) of the process
+--   bad       a: the client itself saw what must not be; text
+-- and from whoever causes the faults: died, stopped, continued, suspended (c, a).
+--
+-- Every bound is taken such that doubt is in favour of the accused: what is reported is wrong.
+
+local _M = {}
+
+-- A remaining time is a difference of whole milliseconds.
+local ROUNDING_MS = 1
+
+local function key_of(m)
+    return ("%s/%s/%s"):format(m.c, m.s, m.n)
+end
+
+-- ---- from marks to holds ---------------------------------------------------------
+
+local on = {}
+
+local function hold_of(h, m)
+    local key = key_of(m)
+    local hold = h.by_key[key]
+    if not hold then
+        hold = { c = m.c, s = m.s, n = m.n, lock = m.l, samples = {}, losses = {} }
+        h.by_key[key] = hold
+    end
+    return hold
+end
+
+local function sample(hold, m)
+    if m.left > 0 then
+        local till = m.at + m.left - ROUNDING_MS
+        hold.till = math.max(hold.till or till, till)
+    elseif not hold.over then
+        hold.over = m.at
+    end
+    hold.samples[#hold.samples + 1] = m
+end
+
+function on.call(h, m)
+    hold_of(h, m).called = m.a
+end
+
+function on.fail(h, m)
+    h.counts.failed = h.counts.failed + 1
+    hold_of(h, m).failed = m
+    h.calls[#h.calls + 1] = m
+end
+
+function on.got(h, m)
+    local hold = hold_of(h, m)
+    hold.got, hold.from, hold.token = m, m.b, m.token
+    h.holds[#h.holds + 1] = hold
+    h.calls[#h.calls + 1] = m
+    h.counts.acquired = h.counts.acquired + 1
+    sample(hold, m)
+end
+
+function on.valid(h, m)
+    sample(hold_of(h, m), m)
+end
+
+function on.lost(h, m)
+    local hold = hold_of(h, m)
+    hold.losses[#hold.losses + 1] = m
+    h.counts.lost = h.counts.lost + 1
+end
+
+function on.exit(h, m)
+    hold_of(h, m).exit = m.a
+end
+
+function on.released(h, m)
+    hold_of(h, m).released = m
+    h.calls[#h.calls + 1] = m
+    h.counts.released = h.counts.released + (m.ok and 1 or 0)
+end
+
+function on.extended(h, m)
+    h.calls[#h.calls + 1] = m
+    h.counts.extended = h.counts.extended + (m.ok and 1 or 0)
+end
+
+function on.wrote(h, m)
+    h.writes[m.l] = (h.writes[m.l] or 0) + 1
+end
+
+function on.bad(h, m)
+    h:violation(m.a, m.l, ("%s: %s"):format(m.c, m.text))
+end
+
+function on.began(h, m)
+    h.processes[m.c] = { began = m, pauses = {}, stopped = {} }
+end
+
+function on.settled(h, m)
+    h.processes[m.c].settled = m
+end
+
+function on.died(h, m)
+    h.deaths[m.c] = m.a
+end
+
+local function pauses_of(h, c)
+    h.pauses[c] = h.pauses[c] or {}
+    return h.pauses[c]
+end
+
+function on.stopped(h, m)
+    local list = pauses_of(h, m.c)
+    list[#list + 1] = { from = m.a, to = math.huge }
+end
+
+function on.continued(h, m)
+    local list = pauses_of(h, m.c)
+    list[#list].to = m.a
+end
+
+-- Its clock went ahead by so much in no time of ours: its holds end that much earlier, now at
+-- the earliest. It may let them go at once, and tell its user later.
+function on.suspended(h, m)
+    h.suspended[m.c] = true
+    for _, hold in ipairs(h.holds) do
+        if hold.c == m.c and hold.till and hold.till > m.a then
+            hold.till = math.max(hold.till - m.by, m.a)
+        end
+    end
+end
+
+local History = {}
+History.__index = History
+
+function History:violation(t, lock, text)
+    self.violations[#self.violations + 1] = { t = t, lock = lock, text = text }
+end
+
+local function when(m)
+    return m.at or m.b or m.a
+end
+
+local function read(marks)
+    local h = setmetatable({
+        holds = {}, by_key = {}, calls = {}, processes = {}, deaths = {}, pauses = {},
+        suspended = {}, writes = {}, violations = {},
+        counts = { acquired = 0, failed = 0, lost = 0, released = 0, extended = 0 },
+    }, History)
+    local sorted = {}
+    for i, m in ipairs(marks) do
+        sorted[i] = { m = m, t = when(m), i = i }
+    end
+    table.sort(sorted, function(a, b)
+        if a.t ~= b.t then
+            return a.t < b.t
+        end
+        return a.i < b.i
+    end)
+    for _, item in ipairs(sorted) do
+        if on[item.m.k] then
+            on[item.m.k](h, item.m)
+        end
+    end
+    return h
+end
+
+-- ---- at most one inside its validity ---------------------------------------------
+
+local function who(hold)
+    return ("client %s.%s"):format(hold.c, hold.s)
+end
+
+-- For a lock the linearizability of its history comes down to this: the times for which
+-- holders were entitled to act do not overlap. Calls whose outcome is unknown (their process
+-- died) entitle nobody; a refusal is always allowed, for a quorum may be split.
+local function claim_end(h, hold)
+    local till = hold.till or hold.from
+    for _, bound in ipairs { hold.exit or math.huge, hold.over or math.huge,
+        h.deaths[hold.c] or math.huge, hold.losses[1] and hold.losses[1].a or math.huge } do
+        till = math.min(till, bound)
+    end
+    return till
+end
+
+local function by_from(a, b)
+    return a.from < b.from
+end
+
+-- Calls each(later, earlier, overlap) for holds of one lock that overlap by their `to`.
+local function overlaps(holds, each)
+    local last = {}
+    table.sort(holds, by_from)
+    for _, hold in ipairs(holds) do
+        local before = last[hold.lock]
+        if before and hold.from < before.to then
+            each(hold, before, math.min(before.to, hold.to) - hold.from)
+        end
+        if not before or hold.to > before.to then
+            last[hold.lock] = hold
+        end
+    end
+end
+
+local function check_exclusion(h)
+    for _, hold in ipairs(h.holds) do
+        hold.to = claim_end(h, hold)
+    end
+    overlaps(h.holds, function(later, earlier, ms)
+        h:violation(later.from, later.lock, ("%s has '%s' while it is %s's for %.1f ms more, "
+            .. "by its validity (for %.1f ms already)"):format(who(later), later.lock,
+            who(earlier), ms, later.from - earlier.from))
+    end)
+end
+
+-- How often somebody entered while another had not left, whatever the validity: what a
+-- resource without tokens would have suffered.
+local function count_intrusions(h)
+    local inside = {}
+    for i, hold in ipairs(h.holds) do
+        inside[i] = { lock = hold.lock, from = hold.from,
+            to = math.min(hold.exit or math.huge, h.deaths[hold.c] or math.huge) }
+        if inside[i].to == math.huge then
+            inside[i].to = hold.till or hold.from
+        end
+    end
+    local counts = {}
+    overlaps(inside, function(later)
+        counts[later.lock] = (counts[later.lock] or 0) + 1
+    end)
+    return counts
+end
+
+-- ---- tokens ----------------------------------------------------------------------
+
+-- Unique; and whoever asked after another had got his has a larger one. At any moment the
+-- largest token ever returned is a bound for all that are asked for from then on.
+local function check_tokens(h)
+    local seen, events = {}, {}
+    for _, hold in ipairs(h.holds) do
+        if hold.token then
+            local key = hold.lock .. "\0" .. hold.token
+            if seen[key] then
+                h:violation(hold.from, hold.lock, ("%s and %s have the same token %.14g")
+                    :format(who(seen[key]), who(hold), hold.token))
+            end
+            seen[key] = hold
+            events[#events + 1] = { t = hold.got.a, hold = hold, ask = true }
+            events[#events + 1] = { t = hold.got.b, hold = hold }
+        end
+    end
+    table.sort(events, function(a, b)
+        if a.t ~= b.t then
+            return a.t < b.t
+        end
+        return (a.ask and 1 or 0) > (b.ask and 1 or 0)
+    end)
+    local highest = {}
+    for _, e in ipairs(events) do
+        local hold = e.hold
+        local top = highest[hold.lock]
+        if e.ask then
+            hold.above = top
+        elseif hold.above and hold.token <= hold.above.token then
+            h:violation(hold.from, hold.lock, ("%s got token %.14g, asked for after %s had got "
+                .. "%.14g"):format(who(hold), hold.token, who(hold.above), hold.above.token))
+        end
+        if not e.ask and (not top or hold.token > top.token) then
+            highest[hold.lock] = hold
+        end
+    end
+end
+
+-- ---- what the library says about a hold ------------------------------------------
+
+local function check_validity(h, hold, opts)
+    local got = hold.got
+    local most = got.lease * (1 - opts.drift) - 2
+    if got.left > most + ROUNDING_MS then
+        h:violation(got.at, hold.lock, ("%s: %.1f ms of validity of a lease of %g ms")
+            :format(who(hold), got.left, got.lease))
+    end
+    -- A success that is not valid any more: only when the process did not run meanwhile.
+    local since = got.at - got.a
+    if got.left <= 0 and not h.suspended[hold.c] and since < most - 2 * ROUNDING_MS then
+        h:violation(got.at, hold.lock, ("%s: got it without any validity, %.1f ms after it "
+            .. "asked"):format(who(hold), since))
+    end
+end
+
+local function check_losses(h, hold)
+    if #hold.losses > 1 then
+        h:violation(hold.losses[2].a, hold.lock, who(hold) .. ": told of the loss twice")
+    end
+    local lost = hold.losses[1]
+    if hold.over and hold.over > hold.got.at and not (lost and lost.a <= hold.over + 1e3) then
+        h:violation(hold.over, hold.lock, who(hold) .. ": not valid any more, and not told of "
+            .. "the loss")
+    end
+    if lost and lost.why == "expired" and hold.till and not h.suspended[hold.c]
+        and lost.a < hold.till - ROUNDING_MS then
+        h:violation(lost.a, hold.lock, ("%s: told that it expired %.1f ms before it did")
+            :format(who(hold), hold.till - lost.a))
+    end
+    for _, m in ipairs(hold.samples) do
+        if lost and m.left > 0 and m.at > lost.a then
+            h:violation(m.at, hold.lock, who(hold) .. ": valid again after it was lost")
+            return
+        end
+    end
+end
+
+-- A watchdog may have renewed since the last look: then the end is not known.
+local function check_release(h, hold)
+    local r = hold.released
+    if r and r.ok and not hold.got.kept and not hold.extended and hold.till
+        and r.a > hold.till + 2 * ROUNDING_MS then
+        h:violation(r.a, hold.lock, ("%s: released in time, it says, %.1f ms after its end")
+            :format(who(hold), r.a - hold.till))
+    end
+    if r and r.ok and hold.losses[1] and hold.losses[1].a < r.a then
+        h:violation(r.a, hold.lock, who(hold) .. ": released in time what was lost before")
+    end
+end
+
+local function check_holds(h, opts)
+    for _, m in ipairs(h.calls) do
+        if m.k == "extended" then
+            hold_of(h, m).extended = true
+        end
+    end
+    for _, hold in ipairs(h.holds) do
+        check_validity(h, hold, opts)
+        check_losses(h, hold)
+        check_release(h, hold)
+    end
+end
+
+-- ---- calls return in time --------------------------------------------------------
+
+local function paused_ms(h, c, from, to)
+    local sum = 0
+    for _, pause in ipairs(h.pauses[c] or {}) do
+        sum = sum + math.max(0, math.min(to, pause.to) - math.max(from, pause.from))
+    end
+    return sum
+end
+
+local CALLS = { got = "acquire", fail = "acquire", released = "release", extended = "extend" }
+
+local function check_duration(h, m, opts)
+    local bound
+    if m.k == "released" or m.k == "extended" then
+        bound = opts.timeout_ms + (m.k == "extended" and opts.max_lease_ms or 0)
+    elseif m.wait then
+        bound = m.wait * 1000 + opts.connect_timeout_ms + opts.timeout_ms
+    else
+        return
+    end
+    local took = m.b - m.a - paused_ms(h, m.c, m.a, m.b)
+    if took > bound + opts.slack_ms then
+        h:violation(m.a, m.l, ("client %s.%s: %s took %.0f ms, %.0f were allowed"):format(m.c,
+            m.s, CALLS[m.k], took, bound))
+    end
+end
+
+-- ---- the processes ---------------------------------------------------------------
+
+local function check_processes(h, opts)
+    for c, p in pairs(h.processes) do
+        local settled = p.settled
+        if not settled then
+            if not h.deaths[c] then
+                h:violation(p.began.a, nil, ("client %s never settled"):format(c))
+            end
+        elseif settled.fds > p.began.fds + opts.max_fds then
+            h:violation(settled.a, nil, ("client %s has %d descriptors open, had %d at first")
+                :format(c, settled.fds, p.began.fds))
+        elseif settled.rss > p.began.rss + opts.max_rss_kib then
+            h:violation(settled.a, nil, ("client %s has %d KiB resident, had %d at first")
+                :format(c, settled.rss, p.began.rss))
+        elseif settled.lua > p.began.lua + opts.max_lua_kib then
+            h:violation(settled.a, nil, ("client %s has %d KiB of Lua, had %d at first")
+                :format(c, settled.lua, p.began.lua))
+        end
+    end
+end
+
+-- ---- all -------------------------------------------------------------------------
+
+_M.defaults = {
+    claim = true,            -- whether exclusion is demanded, or only counted
+    drift = 0.01, timeout_ms = 250, connect_timeout_ms = 1000, max_lease_ms = 1000,
+    slack_ms = 2000,         -- a loaded machine is late
+    max_fds = 30, max_rss_kib = 16384, max_lua_kib = 4096,
+}
+
+--- @param marks  a list, in any order
+-- @param opts   see defaults
+-- @return { violations = { { t, lock, text }, ... } in order of time, overlaps: how many
+--   times two were valid at once, counts, writes by lock, intrusions by lock }
+function _M.check(marks, opts)
+    opts = setmetatable(opts or {}, { __index = _M.defaults })
+    local h = read(marks)
+    local before = #h.violations
+    check_exclusion(h)
+    local overlapped = #h.violations - before
+    if not opts.claim then
+        for _ = 1, overlapped do
+            table.remove(h.violations)
+        end
+    end
+    check_tokens(h)
+    check_holds(h, opts)
+    for _, m in ipairs(h.calls) do
+        check_duration(h, m, opts)
+    end
+    check_processes(h, opts)
+    table.sort(h.violations, function(a, b)
+        return a.t < b.t
+    end)
+    return { violations = h.violations, overlaps = overlapped, counts = h.counts,
+        writes = h.writes, intrusions = count_intrusions(h), holds = h.holds }
+end
+
+return _M

@@ -1,0 +1,334 @@
+-- The servers, the clients and the network between them: what faults act upon.
+--
+-- A proxy of its own carries each edge, from one client to one server, so that any client can
+-- be cut off from any server.
+local cjson = require "cjson"
+local build = require "spec.support.build"
+local hiredis = require "spec.support.hiredis"
+local inspect = require "spec.support.inspect"
+local kinds = require "spec.chaos.kinds"
+local marks = require "spec.chaos.marks"
+local proc = require "spec.support.proc"
+local proxy = require "spec.support.proxy"
+local redis = require "spec.support.redis"
+local scope = require "spec.support.scope"
+local sys = require "spec.support.sys"
+
+local _M = {}
+
+local ABANDON_S = 0.005
+
+local World = {}
+World.__index = World
+
+-- ---- what is known afterwards ----------------------------------------------------
+
+--- A line of the story: an event of the picture, also a mark if it has k.
+function World:log(lane, kind, text, more)
+    local e = more or {}
+    e.t, e.lane, e.kind, e.text = marks.now(), lane, kind, text
+    self.story[#self.story + 1] = e
+end
+
+function World:mark(k, c, more)
+    local m = more or {}
+    m.k, m.c, m.a = k, c, m.a or marks.now()
+    self.marks[#self.marks + 1] = m
+end
+
+function World:violation(text)
+    self.violations[#self.violations + 1] = { t = marks.now(), text = text }
+end
+
+function World:note(f, text)
+    self:log("network", "note", ("%s: client %d, servers %s"):format(text, f.client,
+        table.concat(f.edges, " ")))
+end
+
+function World:server_note(s, text)
+    self:log("server " .. s, "note", text)
+end
+
+function World:server_is(s, state, text)
+    self:log("server " .. s, state, text)
+end
+
+-- ---- clocks ----------------------------------------------------------------------
+
+local function new_clock(dir, name)
+    local path = dir .. "/" .. name
+    sys.write_file(path, ("\0"):rep(4096))
+    return { path = path, us = marks.shared(path),
+        env = { LD_PRELOAD = build.program "clockshim.so", CLOCKSHIM = path } }
+end
+
+function World:step_server(s, ms)
+    local clock = self.clocks[s]
+    clock.us[0] = clock.us[0] + ms * 1000
+    self.skew_ms = self.skew_ms + math.abs(ms)
+    self:log("server " .. s, "clock", "clock step", { step_ms = ms })
+end
+
+function World:step_client(c, wall_ms, steady_ms)
+    local client = self.clients[c]
+    local us = client.clock.us
+    us[0] = us[0] + (wall_ms + steady_ms) * 1000
+    us[1] = us[1] + steady_ms * 1000
+    if steady_ms ~= 0 then
+        self:mark("suspended", client.id, { by = steady_ms })
+    end
+    self:log(client.lane, "clock", steady_ms ~= 0 and "as if it had been suspended"
+        or "wall clock", { step_ms = math.floor(wall_ms + steady_ms) })
+end
+
+-- ---- servers ---------------------------------------------------------------------
+
+-- With "everysec" a write to the log may wait for a slow disk, and a kill forget what was
+-- granted; with "no" the log is written before the reply, and survives the process.
+local function new_server(self, s)
+    self.clocks[s] = new_clock(self.dir, "server" .. s)
+    self.servers[s] = redis.server { env = self.clocks[s].env,
+        args = { "--appendonly", "yes", "--appendfsync", "no" } }
+    self:server_is(s, "up", "started")
+end
+
+function World:command(s, ...)
+    local reply, err = self.servers[s]:call(...)
+    if reply == nil and err then
+        error(("server %d, %s: %s"):format(s, table.concat({ ... }, " "), err), 0)
+    end
+    return reply
+end
+
+--- Sends a command and does not wait for the answer.
+function World:abandon(s, ...)
+    local conn = assert(hiredis.connect(self.servers[s].port, ABANDON_S))
+    conn:call(...)
+    conn:close()
+end
+
+function World:wipe(s)
+    os.execute(("rm -rf '%s/appendonlydir'"):format(self.servers[s].dir))
+    self:server_note(s, "wiped")
+end
+
+-- What a machine without power forgets: the end of what it had not synced.
+function World:truncate_log(s, bytes)
+    os.execute(("for f in '%s'/appendonlydir/*.incr.aof; do truncate -s -%d \"$f\"; done")
+        :format(self.servers[s].dir, bytes))
+    self:server_note(s, ("lost the last %d bytes of its log"):format(bytes))
+end
+
+-- Two faults may keep one edge shut.
+function World:refuse(c, s, on)
+    local edge = self.edges[c][s]
+    edge.shut = (edge.shut or 0) + (on and 1 or -1)
+    edge:refuse(edge.shut > 0)
+end
+
+--- Nobody gets to a server before its door is opened again.
+function World:shut(s)
+    for c = 1, #self.edges do
+        self:refuse(c, s, true)
+        self.edges[c][s]:cut()
+    end
+    self:server_note(s, "cut off: it may forget locks")
+end
+
+function World:open(s)
+    for c = 1, #self.edges do
+        self:refuse(c, s, false)
+    end
+    self:server_note(s, "may vote again")
+end
+
+-- What a server has to remember as long as it lives is no lock.
+local BOOK_KEEPING = "^redlock:{server}:"
+
+--- The keys of a server that locks have made, and how many ms they have left.
+function World:keys(s)
+    local keys = {}
+    for _, key in ipairs(self:command(s, "KEYS", "*")) do
+        if not key:find(BOOK_KEEPING) then
+            keys[key] = self:command(s, "PTTL", key)
+        end
+    end
+    return keys
+end
+
+-- ---- clients ---------------------------------------------------------------------
+
+function World:start_client(c)
+    local client, opts = self.clients[c], self.opts
+    client.run = client.run + 1
+    client.id = client.run == 1 and tostring(c) or ("%d#%d"):format(c, client.run)
+    local nodes = {}
+    for s, edge in ipairs(self.edges[c]) do
+        nodes[s] = edge.uri
+    end
+    local file = ("%s/client%s.json"):format(self.dir, client.id)
+    sys.write_file(file, cjson.encode {
+        id = client.id, seed = opts.seed, slots = client.kind.slots, nodes = nodes,
+        locks = opts.locks, leases = opts.leases, lease = opts.lease,
+        max_lease = opts.max_lease, timeout = opts.timeout,
+        connect_timeout = opts.connect_timeout, settle_s = opts.settle_s,
+        restart_guard = opts.restart_guard,
+        recorder = self.socket, resource = self.resource,
+        careless = opts.careless,
+        careless_slot = (c == 1 or client.kind.slots > 1) and client.kind.slots or 0,
+    })
+    client.log = ("%s/client%s.log"):format(self.dir, client.id)
+    client.proc = client.kind.start(file, opts.library, client.clock.env, client.log)
+    client.away = false
+    self:log(client.lane, "up", "started")
+end
+
+function World:stop_client(c)
+    local client = self.clients[c]
+    self:mark("stopped", client.id)
+    client.proc:kill "STOP"
+    sys.eventually(function()
+        return not (inspect.state(client.proc.pid) or ""):find "[RSD]"
+    end, 5, "a client to stop")
+    self:log(client.lane, "frozen", "SIGSTOP")
+end
+
+function World:continue_client(c)
+    local client = self.clients[c]
+    client.proc:kill "CONT"
+    self:mark("continued", client.id)
+    self:log(client.lane, "up", "SIGCONT")
+end
+
+function World:kill_client(c)
+    local client = self.clients[c]
+    client.away = true
+    self:mark("died", client.id)         -- before: what it does until then does not count
+    client.proc:kill "KILL"
+    client.proc:wait()
+    client.proc:close()
+    self:log(client.lane, "down", "kill -9")
+end
+
+--- Reports clients that ended by themselves.
+function World:look_after_clients()
+    for c, client in ipairs(self.clients) do
+        if not client.away and not client.proc:alive() then
+            client.away = true
+            self:mark("died", client.id)
+            self:violation(("client %d ended by itself (%s): %s"):format(c, client.proc.code,
+                sys.read_file(client.log) or ""))
+        end
+    end
+end
+
+--- All of them take every lock once and say so. @return whether they did
+function World:settle_clients(timeout)
+    local deadline = sys.now() + timeout
+    for _, client in ipairs(self.clients) do
+        if not client.away then
+            client.proc:write "settle\n"
+        end
+    end
+    for c, client in ipairs(self.clients) do
+        local line = not client.away
+            and client.proc:read_line(math.max(deadline - sys.now(), 0.01))
+        if line ~= "settled" and not client.away then
+            self:look_after_clients()
+            if not client.away then
+                self:violation(("client %d is not served in %g s after all faults were over")
+                    :format(c, timeout))
+            end
+        end
+    end
+end
+
+function World:quit_clients()
+    for c, client in ipairs(self.clients) do
+        if not client.away then
+            client.proc:write "quit\n"
+            local code = client.proc:wait(10)
+            if code ~= 0 then
+                self:violation(("client %d did not end well (%s): %s"):format(c,
+                    tostring(code), sys.read_file(client.log) or ""))
+                client.proc:kill "KILL"
+                client.proc:wait()
+            end
+            client.proc:close()
+            client.away = true
+        end
+    end
+end
+
+-- ---- all -------------------------------------------------------------------------
+
+local function start_recorder(self)
+    self.socket, self.file = self.dir .. "/marks", self.dir .. "/marks.jsonl"
+    self.recorder = proc.spawn { "luajit", build.root .. "/spec/chaos/recorder.lua",
+        self.socket, self.file, stdin = "pipe", stdout = "pipe",
+        env = require("spec.support.lua").env() }
+    assert(self.recorder:read_line(10) == "ready", "the recorder does not start")
+end
+
+local function start_edges(self, c)
+    local opts = self.opts
+    self.edges[c] = {}
+    for s, server in ipairs(self.servers) do
+        local edge = proxy.proxy(server.port)
+        edge:seed(c * 1000 + s)
+        edge:spread("both", opts.late_permille, 0, opts.lease * 2000)
+        edge:reset(opts.reset_permille)
+        self.edges[c][s] = edge
+    end
+end
+
+--- Ends whatever may still be in force.
+function World:heal()
+    for _, edges in ipairs(self.edges) do
+        for _, edge in ipairs(edges) do
+            edge:spread("both", 0, 0, 0)
+            edge:reset(0)
+        end
+    end
+end
+
+--- Ends the recorder. @return its marks and ours, as a list
+function World:collect()
+    self.recorder:close_stdin()
+    assert(self.recorder:wait(10) == 0, "the recorder failed")
+    local list = {}
+    for line in io.lines(self.file) do
+        list[#list + 1] = cjson.decode(line)
+    end
+    for _, m in ipairs(self.marks) do
+        list[#list + 1] = m
+    end
+    return list
+end
+
+--- Servers, edges and clients, all up.
+-- @param opts  of run.lua
+function _M.new(opts)
+    local self = setmetatable({ opts = opts, dir = scope.tmpdir(), servers = {}, clocks = {},
+        edges = {}, clients = {}, story = {}, marks = {}, violations = {}, skew_ms = 0 },
+        World)
+    self.resource = self.dir .. "/resource"
+    sys.write_file(self.resource, ("\0"):rep(4096))
+    start_recorder(self)
+    for s = 1, opts.nodes do
+        new_server(self, s)
+    end
+    local file = assert(sys.read_file((opts.library or build.root)
+        .. "/lua/redlock/lock/acquire.lua"))
+    self.acquire_sha = self:command(1, "SCRIPT", "LOAD", file)
+    for c = 1, opts.clients do
+        start_edges(self, c)
+        local kind = kinds[(c - 1) % #kinds + 1]
+        self.clients[c] = { kind = kind, run = 0, lane = "client " .. c,
+            clock = new_clock(self.dir, "clock" .. c) }
+        self:start_client(c)
+    end
+    return self
+end
+
+return _M

@@ -1,0 +1,363 @@
+/* core.c - the whole pure core below a user and servers made of the input: any calls, any
+ * answers, well-formed or not, in any pieces, connections that break anywhere, any times.
+ *
+ * Whatever the servers say: a lease counts as held only when a majority of the nodes
+ * granted it, never for longer than asked, never after its end; every round ends; a tick
+ * leaves nothing due; memory is bounded, and all given back.
+ */
+#include <hiredis/read.h>
+#include <sanitizer/allocator_interface.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "watch.h"
+
+enum {
+    DEALS = 6,
+    WATCHES = 2,
+    STEPS_MAX = 400,
+    MEMORY_MAX = 32 << 20        /* a reply without an end on each connection */
+};
+
+struct deal {
+    rl_lease *lease;
+    rl_round *acquire, *other;
+    int64_t started_ms, lease_ms;    /* of the last acquire or extend */
+    int asked;                       /* it was acquired here, not adopted */
+    int granted;
+};
+
+struct world {
+    struct core core;
+    struct node_config config[5];
+    int64_t now_ms;
+    rl_primitive primitive;
+    int question;                    /* another script's number */
+    struct deal deal[DEALS];
+    rl_round *pause[WATCHES];
+    rl_watch *watch[WATCHES];
+    unsigned values;
+    size_t memory;                   /* in use before */
+};
+
+static const char *const lines[] = {
+    ":1\r\n", ":0\r\n", ":-1\r\n", ":2\r\n", "+OK\r\n", "$-1\r\n",
+    "*2\r\n:0\r\n:700\r\n", "*2\r\n:1\r\n:3\r\n", "*3\r\n:1\r\n:9\r\n$1\r\nx\r\n",
+    "$40\r\n0123456789012345678901234567890123456789\r\n",
+    "-NOSCRIPT no\r\n", "-OOM no\r\n", "-NOAUTH no\r\n", "-READONLY no\r\n",
+    "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n",
+    "*3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:1\r\n",
+    "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$0\r\n\r\n",
+    "*3\r\n$7\r\nmessage\r\n$1\r\nb\r\n$0\r\n\r\n",
+    "*65\r\n", "what\r\n",
+};
+
+enum { LINES = sizeof(lines) / sizeof(lines[0]) };
+
+/* ---- the driver's part ---- */
+
+static void close_wanted(struct world *w)
+{
+    w->core.want_close = 0;
+}
+
+static void all_go_up(struct world *w)
+{
+    struct core *core = &w->core;
+    for (int i = 0; i < 2 * core->n; i++) {
+        if (core->nodes[i].state != NODE_CONNECTING)
+            continue;
+        core->want_connect &= ~link_bit(i);
+        core_connected(core, i, w->now_ms);
+        while (core->nodes[i].state == NODE_HANDSHAKE)
+            core_feed(core, i, "+OK\r\n", 5, w->now_ms);
+        close_wanted(w);
+    }
+}
+
+static void feed(struct world *w, int i, const char *bytes, size_t len)
+{
+    core_feed(&w->core, i, bytes, len, w->now_ms);
+    close_wanted(w);
+}
+
+static void flood(struct world *w, int i, int pages)
+{
+    static char page[8192];
+    for (int k = 0; k < pages; k++)
+        feed(w, i, page, sizeof(page));
+}
+
+static void write_out(struct world *w, int i, size_t some)
+{
+    struct buf *out = core_out(&w->core, i);
+    buf_take(out, some < buf_len(out) ? some : buf_len(out));
+    if (!buf_len(out))
+        w->core.want_write &= ~link_bit(i);
+}
+
+static void pass_time(struct world *w, int64_t ms)
+{
+    w->now_ms += ms;
+    core_tick(&w->core, w->now_ms);
+    close_wanted(w);
+    MUST(core_due_ms(&w->core) > w->now_ms);
+}
+
+/* ---- the user's part ---- */
+
+static void free_round(rl_round **round)
+{
+    if (*round)
+        core_round_free(*round);
+    *round = NULL;
+}
+
+static void drop(struct world *w, struct deal *d)
+{
+    free_round(&d->acquire);
+    free_round(&d->other);
+    if (d->lease)
+        core_lease_drop(d->lease, w->now_ms);
+    memset(d, 0, sizeof(*d));
+}
+
+static void acquire(struct world *w, struct deal *d, struct input *in)
+{
+    char value[RL_VALUE_LEN + 1];
+    rl_bytes key = {"name", (size_t)(1 + input_byte(in) % 2)};
+    uint8_t how = input_byte(in);
+    snprintf(value, sizeof(value), "%040u", ++w->values);
+    d->started_ms = w->now_ms;
+    d->lease_ms = 1 + input_byte(in) * (how & 1 ? 100 : 1);
+    if (how & 0x40 && how & 0x20) {
+        d->lease = core_adopt(&w->core, &w->primitive, &key, 1, NULL, 0, value,
+                              d->lease_ms, 0, w->now_ms);
+        return;
+    }
+    d->asked = 1;
+    d->acquire = core_acquire(&w->core, &w->primitive, &key, 1, NULL, 0, value,
+                              d->lease_ms, input_byte(in) * 10,
+                              how & 2 ? how >> 2 : -1, w->now_ms, &d->lease);
+    if (d->acquire && how & 0x80)
+        core_notify(d->acquire);
+}
+
+static void use_lease(struct world *w, struct deal *d, struct input *in)
+{
+    uint8_t how = input_byte(in);
+    switch (how % 6) {
+    case 0:
+        free_round(&d->other);
+        d->other = core_release(d->lease, w->now_ms);
+        break;
+    case 1:
+        free_round(&d->other);
+        d->lease_ms = 1 + input_byte(in) * 20;
+        d->started_ms = w->now_ms;
+        d->other = core_extend(d->lease, d->lease_ms, w->now_ms);
+        break;
+    case 2:
+        core_keep(d->lease, 1 + input_byte(in) * 20, input_byte(in) * 10, w->now_ms);
+        break;
+    case 3:
+        (void)core_lost_why(d->lease, w->now_ms);
+        break;
+    case 4:
+        if (!d->asked || (d->acquire && d->acquire->outcome == RL_GRANTED)) {
+            free_round(&d->acquire);
+            free_round(&d->other);
+            core_disown(d->lease);
+            memset(d, 0, sizeof(*d));
+        }
+        break;
+    default:
+        drop(w, d);
+    }
+}
+
+static void use_watch(struct world *w, struct input *in)
+{
+    uint8_t how = input_byte(in);
+    int k = how % WATCHES;
+    if (!w->watch[k]) {
+        w->watch[k] = core_watch(&w->core, how & 2 ? "a" : "b", 1, w->now_ms);
+    } else if (how & 4) {
+        free_round(&w->pause[k]);
+        core_unwatch(w->watch[k]);
+        w->watch[k] = NULL;
+    } else {
+        free_round(&w->pause[k]);
+        w->pause[k] = core_pause(w->watch[k], w->watch[k]->wakes - (how >> 7),
+                                 input_byte(in), w->now_ms);
+    }
+}
+
+static void ask(struct world *w, struct deal *d)
+{
+    rl_bytes key = {"name", 4};
+    free_round(&d->other);
+    d->other = core_ask(&w->core, w->question, &key, 1, NULL, 0, w->now_ms);
+}
+
+/* ---- what must hold ---- */
+
+static void check(struct world *w)
+{
+    const struct core *core = &w->core;
+    MUST(__sanitizer_get_current_allocated_bytes() - w->memory < MEMORY_MAX);
+    for (const struct rl_round *r = core->active; r; r = r->next) {
+        const struct tally *t = &r->tally;
+        MUST(!r->outcome && r->refs > 0);
+        MUST(t->yes + t->absent + t->foreign + t->missing + t->pending == core->n);
+    }
+    for (int k = 0; k < DEALS; k++) {
+        struct deal *d = &w->deal[k];
+        int granted = d->acquire && d->acquire->outcome == RL_GRANTED;
+        if (granted && !d->granted && d->lease->state == LEASE_HELD)
+            MUST(d->lease->deadline_ms > w->now_ms);
+        d->granted = granted;
+        int64_t left_ms = d->lease ? core_remaining_ms(d->lease, w->now_ms) : 0;
+        if (!left_ms)
+            continue;
+        MUST(d->lease->state == LEASE_HELD && !d->lease->lost);
+        if (d->acquire)
+            MUST(granted && 2 * d->acquire->tally.yes > core->n);
+        int64_t most_ms = d->lease_ms > d->lease->keep_ms ? d->lease_ms
+                                                          : d->lease->keep_ms;
+        if (!d->other && !core->renewals)    /* what was said may be longer than this */
+            MUST(left_ms < most_ms || most_ms == 0);
+    }
+    for (int i = 0; i < 2 * core->n; i++) {
+        const struct node *nd = &core->nodes[i];
+        MUST(memchr(nd->text, '\0', sizeof(nd->text)) && nd->code < RL_CODES);
+        MUST(nd->state != NODE_DOWN || nd->queue_len == 0);
+        MUST(nd->state < NODE_HANDSHAKE ||
+             nd->wire.reader->len - nd->wire.reader->pos <= WIRE_MAX_PENDING);
+    }
+}
+
+static void step(struct world *w, struct input *in)
+{
+    struct core *core = &w->core;
+    uint8_t op = input_byte(in);
+    int i = op >> 4 & 15;
+    i %= 2 * core->n;
+    struct deal *d = &w->deal[(op >> 4) % DEALS];
+    size_t len;
+    const char *bytes;
+    switch (op & 15) {
+    case 0:
+        bytes = input_bytes(in, input_byte(in), &len);
+        feed(w, i, bytes, len);
+        break;
+    case 1: case 2: case 3:
+        bytes = lines[input_byte(in) % LINES];
+        feed(w, i, bytes, strlen(bytes));
+        break;
+    case 4:                                   /* the same word from a few */
+        bytes = lines[input_byte(in) % LINES];
+        for (int k = 0; k <= op >> 4 && k < core->n; k++)
+            feed(w, k, bytes, strlen(bytes));
+        break;
+    case 5:
+        if (core->nodes[i].state == NODE_CONNECTING) {
+            core->want_connect &= ~link_bit(i);
+            core_connected(core, i, w->now_ms);
+        }
+        break;
+    case 6:
+        core_lost(core, i, RL_REFUSED, "cut", w->now_ms);
+        close_wanted(w);
+        break;
+    case 7:
+        write_out(w, i, input_byte(in) * 4);
+        break;
+    case 8:
+        all_go_up(w);
+        break;
+    case 9:
+        pass_time(w, input_byte(in));
+        break;
+    case 10:
+        pass_time(w, input_byte(in) * 50);
+        break;
+    case 11: case 12:
+        if (d->lease)
+            use_lease(w, d, in);
+        else if (!core->closed)
+            acquire(w, d, in);
+        break;
+    case 13:
+        use_watch(w, in);
+        break;
+    case 14:
+        if (op == 0xee)
+            flood(w, input_byte(in) % (2 * core->n), input_byte(in));
+        else if (op == 0xfe)
+            w->now_ms += input_byte(in) * 10;     /* without a tick: it did not run */
+        else
+            ask(w, d);
+        break;
+    default:
+        if (op == 0xff)
+            core_close(core, w->now_ms);
+        else if (op == 0xef)
+            core_void(core);
+        else if (op == 0xdf)
+            core_script(core, "L", input_byte(in) % 2, w->now_ms);
+        else
+            while (core_next(core))
+                continue;
+    }
+}
+
+static void begin(struct world *w, uint8_t how)
+{
+    memset(w, 0, sizeof(*w));
+    w->memory = __sanitizer_get_current_allocated_bytes();
+    int n = 1 + how % 5;
+    for (int i = 0; i < n; i++) {
+        w->config[i].timeout_ms = 250;
+        w->config[i].connect_timeout_ms = 1000;
+        w->config[i].password = how & 0x80 ? "p" : NULL;
+        w->config[i].client_name = how & 0x40 ? "n" : NULL;
+    }
+    w->now_ms = 1000000;
+    MUST(core_init(&w->core, w->config, n, 10000, how) == 0);
+    w->primitive.acquire = core_script(&w->core, "A", 1, w->now_ms);
+    w->primitive.extend = how & 0x20 ? core_script(&w->core, "E", 1, w->now_ms) : -1;
+    w->primitive.release = core_script(&w->core, "R", 1, w->now_ms);
+    w->primitive.confirm = how & 0x10 ? core_script(&w->core, "C", 1, w->now_ms) : -1;
+    w->primitive.heal = -1;
+    w->question = core_script(&w->core, "Q", 1, w->now_ms);
+}
+
+static void end(struct world *w)
+{
+    for (int k = 0; k < DEALS; k++)
+        drop(w, &w->deal[k]);
+    for (int k = 0; k < WATCHES; k++) {
+        free_round(&w->pause[k]);
+        if (w->watch[k])
+            core_unwatch(w->watch[k]);
+    }
+    /* With nobody left to answer, all of it ends by its own times. */
+    for (int k = 0; k < 40; k++)
+        pass_time(w, 3000);
+    MUST(!w->core.owing && !w->core.held);
+    core_free(&w->core);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct world w;
+    struct input in = {data, data + size};
+    begin(&w, input_byte(&in));
+    for (int k = 0; k < STEPS_MAX && input_left(&in); k++) {
+        step(&w, &in);
+        check(&w);
+    }
+    end(&w);
+    return 0;
+}

@@ -1,0 +1,106 @@
+-- One of several processes that take fenced locks as fast as they can, with leases of a few
+-- milliseconds and pauses beyond them, and account for every token.
+--
+--     luajit spec/stress/fence_worker.lua SEED HOLDS PORT [broken] -- URI...
+--
+-- PORT: of a Redis that never fails, which keeps the accounts. broken: without the second
+-- round: each confirmation is believed unseen. Prints what is wrong, then "done HOLDS".
+local support = require "spec.support"
+local redlock = require "redlock"
+local hiredis = require "spec.support.hiredis"
+local scripts = require "redlock.scripts"
+local fenced = require "redlock.fenced_lock"
+
+local NAMES = 4
+
+-- KEYS: all tokens of a name, its largest one; ARGV: a token, the largest before the attempt.
+local ACCOUNT = [[
+    local wrong = ''
+    if redis.call('sadd', KEYS[1], ARGV[1]) == 0 then
+        wrong = 'repeated'
+    elseif tonumber(ARGV[1]) <= tonumber(ARGV[2]) then
+        wrong = 'not larger than ' .. ARGV[2] .. ', which was out before'
+    end
+    if tonumber(ARGV[1]) > tonumber(redis.call('get', KEYS[2]) or 0) then
+        redis.call('set', KEYS[2], ARGV[1])
+    end
+    return wrong
+]]
+-- A resource that takes writes only by tokens that are not below the largest it has seen.
+local WRITE = [[
+    local mark = tonumber(redis.call('get', KEYS[1]) or 0)
+    if tonumber(ARGV[1]) < mark then
+        return 0
+    end
+    redis.call('set', KEYS[1], ARGV[1])
+    redis.call('rpush', KEYS[2], ARGV[1])
+    return 1
+]]
+
+local function primitive(broken)
+    if not broken then
+        return fenced
+    end
+    local counter = "redlock.fenced.counter"
+    return redlock.primitive {
+        name = fenced.name,
+        acquire = scripts.read(counter, "redlock.fenced.acquire"),
+        confirm = "return 1",
+        extend = scripts.read(counter, "redlock.fenced.extend"),
+        heal = scripts.read(counter, "redlock.fenced.heal"),
+        release = scripts.read(counter, "redlock.fenced.release"),
+        floor = scripts.read("redlock.fenced.run", "redlock.fenced.floor"),
+        seed = scripts.read("redlock.fenced.run", "redlock.fenced.seed"),
+        keys = fenced.keys, args = fenced.args, unseeded = fenced.unseeded,
+        channel = fenced.channel,
+    }
+end
+
+local seed, holds, port = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
+local broken, uris = arg[4] == "broken", {}
+for i = (broken and 6 or 5), #arg do
+    uris[#uris + 1] = arg[i]
+end
+math.randomseed(seed)
+local random = math.random
+local accounts = assert(hiredis.connect(port))
+local client = redlock.new { nodes = uris, max_lease = 0.2, lease = 0.1, retry_delay = 0.005,
+    fallback = 0.05, patience = 30 }
+local prim = primitive(broken)
+
+local function hold(name)
+    local l = client:get(prim, name)
+    local before = accounts:call("GET", name .. ":largest") or 0
+    local ok, token = l:tryLock(2, 0.005 + random() * 0.095)
+    if not ok then
+        return false
+    end
+    local text = ("%.0f"):format(token)
+    local wrong = accounts:call("EVAL", ACCOUNT, 2, name .. ":tokens", name .. ":largest", text,
+        before)
+    if wrong ~= "" then
+        print(("token %s of %s is %s"):format(text, name, wrong))
+    end
+    local dice = random()
+    if dice < 0.02 then
+        support.sleep(random() * 0.2)         -- past the lease, more often than not
+    elseif dice < 0.1 then
+        l:extend(0.1)
+    end
+    accounts:call("EVAL", WRITE, 2, name .. ":mark", name .. ":writes", text)
+    if random() < 0.2 then
+        l:export()           -- as if we had died: nobody releases it
+    else
+        l:unlock()
+    end
+    return true
+end
+
+local done = 0
+while done < holds do
+    if hold("name" .. random(NAMES)) then
+        done = done + 1
+    end
+end
+client:close()
+print("done " .. done)
