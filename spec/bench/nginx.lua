@@ -1,0 +1,213 @@
+-- make bench-nginx: the library in one worker of nginx, beside the floor (floor.c) and beside
+-- a Redlock written by hand with lua-resty-redis. Five servers; the competitors take turns.
+--
+--     luajit spec/bench/nginx.lua [seconds per row]
+local root = arg[0]:match "^(.*)/spec/bench/[^/]*$" or "."
+package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua;")
+    :gsub("%%", root) .. package.path
+
+local support = require "spec.support"
+
+local TURNS, IN_FLIGHT = 3, 64
+local SECONDS = tonumber(arg[1]) or 5
+
+-- The usual way: a light thread per server, connections from the pool.
+local BY_HAND = [[
+    local redis = require "nginx.redis"
+    local UNLOCK = "if redis.call('get', KEYS[1]) == ARGV[1] then "
+        .. "return redis.call('del', KEYS[1]) else return 0 end"
+    local function ask(node, name, value, unlock)
+        local r = redis:new()
+        r:set_timeout(20000)
+        assert(r:connect(node:match "//(.*):", tonumber(node:match ":(%d+)$")))
+        local ok
+        if unlock then
+            ok = r:eval(UNLOCK, 1, name, value) == 1
+        else
+            ok = r:set(name, value, "NX", "PX", 30000) == "OK"
+        end
+        r:set_keepalive(60000, 100)
+        return ok
+    end
+    local function all(name, value, unlock)
+        local threads, yes = {}, 0
+        for i, node in ipairs(nodes) do
+            threads[i] = ngx.thread.spawn(ask, node, name, value, unlock)
+        end
+        for i = 1, #threads do
+            local _, ok = ngx.thread.wait(threads[i])
+            yes = yes + (ok and 1 or 0)
+        end
+        return yes >= 3
+    end
+    function by_hand(name, i)
+        local value = ngx.worker.pid() .. ":" .. i .. ":" .. math.random(2 ^ 31)
+        assert(all(name, value))
+        assert(all(name, value, true))
+    end
+]]
+
+local SERVER = [[
+    location /cycles { content_by_lua_block {
+        local count, how, name = tonumber(ngx.var.arg_n), ngx.var.arg_how, ngx.var.arg_name
+        local now, samples = redlock_now, {}
+        local function cycles(id)
+            local lock = client:getLock(name .. id, { owner = id })
+            for i = 1, count do
+                local from = now()
+                if how == "hand" then
+                    by_hand(name .. id, i)
+                else
+                    local ok, err = lock:tryLock(5, 10)
+                    if not ok then error(tostring(err)) end
+                    assert(lock:unlock())
+                end
+                samples[#samples + 1] = now() - from
+            end
+        end
+        local from, threads = now(), {}
+        for i = 1, tonumber(ngx.var.arg_threads) do
+            threads[i] = ngx.thread.spawn(cycles, i)
+        end
+        for i = 1, #threads do
+            assert(ngx.thread.wait(threads[i]))
+        end
+        local rate = #samples / (now() - from) * 1e6
+        table.sort(samples)
+        ngx.print(samples[math.ceil(#samples / 2)], " ", rate)
+    } }
+    location /same { content_by_lua_block {
+        local lock = client:getLock "same"
+        local ok, err = lock:tryLock(60, 10)
+        ok = ok and lock:unlock()
+        ngx.print(ok and "ok" or tostring(err))
+    } }
+    location /wait { content_by_lua_block {
+        client:getLock("held"):tryLock(tonumber(ngx.var.arg_s), 10)
+        ngx.print "ok"
+    } }
+]]
+
+local CLOCK = [[
+    local ffi = require "ffi"
+    ffi.cdef "struct bench_ts { long s, n; }; int clock_gettime(int, struct bench_ts *);"
+    local t = ffi.new "struct bench_ts"
+    function redlock_now()
+        ffi.C.clock_gettime(1, t)
+        return tonumber(t.s) * 1e6 + tonumber(t.n) / 1e3
+    end
+]]
+
+local function median(list)
+    table.sort(list)
+    return list[math.ceil(#list / 2)]
+end
+
+local cluster = support.cluster(5)
+local ng = support.nginx { nodes = cluster, server = SERVER, init = BY_HAND .. CLOCK,
+    options = "timeout = 5" }
+
+local floor = support.spawn { root .. "/build/spec/floor", "evalsha",
+    root .. "/lua/redlock/lock/acquire.lua", root .. "/lua/redlock/lock/release.lua",
+    cluster[1].port, cluster[2].port, cluster[3].port, cluster[4].port, cluster[5].port,
+    stdin = "pipe", stdout = "pipe" }
+
+local function run_floor(cycles, in_flight)
+    floor:write(("run %d %d\n"):format(cycles, in_flight))
+    local p50, _, rate = floor:read_line(60):match "^(%S+) (%S+) (%S+)"
+    return { p50 = tonumber(p50), rate = tonumber(rate) }
+end
+
+local turn = 0
+local function run_nginx(how, cycles, in_flight)
+    turn = turn + 1
+    local text = ng:begin(("/cycles?n=%d&how=%s&name=%s%d:&threads=%d"):format(cycles, how, how,
+        turn, in_flight)):finish(120)
+    local p50, rate = text:match "^(%S+) (%S+)$"
+    return { p50 = tonumber(p50), rate = tonumber(rate) }
+end
+
+local function compare(what, in_flight, field, better)
+    local ours, hand = {}, {}
+    for i = 1, TURNS do
+        local cycles = in_flight > 1 and 300 or 1000
+        local least = run_floor(cycles * in_flight, in_flight)
+        ours[i] = run_nginx("redlock", cycles, in_flight)[field] / least[field]
+        hand[i] = run_nginx("hand", math.ceil(cycles / 20), in_flight)[field] / least[field]
+    end
+    print(("%-34s %s of the floor: redlock %.2f, lua-resty-redis %.2f (%s)"):format(what,
+        field, median(ours), median(hand), better))
+end
+
+local function wrk(path, seconds, connections)
+    local p = support.spawn { "wrk", "-t1", "-c" .. connections, "-d" .. seconds .. "s",
+        "--latency", "--timeout", "60s", ("http://127.0.0.1:%d%s"):format(ng.port, path),
+        stdout = "pipe", stderr = "stdout" }
+    return p
+end
+
+local function result(p)
+    local text = p:read_all(120)
+    return tonumber(text:match "Requests/sec:%s*(%S+)"), text:match "\n%s+50%%%s+(%S+)",
+        text:match "\n%s+99%%%s+(%S+)", text
+end
+
+local function ping_beside_waiters()
+    local other = support.warm_client(cluster)
+    assert(other:getLock("held"):tryLock(1, 60))
+    local waiters = wrk("/wait?s=" .. SECONDS + 3, SECONDS + 3, 1000)
+    support.sleep(2)
+    local before = cluster[1]:call("INFO", "commandstats"):match "evalsha:calls=(%d+)"
+    local _, p50, p99 = result(wrk("/ping", SECONDS, 1))
+    local after = cluster[1]:call("INFO", "commandstats"):match "evalsha:calls=(%d+)"
+    waiters:read_all(60)
+    print(("/ping beside 1000 waiting requests: p50 %s, p99 %s (< 10 ms); a server sees %.1f "
+        .. "calls/s"):format(p50, p99, (after - before) / SECONDS))
+    other:close()
+end
+
+local FOREIGN = [[
+    local waits, finish = {}, support.now() + %d
+    local l = client:getLock "same"
+    while support.now() < finish do
+        local from = support.now()
+        assert(l:tryLock(60, 10))
+        waits[#waits + 1] = (support.now() - from) * 1000
+        assert(l:unlock())
+        support.sleep(0.02)
+    end
+    table.sort(waits)
+    print(#waits, waits[math.ceil(#waits / 2)], waits[math.ceil(#waits * 0.99)])
+]]
+
+local function hand_over()
+    local alone = result(wrk("/same", SECONDS, 1000))
+    local foreign = support.child(cluster, "{}", FOREIGN:format(SECONDS))
+    assert(foreign:read_line(10) == "ready")
+    local beside = result(wrk("/same", SECONDS + 1, 1000))
+    local n, p50, p99 = foreign:read_line(90):match "(%S+)%s+(%S+)%s+(%S+)"
+    print(("1000 requests on one name: %.0f holds/s, %.0f beside another process (>= 5000), "
+        .. "which waited %d times: p50 %.1f ms, p99 %.1f ms (<= 60)"):format(alone, beside, n,
+        p50, p99))
+end
+
+local ok, err = pcall(function()
+    run_floor(2000, IN_FLIGHT)
+    run_nginx("redlock", 300, 8)
+    run_nginx("hand", 30, 8)
+    compare("64 at once, cycles/s", IN_FLIGHT, "rate", "redlock >= 0.4")
+    compare("one at a time, p50", 1, "p50", "redlock <= 1.4")
+    ping_beside_waiters()
+    hand_over()
+    local complaints = ng:complaints()
+    print(complaints ~= "" and complaints or "no errors in the log")
+end)
+if not ok then
+    io.stderr:write(ng:complaints():sub(1, 2000), "\n")
+end
+ng:stop "TERM"
+support.cleanup()
+if not ok then
+    io.stderr:write("bench: ", tostring(err), "\n")
+    os.exit(1)
+end

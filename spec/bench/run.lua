@@ -1,0 +1,339 @@
+-- make bench: how far the library is from the floor (see floor.c), on this machine, now.
+--
+--     luajit spec/bench/run.lua [rounds] [cycles]
+--
+-- Absolute times depend on the machine and on what else it does. So the competitors take
+-- turns, a short batch each, and what counts is the ratio within one round of turns.
+-- Left alone, the scheduler decides whether client and server share a core, which may
+-- make a factor of 5 in either's favour; so the processes are told where to run. All on
+-- one core, a ratio is that of the work done; with the client on a core of its own, it
+-- is that of the time waited.
+local root = arg[0]:match "^(.*)/spec/bench/[^/]*$" or "."
+package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua;")
+    :gsub("%%", root) .. package.path
+
+local ffi = require "ffi"
+local support = require "spec.support"
+
+local ROUNDS = tonumber(arg[1]) or 30
+local CYCLES = tonumber(arg[2]) or 150
+local WARM_UP = 300           -- cycles: compile, fill pools
+local IN_FLIGHT = 64
+
+-- ---- workers ---------------------------------------------------------------------
+
+local Worker = {}
+Worker.__index = Worker
+
+local function worker(argv)
+    argv.stdin, argv.stdout = "pipe", "pipe"
+    return setmetatable({ proc = support.spawn(argv) }, Worker)
+end
+
+function Worker:run(cycles, in_flight)
+    assert(self.proc:write(("run %d%s\n"):format(cycles,
+        in_flight and " " .. in_flight or "")))
+    local line = self.proc:read_line(60)
+    if not line then
+        error("a worker of the bench has failed", 0)
+    end
+    local p50, p99, rate, cpu = line:match "^(%S+) (%S+) (%S+) (%S+)$"
+    return { p50 = tonumber(p50), p99 = tonumber(p99), rate = tonumber(rate),
+        cpu = tonumber(cpu) }
+end
+
+local function floor(mode, cluster)
+    local scripts = root .. "/lua/redlock/lock/"
+    local argv = { root .. "/build/spec/floor", mode, scripts .. "acquire.lua",
+        scripts .. "release.lua" }
+    for _, server in ipairs(cluster) do
+        argv[#argv + 1] = server.port
+    end
+    return worker(argv)
+end
+
+--- @param mode  see cycle.lua; default: fixed
+local function ours(cluster, mode)
+    local argv = { arg[-1] or "luajit", root .. "/spec/bench/cycle.lua", mode or "fixed" }
+    argv.env = support.lua_env()
+    for _, uri in ipairs(cluster:uris()) do
+        argv[#argv + 1] = uri
+    end
+    return worker(argv)
+end
+
+function Worker:stop()
+    self.proc:close_stdin()
+    if self.proc:wait(5) ~= 0 then
+        error("a worker of the bench did not end well", 0)
+    end
+end
+
+-- ---- numbers ---------------------------------------------------------------------
+
+local function quantile(list, q)
+    local sorted = {}
+    for i, value in ipairs(list) do
+        sorted[i] = value
+    end
+    table.sort(sorted)
+    local at = 1 + (#sorted - 1) * q
+    local low = math.floor(at)
+    local high = sorted[low + 1] or sorted[low]
+    return sorted[low] + (high - sorted[low]) * (at - low)
+end
+
+local function median_of(batches, field)
+    local list = {}
+    for i, batch in ipairs(batches) do
+        list[i] = batch[field]
+    end
+    return quantile(list, 0.5)
+end
+
+--- The median of a/b within one round, and its quartiles.
+local function ratio(a, b, field)
+    local list = {}
+    for i = 1, math.min(#a, #b) do
+        list[i] = a[i][field] / b[i][field]
+    end
+    return ("%.2f (%.2f-%.2f)"):format(quantile(list, 0.5), quantile(list, 0.25),
+        quantile(list, 0.75))
+end
+
+local ROW = "%-3s %-24s %7s %7s %9s %6s   %-18s %-18s"
+
+local function print_row(...)
+    print((ROW:format(...):gsub("%s+$", "")))
+end
+
+local function print_batches(n, what, batches, set, evalsha)
+    local function cell(format, field)
+        return format:format(median_of(batches, field))
+    end
+    print_row(n, what, cell("%.1f", "p50"), cell("%.1f", "p99"), cell("%.0f", "rate"),
+        cell("%.1f", "cpu"), set and ratio(batches, set, "p50") or "",
+        evalsha and ratio(batches, evalsha, "p50") or "")
+end
+
+-- ---- the rows --------------------------------------------------------------------
+
+--- Lets the workers take turns; who goes first changes, as the turn before may matter.
+-- @return for each worker the list of its batches
+local function take_turns(workers, rounds)
+    local batches = {}
+    for i = 1, #workers do
+        batches[i] = {}
+    end
+    for round = 1, rounds do
+        for k = 0, #workers - 1 do
+            local i = (round + k) % #workers + 1
+            batches[i][round] = workers[i]:run(CYCLES)
+        end
+    end
+    return batches
+end
+
+local function no_keys(cluster)
+    if cluster:keys() ~= 0 then
+        error("the bench left keys behind", 0)
+    end
+end
+
+local function compare(n, cluster)
+    local workers = { floor("set", cluster), floor("evalsha", cluster), ours(cluster) }
+    for _, w in ipairs(workers) do
+        w:run(WARM_UP)
+    end
+    local batches = take_turns(workers, ROUNDS)
+    print_batches(n, "floor, SET", batches[1])
+    print_batches(n, "floor, acquire script", batches[2], batches[1])
+    print_batches(n, "redlock", batches[3], batches[1], batches[2])
+    for _, w in ipairs(workers) do
+        w:stop()
+    end
+    no_keys(cluster)
+end
+
+--- What the watchdog costs: held beside the cycle, and in the cycle.
+local function watchdog(n, cluster)
+    local workers = { ours(cluster), ours(cluster, "beside"), ours(cluster, "kept") }
+    for _, w in ipairs(workers) do
+        w:run(WARM_UP)
+    end
+    local batches = take_turns(workers, ROUNDS)
+    print_batches(n, "redlock, fixed lease", batches[1])
+    print_batches(n, "redlock, one kept beside", batches[2])
+    print_batches(n, "redlock, kept", batches[3])
+    print(("    one kept beside / none: %s; kept / fixed lease: %s"):format(
+        ratio(batches[2], batches[1], "p50"), ratio(batches[3], batches[1], "p50")))
+    for _, w in ipairs(workers) do
+        w:stop()
+    end
+    no_keys(cluster)
+end
+
+--- What a fencing token costs.
+local function fenced(n, cluster)
+    local workers = { ours(cluster), ours(cluster, "fenced") }
+    for _, w in ipairs(workers) do
+        w:run(WARM_UP)
+    end
+    local batches = take_turns(workers, ROUNDS)
+    print_batches(n, "redlock, fenced", batches[2])
+    print(("    fenced / plain: %s"):format(ratio(batches[2], batches[1], "p50")))
+    for _, w in ipairs(workers) do
+        w:stop()
+    end
+    cluster:flush()          -- counters stay for a day
+end
+
+--- The library with one server frozen against itself with all of them: on a second
+-- cluster, `lame`, as both have to take turns.
+local function freeze_one(n, cluster, lame)
+    local workers = { ours(cluster), ours(lame) }
+    for _, w in ipairs(workers) do
+        w:run(WARM_UP)
+    end
+    lame[n]:freeze()
+    local batches = take_turns(workers, math.ceil(ROUNDS / 2))
+    lame[n]:thaw()
+    print_batches(n, "redlock, 1 frozen", batches[2])
+    print(("    1 of %d frozen / all healthy: %s"):format(n,
+        ratio(batches[2], batches[1], "p50")))
+    -- A plain client pays what it owes while it works.
+    support.eventually(function()
+        workers[2]:run(10)
+        return lame:keys() == 0
+    end, 40, "the thawed server to be cleaned up")
+    for _, w in ipairs(workers) do
+        w:stop()
+    end
+    no_keys(cluster)
+    lame:stop()
+end
+
+--- For the day when the library has many calls in flight from one process.
+local function in_flight(n, cluster)
+    for _, mode in ipairs { "set", "evalsha" } do
+        local w = floor(mode, cluster)
+        local batches = {}
+        w:run(IN_FLIGHT * WARM_UP, IN_FLIGHT)
+        for i = 1, 5 do
+            batches[i] = w:run(IN_FLIGHT * CYCLES, IN_FLIGHT)
+        end
+        w:stop()
+        local what = mode == "set" and "SET" or "script"
+        print_batches(n, ("floor, %s, %d at once"):format(what, IN_FLIGHT), batches)
+    end
+end
+
+-- ---- the machine -----------------------------------------------------------------
+
+local function first_line(command)
+    local pipe = assert(io.popen(command))
+    local line = pipe:read "*l"
+    pipe:close()
+    return line or "?"
+end
+
+local function describe()
+    local model, cores = "?", 0
+    for line in io.lines "/proc/cpuinfo" do
+        cores = cores + (line:find "^processor" and 1 or 0)
+        model = line:match "^model name%s*:%s*(.*)" or model
+    end
+    local server = first_line "redis-server --version":match "v=(%S+)" or "?"
+    return ("%d cores (%s), Linux %s, redis-server %s, %s"):format(cores, model,
+        first_line "uname -r", server, jit.version)
+end
+
+ffi.cdef [[
+int bench_getaffinity(int, size_t, uint8_t *) __asm__("sched_getaffinity");
+int bench_setaffinity(int, size_t, const uint8_t *) __asm__("sched_setaffinity");
+]]
+
+local CPU_SET = 128           -- bytes: 1024 cores
+
+local function cpu_set()
+    return ffi.new("uint8_t[?]", CPU_SET)
+end
+
+--- @return { all = cores, one = one of them, rest = the others }, as sets; nil: there is
+--   only one
+local function split_cores()
+    local all, one, rest = cpu_set(), cpu_set(), cpu_set()
+    if ffi.C.bench_getaffinity(0, CPU_SET, all) ~= 0 then
+        return nil
+    end
+    local cores, last = 0, nil
+    for i = 0, CPU_SET * 8 - 1 do
+        if bit.band(all[bit.rshift(i, 3)], bit.lshift(1, i % 8)) ~= 0 then
+            cores, last = cores + 1, i
+        end
+    end
+    if cores < 2 then
+        return nil
+    end
+    local byte, this = bit.rshift(last, 3), bit.lshift(1, last % 8)
+    ffi.copy(rest, all, CPU_SET)
+    one[byte], rest[byte] = this, bit.bxor(rest[byte], this)
+    return { all = all, one = one, rest = rest }
+end
+
+--- Where what this process starts from now on is to run.
+local function run_on(cores)
+    if cores then
+        ffi.C.bench_setaffinity(0, CPU_SET, cores)
+    end
+end
+
+-- ---- the whole -------------------------------------------------------------------
+
+local function print_header(title)
+    print ""
+    print_row("N", title, "p50", "p99", "cycles/s", "cpu", "/ floor", "/ script floor")
+end
+
+local function measure(title, server_cores, client_cores)
+    local function cluster_of(n)
+        run_on(server_cores)
+        local cluster = support.cluster(n)
+        run_on(client_cores)
+        return cluster
+    end
+    print_header(title)
+    for _, n in ipairs { 1, 3, 5 } do
+        local cluster = cluster_of(n)
+        compare(n, cluster)
+        if n == 5 then
+            watchdog(n, cluster)
+            fenced(n, cluster)
+            freeze_one(n, cluster, cluster_of(n))
+        end
+        cluster:stop()
+    end
+end
+
+local function main()
+    print(describe())
+    print(("a cycle is lock + unlock; microseconds, medians of %d batches of %d cycles;")
+        :format(ROUNDS, CYCLES))
+    print "ratios of p50: median (quartiles)"
+    local cores = split_cores() or {}
+    measure("ONE CORE", cores.one, cores.one)
+    if cores.rest then
+        measure("CLIENT ON ITS OWN CORE", cores.rest, cores.one)
+    end
+    run_on(cores.all)
+    print_header "ALL CORES"
+    in_flight(5, support.cluster(5))
+end
+
+io.stdout:setvbuf "line"
+local ok, err = pcall(main)
+support.cleanup()
+if not ok then
+    io.stderr:write("bench: ", tostring(err), "\n")
+    os.exit(1)
+end
