@@ -1,0 +1,116 @@
+-- The pages of nginx.conf.
+local locks = require "locks"
+
+local cache = ngx.shared.cache
+
+local _M = {}
+
+--- Answers 503 unless the lock is had within a second.
+local function lock_or_503(name)
+    local lock = locks:getLock(name)
+    local ok, err = lock:tryLock(1)
+    if not ok then
+        ngx.log(ngx.WARN, err)         -- who said what, server by server
+        return ngx.exit(503)
+    end
+    return lock
+end
+
+--- Reads, adds and writes, with a pause in which others would do the same.
+function _M.counter()
+    local lock = lock_or_503 "counter"
+    local n = cache:get "counter" or 0
+    ngx.sleep(0.005)
+    lock:check()                       -- raises when the lease is gone: nothing is written
+    cache:set("counter", n + 1)
+    lock:unlock()
+    ngx.say(n + 1)
+end
+
+--- The page that is expensive to make.
+local function make_news()
+    ngx.sleep(0.2)
+    return "news of " .. ngx.localtime()
+end
+
+--- From the cache; when it is old, one request of the whole cluster makes it anew, and the
+-- others take what is there. Only who has nothing at all waits.
+function _M.news()
+    local text, _, stale = cache:get_stale "news"
+    if text and not stale then
+        return ngx.say(text)
+    end
+    local lock = locks:getLock "news"
+    local ok = lock:tryLock(text and 0 or 5, 10)
+    if not ok then
+        return text and ngx.say(text) or ngx.exit(503)
+    end
+    local fresh, _, old = cache:get_stale "news"      -- somebody was faster?
+    if fresh and not old then
+        text = fresh
+    else
+        text = make_news()
+        cache:set("news", text, 2)
+    end
+    lock:unlock()
+    ngx.say(text)
+end
+
+--- release_on_abort: a client that goes away gives the lock back at once. Without this it
+-- is found by the collector some seconds later, and then not renewed any more.
+local function release_on_abort(lock)
+    local ok, err = ngx.on_abort(function()
+        lock:unlock()
+        ngx.exit(499)
+    end)
+    if not ok then
+        ngx.log(ngx.ERR, "on_abort: ", err, " (is lua_check_client_abort on?)")
+    end
+end
+
+--- A long job for one client at a time.
+function _M.report()
+    local lock = lock_or_503 "report"
+    release_on_abort(lock)
+    ngx.sleep(10)
+    lock:unlock()
+    ngx.say "done"
+end
+
+function _M.enter()
+    lock_or_503 "phases"
+end
+
+--- In the log phase nothing can wait: the release is sent, and that is all.
+function _M.leave()
+    locks:getLock("phases"):unlock()
+end
+
+local function line(name, labels, value)
+    ngx.print("redlock_", name, labels, " ", value, "\n")
+end
+
+--- client:stats() as Prometheus' text; of this worker, which the label tells.
+function _M.metrics()
+    ngx.header["Content-Type"] = "text/plain; version=0.0.4"
+    local stats = locks:stats()
+    local worker = ('worker="%d"'):format(ngx.worker.id())
+    for _, name in ipairs { "acquired", "contended", "failed", "released", "handed_over",
+        "lost" } do
+        ngx.print("# TYPE redlock_", name, "_total counter\n")
+        line(name .. "_total", "{" .. worker .. "}", stats[name])
+    end
+    for _, name in ipairs { "requests", "errors", "timeouts", "disconnects" } do
+        ngx.print("# TYPE redlock_node_", name, "_total counter\n")
+        for _, node in ipairs(stats.nodes) do
+            line("node_" .. name .. "_total", ('{%s,node="%s"}'):format(worker, node.node),
+                node[name])
+        end
+    end
+    ngx.print "# TYPE redlock_node_up gauge\n"
+    for _, node in ipairs(stats.nodes) do
+        line("node_up", ('{%s,node="%s"}'):format(worker, node.node), node.ready and 1 or 0)
+    end
+end
+
+return _M
