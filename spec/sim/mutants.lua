@@ -223,6 +223,6 @@ return {
         by = { "time goes on" }, budget = 20000, ci = false },
 
     { name = "silence is a no", file = "lua/redlock/lock.lua",
-        from = "if #holders == 0 and most > 0 and most + silent >= quorum(self) then",
+        from = "if #holders == 0 and most > 0 and most + silent >= quorum(n) then",
         to = "if false then", by = { "a holder sees its lock" } },
 }
