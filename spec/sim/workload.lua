@@ -193,9 +193,8 @@ local function use(sim, t, lock, hold)
         return
     end
     -- What it held may have been lost, and taken again by re-entering.
-    local now = hold_of(sim, t, lock)
-    local value = now and now.value or hold and hold.value
-    call(sim, t, lock, "unlock", { value = value, hold = now or hold, last = true,
+    local now = hold_of(sim, t, lock) or t.hold or hold
+    call(sim, t, lock, "unlock", { value = now and now.value, hold = now, last = true,
         told = told, within_us = (sim.config.connect_timeout + sim.config.timeout * 4 + 0.05)
             * SECOND })
     t.hold = nil
