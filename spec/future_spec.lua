@@ -128,6 +128,26 @@ describe("futures", function()
     end)
 end)
 
+describe("the heir of an owner that is gone", function()
+    teardown(support.cleanup)
+
+    it("does not wait for what others hold", function()
+        local client = support.warm_client(support.cluster(3), { lease = 0.3 })
+        collectgarbage "stop"
+        finally(function() collectgarbage "restart" end)
+        coroutine.wrap(function()
+            assert(client:getLock("of the dead"):tryLock(1, 0.2))
+        end)()
+        support.sleep(0.4)
+        for i = 1, 10 do
+            assert.is_true(client:getLock("kept" .. i):lock())
+        end
+        local heir = client:getLock("of the dead"):tryLockAsync(10, 5)
+        assert.is_true(heir:get(20))
+        client:close()
+    end)
+end)
+
 describe("a hold", function()
     local cluster, client
 

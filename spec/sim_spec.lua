@@ -2,8 +2,8 @@
 -- hold when an assumption of the algorithm is broken. (That it finds mistakes of the library
 -- is shown by the mutants: spec/sim/mutants.lua.)
 
-local function simulate(env)
-    local pipe = io.popen(env .. " luajit spec/sim/run.lua 2>&1")
+local function simulate(env, option)
+    local pipe = io.popen(("%s luajit %s spec/sim/run.lua 2>&1"):format(env, option or ""))
     local output = pipe:read "*a"
     pipe:close()
     return output
@@ -31,6 +31,15 @@ describe("the simulator", function()
             return tonumber(output:match "= %d+ 0 (%d+)")
         end
         assert.equal(holds(alone), holds(after) - holds(before))
+    end)
+
+    it("depends on no collector and no compiler", function()
+        local function sums(output)
+            return output:match "^(= %d+ 0 .*) %S+%s*$"          -- less the time it took
+        end
+        local compiled = sums(simulate "SIM_WORK='600 1 1000'")
+        assert.is_string(compiled)
+        assert.equal(compiled, sums(simulate("SIM_WORK='600 1 1000'", "-joff")))
     end)
 
     for _, fault in ipairs { "all memory lost", "last second lost", "keys deleted",

@@ -169,10 +169,10 @@ end
 local function sweep(self)
     for owner, mine in pairs(self.owners) do
         if not self.client.host.alive(owner) then
-            for _, hold in pairs(mine) do
+            for id, hold in pairs(mine) do
                 rounds.drop(hold.lease)
+                self:remove(owner, id)
             end
-            self.owners[owner] = nil
         end
     end
 end
