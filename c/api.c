@@ -195,6 +195,11 @@ int64_t rl_watch_wakes(const rl_watch *watch)
     return watch->wakes;
 }
 
+int64_t rl_watch_opened(const rl_watch *watch)
+{
+    return watch->opened;
+}
+
 rl_round *rl_pause(rl_watch *watch, int64_t seen, int64_t ms)
 {
     struct rl_client *c = client_of(watch->core);

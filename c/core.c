@@ -446,7 +446,7 @@ void core_tick(struct core *core, int64_t now_ms)
             lease_on_timer(CONTAINER(t, struct rl_lease, timer), now_ms);
             break;
         case TIMER_WATCH:
-            watch_wake(CONTAINER(t, struct rl_watch, timer));
+            watch_hint(CONTAINER(t, struct rl_watch, timer));
             break;
         case TIMER_HEALTH:
             guard_on_timer(core, now_ms);

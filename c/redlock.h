@@ -313,9 +313,13 @@ rl_round *rl_sleep(rl_client *client, int64_t ms);
 rl_watch *rl_watch_open(rl_client *client, const char *channel, size_t len);
 void rl_watch_close(rl_watch *watch);
 
-/* How often the watch was woken so far: by messages from a majority, by the first message
- * and a millisecond, and when a majority has confirmed the subscription. */
+/* How often the watch was woken so far: by messages from a majority, some time after the
+ * first message (1 ms, doubled up to 64 ms while there is no majority), and when a majority
+ * has confirmed the subscription. */
 int64_t rl_watch_wakes(const rl_watch *watch);
+
+/* The same, without those that were no majority's. */
+int64_t rl_watch_opened(const rl_watch *watch);
 
 /* Starts a pause as rl_sleep that also ends when the watch has been woken more often than
  * `seen` times. NULL: out of memory, or closed. */

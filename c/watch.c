@@ -4,7 +4,8 @@
 #include <string.h>
 
 enum {
-    GATHER_MS = 1,                /* from the first notice until the waiters are woken */
+    GATHER_MS = 1,                /* from the first notice until the waiters are woken, */
+    GATHER_DOUBLINGS = 6,         /* doubled each time it stays without a majority */
     STRAYS_MAX = 10000            /* messages nobody subscribed for, within a second */
 };
 
@@ -96,13 +97,28 @@ void watch_leave(struct rl_round *round)
     round->next_sleeper = NULL;
 }
 
-void watch_wake(struct rl_watch *w)
+static void wake(struct rl_watch *w)
 {
     w->wakes++;
     w->notices = 0;
     timer_clear(&w->core->timers, &w->timer);
     while (w->sleepers)
         round_end(w->sleepers, RL_GRANTED);
+}
+
+static void wake_opened(struct rl_watch *w)
+{
+    w->opened++;
+    w->doublings = 0;
+    wake(w);
+}
+
+/* Few servers said so: perhaps the rest cannot. Or those who wait wake each other, with what
+ * they take and give back where no majority is to be had. */
+void watch_hint(struct rl_watch *w)
+{
+    w->doublings += w->doublings < GATHER_DOUBLINGS;
+    wake(w);
 }
 
 static int majority(const struct core *core, uint32_t mask)
@@ -131,13 +147,13 @@ int watch_message(struct core *core, int i, const struct reply *reply, int64_t n
         int before = majority(core, w->subscribed);
         w->subscribed |= bit(i);
         if (!before && majority(core, w->subscribed))
-            watch_wake(w);   /* try again: what was released before was not announced */
+            wake_opened(w);  /* try again: what was released before was not announced */
     } else if (!strcmp(reply->text, "message")) {
         w->notices |= bit(i);
         if (majority(core, w->notices))
-            watch_wake(w);
+            wake_opened(w);
         else if (!w->timer.at)
-            timer_set(&core->timers, &w->timer, now_ms + GATHER_MS);
+            timer_set(&core->timers, &w->timer, now_ms + ((int64_t)GATHER_MS << w->doublings));
     }
     return 0;
 }

@@ -14,7 +14,8 @@ struct rl_watch {
     int refs;
     uint32_t subscribed;          /* nodes that confirmed */
     uint32_t notices;             /* nodes that sent a message since the last wake */
-    _Atomic int64_t wakes;
+    int doublings;                /* of the time that messages are gathered */
+    _Atomic int64_t wakes, opened;
     struct timer timer;           /* after the first notice */
     struct rl_round *sleepers;
     size_t len;
@@ -31,8 +32,8 @@ void watch_lost(struct core *core, int i);
  * what nobody subscribed for, without end. */
 int watch_message(struct core *core, int i, const struct reply *reply, int64_t now_ms);
 
-/* Ends the pauses of all who sleep on it. */
-void watch_wake(struct rl_watch *w);
+/* Ends the pauses of all who sleep on it: its timer, after messages from too few nodes. */
+void watch_hint(struct rl_watch *w);
 
 /* The round does not sleep on its watch any more. */
 void watch_leave(struct rl_round *round);

@@ -305,9 +305,10 @@ local function sleep(w, lock, code, free_in, split, left, guarded)
         rounds.sleep(client, pause)
     end
     if w.watch then
-        local wakes = rounds.wakes(w.watch)
-        w.splits = wakes > w.seen and 0 or w.splits
-        w.seen = wakes                      -- before the attempt: later ones are news
+        local opened = rounds.opened(w.watch)
+        w.splits = opened ~= w.opened and 0 or w.splits
+        -- Before the attempt: later ones are news.
+        w.seen, w.opened = rounds.wakes(w.watch), opened
     end
 end
 

@@ -288,6 +288,11 @@ function _M.wakes(watch)
     return tonumber(C.rl_watch_wakes(watch))
 end
 
+--- The same, less the wakes that were no majority's.
+function _M.opened(watch)
+    return tonumber(C.rl_watch_opened(watch))
+end
+
 --- Begins a pause that ends early when the watch was woken more than `seen` times.
 -- @return the round, for finish_sleep(), or nil
 function _M.begin_pause(watch, seen, seconds)
