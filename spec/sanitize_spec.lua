@@ -171,6 +171,9 @@ local function run(core, opts)
     cluster:each(function(s) assert(s:call("SET", "foreign", "theirs", "PX", 60000)) end)
     c:write "\n"
     expect "waiting"
+    support.eventually(function()          -- it has subscribed, and is about to sleep
+        return cluster[2]:call("PUBSUB", "NUMSUB", "redlock:{foreign}:free")[2] > 0
+    end)
     support.sleep(0.2)
     c:kill "INT"
     expect "done"
