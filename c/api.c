@@ -118,7 +118,7 @@ rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next)
 {
     struct rl_client *c = client_of(lease->core);
     char value[RL_VALUE_LEN];
-    if (lease_ms <= 0 || random_value(value))
+    if (!lease_in_range(c, lease_ms) || random_value(value))
         return NULL;
     int64_t now_ms = engine_enter(c);
     if (now_ms < 0)

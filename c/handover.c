@@ -7,6 +7,15 @@
  * a key that is free, so a node that forgot has no vote. The old lease is over before
  * the first byte is written; whatever the round ends in, it is never valid again.
  *
+ * Fencing tokens. For them a hand-over is an acquire: a new value, and on every node that
+ * takes it the counter goes up by one in the same step, the floor with it, the key last.
+ * That is all the argument in fence.c asks of a grant; it does not ask that the key was
+ * free before. So the token is issued by the same rule, when a majority has witnessed
+ * exactly it, with confirmations where counters differ. It is larger than the one before,
+ * which a majority had witnessed before this round began: the two have a node in common.
+ * The token of the old lease is not sent along: until its own is issued, what the next
+ * lease sends leaves counters alone. Grants of a hand-over that fails only make a gap.
+ *
  * Nothing is left behind. Each of the two leases cleans up after its own value, as
  * lease.c does for every lease. When the round fails, both are released everywhere, the
  * old value first: a straggling replacement then either finds nothing to replace or is

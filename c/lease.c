@@ -132,10 +132,14 @@ struct rl_lease *lease_like(const struct rl_lease *old, const char *value,
     struct core *core = old->core;
     if (core->closed)
         return NULL;
-    return lease_of(core, &old->primitive, value,
-                    cmd_with_value(&core->cmds, old->cmd, value,
-                                   lease_ms + core->lock_delay_ms),
-                    0);
+    struct cmd *cmd =
+        cmd_with_value(&core->cmds, old->cmd, value, lease_ms + core->lock_delay_ms);
+    if (cmd && fenced(old)) {          /* its token is not issued yet */
+        struct cmd *unissued = cmd_with_token(&core->cmds, cmd, 0);
+        cmd_unref(&core->cmds, cmd);
+        cmd = unissued;
+    }
+    return lease_of(core, &old->primitive, value, cmd, 0);
 }
 
 /* The node at which contenders for the same name meet; -1: none is up. */

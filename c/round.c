@@ -499,7 +499,7 @@ static int read_vote(const struct rl_round *round, int i, const struct reply *re
             return RL_CONFIG;    /* asked once, so another address is the same server */
         *vote = RL_VOTE_YES;
     }
-    if (round->kind == ROUND_ACQUIRE && *vote == RL_VOTE_YES && fenced(round->lease) &&
+    if (round_begins(round) && *vote == RL_VOTE_YES && fenced(round->lease) &&
         (reply->nums < 2 || reply->num[1] <= 0))
         return RL_PROTOCOL;      /* a grant without a counter */
     /* The first release may have been executed although its answer was lost, and somebody

@@ -66,10 +66,10 @@ struct rl_round {
     int64_t cap_ms;                    /* undecided at this time: what is pending is missing */
     int64_t lease_ms;                  /* ACQUIRE, EXTEND: what was asked for */
     uint32_t agreed;                   /* ASK: nodes of the majority that agrees */
-    int64_t token;                     /* ACQUIRE: the token to be witnessed, 0: not known
-                                          yet; CONFIRM: which one it confirms */
-    int64_t grace_ms;                  /* ACQUIRE: counters that differ wait until then */
-    struct rl_round *confirm;          /* ACQUIRE: of the present token; NULL: none */
+    int64_t token;                     /* ACQUIRE, HANDOVER: the token to be witnessed, 0:
+                                          not known yet; CONFIRM: which one it confirms */
+    int64_t grace_ms;                  /* the same: counters that differ wait until then */
+    struct rl_round *confirm;          /* the same: of the present token; NULL: none */
     struct tally tally;
     struct slot slot[];
 };

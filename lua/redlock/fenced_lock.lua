@@ -87,6 +87,8 @@ local fenced = primitive.new {
     extend = of_a_lease "extend",
     heal = of_a_lease "heal",
     release = of_a_lease "release",
+    handover = scripts.read("redlock.fenced.replaced", "redlock.fenced.counter",
+        "redlock.fenced.handover"),
     peek = scripts.read "redlock.lock.peek",
     force = scripts.read "redlock.lock.force",
     current = scripts.read "redlock.fenced.current",

@@ -193,6 +193,25 @@ static void script_handover(struct sim *s, int i, redisReply **words)
     reply(&s->server[i], ":%d\r\n", vote);
 }
 
+/* words: key, value, lease, token, old value. */
+static void fenced_handover(struct sim *s, int i, redisReply **words)
+{
+    struct sim_server *sv = &s->server[i];
+    const struct sim_key *key = sim_key(s, i, words[0]->str);
+    const char *value = words[1]->str;
+    int again = key && !memcmp(key->value, value, RL_VALUE_LEN);
+    CHECK_STR(words[3]->str, "0");             /* nobody has a token yet */
+    if (!again && (!key || memcmp(key->value, words[4]->str, RL_VALUE_LEN))) {
+        reply(sv, ":%d\r\n", key ? -1 : 0);
+        return;
+    }
+    if (!again) {
+        sv->counter++;
+        key_set(s, i, words[0]->str, value, atoll(words[2]->str));
+    }
+    reply(sv, "*2\r\n:%d\r\n:%lld\r\n", again ? 2 : 1, (long long)sv->counter);
+}
+
 static void script_ask(struct sim *s, int i, redisReply **words)
 {
     const struct sim_key *key = sim_key(s, i, words[0]->str);
@@ -242,6 +261,9 @@ static void execute_script(struct sim *s, int i, int script, redisReply **words)
     case SIM_HANDOVER:
         script_handover(s, i, words);
         break;
+    case SIM_FENCED_HANDOVER:
+        fenced_handover(s, i, words);
+        break;
     default:
         reply(sv, ":1\r\n");
     }
@@ -274,7 +296,7 @@ static int script_number(const struct sim *s, const redisReply *word, int by_sha
 
 static void note_call(struct sim_server *sv, int script, int by_sha, int known)
 {
-    char c = known ? (script < SIM_SCRIPTS ? "AERQHFXLCG"[script] : 'Z') : '?';
+    char c = known ? (script < SIM_SCRIPTS ? "AERQHFXLCGP"[script] : 'Z') : '?';
     REQUIRE(sv->logged + 1 < SIM_LOG);
     sv->log[sv->logged++] = by_sha ? c : (char)tolower(c);
     sv->log[sv->logged] = '\0';
@@ -649,7 +671,8 @@ struct sim *sim_new(int n)
                                          "release",        "ask",
                                          "handover",       "fenced acquire",
                                          "fenced extend",  "fenced release",
-                                         "confirm",        "heal"};
+                                         "confirm",        "heal",
+                                         "fenced handover"};
     struct sim *s = calloc(1, sizeof(*s));
     REQUIRE(s != NULL);
     s->n = n;
@@ -672,7 +695,8 @@ struct sim *sim_new(int n)
 void sim_fence(struct sim *s)
 {
     s->primitive = (rl_primitive){SIM_FENCED_ACQUIRE, SIM_FENCED_EXTEND,
-                                  SIM_FENCED_RELEASE, -1, SIM_CONFIRM, SIM_HEAL};
+                                  SIM_FENCED_RELEASE, SIM_FENCED_HANDOVER,
+                                  SIM_CONFIRM, SIM_HEAL};
 }
 
 static struct sim *bring_up(struct sim *s, int n)

@@ -32,6 +32,7 @@ enum {
     SIM_FENCED_RELEASE,
     SIM_CONFIRM,
     SIM_HEAL,
+    SIM_FENCED_HANDOVER,
     SIM_SCRIPTS
 };
 
@@ -78,7 +79,7 @@ struct sim_server {
     int64_t counter;              /* of grants, one for all names */
     char log[SIM_LOG];            /* scripts asked for: A, E, R, Q, H by their sha, small */
     size_t logged;                /* letters by EVAL; ?: NOSCRIPT;
-                                  F, X, L, C, G: the fenced ones */
+                                  F, X, L, C, G, P: the fenced ones, P: hand-over */
     int opened;                   /* connections so far */
 };
 

@@ -4,8 +4,9 @@
  * schedule is made from one seed; the same seed makes the same one.
  *
  * What must hold at every step: a lease that says it is valid has its key on a majority
- * of the servers, and it is the only one that says so; one that is lost does not. And at
- * the end: nothing is left behind, on the servers or in memory.
+ * of the servers, and it is the only one that says so; one that is lost does not. A
+ * fencing token is larger than all that were issued before its attempt began, and nobody
+ * else's. And at the end: nothing is left behind, on the servers or in memory.
  */
 #include <stdio.h>
 
@@ -15,6 +16,7 @@ enum {
     DEALS = 5,
     KEYS = 2,
     STEPS = 220,
+    TOKENS = 64,             /* issued last for a key, to be compared with */
     CLEAN_MS = 10000         /* the longest back-off, and some retries */
 };
 
@@ -23,18 +25,28 @@ struct deal {
     struct hold h;
     rl_round *extend, *release;
     int key;
+    int64_t above;           /* the largest token issued before it began */
+    int64_t token;           /* as seen when it was granted */
+};
+
+struct tokens {
+    int64_t seen[TOKENS], largest;
+    unsigned n;
 };
 
 struct chaos {
     struct sim *s;
     struct rng rng;
     struct deal deal[DEALS];
+    struct tokens issued[KEYS];
+    int fenced;
     int tidy;                /* long leases, no stragglers: nothing but the clean-up
                                 can have removed a key at the end */
     int broken;              /* a guarantee was broken */
     int granted;
     int renewals;
     int passed;              /* hand-overs begun */
+    int tokens;              /* issued to those who were passed a hold */
 };
 
 static const char *const key_names[KEYS] = {"a", "b"};
@@ -48,12 +60,30 @@ enum { TROUBLES = sizeof(troubles) / sizeof(troubles[0]) };
 
 /* ---- what must hold ---- */
 
+static void check_token(struct chaos *c, struct deal *d)
+{
+    struct tokens *t = &c->issued[d->key];
+    const rl_lease *lease = d->h.lease;
+    if (!c->fenced || !lease || lease->state != LEASE_HELD || lease->token == d->token)
+        return;
+    CHECK_INT(d->token, 0);              /* it keeps the one it got */
+    CHECK(lease->token > d->above);
+    for (unsigned k = 0; k < t->n && k < TOKENS; k++)
+        CHECK(t->seen[k] != lease->token);
+    d->token = lease->token;
+    t->seen[t->n++ % TOKENS] = d->token;
+    if (d->token > t->largest)
+        t->largest = d->token;
+    c->tokens += lease->before != NULL;
+}
+
 static void check_now(struct chaos *c)
 {
     struct sim *s = c->s;
     int valid[KEYS] = {0};
     for (int k = 0; k < DEALS; k++) {
-        const struct deal *d = &c->deal[k];
+        struct deal *d = &c->deal[k];
+        check_token(c, d);
         if (d->h.lease && d->h.lease->lost && core_remaining_ms(d->h.lease, s->now_ms))
             c->broken = 1;
         if (!d->h.lease || core_remaining_ms(d->h.lease, s->now_ms) <= 0)
@@ -107,12 +137,20 @@ static int64_t some_lease_ms(struct chaos *c)
     return 5 + rng_below(&c->rng, rng_one_in(&c->rng, 3) ? 50 : 3000);
 }
 
+/* Its attempt begins now. */
+static void begins(struct chaos *c, struct deal *d)
+{
+    d->above = c->issued[d->key].largest;
+    d->token = 0;
+}
+
 /* Sometimes the next holder is gone before it knows. */
 static void hand_over(struct chaos *c, struct deal *d)
 {
     struct hold next = sim_handover(c->s, d->h.lease, some_lease_ms(c));
     drop_deal(c, d);
     d->h = next;
+    begins(c, d);
     c->passed += d->h.round->outcome == RL_OK;
     if (rng_one_in(&c->rng, 8))
         drop_deal(c, d);
@@ -126,6 +164,7 @@ static void use(struct chaos *c)
         d->key = rng_below(&c->rng, KEYS);
         d->h = sim_acquire(s, key_names[d->key], some_lease_ms(c),
                            rng_below(&c->rng, 800));
+        begins(c, d);
         return;
     }
     if (d->h.round && d->h.round->outcome) {
@@ -284,6 +323,9 @@ static void begin(struct chaos *c, uint64_t seed)
     c->tidy = rng_one_in(&c->rng, 2);
     c->s = rng_one_in(&c->rng, 2) ? sim_up(n) : sim_new(n);
     c->s->core.random = seed | 1;
+    c->fenced = rng_one_in(&c->rng, 2);
+    if (c->fenced)
+        sim_fence(c->s);
     for (int i = 0; i < n; i++)
         c->s->server[i].lingers = !c->tidy && rng_one_in(&c->rng, 2);
 }
@@ -311,7 +353,7 @@ static void end(struct chaos *c)
 
 static void schedules_keep_the_promises(void)
 {
-    int granted = 0, renewals = 0, passed = 0, runs = test_runs(2000);
+    int granted = 0, renewals = 0, passed = 0, tokens = 0, runs = test_runs(2000);
     for (int k = 0; k < runs && !test_failures(); k++) {
         uint64_t seed = test_seed() + (uint64_t)k;
         struct chaos c;
@@ -323,11 +365,13 @@ static void schedules_keep_the_promises(void)
         granted += c.granted;
         renewals += c.renewals;
         passed += c.passed;
+        tokens += c.tokens;
         end(&c);
     }
     CHECK(granted > runs / 2);           /* they are not only failing */
     CHECK(renewals > runs / 2);
     CHECK(passed > runs / 2);
+    CHECK(tokens > runs / 20);
 }
 
 /* ---- a checker that never fails proves nothing ---- */

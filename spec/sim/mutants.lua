@@ -30,8 +30,8 @@ return {
         by = { "a majority confirmed", "a majority let go" } },
 
     { name = "a re-sent attempt counts as refused", file = "c/round.c",
-        from = "*vote = RL_VOTE_YES;\n    }\n    if (round->kind == ROUND_ACQUIRE",
-        to = "*vote = RL_VOTE_ABSENT;\n    }\n    if (round->kind == ROUND_ACQUIRE" },
+        from = "*vote = RL_VOTE_YES;\n    }\n    if (round_begins(round) && *vote",
+        to = "*vote = RL_VOTE_ABSENT;\n    }\n    if (round_begins(round) && *vote" },
 
     { name = "a missing key counts as extended", file = "c/round.c",
         from = "vote >= RL_VOTE_YES ? &t->yes :",
