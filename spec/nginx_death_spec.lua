@@ -1,5 +1,6 @@
 -- Requests that die: what they hold ends, what they wait for is cleaned up [44].
 local support = require "spec.support"
+local hash = require "redlock.hash"
 
 local SERVER = [[
     location /take { content_by_lua_block {
@@ -172,5 +173,66 @@ describe("in nginx a request that dies", function()
         end
         support.eventually(function() return not held() end, 5, "the clean-up")
         assert.equal("true", ng:get "/take?wait=5")
+    end)
+end)
+
+describe("in nginx a request that dies while servers learn what they have counted", function()
+    -- The question for the floor of the bucket: the bucket comes right behind the marker.
+    local BUCKET = ("%d"):format(hash "x" % 1024)
+    local QUESTION = ("redlock:{server}:marker\r\n$%d\r\n%s\r\n"):format(#BUCKET, BUCKET)
+
+    local cluster, proxies, ng, other
+
+    setup(function()
+        cluster = support.cluster(3, { new = true }):admit(60)
+        proxies = support.proxies(cluster)
+        ng = support.nginx { nodes = proxies, server = [[
+            location /wait { lua_check_client_abort on; content_by_lua_block {
+                local l = client:getFencedLock "x"
+                local ok, err = l:tryLock(20)
+                ngx.print(tostring(ok or err))
+                if ok then l:unlock() end
+            } }
+            location = /waiting { content_by_lua_block { ngx.print(client:stats().waiting) } }
+        ]] }
+        other = support.warm_client(cluster)
+    end)
+    teardown(function()
+        assert.equal(0, ng:stop "TERM")
+        assert.equal("", (ng:complaints():gsub("[^\n]*client prematurely closed[^\n]*\n?", "")))
+        other:close()
+        support.cleanup()
+    end)
+
+    local function held_back()
+        local n = 0
+        for i = 1, 3 do
+            n = n + proxies[i]:held()
+        end
+        return n
+    end
+
+    it("makes way for those behind it", function()
+        local l = other:getLock "x"
+        assert.is_true(l:tryLock(1, 30))
+        local requests = {}
+        for i = 1, 2 do
+            requests[i] = ng:begin "/wait"
+            support.eventually(function() return ng:get "/waiting" == tostring(i) end)
+        end
+        for i = 1, 3 do
+            proxies[i]:hold_request(QUESTION)
+        end
+        assert.is_true(l:unlock())
+        support.eventually(function() return held_back() >= 2 end, 5, "the question")
+        requests[1]:abort()
+        support.eventually(function()
+            return ng:log():find "client prematurely closed"
+        end, 5, "the abort")
+        for i = 1, 3 do
+            proxies[i]:release()
+        end
+        assert.equal("true", requests[2]:finish())
+        assert.equal("0", ng:get "/waiting")
     end)
 end)

@@ -53,7 +53,7 @@ local function attempt(lock, owner, lease, within, home, op, again)
     local handle, round = rounds.acquire(client, prim, prim.keys(client, lock.name),
         prim.args(lock), lease or client.options.lease, within, home, op)
     if not handle then
-        if not again and rounds.is_unseeded(round) and prim.unseeded(lock) then
+        if not again and rounds.is_unseeded(round) and prim.unseeded(lock, op) then
             rounds.free(round)
             return attempt(lock, owner, lease, within, home, op, true)
         end

@@ -96,8 +96,8 @@ local fenced = primitive.new {
     seed = about_floors "seed",
     keys = keys,
     args = args,
-    unseeded = function(view)
-        return floors.seed(view, bucket_of(view))
+    unseeded = function(view, op)
+        return floors.seed(view, bucket_of(view), op)
     end,
     channel = primitive.channel,
     methods = methods,

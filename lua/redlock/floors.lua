@@ -28,13 +28,15 @@ end
 --- Gives a floor to the servers that want one for a bucket. Two round trips.
 -- @param view    a lock of the primitive that has the scripts "floor" and "seed"
 -- @param bucket  a string
+-- @param op      as for rounds.acquire
 -- @return true; or nil and an error: no_quorum, closed
-function _M.seed(view, bucket)
+function _M.seed(view, bucket, op)
     local client, prim = view.client, view.primitive
     local keys = { _M.KEY, guard.KEY }
     local max_lease = client.guarded and format("%d", rounds.to_ms(client.options.max_lease))
         or ""
-    local answers, err = rounds.ask(client, view, prim, "floor", keys, { bucket, max_lease })
+    local answers, err = rounds.ask(client, view, prim, "floor", keys,
+        { bucket, max_lease }, op)
     if not answers then
         return nil, err
     end
@@ -51,7 +53,7 @@ function _M.seed(view, bucket)
         floor = max(floor, from_clock())
     end
     answers, err = rounds.ask(client, view, prim, "seed", keys,
-        { bucket, max_lease, format("%.0f", floor) })
+        { bucket, max_lease, format("%.0f", floor) }, op)
     if not answers then
         return nil, err
     end

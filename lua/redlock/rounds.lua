@@ -431,13 +431,14 @@ end
 -- ---- questions and pauses --------------------------------------------------------
 
 --- Asks one of a primitive's further scripts ("peek", "force") on all nodes.
+-- @param op  as for acquire()
 -- @return a list of { vote, info, data, agreed } for the nodes that answered, agreed telling
 --   whether the node is one of a majority with the same answer; or nil and an error
-function _M.ask(client, subject, prim, script, keys, args)
+function _M.ask(client, subject, prim, script, keys, args, op)
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     local round = C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf,
         nargs)
-    if not wait(client, round) then
+    if not wait(client, round, nil, op) then
         return nil, failure(client, subject, round)
     end
     local agreed, answers = C.rl_round_agreed(round), {}
