@@ -54,6 +54,7 @@ describe("options", function()
         bad("prefix", 1, ("x"):rep(1025))
         bad("client_name", "", "a b", 1)
         bad("wake", "pull", true)
+        bad("max_waiting", 0, -1, 1.5, "10", math.huge)
         bad("restart_guard", 1, "on")
         assert.truthy(redlock.new { nodes = NODES, lease = 61, max_lease = 61,
             patience = math.huge })

@@ -96,10 +96,12 @@ function _M.metrics()
     local stats = locks:stats()
     local worker = ('worker="%d"'):format(ngx.worker.id())
     for _, name in ipairs { "acquired", "contended", "failed", "released", "handed_over",
-        "lost" } do
+        "lost", "overloaded" } do
         ngx.print("# TYPE redlock_", name, "_total counter\n")
         line(name .. "_total", "{" .. worker .. "}", stats[name])
     end
+    ngx.print "# TYPE redlock_waiting gauge\n"
+    line("waiting", "{" .. worker .. "}", stats.waiting)
     for _, name in ipairs { "requests", "errors", "timeouts", "disconnects" } do
         ngx.print("# TYPE redlock_node_", name, "_total counter\n")
         for _, node in ipairs(stats.nodes) do

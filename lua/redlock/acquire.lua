@@ -90,6 +90,7 @@ local function enqueue(client, id)
     queue.last = queue.last + 1
     local place = setmetatable({ client = client, id = id, queue = queue }, Place)
     queue[queue.last] = place
+    client.waiting = client.waiting + 1
     return place
 end
 
@@ -114,6 +115,7 @@ end
 function Place:leave()
     local queue, first = self.queue, self.queue.first
     self.gone = true
+    self.client.waiting = self.client.waiting - 1
     while queue.first <= queue.last and queue[queue.first].gone do
         queue[queue.first] = nil
         queue.first = queue.first + 1
@@ -148,6 +150,10 @@ function Place:vanish()
         rounds.abandon(hold.lease)
     end
 end
+
+-- Who was killed while he slept is found when he is woken, where that happens at all: he
+-- must not keep his place, which others may want, for as long as he would have waited.
+local NAP = 5
 
 --- Sleeps for so long, until it is woken, or until the watch w.watch is.
 local function park(place, w, seconds)
@@ -238,7 +244,7 @@ local function line_up(lock, owner, lease, wait, started, place)
         elseif reenter(lock, owner) then
             return true
         end
-        local pause = huge
+        local pause = client.host.mortal and NAP or huge
         if queue[queue.first] == place then
             client.holds:poll()      -- of owners that are gone nobody else may tell
             pause = client.holds:left_here(lock.id)
@@ -374,8 +380,14 @@ end
 
 --- The same wait in the queue of its process.
 -- @param round  of a first attempt that failed, or nil: there was none
+-- @return also nil and `overload`: too many wait already
 local function queued(lock, owner, lease, wait, patience, round, started)
     local client = lock.client
+    if client.waiting >= client.options.max_waiting then
+        rounds.free(round)
+        client.counters.overloaded = client.counters.overloaded + 1
+        return nil, errors.new("overload", lock)
+    end
     local place = enqueue(client, lock.id)
     local ok, got, failed = pcall(function()
         if round == nil or place.queue[place.queue.first] ~= place then
@@ -420,7 +432,7 @@ end
 -- @param lease     seconds, or nil: the client's, kept by the watchdog
 -- @param wait      seconds, or nil: as long as it is held
 -- @param patience  seconds without a majority after which it gives up
--- @return true, or nil and an error: also `deadlock`
+-- @return true, or nil and an error: also `deadlock`, `overload`
 function _M.acquire(lock, owner, lease, wait, patience)
     local client = lock.client
     local counters, started = client.counters, client.now()

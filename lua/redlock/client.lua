@@ -46,8 +46,9 @@ function _M.new(opts)
         options = opts,
         host = opts.host or default_host(),
         counters = { acquired = 0, contended = 0, failed = 0, released = 0, handed_over = 0,
-            lost = 0 },
+            lost = 0, overloaded = 0 },
         queues = {},             -- kind:name -> who waits for it in this process
+        waiting = 0,             -- how many are in them
         out = {},                -- kind:name -> until when others are let first
         closed = false,
     }, Client)
@@ -310,12 +311,13 @@ end
 
 --- Counters since the client was made.
 -- @return { acquired, contended (calls that did not get it at the first attempt), failed,
---   released, handed_over (got from another owner of this process), lost, owed (leases
+--   released, handed_over (got from another owner of this process), lost, overloaded (calls
+--   that failed because max_waiting waited already), waiting (how many do now), owed (leases
 --   whose clean-up not all servers have confirmed), forgone (whose clean-up was not pursued:
 --   more than 131072 at once; they end with their time), nodes = { { node, ready, code,
 --   requests, replies, errors, timeouts, connects, disconnects, in_flight, owed }, ... } }
 function Client:stats()
-    local stats = { nodes = {} }
+    local stats = { waiting = self.waiting, nodes = {} }
     for name, value in pairs(self.counters) do
         stats[name] = value
     end

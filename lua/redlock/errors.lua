@@ -1,7 +1,7 @@
 --- Structured errors: what happened in a word, in a sentence, and node by node.
 --
 -- err.code     one of: held no_quorum expired lost not_held unknown cancelled closed
---              config unsupported deadlock phase timeout (of a future's get)
+--              config unsupported deadlock phase overload timeout (of a future's get)
 -- err.message  a sentence
 -- err.nodes    { { node = "redis://...", code = "timeout", message = "..." }, ... } or nil;
 --              code is "ok" for a node that answered (vote tells what it said), "pending"
@@ -31,6 +31,8 @@ local SENTENCES = {
         .. "thread waits; use lockAsync, or the same opts.owner",
     phase = "%s: the caller cannot wait here; in nginx that is possible in rewrite, access, "
         .. "content, ssl_certificate and timers, in other loops in a coroutine",
+    overload = "%s: too many wait for locks in this process already; let fewer in, wait for "
+        .. "less long, or raise the option max_waiting",
     timeout = "%s was not done in time",
     config = "%s",
     nomem = "%s: out of memory or file descriptors",

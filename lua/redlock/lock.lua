@@ -175,7 +175,8 @@ end
 --   until unlock(), for max_hold at most
 -- @return true, and the token of a fenced lock; or nil and an error: no_quorum (no majority
 --   answered for the client's `patience`), expired (nor in time for the lease), deadlock
---   (another coroutine of this thread has it), closed
+--   (another coroutine of this thread has it), overload (max_waiting of this process wait
+--   already), closed
 function Lock:lock(lease)
     lease = check_lease(self, lease)
     local ok, err = open(self)
@@ -199,7 +200,7 @@ end
 -- attempt of all, which connects, may take connect_timeout).
 -- @param lease  as of lock()
 -- @return true, and the token of a fenced lock; or nil and an error: held, no_quorum,
---   expired (granted too late), deadlock, closed
+--   expired (granted too late), deadlock, overload, closed
 function Lock:tryLock(wait, lease)
     wait = check_wait(wait)
     lease = check_lease(self, lease)

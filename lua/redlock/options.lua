@@ -31,6 +31,7 @@ _M.defaults = {
     client_name = "redlock",  -- shown by CLIENT LIST; false: none
     on_event = false,         -- a function that is told of what happens (events.lua)
     handover = 16,            -- holds passed on within the process in a row; 0: none
+    max_waiting = 10000,      -- who may wait for locks of the client at once, in a process
     host = false,             -- who knows how to wait; false: found out
     socket_dir = "/tmp",      -- nginx: where the wake-up socket's directory is made
     fence_ttl = DAY,          -- how long the counter of an idle fenced lock stays
@@ -88,6 +89,7 @@ local function check_values(o)
         check.is_function("option on_event", o.on_event)
     end
     check.integer("option handover", o.handover, 0, 1e6)
+    check.integer("option max_waiting", o.max_waiting, 1, 1e9)
     if o.host ~= false and (type(o.host) ~= "table" or type(o.host.wait) ~= "function") then
         bad("option host", 'a module as require "redlock.host.luv", or what '
             .. 'require("redlock.host.loop").new returned, is needed')

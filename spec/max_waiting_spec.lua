@@ -1,0 +1,163 @@
+-- How many may wait in one process: one more is told at once, and nothing of it stays.
+local support = require "spec.support"
+
+describe("max_waiting among futures", function()
+    local cluster, client, other
+
+    setup(function()
+        cluster = support.cluster(3)
+        other = support.warm_client(cluster)
+    end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { max_waiting = 3, retry_delay = 0.02 })
+    end)
+    after_each(function() client:close() end)
+    teardown(support.cleanup)
+
+    local function own(name, owner)
+        return client:getLock(name, { owner = owner })
+    end
+
+    -- A call that fails at once, because others wait.
+    local function is_refused(name, owner, wait)
+        local started = support.now()
+        local ok, err = own(name, owner):tryLockAsync(wait or 10):get(5)
+        assert.is_nil(ok)
+        assert.equal("overload", err.code)
+        assert.matches("max_waiting", tostring(err), 1, true)
+        assert.matches("'" .. name .. "'", tostring(err), 1, true)
+        assert.is_true(support.now() - started < 2)
+    end
+
+    it("refuses one more, whatever the name, and lets the others have it", function()
+        assert.is_true(own("a", 0):tryLock())
+        assert.is_true(own("b", 0):tryLock())
+        local futures = {}
+        for i = 1, 3 do
+            futures[i] = own(i < 3 and "a" or "b", i):lockAsync()
+        end
+        assert.equal(3, client:stats().waiting)
+        is_refused("a", 4)
+        is_refused("b", 4)
+        assert.equal(2, client:stats().overloaded)
+        assert.equal(2, client:stats().failed)
+        assert.equal(3, client:stats().waiting)
+        assert.is_true(own("c", 4):lockAsync():get(5))      -- it need not wait
+        local ok, err = own("a", 4):tryLockAsync():get(5)   -- nor does it want to
+        assert.is_nil(ok)
+        assert.equal("held", err.code)
+        assert.is_true(own("a", 0):unlock())
+        assert.is_true(futures[1]:get(5))
+        local waiter = own("a", 4):tryLockAsync(10)         -- there is a place again
+        is_refused("a", 5)
+        assert.is_true(own("a", 1):unlock())
+        assert.is_true(futures[2]:get(5))
+        assert.is_true(own("a", 2):unlock())
+        assert.is_true(waiter:get(5))
+        assert.is_true(own("b", 0):unlock())
+        assert.is_true(futures[3]:get(5))
+        assert.equal(0, client:stats().waiting)
+        assert.equal(3, client:stats().overloaded)
+    end)
+
+    it("counts nobody who has given up, was cancelled, or failed", function()
+        assert.is_true(other:getLock("a"):tryLock(0, 30))
+        for _ = 1, 5 do
+            local short, gone, long = own("a", 1):tryLockAsync(0.05), own("a", 2):lockAsync(),
+                own("a", 3):lockAsync()
+            is_refused("a", 4, 0.05)
+            assert.equal("held", select(2, short:get(5)).code)
+            assert.is_true(gone:cancel())
+            assert.is_true(long:cancel())
+            assert.equal(0, client:stats().waiting)
+        end
+        cluster:each(function(s) s:freeze() end)
+        local futures = {}
+        for i = 1, 3 do
+            futures[i] = own("b", i):tryLockAsync(0.1)
+        end
+        for i = 1, 3 do
+            assert.is_nil((futures[i]:get(10)))
+        end
+        cluster:each(function(s) s:thaw() end)
+        assert.equal(0, client:stats().waiting)
+        assert.is_true(other:getLock("a"):unlock())
+        assert.is_true(own("a", 1):lockAsync():get(10))
+    end)
+
+    it("is of one client, and ends with it", function()
+        local c = support.warm_client(cluster, { max_waiting = 1 })
+        assert.is_true(other:getLock("a"):tryLock(0, 30))
+        local f = c:getLock("a", { owner = 1 }):lockAsync()
+        for i = 1, 3 do
+            own("a", i):lockAsync()
+        end
+        support.eventually(function()
+            return not f:isDone() and c:stats().waiting == 1
+        end)
+        is_refused("a", 4)
+        assert.equal(3, client:stats().waiting)
+        assert.is_true(c:close())
+        assert.equal("closed", select(2, f:get(5)).code)
+        assert.equal(0, c:stats().waiting)
+        assert.is_true(other:getLock("a"):unlock())
+    end)
+end)
+
+describe("max_waiting in nginx", function()
+    local cluster, ng, other
+
+    setup(function()
+        cluster = support.cluster(3)
+        ng = support.nginx { nodes = cluster, options = "max_waiting = 5", server = [[
+            location /take { lua_check_client_abort on; content_by_lua_block {
+                local l = client:getLock(ngx.var.arg_name or "x")
+                local ok, err = l:tryLock(60, 10)
+                ngx.print(ok and "held" or err.code)
+                if ok then l:unlock() end
+            } }
+            location = /waiting { content_by_lua_block {
+                local s = client:stats()
+                ngx.print(s.waiting, " ", s.overloaded)
+            } }
+        ]] }
+        other = support.warm_client(cluster)
+    end)
+    teardown(function()
+        assert.equal(0, ng:stop "QUIT")
+        assert.equal("", (ng:complaints():gsub("[^\n]*client prematurely closed[^\n]*\n?", "")))
+        other:close()
+        support.cleanup()
+    end)
+
+    local function wait_for(text)
+        support.eventually(function() return ng:get "/waiting" == text end, 10, text)
+    end
+
+    it("refuses one more at once, and soon forgets those who die", function()
+        local l = other:getLock "x"
+        assert.is_true(l:tryLock(1, 60))
+        local requests = {}
+        for i = 1, 5 do
+            requests[i] = ng:begin "/take"
+            wait_for(i .. " 0")
+        end
+        for _ = 1, 3 do
+            assert.equal("overload", ng:get "/take")
+        end
+        assert.equal("held", ng:get "/take?name=free")
+        wait_for "5 3"
+        requests[1]:abort()                        -- who contends, and one behind
+        requests[4]:abort()
+        wait_for "3 3"
+        requests[1], requests[4] = ng:begin "/take", ng:begin "/take"
+        wait_for "5 3"
+        assert.is_true(l:unlock())
+        for i = 1, 5 do
+            assert.equal("held", requests[i]:finish())
+        end
+        wait_for "0 3"
+        assert.equal("held", ng:get "/take")
+    end)
+end)
