@@ -92,7 +92,7 @@ ASAN = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-po
 TSAN = -fsanitize=thread
 
 # The unit tests link the objects that ship; the sanitizer build compiles them again.
-PURE = buf wire quorum timer cmd info clock node core guard round fence lease handover keep watch
+PURE = buf wire quorum timer cmd info clock node core close guard round fence lease handover keep watch
 
 # test_memory.c makes allocations fail.
 WRAP = -Wl,--wrap=malloc,--wrap=calloc
@@ -248,7 +248,7 @@ bench-nginx:
 # their places.
 SIM      = $(BUILD)/sim
 SIM_CORE = $(SIM)/redlock/core-$(ABI).so
-SIM_OBJ  = $(filter-out $(addprefix $(BUILD)/obj/,net.o keeper.o resolve.o),$(OBJ))
+SIM_OBJ  = $(filter-out $(addprefix $(BUILD)/obj/,net.o linger.o keeper.o resolve.o),$(OBJ))
 
 $(SIM)/obj/%.o: spec/sim/%.c spec/sim/world.h $(wildcard c/*.h)
 	@mkdir -p $(@D)

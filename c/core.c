@@ -63,111 +63,6 @@ uint64_t core_random(struct core *core)
     return x * 0x2545F4914F6CDD1DULL;
 }
 
-/* ---- ending it ---- */
-
-/* Ends all rounds, voids all leases, forgets what is owed. */
-static void end_all(struct core *core)
-{
-    core->epoch++;
-    while (core->active) {
-        if (round_begins(core->active))
-            core->active->lease->acquire = NULL;
-        else if (core->active->unattended)
-            core->active->lease->renewal = NULL;
-        round_end(core->active, RL_CLOSED);
-    }
-    while (core->owing)
-        lease_forget(core->owing);
-    while (core->held) {
-        keep_lose(core->held, RL_LOSS_CLOSED);
-        lease_forget(core->held);
-    }
-}
-
-/* Takes the unanswered requests from a node that is down. */
-static void drop_requests(struct node *nd)
-{
-    struct request request;
-    int written;
-    while (node_abandon(nd, &request, &written)) {
-        if (request.kind == REQUEST_CALL)
-            round_unref(request.owner);
-    }
-}
-
-void core_close(struct core *core, int64_t now_ms)
-{
-    struct rl_round *next;
-    core->closed = 1;
-    for (struct rl_round *round = core->active; round; round = next) {
-        next = round->next;
-        struct rl_lease *lease = round->lease;
-        if (!round_begins(round))
-            continue;
-        lease->acquire = NULL;
-        lease->refs++;
-        round_end(round, RL_CLOSED);
-        lease_end(lease, now_ms);
-        lease_unref(lease);
-    }
-    while (core->held) {
-        keep_lose(core->held, RL_LOSS_CLOSED);
-        lease_end(core->held, now_ms);
-    }
-    end_all(core);
-}
-
-void core_void(struct core *core)
-{
-    end_all(core);
-    for (int i = 0; i < 2 * core->n; i++) {
-        struct node *nd = &core->nodes[i];
-        if (nd->state != NODE_DOWN)
-            node_down(nd, RL_REFUSED, "not connected yet after fork", 0, 0);
-        nd->failures = 0;
-        nd->retry_ms = 0;
-        if (nd->subscriber)
-            watch_lost(core, i - core->n);
-        drop_requests(nd);
-        timer_clear(&core->timers, &core->node_timers[i]);
-    }
-    timer_clear(&core->timers, &core->health);
-    core->want_close = core->want_connect = core->want_write = 0;
-}
-
-void core_free(struct core *core)
-{
-    end_all(core);
-    timer_clear(&core->timers, &core->health);
-    while (core_next(core))
-        continue;
-    for (int i = 0; core->nodes && i < 2 * core->n; i++) {
-        struct node *nd = &core->nodes[i];
-        if (nd->state != NODE_DOWN)
-            node_down(nd, RL_CLOSED, "closed", 0, 0);
-        drop_requests(nd);
-        node_free(nd);
-    }
-    free(core->nodes);
-    free(core->node_timers);
-    free(core->guards);
-    while (core->lease_pool) {
-        struct rl_lease *lease = core->lease_pool;
-        core->lease_pool = lease->next;
-        free(lease);
-    }
-    while (core->round_pool) {
-        struct rl_round *round = core->round_pool;
-        core->round_pool = round->next;
-        free(round);
-    }
-    for (int i = 0; i < core->scripts.count; i++)
-        free(core->scripts.item[i].body);
-    cmd_pool_free(&core->cmds);
-    timers_free(&core->timers);
-    memset(core, 0, sizeof(*core));
-}
-
 /* ---- scripts ---- */
 
 int core_script(struct core *core, const char *body, size_t len, int64_t now_ms)
@@ -214,7 +109,7 @@ static int node_wanted(const struct core *core, int i)
 void core_reconnect(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
-    if (nd->state != NODE_DOWN || core->closed)
+    if (nd->state != NODE_DOWN || core->over || (core->closed && i >= core->n))
         return;
     if (now_ms < nd->retry_ms) {
         timer_set(&core->timers, &core->node_timers[i], nd->retry_ms);

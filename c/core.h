@@ -72,7 +72,8 @@ struct core {
     _Atomic int64_t auth_failures; /* connections whose credentials were refused */
     uint64_t random;              /* state of the generator for jitter */
     _Atomic unsigned epoch;       /* leases of another epoch are void */
-    int closed;
+    int closed;                   /* nothing can be started any more */
+    int over;                     /* nor is anything connected */
     int handles;                  /* rounds and leases that the caller still has */
 
     struct rl_round *done;        /* rounds for core_next(), in the order they ended */
@@ -90,6 +91,14 @@ int core_init(struct core *core, const struct node_config *configs, int n,
 
 /* Frees everything; the caller has no rounds and leases any more. */
 void core_free(struct core *core);
+
+/* Ends all rounds and lets go what is held: the releases are on their way from now on, and
+ * go on until core_close(). Nothing can be started any more. */
+void core_leave(struct core *core, int64_t now_ms);
+
+/* The nodes that may have something which was let go since then, and have not confirmed
+ * it, a bit each. */
+uint32_t core_unreleased(const struct core *core, int64_t since_ms);
 
 /* Ends all rounds and voids all leases; releases that could be queued are in core_out().
  * Nothing can be started any more. */

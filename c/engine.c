@@ -72,20 +72,26 @@ static void after_fork_in_child(void)
     pthread_mutex_init(&clients_mutex, NULL);
 }
 
-/* exit() without rl_close(): lets go what is held, as far as that goes at once. May be
- * called twice: OpenSSL, if it goes first, must not be used any more after that. */
+/* exit() without rl_close(): lets go what is held, of all clients at once. May be called
+ * twice: OpenSSL, if it goes first, must not be used any more after that. */
 static void at_exit(void)
 {
     pthread_mutex_lock(&clients_mutex);
+    int64_t now_ms = rl_now_ms(), until_ms = now_ms + NET_LINGER_MS;
     for (struct rl_client *c = clients; c; c = c->next) {
         pthread_mutex_lock(&c->mutex);
+        if (c->net.epfd < 0)
+            continue;
+        core_leave(&c->core, now_ms);
+        net_wake(&c->net);
+        if (c->key)
+            keeper_stop(c);
+        net_flush(&c->net, now_ms);
+    }
+    for (struct rl_client *c = clients; c; c = c->next) {
         if (c->net.epfd >= 0) {
-            int64_t now_ms = rl_now_ms();
-            core_close(&c->core, now_ms);
-            net_wake(&c->net);
-            if (c->key)
-                keeper_stop(c);
-            net_flush(&c->net, now_ms);
+            net_linger(&c->net, until_ms);
+            core_close(&c->core, rl_now_ms());
             net_finish(&c->net);
         }
         pthread_mutex_unlock(&c->mutex);
@@ -361,7 +367,7 @@ void rl_close(rl_client *c)
     pthread_mutex_lock(&c->mutex);
     int64_t now_ms = rl_now_ms();
     c->core.handles++;       /* ours: others may give back theirs while we wait */
-    core_close(&c->core, now_ms);
+    core_leave(&c->core, now_ms);
     if (c->net.epfd >= 0) {
         net_flush(&c->net, now_ms);
         net_wake(&c->net);
@@ -370,8 +376,11 @@ void rl_close(rl_client *c)
     keeper_stop(c);
     while (c->turning)
         pthread_cond_wait(&c->turned, &c->mutex);
-    if (c->key && c->net.epfd >= 0)
+    if (c->net.epfd >= 0) {
         net_flush(&c->net, now_ms);
+        net_linger(&c->net, now_ms + NET_LINGER_MS);
+    }
+    core_close(&c->core, rl_now_ms());
     net_finish(&c->net);
     net_void(&c->net);
     pthread_mutex_unlock(&c->mutex);

@@ -38,7 +38,11 @@ struct conn {
     struct buf staged;            /* on its way to the socket */
 };
 
-enum { NET_EVENTS = 64, NET_READ = 16384 };
+enum {
+    NET_EVENTS = 64,
+    NET_READ = 16384,
+    NET_LINGER_MS = 50            /* so long after it was begun a release is waited for */
+};
 
 struct net {
     struct core *core;
@@ -57,6 +61,10 @@ struct net {
 /* addresses[0..n-1] must outlive the net. 0, or -1: out of memory. */
 int net_init(struct net *net, struct core *core, const struct net_address *addresses,
              int n);
+
+/* After core_leave(), with the loop to itself: waits until the releases are confirmed by
+ * all servers that are not down, or until then, or NET_LINGER_MS from their begin on. */
+void net_linger(struct net *net, int64_t until_ms);
 
 /* Ends all connections in a way that lets the bytes written before get through. */
 void net_finish(struct net *net);

@@ -239,10 +239,10 @@ int64_t rl_unix_ms(void);
 rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int n,
                    char *err, size_t err_size);
 
-/* Sends the releases of all that is held or owed, as far as the sockets take them
- * without waiting, ends all rounds with RL_CLOSED and frees the client. The same is done
- * when the process ends by exit(). Rounds and leases must
- * still be freed with rl_round_free and rl_lease_drop, before or after. */
+/* Ends all rounds with RL_CLOSED, releases all that is held, and frees the client. It waits
+ * for servers that are connected or being connected to confirm that, at most 50 ms from the
+ * begin of a release on. The same is done when the process ends by exit(). Rounds and
+ * leases must still be freed with rl_round_free and rl_lease_drop, before or after. */
 void rl_close(rl_client *client);
 
 /* Registers a script and loads it on every connection. The number of the script (the

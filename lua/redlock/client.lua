@@ -27,6 +27,7 @@ local _M = {}
 local Client = {}
 Client.__index = Client
 
+local LINGER = 0.05          -- NET_LINGER_MS of the core, which goes on with it
 local MAX_TEXT = 1024        -- of an error of rl_open, which may name a file
 local IMPORT = { owner = true, primitive = true }
 local INIT = { force = true }
@@ -347,7 +348,8 @@ function Client:stats()
 end
 
 --- Releases everything that is held through this client, and closes its connections.
--- Later calls return nil and a `closed` error. Never fails; may be called again.
+-- Later calls return nil and a `closed` error. Never fails; may be called again. Waits for
+-- servers that answer, 50 ms at most: a lock that is not released by then ends with its time.
 -- @return true
 function Client:close()
     if self.closed then
@@ -360,15 +362,15 @@ function Client:close()
     end
     local C, pending = rounds.load(), {}
     for i, hold in ipairs(self.holds:all()) do
-        pending[i] = C.rl_release(hold.lease)
+        pending[i] = rounds.release(hold.lease)
         self.holds:lose(hold, "closed")
     end
     self.holds = holds.new(self)
-    for _, round in ipairs(pending) do
-        if self.host.can_wait() then
-            pcall(self.host.wait, round)
-        end
-        C.rl_round_free(round)
+    if self.host.can_wait() then
+        pcall(rounds.settle, self, pending, LINGER)
+    end
+    for i = 1, #pending do
+        rounds.free(pending[i])
     end
     if self.core and self.host.shared then
         C.rl_unshare(ffi.gc(self.core, nil), 1)

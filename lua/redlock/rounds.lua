@@ -486,4 +486,14 @@ function _M.sleep(client, seconds)
     conclude(client, "a pause", C.rl_sleep(client.core, to_ms(seconds)))
 end
 
+--- Waits until all rounds of a list are done, at most so many seconds.
+function _M.settle(client, list, seconds)
+    local finish = client.now() + seconds
+    for i = 1, #list do
+        while list[i] ~= nil and not _M.is_done(list[i]) and client.now() < finish do
+            _M.sleep(client, 0.001)
+        end
+    end
+end
+
 return _M

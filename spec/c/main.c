@@ -32,13 +32,13 @@ static struct {
 extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suite_cmd,
     suite_node, suite_core, suite_acquire, suite_clean, suite_extend, suite_keep,
     suite_release, suite_handover, suite_random, suite_votes, suite_memory, suite_fence,
-    suite_fenced_handover, suite_clock, suite_guard, suite_watch;
+    suite_fenced_handover, suite_leave, suite_clock, suite_guard, suite_watch;
 
 static const struct suite *const suites[] = {
     &suite_buf,     &suite_quorum,  &suite_wire,   &suite_timer,   &suite_cmd,
     &suite_node,    &suite_core,    &suite_acquire, &suite_clean,  &suite_extend,
     &suite_keep,    &suite_release, &suite_handover, &suite_random, &suite_votes,
-    &suite_memory,  &suite_fence,   &suite_fenced_handover, &suite_clock,
+    &suite_memory,  &suite_fence,   &suite_fenced_handover, &suite_leave, &suite_clock,
     &suite_guard,   &suite_watch,
 };
 
