@@ -130,7 +130,7 @@ return {
         to = "lease->renew_ms = from_ms + 1;",
         by = { "requests are bounded", "time goes on" } },
 
-    { name = "a child of a fork inherits", file = "c/core.c",
+    { name = "a child of a fork inherits", file = "c/close.c",
         from = "    core->epoch++;\n", to = "", faults = { "fork", "fork" }, budget = 6000 },
 
     -- ---- letting go ----
