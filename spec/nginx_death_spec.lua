@@ -176,6 +176,41 @@ describe("in nginx a request that dies", function()
     end)
 end)
 
+-- Where the collector has much to look at, and nothing else makes it run: a second's share of
+-- it is a fraction of one collection.
+describe("in a large worker of nginx a request that dies", function()
+    local cluster, ng
+
+    setup(function()
+        cluster = support.cluster(3)
+        ng = support.nginx { nodes = cluster, server = SERVER, options = "lease = 1.5",
+            init = [[
+                ballast = {}
+                for i = 1, 1000 do
+                    ballast[i] = {}
+                    for k = 1, 400 do
+                        ballast[i][k] = { i, i .. (" "):rep(40) .. k }
+                    end
+                end
+            ]] }
+    end)
+    teardown(function()
+        assert.equal(0, ng:stop "TERM")
+        assert.equal("", ng:complaints())
+        support.cleanup()
+    end)
+
+    it("is found in some seconds by those who wait for its lock", function()
+        assert.is_true(tonumber((ng:get "/memory")) > 50000)
+        for _ = 1, 2 do
+            assert.equal("taken", ng:get "/leave")
+            local started = support.now()
+            assert.equal("true", ng:get "/take?wait=60")
+            assert.is_true(support.now() - started < 12)
+        end
+    end)
+end)
+
 describe("in nginx a request that dies while servers learn what they have counted", function()
     -- The question for the floor of the bucket: the bucket comes right behind the marker.
     local BUCKET = ("%d"):format(hash "x" % 1024)

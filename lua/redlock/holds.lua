@@ -79,6 +79,12 @@ function Holds:left_here(id)
     return hold and rounds.remaining(hold.lease) or 0
 end
 
+--- For how long some owner of this process has held a name; 0: nobody does.
+function Holds:held_for(id)
+    local hold = self.here[id]
+    return hold and rounds.remaining(hold.lease) > 0 and self.client.now() - hold.since or 0
+end
+
 --- Whether anybody holds anything.
 function Holds:any()
     return next(self.owners) ~= nil

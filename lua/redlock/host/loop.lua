@@ -230,6 +230,20 @@ function Box:holds_something()
     return false
 end
 
+--- Whether somebody of this process waits for what another has held for so long.
+function Box:is_waited_for(seconds)
+    for client in pairs(self.clients) do
+        if client.core then
+            for id in pairs(client.queues) do
+                if client.holds:held_for(id) >= seconds then
+                    return true
+                end
+            end
+        end
+    end
+    return false
+end
+
 --- Ends the wait of a task, with an error.
 function Box:cancel(task, err)
     local w = task.waiter

@@ -9,7 +9,7 @@ local loop = require "redlock.host.loop"
 
 local error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring =
     error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring
-local min = math.min
+local clock = os.clock        -- processor time: it may be the others' turn meanwhile
 local ngx = ngx
 local get_phase = ngx.get_phase
 
@@ -25,9 +25,12 @@ end
 local get_request = require "resty.core.base".get_request
 
 local IDLE_MS = 1000          -- the reader ends after so long without anybody waiting
--- A step of LuaJIT's collector is some 2 KiB and 2 us: a small worker is through in a few
--- seconds, a large one is not stopped for more than a few ms.
-local GC_TICKS, GC_STEPS = 2, 2000
+-- While something is held the collector gets so much processor time so often: a small worker
+-- is through at once, a large one is never stopped for long. If somebody of the worker waits
+-- for what another request has held for a while, that one may be dead: then it is hurried
+-- until it is through, and so on once a second.
+local STOP_S, CALM_MS, HUNT_MS = 0.002, 250, 20
+local SUSPECT_S = 0.5
 local START_S = 0.02          -- it may take to start, before the waiters help themselves
 local POLL_S = 0.001          -- how often they look then
 local LONG_S = 86400          -- an end of a wait that only saves a stuck one
@@ -74,9 +77,9 @@ end
 --- Lets the mailbox ring after a while: a read with a time-out would be logged as an error
 -- each time.
 -- @return a round, or nil: no client is open
-local function ring_later(box)
+local function ring_later(box, ms)
     local client = next(box.clients)
-    local round = client and client.core and box.C.rl_sleep(client.core, IDLE_MS)
+    local round = client and client.core and box.C.rl_sleep(client.core, ms)
     if not round or round == nil then
         return nil
     end
@@ -85,17 +88,29 @@ local function ring_later(box)
 end
 
 -- Collections to be finished before the leases of the dead are given back: one that finds
--- the owner, one for what he held.
+-- the owner, one for what he held. Before them may be one that was under way when he died.
 local COLLECTIONS = 2
 local left_to_collect = 0
+local hunt = 0                -- how many are left of those that are hurried
+
+local function collect()
+    local stop = clock() + STOP_S
+    while (left_to_collect > 0 or hunt > 0) and clock() < stop do
+        for _ = 1, 10 do     -- of some microseconds each
+            if collectgarbage "step" then
+                left_to_collect, hunt = left_to_collect - 1, hunt - 1
+            end
+        end
+    end
+end
 
 --- Once in a while: whoever died without letting go must be found by the collector for his
 -- locks not to be renewed any more, also where nothing else makes it run.
--- @return whether that is to go on
+-- @return in how many ms that is to go on; false: not at all
 local function look_for_dead(box)
     if box:holds_something() then
         left_to_collect = COLLECTIONS
-    elseif left_to_collect == 0 then
+    elseif left_to_collect <= 0 then
         return false
     end
     if ngx.worker.exiting() then
@@ -104,12 +119,15 @@ local function look_for_dead(box)
         end
         left_to_collect = 0
     end
-    for _ = 1, min(collectgarbage "count" / GC_TICKS, GC_STEPS) do
-        if left_to_collect > 0 and collectgarbage "step" then
-            left_to_collect = left_to_collect - 1
-        end
+    if hunt <= 0 and box:is_waited_for(SUSPECT_S) then
+        hunt = COLLECTIONS + 1
     end
-    return left_to_collect > 0 or box:holds_something()
+    local hunting = hunt > 0
+    collect()
+    if hunting then
+        return hunt > 0 and HUNT_MS or IDLE_MS
+    end
+    return (left_to_collect > 0 or box:holds_something()) and CALM_MS
 end
 
 -- What was posted runs in that order, when the running handler is done: who is posted
@@ -152,13 +170,14 @@ local function read(box)
     end
     local fence = new_fence()
     reader.connected = true
-    local idle, waits = ring_later(box), -1
+    local idle, waits = ring_later(box, IDLE_MS), -1
     repeat
         local waiting = turn(box, fence)
         if idle and box.C.rl_round_outcome(idle) ~= 0 then
             local busy = waiting > 0 or box.waits ~= waits
             -- Also while others wait: perhaps for a dead one.
-            idle = (look_for_dead(box) or busy) and ring_later(box)
+            local ms = look_for_dead(box) or busy and IDLE_MS
+            idle = ms and ring_later(box, ms)
             waits = box.waits
         end
     until not (idle or waiting > 0) or not sock:receiveany(64)
