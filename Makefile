@@ -242,6 +242,14 @@ bench-nginx:
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
 	@$(RUN_LUA) spec/bench/nginx.lua
 
+# N fenced names, each locked once: what they cost the servers, and that it is over after
+# fence_ttl; ten minutes for a million.
+.PHONY: bench-fencing
+bench-fencing:
+	@spec/setup demo
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) spec/bench/fence_memory.lua $(or $(N),1000000)
+
 # ---- the simulator (spec/sim/README.md) --------------------------------------------
 
 # The objects that ship, but for those that touch sockets and threads: spec/sim/*.c takes
