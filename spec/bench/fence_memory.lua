@@ -65,14 +65,22 @@ end
 -- after fence_ttl), grown (bytes more than before the first name, then).
 function _M.run(n, fence_ttl, say)
     local cluster = support.cluster(SERVERS, { new = true }):admit(MAX_LEASE)
-    local client = redlock.new { nodes = cluster:uris(), max_lease = MAX_LEASE,
-        lease = MAX_LEASE, fence_ttl = fence_ttl, timeout = 5 }
-    _M.lock_once(client, "warm-up:", 4 * 1024)          -- nearly all floors, all buffers
-    support.eventually(function()
-        local left = 0
-        cluster:each(function(s) left = left + _M.counters(s) end)
-        return left == 0
-    end, fence_ttl + 60, "the first counters to expire")
+    local function open(ttl)
+        return redlock.new { nodes = cluster:uris(), max_lease = MAX_LEASE, lease = MAX_LEASE,
+            fence_ttl = ttl, timeout = 5 }
+    end
+    local function await_none(ttl)
+        support.eventually(function()
+            local left = 0
+            cluster:each(function(s) left = left + _M.counters(s) end)
+            return left == 0
+        end, ttl + 120, "the counters to expire")
+    end
+    local warm_up = open(MAX_LEASE)
+    _M.lock_once(warm_up, "warm-up:", 16 * 1024)        -- all floors, large enough buffers
+    warm_up:close()
+    await_none(MAX_LEASE)
+    local client = open(fence_ttl)
     local rows, started = {}, support.now()
     for i, server in ipairs(cluster) do
         rows[i] = { names = n, before = memory(server) }
@@ -87,16 +95,10 @@ function _M.run(n, fence_ttl, say)
         row.counter = server:call("MEMORY", "USAGE", ("redlock:{order:%d}:fence"):format(n))
         row.floors, row.floor_bytes = _M.floors(server)
     end
-    support.eventually(function()
-        local left = 0
-        for i, server in ipairs(cluster) do
-            rows[i].left = _M.counters(server)
-            left = left + rows[i].left
-        end
-        return left == 0
-    end, fence_ttl + 120, "the counters to expire")
+    await_none(fence_ttl)
     say(("all gone %.0f s after the last one"):format(support.now() - started - took))
     for i, server in ipairs(cluster) do
+        rows[i].left = _M.counters(server)
         rows[i].grown = memory(server) - rows[i].before
     end
     client:close()
