@@ -1,6 +1,6 @@
 -- Fencing tokens under everything that may happen to servers and holders; see run().
 --
---     luajit spec/stress/fence.lua [HOLDS [SEED [VARIANT]]]
+--     luajit spec/stress/fence.lua [HOLDS [SEED [VARIANT]]]    or: make stress N=HOLDS
 --
 -- Variants: "keeps" (the default), where servers come back from a kill with what they had
 -- saved; "forgets", where they come back empty, or are flushed, one at a time, and the
