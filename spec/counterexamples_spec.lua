@@ -166,6 +166,84 @@ describe("a fencing token", function()
         assert.is_true(once(client, cluster, {}) > last)
     end)
 
+    -- As a client without fenced locks admits it, for whom its marker is enough.
+    it("C6: does not go on from floors that came back from a file", function()
+        local cluster = new_cluster(3)
+        local proxies, client = reach(cluster, { patience = 60 })
+        once(client, cluster)
+        local stale = {}
+        for _, key in ipairs { FENCE, FLOORS } do
+            stale[key] = cluster[3]:call("DUMP", key)
+        end
+        away(proxies[1])
+        local last
+        for _ = 1, 2 * STEP do
+            last = once(client, cluster, { 2, 3 })
+        end
+        client:close()
+        cluster[3]:restart()
+        for key, value in pairs(stale) do
+            assert.equal("OK", cluster[3]:call("RESTORE", key, 0, value))
+        end
+        local plain = support.warm_client(cluster, options())
+        cluster[1]:call("SET", "y", "somebody", "PX", 60000)
+        local l = plain:getLock "y"
+        support.eventually(function() return l:tryLock(0, MAX_LEASE) end, 20, "admission")
+        assert.is_true(l:unlock())
+        plain:close()
+        back(support.client(proxies, options()), proxies[1], 1)
+        away(proxies[2])
+        local fenced = support.client(proxies, options { patience = 60 })
+        local again = fenced:getFencedLock "x"
+        assert.is_true((again:lock(MAX_LEASE)))
+        assert.is_true(again:token() > last)
+    end)
+
+    -- The first server was away while the others counted; it learns of a token by its
+    -- confirmation, or by being healed, and loses its counter then.
+    for how, learn in pairs {
+        confirmed = function(client, cluster, proxies)
+            away(proxies[3])
+            back(client, proxies[1], 1)
+            return once(client, cluster, { 1, 2 })
+        end,
+        healed = function(client, cluster, proxies)
+            local l = client:getFencedLock "x"
+            assert.is_true((l:tryLock(10, MAX_LEASE)))
+            back(client, proxies[1], 1)
+            support.eventually(function()
+                assert.is_true((l:extend(MAX_LEASE)))
+                return counter(cluster[1]) == l:token()
+            end)
+            local token = l:token()
+            assert.is_true(l:unlock())
+            away(proxies[3])
+            return token
+        end,
+    } do
+        it("C8: grows from the floor of a server where it was " .. how, function()
+            local cluster = new_cluster(3)
+            local proxies, client = reach(cluster)
+            once(client, cluster)
+            away(proxies[1])
+            for _ = 1, 2 * STEP do
+                once(client, cluster, { 2, 3 })
+            end
+            local last = learn(client, cluster, proxies)
+            support.eventually(function()
+                client:getLock("turn"):isLocked()
+                return cluster[1]:call("EXISTS", "x") == 0
+            end)
+            assert.equal(last, counter(cluster[1]))
+            client:close()
+            cluster[1]:call("DEL", FENCE)
+            local alone = support.warm_client({ cluster[1] }, options { restart_guard = true })
+            local l = alone:getFencedLock "x"
+            assert.is_true((l:tryLock(5, MAX_LEASE)))
+            assert.is_true(l:token() > last)
+        end)
+    end
+
     -- A's vote of a server that was restarted since would meet B's of the same number.
     it("C7: is no other's when a server forgot one of its witnesses at once", function()
         local cluster = new_cluster(3)
