@@ -7,10 +7,10 @@ describe("many fenced names", function()
     teardown(support.cleanup)
 
     it("leave nothing behind after fence_ttl but floors, whose number is bounded", function()
-        local rows = bench.run(6000, 10, function() end)
+        local rows = bench.run(3000, 20, function() end)
         assert.equal(3, #rows)
         for _, row in ipairs(rows) do
-            assert.equal(6000, row.counters)
+            assert.equal(3000, row.counters)
             assert.is_true(row.per_name < 250, row.per_name)
             assert.equal(0, row.left)
             assert.equal(1024, row.floors)
