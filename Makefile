@@ -228,6 +228,13 @@ chaos:
 	@$(RUN_LUA) spec/chaos/main.lua "$(T)" "$(SEED)" "$(NODES)" \
 	    "$(BEYOND)" "$(RATE)"
 
+# Fencing tokens under everything that may happen; N=holds, SEED, VARIANT: see the file.
+.PHONY: stress
+stress:
+	@spec/setup demo
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) spec/stress/fence.lua $(or $(N),200000) $(or $(SEED),1) $(VARIANT)
+
 # Ratios to a hand-written C loop that does the same commands, and the hand-off; a minute.
 .PHONY: bench
 bench:
@@ -241,6 +248,14 @@ bench-nginx:
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
 	@$(RUN_LUA) spec/bench/nginx.lua
+
+# N fenced names, each locked once: what they cost the servers, and that it is over after
+# fence_ttl; ten minutes for a million.
+.PHONY: bench-fencing
+bench-fencing:
+	@spec/setup demo
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) spec/bench/fence_memory.lua $(or $(N),1000000)
 
 # ---- the simulator (spec/sim/README.md) --------------------------------------------
 

@@ -95,7 +95,8 @@ void guard_saw(struct core *core, int i, const char *text, int64_t now_ms)
     struct guard *g = &core->guards[i];
     struct marker m = read_marker(core, i, text);
     int same = !strcmp(g->marker, text);
-    snprintf(g->marker, sizeof(g->marker), "%s", text);
+    if (!same)
+        snprintf(g->marker, sizeof(g->marker), "%s", text);
     if (!same || (m.valid && !m.pending))      /* reading an old one proves nothing */
         g->refused = RL_OK;
     if (m.max_lease_ms != core->max_lease_ms &&
@@ -191,6 +192,10 @@ int guard_up(struct core *core, int i, int64_t now_ms)
                     other->config->label ? other->config->label : "another node");
         return 0;
     }
+    /* A server that is loading its data did not say what its marker is, and what it said in
+     * its former life, which comes back with the data, counts no more. */
+    if (core->guards[i].marker[0])
+        guard_saw(core, i, core->guards[i].marker, now_ms);
     core->guards[i].asked = 0;
     core->guards[i].refused = RL_OK;
     node_ready(nd, now_ms);

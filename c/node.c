@@ -298,6 +298,8 @@ static int node_greeted(struct node *nd, const struct request *r)
         code = RL_AUTH;
     else if (r->kind == REQUEST_SELECT && code != RL_AUTH && code != RL_NOPERM)
         code = RL_CONFIG;
+    else if (r->kind == REQUEST_INFO && code == RL_LOADING && nd->state == NODE_HANDSHAKE)
+        ;                    /* a script runs there: which run it is will be told later */
     else if (r->kind != REQUEST_SELECT && code != RL_AUTH)
         return 0;            /* no name, no LOAD, no INFO: votes are possible still */
     node_fail(nd, code, reply->text);

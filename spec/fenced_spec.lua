@@ -49,7 +49,7 @@ for _, n in ipairs { 1, 2, 3, 5 } do
             end
         end)
 
-        it("keeps it while it is held, entered again and extended", function()
+        it("keeps it while it is held, entered again and extended [40]", function()
             local l = client:getFencedLock "x"
             local token = take(l)
             assert.same({ true, token }, { l:tryLock() })
@@ -142,6 +142,23 @@ describe("a fenced lock", function()
         assert.is_true(second:unlock())
     end)
 
+    it("has a token for nobody but its holder [40]", function()
+        local first, second = own(1), own(2)
+        local ok, token = first:tryLock(1, 0.4)
+        assert.is_true(ok)
+        local none, err = second:token()
+        assert.is_nil(none)
+        assert.equal("not_held", err.code)
+        assert.is_nil((second:sequencer()))
+        local _, larger = second:tryLock(5, 0.4)        -- when the first one's time is over
+        assert.is_true(larger > token)
+        none, err = first:token()                       -- not the second one's either
+        assert.is_nil(none)
+        assert.equal("lost", err.code)
+        assert.equal(larger, second:token())
+        assert.is_true(second:unlock())
+    end)
+
     it("is healed where the key is gone, but not where the counter is past it", function()
         local l = own(1)
         local ok, token = l:tryLock(1, 0.4)
@@ -157,7 +174,7 @@ describe("a fenced lock", function()
         l:unlock()
     end)
 
-    it("grows through a restart of each server in turn, empty", function()
+    it("grows through a restart of each server in turn, empty [40]", function()
         local last = once(client)
         for i = 1, 5 do
             cluster[i]:restart()

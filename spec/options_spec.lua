@@ -53,6 +53,10 @@ describe("options", function()
         bad("drift_factor", -0.1, 0.6, 0 / 0, "0.01")
         bad("prefix", 1, ("x"):rep(1025))
         bad("client_name", "", "a b", 1)
+        for _, name in ipairs { "user", "socket_dir", "ca_file", "cert_file", "key_file",
+            "password", "password_file" } do
+            bad(name, "a\0b", 1)        -- C would take it for "a"
+        end
         bad("wake", "pull", true)
         bad("max_waiting", 0, -1, 1.5, "10", math.huge)
         bad("restart_guard", 1, "on")

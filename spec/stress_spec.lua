@@ -11,9 +11,15 @@ describe("fencing tokens under stress", function()
         assert.is_true(r.holds >= 1500 and r.writes > 0 and r.deletions > 0)
     end)
 
+    it("never repeat where servers forget, one at a time", function()
+        local r = fence.run(1500, 8, "forgets")
+        assert.same({}, r.wrong)
+        assert.is_true(r.holds >= 1500 and r.restarts + r.flushes > 0)
+    end)
+
     it("do so without the second round, and are caught", function()
         for seed = 1, 10 do
-            if #fence.run(1500, seed, true).wrong > 0 then
+            if #fence.run(1500, seed, "unconfirmed").wrong > 0 then
                 return
             end
         end

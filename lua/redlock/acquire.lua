@@ -53,9 +53,13 @@ local function attempt(lock, owner, lease, within, home, op, again)
     local handle, round = rounds.acquire(client, prim, prim.keys(client, lock.name),
         prim.args(lock), lease or client.options.lease, within, home, op)
     if not handle then
-        if not again and rounds.is_unseeded(round) and prim.unseeded(lock, op) then
-            rounds.free(round)
-            return attempt(lock, owner, lease, within, home, op, true)
+        if not again and rounds.is_unseeded(round) then
+            local seeded, why = prim.unseeded(lock, op)
+            lock.unseeded_for = why
+            if seeded then
+                rounds.free(round)
+                return attempt(lock, owner, lease, within, home, op, true)
+            end
         end
         return nil, round
     end
@@ -481,7 +485,8 @@ function _M.acquire(lock, owner, lease, wait, patience)
         return true
     end
     counters.failed = counters.failed + 1
-    local err = errors.is_error(round) and round or rounds.failure(client, lock, round)
+    local err = errors.is_error(round) and round
+        or rounds.failure(client, lock, round, lock.unseeded_for)
     err.waited = client.now() - started
     return nil, err
 end

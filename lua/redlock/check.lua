@@ -54,6 +54,14 @@ function _M.name(what, value, most)
     return value
 end
 
+--- The same for what C takes, where a NUL would end it.
+function _M.text(what, value, most)
+    if find(_M.name(what, value, most), "%z") then
+        bad(what, "a string without NUL bytes is needed")
+    end
+    return value
+end
+
 --- A whole number in [least, most].
 function _M.integer(what, value, least, most)
     if type(value) ~= "number" or value % 1 ~= 0 or value < least or value > most then

@@ -16,7 +16,7 @@ local sequencer = require "redlock.sequencer"
 
 local format = string.format
 
--- Of floors, at most 25 KB a server: names that share a bucket only skip numbers.
+-- Of floors, at most 80 KB a server: names that share a bucket only skip numbers.
 local BUCKETS = 1024
 
 local function of_a_lease(name)

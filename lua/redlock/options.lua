@@ -94,7 +94,7 @@ local function check_values(o)
         bad("option host", 'a module as require "redlock.host.luv", or what '
             .. 'require("redlock.host.loop").new returned, is needed')
     end
-    check.name("option socket_dir", o.socket_dir, 80)
+    check.text("option socket_dir", o.socket_dir, 80)
     if type(o.restart_guard) ~= "boolean" and o.restart_guard ~= "auto"
         and o.restart_guard ~= "require" then
         bad("option restart_guard", 'true, false, "auto" or "require" is needed')
@@ -123,7 +123,7 @@ end
 local function check_tls(o)
     for _, field in ipairs { "ca_file", "cert_file", "key_file" } do
         if o[field] ~= false then
-            check.name("option " .. field, o[field], 4096)
+            check.text("option " .. field, o[field], 4096)
         end
     end
     if (o.cert_file == false) ~= (o.key_file == false) then
@@ -142,7 +142,7 @@ local function shared_password(o)
         shared[field] = o[field] or nil
     end
     if shared.user ~= nil then
-        check.name("option user", shared.user, 4096)
+        check.text("option user", shared.user, 4096)
     end
     local given = uri.password("option ", shared)
     if shared.user and not given then

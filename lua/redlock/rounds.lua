@@ -86,16 +86,28 @@ local function read_node(client, round, i, text)
     return row
 end
 
+local SEEDING = "; a user of fenced locks needs all ACL rules that the README lists"
+
+--- Why a node is unseeded still, if it is because this user may not change that.
+local function explain(row, seeding)
+    if row.code == "unseeded" and seeding and seeding.code == "noperm" then
+        row.code, row.message = "noperm", seeding.message .. SEEDING
+    end
+    return row
+end
+
 --- The error of a round that is done; gives the round back.
--- @param round  nil: none could be started
-local function failure(client, subject, round)
+-- @param round    nil: none could be started
+-- @param seeding  the error of the primitive's unseeded(), or nil
+local function failure(client, subject, round, seeding)
     if round == nil then
         return errors.new(client.closed and "closed" or "nomem", subject)
     end
     local rows = {}
     local text = ffi_new("char[?]", C.RL_TEXT_MAX)
     for i in ipairs(client.options.nodes) do
-        rows[i] = read_node(client, round, i, text)
+        rows[i] = explain(read_node(client, round, i, text),
+            seeding and seeding.nodes and seeding.nodes[i])
     end
     local code = code_name(C.rl_round_outcome(round))
     C.rl_round_free(round)

@@ -389,6 +389,10 @@ static void execute_command(struct sim *s, int i, redisReply *command)
     struct sim_server *sv = &s->server[i];
     REQUIRE(command->type == REDIS_REPLY_ARRAY && command->elements >= 1);
     const char *name = command->element[0]->str;
+    if (sv->loading && strcmp(name, "INFO")) {
+        reply(sv, "-LOADING Redis is loading the dataset in memory\r\n");
+        return;
+    }
     if (!strcmp(name, "EVALSHA") || !strcmp(name, "EVAL")) {
         execute_call(s, i, command, name[4] != '\0');
         return;

@@ -63,6 +63,7 @@ struct sim_server {
     const char *instead[SIM_SCRIPTS];  /* executes the script, but answers this */
     const char *greets;           /* answers this to every command of the handshake */
     const char *info;             /* answers this to INFO server; NULL: its run_id */
+    int loading;                  /* answers so to all but INFO */
     int clockless;                /* TIME is not permitted */
     int64_t wall_ms;              /* its wall clock is so much ahead */
     int runs;                     /* how often it was restarted */

@@ -105,6 +105,64 @@ static void a_restarted_server_is_out_for_the_guard_time(void)
     sim_finish(s);
 }
 
+/* A restart after which the marker of the former life comes back, as from a file; who
+ * connects while that is loaded cannot ask for it. */
+static void restart_loading(struct sim *s, int i)
+{
+    char marker[MARKER_MAX];
+    memcpy(marker, s->server[i].marker, sizeof(marker));
+    sim_restart(s, i);
+    s->server[i].loading = 1;
+    CHECK_INT(code_of(s, i), RL_LOADING);
+    s->server[i].loading = 0;
+    memcpy(s->server[i].marker, marker, sizeof(marker));
+}
+
+static void a_marker_that_was_loaded_is_not_believed(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    restart_loading(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, GUARD_MS - 10);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, 20);
+    CHECK_INT(code_of(s, 0), RL_OK);
+    sim_advance(s, 2000);
+    sim_finish(s);
+}
+
+/* Nor is a nonce that was seen for long enough before. */
+static void a_nonce_that_was_loaded_is_not_believed(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_restart(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, GUARD_MS + 10);
+    restart_loading(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, GUARD_MS + 10);
+    CHECK_INT(code_of(s, 0), RL_OK);
+    sim_advance(s, 2000);
+    sim_finish(s);
+}
+
+/* A server that is busy with a script does not even say which run of it this is. */
+static void who_is_busy_is_asked_again(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    char marker[MARKER_MAX];
+    memcpy(marker, s->server[0].marker, sizeof(marker));
+    s->server[0].info = "-BUSY Redis is busy running a script.\r\n";
+    sim_restart(s, 0);
+    memcpy(s->server[0].marker, marker, sizeof(marker));
+    CHECK_INT(code_of(s, 0), RL_LOADING);
+    CHECK(strstr(s->core.nodes[0].text, "BUSY") != NULL);
+    s->server[0].info = NULL;
+    sim_advance(s, 2000);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_finish(s);
+}
+
 /* What was healed to it in the quarantine is lost by the second flush. */
 static void a_flush_in_the_quarantine_begins_it_anew(void)
 {
@@ -517,6 +575,8 @@ static void endless_refusals_are_bounded(void)
 
 SUITE(guard, T(admitted_servers_vote_at_once), T(new_servers_vote_after_a_quarantine),
       T(a_restarted_server_is_out_for_the_guard_time),
+      T(a_marker_that_was_loaded_is_not_believed),
+      T(a_nonce_that_was_loaded_is_not_believed), T(who_is_busy_is_asked_again),
       T(a_flush_in_the_quarantine_begins_it_anew), T(a_quarantine_outlives_connections),
       T(others_may_admit_it), T(counts_from_its_own_first_look),
       T(clients_must_agree_on_max_lease), T(who_disagrees_with_one_admits_nobody),

@@ -12,7 +12,7 @@ static int64_t now_ms;
 
 static void begin(void)
 {
-    struct node_config config[5];
+    static struct node_config config[5];           /* the nodes refer to it */
     for (int i = 0; i < 5; i++)
         config[i] = (struct node_config){.timeout_ms = 100, .connect_timeout_ms = 100};
     now_ms = 1000;

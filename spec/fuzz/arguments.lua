@@ -75,7 +75,7 @@ local function check_node(n)
     for _, field in ipairs(FIELDS) do
         fields[field] = n[field]
     end
-    fields.tls = n.tls
+    fields.tls, fields.password_file = n.tls, n.password_file
     local third = uri.node(fields, "fields")
     same_server(n, third)
     assert(third.user == n.user and third.password == n.password)

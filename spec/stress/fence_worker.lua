@@ -1,10 +1,10 @@
 -- One of several processes that take fenced locks as fast as they can, with leases of a few
 -- milliseconds and pauses beyond them, and account for every token.
 --
---     luajit spec/stress/fence_worker.lua SEED HOLDS PORT [broken] -- URI...
+--     luajit spec/stress/fence_worker.lua SEED HOLDS PORT [unconfirmed] -- URI...
 --
--- PORT: of a Redis that never fails, which keeps the accounts. broken: without the second
--- round: each confirmation is believed unseen. Prints what is wrong, then "done HOLDS".
+-- PORT: of a Redis that never fails, which keeps the accounts. unconfirmed: without the
+-- second round: each confirmation is believed unseen. Prints what is wrong, then "done HOLDS".
 local support = require "spec.support"
 local redlock = require "redlock"
 local hiredis = require "spec.support.hiredis"
@@ -37,8 +37,8 @@ local WRITE = [[
     return 1
 ]]
 
-local function primitive(broken)
-    if not broken then
+local function primitive(unconfirmed)
+    if not unconfirmed then
         return fenced
     end
     local counter = "redlock.fenced.counter"
@@ -57,8 +57,8 @@ local function primitive(broken)
 end
 
 local seed, holds, port = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
-local broken, uris = arg[4] == "broken", {}
-for i = (broken and 6 or 5), #arg do
+local unconfirmed, uris = arg[4] == "unconfirmed", {}
+for i = (unconfirmed and 6 or 5), #arg do
     uris[#uris + 1] = arg[i]
 end
 math.randomseed(seed)
@@ -66,7 +66,7 @@ local random = math.random
 local accounts = assert(hiredis.connect(port))
 local client = redlock.new { nodes = uris, max_lease = 0.2, lease = 0.1, retry_delay = 0.005,
     fallback = 0.05, patience = 30 }
-local prim = primitive(broken)
+local prim = primitive(unconfirmed)
 
 local function hold(name)
     local l = client:get(prim, name)

@@ -16,7 +16,7 @@ local REMEDIES = {
     guarded = "The server was restarted, or is new: it votes when the time is over. If all of "
         .. "them are new: redlock init",
     unseeded = "The server has to learn which tokens were given out; try again when more of "
-        .. "the servers are up; the user needs all ACL rules of the README, or run --plain",
+        .. "the servers are up",
     config = "Each server must be named once, and all clients need the same max_lease",
     protocol = "Is that port one of Redis?",
 }

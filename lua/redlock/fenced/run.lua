@@ -12,6 +12,9 @@ floor = tonumber(floor) or 0
 local admitted = true
 if ARGV[2] ~= '' then
     local marker = redis.call('get', KEYS[2])
+    if run_id == '?' and marker and string.sub(marker, 1, 2) ~= '? ' then
+        return info          -- others may ask which run it is, this user may not
+    end
     admitted = marker == run_id .. ' ' .. ARGV[2]
     if admitted and found[2] ~= marker then
         redis.call('del', KEYS[2])
