@@ -194,7 +194,7 @@ describe("the documented ACL rules", function()
     it("are enough for fenced locks", function()
         allow()
         cluster:each(function(s) s:call("ACL", "LOG", "RESET") end)
-        client = open { lease = 0.5 }
+        client = open { lease = 3 }
         local first, token = take_fenced("x", 5)        -- its floors are seeded
         assert.is_true((first:extend()))
         assert.is_true(first:stillMine())
