@@ -251,5 +251,6 @@ static void renewals_are_repeated(void) { at_every_allocation(renew_once); }
 static void heals_are_repeated(void) { at_every_allocation(heal_once); }
 static void no_question_no_watch(void) { at_every_allocation(ask_and_watch_once); }
 
-SUITE(memory, T(nothing_begins), T(no_connection), T(no_attempt), T(no_extension), T(no_hand_over),
-      T(renewals_are_repeated), T(heals_are_repeated), T(no_question_no_watch));
+SUITE(memory, T(nothing_begins), T(no_connection), T(no_attempt), T(no_extension),
+      T(no_hand_over), T(renewals_are_repeated), T(heals_are_repeated),
+      T(no_question_no_watch));
