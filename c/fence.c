@@ -1,11 +1,11 @@
 /* fence.c - fencing tokens: a number per hold that only grows.
  *
- * Each node counts the grants of a name; a hand-over is one. A token M may be issued when
- * exactly M is witnessed by a majority: by nodes that granted with counter M, and by nodes
- * that granted with a lower one and confirmed M, which means that the key was still ours
- * and the counter not above M, and is M now. Two tokens then have a node in common on which
- * they were witnessed one after the other, so they differ, and the later one is larger.
- * No clock has a part in this.
+ * Each node counts the grants of a name; a hand-over is one. A token M may be issued
+ * when exactly M is witnessed by a majority: by nodes that granted with counter M, and by
+ * nodes that granted with a lower one and confirmed M, which means that the key was still
+ * ours and the counter not above M, and is M now. Two tokens then have a node in common on
+ * which they were witnessed one after the other, so they differ, and the later one is
+ * larger. No clock has a part in this.
  *
  * Counters mostly move in lockstep, and one round trip is enough.
  */

@@ -1,5 +1,5 @@
-/* test_leave.c - a core that is about to close: its releases go on for a while, and nothing
- * else is begun.
+/* test_leave.c - a core that is about to close: its releases go on for a while, and
+ * nothing else is begun.
  */
 #include "sim.h"
 

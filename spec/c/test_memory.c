@@ -136,6 +136,33 @@ static void extend_once(long k)
     sim_finish(s);
 }
 
+/* What cannot begin leaves the hold as it was; what fails on the way leaves nothing. */
+static void hand_over_once(long k)
+{
+    struct sim *s = sim_up(3);
+    sim_fence(s);
+    rl_lease *old = sim_hold(s, "a", 30000);
+    struct hold next = {NULL, NULL};
+    char value[RL_VALUE_LEN + 1];
+    snprintf(value, sizeof(value), "%040d", 7);
+    fail_at(k);
+    next.round = core_handover(old, value, 30000, s->now_ms, &next.lease);
+    no_failure();
+    CHECK(next.round || (failed && !next.lease));
+    CHECK((core_remaining_ms(old, s->now_ms) > 0) == !next.round);
+    int outcome = next.round ? sim_wait(s, next.round, 1000) : RL_OK;
+    CHECK(outcome == RL_GRANTED || failed);
+    CHECK_INT(next.lease ? next.lease->token : 0, outcome == RL_GRANTED ? 2 : 0);
+    int was = failed;
+    core_round_free(core_release(outcome == RL_GRANTED ? next.lease : old, s->now_ms));
+    sim_advance(s, 2000);
+    CHECK_INT(sim_with(s, "a"), 0);
+    core_lease_drop(old, s->now_ms);
+    sim_drop(s, &next);
+    sim_finish(s);
+    failed = was;
+}
+
 /* A renewal that cannot be allocated is repeated. */
 static void renew_once(long k)
 {
@@ -219,9 +246,11 @@ static void nothing_begins(void) { at_every_allocation(begin_once); }
 static void no_connection(void) { at_every_allocation(connect_once); }
 static void no_attempt(void) { at_every_allocation(acquire_once); }
 static void no_extension(void) { at_every_allocation(extend_once); }
+static void no_hand_over(void) { at_every_allocation(hand_over_once); }
 static void renewals_are_repeated(void) { at_every_allocation(renew_once); }
 static void heals_are_repeated(void) { at_every_allocation(heal_once); }
 static void no_question_no_watch(void) { at_every_allocation(ask_and_watch_once); }
 
 SUITE(memory, T(nothing_begins), T(no_connection), T(no_attempt), T(no_extension),
-      T(renewals_are_repeated), T(heals_are_repeated), T(no_question_no_watch));
+      T(no_hand_over), T(renewals_are_repeated), T(heals_are_repeated),
+      T(no_question_no_watch));
