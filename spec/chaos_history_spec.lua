@@ -133,9 +133,10 @@ describe("tokens", function()
             hold("2", 105, 110, 480, 200, { token = 6 }))
     end)
 
-    it("may come in any order to those who asked at the same time", function()
-        finds_nothing(hold("1", 0, 10, 5, 11, { token = 7 }),
-            hold("2", 5, 20, 480, 200, { token = 6 }))
+    it("may come in any order to those who asked at the same time, where nobody claims "
+        .. "exclusion", function()
+        assert.same({}, violations({ claim = false }, hold("1", 0, 10, 5, 11, { token = 7 }),
+            hold("2", 5, 20, 480, 200, { token = 6 })))
     end)
 
     it("are unique", function()
@@ -144,8 +145,47 @@ describe("tokens", function()
     end)
 
     it("are judged whatever the faults were", function()
-        assert.equal(1, #violations({ claim = false }, hold("1", 0, 10, 5, 11, { token = 7 }),
-            hold("2", 5, 20, 480, 200, { token = 7 })))
+        local same = { hold("1", 0, 10, 5, 11, { token = 7 }),
+            hold("2", 5, 20, 480, 200, { token = 7 }) }
+        assert.equal(1, #violations({ claim = false }, unpack(same)))
+        assert.same({}, violations({ claim = false, tokens = false }, unpack(same)))
+    end)
+
+    it("grow in order of entry, for those who are valid then", function()
+        local first = hold("1", 0, 30, 480, 40, { token = 7 })
+        finds("client 2.1 came in with token 6 after client 1.1 with 7", first,
+            hold("2", 5, 50, 480, 200, { token = 6 }))
+        finds_nothing(first, hold("2", 5, 505, 0, 506, { token = 6 }))
+    end)
+end)
+
+describe("a resource that looks at tokens", function()
+    local holds = { hold("1", 0, 10, 480, 480, { token = 7 }),
+        hold("2", 500, 510, 480, 600, { token = 8 }) }
+
+    local function visit(c, k, a, token, value, highest)
+        return { { k = k, c = c, s = 1, l = "x", n = 1, a = a, b = a + 1, token = token,
+            value = value, highest = highest } }
+    end
+
+    it("is written in the order of tokens", function()
+        finds_nothing(holds[1], holds[2], visit("1", "accepted", 20, 7, 1),
+            visit("2", "accepted", 520, 8, 2))
+        finds("client 1.1 wrote with token 7 after client 2.1 with 8", holds[1], holds[2],
+            visit("2", "accepted", 520, 8, 1), visit("1", "accepted", 530, 7, 2))
+    end)
+
+    it("loses no update, whoever comes late", function()
+        finds("an update is lost", holds[1], holds[2], visit("1", "accepted", 530, 7, 5),
+            visit("2", "accepted", 520, 8, 5))
+    end)
+
+    it("refuses those whose time is over, for the sake of larger tokens", function()
+        finds_nothing(holds[1], holds[2], visit("1", "refused", 530, 7, 2, 8))
+        finds("refused token 7, having seen 7", holds[1], holds[2],
+            visit("1", "refused", 530, 7, 2, 7))
+        finds("client 1.1: refused with token 7, for 459.0 ms more valid", holds[1], holds[2],
+            visit("1", "refused", 20, 7, 2, 8))
     end)
 end)
 
@@ -163,6 +203,10 @@ describe("what the library says", function()
     it("is the loss, at the first look at a lease that is over", function()
         local over = of_1("valid", { at = 520, left = 0 })
         finds("not told of the loss", hold("1", 0, 10, 480), over)
+        finds("not told of the loss", hold("1", 0, 10, 480), over,
+            of_1("lost", { a = 2520, why = "expired" }))
+        finds_nothing(hold("1", 0, 10, 480), over, { { k = "stopped", c = "1", a = 521 },
+            { k = "continued", c = "1", a = 2000 } }, of_1("lost", { a = 2520, why = "expired" }))
         local told = of_1("lost", { a = 519, why = "expired" })
         finds_nothing(hold("1", 0, 10, 480), told, over)
         finds("twice", hold("1", 0, 10, 480), told, of_1("lost", { a = 521, why = "expired" }),

@@ -7,6 +7,10 @@
 --   forgets     the server may forget a lock that is held. While locks may be forgotten no
 --               algorithm excludes, so a run that claims exclusion shuts such a server's door
 --               until the longest lease is over, as the Redlock page asks operators to do
+--   guarded     the library's restart guard notices: where it is on nobody shuts the door, and
+--               the server counts as impaired until its quarantine is over
+--   fakes_time  it happens to one process's clock, while what the guard waits for takes its
+--               true time: not where the guard is on
 --   beyond      only in runs that do not claim exclusion
 --   start, stop (w, f): w the world (world.lua); f.server, f.client, f.edges what it hits,
 --               f.x in [0, 1) how hard, f.lasts (s)
@@ -35,6 +39,11 @@ end
 local function server_fault(name, per_minute, lasts, start, stop)
     return { name = name, per_minute = per_minute, on = "server", lasts = lasts,
         impairs = lasts ~= nil, start = start, stop = stop }
+end
+
+local function guarded(fault)
+    fault.guarded = true
+    return fault
 end
 
 local function forgetting(fault)
@@ -94,22 +103,22 @@ local _M = {
         w:server_is(f.server, "up", "SIGCONT")
     end),
 
-    server_fault("kill_server", 6, { 0.05, 1 }, kill, restart),
+    guarded(server_fault("kill_server", 6, { 0.05, 1 }, kill, restart)),
 
-    forgetting(server_fault("wipe_server", 4, { 0.05, 0.5 }, kill, function(w, f)
+    guarded(forgetting(server_fault("wipe_server", 4, { 0.05, 0.5 }, kill, function(w, f)
         w:wipe(f.server)
         restart(w, f)
-    end)),
+    end))),
 
-    forgetting(server_fault("power_loss", 3, { 0.05, 0.5 }, kill, function(w, f)
+    guarded(forgetting(server_fault("power_loss", 3, { 0.05, 0.5 }, kill, function(w, f)
         w:truncate_log(f.server, between(f, 50, 3000))
         restart(w, f)
-    end)),
+    end))),
 
-    forgetting(server_fault("flushall", 2, nil, function(w, f)
+    guarded(forgetting(server_fault("flushall", 2, nil, function(w, f)
         w:command(f.server, "FLUSHALL")
         w:server_note(f.server, "FLUSHALL")
-    end)),
+    end))),
 
     -- Within the allowance for clocks: a hundredth of the shortest lease and 2 ms.
     server_fault("clock_creeps", 5, nil, function(w, f) step(w, f, between(f, 1, 3)) end),
@@ -145,14 +154,14 @@ local _M = {
         w:server_is(f.server, "up", "REPLICAOF NO ONE")
     end),
 
-    forgetting(server_fault("replica_of_another", 1, { 0.3, 1.5 }, function(w, f)
+    guarded(forgetting(server_fault("replica_of_another", 1, { 0.3, 1.5 }, function(w, f)
         local other = w.servers[f.server % #w.servers + 1]
         w:command(f.server, "REPLICAOF", "127.0.0.1", other.port)
         w:server_is(f.server, "slow", "REPLICAOF another")
     end, function(w, f)
         w:command(f.server, "REPLICAOF", "NO", "ONE")
         w:server_is(f.server, "up", "REPLICAOF NO ONE")
-    end)),
+    end))),
 
     server_fault("password", 2, { 0.2, 1.5 }, function(w, f)
         w:command(f.server, "CONFIG", "SET", "requirepass", "chaos")
@@ -178,6 +187,7 @@ local _M = {
         stop = function(w, f) w:start_client(f.client) end },
 
     { name = "suspend_client", per_minute = 4, on = "client", lasts = { 0.05, 0.3 },
+        fakes_time = true,
         start = function(w, f)
             w:stop_client(f.client)
             w:step_client(f.client, 0, between(f, 100, 3000))
@@ -212,14 +222,14 @@ local _M = {
     end),
 
     -- A SET that arrives when its client has given up and released.
-    edge_fault("late_acquire", 8, { 0.3, 1 }, function(edge, _, w)
-        edge:hold_request(w.acquire_sha)
+    edge_fault("late_acquire", 8, { 0.3, 1 }, function(edge, f, w)
+        edge:hold_request(w:acquire_sha(f.client))
     end, function(edge)
         edge:release()
     end),
 
-    edge_fault("lost_reply", 6, nil, function(edge, _, w)
-        edge:cut_after_request(w.acquire_sha)
+    edge_fault("lost_reply", 6, nil, function(edge, f, w)
+        edge:cut_after_request(w:acquire_sha(f.client))
     end),
 
     edge_fault("no_new_connections", 3, { 0.3, 1.5 }, function(edge)

@@ -9,6 +9,8 @@
 --   extended  a to b; ok
 --   lost      a: was told of the loss; why
 --   wrote     a: changed the resource
+--   accepted, refused   a to b: by a resource that looks at tokens; token, value: that it wrote
+--             (nil: it only read), highest: the token that was seen there before
 --   exit      a: leaves the resource, will release
 --   released  a to b; ok, or code
 --   began, settled   a: fds, rss (KiB), lua (KiB) of the process
@@ -21,6 +23,7 @@ local _M = {}
 
 -- A remaining time is a difference of whole milliseconds.
 local ROUNDING_MS = 1
+local TELL_MS = 1000            -- how long after a look that shows it a loss may be told
 
 local function key_of(m)
     return ("%s/%s/%s"):format(m.c, m.s, m.n)
@@ -98,6 +101,16 @@ function on.wrote(h, m)
     h.writes[m.l] = (h.writes[m.l] or 0) + 1
 end
 
+function on.accepted(h, m)
+    h.visits[#h.visits + 1] = m
+    h.counts.accepted = h.counts.accepted + 1
+end
+
+function on.refused(h, m)
+    h.visits[#h.visits + 1] = m
+    h.counts.refused = h.counts.refused + 1
+end
+
 function on.bad(h, m)
     h:violation(m.a, m.l, ("%s: %s"):format(m.c, m.text))
 end
@@ -140,6 +153,14 @@ function on.suspended(h, m)
     end
 end
 
+local function paused_ms(h, c, from, to)
+    local sum = 0
+    for _, pause in ipairs(h.pauses[c] or {}) do
+        sum = sum + math.max(0, math.min(to, pause.to) - math.max(from, pause.from))
+    end
+    return sum
+end
+
 local History = {}
 History.__index = History
 
@@ -154,8 +175,9 @@ end
 local function read(marks)
     local h = setmetatable({
         holds = {}, by_key = {}, calls = {}, processes = {}, deaths = {}, pauses = {},
-        suspended = {}, writes = {}, violations = {},
-        counts = { acquired = 0, failed = 0, lost = 0, released = 0, extended = 0 },
+        suspended = {}, writes = {}, visits = {}, violations = {},
+        counts = { acquired = 0, failed = 0, lost = 0, released = 0, extended = 0,
+            accepted = 0, refused = 0 },
     }, History)
     local sorted = {}
     for i, m in ipairs(marks) do
@@ -281,6 +303,67 @@ local function check_tokens(h)
     end
 end
 
+-- Whoever comes in, and is valid then, has a larger token than all who came in before, even if
+-- he asked before they got theirs.
+local function check_order_of_entry(h)
+    local last = {}
+    table.sort(h.holds, by_from)
+    for _, hold in ipairs(h.holds) do
+        if hold.token and hold.got.left > 0 then
+            local before = last[hold.lock]
+            if before and hold.token < before.token and hold.got.a < before.from then
+                h:violation(hold.from, hold.lock, ("%s came in with token %.14g after %s with "
+                    .. "%.14g"):format(who(hold), hold.token, who(before), before.token))
+            end
+            last[hold.lock] = hold
+        end
+    end
+end
+
+-- ---- a resource that looks at tokens ---------------------------------------------
+
+local function by_value(a, b)
+    return a.value < b.value
+end
+
+-- Each write adds one to what was read under the same token. So no two write the same value,
+-- or an update is lost; and in the order of values, which is theirs at the resource, tokens
+-- never go down.
+local function check_writes(h, opts)
+    local writes, last = {}, {}
+    for _, m in ipairs(h.visits) do
+        if m.k == "accepted" and m.value then
+            writes[#writes + 1] = m
+        elseif m.k == "refused" and m.highest <= m.token then
+            h:violation(m.a, m.l, ("%s: the resource refused token %.14g, having seen %.14g")
+                :format(who(m), m.token, m.highest))
+        end
+    end
+    table.sort(writes, by_value)
+    for _, m in ipairs(writes) do
+        local before = last[m.l]
+        if before and before.value == m.value and opts.tokens then
+            h:violation(m.a, m.l, ("%s with token %.14g and %s with %.14g: an update is lost")
+                :format(who(before), before.token, who(m), m.token))
+        elseif before and m.token < before.token then
+            h:violation(m.a, m.l, ("%s wrote with token %.14g after %s with %.14g"):format(
+                who(m), m.token, who(before), before.token))
+        end
+        last[m.l] = m
+    end
+end
+
+-- Who is inside its validity has the largest token of all.
+local function check_refusals(h)
+    for _, m in ipairs(h.visits) do
+        local hold = h.by_key[key_of(m)]
+        if m.k == "refused" and hold.to and m.b <= hold.to then
+            h:violation(m.a, m.l, ("%s: refused with token %.14g, for %.1f ms more valid")
+                :format(who(m), m.token, hold.to - m.b))
+        end
+    end
+end
+
 -- ---- what the library says about a hold ------------------------------------------
 
 local function check_validity(h, hold, opts)
@@ -303,7 +386,9 @@ local function check_losses(h, hold)
         h:violation(hold.losses[2].a, hold.lock, who(hold) .. ": told of the loss twice")
     end
     local lost = hold.losses[1]
-    if hold.over and hold.over > hold.got.at and not (lost and lost.a <= hold.over + 1e3) then
+    local late = hold.over and lost and lost.a - hold.over
+        - paused_ms(h, hold.c, hold.over, lost.a)
+    if hold.over and hold.over > hold.got.at and not (late and late <= TELL_MS) then
         h:violation(hold.over, hold.lock, who(hold) .. ": not valid any more, and not told of "
             .. "the loss")
     end
@@ -347,14 +432,6 @@ local function check_holds(h, opts)
 end
 
 -- ---- calls return in time --------------------------------------------------------
-
-local function paused_ms(h, c, from, to)
-    local sum = 0
-    for _, pause in ipairs(h.pauses[c] or {}) do
-        sum = sum + math.max(0, math.min(to, pause.to) - math.max(from, pause.from))
-    end
-    return sum
-end
 
 local CALLS = { got = "acquire", fail = "acquire", released = "release", extended = "extend" }
 
@@ -400,6 +477,7 @@ end
 
 _M.defaults = {
     claim = true,            -- whether exclusion is demanded, or only counted
+    tokens = true,           -- whether tokens must be unique and grow
     drift = 0.01, timeout_ms = 250, connect_timeout_ms = 1000, max_lease_ms = 1000,
     slack_ms = 2000,         -- a loaded machine is late
     max_fds = 30, max_rss_kib = 16384, max_lua_kib = 4096,
@@ -420,7 +498,14 @@ function _M.check(marks, opts)
             table.remove(h.violations)
         end
     end
-    check_tokens(h)
+    if opts.tokens then
+        check_tokens(h)
+    end
+    if opts.tokens and opts.claim then
+        check_order_of_entry(h)
+        check_refusals(h)
+    end
+    check_writes(h, opts)
     check_holds(h, opts)
     for _, m in ipairs(h.calls) do
         check_duration(h, m, opts)

@@ -1,4 +1,5 @@
--- Kinds of client processes; clients are of each in turn. A kind is
+-- Kinds of client processes, by name. A kind is
+--   fenced  whether its locks are fenced ones
 --   slots  how many of its users take locks side by side: the lanes it has in the picture
 --   start  (config, library, env, log) -> a process as spec.support.proc makes it, which obeys
 --          the commands and sends the marks that worker.lua does. config: a file of JSON, as
@@ -30,6 +31,7 @@ local function start_lua(file, library, extra, log)
 end
 
 return {
-    { name = "blocking", slots = 1, start = start_lua },
-    { name = "futures", slots = 4, start = start_lua },
+    blocking = { slots = 1, start = start_lua },
+    futures = { slots = 4, start = start_lua },
+    fenced = { slots = 4, fenced = true, start = start_lua },
 }
