@@ -8,7 +8,8 @@ local function hold(c, a, b, left, exit, more)
     more = more or {}
     local n = more.n or 1
     local list = {
-        { k = "call", c = c, s = 1, l = "x", n = n, a = a, wait = 1, lease = 0.5 },
+        { k = "call", c = c, s = 1, l = "x", n = n, a = a, wait = 1, lease = 0.5,
+            r = more.r },
         { k = "got", c = c, s = 1, l = "x", n = n, a = a, b = b, at = b, left = left,
             wait = 1, lease = 500, token = more.token },
     }
@@ -247,6 +248,28 @@ describe("a call", function()
         finds_nothing(fail(5000), { { k = "stopped", c = "1", a = 500 },
             { k = "continued", c = "1", a = 2500 } })
         finds("release took", of_1("released", { a = 0, b = 3000, ok = true }))
+    end)
+end)
+
+describe("everybody who asks", function()
+    local function call(c, r)
+        return { { k = "call", c = c, s = 1, l = "x", n = 1, a = 10, wait = 1, r = r } }
+    end
+    local died = { { k = "died", c = "9#7", a = 100 } }
+    local broken = { { k = "broken", c = "9", s = 1, r = 4, a = 5, b = 101 } }
+
+    it("is answered, unless his process has died", function()
+        finds("client 9#7.1: was never answered", call("9#7", 4))
+        finds_nothing(call("9#7", 4), died)
+        finds_nothing(call("9#7", 4), of_1("fail", { a = 10, b = 20 }), hold("9#7", 10, 20, 480))
+    end)
+
+    it("keeps his connection, unless the process that serves it has died", function()
+        finds_nothing(call("9#7", 4), died, broken)
+        finds_nothing(broken)                    -- nobody had begun to serve it
+        finds_nothing(call("9#7", 5), died, broken)
+        finds("client 9#7.1: its request was dropped", broken,
+            hold("9#7", 10, 20, 480, 90, { r = 4 }))
     end)
 end)
 

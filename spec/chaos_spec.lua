@@ -10,7 +10,7 @@ local sys = require "spec.support.sys"
 local GUARD_S = 1.3
 
 local function plan(seed, more)
-    local opts = { seed = seed, seconds = 60, nodes = 5, clients = 8, claim = true,
+    local opts = { seed = seed, seconds = 60, nodes = 5, clients = 8, nginx = 1, claim = true,
         guard_s = GUARD_S }
     for name, value in pairs(more or {}) do
         opts[name] = value
@@ -155,11 +155,14 @@ describe("chaos", function()
             assert.is_true(v.counts.acquired > 3 * opts.seconds, v.counts.acquired)
             assert.is_true(v.counts.lost > 0)
             assert.is_true(v.counts.accepted > opts.seconds, v.counts.accepted)
+            -- Workers of nginx died while somebody waited, and holds were passed on there.
+            assert.is_true(v.counts.orphaned > 0 and v.counts.passed > 0)
             -- Those who ignore their validity are in each other's way, and it is noticed.
             assert.is_true(v.lost_updates.careless > 0)
             assert.is_true(v.intrusions.careless > 0)
             local html = sys.read_file(v.html)
-            for _, lane in ipairs { "client 1", "client 2.4", "resource a", "server 3" } do
+            for _, lane in ipairs { "client 1", "client 2.4", "client 9.8", "resource a",
+                "server 3" } do
                 assert.truthy(html:find(">" .. lane .. "</text>", 1, true), lane)
             end
             assert.truthy(html:find("No violation.", 1, true))
@@ -184,9 +187,9 @@ end)
 -- Servers are killed and restarted empty, again and again, while each lock sits on a bare
 -- majority: each of these servers has a vote for somebody else.
 local function emptied(seed, restart_guard)
-    return chaos { seed = seed, nodes = 3, seconds = 6, rate = 10, only = { wipe_server = true },
-        bare = true, unattended = true, restart_guard = restart_guard, hold_s = 0.6, lease = 1,
-        leases = { 1 } }
+    return chaos { seed = seed, nginx = 0, nodes = 3, seconds = 6, rate = 10,
+        only = { wipe_server = true }, bare = true, unattended = true,
+        restart_guard = restart_guard, hold_s = 0.6, lease = 1, leases = { 1 } }
 end
 
 describe("servers that lose their memory", function()
@@ -228,6 +231,9 @@ describe("a library that", function()
     after_each(support.cleanup)
 
     for what, m in pairs {
+        ["frees what it passes on in nginx"] = { "lua/redlock/lock/handover.lua",
+            "'set', KEYS[1], ARGV[1], 'PX', ARGV[2]", "'del', KEYS[1]", "while it is client 5#",
+            { clients = 4, kinds = { "blocking" }, nginx = 1, only = {}, hold_s = 0.02 } },
         ["releases whatever is there"] = { "lua/redlock/lock/release.lua",
             "if value == ARGV[1] then", "if value then", "while it is client" },
         ["is content with half of the servers"] = { "c/quorum.c",
@@ -239,7 +245,7 @@ describe("a library that", function()
             "local fns = hold.on_lost or {}", "local fns = {}", "not told of the loss" },
         ["believes tokens unconfirmed"] = { "lua/redlock/fenced_lock.lua",
             'confirm = of_a_lease "confirm"', 'confirm = "return 1"', "token",
-            { nodes = 3, kinds = { "fenced" }, bare = true, only = {} } },
+            { nodes = 3, kinds = { "fenced" }, bare = true, only = {}, seconds = 3 } },
         ["lets late writers in"] = { "lua/redlock/guard/mark.lua",
             "if token < highest then", "if false then", "update is lost",
             { kinds = { "fenced" } } },
@@ -248,7 +254,7 @@ describe("a library that", function()
             local library = mutant(what, m[1], m[2], m[3])
             local v
             for seed = 5, 7 do
-                local opts = { seed = seed, seconds = 4, library = library,
+                local opts = { seed = seed, seconds = 4, nginx = 0, library = library,
                     out = library .. "/chaos" }
                 for name, value in pairs(m[5] or {}) do
                     opts[name] = value

@@ -1,7 +1,7 @@
 -- The faults. Each entry is all there is to know about one:
 --   per_minute  how often
 --   on          "server": one server; "client": one client process; "edges": the connections of
---               one client to some servers
+--               one client to some servers; "nginx": one client that is an nginx
 --   lasts       { least, most } seconds from start() to stop(); none: start() alone
 --   impairs     the server cannot vote meanwhile: at most a minority at a time is
 --   forgets     the server may forget a lock that is held. While locks may be forgotten no
@@ -91,6 +91,11 @@ end
 local function join(edge)
     edge:drop("both", false)
     edge:hold("both", false)
+end
+
+local function nginx_fault(name, per_minute, lasts, start, stop)
+    return { name = name, per_minute = per_minute, on = "nginx", lasts = lasts, start = start,
+        stop = stop }
 end
 
 local _M = {
@@ -256,6 +261,23 @@ local _M = {
             end
         end
     end },
+
+    nginx_fault("reload_nginx", 12, nil, function(w, f) w:reload_nginx(f.client) end),
+
+    nginx_fault("kill_worker", 12, nil, function(w, f) w:kill_worker(f.client, f.x) end),
+
+    nginx_fault("freeze_worker", 6, { 0.1, 1.2 }, function(w, f)
+        f.worker = w:stop_worker(f.client, f.x)
+    end, function(w, f)
+        w:continue_worker(f.client, f.worker)
+    end),
+
+    -- Those who wait are served before it ends; meanwhile nobody is at the door.
+    nginx_fault("quit_nginx", 4, { 1, 3 }, function(w, f)
+        w:quit_nginx(f.client)
+    end, function(w, f)
+        w:start_nginx(f.client)
+    end),
 }
 
 return _M

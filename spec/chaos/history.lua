@@ -13,7 +13,10 @@
 --             (nil: it only read), highest: the token that was seen there before
 --   exit      a: leaves the resource, will release
 --   released  a to b; ok, or code
+--   passed    a: holds were passed on inside the process, so many times since it said so last
 --   began, settled   a: fds, rss (KiB), lua (KiB) of the process
+--   broken    a to b: request r of slot s got no answer from any process of the client; call
+--             has the r of its request
 --   bad       a: the client itself saw what must not be; text
 -- and from whoever causes the faults: died, stopped, continued, suspended (c, a).
 --
@@ -54,7 +57,11 @@ local function sample(hold, m)
 end
 
 function on.call(h, m)
-    hold_of(h, m).called = m.a
+    hold_of(h, m).called = m
+end
+
+function on.broken(h, m)
+    h.broken[#h.broken + 1] = m
 end
 
 function on.fail(h, m)
@@ -109,6 +116,10 @@ end
 function on.refused(h, m)
     h.visits[#h.visits + 1] = m
     h.counts.refused = h.counts.refused + 1
+end
+
+function on.passed(h, m)
+    h.counts.passed = h.counts.passed + m.times
 end
 
 function on.bad(h, m)
@@ -175,9 +186,9 @@ end
 local function read(marks)
     local h = setmetatable({
         holds = {}, by_key = {}, calls = {}, processes = {}, deaths = {}, pauses = {},
-        suspended = {}, writes = {}, visits = {}, violations = {},
+        suspended = {}, writes = {}, visits = {}, broken = {}, violations = {},
         counts = { acquired = 0, failed = 0, lost = 0, released = 0, extended = 0,
-            accepted = 0, refused = 0 },
+            accepted = 0, refused = 0, orphaned = 0, passed = 0 },
     }, History)
     local sorted = {}
     for i, m in ipairs(marks) do
@@ -451,6 +462,37 @@ local function check_duration(h, m, opts)
     end
 end
 
+-- ---- everybody who waits is served, or told why not ------------------------------
+
+-- Processes of one client have one number: "9#1234" is one of client 9.
+local function request_of(c, s, r)
+    return ("%s/%s/%s"):format(c:match "^%d+", s, r)
+end
+
+local function check_answers(h)
+    local served_by = {}
+    for _, hold in pairs(h.by_key) do
+        local call = hold.called
+        if call and call.r then
+            served_by[request_of(call.c, call.s, call.r)] = hold
+        end
+        if call and not hold.got and not hold.failed then
+            if h.deaths[hold.c] then
+                h.counts.orphaned = h.counts.orphaned + 1
+            else
+                h:violation(call.a, hold.lock, who(hold) .. ": was never answered")
+            end
+        end
+    end
+    for _, m in ipairs(h.broken) do
+        local hold = served_by[request_of(m.c, m.s, m.r)]
+        if hold and not h.deaths[hold.c] then
+            h:violation(m.b, hold.lock, who(hold) .. ": its request was dropped, and its process "
+                .. "is alive")
+        end
+    end
+end
+
 -- ---- the processes ---------------------------------------------------------------
 
 local function check_processes(h, opts)
@@ -510,6 +552,7 @@ function _M.check(marks, opts)
     for _, m in ipairs(h.calls) do
         check_duration(h, m, opts)
     end
+    check_answers(h)
     check_processes(h, opts)
     table.sort(h.violations, function(a, b)
         return a.t < b.t

@@ -18,6 +18,7 @@ _M.defaults = {
     nodes = 5,
     clients = 8,
     kinds = { "blocking", "futures", "fenced" },     -- of clients, in turn
+    nginx = 1,                  -- how many of that come after them
     claim = true,               -- false: also what no algorithm survives; less is demanded
     rate = 1,                   -- times as many faults as faults.lua says
     locks = { "a", "b", "c", "d" },
@@ -207,7 +208,8 @@ local function rehearse(opts)
     local guard_s = opts.max_lease * GUARD_S_PER_LEASE + GUARD_S
         + (opts.restart_guard and LIBRARY_S or 0)
     local list = schedule.new { seed = opts.seed, seconds = opts.seconds, nodes = opts.nodes,
-        clients = opts.clients, claim = opts.claim, guard_s = guard_s, rate = opts.rate,
+        clients = opts.clients, nginx = opts.nginx, claim = opts.claim, guard_s = guard_s,
+        rate = opts.rate,
         guard = opts.restart_guard or opts.unattended, only = opts.only }
     for _, f in ipairs(list) do
         opts.report(schedule.describe(f))

@@ -79,11 +79,12 @@ end
 --- @return the lock, and its token if it has one; or nil and an error
 function User:acquire(slot, name, seconds, lease, patience)
     local config, wait = self.config, self.wait
-    local lock = config.fenced and self.client:getFencedLock(name) or self.client:getLock(name)
+    local lock = slot.fenced and self.client:getFencedLock(name) or self.client:getLock(name)
     self.serial = self.serial + 1
     slot.name, slot.n = name, self.serial
     local a = now()
-    self:mark(slot, { k = "call", l = name, n = slot.n, a = a, wait = seconds, lease = lease })
+    self:mark(slot, { k = "call", l = name, n = slot.n, a = a, wait = seconds, lease = lease,
+        r = slot.request })
     local ok, more
     if patience and wait.hasty then
         ok, more = wait.hasty(lock, "tryLock", patience, seconds, lease)

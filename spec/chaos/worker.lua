@@ -92,6 +92,7 @@ end
 
 local function new_slot(number)
     return { number = number, careless = config.careless_slot == number,
+        fenced = config.fenced,
         random = random.new(config.seed, config.id, number) }
 end
 

@@ -18,6 +18,7 @@ local sys = require "spec.support.sys"
 local _M = {}
 
 local ABANDON_S = 0.005
+local QUIT_S = 15               -- nginx breaks requests off after ten
 
 local World = {}
 World.__index = World
@@ -244,6 +245,68 @@ function World:kill_client(c)
     self:log(client.lane, "down", "kill -9")
 end
 
+-- ---- nginx -----------------------------------------------------------------------
+
+-- One of the workers, old ones that are about to end among them. @return its process, and who
+-- it is in marks
+local function worker_of(client, x)
+    local pids = client.proc.nginx:workers()
+    local pid = pids[math.floor(x * #pids) + 1]
+    return pid, pid and ("%s#%d"):format(client.id, pid)
+end
+
+function World:reload_nginx(c)
+    self.clients[c].proc.nginx:signal "HUP"
+    self:log(self.clients[c].lane, "note", "HUP")
+end
+
+function World:kill_worker(c, x)
+    local pid, id = worker_of(self.clients[c], x)
+    if pid then
+        self:mark("died", id)
+        os.execute(("kill -KILL %d"):format(pid))
+        self:log(self.clients[c].lane, "note", "kill -9 of worker " .. pid)
+    end
+end
+
+--- @return the worker, for continue_worker
+function World:stop_worker(c, x)
+    local pid, id = worker_of(self.clients[c], x)
+    if pid then
+        self:mark("stopped", id)
+        os.execute(("kill -STOP %d"):format(pid))
+        self:log(self.clients[c].lane, "note", "SIGSTOP of worker " .. pid)
+        return { pid = pid, id = id }
+    end
+end
+
+function World:continue_worker(c, worker)
+    if worker then
+        os.execute(("kill -CONT %d"):format(worker.pid))
+        self:mark("continued", worker.id)
+        self:log(self.clients[c].lane, "note", "SIGCONT of worker " .. worker.pid)
+    end
+end
+
+function World:quit_nginx(c)
+    self.clients[c].proc.nginx:signal "QUIT"
+    self:log(self.clients[c].lane, "down", "QUIT")
+end
+
+function World:start_nginx(c)
+    local nginx = self.clients[c].proc.nginx
+    local code = nginx.proc:wait(QUIT_S)
+    if code ~= 0 then
+        self:violation(("client %d: nginx did not quit: %s"):format(c, tostring(code)))
+        nginx.proc:kill "KILL"
+        nginx.proc:wait()
+    end
+    nginx:start()
+    self:log(self.clients[c].lane, "up", "started")
+end
+
+-- ---- the end of clients ----------------------------------------------------------
+
 --- Reports clients that ended by themselves.
 function World:look_after_clients()
     for c, client in ipairs(self.clients) do
@@ -290,6 +353,10 @@ function World:quit_clients()
             end
             client.proc:close()
             client.away = true
+            local complaint = client.kind.finish and client.kind.finish(client.proc)
+            if complaint then
+                self:violation(("client %d: %s"):format(c, complaint))
+            end
         end
     end
 end
@@ -360,9 +427,10 @@ function _M.new(opts)
     for s = 1, opts.nodes do
         new_server(self, s)
     end
-    for c = 1, opts.clients do
+    for c = 1, opts.clients + opts.nginx do
         start_edges(self, c)
-        local kind = kinds[opts.kinds[(c - 1) % #opts.kinds + 1]]
+        local kind = kinds[c > opts.clients and "nginx"
+            or opts.kinds[(c - 1) % #opts.kinds + 1]]
         self.clients[c] = { kind = kind, run = 0, lane = "client " .. c,
             clock = new_clock(self.dir, "clock" .. c) }
         self:start_client(c)
