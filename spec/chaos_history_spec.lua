@@ -302,7 +302,8 @@ end)
 describe("the picture of a history", function()
     it("shows holds, deaths and violations", function()
         local marks = join(hold("1", 100, 110, 480, 200, { token = 9 }), hold("2", 110, 300, 480),
-            { { k = "died", c = "2", a = 400 } })
+            { { k = "died", c = "2", a = 400 }, { k = "refused", c = "1", s = 1, l = "x", n = 1,
+                a = 248, b = 250, token = 9, highest = 10 } })
         local events = picture.events(marks, { t0 = 100, slots = { 1, 4 }, story = {
             { t = 150, lane = "server 1", kind = "down", text = "kill -9" } },
             violations = { { t = 300, lock = "x", text = "oh" } } })
@@ -315,6 +316,7 @@ describe("the picture of a history", function()
             "0 client 1 waiting", "10 client 1 holding until 490", "10 resource x enter",
             "10 client 2.1 waiting",
             "100 resource x exit", "101 client 1 released",
+            "150 resource x note",
             "200 client 2.1 holding until 680", "200 resource x enter",
             "300 client 2.1 idle", "300 resource x exit",
             "50 server 1 down", "200 resource x violation",
