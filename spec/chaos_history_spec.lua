@@ -10,8 +10,8 @@ local function hold(c, a, b, left, exit, more)
     local list = {
         { k = "call", c = c, s = 1, l = "x", n = n, a = a, wait = 1, lease = 0.5,
             r = more.r },
-        { k = "got", c = c, s = 1, l = "x", n = n, a = a, b = b, at = b, left = left,
-            wait = 1, lease = 500, token = more.token },
+        { k = "got", c = c, s = 1, l = "x", n = n, a = a, b = b, at = b,
+            by = more.by or b, left = left, wait = 1, lease = 500, token = more.token },
     }
     if exit then
         list[3] = { k = "exit", c = c, s = 1, l = "x", n = n, a = exit }
@@ -87,8 +87,8 @@ describe("a history", function()
 
     it("counts renewals", function()
         finds("while it is client 1.1's", hold("1", 0, 10, 480),
-            of_1("valid", { at = 300, left = 480 }), hold("2", 20, 500, 480, 600))
-        finds_nothing(hold("1", 0, 10, 480), of_1("valid", { at = 300, left = 480 }),
+            of_1("valid", { at = 300, by = 300, left = 480 }), hold("2", 20, 500, 480, 600))
+        finds_nothing(hold("1", 0, 10, 480), of_1("valid", { at = 300, by = 300, left = 480 }),
             hold("2", 20, 780, 480, 790))
     end)
 
@@ -202,7 +202,7 @@ describe("what the library says", function()
     end)
 
     it("is the loss, at the first look at a lease that is over", function()
-        local over = of_1("valid", { at = 520, left = 0 })
+        local over = of_1("valid", { at = 520, by = 520, left = 0 })
         finds("not told of the loss", hold("1", 0, 10, 480), over)
         finds("not told of the loss", hold("1", 0, 10, 480), over,
             of_1("lost", { a = 2520, why = "expired" }))
@@ -224,11 +224,12 @@ describe("what the library says", function()
 
     it("is final about a loss", function()
         finds("valid again", hold("1", 0, 10, 481), of_1("lost", { a = 390, why = "taken" }),
-            of_1("valid", { at = 391, left = 99 }))
+            of_1("valid", { at = 391, by = 391, left = 99 }))
     end)
 
     it("is not that a release after the end was in time", function()
-        finds("released in time, it says", hold("1", 0, 10, 480, 600))
+        finds("released in time, it says", hold("1", 0, 10, 480, 492))
+        finds_nothing(hold("1", 0, 10, 480, 492, { by = 12 }))
         finds_nothing(hold("1", 0, 10, 480, 600, { ok = false }))
         finds_nothing(hold("1", 0, 10, 480), of_1("extended", { a = 480, b = 485, ok = true }),
             of_1("released", { a = 600, b = 601, ok = true }))

@@ -4,8 +4,9 @@
 -- are ms of one clock that all processes share.
 --   call      a: about to ask; wait (s) or nil: for ever
 --   fail      a to b: did not get it; code
---   got       a to b: got it. At `at`, `left` ms of validity; lease (ms); token, if fenced
---   valid     at `at`, `left` ms of validity
+--   got       a to b: got it. Between `at` and `by`, `left` ms of validity; lease (ms); token,
+--             if fenced
+--   valid     between `at` and `by`, `left` ms of validity
 --   extended  a to b; ok
 --   lost      a: was told of the loss; why
 --   wrote     a: changed the resource
@@ -51,6 +52,7 @@ local function sample(hold, m)
     if m.left > 0 then
         local till = m.at + m.left - ROUNDING_MS
         hold.till = math.max(hold.till or till, till)
+        hold.till_at_most = math.max(hold.till_at_most or 0, m.by + m.left)
     elseif not hold.over then
         hold.over = m.at
     end
@@ -161,6 +163,7 @@ function on.suspended(h, m)
     for _, hold in ipairs(h.holds) do
         if hold.c == m.c and hold.till and hold.till > m.a then
             hold.till = math.max(hold.till - m.by, m.a)
+            hold.till_at_most = math.max(hold.till_at_most - m.by, m.a)
         end
     end
 end
@@ -320,9 +323,9 @@ end
 local function check_release(h, hold)
     local r = hold.released
     if r and r.ok and not hold.got.kept and not hold.extended and hold.till
-        and r.a > hold.till + 2 * ROUNDING_MS then
+        and r.a > hold.till_at_most + ROUNDING_MS then
         h:violation(r.a, hold.lock, ("%s: released in time, it says, %.1f ms after its end")
-            :format(who(hold), r.a - hold.till))
+            :format(who(hold), r.a - hold.till_at_most))
     end
     if r and r.ok and hold.losses[1] and hold.losses[1].a < r.a then
         h:violation(r.a, hold.lock, who(hold) .. ": released in time what was lost before")

@@ -67,11 +67,11 @@ end
 
 -- ---- one hold --------------------------------------------------------------------
 
--- Validity as it was at a moment not later than it was asked for.
+-- Validity as it was at some moment between `at` and `by`.
 function User:validity(slot, lock, kind, fields)
     local at = now()
     local left = lock:remaining() * 1000
-    fields.k, fields.at, fields.left = kind, at, left
+    fields.k, fields.at, fields.by, fields.left = kind, at, now(), left
     self:mark(slot, fields)
     return left > 0
 end
