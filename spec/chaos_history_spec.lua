@@ -85,6 +85,10 @@ describe("a history", function()
         assert.equal(1, v.intrusions.x)          -- but a resource would have noticed
     end)
 
+    it("of one who was stopped until his time was over is fine, inside another's", function()
+        finds_nothing(hold("1", 0, 600, 0, 601, { ok = false }), hold("2", 20, 550, 480, 700))
+    end)
+
     it("counts renewals", function()
         finds("while it is client 1.1's", hold("1", 0, 10, 480),
             of_1("valid", { at = 300, by = 300, left = 480 }), hold("2", 20, 500, 480, 600))

@@ -240,7 +240,7 @@ local function overlaps(holds, each)
     table.sort(holds, by_from)
     for _, hold in ipairs(holds) do
         local before = last[hold.lock]
-        if before and hold.from < before.to then
+        if before and hold.from < math.min(before.to, hold.to) then
             each(hold, before, math.min(before.to, hold.to) - hold.from)
         end
         if not before or hold.to > before.to then
