@@ -6,6 +6,7 @@ files["spec"] = { std = "luajit+busted" }
 files[".busted"] = { std = "luajit" }
 files["lua/redlock/host/nginx.lua"] = { std = "ngx_lua" }
 files["examples/nginx"] = { std = "ngx_lua" }
+files["spec/chaos/handler.lua"] = { std = "ngx_lua" }
 -- Scripts that run inside Redis.
 files["lua/redlock/restart_guard"] = { std = "lua51", read_globals = { "redis", "KEYS", "ARGV" } }
 files["lua/redlock/guard"] = { std = "lua51", read_globals = { "redis", "KEYS", "ARGV" } }

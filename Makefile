@@ -220,13 +220,14 @@ SEED ?=
 NODES ?= 5
 BEYOND ?=
 RATE ?= 1
+GUARD ?= 1
 
 .PHONY: chaos
 chaos:
 	@spec/setup chaos
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/chaos/main.lua "$(T)" "$(SEED)" "$(NODES)" \
-	    "$(BEYOND)" "$(RATE)"
+	    "$(BEYOND)" "$(RATE)" "$(GUARD)"
 
 # Fencing tokens under everything that may happen; N=holds, SEED, VARIANT: see the file.
 .PHONY: stress

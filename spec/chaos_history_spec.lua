@@ -8,9 +8,10 @@ local function hold(c, a, b, left, exit, more)
     more = more or {}
     local n = more.n or 1
     local list = {
-        { k = "call", c = c, s = 1, l = "x", n = n, a = a, wait = 1, lease = 0.5 },
-        { k = "got", c = c, s = 1, l = "x", n = n, a = a, b = b, at = b, left = left,
-            wait = 1, lease = 500, token = more.token },
+        { k = "call", c = c, s = 1, l = "x", n = n, a = a, wait = 1, lease = 0.5,
+            r = more.r },
+        { k = "got", c = c, s = 1, l = "x", n = n, a = a, b = b, at = b,
+            by = more.by or b, left = left, wait = 1, lease = 500, token = more.token },
     }
     if exit then
         list[3] = { k = "exit", c = c, s = 1, l = "x", n = n, a = exit }
@@ -84,10 +85,14 @@ describe("a history", function()
         assert.equal(1, v.intrusions.x)          -- but a resource would have noticed
     end)
 
+    it("of one who was stopped until his time was over is fine, inside another's", function()
+        finds_nothing(hold("1", 0, 600, 0, 601, { ok = false }), hold("2", 20, 550, 480, 700))
+    end)
+
     it("counts renewals", function()
         finds("while it is client 1.1's", hold("1", 0, 10, 480),
-            of_1("valid", { at = 300, left = 480 }), hold("2", 20, 500, 480, 600))
-        finds_nothing(hold("1", 0, 10, 480), of_1("valid", { at = 300, left = 480 }),
+            of_1("valid", { at = 300, by = 300, left = 480 }), hold("2", 20, 500, 480, 600))
+        finds_nothing(hold("1", 0, 10, 480), of_1("valid", { at = 300, by = 300, left = 480 }),
             hold("2", 20, 780, 480, 790))
     end)
 
@@ -133,9 +138,10 @@ describe("tokens", function()
             hold("2", 105, 110, 480, 200, { token = 6 }))
     end)
 
-    it("may come in any order to those who asked at the same time", function()
-        finds_nothing(hold("1", 0, 10, 5, 11, { token = 7 }),
-            hold("2", 5, 20, 480, 200, { token = 6 }))
+    it("may come in any order to those who asked at the same time, where nobody claims "
+        .. "exclusion", function()
+        assert.same({}, violations({ claim = false }, hold("1", 0, 10, 5, 11, { token = 7 }),
+            hold("2", 5, 20, 480, 200, { token = 6 })))
     end)
 
     it("are unique", function()
@@ -144,8 +150,47 @@ describe("tokens", function()
     end)
 
     it("are judged whatever the faults were", function()
-        assert.equal(1, #violations({ claim = false }, hold("1", 0, 10, 5, 11, { token = 7 }),
-            hold("2", 5, 20, 480, 200, { token = 7 })))
+        local same = { hold("1", 0, 10, 5, 11, { token = 7 }),
+            hold("2", 5, 20, 480, 200, { token = 7 }) }
+        assert.equal(1, #violations({ claim = false }, unpack(same)))
+        assert.same({}, violations({ claim = false, tokens = false }, unpack(same)))
+    end)
+
+    it("grow in order of entry, for those who are valid then", function()
+        local first = hold("1", 0, 30, 480, 40, { token = 7 })
+        finds("client 2.1 came in with token 6 after client 1.1 with 7", first,
+            hold("2", 5, 50, 480, 200, { token = 6 }))
+        finds_nothing(first, hold("2", 5, 505, 0, 506, { token = 6 }))
+    end)
+end)
+
+describe("a resource that looks at tokens", function()
+    local holds = { hold("1", 0, 10, 480, 480, { token = 7 }),
+        hold("2", 500, 510, 480, 600, { token = 8 }) }
+
+    local function visit(c, k, a, token, value, highest)
+        return { { k = k, c = c, s = 1, l = "x", n = 1, a = a, b = a + 1, token = token,
+            value = value, highest = highest } }
+    end
+
+    it("is written in the order of tokens", function()
+        finds_nothing(holds[1], holds[2], visit("1", "accepted", 20, 7, 1),
+            visit("2", "accepted", 520, 8, 2))
+        finds("client 1.1 wrote with token 7 after client 2.1 with 8", holds[1], holds[2],
+            visit("2", "accepted", 520, 8, 1), visit("1", "accepted", 530, 7, 2))
+    end)
+
+    it("loses no update, whoever comes late", function()
+        finds("an update is lost", holds[1], holds[2], visit("1", "accepted", 530, 7, 5),
+            visit("2", "accepted", 520, 8, 5))
+    end)
+
+    it("refuses those whose time is over, for the sake of larger tokens", function()
+        finds_nothing(holds[1], holds[2], visit("1", "refused", 530, 7, 2, 8))
+        finds("refused token 7, having seen 7", holds[1], holds[2],
+            visit("1", "refused", 530, 7, 2, 7))
+        finds("client 1.1: refused with token 7, for 459.0 ms more valid", holds[1], holds[2],
+            visit("1", "refused", 20, 7, 2, 8))
     end)
 end)
 
@@ -161,8 +206,12 @@ describe("what the library says", function()
     end)
 
     it("is the loss, at the first look at a lease that is over", function()
-        local over = of_1("valid", { at = 520, left = 0 })
+        local over = of_1("valid", { at = 520, by = 520, left = 0 })
         finds("not told of the loss", hold("1", 0, 10, 480), over)
+        finds("not told of the loss", hold("1", 0, 10, 480), over,
+            of_1("lost", { a = 2520, why = "expired" }))
+        finds_nothing(hold("1", 0, 10, 480), over, { { k = "stopped", c = "1", a = 521 },
+            { k = "continued", c = "1", a = 2000 } }, of_1("lost", { a = 2520, why = "expired" }))
         local told = of_1("lost", { a = 519, why = "expired" })
         finds_nothing(hold("1", 0, 10, 480), told, over)
         finds("twice", hold("1", 0, 10, 480), told, of_1("lost", { a = 521, why = "expired" }),
@@ -179,11 +228,12 @@ describe("what the library says", function()
 
     it("is final about a loss", function()
         finds("valid again", hold("1", 0, 10, 481), of_1("lost", { a = 390, why = "taken" }),
-            of_1("valid", { at = 391, left = 99 }))
+            of_1("valid", { at = 391, by = 391, left = 99 }))
     end)
 
     it("is not that a release after the end was in time", function()
-        finds("released in time, it says", hold("1", 0, 10, 480, 600))
+        finds("released in time, it says", hold("1", 0, 10, 480, 492))
+        finds_nothing(hold("1", 0, 10, 480, 492, { by = 12 }))
         finds_nothing(hold("1", 0, 10, 480, 600, { ok = false }))
         finds_nothing(hold("1", 0, 10, 480), of_1("extended", { a = 480, b = 485, ok = true }),
             of_1("released", { a = 600, b = 601, ok = true }))
@@ -203,6 +253,28 @@ describe("a call", function()
         finds_nothing(fail(5000), { { k = "stopped", c = "1", a = 500 },
             { k = "continued", c = "1", a = 2500 } })
         finds("release took", of_1("released", { a = 0, b = 3000, ok = true }))
+    end)
+end)
+
+describe("everybody who asks", function()
+    local function call(c, r)
+        return { { k = "call", c = c, s = 1, l = "x", n = 1, a = 10, wait = 1, r = r } }
+    end
+    local died = { { k = "died", c = "9#7", a = 100 } }
+    local broken = { { k = "broken", c = "9", s = 1, r = 4, a = 5, b = 101 } }
+
+    it("is answered, unless his process has died", function()
+        finds("client 9#7.1: was never answered", call("9#7", 4))
+        finds_nothing(call("9#7", 4), died)
+        finds_nothing(call("9#7", 4), of_1("fail", { a = 10, b = 20 }), hold("9#7", 10, 20, 480))
+    end)
+
+    it("keeps his connection, unless the process that serves it has died", function()
+        finds_nothing(call("9#7", 4), died, broken)
+        finds_nothing(broken)                    -- nobody had begun to serve it
+        finds_nothing(call("9#7", 5), died, broken)
+        finds("client 9#7.1: its request was dropped", broken,
+            hold("9#7", 10, 20, 480, 90, { r = 4 }))
     end)
 end)
 
@@ -235,7 +307,8 @@ end)
 describe("the picture of a history", function()
     it("shows holds, deaths and violations", function()
         local marks = join(hold("1", 100, 110, 480, 200, { token = 9 }), hold("2", 110, 300, 480),
-            { { k = "died", c = "2", a = 400 } })
+            { { k = "died", c = "2", a = 400 }, { k = "refused", c = "1", s = 1, l = "x", n = 1,
+                a = 248, b = 250, token = 9, highest = 10 } })
         local events = picture.events(marks, { t0 = 100, slots = { 1, 4 }, story = {
             { t = 150, lane = "server 1", kind = "down", text = "kill -9" } },
             violations = { { t = 300, lock = "x", text = "oh" } } })
@@ -248,6 +321,7 @@ describe("the picture of a history", function()
             "0 client 1 waiting", "10 client 1 holding until 490", "10 resource x enter",
             "10 client 2.1 waiting",
             "100 resource x exit", "101 client 1 released",
+            "150 resource x note",
             "200 client 2.1 holding until 680", "200 resource x enter",
             "300 client 2.1 idle", "300 resource x exit",
             "50 server 1 down", "200 resource x violation",

@@ -203,6 +203,34 @@ describe("a fenced lock", function()
         assert.is_true(once(client) > last)
     end)
 
+    -- One server forgot, one that remembers is out of reach: nothing but clocks is left to ask.
+    it("grows where too few can be asked, for a client whose clock was set back", function()
+        local clock = support.clock()
+        clock:set(-3600)
+        local three = support.cluster(3):admit(0.5)
+        local ours, theirs = support.proxies(three), support.proxies(three)
+        ours[1]:refuse(true)
+        theirs[2]:refuse(true)
+        local options = { max_lease = 0.5, lease = 0.4, timeout = 1 }
+        local one = support.client(ours, options)
+        local last
+        for _ = 1, 100 do            -- more than a step of the floors
+            last = once(one)
+        end
+        one:close()
+        three[3]:restart()
+        local child = support.lua(([[
+            local client = require("redlock").new { nodes = { %q, %q, %q }, max_lease = 0.5,
+                lease = 0.4, timeout = 1 }
+            local l = client:getFencedLock "x"
+            assert(l:lock(0.4))
+            print(("%%.0f"):format(l:token()))
+        ]]):format(theirs[1].uri, theirs[2].uri, theirs[3].uri), { env = clock.env })
+        local token = tonumber((child:read_line(20)))
+        assert.is_true(token and token > last, ("%s after %.0f"):format(tostring(token), last))
+        three:stop()
+    end)
+
     it("puts a server that lost its floors back into quarantine", function()
         local last = once(client)
         for i = 1, 3 do

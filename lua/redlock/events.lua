@@ -11,8 +11,9 @@
 --   node_suspect    node, step, left: its clock was stepped by so many seconds, no votes
 --   warning    kind, message (with the remedy), node (nil: about the whole): once each;
 --              see client:check() for the kinds
---   fence_seeded    name, floor: too few servers knew which tokens were given out (a new
---              cluster, or all lost their memory), so they go on from the clock
+--   fence_seeded    name, floor: too few servers that knew which tokens were given out could be
+--              asked (a new cluster, all lost their memory, or who has not is out of reach), so
+--              they go on from the clock
 --   password_failed   message: a password function failed; the old password stays
 -- All have type and time (seconds of CLOCK_BOOTTIME).
 

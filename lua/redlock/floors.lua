@@ -6,23 +6,36 @@
 -- that witnessed a token has a member among those. Before that it must have been through the
 -- quarantine of the restart guard, so that no attempt counts on what it said before.
 
+local health = require "redlock.health"
 local quorum = require "redlock.quorum"
 local rounds = require "redlock.rounds"
 local guard = require "redlock.restart_guard"
 
-local format, max, min, tonumber = string.format, math.max, math.min, tonumber
+local ipairs, tonumber = ipairs, tonumber
+local format, floor, max, min = string.format, math.floor, math.max, math.min
+local sort = table.sort
 
 local _M = {}
 
 _M.KEY = "redlock:{server}:floor"
 
--- With too few others to ask (a new cluster, or all were lost at once) tokens go on from the
--- clock: above all that came before, if those were less than 16 in a millisecond. Tokens
--- stay below 10^14, which is exact in Lua, JSON and a printed number.
+-- With too few others to ask (a new cluster, all were lost at once, or who remembers is out of
+-- reach) tokens go on from the clock: above all that came before, if those were less than 16 in
+-- a millisecond. Tokens stay below 10^14, which is exact in Lua, JSON and a printed number.
 local PER_MS, LIMIT = 16, 1e14 - 2 ^ 32
 
-local function from_clock()
-    return min(PER_MS * tonumber(rounds.load().rl_unix_ms()), LIMIT)
+-- The middle one of our clock and those of the servers, of two the later: a single one that was
+-- set back does not decide.
+local function from_clock(client)
+    local ours = tonumber(rounds.load().rl_unix_ms())
+    local clocks = { ours }
+    for _, row in ipairs(health.rows(client)) do
+        if row.ready and row.clock_offset then
+            clocks[#clocks + 1] = ours + row.clock_offset * 1000
+        end
+    end
+    sort(clocks)
+    return min(PER_MS * clocks[floor(#clocks / 2) + 1], LIMIT)
 end
 
 --- Gives a floor to the servers that want one for a bucket. Two round trips.
@@ -40,26 +53,26 @@ function _M.seed(view, bucket, op)
     if not answers then
         return nil, err
     end
-    local seeded, floor = 0, 0
+    local seeded, most = 0, 0
     for i = 1, #answers do
         if answers[i].vote >= 0 then
             seeded = seeded + answers[i].vote
-            floor = max(floor, answers[i].info)
+            most = max(most, answers[i].info)
         end
     end
     local n = #client.options.nodes
     local enough = n - quorum(n) + 1
     if seeded < enough then
-        floor = max(floor, from_clock())
+        most = max(most, from_clock(client))
     end
     answers, err = rounds.ask(client, view, prim, "seed", keys,
-        { bucket, max_lease, format("%.0f", floor) }, op)
+        { bucket, max_lease, format("%.0f", most) }, op)
     if not answers then
         return nil, err
     end
     for i = 1, #answers do
         if answers[i].vote > 0 and seeded < enough then
-            client.events:emit { type = "fence_seeded", name = view.name, floor = floor }
+            client.events:emit { type = "fence_seeded", name = view.name, floor = most }
             break
         end
     end

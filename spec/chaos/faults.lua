@@ -1,12 +1,16 @@
 -- The faults. Each entry is all there is to know about one:
 --   per_minute  how often
 --   on          "server": one server; "client": one client process; "edges": the connections of
---               one client to some servers
+--               one client to some servers; "nginx": one client that is an nginx
 --   lasts       { least, most } seconds from start() to stop(); none: start() alone
 --   impairs     the server cannot vote meanwhile: at most a minority at a time is
 --   forgets     the server may forget a lock that is held. While locks may be forgotten no
 --               algorithm excludes, so a run that claims exclusion shuts such a server's door
 --               until the longest lease is over, as the Redlock page asks operators to do
+--   guarded     the library's restart guard notices: where it is on nobody shuts the door, and
+--               the server counts as impaired until its quarantine is over
+--   fakes_time  it happens to one process's clock, while what the guard waits for takes its
+--               true time: not where the guard is on
 --   beyond      only in runs that do not claim exclusion
 --   start, stop (w, f): w the world (world.lua); f.server, f.client, f.edges what it hits,
 --               f.x in [0, 1) how hard, f.lasts (s)
@@ -35,6 +39,11 @@ end
 local function server_fault(name, per_minute, lasts, start, stop)
     return { name = name, per_minute = per_minute, on = "server", lasts = lasts,
         impairs = lasts ~= nil, start = start, stop = stop }
+end
+
+local function guarded(fault)
+    fault.guarded = true
+    return fault
 end
 
 local function forgetting(fault)
@@ -84,6 +93,11 @@ local function join(edge)
     edge:hold("both", false)
 end
 
+local function nginx_fault(name, per_minute, lasts, start, stop)
+    return { name = name, per_minute = per_minute, on = "nginx", lasts = lasts, start = start,
+        stop = stop }
+end
+
 local _M = {
     -- servers
     server_fault("freeze_server", 10, { 0.1, 1.5 }, function(w, f)
@@ -94,22 +108,22 @@ local _M = {
         w:server_is(f.server, "up", "SIGCONT")
     end),
 
-    server_fault("kill_server", 6, { 0.05, 1 }, kill, restart),
+    guarded(server_fault("kill_server", 6, { 0.05, 1 }, kill, restart)),
 
-    forgetting(server_fault("wipe_server", 4, { 0.05, 0.5 }, kill, function(w, f)
+    guarded(forgetting(server_fault("wipe_server", 4, { 0.05, 0.5 }, kill, function(w, f)
         w:wipe(f.server)
         restart(w, f)
-    end)),
+    end))),
 
-    forgetting(server_fault("power_loss", 3, { 0.05, 0.5 }, kill, function(w, f)
+    guarded(forgetting(server_fault("power_loss", 3, { 0.05, 0.5 }, kill, function(w, f)
         w:truncate_log(f.server, between(f, 50, 3000))
         restart(w, f)
-    end)),
+    end))),
 
-    forgetting(server_fault("flushall", 2, nil, function(w, f)
+    guarded(forgetting(server_fault("flushall", 2, nil, function(w, f)
         w:command(f.server, "FLUSHALL")
         w:server_note(f.server, "FLUSHALL")
-    end)),
+    end))),
 
     -- Within the allowance for clocks: a hundredth of the shortest lease and 2 ms.
     server_fault("clock_creeps", 5, nil, function(w, f) step(w, f, between(f, 1, 3)) end),
@@ -145,14 +159,14 @@ local _M = {
         w:server_is(f.server, "up", "REPLICAOF NO ONE")
     end),
 
-    forgetting(server_fault("replica_of_another", 1, { 0.3, 1.5 }, function(w, f)
+    guarded(forgetting(server_fault("replica_of_another", 1, { 0.3, 1.5 }, function(w, f)
         local other = w.servers[f.server % #w.servers + 1]
         w:command(f.server, "REPLICAOF", "127.0.0.1", other.port)
         w:server_is(f.server, "slow", "REPLICAOF another")
     end, function(w, f)
         w:command(f.server, "REPLICAOF", "NO", "ONE")
         w:server_is(f.server, "up", "REPLICAOF NO ONE")
-    end)),
+    end))),
 
     server_fault("password", 2, { 0.2, 1.5 }, function(w, f)
         w:command(f.server, "CONFIG", "SET", "requirepass", "chaos")
@@ -178,6 +192,7 @@ local _M = {
         stop = function(w, f) w:start_client(f.client) end },
 
     { name = "suspend_client", per_minute = 4, on = "client", lasts = { 0.05, 0.3 },
+        fakes_time = true,
         start = function(w, f)
             w:stop_client(f.client)
             w:step_client(f.client, 0, between(f, 100, 3000))
@@ -212,14 +227,14 @@ local _M = {
     end),
 
     -- A SET that arrives when its client has given up and released.
-    edge_fault("late_acquire", 8, { 0.3, 1 }, function(edge, _, w)
-        edge:hold_request(w.acquire_sha)
+    edge_fault("late_acquire", 8, { 0.3, 1 }, function(edge, f, w)
+        edge:hold_request(w:acquire_sha(f.client))
     end, function(edge)
         edge:release()
     end),
 
-    edge_fault("lost_reply", 6, nil, function(edge, _, w)
-        edge:cut_after_request(w.acquire_sha)
+    edge_fault("lost_reply", 6, nil, function(edge, f, w)
+        edge:cut_after_request(w:acquire_sha(f.client))
     end),
 
     edge_fault("no_new_connections", 3, { 0.3, 1.5 }, function(edge)
@@ -246,6 +261,23 @@ local _M = {
             end
         end
     end },
+
+    nginx_fault("reload_nginx", 12, nil, function(w, f) w:reload_nginx(f.client) end),
+
+    nginx_fault("kill_worker", 12, nil, function(w, f) w:kill_worker(f.client, f.x) end),
+
+    nginx_fault("freeze_worker", 6, { 0.1, 1.2 }, function(w, f)
+        f.worker = w:stop_worker(f.client, f.x)
+    end, function(w, f)
+        w:continue_worker(f.client, f.worker)
+    end),
+
+    -- Those who wait are served before it ends; meanwhile nobody is at the door.
+    nginx_fault("quit_nginx", 4, { 1, 3 }, function(w, f)
+        w:quit_nginx(f.client)
+    end, function(w, f)
+        w:start_nginx(f.client)
+    end),
 }
 
 return _M

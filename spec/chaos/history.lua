@@ -4,23 +4,31 @@
 -- are ms of one clock that all processes share.
 --   call      a: about to ask; wait (s) or nil: for ever
 --   fail      a to b: did not get it; code
---   got       a to b: got it. At `at`, `left` ms of validity; lease (ms); token, if fenced
---   valid     at `at`, `left` ms of validity
+--   got       a to b: got it. Between `at` and `by`, `left` ms of validity; lease (ms); token,
+--             if fenced
+--   valid     between `at` and `by`, `left` ms of validity
 --   extended  a to b; ok
 --   lost      a: was told of the loss; why
 --   wrote     a: changed the resource
+--   accepted, refused   a to b: by a resource that looks at tokens; token, value: that it wrote
+--             (nil: it only read), highest: the token that was seen there before
 --   exit      a: leaves the resource, will release
 --   released  a to b; ok, or code
+--   passed    a: holds were passed on inside the process, so many times since it said so last
 --   began, settled   a: fds, rss (KiB), lua (KiB) of the process
+--   broken    a to b: request r of slot s got no answer from any process of the client; call
+--             has the r of its request
 --   bad       a: the client itself saw what must not be; text
 -- and from whoever causes the faults: died, stopped, continued, suspended (c, a).
 --
 -- Every bound is taken such that doubt is in favour of the accused: what is reported is wrong.
+local tokens = require "spec.chaos.tokens"
 
 local _M = {}
 
 -- A remaining time is a difference of whole milliseconds.
 local ROUNDING_MS = 1
+local TELL_MS = 1000            -- how long after a look that shows it a loss may be told
 
 local function key_of(m)
     return ("%s/%s/%s"):format(m.c, m.s, m.n)
@@ -44,6 +52,7 @@ local function sample(hold, m)
     if m.left > 0 then
         local till = m.at + m.left - ROUNDING_MS
         hold.till = math.max(hold.till or till, till)
+        hold.till_at_most = math.max(hold.till_at_most or 0, m.by + m.left)
     elseif not hold.over then
         hold.over = m.at
     end
@@ -51,7 +60,11 @@ local function sample(hold, m)
 end
 
 function on.call(h, m)
-    hold_of(h, m).called = m.a
+    hold_of(h, m).called = m
+end
+
+function on.broken(h, m)
+    h.broken[#h.broken + 1] = m
 end
 
 function on.fail(h, m)
@@ -98,6 +111,20 @@ function on.wrote(h, m)
     h.writes[m.l] = (h.writes[m.l] or 0) + 1
 end
 
+function on.accepted(h, m)
+    h.visits[#h.visits + 1] = m
+    h.counts.accepted = h.counts.accepted + 1
+end
+
+function on.refused(h, m)
+    h.visits[#h.visits + 1] = m
+    h.counts.refused = h.counts.refused + 1
+end
+
+function on.passed(h, m)
+    h.counts.passed = h.counts.passed + m.times
+end
+
 function on.bad(h, m)
     h:violation(m.a, m.l, ("%s: %s"):format(m.c, m.text))
 end
@@ -136,11 +163,20 @@ function on.suspended(h, m)
     for _, hold in ipairs(h.holds) do
         if hold.c == m.c and hold.till and hold.till > m.a then
             hold.till = math.max(hold.till - m.by, m.a)
+            hold.till_at_most = math.max(hold.till_at_most - m.by, m.a)
         end
     end
 end
 
-local History = {}
+local function paused_ms(h, c, from, to)
+    local sum = 0
+    for _, pause in ipairs(h.pauses[c] or {}) do
+        sum = sum + math.max(0, math.min(to, pause.to) - math.max(from, pause.from))
+    end
+    return sum
+end
+
+local History = { hold_of = hold_of }
 History.__index = History
 
 function History:violation(t, lock, text)
@@ -154,8 +190,9 @@ end
 local function read(marks)
     local h = setmetatable({
         holds = {}, by_key = {}, calls = {}, processes = {}, deaths = {}, pauses = {},
-        suspended = {}, writes = {}, violations = {},
-        counts = { acquired = 0, failed = 0, lost = 0, released = 0, extended = 0 },
+        suspended = {}, writes = {}, visits = {}, broken = {}, violations = {},
+        counts = { acquired = 0, failed = 0, lost = 0, released = 0, extended = 0,
+            accepted = 0, refused = 0, orphaned = 0, passed = 0 },
     }, History)
     local sorted = {}
     for i, m in ipairs(marks) do
@@ -203,7 +240,7 @@ local function overlaps(holds, each)
     table.sort(holds, by_from)
     for _, hold in ipairs(holds) do
         local before = last[hold.lock]
-        if before and hold.from < before.to then
+        if before and hold.from < math.min(before.to, hold.to) then
             each(hold, before, math.min(before.to, hold.to) - hold.from)
         end
         if not before or hold.to > before.to then
@@ -241,46 +278,6 @@ local function count_intrusions(h)
     return counts
 end
 
--- ---- tokens ----------------------------------------------------------------------
-
--- Unique; and whoever asked after another had got his has a larger one. At any moment the
--- largest token ever returned is a bound for all that are asked for from then on.
-local function check_tokens(h)
-    local seen, events = {}, {}
-    for _, hold in ipairs(h.holds) do
-        if hold.token then
-            local key = hold.lock .. "\0" .. hold.token
-            if seen[key] then
-                h:violation(hold.from, hold.lock, ("%s and %s have the same token %.14g")
-                    :format(who(seen[key]), who(hold), hold.token))
-            end
-            seen[key] = hold
-            events[#events + 1] = { t = hold.got.a, hold = hold, ask = true }
-            events[#events + 1] = { t = hold.got.b, hold = hold }
-        end
-    end
-    table.sort(events, function(a, b)
-        if a.t ~= b.t then
-            return a.t < b.t
-        end
-        return (a.ask and 1 or 0) > (b.ask and 1 or 0)
-    end)
-    local highest = {}
-    for _, e in ipairs(events) do
-        local hold = e.hold
-        local top = highest[hold.lock]
-        if e.ask then
-            hold.above = top
-        elseif hold.above and hold.token <= hold.above.token then
-            h:violation(hold.from, hold.lock, ("%s got token %.14g, asked for after %s had got "
-                .. "%.14g"):format(who(hold), hold.token, who(hold.above), hold.above.token))
-        end
-        if not e.ask and (not top or hold.token > top.token) then
-            highest[hold.lock] = hold
-        end
-    end
-end
-
 -- ---- what the library says about a hold ------------------------------------------
 
 local function check_validity(h, hold, opts)
@@ -303,7 +300,9 @@ local function check_losses(h, hold)
         h:violation(hold.losses[2].a, hold.lock, who(hold) .. ": told of the loss twice")
     end
     local lost = hold.losses[1]
-    if hold.over and hold.over > hold.got.at and not (lost and lost.a <= hold.over + 1e3) then
+    local late = hold.over and lost and lost.a - hold.over
+        - paused_ms(h, hold.c, hold.over, lost.a)
+    if hold.over and hold.over > hold.got.at and not (late and late <= TELL_MS) then
         h:violation(hold.over, hold.lock, who(hold) .. ": not valid any more, and not told of "
             .. "the loss")
     end
@@ -324,9 +323,9 @@ end
 local function check_release(h, hold)
     local r = hold.released
     if r and r.ok and not hold.got.kept and not hold.extended and hold.till
-        and r.a > hold.till + 2 * ROUNDING_MS then
+        and r.a > hold.till_at_most + ROUNDING_MS then
         h:violation(r.a, hold.lock, ("%s: released in time, it says, %.1f ms after its end")
-            :format(who(hold), r.a - hold.till))
+            :format(who(hold), r.a - hold.till_at_most))
     end
     if r and r.ok and hold.losses[1] and hold.losses[1].a < r.a then
         h:violation(r.a, hold.lock, who(hold) .. ": released in time what was lost before")
@@ -348,14 +347,6 @@ end
 
 -- ---- calls return in time --------------------------------------------------------
 
-local function paused_ms(h, c, from, to)
-    local sum = 0
-    for _, pause in ipairs(h.pauses[c] or {}) do
-        sum = sum + math.max(0, math.min(to, pause.to) - math.max(from, pause.from))
-    end
-    return sum
-end
-
 local CALLS = { got = "acquire", fail = "acquire", released = "release", extended = "extend" }
 
 local function check_duration(h, m, opts)
@@ -371,6 +362,37 @@ local function check_duration(h, m, opts)
     if took > bound + opts.slack_ms then
         h:violation(m.a, m.l, ("client %s.%s: %s took %.0f ms, %.0f were allowed"):format(m.c,
             m.s, CALLS[m.k], took, bound))
+    end
+end
+
+-- ---- everybody who waits is served, or told why not ------------------------------
+
+-- Processes of one client have one number: "9#1234" is one of client 9.
+local function request_of(c, s, r)
+    return ("%s/%s/%s"):format(c:match "^%d+", s, r)
+end
+
+local function check_answers(h)
+    local served_by = {}
+    for _, hold in pairs(h.by_key) do
+        local call = hold.called
+        if call and call.r then
+            served_by[request_of(call.c, call.s, call.r)] = hold
+        end
+        if call and not hold.got and not hold.failed then
+            if h.deaths[hold.c] then
+                h.counts.orphaned = h.counts.orphaned + 1
+            else
+                h:violation(call.a, hold.lock, who(hold) .. ": was never answered")
+            end
+        end
+    end
+    for _, m in ipairs(h.broken) do
+        local hold = served_by[request_of(m.c, m.s, m.r)]
+        if hold and not h.deaths[hold.c] then
+            h:violation(m.b, hold.lock, who(hold) .. ": its request was dropped, and its process "
+                .. "is alive")
+        end
     end
 end
 
@@ -400,6 +422,7 @@ end
 
 _M.defaults = {
     claim = true,            -- whether exclusion is demanded, or only counted
+    tokens = true,           -- whether tokens must be unique and grow
     drift = 0.01, timeout_ms = 250, connect_timeout_ms = 1000, max_lease_ms = 1000,
     slack_ms = 2000,         -- a loaded machine is late
     max_fds = 30, max_rss_kib = 16384, max_lua_kib = 4096,
@@ -420,11 +443,12 @@ function _M.check(marks, opts)
             table.remove(h.violations)
         end
     end
-    check_tokens(h)
+    tokens.check(h, opts)
     check_holds(h, opts)
     for _, m in ipairs(h.calls) do
         check_duration(h, m, opts)
     end
+    check_answers(h)
     check_processes(h, opts)
     table.sort(h.violations, function(a, b)
         return a.t < b.t

@@ -42,6 +42,11 @@ function on.valid(m, p)
     end
 end
 
+function on.refused(m, p)
+    p:resource(m, m.b, "note", ("client %s.%d refused with token %.14g, %.14g was seen"):format(
+        m.c, m.s, m.token, m.highest))
+end
+
 function on.lost(m, p)
     p:client(m, m.a, "lost", { text = m.why })
 end
@@ -73,12 +78,12 @@ function Picture:client(m, t, kind, more)
     self.open[m.c][m.s] = (kind == "holding" or kind == "waiting") and m or nil
 end
 
-function Picture:resource(m, t, kind)
+function Picture:resource(m, t, kind, text)
     if m.l:find "^own " then
         return
     end
     self:add(t, "resource " .. m.l, kind,
-        { lock = m.l, client = ("%s.%d"):format(m.c, m.s), token = m.token })
+        { lock = m.l, client = ("%s.%d"):format(m.c, m.s), token = m.token, text = text })
 end
 
 -- What a process was at ends with it.

@@ -17,23 +17,30 @@ _M.defaults = {
     seconds = 60,
     nodes = 5,
     clients = 8,
+    kinds = { "blocking", "futures", "fenced" },     -- of clients, in turn
+    nginx = 1,                  -- how many of that come after them
     claim = true,               -- false: also what no algorithm survives; less is demanded
     rate = 1,                   -- times as many faults as faults.lua says
     locks = { "a", "b", "c", "d" },
     careless = "careless",      -- the lock of the control
     lease = 0.5, leases = { 0.2, 0.5, 1 }, max_lease = 1,
     timeout = 0.1, connect_timeout = 0.3,
-    restart_guard = false,      -- the schedule keeps servers that forgot away by itself
+    restart_guard = true,       -- false: the schedule keeps servers that forgot away
+    unattended = nil,           -- true: nobody does, whether or not the guard is on
+    bare = false,               -- true: each client is cut off from one of the servers
+    only = nil,                 -- a set of the only faults that happen
     late_permille = 3,          -- chunks that come up to two leases late
     reset_permille = 1,         -- chunks that break their connection
+    hold_s = 0.015,             -- the mean of how long a lock is held
     settle_s = 30,              -- for a lock, after all faults were over
     out = "build/chaos",
     library = nil,              -- another checkout to take the library from
     report = function() end,    -- gets lines of text
 }
 
--- A server that forgot its locks is away for longer than any of them lasts.
-local GUARD_S_PER_LEASE, GUARD_S = 1.01, 0.25
+-- A server that forgot its locks is away for longer than any of them lasts. The library's
+-- guard adds a second, and begins when a client notices.
+local GUARD_S_PER_LEASE, GUARD_S, LIBRARY_S = 1.01, 0.25, 1
 
 local LOOK_S = 0.5              -- how often the keys of a server are looked at
 local LATE_FACTOR = 4           -- how much later a client may be than we were ourselves
@@ -140,6 +147,8 @@ end
 local function judge(w, list, late, opts)
     local verdict = history.check(list, {
         claim = opts.claim,
+        -- Where all floors are lost tokens go on from clocks of clients, which are stepped.
+        tokens = opts.claim,
         timeout_ms = opts.timeout * 1000,
         connect_timeout_ms = opts.connect_timeout * 1000,
         max_lease_ms = opts.max_lease * 1000,
@@ -197,8 +206,11 @@ end
 
 local function rehearse(opts)
     local guard_s = opts.max_lease * GUARD_S_PER_LEASE + GUARD_S
+        + (opts.restart_guard and LIBRARY_S or 0)
     local list = schedule.new { seed = opts.seed, seconds = opts.seconds, nodes = opts.nodes,
-        clients = opts.clients, claim = opts.claim, guard_s = guard_s, rate = opts.rate }
+        clients = opts.clients, nginx = opts.nginx, claim = opts.claim, guard_s = guard_s,
+        rate = opts.rate,
+        guard = opts.restart_guard or opts.unattended, only = opts.only }
     for _, f in ipairs(list) do
         opts.report(schedule.describe(f))
     end

@@ -77,13 +77,14 @@ end
 function Places:on_server(f, fault)
     local opts = self.opts
     local minority = opts.nodes - (math.floor(opts.nodes / 2) + 1)
-    f.door = opts.claim and fault.forgets or nil
+    local quarantine = opts.guard and fault.guarded
+    f.door = opts.claim and fault.forgets and not quarantine or nil
     f.opens = f.t + f.lasts + (f.door and opts.guard_s or 0)
-    f.ends = f.opens
+    f.ends = f.opens + (quarantine and opts.guard_s or 0)
     if fault.name == "clock_creeps" then
         f.ends = f.t + opts.guard_s      -- the allowance is for one lease
     end
-    local impairs = fault.impairs or f.door
+    local impairs = fault.impairs or f.door or quarantine
     if impairs and opts.claim and self:impaired(f) >= minority then
         return false
     end
@@ -100,9 +101,20 @@ function Places:on_client(f)
     return f.client ~= nil
 end
 
+function Places:on_nginx(f)
+    local opts = self.opts
+    local client = opts.clients + f.first % math.max(opts.nginx or 0, 1) + 1
+    f.ends = f.t + f.lasts
+    if (opts.nginx or 0) == 0 or not is_free(self.busy, "client " .. client, f) then
+        return false
+    end
+    f.client, self.busy["client " .. client] = client, f.ends
+    return true
+end
+
 function Places:on_edges(f)
     f.ends = f.t + f.lasts
-    f.client = f.first % self.opts.clients + 1
+    f.client = f.first % (self.opts.clients + (self.opts.nginx or 0)) + 1
     f.edges = {}
     for s = 1, self.opts.nodes do
         local name = ("edge %d %d"):format(f.client, s)
@@ -116,16 +128,24 @@ function Places:on_edges(f)
     return #f.edges > 0
 end
 
-local PLACE = { server = "on_server", client = "on_client", edges = "on_edges" }
+local PLACE = { server = "on_server", client = "on_client", edges = "on_edges",
+    nginx = "on_nginx" }
 
---- @param opts  seed, seconds, nodes, clients, claim, guard_s, rate (times as many faults)
+local function wanted(fault, opts)
+    return not (fault.beyond and opts.claim) and not (fault.fakes_time and opts.guard)
+        and (not opts.only or opts.only[fault.name])
+end
+
+--- @param opts  seed, seconds, nodes, clients, nginx (how many clients after those are),
+--   claim, guard (see guarded in faults.lua), guard_s: how long a server that forgot may not
+--   vote, rate (times as many faults), only (a set of names)
 -- @return a list of { t, name, lasts, x, server | client (, edges), door, opens }, by time
 function _M.new(opts)
     local places = setmetatable({ opts = opts, busy = {}, impairing = {} }, Places)
     local list = {}
     for _, f in ipairs(draw(opts)) do
         local fault = by_name[f.name]
-        if not (fault.beyond and opts.claim) and places[PLACE[fault.on]](places, f, fault) then
+        if wanted(fault, opts) and places[PLACE[fault.on]](places, f, fault) then
             list[#list + 1] = f
         end
     end

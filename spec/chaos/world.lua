@@ -11,12 +11,14 @@ local marks = require "spec.chaos.marks"
 local proc = require "spec.support.proc"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
+local restart_guard = require "redlock.restart_guard"
 local scope = require "spec.support.scope"
 local sys = require "spec.support.sys"
 
 local _M = {}
 
 local ABANDON_S = 0.005
+local QUIT_S = 15               -- nginx breaks requests off after ten
 
 local World = {}
 World.__index = World
@@ -89,6 +91,9 @@ local function new_server(self, s)
     self.clocks[s] = new_clock(self.dir, "server" .. s)
     self.servers[s] = redis.server { env = self.clocks[s].env,
         args = { "--appendonly", "yes", "--appendfsync", "no" } }
+    if self.opts.restart_guard then
+        self.servers[s]:admit(self.opts.max_lease)
+    end
     self:server_is(s, "up", "started")
 end
 
@@ -119,11 +124,36 @@ function World:truncate_log(s, bytes)
     self:server_note(s, ("lost the last %d bytes of its log"):format(bytes))
 end
 
+local function acquire_script(opts, fenced)
+    local function text(name)
+        return assert(sys.read_file(("%s/lua/redlock/%s.lua"):format(opts.library or build.root,
+            name)))
+    end
+    if fenced then
+        return text "fenced/counter" .. text "fenced/acquire"
+    end
+    local script = text "lock/acquire"
+    return opts.restart_guard and restart_guard.wrap(script) or script
+end
+
+--- What is in each acquire of a client, but for the first ones.
+function World:acquire_sha(c)
+    local fenced = self.clients[c].kind.fenced or false
+    self.shas[fenced] = self.shas[fenced]
+        or assert(self.accounts:call("SCRIPT", "LOAD", acquire_script(self.opts, fenced)))
+    return self.shas[fenced]
+end
+
 -- Two faults may keep one edge shut.
 function World:refuse(c, s, on)
     local edge = self.edges[c][s]
     edge.shut = (edge.shut or 0) + (on and 1 or -1)
     edge:refuse(edge.shut > 0)
+end
+
+-- The server that a client never reaches where majorities are bare.
+function World:out_of_reach(c)
+    return (c - 1) % self.opts.nodes + 1
 end
 
 --- Nobody gets to a server before its door is opened again.
@@ -168,13 +198,18 @@ function World:start_client(c)
     end
     local file = ("%s/client%s.json"):format(self.dir, client.id)
     sys.write_file(file, cjson.encode {
-        id = client.id, seed = opts.seed, slots = client.kind.slots, nodes = nodes,
-        locks = opts.locks, leases = opts.leases, lease = opts.lease,
-        max_lease = opts.max_lease, timeout = opts.timeout,
-        connect_timeout = opts.connect_timeout, settle_s = opts.settle_s,
-        restart_guard = opts.restart_guard,
-        recorder = self.socket, resource = self.resource,
+        id = client.id, seed = opts.seed, slots = client.kind.slots,
+        fenced = client.kind.fenced, locks = opts.locks, leases = opts.leases,
+        lease = opts.lease, hold_s = opts.hold_s, settle_s = opts.settle_s,
         careless = opts.careless,
+        recorder = self.socket, resource = self.resource, accounts = self.accounts.port,
+        options = {
+            nodes = nodes, lease = opts.lease, max_lease = opts.max_lease,
+            timeout = opts.timeout, connect_timeout = opts.connect_timeout,
+            retry_delay = 0.02, fallback = 0.2, patience = 2,
+            fence_ttl = opts.max_lease,          -- so that counters go on from floors
+            restart_guard = opts.restart_guard,
+        },
         careless_slot = (c == 1 or client.kind.slots > 1) and client.kind.slots or 0,
     })
     client.log = ("%s/client%s.log"):format(self.dir, client.id)
@@ -209,6 +244,68 @@ function World:kill_client(c)
     client.proc:close()
     self:log(client.lane, "down", "kill -9")
 end
+
+-- ---- nginx -----------------------------------------------------------------------
+
+-- One of the workers, old ones that are about to end among them. @return its process, and who
+-- it is in marks
+local function worker_of(client, x)
+    local pids = client.proc.nginx:workers()
+    local pid = pids[math.floor(x * #pids) + 1]
+    return pid, pid and ("%s#%d"):format(client.id, pid)
+end
+
+function World:reload_nginx(c)
+    self.clients[c].proc.nginx:signal "HUP"
+    self:log(self.clients[c].lane, "note", "HUP")
+end
+
+function World:kill_worker(c, x)
+    local pid, id = worker_of(self.clients[c], x)
+    if pid then
+        self:mark("died", id)
+        os.execute(("kill -KILL %d"):format(pid))
+        self:log(self.clients[c].lane, "note", "kill -9 of worker " .. pid)
+    end
+end
+
+--- @return the worker, for continue_worker
+function World:stop_worker(c, x)
+    local pid, id = worker_of(self.clients[c], x)
+    if pid then
+        self:mark("stopped", id)
+        os.execute(("kill -STOP %d"):format(pid))
+        self:log(self.clients[c].lane, "note", "SIGSTOP of worker " .. pid)
+        return { pid = pid, id = id }
+    end
+end
+
+function World:continue_worker(c, worker)
+    if worker then
+        os.execute(("kill -CONT %d"):format(worker.pid))
+        self:mark("continued", worker.id)
+        self:log(self.clients[c].lane, "note", "SIGCONT of worker " .. worker.pid)
+    end
+end
+
+function World:quit_nginx(c)
+    self.clients[c].proc.nginx:signal "QUIT"
+    self:log(self.clients[c].lane, "down", "QUIT")
+end
+
+function World:start_nginx(c)
+    local nginx = self.clients[c].proc.nginx
+    local code = nginx.proc:wait(QUIT_S)
+    if code ~= 0 then
+        self:violation(("client %d: nginx did not quit: %s"):format(c, tostring(code)))
+        nginx.proc:kill "KILL"
+        nginx.proc:wait()
+    end
+    nginx:start()
+    self:log(self.clients[c].lane, "up", "started")
+end
+
+-- ---- the end of clients ----------------------------------------------------------
 
 --- Reports clients that ended by themselves.
 function World:look_after_clients()
@@ -256,6 +353,10 @@ function World:quit_clients()
             end
             client.proc:close()
             client.away = true
+            local complaint = client.kind.finish and client.kind.finish(client.proc)
+            if complaint then
+                self:violation(("client %d: %s"):format(c, complaint))
+            end
         end
     end
 end
@@ -280,6 +381,9 @@ local function start_edges(self, c)
         edge:reset(opts.reset_permille)
         self.edges[c][s] = edge
     end
+    if opts.bare then
+        self:refuse(c, self:out_of_reach(c), true)
+    end
 end
 
 --- Ends whatever may still be in force.
@@ -289,6 +393,9 @@ function World:heal()
             edge:spread("both", 0, 0, 0)
             edge:reset(0)
         end
+    end
+    for c = 1, self.opts.bare and #self.edges or 0 do
+        self:refuse(c, self:out_of_reach(c), false)
     end
 end
 
@@ -310,20 +417,20 @@ end
 -- @param opts  of run.lua
 function _M.new(opts)
     local self = setmetatable({ opts = opts, dir = scope.tmpdir(), servers = {}, clocks = {},
-        edges = {}, clients = {}, story = {}, marks = {}, violations = {}, skew_ms = 0 },
+        edges = {}, clients = {}, story = {}, marks = {}, violations = {}, skew_ms = 0,
+        shas = {} },
         World)
     self.resource = self.dir .. "/resource"
     sys.write_file(self.resource, ("\0"):rep(4096))
     start_recorder(self)
+    self.accounts = redis.server()
     for s = 1, opts.nodes do
         new_server(self, s)
     end
-    local file = assert(sys.read_file((opts.library or build.root)
-        .. "/lua/redlock/lock/acquire.lua"))
-    self.acquire_sha = self:command(1, "SCRIPT", "LOAD", file)
-    for c = 1, opts.clients do
+    for c = 1, opts.clients + opts.nginx do
         start_edges(self, c)
-        local kind = kinds[(c - 1) % #kinds + 1]
+        local kind = kinds[c > opts.clients and "nginx"
+            or opts.kinds[(c - 1) % #opts.kinds + 1]]
         self.clients[c] = { kind = kind, run = 0, lane = "client " .. c,
             clock = new_clock(self.dir, "clock" .. c) }
         self:start_client(c)

@@ -28,7 +28,7 @@ http {
     fastcgi_temp_path %(dir)/fastcgi;
     uwsgi_temp_path %(dir)/uwsgi;
     scgi_temp_path %(dir)/scgi;
-    lua_package_path "%(root)/lua/?.lua;%(root)/lua/?/init.lua;%(root)/build/?.lua;;";
+    lua_package_path "%(root)/lua/?.lua;%(root)/lua/?/init.lua;%(root)/build/?.lua;%(spec)/?.lua;;";
     lua_package_cpath "%(root)/build/?.so;;";
     lua_code_cache %(code_cache);
     lua_shared_dict shared 1m;
@@ -81,7 +81,8 @@ local function write_conf(self)
         dir = self.dir,
         shutdown = o.shutdown or "10s",
         main = o.main or "",
-        root = build.root,
+        root = o.root or build.root,
+        spec = build.root,
         code_cache = o.code_cache == false and "off" or "on",
         http = o.http or "",
         nodes = table.concat(uris, ", "),
@@ -182,15 +183,8 @@ function Nginx:stop(signal)
     return self.proc:wait(20)
 end
 
--- opts: nodes, server, http, main, init (parts of the configuration), workers, user,
--- options (of the client, as Lua text), code_cache, modules, shutdown
-function _M.nginx(opts)
-    local self = setmetatable({ opts = opts, dir = scope.tmpdir() }, Nginx)
-    self.port = sys.free_port()
-    self.sockets = self.dir .. "/sockets"
-    assert(os.execute(("mkdir '%s' && chmod 777 '%s' && chmod 711 '%s'"):format(self.sockets,
-        self.sockets, self.dir)) == 0)
-    write_conf(self)
+-- Starts it, and waits until it answers.
+function Nginx:start()
     self.proc = proc.spawn { "nginx", "-p", self.dir, "-c", self.dir .. "/nginx.conf",
         stdout = self.dir .. "/out", stderr = "stdout" }
     sys.eventually(function()
@@ -201,6 +195,19 @@ function _M.nginx(opts)
     end, 10, "nginx")
     self.master = self.proc.pid
     return self
+end
+
+-- opts: nodes, server, http, main, init, init_worker (parts of the configuration), workers, user,
+-- options (of the client, as Lua text), code_cache, modules, shutdown, root (a checkout to take
+-- the library from)
+function _M.nginx(opts)
+    local self = setmetatable({ opts = opts, dir = scope.tmpdir() }, Nginx)
+    self.port = sys.free_port()
+    self.sockets = self.dir .. "/sockets"
+    assert(os.execute(("mkdir '%s' && chmod 777 '%s' && chmod 711 '%s'"):format(self.sockets,
+        self.sockets, self.dir)) == 0)
+    write_conf(self)
+    return self:start()
 end
 
 return _M
