@@ -156,6 +156,21 @@ _M.list = {
         end,
     } },
 
+    -- What a majority disowned is lost, and not only not confirmed.
+    { name = "no is no", on = {
+        call = function(sim, call)
+            local no = 0
+            if (call.method == "extend" or call.method == "stillMine")
+                and call.code == "no_quorum" then
+                for _, row in ipairs(call.err.nodes or {}) do
+                    no = no + (row.vote and row.vote <= 0 and 1 or 0)
+                end
+            end
+            return no >= sim.quorum and call.task.lane .. ": " .. call.method
+                .. " was refused by a majority, and said no_quorum"
+        end,
+    } },
+
     { name = "a held lock is held", on = {
         call = function(_, call)
             if call.took and not call.paused and not (call.hold and call.left > 0) then
@@ -268,7 +283,8 @@ _M.list = {
             local did = servers_with(sim, function(server)
                 return release[server.index] > 0
             end)
-            if call.ok and (left >= sim.quorum or did < sim.quorum) then
+            local again = sim.attempts[call.value].straggler
+            if call.ok and (left >= sim.quorum and not again or did < sim.quorum) then
                 return format("%s let go of %s, %d servers did, %d have it", call.task.lane,
                     call.name, did, left)
             elseif call.code == "held" and count(release.foreign) < sim.quorum then
@@ -296,11 +312,11 @@ _M.list = {
     -- ---- the guard ----
 
     { name = "who forgot does not vote", of = "guarded", needs = { "boottime" }, on = {
-        script = function(sim, server, role, key, args, vote)
+        script = function(sim, server, role, key, args, vote, attempt)
             if server.lost_at < 0
                 or sim.now() - server.lost_at >= sim.config.max_lease * SECOND then
                 return nil
-            elseif role == "acquire" and vote == 1 and server.marker:find(" ", 1, true) then
+            elseif role == "acquire" and vote == 1 and attempt and not attempt.held then
                 return server.lane .. " grants " .. key .. ", and has forgotten others"
             elseif role == "mark" and vote == args[2] and not vote:find(" .* ") then
                 return server.lane .. " is admitted too early"

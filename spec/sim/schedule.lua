@@ -124,7 +124,7 @@ local function new_server(self, i)
         end
     end
     server.before_script = function(_, sha, _, args)
-        server.role, server.value, server.marker = roles[sha], args[1], args[#args]
+        server.role, server.value = roles[sha], args[1]
     end
     server.on_script = function(_, sha, keys, args, result)
         local role = roles[sha]
@@ -183,6 +183,16 @@ end
 
 -- ---- what scripts did: the attempts ----------------------------------------------
 
+--- How many servers are in a set, a bit each.
+function _M.count(set)
+    local n = 0
+    while set ~= 0 do
+        set = bit.band(set, set - 1)
+        n = n + 1
+    end
+    return n
+end
+
 --- Counts what a server said, for the attempt whose value it was asked about.
 local function count_vote(attempt, server, role, vote)
     local counts = attempt[role]
@@ -217,7 +227,9 @@ function Sim:on_script(server, role, key, args, result)
     elseif attempt and type(vote) == "number" then
         count_vote(attempt, server, role, vote)
         server.voted = server.voted or vote == 1
-        if role == "release" and info and not (attempt.held or attempt.announced) then
+        -- It kept others out, as a hold does: a clock that stepped had no vote, say.
+        if role == "release" and info and not (attempt.held or attempt.announced)
+            and _M.count(attempt.acquire.yes) >= self.quorum then
             attempt.announced, self.count.announced = true, self.count.announced + 1
         end
     end
@@ -237,16 +249,6 @@ end
 --- How often each server executed a script for it, and which said what, a bit each.
 local function counter()
     return { [0] = 0, 0, 0, 0, 0, 0, 0, 0, 0, yes = 0, foreign = 0 }
-end
-
---- How many servers are in such a set.
-function _M.count(set)
-    local n = 0
-    while set ~= 0 do
-        set = bit.band(set, set - 1)
-        n = n + 1
-    end
-    return n
 end
 
 --- The value of a lease.
@@ -371,6 +373,7 @@ function Sim:cancel(t, code)
     t.round, t.cancelled_at = nil, C.sim_now()
     C.sim_waiting(t.process.index, -1)
     resume(self, t, errors.new(code or "cancelled", "a call"))
+    C.sim_waiting(t.process.index, 0)        -- it may have woken others
     return true
 end
 

@@ -97,7 +97,7 @@ local function call(sim, t, lock, method, info, ...)
     end
     t.calling = nil
     sim.calls = (sim.calls or 0) + 1
-    c.ok, c.code = ok, ok == nil and err and err.code or nil
+    c.ok, c.err, c.code = ok, ok == nil and err, ok == nil and err and err.code or nil
     c.took_us = (sim.local_ms() - c.began_ms) * MS
     local away = t.paused_us - paused + (t.process.stopped_us - stopped)
     c.paused = away > 0

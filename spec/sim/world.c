@@ -169,7 +169,7 @@ void sim_waiting(int process, int change)
 {
     struct process *p = &world.process[process];
     p->waiting += change;
-    if (change > 0 && p->client)
+    if (change >= 0 && p->client)
         process_notice(process);
 }
 

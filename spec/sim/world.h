@@ -79,7 +79,8 @@ int sim_process(double offset_us, double rate, int eager);
 /* What Lua does from now on is done by this process. */
 void sim_enter(int process);
 
-/* One coroutine more, or less (-1), of the process waits. */
+/* One coroutine more, or less (-1), of the process waits; 0: as many, and its loop is to
+ * look what is done. */
 void sim_waiting(int process, int change);
 
 /* Stops the process until then (SIGSTOP, a long page fault); suspended: its machine. */
