@@ -234,11 +234,6 @@ return {
         fenced = 100, from = "if value ~= ARGV[1] then\n    return -1\nend\n", to = "",
         by = { "a yes is exact", "tokens grow" }, budget = 20000 },
 
-    { name = "a confirmation of another token counts", file = "c/fence.c", fenced = 100,
-        from = "round->token != confirm->token ||\n        ", to = "",
-        by = { "a token has its witnesses", "tokens grow", "counted above what was witnessed" },
-        budget = 20000 },
-
     { name = "extended past a newer token", file = "lua/redlock/fenced/extend.lua",
         fenced = 100,
         { "if value ~= ARGV[1] or (counter and counter > token) then",
