@@ -9,6 +9,7 @@
 --           script(server, role, key, args, vote, attempt, info)   a server executed one of
 --             ours; vote: "none" when it has none
 --           write(server, key, old, new)   before a key changes
+--           passed(attempt)          its hold is offered to the next one in the line
 --           hold(hold, before)       a hold began, or its validity changed (before: until)
 --           ended(hold)      it was let go, or lost
 --           call(call)               a call into the library returned (workload.lua)
@@ -50,6 +51,7 @@ _M.list = {
     -- A majority executed the script that made the hold what it is.
     { name = "a majority confirmed", needs = { "boottime" }, on = {
         script = function(sim, server, role, _, args, vote, attempt)
+            role = role == "handover" and "acquire" or role
             if attempt and (vote == 1 or vote == 2) and (role == "acquire" or role == "extend")
             then
                 local until_us = sim.now() + args[2] * MS
@@ -253,6 +255,9 @@ _M.list = {
             elseif role == "extend" and not (old and new and old.value == value
                 and new.value == value) then
                 return "an extension makes or takes " .. key
+            elseif role == "handover" and not (old and new and old.value == server.replaced
+                and new.value == value) then
+                return "a hand-over makes or takes " .. key
             elseif role == "extend" and new.at < old.at then
                 return "an extension shortens " .. key
             elseif (role == "acquire" or role == "heal") and old then
@@ -272,7 +277,8 @@ _M.list = {
 
     { name = "a majority let go", needs = { "memory" }, on = {
         call = function(sim, call)
-            if call.method ~= "unlock" or not call.value or not call.last then
+            if call.method ~= "unlock" or not call.value or not call.last
+                or sim.attempts[call.value].offered then
                 return nil
             end
             local release = sim.attempts[call.value].release
@@ -305,6 +311,37 @@ _M.list = {
                             a.task.lane, ms(a.at))
                     end
                 end
+            end
+        end,
+    } },
+
+    -- ---- passing on ----
+
+    { name = "passed on within bounds", on = {
+        passed = function(sim, attempt)
+            local p = attempt.process
+            if attempt.passed >= sim.config.handover then
+                return attempt.task.lane .. " passes on what was passed on so often already"
+            elseif sim.pauses == 0 and p.stopped_us == 0
+                and (sim.now() - attempt.since) * p.rate >= 51 * MS then
+                return format("%s passes on what its process has had for %s", attempt.task.lane,
+                    ms(sim.now() - attempt.since))
+            elseif attempt.process.dead then
+                return attempt.task.lane .. " passes on, and is dead"
+            end
+        end,
+    } },
+
+    -- The next holder's value takes the place of the one that was valid when it began.
+    { name = "passed on by the holder", on = {
+        attempt = function(_, attempt)
+            local from = attempt.from
+            if from and not (from.offered and from.held and from.process == attempt.process) then
+                return attempt.task.lane .. " takes over what was not offered to it"
+            elseif from and from.taken_over then
+                return attempt.task.lane .. " takes over what somebody else has taken over"
+            elseif from then
+                from.taken_over = true
             end
         end,
     } },

@@ -27,7 +27,8 @@ _M.MS, _M.SECOND = MS, SECOND
 local C, redlock, rounds, errors, prims, step, raw_now
 local argv, words = {}, nil  -- of the command that a server got
 local roles = {}             -- sha of a script -> what it is for: acquire, extend, ...
-local REPEATED = { acquire = true, confirm = true, extend = true, heal = true, release = true }
+local REPEATED = { acquire = true, confirm = true, extend = true, heal = true, release = true,
+    handover = true }
 local sim                    -- the schedule that runs
 local task                   -- the coroutine that runs
 
@@ -125,6 +126,7 @@ local function new_server(self, i)
     end
     server.before_script = function(_, sha, _, args)
         server.role, server.value = roles[sha], args[1]
+        server.replaced = args[5] and args[4] or args[3]      -- by a hand-over
     end
     server.on_script = function(_, sha, keys, args, result)
         local role = roles[sha]
@@ -199,7 +201,7 @@ local function count_vote(attempt, server, role, vote)
     counts[server.index] = counts[server.index] + 1
     -- A write of a connection that broke, executed after it was released twice: that is
     -- as much as the library does about it.
-    if role == "acquire" and attempt.release[server.index] >= 2 then
+    if (role == "acquire" or role == "handover") and attempt.release[server.index] >= 2 then
         attempt.straggler = true
     end
     if vote <= 0 and (role == "acquire" or role == "confirm") then
@@ -226,7 +228,7 @@ function Sim:on_script(server, role, key, args, result)
         attempt.straggler = true
     elseif attempt and type(vote) == "number" then
         count_vote(attempt, server, role, vote)
-        server.voted = server.voted or vote == 1
+        server.voted = server.voted or vote == 1 and role == "acquire"
         -- It kept others out, as a hold does: a clock that stepped had no vote, say.
         if role == "release" and info and not (attempt.held or attempt.announced)
             and _M.count(attempt.acquire.yes) >= self.quorum then
@@ -256,11 +258,16 @@ function _M.value_of(lease)
     return ffi_string(C.rl_lease_value(lease), C.RL_VALUE_LEN)
 end
 
-local function new_attempt(self, lease, lease_ms, fenced)
+-- @param before  the attempt whose hold is passed on, or nil
+local function new_attempt(self, lease, lease_ms, fenced, before)
     local value = _M.value_of(lease)
     local attempt = { value = value, task = task, process = task.process, at = C.sim_now(),
         at_ms = tonumber(raw_now()), lease_ms = lease_ms, acquire = counter(),
-        extend = counter(), release = counter(), refused = 0 }
+        extend = counter(), release = counter(), refused = 0, passed = 0 }
+    if before then
+        attempt.handover, attempt.from = counter(), before
+        attempt.passed, attempt.since = before.passed + 1, before.since
+    end
     if fenced then
         attempt.confirm, attempt.heal, attempt.witnesses = counter(), counter(), {}
     end
@@ -298,7 +305,7 @@ local function on_hold(self)
         self.held[#self.held + 1] = hold
         self.count.grants = self.count.grants + 1
         if attempt then
-            attempt.held = true
+            attempt.held, attempt.since = true, attempt.since or hold.at
         end
     end
     local before = hold.until_us
@@ -455,7 +462,8 @@ local function new_process(self, i)
         nodes = nodes, lease = o.lease, max_lease = o.max_lease, timeout = o.timeout,
         connect_timeout = o.connect_timeout, retry_delay = o.retry_delay,
         fallback = o.fallback, patience = o.patience, max_hold = o.max_hold,
-        wake = o.wake, fence_ttl = o.fence_ttl, restart_guard = self.guarded, handover = 0,
+        wake = o.wake, fence_ttl = o.fence_ttl, restart_guard = self.guarded,
+        handover = o.handover,
     }
     return p
 end
@@ -525,6 +533,16 @@ local function wrap_core(lib)
         pause()
         return round
     end
+    local raw_handover = lib.rl_handover
+    C.rl_handover = function(old, lease_ms, out)
+        local before = sim.attempts[_M.value_of(old)]
+        local round = raw_handover(old, lease_ms, out)
+        if round ~= nil then
+            new_attempt(sim, out[0], tonumber(lease_ms), before.witnesses ~= nil, before)
+        end
+        pause()
+        return round
+    end
     for _, name in ipairs(PAUSABLE) do
         free[name] = lib[name]
     end
@@ -549,6 +567,22 @@ local function wrap_core(lib)
     end
 end
 
+--- Tells of holds that are offered to the next one in the line.
+local function watch_passing(acquire)
+    local pass = acquire.pass
+    function acquire.pass(lock, hold)
+        local passed = pass(lock, hold)
+        if passed then
+            local attempt = sim.attempts[_M.value_of(hold.lease)]
+            attempt.offered = true
+            sim.count.passed = sim.count.passed + 1
+            sim:tell("passed", attempt)
+            C.sim_waiting(task.process.index, 0)     -- the next one was woken
+        end
+        return passed
+    end
+end
+
 local switch_pauses
 
 --- Loads the library, once.
@@ -566,7 +600,8 @@ function _M.load(opts)
     local guard, scripts = require "redlock.restart_guard", require "redlock.scripts"
     prims = { require "redlock.plain_lock", require "redlock.fenced_lock" }
     for _, prim in ipairs(prims) do
-        for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "seed" } do
+        for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "handover",
+            "seed" } do
             local script = prim[role .. "_script"]
             if script then
                 roles[sha1.hex(script)] = role
@@ -576,6 +611,7 @@ function _M.load(opts)
     end
     roles[sha1.hex(scripts.read "redlock.restart_guard.mark")] = "mark"
     switch_pauses = wrap_core(lib)
+    watch_passing(require "redlock.acquire")
 end
 
 -- ---- a schedule ------------------------------------------------------------------
@@ -713,6 +749,7 @@ local function choose_config(self)
         max_lease = max_lease,
         guard_us = (max_lease * 1.01 + 1) * SECOND,
         fence_ttl = max_lease * self:pick { 1, 3, 1000 },
+        handover = self:pick { 0, 1, 3, 16, 16 },
         timeout = timeout,
         connect_timeout = max(timeout, self:pick { 0.1, 0.3, 1 }),
         retry_delay = max(0.02, lease * self:pick { 0.05, 0.2 }),
@@ -746,7 +783,7 @@ function _M.run(seed, opts)
         seed = seed, timer = {}, timers = 0, waiting = {}, attempts = {}, held = {},
         processes = {}, tasks = {}, servers = {}, open_tasks = 0, messages = 0, pauses = 0,
         events = opts.log and {} or nil, checks = {}, broken = {}, faults = {},
-        count = { grants = 0, announced = 0, calls = 0, faults = 0 },
+        count = { grants = 0, announced = 0, passed = 0, calls = 0, faults = 0 },
     }, Sim)
     sim = self
     self.n = opts.n or self:pick { 1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7 }

@@ -98,7 +98,7 @@ local function record(sim, server, role, name, args, vote, attempt, info)
         return
     elseif role == "confirm" and vote == 1 then
         witness(server, attempt, name, tonumber(args[3]))
-    elseif role == "acquire" and (vote == 1 or vote == 2) then
+    elseif (role == "acquire" or role == "handover") and (vote == 1 or vote == 2) then
         if vote == 1 then
             local steps = steps_of(server, name)
             steps[#steps + 1] = { value = attempt.value, counter = info, at = sim.now() }
@@ -107,7 +107,7 @@ local function record(sim, server, role, name, args, vote, attempt, info)
     end
 end
 
-local WITNESS = { acquire = true, confirm = true, extend = true, heal = true }
+local WITNESS = { acquire = true, confirm = true, extend = true, heal = true, handover = true }
 
 _M.list = {
     { name = "a token has its witnesses", on = {
@@ -144,8 +144,8 @@ _M.list = {
     -- On one server, what is witnessed later is larger: that is why tokens are.
     { name = "counted above what was witnessed", needs = { "counters" }, on = {
         script = function(_, server, role, name, _, vote, attempt, info)
-            if role == "acquire" and vote == 1 and attempt and attempt.witnesses
-                and info <= steps_of(server, name).witnessed then
+            if (role == "acquire" or role == "handover") and vote == 1 and attempt
+                and attempt.witnesses and info <= steps_of(server, name).witnessed then
                 return format("%s counts a grant of %s as %s, after token %s", server.lane, name,
                     number(info), number(steps_of(server, name).witnessed))
             end
@@ -194,7 +194,8 @@ _M.list = {
                 or vote ~= 1 and vote ~= 2 then
                 return nil
             end
-            local token = role == "acquire" and info or tonumber(args[3])
+            local counts = role == "acquire" or role == "handover"
+            local token = counts and info or tonumber(args[3])
             local entry = server:look(name)
             if not entry or entry.value ~= attempt.value then
                 return format("%s says yes to %s of %s, and has not its key", server.lane, role,
