@@ -155,12 +155,12 @@ rl_round *rl_check(rl_client *c)
     return engine_started(c, core_check(&c->core, now_ms), now_ms);
 }
 
-rl_round *rl_admit(rl_client *c, int32_t force)
+rl_round *rl_admit(rl_client *c, int32_t force, int64_t seen_ms)
 {
     int64_t now_ms = engine_enter(c);
     if (now_ms < 0)
         return NULL;
-    guard_admit(&c->core, force, now_ms);
+    guard_admit(&c->core, force, seen_ms, now_ms);
     return engine_started(c, core_check(&c->core, now_ms), now_ms);
 }
 

@@ -156,13 +156,16 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
     replace_marker(core, i, want, now_ms);
 }
 
-void guard_admit(struct core *core, int force, int64_t now_ms)
+void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms)
 {
     char want[MARKER_MAX];
     for (int i = 0; i < core->n && core->marker; i++) {
-        int state = core->guards[i].state;
+        const struct guard *g = &core->guards[i];
+        /* A younger one may be of a server that has forgotten what was granted since. */
+        int same = g->until_ms && g->until_ms - guard_ms(core) <= seen_ms;
         if (core->nodes[i].state != NODE_READY ||
-            !(state == RL_GUARD_QUARANTINED || (force && state == RL_GUARD_DISAGREES)))
+            !((g->state == RL_GUARD_QUARANTINED && (force || same)) ||
+              (g->state == RL_GUARD_DISAGREES && force)))
             continue;
         write_marker(core, i, 0, want);
         replace_marker(core, i, want, now_ms);

@@ -64,6 +64,6 @@ int64_t guard_left_ms(const struct core *core, int64_t now_ms);
 void guard_tell(const struct core *core, int i, rl_node_info *out, int64_t now_ms);
 
 /* As the first half of rl_admit(): sends what admits the nodes. */
-void guard_admit(struct core *core, int force, int64_t now_ms);
+void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms);
 
 #endif

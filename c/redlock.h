@@ -18,7 +18,7 @@
 
 /* What is compiled against this header and what is loaded must agree on it: raise it
  * with every change between the two cdef markers. Part of the library's file name. */
-#define RL_ABI 6
+#define RL_ABI 7
 
 #pragma GCC visibility push(default)
 /* Everything up to "cdef end" is also the FFI declaration (see the Makefile): plain C
@@ -294,10 +294,11 @@ rl_round *rl_ask(rl_client *client, int script, const rl_bytes *keys, int nkeys,
  * of memory. */
 rl_round *rl_check(rl_client *client);
 
-/* Admits every node that is connected and in quarantine, and with force also those whose
- * clients disagree on max_lease: for a brand-new cluster, in which nobody can hold a lock.
- * Done as rl_check(). NULL as rl_check(). */
-rl_round *rl_admit(rl_client *client, int32_t force);
+/* Admits every node that is connected and in the same quarantine as at seen_ms (of
+ * rl_now_ms()); with force any that is in one, and those whose clients disagree on
+ * max_lease: for a brand-new cluster, in which nobody could hold a lock at seen_ms. Done as
+ * rl_check(). NULL as rl_check(). */
+rl_round *rl_admit(rl_client *client, int32_t force, int64_t seen_ms);
 
 /* Milliseconds until a majority may vote, as far as it is quarantines that keep it from
  * it: 0: it may now; -1: too few nodes are connected. */

@@ -98,6 +98,24 @@ describe("a brand-new cluster", function()
         assert.equal(run_id .. " 60000", cluster[1]:marker())
     end)
 
+    it("is not brand-new any more when a majority was admitted by init itself", function()
+        local client, rounds = support.client(cluster), require "redlock.rounds"
+        local admit = rounds.admit
+        finally(function() rounds.admit = admit end)
+        function rounds.admit(...)               -- loses its memory on the way
+            cluster[3]:call "FLUSHALL"
+            return admit(...)
+        end
+        local ok, err = client:init()
+        assert.is_nil(ok)
+        assert.equal("config", err.code)
+        assert.matches("is admitted already, so this cluster is not new; "
+            .. cluster[3].uri:gsub("%p", "%%%0") .. " will be after its quarantine",
+            tostring(err))
+        assert.is_true((client:getLock("x"):tryLock(0, 10)))     -- on two of three
+        assert.equal("guarded", client:check()[3].guard)
+    end)
+
     it("is not brand-new for init when a server is missing, or admitted", function()
         local client = support.client(cluster)
         cluster[3]:kill()

@@ -1,6 +1,8 @@
 -- The simulator's model of a Redis server against a real one: the same commands and scripts,
 -- the same replies, and the same keys in the end.
+local guard = require "redlock.restart_guard"
 local redis = require "spec.sim.redis"
+local scripts = require "redlock.scripts"
 local sha1 = require "spec.sim.sha1"
 local support = require "spec.support"
 
@@ -9,12 +11,24 @@ local KEYS, VALUES = { "a", "b", "c", "d" }, { "v1", "v2", "v3" }
 local ROLES = { "acquire", "extend", "release", "peek", "force" }
 local LONG = { "100000", "200000", "300000" }
 
+local FENCED = { "acquire", "confirm", "extend", "heal", "release" }
+local RUNS = { "0123456789", "9876543210" }
+
 local bodies = {}
 for _, role in ipairs(ROLES) do
     local file = assert(io.open("lua/redlock/lock/" .. role .. ".lua"))
     bodies[role] = file:read "*a"
     file:close()
 end
+
+for _, role in ipairs(FENCED) do
+    bodies["fenced " .. role] = scripts.read("redlock.fenced.counter", "redlock.fenced." .. role)
+end
+for _, role in ipairs { "floor", "seed" } do
+    bodies[role] = scripts.read("redlock.fenced.run", "redlock.fenced." .. role)
+end
+bodies.mark = scripts.read "redlock.restart_guard.mark"
+bodies.guarded = guard.wrap(bodies.acquire)
 
 -- A reply in RESP as the connection of the specs gives it; an error as { err = text }.
 local function decode(text, at)
@@ -46,12 +60,14 @@ local function pair_of(server)
         replies[#replies + 1] = bytes
         return true
     end)
+    -- Scripts look at it: both are to say the same.
+    model.run_id = server:call("INFO", "server"):match "run_id:(%w+)"
     local slack_ms = 2
     local function time()
         local t = assert(server:call "TIME")
         return tonumber(t[1]) * 1e6 + tonumber(t[2])
     end
-    return function(...)
+    return model.run_id, function(...)
         now, replies = time(), {}
         model:execute(1, { ... }, select("#", ...))
         local value, err = server:call(...)
@@ -103,6 +119,45 @@ local function script_call()
     return { "EVALSHA", sha1.hex(body), "1", pick(KEYS), pick(VALUES),
         math.random(10) == 1 and "0" or pick(LONG) }
 end
+
+local KEY = { counter = "e", floors = "redlock:{server}:floor", marker = "redlock:{server}:marker" }
+local run_id
+
+local function marker()
+    return pick { run_id .. " 60000", run_id .. " 60000 1f", RUNS[1] .. " 60000" }
+end
+
+-- What a fenced lease sends: with the marker, or with the run alone.
+local function fenced_call()
+    local role = pick(FENCED)
+    local token = pick { "0", "1", "30", "31", "33", "64", "27200000000001" }
+    local command = { "EVAL", bodies["fenced " .. role], "3", pick(KEYS), KEY.counter, KEY.floors }
+    local guarded = role == "acquire" and math.random(3) == 1
+    if guarded then
+        command[3], command[#command + 1] = "4", KEY.marker
+    end
+    local lease = role == "release" and pick { "0", "1" } or pick(LONG)
+    for _, arg in ipairs { pick(VALUES), lease, token, "7", pick(LONG),
+        guarded and marker() or pick { run_id, RUNS[1] } } do
+        command[#command + 1] = arg
+    end
+    return command
+end
+
+local about_servers = {
+    function() return { "EVAL", bodies.floor, "2", KEY.floors, KEY.marker, "7",
+        pick { "", "60000" } } end,
+    function() return { "EVAL", bodies.seed, "2", KEY.floors, KEY.marker, "7",
+        pick { "", "60000" }, pick { "0", "40", "27200000000000" } } end,
+    function() return { "EVAL", bodies.mark, "1", KEY.marker, pick { "", marker() },
+        marker() } end,
+    function() return { "EVAL", bodies.guarded, "2", pick(KEYS), KEY.marker, pick(VALUES),
+        pick(LONG), pick { "", marker() } } end,
+    function() return { "DEL", pick { KEY.counter, KEY.floors, KEY.marker } } end,
+    function() return { "HMGET", KEY.floors, "7", "marker", "none" } end,
+    function() return { "HSET", KEY.floors, "7", pick { "12 ", "900 " } .. run_id:sub(1, 8) } end,
+    function() return { "MGET", KEY.counter, KEY.floors, pick(KEYS) } end,
+}
 
 -- What depends on a millisecond may not be asked.
 local ttl = 110000
@@ -160,7 +215,9 @@ describe("the simulator's model of a server", function()
     it("answers as a real one", function()
         local seed = tonumber(os.getenv "SEED") or os.time()
         math.randomseed(seed)
-        local both = pair_of(server)
+        local both
+        assert(server:call "FLUSHALL")       -- it comes admitted
+        run_id, both = pair_of(server)
         local function compare(command)
             local real, model, late_ms = both(unpack(command))
             if not same(real, model, late_ms) then
@@ -175,13 +232,18 @@ describe("the simulator's model of a server", function()
             elseif math.random(300) == 1 then
                 compare { "SET", pick(KEYS), "gone", "PX", "1" }
                 support.sleep(0.01)
-            elseif math.random(2) == 1 then
+            elseif math.random(3) == 1 then
                 compare(script_call())
+            elseif math.random(3) == 1 then
+                compare(fenced_call())
+            elseif math.random(4) == 1 then
+                compare(pick(about_servers)())
             else
                 compare(pick(plain)())
             end
         end
-        for _, key in ipairs(KEYS) do
+        compare { "HMGET", KEY.floors, "7", "marker" }
+        for _, key in ipairs { "a", "b", "c", "d", KEY.counter, KEY.marker } do
             for _, name in ipairs { "GET", "TYPE", "PTTL" } do
                 compare { name, key }
             end

@@ -42,7 +42,7 @@ describe("the simulator", function()
         assert.equal(compiled, sums(simulate("SIM_WORK='600 1 1000'", "-joff")))
     end)
 
-    for _, fault in ipairs { "all memory lost", "last second lost", "keys deleted",
+    for _, fault in ipairs { "all memory lost", "last second lost", "FLUSHALL", "a key deleted",
         "server clock steps", "server clock races", "frozen boot clock" } do
         it("finds two holders after: " .. fault, function()
             local output = simulate(("SIM_STOP=1 SIM_IGNORE='one holder' SIM_FAULTS='%s,%s,"

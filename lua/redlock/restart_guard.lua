@@ -91,10 +91,13 @@ end
 
 --- See client:init.
 function _M.init(client, force)
-    local rows, err = health.look(client)
-    if not rows then
+    local looked, err = rounds.check(client)
+    if not looked then
         return nil, err
     end
+    -- Who loses its memory from now on may forget a lock, once others are admitted.
+    local seen = client.now()
+    local rows = health.rows(client)
     local by = sort_out(rows)
     if #by.admitted == #rows then
         return true
@@ -105,7 +108,7 @@ function _M.init(client, force)
     end
     for _ = 1, ATTEMPTS do
         local ok
-        ok, err = rounds.admit(client, force)
+        ok, err = rounds.admit(client, force, seen)
         if not ok then
             return nil, err
         end
@@ -113,6 +116,10 @@ function _M.init(client, force)
         if #by.guarded == 0 and #by.disagrees == 0 and #by.admitted >= quorum(#rows) then
             return true
         end
+    end
+    err = not force and #by.admitted >= quorum(#rows) and objection(by)
+    if err then
+        return nil, err
     end
     return nil, errors.new("no_quorum", "init", health.complaints(health.rows(client)))
 end

@@ -472,9 +472,11 @@ function _M.check(client)
     return conclude(client, "check", C.rl_check(client.core))
 end
 
---- Admits the servers that are in quarantine; the same.
-function _M.admit(client, force)
-    return conclude(client, "init", C.rl_admit(client.core, force and 1 or 0))
+--- Admits the servers that are in the same quarantine as at `seen` (of client.now()), with
+-- force in any; the same.
+function _M.admit(client, force, seen)
+    return conclude(client, "init", C.rl_admit(client.core, force and 1 or 0,
+        to_ms(seen)))
 end
 
 --- A pause that the host may end early by rl_round_wake().

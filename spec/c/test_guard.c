@@ -340,7 +340,8 @@ static void init_admits_what_is_connected(void)
     rl_round *round = core_check(&s->core, s->now_ms);
     sim_wait(s, round, 2000);
     CHECK_INT(sim_end(round), RL_GRANTED);
-    guard_admit(&s->core, 0, s->now_ms);
+    int64_t seen_ms = s->now_ms;
+    guard_admit(&s->core, 0, seen_ms, s->now_ms);
     round = core_check(&s->core, s->now_ms);
     sim_wait(s, round, 2000);
     CHECK_INT(sim_end(round), RL_GRANTED);
@@ -349,13 +350,23 @@ static void init_admits_what_is_connected(void)
     CHECK_STR(s->server[2].marker, "");
     sim_mark(s, 0, 2 * MAX_LEASE_MS, NULL);
     CHECK_INT(code_of(s, 0), RL_CONFIG);
-    guard_admit(&s->core, 0, s->now_ms);
+    guard_admit(&s->core, 0, s->now_ms, s->now_ms);
     sim_run(s);
     CHECK_INT(guard_of(s, 0), RL_GUARD_DISAGREES);
-    guard_admit(&s->core, 1, s->now_ms);
+    guard_admit(&s->core, 1, 0, s->now_ms);
     sim_run(s);
     CHECK_INT(guard_of(s, 0), RL_GUARD_ADMITTED);
     marker_is(s, 0, 0);
+    s->server[1].marker[0] = '\0';            /* forgets, after init saw it */
+    s->now_ms += 1;
+    CHECK_INT(code_of(s, 1), RL_GUARDED);
+    sim_run(s);
+    guard_admit(&s->core, 0, seen_ms, s->now_ms);
+    sim_run(s);
+    CHECK_INT(guard_of(s, 1), RL_GUARD_QUARANTINED);
+    guard_admit(&s->core, 0, s->now_ms, s->now_ms);
+    sim_run(s);
+    CHECK_INT(guard_of(s, 1), RL_GUARD_ADMITTED);
     sim_finish(s);
 }
 

@@ -2,8 +2,9 @@
 --
 --   often    percent of the schedules that have it
 --   times    { least, most } strikes in a schedule
---   breaks   the assumption it breaks, if any: memory, clocks, boottime; such faults are
---            in few schedules, and invariants that need the assumption are not checked there
+--   breaks   what it breaks, if anything: memory, keys, clocks, boottime (such faults are in
+--            few schedules), floors, counting, wall. Invariants that need what does not
+--            hold then (see assume()) are not checked there
 --   strike   function(sim): it happens, once
 --   begin    function(sim): at the beginning
 --
@@ -32,6 +33,12 @@ end
 
 local function some_process(sim)
     return sim:pick(sim.processes)
+end
+
+local function step_clock(sim, server, ms)
+    server.offset = server.offset + ms * MS
+    sim.stepped_us = (sim.stepped_us or 0) + max(0, -ms) * MS
+    sim:log(server.lane, "clock", "its clock is stepped", { step_ms = ms })
 end
 
 _M.list = {
@@ -160,14 +167,35 @@ _M.list = {
         sim:stop_process(some_process(sim), some_us(sim) * 2, true)
     end },
 
-    { name = "client wall clock", often = 20, times = { 1, 3 }, strike = function(sim)
-        C.sim_step_wall(some_process(sim).index, (sim:below(7200) - 3600) * SECOND)
-    end },
+    { name = "client wall clock", breaks = "wall", often = 20, times = { 1, 3 },
+        strike = function(sim)
+            C.sim_step_wall(some_process(sim).index, (sim:below(7200) - 3600) * SECOND)
+        end },
 
     { name = "killed client", often = 15, times = { 1, 1 }, strike = function(sim)
         if #sim.processes > 1 then
             sim:kill_process(some_process(sim))
         end
+    end },
+
+    -- A client stops between the two rounds of an attempt, for a while or for ever.
+    { name = "stopped between rounds", often = 15, times = { 1, 3 }, strike = function(sim)
+        local role, for_ever = sim:pick { "acquire", "confirm", "extend" }, sim:chance(30)
+        sim.trap = function(_, _, what, attempt)
+            if what ~= role or not attempt or attempt.process.dead then
+                return
+            end
+            sim.trap = nil
+            local p = attempt.process
+            p.stays_stopped = p.stays_stopped or for_ever and #sim.processes > 1
+            sim:stop_process(p, p.stays_stopped and 1e12 or some_us(sim))
+        end
+    end },
+
+    -- What was executed is executed again, later, and nobody gets the answer.
+    { name = "executed twice", often = 20, begin = function(sim)
+        sim.repeats = sim:pick { 20, 100, 300 }
+        sim.repeats_us = some_us(sim) * sim:pick { 0.01, 0.1, 1 }
     end },
 
     { name = "fork", often = 5, times = { 1, 1 }, strike = function(sim)
@@ -178,11 +206,51 @@ _M.list = {
         sim:cancel(sim:pick(sim.tasks))
     end },
 
-    -- ---- what breaks an assumption ----
+    -- ---- what servers forget ----
+
+    { name = "counter lost", breaks = "counting", often = 20, times = { 1, 4 },
+        strike = function(sim)
+            some_server(sim).db[sim.counter_of[sim:pick(sim.names)]] = nil
+        end },
+
+    { name = "marker lost", often = 10, times = { 1, 2 }, strike = function(sim)
+        some_server(sim).db["redlock:{server}:marker"] = nil
+    end },
+
+    { name = "floors lost", breaks = "floors", often = 10, times = { 1, 2 },
+        strike = function(sim)
+            local server = some_server(sim)
+            server.db["redlock:{server}:floor"] = nil
+            server.db[sim.counter_of[sim:pick(sim.names)]] = nil
+        end },
 
     { name = "all memory lost", breaks = "memory", often = 40, times = { 1, 2 },
         strike = function(sim)
             sim:restart_server(some_server(sim), {}, some_us(sim) * 0.2)
+        end },
+
+    -- Again and again, or one after the other: within the quarantines.
+    { name = "all memory lost again", breaks = "memory", often = 20, times = { 1, 1 },
+        strike = function(sim)
+            local server, same = some_server(sim), sim:chance(50)
+            for k = 0, sim:between(1, 3) do
+                sim:later(k * sim.config.guard_us * (0.2 + sim:below(100) / 100), function()
+                    if not sim.calm_at then
+                        sim:restart_server(same and server or some_server(sim), {}, 5 * MS)
+                    end
+                end)
+            end
+        end },
+
+    { name = "older memory", breaks = "memory", often = 30, times = { 1, 2 },
+        strike = function(sim)
+            local server = some_server(sim)
+            local disk = server:snapshot()
+            sim:later(sim:below(sim.config.guard_us * 2), function()
+                if not sim.calm_at then
+                    sim:restart_server(server, disk, some_us(sim) * 0.2)
+                end
+            end)
         end },
 
     { name = "last second lost", breaks = "memory", often = 40, times = { 1, 2 },
@@ -194,20 +262,35 @@ _M.list = {
             end)
         end },
 
-    { name = "keys deleted", breaks = "memory", often = 30, times = { 1, 2 },
+    { name = "FLUSHALL", breaks = "memory", often = 30, times = { 1, 2 },
         strike = function(sim)
             local server = some_server(sim)
-            server.db, server.lost_at = {}, sim.now()
+            server.db = {}
+            sim:forgot(server)
+            sim:log(server.lane, "note", "is flushed")
+        end },
+
+    -- ---- what breaks an assumption ----
+
+    { name = "a key deleted", breaks = "keys", often = 30, times = { 1, 4 },
+        strike = function(sim)
+            some_server(sim).db[sim:pick(sim.names)] = nil
         end },
 
     { name = "server clock steps", breaks = "clocks", often = 40, times = { 1, 3 },
         strike = function(sim)
             local server = some_server(sim)
             local ms = (sim:below(4000) - 1000) / 1000 * sim.config.lease * 1000
-            server.offset = server.offset + ms * MS
-            server.lost_at = sim.now()
-            sim.stepped_us = (sim.stepped_us or 0) + max(0, -ms) * MS
-            sim:log(server.lane, "clock", "its clock is stepped", { step_ms = ms })
+            step_clock(sim, server, ms)
+        end },
+
+    { name = "server clocks step together", breaks = "clocks", often = 20, times = { 1, 2 },
+        strike = function(sim)
+            local ms = sim:below(3000) / 1000 * sim.config.lease * 1000
+            local n = sim:chance(50) and 2 or sim.quorum
+            for i = 1, math.min(n, sim.n) do
+                step_clock(sim, sim.servers[i], ms)
+            end
         end },
 
     { name = "server clock races", breaks = "clocks", often = 30, times = { 1, 2 },
@@ -216,7 +299,6 @@ _M.list = {
             local rate = sim:pick { 0.9, 1.1, 1.5 }
             server.offset = server.offset + sim.now() * (server.rate - rate)
             server.rate = rate
-            server.lost_at = sim.now()
             sim:log(server.lane, "clock", "its clock runs at " .. rate)
         end },
 
@@ -239,6 +321,26 @@ for _, fault in ipairs(_M.list) do
     by_name[fault.name] = fault
 end
 
+-- In any schedule: hardly anything needs what they break.
+local HARMLESS = { wall = true, floors = true, counting = true }
+
+--- What does not hold in a schedule with these faults; see README.md.
+local function assume(sim)
+    local broken = sim.broken
+    for _, fault in ipairs(sim.faults) do
+        if fault.breaks then
+            broken[fault.breaks] = true
+        end
+    end
+    -- The guard sees what is lost with the marker.
+    broken.notice = broken.keys or broken.memory and not sim.guarded
+    -- With too few left to ask, counters go on from a client's wall clock.
+    broken.counters = (broken.memory or broken.floors)
+        and (not sim.guarded or broken.wall or broken.boottime)
+    broken.counting = broken.counting or broken.floors
+    broken.memory = broken.memory or broken.keys
+end
+
 --- Draws the faults of a schedule.
 function _M.choose(sim, opts)
     C = schedule.C
@@ -249,18 +351,17 @@ function _M.choose(sim, opts)
         end
     else
         local breaking = sim:chance(opts.breaking or 10)
+        local forgetting = breaking or sim.guarded and sim:chance(40)
         local few = sim:pick { 10, 50, 100, 100, 150 }
         for _, fault in ipairs(_M.list) do
-            if (breaking or not fault.breaks) and sim:below(10000) < fault.often * few then
+            local what = fault.breaks
+            if (breaking or not what or HARMLESS[what] or forgetting and what == "memory")
+                and sim:below(10000) < fault.often * few then
                 list[#list + 1] = fault
             end
         end
     end
-    for _, fault in ipairs(list) do
-        if fault.breaks then
-            sim.broken[fault.breaks] = true
-        end
-    end
+    assume(sim)
 end
 
 --- Begins them: their strikes are spread over the phase with faults.

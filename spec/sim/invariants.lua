@@ -1,19 +1,22 @@
 --- What must hold. Each invariant is an entry of one table:
 --
 --   name
---   needs   the assumptions without which it need not hold: memory (servers keep what they
---           were told), clocks (of the servers: right rate within the allowance, no steps),
---           boottime (the clients' clock counts all time). Nothing: it holds always.
+--   needs   the assumptions without which it need not hold (README.md): memory, notice,
+--           counters, clocks, boottime. Nothing: it holds always.
+--   of      fenced, guarded: checked in schedules that have it; absent: in all
 --   on      { event = function(sim, ...) }: a text when it does not hold. Events:
 --           attempt(attempt, same)   a value was drawn; same: who had it before
---           script(server, role, key, args, vote, attempt)   a server executed one of ours
+--           script(server, role, key, args, vote, attempt, info)   a server executed one of
+--             ours; vote: "none" when it has none
 --           write(server, key, old, new)   before a key changes
+--           passed(attempt)          its hold is offered to the next one in the line
 --           hold(hold, before)       a hold began, or its validity changed (before: until)
 --           ended(hold)      it was let go, or lost
 --           call(call)               a call into the library returned (workload.lua)
 --           finish()                 at the end
 
 local schedule = require "spec.sim.schedule"
+local tokens = require "spec.sim.tokens"
 
 local ipairs, ceil, format = ipairs, math.ceil, string.format
 local MS, SECOND = schedule.MS, schedule.SECOND
@@ -34,6 +37,10 @@ local function servers_with(sim, fn)
     return n
 end
 
+local function is_restarted(server)
+    return server.runs > 1
+end
+
 local function ms(us)
     return format("%.3f ms", us / MS)
 end
@@ -44,6 +51,7 @@ _M.list = {
     -- A majority executed the script that made the hold what it is.
     { name = "a majority confirmed", needs = { "boottime" }, on = {
         script = function(sim, server, role, _, args, vote, attempt)
+            role = role == "handover" and "acquire" or role
             if attempt and (vote == 1 or vote == 2) and (role == "acquire" or role == "extend")
             then
                 local until_us = sim.now() + args[2] * MS
@@ -71,7 +79,7 @@ _M.list = {
         end,
     } },
 
-    { name = "one holder", needs = { "memory", "clocks", "boottime" }, on = {
+    { name = "one holder", needs = { "notice", "clocks", "boottime" }, on = {
         hold = function(sim, hold)
             for _, other in ipairs(sim.held) do
                 if other ~= hold and other.name == hold.name and other.until_us > sim.now()
@@ -121,9 +129,9 @@ _M.list = {
 
     { name = "heals after a majority", on = {
         script = function(sim, server, role, key, args, vote, attempt)
-            if role == "acquire" and vote == 1 and attempt and attempt.held
-                and count(attempt.extend.yes) < sim.quorum
-                and tonumber(args[2]) ~= attempt.lease_ms then
+            if (role == "heal" or role == "acquire" and attempt
+                and tonumber(args[2]) ~= attempt.lease_ms) and vote == 1 and attempt
+                and attempt.held and count(attempt.extend.yes) < sim.quorum then
                 return server.lane .. " gets " .. key .. " again, and no majority has confirmed it"
             end
         end,
@@ -147,6 +155,21 @@ _M.list = {
                 and a.refused == 0 then
                 return call.task.lane .. ": held, and no server refused"
             end
+        end,
+    } },
+
+    -- What a majority disowned is lost, and not only not confirmed.
+    { name = "no is no", on = {
+        call = function(sim, call)
+            local no = 0
+            if (call.method == "extend" or call.method == "stillMine")
+                and call.code == "no_quorum" then
+                for _, row in ipairs(call.err.nodes or {}) do
+                    no = no + (row.vote and row.vote <= 0 and 1 or 0)
+                end
+            end
+            return no >= sim.quorum and call.task.lane .. ": " .. call.method
+                .. " was refused by a majority, and said no_quorum"
         end,
     } },
 
@@ -191,23 +214,28 @@ _M.list = {
         end,
     } },
 
-    { name = "lost only by time", needs = { "memory", "clocks", "boottime" }, on = {
-        ended = function(sim, hold)
-            local t, p = hold.attempt.task, hold.process
-            if hold.until_us > sim.now() and not (hold.releasing or p.dead
-                or p.forked_at == sim.now() or (t.cancelled_at or -1) >= hold.attempt.at) then
-                return format("%s loses %s %s before the end", hold.lane, hold.name,
-                    ms(hold.until_us - sim.now()))
-            end
-        end,
-        call = function(sim, call)
-            if call.method == "unlock" and (call.code == "expired" or call.code == "held")
-                and call.live and call.live.until_us > sim.now() then
-                return format("%s: unlock said %s %s before the end", call.task.lane,
-                    call.code, ms(call.live.until_us - sim.now()))
-            end
-        end,
-    } },
+    { name = "lost only by time", needs = { "memory", "counting", "clocks", "boottime" },
+        on = {
+            ended = function(sim, hold)
+                local t, p = hold.attempt.task, hold.process
+                -- A restarted server counts from a new floor, and disowns older tokens.
+                if hold.token > 0 and servers_with(sim, is_restarted) > 0 then
+                    return nil
+                elseif hold.until_us > sim.now() and not (hold.releasing or p.dead
+                    or p.forked_at == sim.now()
+                or (t.cancelled_at or -1) >= hold.attempt.at) then
+                    return format("%s loses %s %s before the end", hold.lane, hold.name,
+                        ms(hold.until_us - sim.now()))
+                end
+            end,
+            call = function(sim, call)
+                if call.method == "unlock" and (call.code == "expired" or call.code == "held")
+                    and call.live and call.live.until_us > sim.now() then
+                    return format("%s: unlock said %s %s before the end", call.task.lane,
+                        call.code, ms(call.live.until_us - sim.now()))
+                end
+            end,
+        } },
 
     -- ---- on the servers ----
 
@@ -218,16 +246,21 @@ _M.list = {
     } },
 
     { name = "only what is ours", on = {
-        write = function(_, server, key, old, new)
+        write = function(sim, server, key, old, new)
             local role, value = server.role, server.value
-            if role == "release" and old.value ~= value then
+            if not sim.is_name[key] then
+                return nil
+            elseif role == "release" and old.value ~= value then
                 return "a release deletes " .. key .. " of somebody else"
             elseif role == "extend" and not (old and new and old.value == value
                 and new.value == value) then
                 return "an extension makes or takes " .. key
+            elseif role == "handover" and not (old and new and old.value == server.replaced
+                and new.value == value) then
+                return "a hand-over makes or takes " .. key
             elseif role == "extend" and new.at < old.at then
                 return "an extension shortens " .. key
-            elseif role == "acquire" and old then
+            elseif (role == "acquire" or role == "heal") and old then
                 return "an attempt overwrites " .. key
             end
         end,
@@ -235,7 +268,8 @@ _M.list = {
 
     { name = "keys end", on = {
         write = function(sim, server, key, _, new)
-            if new and (not new.at or new.at - server.now_ms > sim.max_lease_ms) then
+            if new and sim.is_name[key]
+                and (not new.at or new.at - server.now_ms > sim.max_lease_ms) then
                 return key .. " gets an end beyond every lease"
             end
         end,
@@ -243,7 +277,8 @@ _M.list = {
 
     { name = "a majority let go", needs = { "memory" }, on = {
         call = function(sim, call)
-            if call.method ~= "unlock" or not call.value or not call.last then
+            if call.method ~= "unlock" or not call.value or not call.last
+                or sim.attempts[call.value].offered then
                 return nil
             end
             local release = sim.attempts[call.value].release
@@ -254,7 +289,8 @@ _M.list = {
             local did = servers_with(sim, function(server)
                 return release[server.index] > 0
             end)
-            if call.ok and (left >= sim.quorum or did < sim.quorum) then
+            local again = sim.attempts[call.value].straggler
+            if call.ok and (left >= sim.quorum and not again or did < sim.quorum) then
                 return format("%s let go of %s, %d servers did, %d have it", call.task.lane,
                     call.name, did, left)
             elseif call.code == "held" and count(release.foreign) < sim.quorum then
@@ -275,6 +311,52 @@ _M.list = {
                             a.task.lane, ms(a.at))
                     end
                 end
+            end
+        end,
+    } },
+
+    -- ---- passing on ----
+
+    { name = "passed on within bounds", on = {
+        passed = function(sim, attempt)
+            local p = attempt.process
+            if attempt.passed >= sim.config.handover then
+                return attempt.task.lane .. " passes on what was passed on so often already"
+            elseif sim.pauses == 0 and p.stopped_us == 0
+                and (sim.now() - attempt.since) * p.rate >= 51 * MS then
+                return format("%s passes on what its process has had for %s", attempt.task.lane,
+                    ms(sim.now() - attempt.since))
+            elseif attempt.process.dead then
+                return attempt.task.lane .. " passes on, and is dead"
+            end
+        end,
+    } },
+
+    -- The next holder's value takes the place of the one that was valid when it began.
+    { name = "passed on by the holder", on = {
+        attempt = function(_, attempt)
+            local from = attempt.from
+            if from and not (from.offered and from.held and from.process == attempt.process) then
+                return attempt.task.lane .. " takes over what was not offered to it"
+            elseif from and from.taken_over then
+                return attempt.task.lane .. " takes over what somebody else has taken over"
+            elseif from then
+                from.taken_over = true
+            end
+        end,
+    } },
+
+    -- ---- the guard ----
+
+    { name = "who forgot does not vote", of = "guarded", needs = { "boottime" }, on = {
+        script = function(sim, server, role, key, args, vote, attempt)
+            if server.lost_at < 0
+                or sim.now() - server.lost_at >= sim.config.max_lease * SECOND then
+                return nil
+            elseif role == "acquire" and vote == 1 and attempt and not attempt.held then
+                return server.lane .. " grants " .. key .. ", and has forgotten others"
+            elseif role == "mark" and vote == args[2] and not vote:find(" .* ") then
+                return server.lane .. " is admitted too early"
             end
         end,
     } },
@@ -321,8 +403,9 @@ _M.list = {
             local age = (sim.now() - attempt.at) / MS
             local n = attempt[role][server.index]
             local most
-            if role == "acquire" then
-                most = 2 + (attempt.held and 4 + 45 * age / sim.min_lease_ms or 0)
+            if role == "acquire" or role == "confirm" or role == "heal" then
+                most = (role == "acquire" and 2 or 8)
+                    + (attempt.held and 4 + 45 * age / sim.min_lease_ms or 0)
             elseif role == "extend" then
                 most = 8 + 45 * age / sim.min_lease_ms
             else
@@ -345,12 +428,19 @@ _M.list = {
     } },
 }
 
+for _, invariant in ipairs(tokens.list) do
+    invariant.of = "fenced"
+    _M.list[#_M.list + 1] = invariant
+end
+
 --- The checks of a schedule: those whose assumptions hold in it.
 -- @param sim    broken: the assumptions that do not
 -- @param alone  the name of an invariant that is checked alone, whatever it needs
 function _M.choose(sim, alone)
     for _, invariant in ipairs(_M.list) do
-        local holds = true
+        local of = invariant.of
+        local holds = of == nil or of == "fenced" and sim.fenced > 0
+            or of == "guarded" and sim.guarded
         for _, assumption in ipairs(invariant.needs or {}) do
             holds = holds and not sim.broken[assumption]
         end

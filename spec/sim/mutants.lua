@@ -5,6 +5,7 @@
 --   to      what stands there instead; or a list of { from, to } instead of the two
 --   by      the invariants that may catch it; absent: any
 --   faults  names of the faults of the schedules; absent: as the seeds will have it
+--   guarded, fenced  of the schedules (run.lua); absent: as the seeds will have it
 --   budget  schedules within which it must be caught; default 3000
 --   ci      false: too slow for every commit
 
@@ -32,6 +33,10 @@ return {
     { name = "a re-sent attempt counts as refused", file = "c/round.c",
         from = "*vote = RL_VOTE_YES;\n    }\n    if (round_begins(round) && *vote",
         to = "*vote = RL_VOTE_ABSENT;\n    }\n    if (round_begins(round) && *vote" },
+
+    { name = "kept after a majority disowned it", file = "c/lease.c",
+        from = "return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;",
+        to = "return RL_NO_QUORUM;", by = { "no is no" } },
 
     { name = "a missing key counts as extended", file = "c/round.c",
         from = "vote >= RL_VOTE_YES ? &t->yes :",
@@ -199,6 +204,124 @@ return {
         from = "    if (wire_reset(&nd->wire) < 0)\n        return -1;\n", to = "",
         faults = { "fragments", "cut", "cut", "lost replies", "silence" },
         budget = 20000, ci = false },
+
+    -- ---- fencing tokens: design rules 1 to 7, and counterexamples ----
+
+    { name = "no confirmation", file = "c/fence.c", fenced = 100,
+        from = "        if (witnesses >= quorum_size(t->n))\n            return WON;\n    }",
+        to = "        return WON;\n    }",
+        by = { "a token has its witnesses", "tokens grow" } },
+
+    { name = "late grants count unconfirmed", file = "c/fence.c", fenced = 100,
+        { "    for (int i = 0; i < t->n; i++) {\n        if (granted(&round->slot[i]) && ",
+            "    int late = round->confirm && round->confirm->token == round->token;\n"
+            .. "    for (int i = 0; !late && i < t->n; i++) {\n"
+            .. "        if (granted(&round->slot[i]) && " },
+        by = { "a token has its witnesses", "tokens grow" }, budget = 20000 },
+
+    { name = "late grants may be above the token", file = "c/fence.c", fenced = 100,
+        from = "    if (most > round->token)\n        round->token = most;\n", to = "",
+        by = { "a token has its witnesses", "tokens grow" }, budget = 20000 },
+
+    { name = "confirmed if above the token, too", file = "lua/redlock/fenced/confirm.lua",
+        fenced = 100,
+        { "if counter and counter > token then\n    return {0, counter}\nend\n", "" },
+        { "counter and count_to(token) and 1",
+            "counter and (counter >= token or count_to(token)) and 1" },
+        by = { "a yes is exact", "tokens grow" }, budget = 20000 },
+
+    { name = "confirmed by whoever has counted", file = "lua/redlock/fenced/confirm.lua",
+        fenced = 100, from = "if value ~= ARGV[1] then\n    return -1\nend\n", to = "",
+        by = { "a yes is exact", "tokens grow" }, budget = 20000 },
+
+    { name = "extended past a newer token", file = "lua/redlock/fenced/extend.lua",
+        fenced = 100,
+        { "if value ~= ARGV[1] or (counter and counter > token) then",
+            "if value ~= ARGV[1] then" },
+        { "not count_to(token)", "not (counter > token or count_to(token))" },
+        by = { "a yes is exact", "extended before a newer token" }, budget = 20000 },
+
+    { name = "healed past a newer token", file = "lua/redlock/fenced/heal.lua", fenced = 100,
+        from = "counter > token or not count_to(token)",
+        to = "not (counter > token or count_to(token))",
+        by = { "a yes is exact", "extended before a newer token" }, budget = 20000 },
+
+    { name = "a release leaves the counter behind", file = "lua/redlock/fenced/release.lua",
+        fenced = 100, from = "    if counter and token > counter then\n"
+            .. "        count_to(token)\n    end\n", to = "",
+        by = { "a release leaves the token behind" } },
+
+    { name = "counted after the key was set", file = "lua/redlock/fenced/counter.lua",
+        fenced = 100, from = "    counter = n\n    return true", to = "    return true",
+        by = { "a yes is exact", "a token has its witnesses", "tokens grow" } },
+
+    { name = "floors are not raised", file = "lua/redlock/fenced/counter.lua", fenced = 100,
+        from = "            redis.call('hset', KEYS[3], ARGV[4], "
+            .. "string.format('%.0f %s', floor, run))\n", to = "",
+        by = { "floors are above counters", "counted above what was witnessed" } },
+
+    { name = "no floor is a floor of 0", file = "lua/redlock/fenced/counter.lua", fenced = 100,
+        from = "local counter = stored or of_this_run(redis.call('hget', KEYS[3], ARGV[4]))",
+        to = "local counter = stored or of_this_run(redis.call('hget', KEYS[3], ARGV[4])) or 0",
+        ci = false },
+
+    { name = "counts of a run before are counts", file = "lua/redlock/fenced/counter.lua",
+        fenced = 100, guarded = true,
+        from = "return tag == run and tonumber(n) or nil", to = "return tonumber(n)" },
+
+    { name = "floors without a quarantine", file = "lua/redlock/fenced/run.lua", fenced = 100,
+        guarded = true, from = "    if admitted and found[2] ~= marker then",
+        to = "    admitted = true\n    if false then",
+        by = { "floors are seeded after the quarantine", "counted above what was witnessed",
+            "tokens grow" }, budget = 20000 },
+
+    { name = "lost floors need no quarantine", file = "lua/redlock/fenced/run.lua", fenced = 100,
+        guarded = true, from = "    if admitted and found[2] ~= marker then",
+        to = "    if false then",
+        by = { "floors are seeded after the quarantine", "counted above what was witnessed",
+            "tokens grow" }, budget = 20000 },
+
+    { name = "floors by too few", file = "lua/redlock/floors.lua", fenced = 100, guarded = true,
+        from = "local enough = n - quorum(n) + 1", to = "local enough = 1",
+        by = { "counted above what was witnessed", "tokens grow" }, budget = 20000 },
+
+    -- ---- the restart guard ----
+
+    { name = "the guard is off", file = "lua/redlock/restart_guard.lua", guarded = true,
+        from = "return options.restart_guard ~= false", to = "return false",
+        by = { "who forgot does not vote", "one holder" } },
+
+    { name = "the quarantine is too short", file = "c/guard.c", guarded = true,
+        from = "return core->max_lease_ms + (core->max_lease_ms + 99) / 100 + SLACK_MS;",
+        to = "return core->max_lease_ms / 2;",
+        by = { "who forgot does not vote", "one holder",
+            "floors are seeded after the quarantine" } },
+
+    { name = "the marker is not checked", file = "lua/redlock/restart_guard/check.lua",
+        guarded = true, fenced = 0,
+        from = "if want ~= '' and marker ~= want then", to = "if false then",
+        by = { "who forgot does not vote", "one holder" } },
+
+    { name = "the marker is not checked with tokens", file = "lua/redlock/fenced/acquire.lua",
+        guarded = true, fenced = 100,
+        from = "    if marker ~= ARGV[#ARGV] then", to = "    if false then" },
+
+    { name = "a server that names another run is admitted", file = "c/guard.c", guarded = true,
+        fenced = 0, from = "m.valid = !run_id[0] || !strcmp(id, run_id);", to = "m.valid = 1;",
+        by = { "who forgot does not vote", "one holder" } },
+
+    { name = "another nonce is the same quarantine", file = "c/guard.c", guarded = true,
+        from = "if (!same || g->state != RL_GUARD_QUARANTINED || !g->until_ms)",
+        to = "if (g->state != RL_GUARD_QUARANTINED || !g->until_ms)",
+        by = { "who forgot does not vote", "one holder" }, budget = 20000 },
+
+    { name = "a nonce admits", file = "c/guard.c", guarded = true,
+        from = "m.pending = words == 3;", to = "m.pending = 0;" },
+
+    { name = "a marker is set over another one", file = "lua/redlock/restart_guard/mark.lua",
+        guarded = true, from = "if marker == ARGV[1] then", to = "do",
+        by = { "who forgot does not vote", "one holder",
+            "floors are seeded after the quarantine" }, budget = 20000 },
 
     -- ---- waiting ----
 

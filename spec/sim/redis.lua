@@ -77,7 +77,7 @@ end
 function Server:restart(keep)
     self.db, self.scripts, self.channels, self.subscriber = keep, {}, {}, {}
     self.runs = self.runs + 1
-    self.run_id = format("%020x%020x", self.id, self.runs)
+    self.run_id = format("%04x%04x%032x", self.id, self.runs, self.runs)
 end
 
 --- A copy of its memory, as on a disk.

@@ -5,6 +5,7 @@
 --   J     on how many cores (as many as there are)
 --   SIM_CPATH, SIM_LUA   where the simulated core and the library are (see mutate.lua)
 --   SIM_FAULTS           names of faults, instead of those of the seed
+--   SIM_GUARD, SIM_FENCED  0 or 1: the restart guard; percent of locks with tokens
 --   SIM_IGNORE           an invariant that is checked alone, whatever it needs
 --
 -- The exit status is 1 when an invariant was violated.
@@ -35,6 +36,8 @@ local function tables()
         invariants = require "spec.sim.invariants",
         workload = require "spec.sim.workload",
         only = only,
+        guarded = ({ ["0"] = false, ["1"] = true })[env "SIM_GUARD" or ""],
+        fenced = tonumber(env "SIM_FENCED"),
         ignore = env "SIM_IGNORE",
     }
 end

@@ -27,6 +27,8 @@ _M.MS, _M.SECOND = MS, SECOND
 local C, redlock, rounds, errors, prims, step, raw_now
 local argv, words = {}, nil  -- of the command that a server got
 local roles = {}             -- sha of a script -> what it is for: acquire, extend, ...
+local REPEATED = { acquire = true, confirm = true, extend = true, heal = true, release = true,
+    handover = true }
 local sim                    -- the schedule that runs
 local task                   -- the coroutine that runs
 
@@ -124,6 +126,7 @@ local function new_server(self, i)
     end
     server.before_script = function(_, sha, _, args)
         server.role, server.value = roles[sha], args[1]
+        server.replaced = args[5] and args[4] or args[3]      -- by a hand-over
     end
     server.on_script = function(_, sha, keys, args, result)
         local role = roles[sha]
@@ -162,10 +165,17 @@ function Sim:restart_server(server, keep, after_us)
     end)
 end
 
+--- It has lost its memory. Before its first vote there was nothing to forget.
+function Sim.forgot(_, server)
+    if server.voted then
+        server.lost_at = C.sim_now()
+    end
+end
+
 function Sim:start_server(server, keep)
     if server.state == C.SIM_DOWN and not server.stays_down then
         if keep then
-            server.lost_at = C.sim_now()
+            self:forgot(server)
         end
         server:restart(keep or server.db)
         self:set_server(server, C.SIM_UP)
@@ -175,47 +185,7 @@ end
 
 -- ---- what scripts did: the attempts ----------------------------------------------
 
---- An attempt to hold something, by its value: who, and what the servers did for it.
-local function attempt_of(self, value)
-    return self.attempts[value]
-end
-
-function Sim:on_script(server, role, key, args, result)
-    local vote = type(result) == "table" and (result.err or result[1]) or result
-    local attempt = attempt_of(self, args[1])
-    if attempt and type(vote) == "number" then
-        local counts = attempt[role]
-        counts[server.index] = counts[server.index] + 1
-        -- A write of a connection that broke, executed after it was released twice: that is
-        -- as much as the library does about it.
-        if role == "acquire" and attempt.release[server.index] >= 2 then
-            attempt.straggler = true
-        end
-        if vote == 0 and role == "acquire" then
-            attempt.refused = attempt.refused + 1
-        end
-        if vote > 0 then
-            counts.yes = bit.bor(counts.yes, 2 ^ server.index)
-        elseif vote < 0 then
-            counts.foreign = bit.bor(counts.foreign, 2 ^ server.index)
-        end
-    end
-    self.messages = self.messages + 1
-    local list = self.checks.script
-    for i = 1, list and #list or 0 do
-        local text = list[i].on.script(self, server, role, key, args, vote, attempt)
-        if text then
-            self:violated(list[i].name, text)
-        end
-    end
-end
-
---- How often each server executed a script for it, and which said what, a bit each.
-local function counter()
-    return { [0] = 0, 0, 0, 0, 0, 0, 0, 0, 0, yes = 0, foreign = 0 }
-end
-
---- How many servers are in such a set.
+--- How many servers are in a set, a bit each.
 function _M.count(set)
     local n = 0
     while set ~= 0 do
@@ -225,16 +195,82 @@ function _M.count(set)
     return n
 end
 
+--- Counts what a server said, for the attempt whose value it was asked about.
+local function count_vote(attempt, server, role, vote)
+    local counts = attempt[role]
+    counts[server.index] = counts[server.index] + 1
+    -- A write of a connection that broke, executed after it was released twice: that is
+    -- as much as the library does about it.
+    if (role == "acquire" or role == "handover") and attempt.release[server.index] >= 2 then
+        attempt.straggler = true
+    end
+    if vote <= 0 and (role == "acquire" or role == "confirm") then
+        attempt.refused = attempt.refused + 1
+    end
+    if vote > 0 then
+        counts.yes = bit.bor(counts.yes, 2 ^ server.index)
+    elseif vote < 0 then
+        counts.foreign = bit.bor(counts.foreign, 2 ^ server.index)
+    end
+end
+
+local GUARDED, UNSEEDED = 3, -2      -- RL_VOTE_*: none
+
+function Sim:on_script(server, role, key, args, result)
+    local vote, info = result, nil
+    if type(result) == "table" then
+        vote, info = result.err or result[1], result[2]
+    end
+    local attempt = self.attempts[args[1]]
+    if vote == GUARDED or vote == UNSEEDED then
+        vote = "none"
+    elseif attempt and server.repeats then
+        attempt.straggler = true
+    elseif attempt and type(vote) == "number" then
+        count_vote(attempt, server, role, vote)
+        server.voted = server.voted or vote == 1 and role == "acquire"
+        -- It kept others out, as a hold does: a clock that stepped had no vote, say.
+        if role == "release" and info and not (attempt.held or attempt.announced)
+            and _M.count(attempt.acquire.yes) >= self.quorum then
+            attempt.announced, self.count.announced = true, self.count.announced + 1
+        end
+    end
+    self.messages = self.messages + 1
+    local list = self.checks.script
+    for i = 1, list and #list or 0 do
+        local text = list[i].on.script(self, server, role, key, args, vote, attempt, info)
+        if text then
+            self:violated(list[i].name, text)
+        end
+    end
+    if self.trap then
+        self:trap(server, role, attempt)
+    end
+end
+
+--- How often each server executed a script for it, and which said what, a bit each.
+local function counter()
+    return { [0] = 0, 0, 0, 0, 0, 0, 0, 0, 0, yes = 0, foreign = 0 }
+end
+
 --- The value of a lease.
 function _M.value_of(lease)
     return ffi_string(C.rl_lease_value(lease), C.RL_VALUE_LEN)
 end
 
-local function new_attempt(self, lease, lease_ms)
+-- @param before  the attempt whose hold is passed on, or nil
+local function new_attempt(self, lease, lease_ms, fenced, before)
     local value = _M.value_of(lease)
     local attempt = { value = value, task = task, process = task.process, at = C.sim_now(),
         at_ms = tonumber(raw_now()), lease_ms = lease_ms, acquire = counter(),
-        extend = counter(), release = counter(), refused = 0 }
+        extend = counter(), release = counter(), refused = 0, passed = 0 }
+    if before then
+        attempt.handover, attempt.from = counter(), before
+        attempt.passed, attempt.since = before.passed + 1, before.since
+    end
+    if fenced then
+        attempt.confirm, attempt.heal, attempt.witnesses = counter(), counter(), {}
+    end
     task.attempt = attempt
     self:tell("attempt", attempt, self.attempts[value])
     self.attempts[value] = attempt
@@ -264,19 +300,19 @@ local function on_hold(self)
         local attempt = self.attempts[value]
         hold = { value = value, process = process,
             name = ffi_string(h.key.data, h.key.len),
-            at = C.sim_now(), attempt = attempt,
+            at = C.sim_now(), attempt = attempt, token = tonumber(h.token),
             lane = attempt and attempt.task.lane or process.lane }
         self.held[#self.held + 1] = hold
         self.count.grants = self.count.grants + 1
         if attempt then
-            attempt.held = true
+            attempt.held, attempt.since = true, attempt.since or hold.at
         end
     end
     local before = hold.until_us
     hold.deadline_ms, hold.until_us = tonumber(h.deadline_ms), h.until_us
     hold.now_ms = tonumber(raw_now())
     self:log(hold.lane, before and "validity" or "holding", hold.name,
-        { ["until"] = h.until_us / MS, lock = hold.name })
+        { ["until"] = h.until_us / MS, lock = hold.name, token = hold.token })
     self:tell("hold", hold, before)
 end
 
@@ -344,6 +380,7 @@ function Sim:cancel(t, code)
     t.round, t.cancelled_at = nil, C.sim_now()
     C.sim_waiting(t.process.index, -1)
     resume(self, t, errors.new(code or "cancelled", "a call"))
+    C.sim_waiting(t.process.index, 0)        -- it may have woken others
     return true
 end
 
@@ -422,10 +459,11 @@ local function new_process(self, i)
         C.sim_path(p.index, k - 1, o.delay_us, o.spread_us)
     end
     p.client = redlock.new {
-        nodes = nodes, lease = o.lease, max_lease = 60, timeout = o.timeout,
+        nodes = nodes, lease = o.lease, max_lease = o.max_lease, timeout = o.timeout,
         connect_timeout = o.connect_timeout, retry_delay = o.retry_delay,
         fallback = o.fallback, patience = o.patience, max_hold = o.max_hold,
-        wake = o.wake, restart_guard = false, handover = 0,
+        wake = o.wake, fence_ttl = o.fence_ttl, restart_guard = self.guarded,
+        handover = o.handover,
     }
     return p
 end
@@ -489,7 +527,18 @@ local function wrap_core(lib)
         local round = raw_acquire(...)
         local lease = select(10, ...)[0]
         if lease ~= nil then
-            new_attempt(sim, lease, tonumber((select(7, ...))))
+            local _, prim = ...
+            new_attempt(sim, lease, tonumber((select(7, ...))), prim.confirm >= 0)
+        end
+        pause()
+        return round
+    end
+    local raw_handover = lib.rl_handover
+    C.rl_handover = function(old, lease_ms, out)
+        local before = sim.attempts[_M.value_of(old)]
+        local round = raw_handover(old, lease_ms, out)
+        if round ~= nil then
+            new_attempt(sim, out[0], tonumber(lease_ms), before.witnesses ~= nil, before)
         end
         pause()
         return round
@@ -518,6 +567,22 @@ local function wrap_core(lib)
     end
 end
 
+--- Tells of holds that are offered to the next one in the line.
+local function watch_passing(acquire)
+    local pass = acquire.pass
+    function acquire.pass(lock, hold)
+        local passed = pass(lock, hold)
+        if passed then
+            local attempt = sim.attempts[_M.value_of(hold.lease)]
+            attempt.offered = true
+            sim.count.passed = sim.count.passed + 1
+            sim:tell("passed", attempt)
+            C.sim_waiting(task.process.index, 0)     -- the next one was woken
+        end
+        return passed
+    end
+end
+
 local switch_pauses
 
 --- Loads the library, once.
@@ -532,25 +597,28 @@ function _M.load(opts)
     words = step.argv
     _M.C = C
     local sha1 = require "spec.sim.sha1"
-    prims = { require "redlock.plain_lock" }
+    local guard, scripts = require "redlock.restart_guard", require "redlock.scripts"
+    prims = { require "redlock.plain_lock", require "redlock.fenced_lock" }
     for _, prim in ipairs(prims) do
-        for _, role in ipairs { "acquire", "extend", "release", "peek", "force" } do
-            if prim[role .. "_script"] then
-                roles[sha1.hex(prim[role .. "_script"])] = role
+        for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "handover",
+            "seed" } do
+            local script = prim[role .. "_script"]
+            if script then
+                roles[sha1.hex(script)] = role
             end
         end
+        roles[sha1.hex(guard.wrap(prim.acquire_script))] = "acquire"
     end
-    for _, role in ipairs { "peek", "force" } do
-        roles[role] = nil
-    end
+    roles[sha1.hex(scripts.read "redlock.restart_guard.mark")] = "mark"
     switch_pauses = wrap_core(lib)
+    watch_passing(require "redlock.acquire")
 end
 
 -- ---- a schedule ------------------------------------------------------------------
 
 --- Faults stop: a majority of the servers is well, and everybody runs again.
 local function calm(self)
-    self.calm_at = C.sim_now()
+    self.calm_at, self.trap = C.sim_now(), nil
     self:log("resource", "note", "faults stop")
     for _, server in ipairs(self.servers) do
         server.refuses = nil
@@ -563,6 +631,9 @@ local function calm(self)
             self:set_server(server, C.SIM_UP, 0)
         end
         for _, p in ipairs(self.processes) do
+            if p.stays_stopped then
+                self:kill_process(p)
+            end
             C.sim_silence(p.index, server.index, 0, 0)
             C.sim_window(p.index, server.index, 0)
             C.sim_path(p.index, server.index, self.config.delay_us, self.config.spread_us)
@@ -579,7 +650,27 @@ local function on_command(self)
     for i = n + 1, #argv do
         argv[i] = nil
     end
-    self.servers[step.server + 1]:execute(step.conn, argv, n)
+    local server = self.servers[step.server + 1]
+    server:execute(step.conn, argv, n)
+    if self.repeats and argv[1] == "EVALSHA" and REPEATED[roles[argv[2]]]
+        and C.sim_random(1000) < self.repeats then
+        self:execute_again(server, n)
+    end
+end
+
+--- Executes the command in argv once more, a little later, for nobody.
+function Sim:execute_again(server, n)
+    local copy, runs = {}, server.runs
+    for i = 1, n do
+        copy[i] = argv[i]
+    end
+    self:later(self:below(self.repeats_us), function()
+        if server.runs == runs and server.state == C.SIM_UP then
+            server.repeats = true
+            server:execute(0, copy, n)
+            server.repeats = false
+        end
+    end)
 end
 
 --- Lets so much time pass, or less: until(self) is true.
@@ -649,9 +740,16 @@ end
 
 local function choose_config(self)
     local lease = self:pick { 0.15, 0.3, 0.5, 1, 1, 2, 5, 20 }
+    -- Quarantines, of max_lease * 1.01 + 1 s, are to end within the schedule.
+    lease = self.guarded and min(lease, 2) or lease
+    local max_lease = (self.guarded or self:chance(50)) and lease * 2 or 60
     local timeout = self:pick { 0.03, 0.05, 0.1, 0.25 }
     return {
         lease = lease,
+        max_lease = max_lease,
+        guard_us = (max_lease * 1.01 + 1) * SECOND,
+        fence_ttl = max_lease * self:pick { 1, 3, 1000 },
+        handover = self:pick { 0, 1, 3, 16, 16 },
         timeout = timeout,
         connect_timeout = max(timeout, self:pick { 0.1, 0.3, 1 }),
         retry_delay = max(0.02, lease * self:pick { 0.05, 0.2 }),
@@ -664,10 +762,20 @@ local function choose_config(self)
     }
 end
 
+local function choose_kind(self, opts)
+    self.guarded, self.fenced = self:chance(35), self:pick { 0, 0, 0, 50, 100 }
+    if opts.guarded ~= nil then
+        self.guarded = opts.guarded
+    end
+    self.fenced = opts.fenced or self.fenced
+    self.new_cluster = self.guarded and self:chance(75)      -- to be admitted by init()
+end
+
 --- Runs the schedule of a seed.
 -- @param opts  log: keep the events; faults, invariants, workload: the tables; only: a list of
 --   names of faults (nil: as the seed will have it); n: servers; breaking: percent of
---   schedules in which an assumption is broken
+--   schedules in which an assumption is broken; guarded: whether the restart guard is on;
+--   fenced: percent of the locks that have tokens
 -- @return sim, with violation = { name, text, at } or nil, events, count
 function _M.run(seed, opts)
     C.sim_reset(seed, 9)
@@ -675,15 +783,19 @@ function _M.run(seed, opts)
         seed = seed, timer = {}, timers = 0, waiting = {}, attempts = {}, held = {},
         processes = {}, tasks = {}, servers = {}, open_tasks = 0, messages = 0, pauses = 0,
         events = opts.log and {} or nil, checks = {}, broken = {}, faults = {},
-        count = { grants = 0, calls = 0, faults = 0 },
+        count = { grants = 0, announced = 0, passed = 0, calls = 0, faults = 0 },
     }, Sim)
     sim = self
     self.n = opts.n or self:pick { 1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7 }
     self.quorum = floor(self.n / 2) + 1
     self.drift = self:chance(50) and 0 or 0.0045
+    choose_kind(self, opts)
     self.config = choose_config(self)
     self.horizon_us = (0.5 + self:below(1000) / 250) * SECOND
         * min(max(self.config.lease, 0.3), 3)
+    if self.guarded then
+        self.horizon_us = self.horizon_us + self:pick { 0, 1, 1.5 } * self.config.guard_us
+    end
     opts.faults.choose(self, opts)
     opts.invariants.choose(self, opts.ignore)
     for i = 1, self.n do

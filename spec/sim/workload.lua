@@ -1,6 +1,7 @@
 --- What the coroutines of the clients do with the library, and what they are told.
 
 local schedule = require "spec.sim.schedule"
+local tokens = require "spec.sim.tokens"
 
 local error, ipairs, pcall, max, min = error, ipairs, pcall, math.max, math.min
 local MS, SECOND = schedule.MS, schedule.SECOND
@@ -26,6 +27,10 @@ local CODES = {
     unlock = set("expired", "held", "not_held", "unknown", "closed", "cancelled"),
     extend = set("lost", "no_quorum", "not_held", "closed", "cancelled"),
     isLocked = set("no_quorum", "closed", "cancelled"),
+    token = set("lost", "not_held", "closed"),
+    stillMine = set("lost", "no_quorum", "not_held", "closed", "cancelled"),
+    checkSequencer = set("no_quorum", "closed", "cancelled"),
+    init = set("config", "no_quorum", "closed", "cancelled"),
 }
 
 --- The names that are contended for in this schedule.
@@ -35,6 +40,7 @@ function _M.names(sim)
     for i = 1, sim:pick { 1, 1, 1, 2, 3 } do
         sim.names[i] = all[i]
     end
+    tokens.names(sim)
     local lease_ms = sim.config.lease * 1000
     sim.max_lease_ms, sim.min_lease_ms = lease_ms * 2, max(lease_ms * 0.3, 20)
 end
@@ -71,12 +77,13 @@ end
 local function call(sim, t, lock, method, info, ...)
     local c = info or {}
     local paused, stopped = t.paused_us, t.process.stopped_us
-    local attempts, grants = t.attempts, sim.count.grants
+    local attempts, grants = t.attempts, sim.count.grants + sim.count.announced
     local held = hold_of(sim, t, lock)
     c.task, c.method, c.name = t, method, lock:getName()
     c.codes = CODES[method]
     c.began_us, t.calling = sim.now(), method
     c.began_ms = sim.local_ms()
+    c.held_token = c.held_token or held and held.token
     if held then
         held.releasing = held.releasing or method == "unlock"
         held.extended = held.extended or method == "extend"
@@ -90,11 +97,12 @@ local function call(sim, t, lock, method, info, ...)
     end
     t.calling = nil
     sim.calls = (sim.calls or 0) + 1
-    c.ok, c.code = ok, ok == nil and err and err.code or nil
+    c.ok, c.err, c.code = ok, ok == nil and err, ok == nil and err and err.code or nil
     c.took_us = (sim.local_ms() - c.began_ms) * MS
     local away = t.paused_us - paused + (t.process.stopped_us - stopped)
     c.paused = away > 0
-    c.attempts, c.grants = t.attempts - attempts, sim.count.grants - grants
+    c.attempts, c.grants = t.attempts - attempts,
+        sim.count.grants + sim.count.announced - grants
     if c.within_us then
         c.within_us = c.within_us + 2.5 * away
     end
@@ -104,19 +112,25 @@ local function call(sim, t, lock, method, info, ...)
     return ok, err
 end
 
+--- How long it may take to give servers floors, and to try once more.
+local function seeding_us(sim, lock)
+    local o = sim.config
+    return lock.token and (max(o.connect_timeout, o.timeout) * 3 + 0.05) * SECOND or 0
+end
+
 --- Takes it, by lock() or tryLock().
 -- @return whether, and the hold
 local function take(sim, t, lock, wait, lease)
     local o = sim.config
     local info = { wait = wait }
     sim:log(t.lane, "waiting", lock:getName())
-    local ok
+    local ok, token
     if wait then
         local answer = max(o.connect_timeout, o.timeout)
-        info.within_us = (wait + answer + o.timeout + 0.05) * SECOND
-        ok = call(sim, t, lock, "tryLock", info, wait, lease)
+        info.within_us = (wait + answer + o.timeout + 0.05) * SECOND + seeding_us(sim, lock)
+        ok, token = call(sim, t, lock, "tryLock", info, wait, lease)
     else
-        ok = call(sim, t, lock, "lock", info, lease)
+        ok, token = call(sim, t, lock, "lock", info, lease)
     end
     if not ok then
         sim:log(t.lane, "idle", info.code)
@@ -124,7 +138,8 @@ local function take(sim, t, lock, wait, lease)
     end
     local hold = hold_of(sim, t, lock)
     sim:tell("call", { task = t, method = info.method, took = true, paused = info.paused,
-        hold = hold, attempts = 0, took_us = 0, left = hold and hold.until_us - sim.now() or 0 })
+        hold = hold, token = lock.token and token or nil, attempts = 0, took_us = 0,
+        left = hold and hold.until_us - sim.now() or 0 })
     return true, hold
 end
 
@@ -137,6 +152,31 @@ local function hold_us(sim)
     local kind = sim:below(100)
     return kind < 65 and sim:below(20 * MS) or kind < 85 and sim:below(lease)
         or kind < 96 and sim:below(lease * 1.6) or sim:below(lease * 3)
+end
+
+--- What may be done with a lock that has tokens while it is held.
+local fenced_acts = {
+    function(sim, t, lock)
+        call(sim, t, lock, "stillMine", { within_us = (sim.config.connect_timeout
+            + sim.config.timeout * 4 + 0.05) * SECOND })
+    end,
+    function(sim, t, lock)
+        local ok, err = lock:token()
+        sim:tell("call", { task = t, method = "token", token = ok, hold = hold_of(sim, t, lock),
+            code = err and err.code, codes = CODES.token, attempts = 0, took_us = 0 })
+    end,
+    function(_, t, lock)
+        t.sequencer, t.sequencer_token, t.sequencer_of = lock:sequencer(), lock:token(), lock
+    end,
+}
+
+--- Asks whether a hold from before is still current.
+local function check_sequencer(sim, t)
+    local text, lock, client = t.sequencer, t.sequencer_of, t.process.client
+    local asked = { id = lock.id, getName = function() return lock:getName() end,
+        checkSequencer = function() return client:checkSequencer(text) end }
+    call(sim, t, asked, "checkSequencer", { held_token = t.sequencer_token })
+    t.sequencer = nil
 end
 
 --- What may be done with a lock while it is held.
@@ -184,7 +224,7 @@ local function use(sim, t, lock, hold)
                 began_us = began_us, took_us = 0 })
             call(sim, t, lock, "isValid", { told = told })
             if sim:chance(40) and not sim.calm_at then
-                sim:pick(acts)(sim, t, lock)
+                sim:pick(lock.token and sim:chance(50) and fenced_acts or acts)(sim, t, lock)
             end
         end
     end
@@ -196,19 +236,40 @@ local function use(sim, t, lock, hold)
     local now = hold_of(sim, t, lock) or t.hold or hold
     call(sim, t, lock, "unlock", { value = now and now.value, hold = now, last = true,
         told = told, within_us = (sim.config.connect_timeout + sim.config.timeout * 4 + 0.05)
-            * SECOND })
+            * SECOND + seeding_us(sim, lock) })
     t.hold = nil
     sim:log(t.lane, "released", lock:getName())
+end
+
+--- Admits the servers of a new cluster, or sees that it is new no more.
+local function init(sim, t)
+    local client = t.process.client
+    local cluster = { getName = function() return "" end,
+        init = function() return client:init() end }
+    while not sim.calm_at do
+        local ok, err = call(sim, t, cluster, "init")
+        if ok or err.code == "config" and err.message:find("not new", 1, true) then
+            return
+        end
+        sim:sleep(sim:below(50 * MS))
+    end
+end
+
+local function some_lock(sim, client, name)
+    return sim:chance(sim.fenced) and client:getFencedLock(name) or client:getLock(name)
 end
 
 --- The life of a coroutine.
 function _M.run(sim, t)
     local client = t.process.client
+    if t.id == 1 and sim.new_cluster then
+        init(sim, t)
+    end
     for _ = 1, sim:between(3, 10) do
         if sim.calm_at then
             break
         end
-        local lock = client:getLock(sim:pick(sim.names))
+        local lock = some_lock(sim, client, sim:pick(sim.names))
         local kind, lease = sim:below(100), some_lease(sim)
         local wait = kind < 20 and 0 or kind < 70 and sim:below(1000) / 1000
             * (0.05 + sim.config.lease * 1.5) or nil
@@ -222,7 +283,12 @@ function _M.run(sim, t)
                 return
             end
         end
-        if sim:chance(50) then
+        if t.sequencer and sim:chance(50) then
+            check_sequencer(sim, t)
+        end
+        if sim.guarded and sim:chance(20) then
+            sim:sleep(sim:below(sim.config.guard_us * 0.6))
+        elseif sim:chance(50) then
             sim:sleep(sim:below(30 * MS))
         end
     end
@@ -230,7 +296,7 @@ function _M.run(sim, t)
         sim:sleep(min(SECOND, sim.horizon_us / 10))
     end
     for _, name in ipairs(sim.names) do
-        local lock = client:getLock(name)
+        local lock = some_lock(sim, client, name)
         while true do
             local ok, hold = take(sim, t, lock, nil, some_lease(sim))
             if ok then

@@ -101,6 +101,8 @@ void sim_at(double at_us, int32_t id, int process)
 
 /* ---- clocks ---- */
 
+static const int64_t EPOCH_US = 1700000000000000;  /* the wall clock at the beginning */
+
 int64_t local_us(const struct process *p)
 {
     return (int64_t)(p->offset_us + (double)world.now_us * p->rate);
@@ -119,7 +121,7 @@ int clock_gettime(clockid_t id, struct timespec *t)
     const struct process *p = &world.process[world.current];
     int64_t us = local_us(p);
     if (id == CLOCK_REALTIME)
-        us += (int64_t)p->wall_us;
+        us = EPOCH_US + world.now_us + (int64_t)p->wall_us;
     else if (id == CLOCK_MONOTONIC)
         us -= (int64_t)p->suspended_us;
     t->tv_sec = us / 1000000;
@@ -167,7 +169,7 @@ void sim_waiting(int process, int change)
 {
     struct process *p = &world.process[process];
     p->waiting += change;
-    if (change > 0 && p->client)
+    if (change >= 0 && p->client)
         process_notice(process);
 }
 
@@ -283,6 +285,7 @@ static int hold_changed(int process)
         memcpy(item[k].value, l->value, RL_VALUE_LEN);
         shadows[process].len += k == len;
         tell_hold(process, k == len ? 1 : 2, &item[k]);
+        world.step.hold.token = l->token;
         tell_key(l);
         return 1;
     }

@@ -34,6 +34,7 @@ typedef struct sim_hold {
     int32_t what;            /* 1: began, 2: another deadline, 3: ended */
     int64_t deadline_ms;     /* by the clock of the process */
     double until_us;         /* the same in true time */
+    int64_t token;           /* began: its fencing token, 0: it has none */
     rl_bytes key;
     char value[RL_VALUE_LEN];
 } sim_hold;
@@ -78,14 +79,16 @@ int sim_process(double offset_us, double rate, int eager);
 /* What Lua does from now on is done by this process. */
 void sim_enter(int process);
 
-/* One coroutine more, or less (-1), of the process waits. */
+/* One coroutine more, or less (-1), of the process waits; 0: as many, and its loop is to
+ * look what is done. */
 void sim_waiting(int process, int change);
 
 /* Stops the process until then (SIGSTOP, a long page fault); suspended: its machine. */
 void sim_stop(int process, double until_us, int suspended);
 int sim_stopped(int process);
 
-/* Steps the wall clock of the process's machine, or the one that must never step. */
+/* Steps the wall clock of the process's machine, or the one that must never step. Until
+ * then wall clocks are right. */
 void sim_step_wall(int process, double us);
 void sim_step_boot(int process, double us);
 

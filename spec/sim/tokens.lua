@@ -1,0 +1,302 @@
+--- What must hold of fencing tokens: invariants (see invariants.lua), and what they keep.
+--
+-- Tokens need `counters`: no server may forget what it has counted without the guard seeing
+-- to it. What one execution of a script does needs nothing.
+
+local schedule = require "spec.sim.schedule"
+
+local format, match, tonumber, tostring = string.format, string.match, tonumber, tostring
+local MS = schedule.MS
+local count = schedule.count
+
+local _M = {}
+
+local FLOOR = "redlock:{server}:floor"
+local LIMIT = 1e14
+
+--- The number in a counter or in a field of the floors, and in which run it was written.
+local function read(text)
+    local n, run = match(text or "", "^(%d+) (%S+)$")
+    return tonumber(n), run
+end
+
+--- A number of the server's present run; nil: none.
+local function of_this_run(server, text)
+    local n, run = read(text)
+    return run == server.run_id:sub(1, 8) and n or nil
+end
+
+--- What the keys of a name are called.
+function _M.names(sim)
+    local hash = require "redlock.hash"
+    sim.is_name, sim.name_of, sim.counter_of, sim.bucket_of = {}, {}, {}, {}
+    for _, name in ipairs(sim.names) do
+        local key = "redlock:{" .. name .. "}:fence"
+        sim.is_name[name], sim.name_of[key], sim.counter_of[name] = true, name, key
+        sim.bucket_of[name] = format("%d", hash(name) % 1024)
+    end
+    sim.issued = {}          -- name -> list of { at, token, most }
+end
+
+local function floor_at(sim, server, name)
+    local entry = server.db[FLOOR]
+    return entry and of_this_run(server, entry.value[sim.bucket_of[name]])
+end
+
+--- From where a server goes on counting.
+local function counter_at(sim, server, name)
+    local entry = server:look(sim.counter_of[name])
+    return entry and of_this_run(server, entry.value) or floor_at(sim, server, name)
+end
+
+--- The largest token of a name that was issued before that time; 0: none.
+local function issued_before(sim, name, at)
+    local list = sim.issued[name] or {}
+    for i = #list, 1, -1 do
+        if list[i].at < at then
+            return list[i].most
+        end
+    end
+    return 0
+end
+
+local function issue(sim, hold)
+    local list = sim.issued[hold.name] or {}
+    sim.issued[hold.name] = list
+    local last = list[#list]
+    list[#list + 1] = { at = sim.now(), token = hold.token, value = hold.value,
+        most = math.max(last and last.most or 0, hold.token) }
+end
+
+local function number(n)
+    return format("%.0f", n)
+end
+
+-- ---- what a server witnessed, step by step ---------------------------------------
+
+--- The grants of a name, in order, with what they were counted as.
+local function steps_of(server, name)
+    server.steps = server.steps or {}
+    server.steps[name] = server.steps[name] or { witnessed = 0 }
+    return server.steps[name]
+end
+
+local function witness(server, attempt, name, token)
+    local set = attempt.witnesses[token]
+    if not set then
+        set = { servers = 0 }
+        attempt.witnesses[token] = set
+    end
+    if not set[server.index] then
+        set.servers = set.servers + 2 ^ server.index
+        set[server.index] = #steps_of(server, name)
+    end
+end
+
+local function record(sim, server, role, name, args, vote, attempt, info)
+    if not attempt or not attempt.witnesses then
+        return
+    elseif role == "confirm" and vote == 1 then
+        witness(server, attempt, name, tonumber(args[3]))
+    elseif (role == "acquire" or role == "handover") and (vote == 1 or vote == 2) then
+        if vote == 1 then
+            local steps = steps_of(server, name)
+            steps[#steps + 1] = { value = attempt.value, counter = info, at = sim.now() }
+        end
+        witness(server, attempt, name, info)
+    end
+end
+
+local WITNESS = { acquire = true, confirm = true, extend = true, heal = true, handover = true }
+
+_M.list = {
+    { name = "a token has its witnesses", on = {
+        script = record,
+        hold = function(sim, hold, before)
+            if before or not hold.attempt or not hold.attempt.witnesses then
+                return nil
+            end
+            local set = hold.attempt.witnesses[hold.token]
+            local n = set and count(set.servers) or 0
+            return n < sim.quorum and format("%s gets token %s of %s, by the word of %d of %d",
+                hold.lane, number(hold.token), hold.name, n, sim.n)
+        end,
+    } },
+
+    { name = "tokens grow", needs = { "counters" }, on = {
+        hold = function(sim, hold, before)
+            if before or hold.token == 0 then
+                return nil
+            end
+            for _, other in ipairs(sim.issued[hold.name] or {}) do
+                if other.token == hold.token and other.value ~= hold.value then
+                    return format("%s gets token %s of %s, which was issued before", hold.lane,
+                        number(hold.token), hold.name)
+                end
+            end
+            local most = issued_before(sim, hold.name, hold.attempt.at)
+            issue(sim, hold)
+            return most >= hold.token and format("%s gets token %s of %s, after %s", hold.lane,
+                number(hold.token), hold.name, number(most))
+        end,
+    } },
+
+    -- On one server, what is witnessed later is larger: that is why tokens are.
+    { name = "counted above what was witnessed", needs = { "counters" }, on = {
+        script = function(_, server, role, name, _, vote, attempt, info)
+            if (role == "acquire" or role == "handover") and vote == 1 and attempt
+                and attempt.witnesses and info <= steps_of(server, name).witnessed then
+                return format("%s counts a grant of %s as %s, after token %s", server.lane, name,
+                    number(info), number(steps_of(server, name).witnessed))
+            end
+        end,
+        hold = function(sim, hold, before)
+            local set = not before and hold.attempt.witnesses
+                and hold.attempt.witnesses[hold.token]
+            for _, server in ipairs(sim.servers) do
+                local from = set and set[server.index]
+                local steps = from and steps_of(server, hold.name) or {}
+                for i = (from or 0) + 1, #steps do
+                    if steps[i].counter <= hold.token and steps[i].value ~= hold.value then
+                        return format("%s witnessed token %s of %s, and counted a later grant "
+                            .. "as %s", server.lane, number(hold.token), hold.name,
+                            number(steps[i].counter))
+                    end
+                end
+                if from then
+                    steps.witnessed = math.max(steps.witnessed, hold.token)
+                end
+            end
+        end,
+    } },
+
+    { name = "tokens fit", on = {
+        hold = function(_, hold, before)
+            if not before and hold.attempt and hold.attempt.witnesses
+                and not (hold.token > 0 and hold.token < LIMIT) then
+                return hold.lane .. " gets token " .. tostring(hold.token)
+            end
+        end,
+        call = function(_, call)
+            local token = call.hold and call.hold.token
+            if (call.took or call.method == "token") and call.token and not call.paused
+                and token ~= call.token then
+                return format("%s is told token %s, and has %s", call.task.lane,
+                    tostring(call.token), tostring(token))
+            end
+        end,
+    } },
+
+    -- What says yes has the key, and has counted no further than the token.
+    { name = "a yes is exact", on = {
+        script = function(sim, server, role, name, args, vote, attempt, info)
+            if not (attempt and attempt.witnesses and WITNESS[role])
+                or vote ~= 1 and vote ~= 2 then
+                return nil
+            end
+            local counts = role == "acquire" or role == "handover"
+            local token = counts and info or tonumber(args[3])
+            local entry = server:look(name)
+            if not entry or entry.value ~= attempt.value then
+                return format("%s says yes to %s of %s, and has not its key", server.lane, role,
+                    name)
+            elseif token > 0 and counter_at(sim, server, name) ~= token then
+                return format("%s says yes to %s of %s with token %s, and has counted to %s",
+                    server.lane, role, name, number(token),
+                    tostring(counter_at(sim, server, name)))
+            end
+        end,
+    } },
+
+    { name = "counters never go back", on = {
+        write = function(sim, server, key, old, new)
+            local name = sim.name_of[key]
+            if name and new then
+                local was, now = old and of_this_run(server, old.value), read(new.value)
+                if was and now < was then
+                    return format("%s counts %s back from %s to %s", server.lane, name,
+                        number(was), number(now))
+                end
+            elseif key == FLOOR and old and new then
+                for bucket, text in pairs(new.value) do
+                    local was = bucket ~= "marker" and of_this_run(server, old.value[bucket])
+                    if was and read(text) < was then
+                        return server.lane .. " lowers a floor"
+                    end
+                end
+            end
+        end,
+    } },
+
+    { name = "floors are above counters", needs = { "floors" }, on = {
+        write = function(sim, server, key, _, new)
+            local name = sim.name_of[key]
+            local floor = name and floor_at(sim, server, name)
+            if floor and new and read(new.value) > floor then
+                return format("%s counts %s to %s, above the floor of %s", server.lane, name,
+                    number(read(new.value)), number(floor))
+            end
+        end,
+    } },
+
+    { name = "a release leaves the token behind", on = {
+        script = function(sim, server, role, name, args, vote, attempt)
+            if role ~= "release" or vote ~= 1 or not attempt or not attempt.witnesses then
+                return nil
+            end
+            -- Without a floor nothing is counted.
+            local counter = floor_at(sim, server, name) and counter_at(sim, server, name)
+            local token = tonumber(args[3])
+            return counter and counter < token and format("%s releases token %s of %s at %s",
+                server.lane, number(token), name, number(counter))
+        end,
+    } },
+
+    { name = "extended before a newer token", needs = { "counters" }, on = {
+        call = function(sim, call)
+            local token = call.held_token
+            if (call.method == "extend" or call.method == "stillMine"
+                or call.method == "checkSequencer") and call.ok and token and token > 0
+                and issued_before(sim, call.name, call.began_us) > token then
+                return format("%s: %s says that token %s of %s is current, after %s",
+                    call.task.lane, call.method, number(token), call.name,
+                    number(issued_before(sim, call.name, call.began_us)))
+            end
+        end,
+        hold = function(sim, hold, before)
+            if not before or hold.token == 0 or hold.until_us <= before or hold.extended
+                or not hold.attempt then
+                return nil
+            end
+            -- By the watchdog: its lease is that of the attempt, counted from its begin.
+            local lease_ms = hold.attempt.lease_ms
+            local began_us = hold.until_us - 1.01 * lease_ms * MS
+            if issued_before(sim, hold.name, began_us) > hold.token then
+                return format("%s: token %s of %s is renewed after %s was issued", hold.lane,
+                    number(hold.token), hold.name,
+                    number(issued_before(sim, hold.name, began_us)))
+            end
+        end,
+    } },
+
+    -- No attempt counts on what a server said before it got its floor.
+    { name = "floors are seeded after the quarantine", needs = { "boottime" }, on = {
+        script = function(sim, server, role, _, args, vote)
+            if role ~= "seed" or vote ~= 1 or not sim.guarded then
+                return nil
+            end
+            for _, name in ipairs(sim.names) do
+                local steps = steps_of(server, name)
+                -- A counter that is there still goes on, whatever the floor.
+                local last = not server.db[sim.counter_of[name]] and steps[#steps]
+                if last and sim.bucket_of[name] == args[1]
+                    and sim.now() - last.at < sim.config.max_lease * schedule.SECOND then
+                    return format("%s gets a floor %.3f ms after it granted %s", server.lane,
+                        (sim.now() - last.at) / MS, name)
+                end
+            end
+        end,
+    } },
+}
+
+return _M
