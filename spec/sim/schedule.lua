@@ -112,7 +112,7 @@ local function new_server(self, i)
     end, server_reply, i)
     server.index, server.lane = i - 1, "server " .. i
     server.state, server.cost = C.SIM_UP, 0
-    server.offset = 1.7e15 + self:below(1e9)
+    server.offset = 1.7e15 + self:below(200 * MS)      -- as far as NTP lets them differ
     server.rate = 1 + (self:below(2001) - 1000) / 1000 * self.drift
     server.lost_at = -1              -- when it forgot something
     server.on_write = function(at, key, old, new)
