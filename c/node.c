@@ -294,6 +294,8 @@ static int node_greeted(struct node *nd, const struct request *r)
         return 0;
     }
     int code = wire_error_code(reply->text);
+    if (r->kind == REQUEST_INFO && nd->state == NODE_HANDSHAKE)
+        nd->info.run_id[0] = '\0';     /* it may have restarted since it told */
     if (r->kind == REQUEST_AUTH)
         code = RL_AUTH;
     else if (r->kind == REQUEST_SELECT && code != RL_AUTH && code != RL_NOPERM)

@@ -540,3 +540,45 @@ describe("kill -9 and empty restarts of random servers, one at a time", function
         support.eventually(function() return doubles(12, "off") > 0 end, 120)
     end)
 end)
+
+describe("a server that cannot say which run of it this is", function()
+    teardown(support.cleanup)
+
+    -- It restarted with its log, and the marker of the run before in it; a script keeps it from
+    -- answering INFO while the rival is connecting.
+    it("because a script runs has no vote", function()
+        local cluster = support.cluster(3, { args = { "--appendonly", "yes", "--appendfsync",
+            "no" } })
+        local ours, theirs = support.proxies(cluster), support.proxies(cluster)
+        ours[3]:refuse(true)
+        local holder = support.client(ours, { timeout = 1 })
+        local rival = support.warm_client(theirs, { timeout = 0.5 })
+        local l = holder:getLock "x"
+        assert.is_true(l:tryLock(1, 30))
+        support.eventually(function() return cluster[1]:call("DEL", "x") == 1 end)
+        theirs[1]:refuse(true)
+        theirs[1]:cut()
+        cluster[1]:restart()
+        assert.equal("OK", cluster[1]:call("CONFIG", "SET", "busy-reply-threshold", "10"))
+        support.eventually(function()
+            local busy = support.connect(cluster[1].port, 0.05)
+            busy:call("EVAL", "while true do end", "0")
+            local _, err = cluster[1]:call "PING"
+            return err and err:find "BUSY"
+        end)
+        theirs[1]:refuse(false)
+        local before = theirs[1]:count()
+        support.eventually(function()
+            rival:getLock("y"):isLocked()
+            return theirs[1]:count() > before and (rival:stats().nodes[1].ready
+                or rival:check()[1].code == "loading")
+        end)
+        assert.equal("OK", cluster[1]:call("SCRIPT", "KILL"))
+        for _ = 1, 20 do
+            assert.is_nil((rival:getLock("x"):tryLock(0, 10)))
+        end
+        assert.is_true(l:isValid())
+        holder:close()
+        rival:close()
+    end)
+end)

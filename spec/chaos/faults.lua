@@ -272,11 +272,12 @@ local _M = {
         w:continue_worker(f.client, f.worker)
     end),
 
-    -- Those who wait are served before it ends; meanwhile nobody is at the door.
+    -- Those who wait are served before it ends; meanwhile nobody is at the door. It may take
+    -- longer to quit than the fault lasts.
     nginx_fault("quit_nginx", 4, { 1, 3 }, function(w, f)
         w:quit_nginx(f.client)
-    end, function(w, f)
-        w:start_nginx(f.client)
+    end, function(w)
+        w:start_nginx()
     end),
 }
 

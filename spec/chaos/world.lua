@@ -250,14 +250,17 @@ end
 -- One of the workers, old ones that are about to end among them. @return its process, and who
 -- it is in marks
 local function worker_of(client, x)
-    local pids = client.proc.nginx:workers()
+    local pids = client.quitting and {} or client.proc.nginx:workers()
     local pid = pids[math.floor(x * #pids) + 1]
     return pid, pid and ("%s#%d"):format(client.id, pid)
 end
 
 function World:reload_nginx(c)
-    self.clients[c].proc.nginx:signal "HUP"
-    self:log(self.clients[c].lane, "note", "HUP")
+    local client = self.clients[c]
+    if not client.quitting then
+        client.proc.nginx:signal "HUP"
+        self:log(client.lane, "note", "HUP")
+    end
 end
 
 function World:kill_worker(c, x)
@@ -289,20 +292,47 @@ function World:continue_worker(c, worker)
 end
 
 function World:quit_nginx(c)
-    self.clients[c].proc.nginx:signal "QUIT"
-    self:log(self.clients[c].lane, "down", "QUIT")
+    local client = self.clients[c]
+    if not client.quitting then
+        client.proc.nginx:signal "QUIT"
+        client.quitting = sys.now()
+        self:log(client.lane, "down", "QUIT")
+    end
 end
 
-function World:start_nginx(c)
-    local nginx = self.clients[c].proc.nginx
-    local code = nginx.proc:wait(QUIT_S)
-    if code ~= 0 then
-        self:violation(("client %d: nginx did not quit: %s"):format(c, tostring(code)))
-        nginx.proc:kill "KILL"
-        nginx.proc:wait()
+--- Starts those that have quit. Others are not waited for: that would prolong the faults in
+-- whose way they are, and so what they wait for.
+function World:start_nginx()
+    for c, client in ipairs(self.clients) do
+        local nginx = client.proc.nginx
+        local since = client.quitting
+        if since and sys.now() > since + QUIT_S and nginx.proc:alive() then
+            self:violation(("client %d: nginx does not quit"):format(c))
+            nginx.proc:kill "KILL"
+            nginx.proc:wait()
+        end
+        if since and not nginx.proc:alive() then
+            if nginx.proc.code ~= 0 then
+                self:violation(("client %d: nginx quit with %d"):format(c, nginx.proc.code))
+            end
+            nginx:start()
+            client.quitting = nil
+            self:log(client.lane, "up", "started")
+        end
     end
-    nginx:start()
-    self:log(self.clients[c].lane, "up", "started")
+end
+
+--- The same, and waits for them.
+function World:await_nginx()
+    sys.eventually(function()
+        self:start_nginx()
+        for _, client in ipairs(self.clients) do
+            if client.quitting then
+                return false
+            end
+        end
+        return true
+    end, 2 * QUIT_S, "nginx to quit")
 end
 
 -- ---- the end of clients ----------------------------------------------------------
