@@ -1,5 +1,6 @@
 -- TLS against real servers, with certificates made on the spot.
 local support = require "spec.support"
+local redlock = require "redlock"
 
 local function output(...)
     local p = support.spawn { stdout = "pipe", ... }
@@ -245,15 +246,20 @@ describe("TLS", function()
                 files { ca_file = "ca.crt", timeout = 20, connect_timeout = 20 })
             assert.is_true(client:getLock("first"):tryLock(5))
             good:freeze()
-            local futures = {}
+            local locks, futures = {}, {}
             for i = 1, 200 do        -- 13 MB
-                futures[i] = client:getLock(i .. ("n"):rep(65000)):tryLockAsync(20, 50)
+                locks[i] = client:getLock(i .. ("n"):rep(65000))
+                futures[i] = locks[i]:tryLockAsync(20, 50)
             end
             good:thaw()
             for i, future in ipairs(futures) do
                 local ok, err = future:get(30)
                 assert.is_true(ok, i .. ": " .. tostring(err):sub(-200))
             end
+            for i, lock in ipairs(locks) do
+                futures[i] = lock:unlockAsync()
+            end
+            assert.is_true(redlock.wait_all(futures, 30))
             client:close()
             support.eventually(function() return good:keys() == 0 end, 20)
             proxy:stop()
