@@ -95,6 +95,36 @@ describe("10,000 cycles", function()
         assert.is_nil(cluster[3]:call("GET", "x"))
     end)
 
+    it("leak nothing when each attempt is cancelled", function()
+        local cluster = support.cluster(3)
+        local c = child(cluster, "{ timeout = 5 }", [[
+            local function cycles(n)
+                for i = 1, n do
+                    local future = client:getLock("x"):tryLockAsync(5, 1)
+                    if not future:cancel() then
+                        assert(l:unlock())
+                    end
+                    if i % 100 == 0 then         -- behind all of them
+                        assert(l:lock(30))
+                        assert(l:unlock())
+                    end
+                end
+                collectgarbage()
+                collectgarbage()
+                print(support.rss(), collectgarbage "count")
+            end
+            cycles(2000)
+            cycles(10000)
+        ]])
+        assert.equal("ready", c:read_line(10))
+        local r1, m1 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
+        local r2, m2 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
+        assert.is_true(r2 - r1 < GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
+        assert.is_true(m2 - m1 < 64)
+        assert.equal(0, c:wait(10))
+        support.eventually(no_keys(cluster))
+    end)
+
     it("leak nothing when holds are forgotten", function()
         local cluster = support.cluster(1)
         local c = child(cluster, nil, [[

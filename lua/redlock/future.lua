@@ -19,7 +19,7 @@ local _M = {}
 local Tasks = {}
 Tasks.__index = Tasks
 
--- The running task, if the running coroutine is one.
+-- The coroutines that are tasks.
 local running_tasks = setmetatable({}, { __mode = "k" })
 
 function _M.new_tasks(client)
@@ -162,7 +162,7 @@ function _M.start(client, fn, ...)
     future.co = coroutine.create(function()
         future:settle(pcall(fn, unpack(args, 1, n)))
     end)
-    running_tasks[future.co] = future
+    running_tasks[future.co] = true      -- not the future, which knows its coroutine
     client.tasks:step(future)
     return future
 end

@@ -115,7 +115,7 @@ local function failure(client, subject, round, seeding)
 end
 _M.failure = failure
 
---- Gives back what a caller had who was killed while he waited.
+--- Gives back what a caller had whose wait has ended early, because he was killed, say.
 -- @param handle  the lease of an attempt, or nil
 -- @param op      nil, or what else is to end: op:vanish()
 local function vanish(round, handle, op)
@@ -129,8 +129,8 @@ local function vanish(round, handle, op)
     end
 end
 
---- Waits for a round; nil is one that could not be started. A wait that raises (Ctrl-C)
--- gives the round back.
+--- Waits for a round; nil is one that could not be started. A wait that raises (Ctrl-C, or
+-- a future that is cancelled) gives back the round and, of an attempt, the lease.
 -- @return whether it was granted; the round is the caller's still
 local function wait(client, round, handle, op)
     if round == nil then
@@ -138,7 +138,10 @@ local function wait(client, round, handle, op)
     end
     local ok, outcome = pcall(client.host.wait, round, vanish, handle, op)
     if not ok then
-        C.rl_round_free(round)
+        if handle ~= nil then
+            lease_out[0] = nil
+        end
+        vanish(round, handle)
         error(outcome, 0)
     end
     return outcome == GRANTED
