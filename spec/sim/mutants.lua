@@ -323,6 +323,50 @@ return {
         by = { "who forgot does not vote", "one holder",
             "floors are seeded after the quarantine" }, budget = 20000 },
 
+    -- ---- passing on ----
+
+    { name = "passed on for ever", file = "lua/redlock/acquire.lua",
+        from = "hold.passed >= client.options.handover", to = "false",
+        by = { "passed on within bounds" } },
+
+    { name = "passed on for longer than the run", file = "lua/redlock/acquire.lua",
+        from = "client.now() - hold.since >= RUN", to = "false",
+        by = { "passed on within bounds" } },
+
+    { name = "passing on is not counted", file = "lua/redlock/acquire.lua",
+        from = "passed = from and from.passed + 1 or 0", to = "passed = 0",
+        by = { "passed on within bounds" } },
+
+    { name = "a hand-over takes what is free", file = "lua/redlock/lock/handover.lua",
+        from = "if value == ARGV[3] then", to = "if not value or value == ARGV[3] then",
+        by = { "only what is ours" }, fenced = 0 },
+
+    { name = "a hand-over takes what others have", file = "lua/redlock/lock/handover.lua",
+        from = "if value == ARGV[3] then", to = "if value then",
+        by = { "only what is ours" }, fenced = 0 },
+
+    { name = "a hand-over has the token before", file = "lua/redlock/fenced/handover.lua",
+        from = "not count_to(counter + 1)", to = "not count_to(counter)", fenced = 100,
+        by = { "counted above what was witnessed", "tokens grow" } },
+
+    { name = "a hand-over takes what is free, with tokens", file =
+        "lua/redlock/fenced/handover.lua", fenced = 100,
+        from = "if value ~= replaced then", to = "if value and value ~= replaced then",
+        by = { "only what is ours" } },
+
+    { name = "the value before stays where it was", file = "c/handover.c",
+        from = "    if (old->touched)\n        lease_owe(old, now_ms);\n", to = "",
+        faults = { "cut", "cut", "cut", "cut" }, by = { "nothing is left" }, budget = 20000 },
+
+    { name = "a hand-over that fails leaves the value before", file = "c/handover.c",
+        from = "    if (old->state == LEASE_PASSED)\n        lease_end(old, now_ms);\n", to = "",
+        faults = { "frozen server", "frozen server", "silence", "partition", "slow server" },
+        by = { "nothing is left" }, budget = 20000 },
+
+    { name = "what was offered to the dead is forgotten", file = "lua/redlock/acquire.lua",
+        from = "    if hold and not offer(self.queue, hold) then\n", to = "    if false then\n",
+        budget = 20000 },
+
     -- ---- waiting ----
 
     { name = "woken is granted", file = "lua/redlock/acquire.lua",

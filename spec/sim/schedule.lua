@@ -354,6 +354,7 @@ local function resume(self, t, value)
             if t.sleep == what then
                 t.sleep = nil
                 resume(self, t)
+                C.sim_waiting(p.index, 0)            -- it may have woken others
             end
         end, p)
     end
@@ -577,7 +578,6 @@ local function watch_passing(acquire)
             attempt.offered = true
             sim.count.passed = sim.count.passed + 1
             sim:tell("passed", attempt)
-            C.sim_waiting(task.process.index, 0)     -- the next one was woken
         end
         return passed
     end

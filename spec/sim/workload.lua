@@ -241,12 +241,13 @@ local function use(sim, t, lock, hold)
     sim:log(t.lane, "released", lock:getName())
 end
 
---- Admits the servers of a new cluster, or sees that it is new no more.
+--- Admits the servers of a new cluster, or sees that it is new no more. Not when somebody
+-- can hold a lock: after a grant, or the first quarantine.
 local function init(sim, t)
     local client = t.process.client
     local cluster = { getName = function() return "" end,
         init = function() return client:init() end }
-    while not sim.calm_at do
+    while sim.count.grants == 0 and sim.now() < sim.config.guard_us / 2 do
         local ok, err = call(sim, t, cluster, "init")
         if ok or err.code == "config" and err.message:find("not new", 1, true) then
             return
