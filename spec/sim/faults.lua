@@ -180,7 +180,8 @@ _M.list = {
 
     -- A client stops between the two rounds of an attempt, for a while or for ever.
     { name = "stopped between rounds", often = 15, times = { 1, 3 }, strike = function(sim)
-        local role, for_ever = sim:pick { "acquire", "confirm", "extend" }, sim:chance(30)
+        local role = sim:pick { "acquire", "confirm", "extend", "handover" }
+        local for_ever = sim:chance(30)
         sim.trap = function(_, _, what, attempt)
             if what ~= role or not attempt or attempt.process.dead then
                 return
@@ -189,6 +190,24 @@ _M.list = {
             local p = attempt.process
             p.stays_stopped = p.stays_stopped or for_ever and #sim.processes > 1
             sim:stop_process(p, p.stays_stopped and 1e12 or some_us(sim))
+        end
+    end },
+
+    -- A server has executed the first request of a round, and the others get none.
+    { name = "cut off within a round", often = 15, times = { 1, 3 }, strike = function(sim)
+        local role, us = sim:pick { "acquire", "confirm", "extend", "handover" }, some_us(sim)
+        sim.trap = function(_, first, what, attempt)
+            if what ~= role or not attempt or attempt.process.dead then
+                return
+            end
+            sim.trap = nil
+            local p, till = attempt.process.index, sim.now() + us
+            for _, server in ipairs(sim.servers) do
+                if server ~= first then
+                    C.sim_silence(p, server.index, till, till)
+                    C.sim_cut(p, server.index, 1, 0, 0)
+                end
+            end
         end
     end },
 

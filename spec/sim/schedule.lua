@@ -199,6 +199,9 @@ end
 local function count_vote(attempt, server, role, vote)
     local counts = attempt[role]
     counts[server.index] = counts[server.index] + 1
+    if type(vote) ~= "number" then           -- an error: it was asked, and did nothing
+        return
+    end
     -- A write of a connection that broke, executed after it was released twice: that is
     -- as much as the library does about it.
     if (role == "acquire" or role == "handover") and attempt.release[server.index] >= 2 then
@@ -226,7 +229,7 @@ function Sim:on_script(server, role, key, args, result)
         vote = "none"
     elseif attempt and server.repeats then
         attempt.straggler = true
-    elseif attempt and type(vote) == "number" then
+    elseif attempt then
         count_vote(attempt, server, role, vote)
         server.voted = server.voted or vote == 1 and role == "acquire"
         -- It kept others out, as a hold does: a clock that stepped had no vote, say.
@@ -738,10 +741,10 @@ local function dispose(self)
     vm.finalize()
 end
 
-local function choose_config(self)
+local function choose_config(self, opts)
     local lease = self:pick { 0.15, 0.3, 0.5, 1, 1, 2, 5, 20 }
     -- Quarantines, of max_lease * 1.01 + 1 s, are to end within the schedule.
-    lease = self.guarded and min(lease, 2) or lease
+    lease = opts.lease or self.guarded and min(lease, 2) or lease
     local max_lease = (self.guarded or self:chance(50)) and lease * 2 or 60
     local timeout = self:pick { 0.03, 0.05, 0.1, 0.25 }
     return {
@@ -775,7 +778,7 @@ end
 -- @param opts  log: keep the events; faults, invariants, workload: the tables; only: a list of
 --   names of faults (nil: as the seed will have it); n: servers; breaking: percent of
 --   schedules in which an assumption is broken; guarded: whether the restart guard is on;
---   fenced: percent of the locks that have tokens
+--   fenced: percent of the locks that have tokens; lease: seconds
 -- @return sim, with violation = { name, text, at } or nil, events, count
 function _M.run(seed, opts)
     C.sim_reset(seed, 9)
@@ -790,7 +793,7 @@ function _M.run(seed, opts)
     self.quorum = floor(self.n / 2) + 1
     self.drift = self:chance(50) and 0 or 0.0045
     choose_kind(self, opts)
-    self.config = choose_config(self)
+    self.config = choose_config(self, opts)
     self.horizon_us = (0.5 + self:below(1000) / 250) * SECOND
         * min(max(self.config.lease, 0.3), 3)
     if self.guarded then
