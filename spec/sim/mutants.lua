@@ -378,6 +378,16 @@ return {
         from = "    if hold and not offer(self.queue, hold) then\n", to = "    if false then\n",
         budget = 20000 },
 
+    -- ---- from process to process ----
+
+    { name = "what is imported is not asked for", file = "lua/redlock/rounds.lua",
+        from = "local ok, err = _M.extend(client, subject, handle, lease)",
+        to = "local ok, err = true", by = { "a majority confirmed", "one holder" } },
+
+    { name = "what was given away is held still", file = "lua/redlock/lock.lua",
+        from = "    self.client.holds:remove(owner, self.id)\n    local parcel",
+        to = "    local parcel" },
+
     -- ---- waiting ----
 
     { name = "woken is granted", file = "lua/redlock/acquire.lua",

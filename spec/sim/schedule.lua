@@ -292,6 +292,17 @@ local function on_hold(self)
             hold, at = other, i
         end
     end
+    -- Imported: it counts when the servers have confirmed it (adopted()).
+    local attempt = self.attempts[value]
+    if attempt and attempt.exported then
+        attempt.adopted = h.what ~= 3 and { value = value, process = process,
+            name = ffi_string(h.key.data, h.key.len), attempt = attempt,
+            token = tonumber(h.token), deadline_ms = tonumber(h.deadline_ms),
+            until_us = h.until_us } or nil
+        if h.what ~= 3 or not hold then
+            return
+        end
+    end
     if h.what == 3 then
         if hold then
             table.remove(self.held, at)
@@ -300,7 +311,6 @@ local function on_hold(self)
         return
     end
     if not hold then
-        local attempt = self.attempts[value]
         hold = { value = value, process = process,
             name = ffi_string(h.key.data, h.key.len),
             at = C.sim_now(), attempt = attempt, token = tonumber(h.token),
@@ -317,6 +327,23 @@ local function on_hold(self)
     self:log(hold.lane, before and "validity" or "holding", hold.name,
         { ["until"] = h.until_us / MS, lock = hold.name, token = hold.token })
     self:tell("hold", hold, before)
+end
+
+--- The running coroutine has got a hold from another process.
+function Sim:adopted(value)
+    local attempt = self.attempts[value]
+    local hold = attempt.adopted
+    attempt.exported, attempt.adopted = nil, nil
+    if not hold then
+        return
+    end
+    hold.lane, hold.at, hold.now_ms = task.lane, C.sim_now(), tonumber(raw_now())
+    attempt.task, attempt.process, attempt.held = task, task.process, true
+    attempt.since, attempt.passed = C.sim_now(), 0
+    self.held[#self.held + 1] = hold
+    self:log(hold.lane, "holding", hold.name, { ["until"] = hold.until_us / MS, lock = hold.name,
+        token = hold.token })
+    self:tell("hold", hold, 0)
 end
 
 -- ---- processes and their coroutines ----------------------------------------------
