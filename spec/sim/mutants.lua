@@ -292,6 +292,8 @@ return {
 
     { name = "floors by too few", file = "lua/redlock/floors.lua", fenced = 100, guarded = true,
         from = "local enough = n - quorum(n) + 1", to = "local enough = 1",
+        faults = { "all memory lost again", "all memory lost again", "all memory lost",
+            "FLUSHALL", "floors lost" },
         by = { "counted above what was witnessed", "tokens grow" }, budget = 20000 },
 
     -- ---- the restart guard ----
@@ -382,7 +384,8 @@ return {
 
     { name = "what is imported is not asked for", file = "lua/redlock/rounds.lua",
         from = "local ok, err = _M.extend(client, subject, handle, lease)",
-        to = "local ok, err = true", by = { "a majority confirmed", "one holder" } },
+        to = "local ok, err = true",
+        by = { "a held lock is held", "a majority confirmed", "one holder" } },
 
     { name = "what was given away is held still", file = "lua/redlock/lock.lua",
         from = "    self.client.holds:remove(owner, self.id)\n    local parcel",

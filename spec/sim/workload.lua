@@ -230,11 +230,15 @@ local function take_parcel(sim, t)
         or client:getLock(parcel.name)
     local parcels = { id = lock.id, getName = function() return parcel.name end,
         import = function() return client:import(parcel.text) end }
-    if client.holds:get(t.id, lock.id) or not call(sim, t, parcels, "import") then
+    local info = {}
+    if client.holds:get(t.id, lock.id) or not call(sim, t, parcels, "import", info) then
         return nil
     end
     sim:adopted(parcel.value)
-    return lock, hold_of(sim, t, lock)
+    local hold = hold_of(sim, t, lock)
+    sim:tell("call", { task = t, method = "import", took = true, paused = info.paused,
+        hold = hold, attempts = 0, took_us = 0, left = hold and hold.until_us - sim.now() or 0 })
+    return lock, hold
 end
 
 --- Holds it for a while, and lets it go.
