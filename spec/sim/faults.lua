@@ -11,6 +11,7 @@
 -- What lasts must end by itself or by the calm at the end (schedule.lua: calm()).
 
 local schedule = require "spec.sim.schedule"
+local tokens = require "spec.sim.tokens"
 
 local ipairs, max = ipairs, math.max
 local MS, SECOND = schedule.MS, schedule.SECOND
@@ -226,6 +227,17 @@ _M.list = {
     end },
 
     -- ---- what servers forget ----
+
+    -- As after attempts of others that got no further than this server.
+    { name = "counters drift apart", often = 20, times = { 1, 4 }, strike = function(sim)
+        local server, name = some_server(sim), sim:pick(sim.names)
+        local marker = server.db["redlock:{server}:marker"]
+        if server.state == C.SIM_UP and not server:look(name)
+            and (not sim.guarded or marker and marker.value:find "^%S+ %d+$"
+                and marker.value:sub(1, 40) == server.run_id) then
+            tokens.count_on(sim, server, name, sim:between(1, 40))
+        end
+    end },
 
     { name = "counter lost", breaks = "counting", often = 20, times = { 1, 4 },
         strike = function(sim)
