@@ -368,6 +368,8 @@ local function assume(sim)
     -- With too few left to ask, counters go on from a client's wall clock.
     broken.counters = (broken.memory or broken.floors)
         and (not sim.guarded or broken.wall or broken.boottime)
+    -- A counter without a floor goes on; nobody sees when it is lost as well.
+    broken.counters = broken.counters or broken.floors and broken.counting
     broken.counting = broken.counting or broken.floors
     broken.memory = broken.memory or broken.keys
 end

@@ -122,7 +122,8 @@ local function record(sim, server, role, name, args, vote, attempt, info)
     elseif (role == "acquire" or role == "handover") and (vote == 1 or vote == 2) then
         if vote == 1 then
             local steps = steps_of(server, name)
-            steps[#steps + 1] = { value = attempt.value, counter = info, at = sim.now() }
+            steps[#steps + 1] = { value = attempt.value, counter = info, at = sim.now(),
+                floor = floor_at(sim, server, name) }
         end
         witness(server, attempt, name, info)
     end
@@ -310,7 +311,7 @@ _M.list = {
                 local steps = steps_of(server, name)
                 -- A counter that is there still goes on, whatever the floor.
                 local last = not server.db[sim.counter_of[name]] and steps[#steps]
-                if last and sim.bucket_of[name] == args[1]
+                if last and last.floor and sim.bucket_of[name] == args[1]
                     and sim.now() - last.at < sim.config.max_lease * schedule.SECOND then
                     return format("%s gets a floor %.3f ms after it granted %s", server.lane,
                         (sim.now() - last.at) / MS, name)
