@@ -11,6 +11,7 @@
 -- What lasts must end by itself or by the calm at the end (schedule.lua: calm()).
 
 local schedule = require "spec.sim.schedule"
+local tokens = require "spec.sim.tokens"
 
 local ipairs, max = ipairs, math.max
 local MS, SECOND = schedule.MS, schedule.SECOND
@@ -180,7 +181,8 @@ _M.list = {
 
     -- A client stops between the two rounds of an attempt, for a while or for ever.
     { name = "stopped between rounds", often = 15, times = { 1, 3 }, strike = function(sim)
-        local role, for_ever = sim:pick { "acquire", "confirm", "extend" }, sim:chance(30)
+        local role = sim:pick { "acquire", "confirm", "extend", "handover" }
+        local for_ever = sim:chance(30)
         sim.trap = function(_, _, what, attempt)
             if what ~= role or not attempt or attempt.process.dead then
                 return
@@ -189,6 +191,24 @@ _M.list = {
             local p = attempt.process
             p.stays_stopped = p.stays_stopped or for_ever and #sim.processes > 1
             sim:stop_process(p, p.stays_stopped and 1e12 or some_us(sim))
+        end
+    end },
+
+    -- A server has executed the first request of a round, and the others get none.
+    { name = "cut off within a round", often = 15, times = { 1, 3 }, strike = function(sim)
+        local role, us = sim:pick { "acquire", "confirm", "extend", "handover" }, some_us(sim)
+        sim.trap = function(_, first, what, attempt)
+            if what ~= role or not attempt or attempt.process.dead then
+                return
+            end
+            sim.trap = nil
+            local p, till = attempt.process.index, sim.now() + us
+            for _, server in ipairs(sim.servers) do
+                if server ~= first then
+                    C.sim_silence(p, server.index, till, till)
+                    C.sim_cut(p, server.index, 1, 0, 0)
+                end
+            end
         end
     end },
 
@@ -207,6 +227,17 @@ _M.list = {
     end },
 
     -- ---- what servers forget ----
+
+    -- As after attempts of others that got no further than this server.
+    { name = "counters drift apart", often = 20, times = { 1, 4 }, strike = function(sim)
+        local server, name = some_server(sim), sim:pick(sim.names)
+        local marker = server.db["redlock:{server}:marker"]
+        if server.state == C.SIM_UP and not server:look(name)
+            and (not sim.guarded or marker and marker.value:find "^%S+ %d+$"
+                and marker.value:sub(1, 40) == server.run_id) then
+            tokens.count_on(sim, server, name, sim:between(1, 40))
+        end
+    end },
 
     { name = "counter lost", breaks = "counting", often = 20, times = { 1, 4 },
         strike = function(sim)
@@ -337,6 +368,8 @@ local function assume(sim)
     -- With too few left to ask, counters go on from a client's wall clock.
     broken.counters = (broken.memory or broken.floors)
         and (not sim.guarded or broken.wall or broken.boottime)
+    -- A counter without a floor goes on; nobody sees when it is lost as well.
+    broken.counters = broken.counters or broken.floors and broken.counting
     broken.counting = broken.counting or broken.floors
     broken.memory = broken.memory or broken.keys
 end

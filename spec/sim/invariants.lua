@@ -305,7 +305,7 @@ _M.list = {
                 for _, name in ipairs(server.state == schedule.C.SIM_UP and sim.names or {}) do
                     local entry = server:look(name)
                     local a = entry and sim.attempts[entry.value]
-                    if a and not (a.process.dead or a.task.gone or a.straggler
+                    if a and not (a.given or a.process.dead or a.task.gone or a.straggler
                         or a.at < a.process.forked_at) then
                         return format("%s has %s of an attempt of %s at %s", server.lane, name,
                             a.task.lane, ms(a.at))

@@ -63,9 +63,10 @@ end
 --- Runs schedules until it is caught. The line that says so, or nil.
 local function run(mutant, dir)
     local c = mutant.file:match "^c/"
-    local pipe = io.popen(("SIM_STOP=1 %s %s SIM_FAULTS=%s SIM_CPATH=%s SIM_LUA=%s "
+    local pipe = io.popen(("SIM_STOP=1 %s %s %s SIM_FAULTS=%s SIM_CPATH=%s SIM_LUA=%s "
         .. "SIM_WORK='1 1 %d' timeout 100 luajit spec/sim/run.lua 2>&1"):format(
             mutant.guarded ~= nil and "SIM_GUARD=" .. (mutant.guarded and 1 or 0) or "",
+            mutant.lease and "SIM_LEASE=" .. mutant.lease or "",
             mutant.fenced and "SIM_FENCED=" .. mutant.fenced or "",
             quote(table.concat(mutant.faults or {}, ",")), c and dir .. "/?.so" or "build/sim/?.so",
             c and "lua" or dir .. "/lua", mutant.budget or BUDGET))
@@ -119,7 +120,8 @@ local only, ci = os.getenv "ONLY", os.getenv "CI"
 local part, parts = (os.getenv "SIM_PART" or "0 1"):match "(%d+) (%d+)"
 
 local function chosen(k, mutant)
-    return (not only or mutant.name:find(only, 1, true)) and not (ci and mutant.ci == false)
+    return (not only or mutant.name:find(only, 1, true)) and not mutant.equivalent
+        and not (ci and mutant.ci == false)
         and k % tonumber(parts) == tonumber(part)
 end
 

@@ -480,9 +480,6 @@ local function compile(sha, body)
 end
 
 local function run_script(self, sha, argv, n)
-    if self.refuses then
-        return { err = self.refuses }
-    end
     local nkeys = integer(argv[3])
     if not nkeys then
         return NOT_INTEGER
@@ -503,7 +500,10 @@ local function run_script(self, sha, argv, n)
     if self.before_script then
         self.before_script(self, sha, keys, args)
     end
-    local ok, result = pcall(compiled[sha])
+    local ok, result = true, self.refuses and { err = self.refuses }
+    if not result then
+        ok, result = pcall(compiled[sha])
+    end
     if not ok and type(result) ~= "table" then
         result = { err = "ERR " .. tostring(result) }
     end

@@ -6,6 +6,7 @@
 --   SIM_CPATH, SIM_LUA   where the simulated core and the library are (see mutate.lua)
 --   SIM_FAULTS           names of faults, instead of those of the seed
 --   SIM_GUARD, SIM_FENCED  0 or 1: the restart guard; percent of locks with tokens
+--   SIM_LEASE            the lease of the clients, in seconds
 --   SIM_IGNORE           an invariant that is checked alone, whatever it needs
 --
 -- The exit status is 1 when an invariant was violated.
@@ -38,6 +39,7 @@ local function tables()
         only = only,
         guarded = ({ ["0"] = false, ["1"] = true })[env "SIM_GUARD" or ""],
         fenced = tonumber(env "SIM_FENCED"),
+        lease = tonumber(env "SIM_LEASE"),
         ignore = env "SIM_IGNORE",
     }
 end

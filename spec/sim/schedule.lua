@@ -199,6 +199,9 @@ end
 local function count_vote(attempt, server, role, vote)
     local counts = attempt[role]
     counts[server.index] = counts[server.index] + 1
+    if type(vote) ~= "number" then           -- an error: it was asked, and did nothing
+        return
+    end
     -- A write of a connection that broke, executed after it was released twice: that is
     -- as much as the library does about it.
     if (role == "acquire" or role == "handover") and attempt.release[server.index] >= 2 then
@@ -226,7 +229,7 @@ function Sim:on_script(server, role, key, args, result)
         vote = "none"
     elseif attempt and server.repeats then
         attempt.straggler = true
-    elseif attempt and type(vote) == "number" then
+    elseif attempt then
         count_vote(attempt, server, role, vote)
         server.voted = server.voted or vote == 1 and role == "acquire"
         -- It kept others out, as a hold does: a clock that stepped had no vote, say.
@@ -289,6 +292,17 @@ local function on_hold(self)
             hold, at = other, i
         end
     end
+    -- Imported: it counts when the servers have confirmed it (adopted()).
+    local attempt = self.attempts[value]
+    if attempt and attempt.exported then
+        attempt.adopted = h.what ~= 3 and { value = value, process = process,
+            name = ffi_string(h.key.data, h.key.len), attempt = attempt,
+            token = tonumber(h.token), deadline_ms = tonumber(h.deadline_ms),
+            until_us = h.until_us } or nil
+        if h.what ~= 3 or not hold then
+            return
+        end
+    end
     if h.what == 3 then
         if hold then
             table.remove(self.held, at)
@@ -297,7 +311,6 @@ local function on_hold(self)
         return
     end
     if not hold then
-        local attempt = self.attempts[value]
         hold = { value = value, process = process,
             name = ffi_string(h.key.data, h.key.len),
             at = C.sim_now(), attempt = attempt, token = tonumber(h.token),
@@ -314,6 +327,23 @@ local function on_hold(self)
     self:log(hold.lane, before and "validity" or "holding", hold.name,
         { ["until"] = h.until_us / MS, lock = hold.name, token = hold.token })
     self:tell("hold", hold, before)
+end
+
+--- The running coroutine has got a hold from another process.
+function Sim:adopted(value)
+    local attempt = self.attempts[value]
+    local hold = attempt.adopted
+    attempt.exported, attempt.adopted = nil, nil
+    if not hold then
+        return
+    end
+    hold.lane, hold.at, hold.now_ms = task.lane, C.sim_now(), tonumber(raw_now())
+    attempt.task, attempt.process, attempt.held = task, task.process, true
+    attempt.since, attempt.passed = C.sim_now(), 0
+    self.held[#self.held + 1] = hold
+    self:log(hold.lane, "holding", hold.name, { ["until"] = hold.until_us / MS, lock = hold.name,
+        token = hold.token })
+    self:tell("hold", hold, 0)
 end
 
 -- ---- processes and their coroutines ----------------------------------------------
@@ -354,6 +384,7 @@ local function resume(self, t, value)
             if t.sleep == what then
                 t.sleep = nil
                 resume(self, t)
+                C.sim_waiting(p.index, 0)            -- it may have woken others
             end
         end, p)
     end
@@ -577,7 +608,6 @@ local function watch_passing(acquire)
             attempt.offered = true
             sim.count.passed = sim.count.passed + 1
             sim:tell("passed", attempt)
-            C.sim_waiting(task.process.index, 0)     -- the next one was woken
         end
         return passed
     end
@@ -738,10 +768,10 @@ local function dispose(self)
     vm.finalize()
 end
 
-local function choose_config(self)
+local function choose_config(self, opts)
     local lease = self:pick { 0.15, 0.3, 0.5, 1, 1, 2, 5, 20 }
     -- Quarantines, of max_lease * 1.01 + 1 s, are to end within the schedule.
-    lease = self.guarded and min(lease, 2) or lease
+    lease = opts.lease or self.guarded and min(lease, 2) or lease
     local max_lease = (self.guarded or self:chance(50)) and lease * 2 or 60
     local timeout = self:pick { 0.03, 0.05, 0.1, 0.25 }
     return {
@@ -775,7 +805,7 @@ end
 -- @param opts  log: keep the events; faults, invariants, workload: the tables; only: a list of
 --   names of faults (nil: as the seed will have it); n: servers; breaking: percent of
 --   schedules in which an assumption is broken; guarded: whether the restart guard is on;
---   fenced: percent of the locks that have tokens
+--   fenced: percent of the locks that have tokens; lease: seconds
 -- @return sim, with violation = { name, text, at } or nil, events, count
 function _M.run(seed, opts)
     C.sim_reset(seed, 9)
@@ -790,7 +820,7 @@ function _M.run(seed, opts)
     self.quorum = floor(self.n / 2) + 1
     self.drift = self:chance(50) and 0 or 0.0045
     choose_kind(self, opts)
-    self.config = choose_config(self)
+    self.config = choose_config(self, opts)
     self.horizon_us = (0.5 + self:below(1000) / 250) * SECOND
         * min(max(self.config.lease, 0.3), 3)
     if self.guarded then

@@ -13,6 +13,7 @@ local _M = {}
 
 local FLOOR = "redlock:{server}:floor"
 local LIMIT = 1e14
+local STEP = 32              -- of fenced/counter.lua
 
 --- The number in a counter or in a field of the floors, and in which run it was written.
 local function read(text)
@@ -47,6 +48,26 @@ end
 local function counter_at(sim, server, name)
     local entry = server:look(sim.counter_of[name])
     return entry and of_this_run(server, entry.value) or floor_at(sim, server, name)
+end
+
+--- Makes a server count a name further, if it may; see fenced/counter.lua.
+function _M.count_on(sim, server, name, by)
+    local key, bucket = sim.counter_of[name], sim.bucket_of[name]
+    local floor, entry = floor_at(sim, server, name), server:look(key)
+    local counter = counter_at(sim, server, name)
+    if not floor or not counter then
+        return
+    end
+    local n, run = counter + by, " " .. server.run_id:sub(1, 8)
+    if n > floor then
+        local floors = {}
+        for field, value in pairs(server.db[FLOOR].value) do
+            floors[field] = value
+        end
+        floors[bucket] = format("%.0f", n - n % STEP + STEP - 1) .. run
+        server.db[FLOOR] = { value = floors }
+    end
+    server.db[key] = { value = format("%.0f", n) .. run, at = entry and entry.at }
 end
 
 --- The largest token of a name that was issued before that time; 0: none.
@@ -101,7 +122,8 @@ local function record(sim, server, role, name, args, vote, attempt, info)
     elseif (role == "acquire" or role == "handover") and (vote == 1 or vote == 2) then
         if vote == 1 then
             local steps = steps_of(server, name)
-            steps[#steps + 1] = { value = attempt.value, counter = info, at = sim.now() }
+            steps[#steps + 1] = { value = attempt.value, counter = info, at = sim.now(),
+                floor = floor_at(sim, server, name) }
         end
         witness(server, attempt, name, info)
     end
@@ -289,7 +311,7 @@ _M.list = {
                 local steps = steps_of(server, name)
                 -- A counter that is there still goes on, whatever the floor.
                 local last = not server.db[sim.counter_of[name]] and steps[#steps]
-                if last and sim.bucket_of[name] == args[1]
+                if last and last.floor and sim.bucket_of[name] == args[1]
                     and sim.now() - last.at < sim.config.max_lease * schedule.SECOND then
                     return format("%s gets a floor %.3f ms after it granted %s", server.lane,
                         (sim.now() - last.at) / MS, name)

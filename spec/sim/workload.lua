@@ -29,6 +29,8 @@ local CODES = {
     isLocked = set("no_quorum", "closed", "cancelled"),
     token = set("lost", "not_held", "closed"),
     stillMine = set("lost", "no_quorum", "not_held", "closed", "cancelled"),
+    export = set("lost", "not_held", "closed"),
+    import = set("lost", "no_quorum", "config", "closed", "cancelled"),
     checkSequencer = set("no_quorum", "closed", "cancelled"),
     init = set("config", "no_quorum", "closed", "cancelled"),
 }
@@ -36,7 +38,7 @@ local CODES = {
 --- The names that are contended for in this schedule.
 function _M.names(sim)
     local all = { "a", "b", "c" }
-    sim.names = {}
+    sim.names, sim.parcels, sim.gives = {}, {}, sim:chance(20)
     for i = 1, sim:pick { 1, 1, 1, 2, 3 } do
         sim.names[i] = all[i]
     end
@@ -85,7 +87,7 @@ local function call(sim, t, lock, method, info, ...)
     c.began_ms = sim.local_ms()
     c.held_token = c.held_token or held and held.token
     if held then
-        held.releasing = held.releasing or method == "unlock"
+        held.releasing = held.releasing or method == "unlock" or method == "export"
         held.extended = held.extended or method == "extend"
     end
     local done, ok, err = pcall(lock[method], lock, ...)
@@ -206,6 +208,39 @@ local acts = {
     end,
 }
 
+--- Gives the hold away, to whoever looks for one.
+local function give_away(sim, t, lock, hold)
+    local attempt = sim.attempts[hold.value]
+    attempt.exported = true
+    local text = call(sim, t, lock, "export")
+    attempt.exported = text ~= nil or nil
+    if text then
+        attempt.given = true
+        sim.parcels[#sim.parcels + 1] = { text = text, value = hold.value,
+            name = lock:getName(), fenced = lock.token ~= nil, at = sim.now() }
+    end
+    return text ~= nil
+end
+
+--- Takes what somebody gave away. The lock and its hold; or nil.
+local function take_parcel(sim, t)
+    local parcel = table.remove(sim.parcels, 1)
+    local client = t.process.client
+    local lock = parcel.fenced and client:getFencedLock(parcel.name)
+        or client:getLock(parcel.name)
+    local parcels = { id = lock.id, getName = function() return parcel.name end,
+        import = function() return client:import(parcel.text) end }
+    local info = {}
+    if client.holds:get(t.id, lock.id) or not call(sim, t, parcels, "import", info) then
+        return nil
+    end
+    sim:adopted(parcel.value)
+    local hold = hold_of(sim, t, lock)
+    sim:tell("call", { task = t, method = "import", took = true, paused = info.paused,
+        hold = hold, attempts = 0, took_us = 0, left = hold and hold.until_us - sim.now() or 0 })
+    return lock, hold
+end
+
 --- Holds it for a while, and lets it go.
 local function use(sim, t, lock, hold)
     local told = { times = 0, hold = hold }
@@ -232,6 +267,11 @@ local function use(sim, t, lock, hold)
         t.gone = true        -- the coroutine ends without letting go
         return
     end
+    if sim.gives and t.hold and sim:chance(20) and not sim.calm_at
+        and hold_of(sim, t, lock) == t.hold and give_away(sim, t, lock, t.hold) then
+        t.hold = nil
+        return
+    end
     -- What it held may have been lost, and taken again by re-entering.
     local now = hold_of(sim, t, lock) or t.hold or hold
     call(sim, t, lock, "unlock", { value = now and now.value, hold = now, last = true,
@@ -241,12 +281,13 @@ local function use(sim, t, lock, hold)
     sim:log(t.lane, "released", lock:getName())
 end
 
---- Admits the servers of a new cluster, or sees that it is new no more.
+--- Admits the servers of a new cluster, or sees that it is new no more. Not when somebody
+-- can hold a lock: after a grant, or the first quarantine.
 local function init(sim, t)
     local client = t.process.client
     local cluster = { getName = function() return "" end,
         init = function() return client:init() end }
-    while not sim.calm_at do
+    while sim.count.grants == 0 and sim.now() < sim.config.guard_us / 2 do
         local ok, err = call(sim, t, cluster, "init")
         if ok or err.code == "config" and err.message:find("not new", 1, true) then
             return
@@ -281,6 +322,12 @@ function _M.run(sim, t)
             use(sim, t, lock, hold)
             if t.gone then
                 return
+            end
+        end
+        if #sim.parcels > 0 and sim.parcels[1].at < sim.now() and sim:chance(70) then
+            local given, hold_given = take_parcel(sim, t)
+            if given then
+                use(sim, t, given, hold_given)
             end
         end
         if t.sequencer and sim:chance(50) then
