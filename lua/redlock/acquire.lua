@@ -248,19 +248,19 @@ local function line_up(lock, owner, lease, wait, started, place)
         elseif reenter(lock, owner) then
             return true
         end
+        local left = wait and wait - (client.now() - started) or huge
         local pause = client.host.mortal and NAP or huge
         if queue[queue.first] == place then
             client.holds:poll()      -- of owners that are gone nobody else may tell
             pause = client.holds:left_here(lock.id)
             if pause == 0 then
                 pause = give_way(lock)
-                if pause == 0 then
+                if pause == 0 and rounds.to_ms(left) > 0 then
                     return false
                 end
             end
             pause = min(pause, client.options.fallback)
         end
-        local left = wait and wait - (client.now() - started) or huge
         if rounds.to_ms(left) <= 0 then
             return nil, errors.new(client.closed and "closed" or "held", lock)
         end

@@ -33,7 +33,8 @@ return {
 
     { name = "a re-sent attempt counts as refused", file = "c/round.c",
         from = "*vote = RL_VOTE_YES;\n    }\n    if (round_begins(round) && *vote",
-        to = "*vote = RL_VOTE_ABSENT;\n    }\n    if (round_begins(round) && *vote" },
+        to = "*vote = RL_VOTE_ABSENT;\n    }\n    if (round_begins(round) && *vote",
+        guarded = false, fenced = 0, budget = 20000 },
 
     { name = "kept after a majority disowned it", file = "c/lease.c",
         from = "return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;",
@@ -149,7 +150,8 @@ return {
             .. "        round_miss(round, i, RL_TIMEOUT, now_ms);\n        return;\n    }\n" },
         { "    if (code == RL_TIMEOUT)\n",
             "    if (takes(round))\n        round->lease->touched &= ~bit(i);\n"
-            .. "    if (code == RL_TIMEOUT)\n" } },
+            .. "    if (code == RL_TIMEOUT)\n" },
+        guarded = false, fenced = 0, budget = 20000 },
 
     { name = "no debt to servers that are away", file = "c/lease.c",
         from = "lease->owed = lease->touched;\n    release->cap_ms",
@@ -377,7 +379,7 @@ return {
 
     { name = "what was offered to the dead is forgotten", file = "lua/redlock/acquire.lua",
         from = "    if hold and not offer(self.queue, hold) then\n", to = "    if false then\n",
-        budget = 20000 },
+        budget = 20000, ci = false },
 
     -- ---- from process to process ----
 
