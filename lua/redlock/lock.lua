@@ -170,15 +170,10 @@ local function check_wait(wait)
     return wait == nil and 0 or check.seconds("wait", wait, 0)
 end
 
---- Waits as long as somebody else holds it.
--- @param lease  seconds, not renewed; default: the client's lease, kept by the watchdog
---   until unlock(), for max_hold at most
--- @return true, and the token of a fenced lock; or nil and an error: no_quorum (no majority
---   answered for the client's `patience`), expired (nor in time for the lease), deadlock
---   (another coroutine of this thread has it), overload (max_waiting of this process wait
---   already), closed
-function Lock:lock(lease)
-    lease = check_lease(self, lease)
+--- Takes it for the caller, who may have it already.
+-- @param lease, wait, patience  as for acquire()
+-- @return as lock() and tryLock()
+local function take(self, lease, wait, patience)
     local ok, err = open(self)
     if not ok then
         return nil, err
@@ -188,12 +183,23 @@ function Lock:lock(lease)
         if not self.client.host.can_wait() then
             return failure(self, "phase")
         end
-        ok, err = acquire.acquire(self, owner, lease, nil, self.client.options.patience)
+        ok, err = acquire.acquire(self, owner, lease, wait, patience)
         if not ok then
             return nil, err
         end
     end
     return granted(self, owner)
+end
+
+--- Waits as long as somebody else holds it.
+-- @param lease  seconds, not renewed; default: the client's lease, kept by the watchdog
+--   until unlock(), for max_hold at most
+-- @return true, and the token of a fenced lock; or nil and an error: no_quorum (no majority
+--   answered for the client's `patience`), expired (nor in time for the lease), deadlock
+--   (another coroutine of this thread has it), overload (max_waiting of this process wait
+--   already), closed
+function Lock:lock(lease)
+    return take(self, check_lease(self, lease), nil, self.client.options.patience)
 end
 
 --- Tries for `wait` seconds; 0 or nil: once. Returns within wait + timeout (the first
@@ -203,22 +209,7 @@ end
 --   expired (granted too late), deadlock, overload, closed
 function Lock:tryLock(wait, lease)
     wait = check_wait(wait)
-    lease = check_lease(self, lease)
-    local ok, err = open(self)
-    if not ok then
-        return nil, err
-    end
-    local owner = owner_of(self)
-    if not reenter(self, owner) then
-        if not self.client.host.can_wait() then
-            return failure(self, "phase")
-        end
-        ok, err = acquire.acquire(self, owner, lease, wait, huge)
-        if not ok then
-            return nil, err
-        end
-    end
-    return granted(self, owner)
+    return take(self, check_lease(self, lease), wait, huge)
 end
 
 --- The answers of the nodes to one of the primitive's questions.
