@@ -305,7 +305,7 @@ describe("redlock", function()
 
         it("passes signals on, to all that the command has started", function()
             local p = start({}, "run", "x", "--", "sh", "-c",
-                "trap 'echo told; kill $!; exit 3' TERM; sleep 100 & echo in $!; wait")
+                "trap 'echo told; kill $! 2>/dev/null; exit 3' TERM; sleep 100 & echo in $!; wait")
             local other = tonumber(p:read_line(20):match "^in (%d+)$")
             p:kill "TERM"
             local status, text = ends(p)

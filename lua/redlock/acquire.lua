@@ -238,8 +238,10 @@ end
 -- @return true: it is held; nil and an error; or false: it is its turn
 local function line_up(lock, owner, lease, wait, started, place)
     local client, queue = lock.client, place.queue
+    local tried = false
     while true do
         if place.offer then
+            tried = true
             local got, round = take_over(lock, owner, lease, place)
             if got then
                 return true
@@ -255,7 +257,7 @@ local function line_up(lock, owner, lease, wait, started, place)
             pause = client.holds:left_here(lock.id)
             if pause == 0 then
                 pause = give_way(lock)
-                if pause == 0 and rounds.to_ms(left) > 0 then
+                if pause == 0 and not (tried and rounds.to_ms(left) <= 0) then
                     return false
                 end
             end
