@@ -420,15 +420,18 @@ function Sim.sleep(_, us, whole)
     rounds.suspend({ us = us, whole = whole })
 end
 
+--- Stops a process for so long.
+-- @return false: it is dead, or stopped already
 function Sim.stop_process(self, p, us, suspended)
     if p.dead or C.sim_stopped(p.index) ~= 0 then
-        return
+        return false
     end
     p.stopped_us = p.stopped_us + us
     p.runs_since_us = C.sim_now() + us
     self:log(p.lane, "note", suspended and "its machine is suspended" or "is stopped",
         { ms = us / MS })
     C.sim_stop(p.index, C.sim_now() + us, suspended and 1 or 0)
+    return true
 end
 
 function Sim:kill_process(p)
