@@ -70,7 +70,7 @@ install: all
 	    install -D -m 644 $$f "$(DESTDIR)$(LUADIR)/$${f#lua/}" || exit 1; done
 	install -D -m 644 $(BUILD)/redlock/cdef.lua "$(DESTDIR)$(LUADIR)/redlock/cdef.lua"
 	install -D -m 755 $(CORE) "$(DESTDIR)$(LIBDIR)/redlock/core-$(ABI).so"
-	install -D -m 755 bin/redlock "$(DESTDIR)$(BINDIR)/redlock"
+	install -D -m 755 lua/redlock/cli/redlock "$(DESTDIR)$(BINDIR)/redlock"
 
 # ---- trying and testing ------------------------------------------------------------
 
@@ -92,12 +92,12 @@ ASAN = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-po
 TSAN = -fsanitize=thread
 
 # The unit tests link the objects that ship; the sanitizer build compiles them again.
-PURE = buf wire quorum timer cmd info clock node core close guard round fence lease handover keep watch
+PURE = buf wire quorum timer cmd info clock node core close guard round answer vote fence lease handover keep watch
 
 # test_memory.c makes allocations fail.
 WRAP = -Wl,--wrap=malloc,--wrap=calloc
 
-UNIT = $(filter-out spec/c/threads.c,$(wildcard spec/c/*.[ch]))
+UNIT = $(filter-out spec/c/threads.c spec/c/refused.c,$(wildcard spec/c/*.[ch]))
 
 $(TOOLS)/unit: $(UNIT) $(PURE:%=$(BUILD)/obj/%.o)
 	@mkdir -p $(@D)
@@ -117,6 +117,19 @@ $(TOOLS)/threads-tsan $(TOOLS)/threads-asan: $(THREADS)
 	$(CC) $(FLAGS) -g -O1 $(SANITIZER) -pthread -Ic -o $@ $(filter %.c,$^) \
 	    $(if $(HIREDIS_LIBDIR),-L$(HIREDIS_LIBDIR)) $(LIBHIREDIS) -ldl
 
+# The objects that ship, with calls of the system in between that may be refused.
+REFUSE = $(foreach f,malloc calloc realloc strdup socket getsockopt epoll_create1 epoll_ctl \
+    epoll_wait timerfd_create eventfd dup bind accept4 mkdtemp send recv getrandom \
+    pthread_create,-Wl,--wrap=$f)
+
+$(TOOLS)/refused: spec/c/refused.c $(OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) -g -pthread -Ic -o $@ $^ $(REFUSE) $(LIBHIREDIS) -ldl
+
+$(TOOLS)/refused-asan: spec/c/refused.c $(SRC) $(wildcard c/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) -g -O1 $(ASAN) -pthread -Ic -o $@ $(filter %.c,$^) $(REFUSE) $(LIBHIREDIS) -ldl
+
 ASAN_CORE = $(BUILD)/asan/redlock/core-$(ABI).so
 
 $(ASAN_CORE): $(SRC) $(wildcard c/*.h)
@@ -125,7 +138,7 @@ $(ASAN_CORE): $(SRC) $(wildcard c/*.h)
 
 .PHONY: asan-core threads
 asan-core: $(ASAN_CORE)
-threads: $(TOOLS)/threads-tsan $(TOOLS)/threads-asan
+threads: $(TOOLS)/threads-tsan $(TOOLS)/threads-asan $(TOOLS)/refused $(TOOLS)/refused-asan
 
 # ---- coverage ----------------------------------------------------------------------
 
@@ -136,18 +149,35 @@ $(COVER)/obj/%.o: c/%.c $(wildcard c/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) $(HIDE) -g -O0 --coverage -fprofile-update=atomic -c -o $@ $<
 
-$(COVER)/redlock/core-$(ABI).so: $(COVER_OBJ)
+COVER_CORE = $(COVER)/redlock/core-$(ABI).so
+
+$(COVER_CORE): $(COVER_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(LINK) --coverage -o $@ $^ $(LIBHIREDIS)
+	$(CC) $(LINK) --coverage -o $@ $^ $(LIBHIREDIS) -ldl
 
 $(COVER)/unit: $(UNIT) $(PURE:%=$(COVER)/obj/%.o)
 	$(CC) $(FLAGS) -g --coverage -Ic -o $@ $(filter %.c %.o,$^) $(WRAP) $(LIBHIREDIS)
 
-# Percent of each file, and the lines that did not run; five minutes.
+$(COVER)/threads: spec/c/threads.c spec/c/test.h $(COVER_OBJ)
+	$(CC) $(FLAGS) -g --coverage -pthread -Ic -o $@ $(filter %.c %.o,$^) $(LIBHIREDIS) -ldl
+
+$(COVER)/refused: spec/c/refused.c $(COVER_OBJ)
+	$(CC) $(FLAGS) -g --coverage -pthread -Ic -o $@ $^ $(REFUSE) $(LIBHIREDIS) -ldl
+
+$(COVER)/sim/redlock/core-$(ABI).so: $(COVER_OBJ) $(wildcard spec/sim/*.[ch])
+	@mkdir -p $(@D)
+	$(CC) $(LINK) --coverage -o $@ $(SIM_OBJ:$(BUILD)/obj/%=$(COVER)/obj/%) \
+	    $(wildcard $(SIM)/obj/*.o) $(LIBHIREDIS) -ldl
+
+# Percent of each file, and the lines that did not run; ten minutes.
 .PHONY: coverage
 coverage:
 	@spec/setup test
-	@$(MAKE) --no-print-directory -s all tools $(COVER)/redlock/core-$(ABI).so $(COVER)/unit
+	@$(MAKE) --no-print-directory -s all tools sim-core
+	@$(MAKE) --no-print-directory -s $(COVER_CORE) $(COVER)/unit $(COVER)/threads \
+	    $(COVER)/refused $(COVER)/sim/redlock/core-$(ABI).so
+	@$(MAKE) --no-print-directory -s all TLS=no BUILD=$(COVER)/no_tls LDFLAGS=--coverage \
+	    CFLAGS="-g -O0 --coverage -fprofile-update=atomic"
 	@spec/coverage/run
 
 # ---- fuzzing: any bytes, calls and arguments; T seconds each -----------------------
@@ -210,8 +240,8 @@ demo-nginx:
 .PHONY: test
 test:
 	@spec/setup test
-	@$(MAKE) --no-print-directory all tools $(TOOLS)/unit $(TOOLS)/unit-sanitized \
-	    threads asan-core fuzzers sim-core
+	@$(MAKE) --no-print-directory -j$$(nproc) all tools $(TOOLS)/floor $(TOOLS)/unit \
+	    $(TOOLS)/unit-sanitized threads asan-core fuzzers sim-core
 	@spec/run
 
 # Real servers and clients under faults drawn from a seed; see spec/chaos/README.md.
@@ -237,26 +267,28 @@ stress:
 	@$(RUN_LUA) spec/stress/fence.lua $(or $(N),200000) $(or $(SEED),1) $(VARIANT)
 
 # Ratios to a hand-written C loop that does the same commands, and the hand-off; a minute.
+# ROUNDS, CYCLES: batches of each row, and their size; SECONDS of each hand-off.
 .PHONY: bench
 bench:
 	@spec/setup demo
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
-	@$(RUN_LUA) spec/bench/run.lua
-	@$(RUN_LUA) spec/bench/handoff.lua
+	@$(RUN_LUA) spec/bench/run.lua $(or $(ROUNDS),30) $(or $(CYCLES),150)
+	@$(RUN_LUA) spec/bench/handoff.lua $(or $(SECONDS),10)
 
+# CYCLES of each batch; SECONDS of each row after those.
 .PHONY: bench-nginx
 bench-nginx:
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
-	@$(RUN_LUA) spec/bench/nginx.lua
+	@$(RUN_LUA) spec/bench/nginx.lua $(or $(SECONDS),5) $(or $(CYCLES),1000)
 
 # N fenced names, each locked once: what they cost the servers, and that it is over after
-# fence_ttl; ten minutes for a million.
+# fence_ttl (SECONDS); ten minutes for a million.
 .PHONY: bench-fencing
 bench-fencing:
 	@spec/setup demo
 	@$(MAKE) --no-print-directory -s all tools
-	@$(RUN_LUA) spec/bench/fence_memory.lua $(or $(N),1000000)
+	@$(RUN_LUA) spec/bench/fence_memory.lua $(or $(N),1000000) $(SECONDS)
 
 # ---- the simulator (spec/sim/README.md) --------------------------------------------
 
@@ -264,7 +296,7 @@ bench-fencing:
 # their places.
 SIM      = $(BUILD)/sim
 SIM_CORE = $(SIM)/redlock/core-$(ABI).so
-SIM_OBJ  = $(filter-out $(addprefix $(BUILD)/obj/,net.o linger.o keeper.o resolve.o),$(OBJ))
+SIM_OBJ  = $(filter-out $(addprefix $(BUILD)/obj/,net.o conn.o linger.o keeper.o resolve.o),$(OBJ))
 
 $(SIM)/obj/%.o: spec/sim/%.c spec/sim/world.h $(wildcard c/*.h)
 	@mkdir -p $(@D)

@@ -64,6 +64,9 @@ static int random_value(char *hex)
 
 /* ---- starting ---- */
 
+/* No client (NULL) is as one that is closed: a coroutine may go on with a call that began
+ * before another one closed the client, and must not crash. */
+
 static int in_range(int nkeys, int nargs)
 {
     return nkeys >= 0 && nkeys <= RL_MAX_KEYS && nargs >= 0 && nargs <= RL_MAX_ARGS;
@@ -72,17 +75,19 @@ static int in_range(int nkeys, int nargs)
 /* No TTL beyond max_lease may ever reach a server: quarantines rely on that. */
 static int lease_in_range(const struct rl_client *c, int64_t lease_ms)
 {
-    return lease_ms > 0 && lease_ms <= c->core.max_lease_ms - c->core.lock_delay_ms;
+    return c && lease_ms > 0 && lease_ms <= c->core.max_lease_ms - c->core.lock_delay_ms;
 }
 
 int rl_script(rl_client *c, const char *body, size_t len)
 {
-    pthread_mutex_lock(&c->mutex);
+    if (!c)
+        return 0;            /* nothing can be started with it */
+    engine_lock(c);
     int64_t now_ms = rl_now_ms();
     int script = core_script(&c->core, body, len, now_ms);
     if (c->net.epfd >= 0)
         net_flush(&c->net, now_ms);
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     return script;
 }
 
@@ -185,7 +190,7 @@ rl_watch *rl_watch_open(rl_client *c, const char *channel, size_t len)
 void rl_watch_close(rl_watch *watch)
 {
     struct rl_client *c = client_of(watch->core);
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     core_unwatch(watch);
     engine_started(c, NULL, rl_now_ms());
 }
@@ -212,7 +217,7 @@ rl_round *rl_pause(rl_watch *watch, int64_t seen, int64_t ms)
 void rl_round_wake(rl_round *round)
 {
     struct rl_client *c = client_of(round->core);
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     if (round->kind == ROUND_SLEEP && !round->outcome)
         round_end(round, RL_GRANTED);
     pthread_cond_broadcast(&c->turned);
@@ -225,17 +230,17 @@ rl_lease *rl_adopt(rl_client *c, const rl_primitive *primitive, const rl_bytes *
 {
     if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || token < 0)
         return NULL;
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     rl_lease *lease = core_adopt(&c->core, primitive, keys, nkeys, args, nargs, value,
                                  lease_ms, token, rl_now_ms());
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     return lease;
 }
 
 void rl_disown(rl_lease *lease)
 {
     struct rl_client *c = client_of(lease->core);
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     core_disown(lease);
     engine_leave(c);
 }
@@ -251,13 +256,13 @@ int64_t rl_round_info(const rl_round *round)
 {
     struct rl_client *c = client_of(round->core);
     int64_t most = 0;
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
         if (slot->state == SLOT_ANSWERED && slot->vote > 0 && slot->info > most)
             most = slot->info;
     }
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     return most;
 }
 
@@ -271,34 +276,38 @@ int64_t rl_round_free_in_ms(const rl_round *round)
     struct rl_client *c = client_of(round->core);
     int64_t info[RL_MAX_NODES];
     int n = round->core->n, known = 0;
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     for (int i = 0; i < n; i++) {
         const struct slot *slot = &round->slot[i];
         if (slot->state != SLOT_ANSWERED || (slot->vote <= 0 && slot->info < 0))
             continue;
         info[known++] = slot->vote > 0 ? 0 : slot->info;
     }
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     return quorum_free_in_ms(info, known, n);
 }
 
 int rl_round_outcome(const rl_round *round)
 {
-    return round->outcome;
+    int outcome = round->outcome;
+    int gives = round_begins(round) || round->kind == ROUND_EXTEND;
+    if (outcome == RL_GRANTED && gives && rl_remaining_ms(round->lease) == 0)
+        return round->kind == ROUND_EXTEND ? RL_LOST : RL_EXPIRED;
+    return outcome;
 }
 
 void rl_round_node(const rl_round *round, int i, rl_node_result *out)
 {
     struct rl_client *c = client_of(round->core);
     const struct slot *slot = &round->slot[i];
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     out->answered = slot->state == SLOT_ANSWERED;
     out->vote = slot->vote;
     out->code = slot->code;
     out->info = slot->info;
     out->data_len = slot->data_len;
     memcpy(out->data, slot->data, slot->data_len);
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
 }
 
 uint32_t rl_round_agreed(const rl_round *round)
@@ -309,7 +318,7 @@ uint32_t rl_round_agreed(const rl_round *round)
 void rl_round_free(rl_round *round)
 {
     struct rl_client *c = client_of(round->core);
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     int undecided = !round->outcome;
     engine_forget(round);
     core_round_free(round);
@@ -328,43 +337,43 @@ int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms)
     struct rl_client *c = client_of(lease->core);
     if (!lease_in_range(c, lease_ms))
         return RL_CONFIG;
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     int failed = c->core.closed ? 0 : keeper_start(c);
     if (!failed) {
         core_keep(lease, lease_ms, max_hold_ms, rl_now_ms());
         keeper_notice(c);
     }
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     return failed ? RL_NOMEM : 0;
 }
 
 int rl_lease_lost(rl_lease *lease)
 {
     struct rl_client *c = client_of(lease->core);
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     int why = core_lost_why(lease, rl_now_ms());
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     return why;
 }
 
 int64_t rl_losses(const rl_client *c)
 {
-    return c->core.losses;
+    return c ? c->core.losses : 0;
 }
 
 int64_t rl_renewals(const rl_client *c)
 {
-    return c->core.renewals;
+    return c ? c->core.renewals : 0;
 }
 
 int64_t rl_node_changes(const rl_client *c)
 {
-    return c->core.node_changes;
+    return c ? c->core.node_changes : 0;
 }
 
 int rl_set_password(rl_client *c, int i, const char *user, const char *password)
 {
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     int64_t now_ms = rl_now_ms();
     int failed = node_set_password(&c->configs[i], user, password) < 0;
     if (!failed && !c->core.closed)
@@ -372,13 +381,13 @@ int rl_set_password(rl_client *c, int i, const char *user, const char *password)
     if (c->net.epfd >= 0)
         net_flush(&c->net, now_ms);
     keeper_notice(c);
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     return failed ? RL_NOMEM : 0;
 }
 
 int64_t rl_auth_failures(const rl_client *c)
 {
-    return c->core.auth_failures;
+    return c ? c->core.auth_failures : 0;
 }
 
 const char *rl_lease_value(const rl_lease *lease)
@@ -399,7 +408,7 @@ int64_t rl_lease_token(const rl_lease *lease)
 void rl_lease_drop(rl_lease *lease)
 {
     struct rl_client *c = client_of(lease->core);
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     int64_t now_ms = rl_now_ms();
     core_lease_drop(lease, now_ms);
     if (c->net.epfd >= 0) {
@@ -411,14 +420,20 @@ void rl_lease_drop(rl_lease *lease)
 
 void rl_node_text(rl_client *c, int i, char *text)
 {
-    pthread_mutex_lock(&c->mutex);
+    text[0] = '\0';
+    if (!c)
+        return;
+    engine_lock(c);
     memcpy(text, c->core.nodes[i].text, RL_TEXT_MAX);
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
 }
 
 void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)
 {
-    pthread_mutex_lock(&c->mutex);
+    memset(out, 0, sizeof(*out));
+    if (!c)
+        return;
+    engine_lock(c);
     const struct node *nd = &c->core.nodes[i];
     *out = nd->stats;
     out->in_flight = (int32_t)nd->queue_len;
@@ -426,7 +441,7 @@ void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)
     out->code = nd->state == NODE_READY ? RL_OK : nd->code;
     for (const struct rl_lease *l = c->core.owing; l; l = l->next)
         out->owed += l->owed >> i & 1;
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
 }
 
 /* Our wall clock minus our clock: for people who compare, never for decisions. */
@@ -438,7 +453,9 @@ static int64_t wall_offset_ms(void)
 void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
 {
     memset(out, 0, sizeof(*out));
-    pthread_mutex_lock(&c->mutex);
+    if (!c)
+        return;
+    engine_lock(c);
     const struct node *nd = &c->core.nodes[i];
     const struct info *info = &nd->info;
     int64_t now_ms = rl_now_ms();
@@ -456,22 +473,24 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     memcpy(out->policy, info->policy, sizeof(out->policy));
     guard_tell(&c->core, i, out, now_ms);
     out->offset_ms -= wall_offset_ms();
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
 }
 
 int64_t rl_guard_left_ms(rl_client *c)
 {
-    pthread_mutex_lock(&c->mutex);
+    if (!c)
+        return -1;
+    engine_lock(c);
     int64_t left_ms = guard_left_ms(&c->core, rl_now_ms());
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     return left_ms;
 }
 
 int64_t rl_owed(rl_client *c)
 {
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     int64_t owed = c->core.owing_len;
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     return owed;
 }
 

@@ -36,7 +36,7 @@ static struct cmd *cmd_alloc(struct cmd_pool *pool, size_t room)
     cmd->next = NULL;
     cmd->refs = 1;
     cmd->argc = cmd->nkeys = 0;
-    cmd->len = cmd->keys_at = cmd->keys_end = 0;
+    cmd->len = cmd->keys_at = cmd->first_end = cmd->keys_end = 0;
     cmd->lease_at = cmd->lease_len = cmd->token_len = 0;
     return cmd;
 }
@@ -82,8 +82,11 @@ static struct cmd *cmd_with_keys(struct cmd_pool *pool, const rl_bytes *keys, in
     put_int(cmd, nkeys);
     cmd->nkeys = nkeys;
     cmd->keys_at = cmd->len;
-    for (int i = 0; i < nkeys; i++)
+    for (int i = 0; i < nkeys; i++) {
         put(cmd, keys[i].data, keys[i].len);
+        if (i == 0)
+            cmd->first_end = cmd->len;
+    }
     cmd->keys_end = cmd->len;
     return cmd;
 }
@@ -132,6 +135,7 @@ static struct cmd *cmd_with_int(struct cmd_pool *pool, const struct cmd *old, si
     cmd->argc = old->argc;
     cmd->nkeys = old->nkeys;
     cmd->keys_at = old->keys_at;
+    cmd->first_end = old->first_end;
     cmd->keys_end = old->keys_end;
     cmd->lease_at = old->lease_at;
     return cmd;
@@ -183,6 +187,7 @@ struct cmd *cmd_with_old(struct cmd_pool *pool, const struct cmd *old,
     cmd->argc = old->argc;
     cmd->nkeys = old->nkeys;
     cmd->keys_at = old->keys_at;
+    cmd->first_end = old->first_end;
     cmd->keys_end = old->keys_end;
     cmd->lease_at = old->lease_at;
     cmd->lease_len = old->lease_len;
@@ -190,6 +195,21 @@ struct cmd *cmd_with_old(struct cmd_pool *pool, const struct cmd *old,
     put(cmd, old_value, RL_VALUE_LEN);
     memcpy(cmd->bytes + cmd->len, old->bytes + head_len, old->len - head_len);
     cmd->len += old->len - head_len;
+    return cmd;
+}
+
+struct cmd *cmd_brief(struct cmd_pool *pool, const struct cmd *old)
+{
+    size_t key_len = old->first_end - old->keys_at;
+    size_t args_len = old->lease_at + old->lease_len - old->keys_end;
+    struct cmd *cmd = cmd_alloc(pool, INT_MAX_LEN + key_len + args_len);
+    if (!cmd)
+        return NULL;
+    put_int(cmd, 1);
+    memcpy(cmd->bytes + cmd->len, old->bytes + old->keys_at, key_len);
+    memcpy(cmd->bytes + cmd->len + key_len, old->bytes + old->keys_end, args_len);
+    cmd->len += key_len + args_len;
+    cmd->argc += 3;
     return cmd;
 }
 

@@ -16,7 +16,8 @@ struct cmd {
     int argc;                /* RESP elements in bytes */
     int nkeys;
     size_t keys_at;          /* where the keys begin, behind their number ... */
-    size_t keys_end;         /* ... and end */
+    size_t first_end;        /* ... where the first of them ends ... */
+    size_t keys_end;         /* ... and all of them */
     size_t len;
     size_t cap;
     size_t lease_at;         /* where the element with the lease begins, and its length; */
@@ -55,6 +56,9 @@ struct cmd *cmd_with_value(struct cmd_pool *pool, const struct cmd *cmd, const c
  * own is to replace. NULL: out of memory. */
 struct cmd *cmd_with_old(struct cmd_pool *pool, const struct cmd *cmd,
                          const char *old_value);
+
+/* Of a lease's cmd the first key, the value and the lease. NULL: out of memory. */
+struct cmd *cmd_brief(struct cmd_pool *pool, const struct cmd *cmd);
 
 struct cmd *cmd_ref(struct cmd *cmd);
 void cmd_unref(struct cmd_pool *pool, struct cmd *cmd);

@@ -36,6 +36,7 @@ struct rl_client {
     char *key;                    /* NULL: not shared */
     size_t key_len;
     int users;
+    struct rl_mailbox *ringing;   /* to be rung when the mutex is free; NULL: none */
     int64_t rung;                 /* losses and node changes that were announced */
     struct rl_client *next, *prev;     /* all clients of the process, for fork and exit */
     struct node_config *configs;
@@ -63,8 +64,19 @@ void engine_deliver(struct rl_client *c);
 /* The round's handle is given back: nobody is told any more that it is done. */
 void engine_forget(rl_round *round);
 
+/* Frees a client that is in no list. */
+void client_free(struct rl_client *c);
+
 /* Unlocks; frees the client when it is closed and nobody has a handle any more. */
 void engine_leave(struct rl_client *c);
+
+static inline void engine_lock(struct rl_client *c)
+{
+    pthread_mutex_lock(&c->mutex);
+}
+
+/* Unlocks, and wakes whom the caller has something for: the keeper, an event loop. */
+void engine_unlock(struct rl_client *c);
 
 static inline struct rl_client *client_of(const struct core *core)
 {

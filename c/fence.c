@@ -7,11 +7,12 @@
  * which they were witnessed one after the other, so they differ, and the later one is
  * larger. No clock has a part in this.
  *
- * Counters mostly move in lockstep, and one round trip is enough.
+ * Counters mostly move in lockstep, and one round trip is enough. A release brings those
+ * nodes up to the token that may be below it; no token depends on that.
  */
 #include <assert.h>
 
-#include "round.h"
+#include "guard.h"
 
 /* Half a round trip in a data centre: counters that differ among the first majority often
  * agree with what is still under way. The clock is no finer. */
@@ -138,6 +139,29 @@ void fence_answer(struct rl_round *confirm, int i, int code, int vote, int64_t c
         round_count(round, i, SLOT_ANSWERED, &round->tally.foreign);
     }
     round_settle(round, now_ms);
+}
+
+void fence_counted(struct rl_lease *lease, int i, int64_t counter)
+{
+    if (lease->token && counter == lease->token)
+        lease->counted |= bit(i);
+}
+
+int fence_release(struct rl_round *release, int i, int64_t now_ms)
+{
+    struct core *core = release->core;
+    struct rl_lease *lease = release->lease;
+    struct node *nd = &core->nodes[i];
+    struct mark run;
+    if (lease->token && !(lease->counted & bit(i)))
+        return node_call_marked(nd, release->script, release->cmd,
+                                guard_run(core, i, 0, &run), release, now_ms);
+    struct cmd *brief = cmd_brief(&core->cmds, release->cmd);    /* no counter to raise */
+    if (!brief)
+        return RL_NOMEM;
+    int failed = node_call(nd, release->script, brief, release, now_ms);
+    cmd_unref(&core->cmds, brief);
+    return failed;
 }
 
 void fence_torn(struct rl_round *confirm, int i, int64_t now_ms)

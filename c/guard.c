@@ -29,12 +29,12 @@ static int64_t guard_ms(const struct core *core)
 
 /* ---- markers ---- */
 
-/* Whom a marker written by us names: the server, or nobody when it does not say who it
- * is. */
+/* Whom a marker written by us names: the server, or nobody when it does not say who it is,
+ * in as many letters as the fenced scripts take for the run. */
 static const char *run_id_of(const struct core *core, int i)
 {
     const char *id = core->nodes[i].info.run_id;
-    return id[0] ? id : "?";
+    return id[0] ? id : "--------";
 }
 
 static void write_marker(const struct core *core, int i, uint64_t nonce, char *to)

@@ -20,10 +20,10 @@ static void sleep_off(struct rl_client *c, int64_t due_ms)
     if (due_ms < k->armed_ms)
         arm(k, due_ms);
     k->sleeping = 1;
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     ssize_t ignored = read(k->timerfd, &ticks, sizeof(ticks));
     (void)ignored;
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     k->sleeping = 0;
     k->armed_ms = INT64_MAX;
 }
@@ -34,11 +34,11 @@ static void serve(struct rl_client *c)
 {
     struct epoll_event events[NET_EVENTS];
     c->turning = 1;
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     net_send(&c->net);
     int count = net_wait(&c->net, events, 1);
     net_collect(&c->net, events, count);
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     c->turning = 0;
     int64_t now_ms = rl_now_ms();
     net_dispatch(&c->net, events, count, now_ms);
@@ -57,7 +57,7 @@ static void serve(struct rl_client *c)
 static void *keeper_thread(void *arg)
 {
     struct rl_client *c = arg;
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     while (!c->keeper.stop && c->key)
         serve(c);
     while (!c->keeper.stop) {
@@ -77,7 +77,7 @@ static void *keeper_thread(void *arg)
     }
     if (c->tls)
         tls_thread_end();        /* with the mutex: there is no fork meanwhile */
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     return NULL;
 }
 
@@ -130,7 +130,7 @@ void keeper_take_over(struct rl_client *c)
 void keeper_make_way(struct rl_client *c)
 {
     if (c->keeper.running && !c->key)
-        net_wake(&c->net);
+        net_wake(c->net.wakefd);
 }
 
 void keeper_stop(struct rl_client *c)
@@ -141,9 +141,9 @@ void keeper_stop(struct rl_client *c)
     k->stop = 1;
     arm(k, 1);
     pthread_cond_broadcast(&c->turned);
-    pthread_mutex_unlock(&c->mutex);
+    engine_unlock(c);
     pthread_join(k->thread, NULL);
-    pthread_mutex_lock(&c->mutex);
+    engine_lock(c);
     k->running = 0;
     close(k->timerfd);
     net_unthread(&c->net);

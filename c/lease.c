@@ -184,11 +184,15 @@ rl_round *core_acquire(struct core *core, const rl_primitive *primitive,
     return acquire;
 }
 
-void lease_issue(struct rl_lease *lease, int64_t token)
+void lease_issue(struct rl_lease *lease, const struct rl_round *round)
 {
     struct core *core = lease->core;
-    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, token);
-    lease->token = token;
+    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, round->token);
+    lease->token = round->token;
+    for (int i = 0; i < core->n; i++) {
+        if (round->slot[i].state == SLOT_ANSWERED && round->slot[i].vote >= RL_VOTE_YES)
+            fence_counted(lease, i, round->slot[i].info);
+    }
     if (!cmd)
         return;              /* the scripts see token 0: they leave the counters alone */
     cmd_unref(&core->cmds, lease->cmd);
@@ -207,7 +211,7 @@ int lease_acquired(struct rl_lease *lease, const struct rl_round *round,
         if (now_ms >= deadline_ms)
             return RL_EXPIRED;
         if (fenced(lease))
-            lease_issue(lease, round->token);
+            lease_issue(lease, round);
         lease->state = LEASE_HELD;
         lease->deadline_ms = deadline_ms;
         list_add(&lease->core->held, lease);

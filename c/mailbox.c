@@ -13,14 +13,16 @@
 #include <unistd.h>
 
 struct rl_mailbox {
-    pthread_mutex_t mutex;
     struct rl_mailbox *next;      /* of all that there are */
+    pthread_mutex_t mutex;        /* of the list: */
     int open;
+    int rung;                     /* or about to be, since the list was found empty */
+    struct rl_round *first, *last;
+    /* A mutex of its own, as whoever hears the bell wants the list at once. */
+    pthread_mutex_t bell;         /* with both to change, with one to read: */
     int fd;                       /* rung by writing to it; -1: nobody listens */
     int counts;                   /* it is an eventfd; else one end of a connection */
     int listener;                 /* -1: none */
-    int rung;                     /* since the list was found empty */
-    struct rl_round *first, *last;
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
@@ -29,19 +31,45 @@ struct rl_mailbox {
 static pthread_mutex_t boxes_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct rl_mailbox *boxes;
 
-/* ---- ringing; with the mailbox's mutex ---- */
+/* ---- ringing ---- */
 
-/* One byte, or one count, for all that arrives until the list has been emptied. When it
- * cannot be written there is an unread one, or nobody who reads. */
+static void lock(struct rl_mailbox *m)
+{
+    pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(&m->bell);
+}
+
+static void unlock(struct rl_mailbox *m)
+{
+    pthread_mutex_unlock(&m->bell);
+    pthread_mutex_unlock(&m->mutex);
+}
+
+/* With the bell's mutex: one byte, or one count, for all that arrives until the list has
+ * been emptied. When it cannot be written there is an unread one, or nobody who reads. */
 static void ring(struct rl_mailbox *m)
 {
     const uint64_t one = 1;
-    if (m->rung || m->fd < 0)
+    if (m->fd < 0)
         return;
-    m->rung = 1;
     ssize_t ignored = m->counts ? write(m->fd, &one, sizeof(one))
                                 : send(m->fd, &one, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)ignored;
+}
+
+void rl_mailbox_ring(struct rl_mailbox *m)
+{
+    pthread_mutex_lock(&m->bell);
+    ring(m);
+    pthread_mutex_unlock(&m->bell);
+}
+
+/* With the list's mutex: whether the caller is the one to ring, which he will do then. */
+static int take_turn_to_ring(struct rl_mailbox *m)
+{
+    int ours = !m->rung && m->fd >= 0;
+    m->rung |= ours;
+    return ours;
 }
 
 static void close_fd(int *fd)
@@ -80,6 +108,7 @@ rl_mailbox *rl_mailbox_open(void)
         m = m->next;
     if (!m && (m = calloc(1, sizeof(*m)))) {
         pthread_mutex_init(&m->mutex, NULL);
+        pthread_mutex_init(&m->bell, NULL);
         m->fd = m->listener = -1;
         m->next = boxes;
         boxes = m;
@@ -93,26 +122,26 @@ rl_mailbox *rl_mailbox_open(void)
 void rl_mailbox_close(rl_mailbox *m)
 {
     pthread_mutex_lock(&boxes_mutex);
-    pthread_mutex_lock(&m->mutex);
+    lock(m);
     hang_up(m);
     for (struct rl_round *round = m->first; round; round = round->next_done)
         round->box = NULL;
     m->first = m->last = NULL;
     m->open = 0;
-    pthread_mutex_unlock(&m->mutex);
+    unlock(m);
     pthread_mutex_unlock(&boxes_mutex);
 }
 
 int rl_mailbox_fd(rl_mailbox *m)
 {
-    pthread_mutex_lock(&m->mutex);
+    lock(m);
     if (m->fd < 0) {
         m->fd = eventfd(m->first != NULL, EFD_CLOEXEC | EFD_NONBLOCK);
         m->rung = m->first != NULL;
         m->counts = 1;
     }
     int fd = m->fd;
-    pthread_mutex_unlock(&m->mutex);
+    unlock(m);
     return fd;
 }
 
@@ -141,14 +170,14 @@ static int listen_in(struct rl_mailbox *m, const char *dir)
 
 int rl_mailbox_listen(rl_mailbox *m, const char *dir, char *path, size_t size)
 {
-    pthread_mutex_lock(&m->mutex);
+    lock(m);
     hang_up(m);
     int failed = listen_in(m, dir);
     if (failed)
         stop_listening(m);
     else
         snprintf(path, size, "%s", m->path);
-    pthread_mutex_unlock(&m->mutex);
+    unlock(m);
     return failed;
 }
 
@@ -156,7 +185,7 @@ int rl_mailbox_accept(rl_mailbox *m)
 {
     struct ucred peer = {0};
     socklen_t len = sizeof(peer);
-    pthread_mutex_lock(&m->mutex);
+    lock(m);
     int failed = 0;
     int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
@@ -168,23 +197,24 @@ int rl_mailbox_accept(rl_mailbox *m)
         close_fd(&fd);
     m->fd = fd;
     m->counts = m->rung = 0;
-    if (m->first)
+    if (m->first && take_turn_to_ring(m))
         ring(m);
-    pthread_mutex_unlock(&m->mutex);
+    unlock(m);
     return failed;
 }
 
 void rl_mailbox_hang_up(rl_mailbox *m)
 {
-    pthread_mutex_lock(&m->mutex);
+    lock(m);
     hang_up(m);
-    pthread_mutex_unlock(&m->mutex);
+    unlock(m);
 }
 
 /* ---- rounds ---- */
 
-void mailbox_push(struct rl_mailbox *m, struct rl_round *round)
+int mailbox_push(struct rl_mailbox *m, struct rl_round *round)
 {
+    int ours = 0;
     pthread_mutex_lock(&m->mutex);
     if (m->open) {
         round->next_done = NULL;
@@ -193,11 +223,12 @@ void mailbox_push(struct rl_mailbox *m, struct rl_round *round)
         else
             m->first = round;
         m->last = round;
-        ring(m);
+        ours = take_turn_to_ring(m);
     } else {
         round->box = NULL;
     }
     pthread_mutex_unlock(&m->mutex);
+    return ours;
 }
 
 void mailbox_remove(struct rl_mailbox *m, struct rl_round *round)
@@ -224,8 +255,8 @@ int rl_mailbox_take(rl_mailbox *m, rl_done *out, int max)
 {
     int count = 0;
     pthread_mutex_lock(&m->mutex);
-    if (!m->first && m->rung) {
-        uint64_t times;
+    if (!m->first) {
+        uint64_t times;      /* read in any case: it may have been rung later than that */
         ssize_t ignored = m->counts ? read(m->fd, &times, sizeof(times)) : 0;
         (void)ignored;
         m->rung = 0;
@@ -257,9 +288,10 @@ void mailbox_ring_all(void)
 {
     pthread_mutex_lock(&boxes_mutex);
     for (struct rl_mailbox *m = boxes; m; m = m->next) {
-        pthread_mutex_lock(&m->mutex);
-        ring(m);
-        pthread_mutex_unlock(&m->mutex);
+        lock(m);
+        if (take_turn_to_ring(m))
+            ring(m);
+        unlock(m);
     }
     pthread_mutex_unlock(&boxes_mutex);
 }
@@ -270,7 +302,7 @@ void mailbox_before_fork(void)
 {
     pthread_mutex_lock(&boxes_mutex);
     for (struct rl_mailbox *m = boxes; m; m = m->next)
-        pthread_mutex_lock(&m->mutex);
+        lock(m);
 }
 
 void mailbox_after_fork(int in_child)
@@ -282,8 +314,9 @@ void mailbox_after_fork(int in_child)
             m->path[0] = '\0';
             m->rung = 0;
             pthread_mutex_init(&m->mutex, NULL);
+            pthread_mutex_init(&m->bell, NULL);
         } else {
-            pthread_mutex_unlock(&m->mutex);
+            unlock(m);
         }
     }
     if (in_child)

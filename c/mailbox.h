@@ -10,8 +10,9 @@
 
 #include "round.h"
 
-/* The round is done; with the mutex of its client. */
-void mailbox_push(struct rl_mailbox *m, struct rl_round *round);
+/* The round is done; with the mutex of its client. Whether rl_mailbox_ring() is to be called:
+ * best without that mutex, which whoever hears it will want. */
+int mailbox_push(struct rl_mailbox *m, struct rl_round *round);
 
 /* The round's handle is given back: it is not in the mailbox any more. */
 void mailbox_remove(struct rl_mailbox *m, struct rl_round *round);

@@ -2,41 +2,8 @@
 #ifndef NET_H
 #define NET_H
 
-#include <sys/types.h>
-
+#include "conn.h"
 #include "core.h"
-#include "tls.h"
-
-struct addrinfo;
-struct lookup;
-
-struct net_address {
-    char *host;                   /* name or literal; NULL with path */
-    char *path;                   /* unix socket */
-    int port;
-    struct tls_context *tls;      /* NULL: plain */
-    char *server_name;            /* whose certificate is expected; NULL: host's */
-    char *password_file;          /* read for each connection, or NULL ... */
-    struct node_config *config;   /* ... into this one's password */
-};
-
-struct conn {
-    const struct net_address *address;
-    struct lookup *lookup;        /* while the name is being resolved */
-    struct addrinfo *list;        /* what it resolved to, and what is not tried yet */
-    const struct addrinfo *next;
-    int fd;                       /* -1: none */
-    int up;                       /* connected, and through the handshake of TLS */
-    int heard;                    /* something has arrived */
-    struct tls *tls;              /* NULL: plain, or not connected yet */
-    size_t sealed;                /* bytes of core_out() that are on their way, encrypted */
-    uint32_t events;              /* what epoll watches for */
-    /* With a thread of its own (net_collect): */
-    char *in;                     /* NET_READ bytes; NULL: none yet */
-    ssize_t got;                  /* what recv() said, and errno */
-    int got_errno;
-    struct buf staged;            /* on its way to the socket */
-};
 
 enum {
     NET_EVENTS = 64,
@@ -55,6 +22,7 @@ struct net {
     int threaded;                 /* a thread moves the bytes without the mutex */
     int kicked;                   /* that thread has been told to look, or will be ... */
     int corked;                   /* ... by net_uncork() */
+    int kick;                     /* it is to be told when the mutex is free */
     char input[NET_READ];
 };
 
@@ -96,16 +64,22 @@ void net_collect(struct net *net, const void *events, int count);
  * stages what is to be written. */
 void net_stage(struct net *net, int64_t now_ms);
 
-/* With the mutex: the thread is told of what was begun since `corked` was set. */
+/* With the mutex: the thread is to be told of what was begun since `corked` was set. */
 void net_uncork(struct net *net);
+
+/* With the mutex: what net_wake() is to be given when it is free, or -1. */
+int net_kick(struct net *net);
 
 /* The thread has ended: net_flush() writes by itself again. */
 void net_unthread(struct net *net);
 
+/* Has epoll watch a descriptor (EPOLL_CTL_ADD) or change that. 0, or -1 with errno. */
+int net_watch(const struct net *net, int op, int fd, uint32_t events, int tag);
+
 /* Makes a timerfd of CLOCK_BOOTTIME ring at that time, at once when it has passed. */
 void net_arm(int timerfd, int64_t due_ms);
 
-/* Ends a net_wait() that is under way in another thread. */
-void net_wake(const struct net *net);
+/* Ends a net_wait() that is under way in another thread, or the next one. */
+void net_wake(int wakefd);
 
 #endif

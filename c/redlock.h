@@ -18,7 +18,7 @@
 
 /* What is compiled against this header and what is loaded must agree on it: raise it
  * with every change between the two cdef markers. Part of the library's file name. */
-#define RL_ABI 7
+#define RL_ABI 8
 
 #pragma GCC visibility push(default)
 /* Everything up to "cdef end" is also the FFI declaration (see the Makefile): plain C
@@ -215,7 +215,7 @@ typedef struct rl_node_info {
     char version[RL_WORD_MAX];
     char policy[RL_WORD_MAX];       /* maxmemory-policy */
 } rl_node_info;
-/* A round that is done, and how it ended. */
+/* A round that is done, and how it ended then (see rl_round_outcome). */
 typedef struct rl_done {
     rl_round *round;
     int outcome;
@@ -394,6 +394,9 @@ int rl_round_post(rl_round *round, rl_mailbox *mailbox);
 /* Takes up to max rounds out of it. How many. */
 int rl_mailbox_take(rl_mailbox *mailbox, rl_done *out, int max);
 
+/* Makes the descriptor readable now, for who leaves off before the mailbox is empty. */
+void rl_mailbox_ring(rl_mailbox *mailbox);
+
 /* Takes over a lease from another process by its value and its token (0: none); it counts
  * as held when an rl_extend() has been granted. NULL: out of memory, closed, or an argument is out of
  * range. */
@@ -407,7 +410,8 @@ void rl_disown(rl_lease *lease);
 /* Turns the loop until the round is done. Its outcome, or RL_INTERRUPTED. */
 int rl_wait(rl_round *round);
 
-/* The round's outcome, or RL_OK while it is not done. Never waits. */
+/* The round's outcome, or RL_OK while it is not done. Never waits. What was granted, and
+ * has ended since (the caller was stopped), is RL_EXPIRED; of an extension RL_LOST. */
 int rl_round_outcome(const rl_round *round);
 
 /* What node i (from 0) said so far. */

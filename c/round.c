@@ -4,7 +4,6 @@
 #include "watch.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,8 +144,7 @@ static enum verdict ask_verdict(struct rl_round *round)
                                                                            : UNDECIDED;
 }
 
-/* An extension that was confirmed in time may be late for a node, and still heal it. */
-static void heal_if_absent(struct rl_round *round, int i, int vote, int64_t now_ms)
+void round_heal(struct rl_round *round, int i, int vote, int64_t now_ms)
 {
     if (vote == RL_VOTE_ABSENT)
         keep_heal(round->lease, round, i, now_ms);
@@ -189,7 +187,7 @@ void round_settle(struct rl_round *round, int64_t now_ms)
             keep_renewed(lease, round->outcome, now_ms);
         for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {
             if (round->slot[i].state == SLOT_ANSWERED)
-                heal_if_absent(round, i, round->slot[i].vote, now_ms);
+                round_heal(round, i, round->slot[i].vote, now_ms);
         }
         if (round->outcome == RL_LOST) {
             /* Late or disowned: what the extension prolonged must not stay. */
@@ -233,12 +231,6 @@ static void round_set_timer(struct rl_round *round)
 
 /* ---- asking ---- */
 
-/* It may put our value onto a server. */
-static int takes(const struct rl_round *round)
-{
-    return round->kind == ROUND_HEAL || round_begins(round);
-}
-
 /* Nobody waits for a renewal, and another one would only queue up behind it: a server
  * that has thousands of them to answer gets the time that is between two of them. */
 int64_t round_answer_due_ms(const struct rl_round *round, int i, int64_t now_ms)
@@ -261,9 +253,11 @@ static int put_call(struct rl_round *round, int i, int64_t now_ms)
     if (acquire && guard_objects(core, i, 1, now_ms))
         return RL_GUARDED;
     const struct mark *behind = NULL;
+    if (round->kind == ROUND_RELEASE && fenced(round->lease))
+        return fence_release(round, i, now_ms);
     if (round->lease && fenced(round->lease))
         behind = guard_run(core, i, acquire, &mark);
-    else if (takes(round) && round->kind != ROUND_HANDOVER)
+    else if (round_takes(round) && round->kind != ROUND_HANDOVER)
         behind = guard_mark(core, i, acquire, &mark);
     return node_call_marked(nd, round->script, round->cmd, behind, round, now_ms);
 }
@@ -288,7 +282,7 @@ void round_send(struct rl_round *round, int i, int64_t now_ms)
         if (round->timer.at && slot->deadline_ms < round->timer.due_ms)
             timer_set(&core->timers, &round->timer, slot->deadline_ms);
     }
-    if (takes(round))
+    if (round_takes(round))
         round->lease->touched |= bit(i);
     if (round->kind == ROUND_RELEASE)
         round->lease->releasing |= bit(i);
@@ -415,7 +409,7 @@ void round_end(struct rl_round *round, int outcome)
     deactivate(round);
 }
 
-/* ---- answers ---- */
+/* ---- no answer ---- */
 
 void round_miss(struct rl_round *round, int i, int code, int64_t now_ms)
 {
@@ -426,167 +420,6 @@ void round_miss(struct rl_round *round, int i, int code, int64_t now_ms)
     slot->code = (uint8_t)code;
     if (code == RL_TIMEOUT)
         round->core->nodes[i].stats.timeouts++;
-    round_settle(round, now_ms);
-}
-
-void round_torn(struct rl_round *round, int i, int written, int64_t now_ms)
-{
-    struct slot *slot = &round->slot[i];
-    struct rl_lease *lease = round->lease;
-    if (round->kind == ROUND_CONFIRM) {
-        fence_torn(round, i, now_ms);
-        return;
-    }
-    if (takes(round)) {
-        if (written) {
-            lease->torn |= bit(i);
-            lease_may_live(lease, now_ms + round->lease_ms);
-        } else if (round_begins(round) && !(lease->torn & bit(i))) {
-            lease->touched &= ~bit(i);       /* a heal is not the first to take */
-        }
-    } else if (round->kind == ROUND_RELEASE) {
-        lease->releasing &= ~bit(i);
-    }
-    if (round->outcome || slot->state != SLOT_SENT)
-        return;
-    slot->state = SLOT_WAITING;
-    if (slot->resends || now_ms >= slot->deadline_ms)
-        slot->deadline_ms = now_ms;    /* no vote: see core_lost() */
-    else
-        slot->resends = (uint8_t)written;
-}
-
-/* A script the server does not know: sent again with its text, unless the lease is over
- * and the acquire would come after its own release. */
-static void round_no_script(struct rl_round *round, int i, int64_t now_ms)
-{
-    node_unload(&round->core->nodes[i], round->script);
-    int wanted = round->kind == ROUND_RELEASE || !round->outcome ||
-                 (round->kind == ROUND_CONFIRM && round->lease->acquire) ||
-                 (takes(round) && core_remaining_ms(round->lease, now_ms) > 0);
-    if (round->kind == ROUND_RELEASE)
-        round->lease->releasing &= ~bit(i);
-    if (wanted)
-        round_send(round, i, now_ms);
-    else if (takes(round))
-        lease_refused(round->lease, i);
-}
-
-/* What the reply is worth: a vote (0), or why it is none (rl_code). */
-static int read_vote(const struct rl_round *round, int i, const struct reply *reply,
-                     int *vote)
-{
-    const struct slot *slot = &round->slot[i];
-    if (reply->type == REPLY_ERROR)
-        return wire_error_code(reply->text);
-    if (round->kind == ROUND_CHECK)
-        return RL_OK;
-    if ((reply->type != REPLY_INTEGER && reply->type != REPLY_ARRAY) || !reply->nums)
-        return RL_PROTOCOL;
-    if (reply->num[0] < INT32_MIN || reply->num[0] > INT32_MAX)
-        return RL_PROTOCOL;
-    *vote = (int)reply->num[0];
-    if (round->kind == ROUND_ASK)
-        return RL_OK;
-    if (*vote == RL_VOTE_GUARDED && round->kind == ROUND_ACQUIRE && round->core->marker)
-        return RL_GUARDED;
-    if (*vote == RL_VOTE_UNSEEDED && fenced(round->lease))
-        return RL_UNSEEDED;
-    if (*vote < RL_VOTE_FOREIGN || *vote > RL_VOTE_AGAIN)
-        return RL_PROTOCOL;
-    if (round_begins(round) && *vote == RL_VOTE_AGAIN) {
-        if (!slot->resends)
-            return RL_CONFIG;    /* asked once, so another address is the same server */
-        *vote = RL_VOTE_YES;
-    }
-    if (round_begins(round) && *vote == RL_VOTE_YES && fenced(round->lease) &&
-        (reply->nums < 2 || reply->num[1] <= 0))
-        return RL_PROTOCOL;      /* a grant without a counter */
-    /* The first release may have been executed although its answer was lost, and somebody
-     * else may have it since. */
-    if (round->kind == ROUND_RELEASE && *vote <= RL_VOTE_ABSENT && slot->resends)
-        *vote = RL_VOTE_YES;
-    return RL_OK;
-}
-
-static void keep_text(struct node *nd, int code, const struct reply *reply)
-{
-    const char *text = code == RL_CONFIG     ? "the same server under two addresses"
-                       : code == RL_UNSEEDED ? "it does not know what it has counted"
-                       : code == RL_PROTOCOL ? "a script's reply has no vote"
-                                             : reply->text;
-    snprintf(nd->text, sizeof(nd->text), "%.*s", RL_TEXT_MAX - 1, text);
-}
-
-/* The marker was not the one wanted, and nothing was done: why that is, as a code. */
-static int read_guarded(struct rl_round *round, int i, const struct reply *reply,
-                        int64_t now_ms)
-{
-    struct core *core = round->core;
-    guard_saw(core, i, reply->text, now_ms);
-    guard_visit(core, i, now_ms);
-    lease_refused(round->lease, i);
-    if (core->guards[i].state == RL_GUARD_ADMITTED && !round->outcome) {
-        round_send(round, i, now_ms);       /* by somebody else, meanwhile */
-        return RL_OK;
-    }
-    return guard_objects(core, i, 0, now_ms);
-}
-
-void round_answer(struct rl_round *round, int i, const struct reply *reply, int by_sha,
-                  int64_t now_ms)
-{
-    struct slot *slot = &round->slot[i];
-    if (by_sha && reply->type == REPLY_ERROR && !strncmp(reply->text, "NOSCRIPT", 8)) {
-        round_no_script(round, i, now_ms);
-        return;
-    }
-    int vote = 0;
-    int code = read_vote(round, i, reply, &vote);
-    if (code == RL_GUARDED) {
-        code = read_guarded(round, i, reply, now_ms);
-        if (!code)
-            return;
-    } else if (code) {
-        keep_text(&round->core->nodes[i], code, reply);
-    }
-    if (code == RL_UNSEEDED)
-        round->lease->unseeded |= bit(i);
-    if (round->kind == ROUND_CONFIRM) {
-        fence_answer(round, i, code, vote, reply->nums > 1 ? reply->num[1] : 0, now_ms);
-        return;
-    }
-    if (round->kind == ROUND_RELEASE)
-        lease_let_go(round->lease, i, !code, now_ms);
-    else if (round_begins(round) && !code && vote != RL_VOTE_YES)
-        lease_refused(round->lease, i);
-    else if (round->kind == ROUND_ACQUIRE && code)
-        round->lease->failed |= bit(i);
-    if (round->kind == ROUND_ACQUIRE && !code) {
-        guard_passed(round->core, i, now_ms);
-        code = guard_objects(round->core, i, 1, now_ms);  /* after TIME ahead of it, say */
-    }
-    if (round->kind == ROUND_HANDOVER && !code)
-        handover_answered(round->lease, i);
-
-    if (round->outcome || slot->state == SLOT_ANSWERED) {
-        if (round->kind == ROUND_EXTEND && round->outcome == RL_GRANTED && !code)
-            heal_if_absent(round, i, vote, now_ms);
-        return;              /* late: absorbed */
-    }
-    if (code) {
-        round_miss(round, i, code, now_ms);
-        return;
-    }
-    slot->code = RL_OK;
-    slot->vote = vote;
-    slot->info = reply->nums > 1 ? reply->num[1] : 0;
-    size_t len = reply->text_len < RL_DATA_MAX ? reply->text_len : RL_DATA_MAX;
-    memcpy(slot->data, reply->text, len);
-    slot->data_len = (uint8_t)len;
-    struct tally *t = &round->tally;
-    round_count(round, i, SLOT_ANSWERED,
-          vote >= RL_VOTE_YES ? &t->yes : vote == RL_VOTE_ABSENT ? &t->absent : &t->foreign);
     round_settle(round, now_ms);
 }
 

@@ -35,6 +35,7 @@ struct slot {
     uint8_t state;
     uint8_t code;
     uint8_t resends;         /* after a connection broke with the request on its way */
+    uint8_t again;           /* its vote: the value was there when it was asked again */
     uint8_t data_len;
     char data[RL_DATA_MAX];
 };
@@ -92,6 +93,7 @@ struct rl_lease {
     char value[RL_VALUE_LEN];
     int64_t token;                     /* fencing token; 0: none, or not issued yet */
     uint32_t unseeded;                 /* nodes that do not know what they have counted */
+    uint32_t counted;                  /* nodes that have counted to the token */
     enum lease_state state;
     unsigned epoch;                    /* of the core when it began */
     int refs;
@@ -151,16 +153,17 @@ static inline int round_begins(const struct rl_round *round)
     return round->kind == ROUND_ACQUIRE || round->kind == ROUND_HANDOVER;
 }
 
+/* It may put its lease's value onto a server. */
+static inline int round_takes(const struct rl_round *round)
+{
+    return round->kind == ROUND_HEAL || round_begins(round);
+}
+
 /* Sends the round's command to a node that is ready. */
 void round_send(struct rl_round *round, int i, int64_t now_ms);
 
 /* Node i gives no vote, for this reason. */
 void round_miss(struct rl_round *round, int i, int code, int64_t now_ms);
-void round_answer(struct rl_round *round, int i, const struct reply *reply, int by_sha,
-                  int64_t now_ms);
-/* The connection broke before the answer: asked again on the next one, once; else its
- * deadline is now. Ends no round: other requests are still on the broken queue. */
-void round_torn(struct rl_round *round, int i, int written, int64_t now_ms);
 void round_on_timer(struct rl_round *round, int64_t now_ms);
 
 /* Moves a slot that is pending or missing to its final place in the tally. */
@@ -171,6 +174,17 @@ void round_settle(struct rl_round *round, int64_t now_ms);
 
 /* When an answer asked for now is missing. */
 int64_t round_answer_due_ms(const struct rl_round *round, int i, int64_t now_ms);
+
+/* Extensions: an answer may be late for the vote, and still heal its node. */
+void round_heal(struct rl_round *round, int i, int vote, int64_t now_ms);
+
+/* ---- answer.c ---- */
+
+void round_answer(struct rl_round *round, int i, const struct reply *reply, int by_sha,
+                  int64_t now_ms);
+/* The connection broke before the answer: asked again on the next one, once; else its
+ * deadline is now. Ends no round: other requests are still on the broken queue. */
+void round_torn(struct rl_round *round, int i, int written, int64_t now_ms);
 
 /* ---- fence.c ---- */
 
@@ -186,6 +200,12 @@ void fence_torn(struct rl_round *confirm, int i, int64_t now_ms);
 /* The acquire is over. */
 void fence_end(struct rl_round *round);
 
+/* Node i said yes, and has counted so far. */
+void fence_counted(struct rl_lease *lease, int i, int64_t counter);
+
+/* Queues the release for node i. 0, or why not: rl_code. */
+int fence_release(struct rl_round *release, int i, int64_t now_ms);
+
 static inline int fenced(const struct rl_lease *lease)
 {
     return lease->primitive.confirm >= 0;
@@ -193,8 +213,8 @@ static inline int fenced(const struct rl_lease *lease)
 
 /* ---- lease.c ---- */
 
-/* Puts the token into what the lease sends from now on. */
-void lease_issue(struct rl_lease *lease, int64_t token);
+/* Puts the token of its round into what the lease sends from now on. */
+void lease_issue(struct rl_lease *lease, const struct rl_round *round);
 
 void lease_unref(struct rl_lease *lease);
 
@@ -244,6 +264,17 @@ void lease_on_timer(struct rl_lease *lease, int64_t now_ms);
 
 /* Takes the lease out of its list: gives up the clean-up that is owed, or a hold. */
 void lease_forget(struct rl_lease *lease);
+
+/* ---- vote.c ---- */
+
+/* What the reply is worth: a vote (0), or why it is none (rl_code). */
+int vote_read(struct rl_round *round, int i, const struct reply *reply, int *vote);
+
+/* What it says beside its vote: the counter of a grant, ms, how many were told; or 0. */
+int64_t vote_info(const struct rl_round *round, const struct reply *reply);
+
+/* Keeps for the node's text why its reply was no vote. */
+void vote_explain(struct node *nd, int code, const struct reply *reply);
 
 /* ---- handover.c ---- */
 

@@ -244,7 +244,7 @@ describe("a library that", function()
         ["does not tell of losses"] = { "lua/redlock/holds.lua",
             "local fns = hold.on_lost or {}", "local fns = {}", "not told of the loss" },
         ["believes tokens unconfirmed"] = { "lua/redlock/fenced_lock.lua",
-            'confirm = of_a_lease "confirm"', 'confirm = "return 1"', "token",
+            'confirm = parts("counter", "counted", "confirm")', 'confirm = "return 1"', "token",
             { nodes = 3, kinds = { "fenced" }, bare = true, only = {}, seconds = 3 } },
         ["lets late writers in"] = { "lua/redlock/guard/mark.lua",
             "if token < highest then", "if false then", "update is lost",

@@ -105,6 +105,18 @@ describe("client:check()", function()
         assert.equal("", kinds(report[1].findings))
     end)
 
+    it("tells of hours and days in words", function()
+        local cluster = support.cluster(2, { clocks = true })
+        cluster[1].clock:set(3 * 3600)
+        cluster[2].clock:set(5 * 86400)
+        support.eventually(function()
+            return cluster[2]:call("INFO"):match "uptime_in_seconds:(%d+)" + 0 > 86400
+        end)
+        local text = tostring(support.client(cluster):check())
+        assert.matches(cluster[1].port .. "[^\n]*  3%.0 h  ", text)
+        assert.matches(cluster[2].port .. "[^\n]*  5 days  ", text)
+    end)
+
     it("warns of a user who may not ask for the time", function()
         local server = support.server()
         server:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", "-time")

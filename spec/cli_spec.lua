@@ -2,7 +2,7 @@
 local support = require "spec.support"
 
 local ROOT = support.lua_env().LUA_CPATH:match "^(.-)/build/"
-local REDLOCK = ROOT .. "/bin/redlock"
+local REDLOCK = ROOT .. "/lua/redlock/cli/redlock"
 local LOST, HELD, FAILED = 123, 124, 125
 
 describe("redlock", function()
@@ -133,6 +133,8 @@ describe("redlock", function()
             wrong("%-%-password%-file", "status", "x", "--password", "pw")
             wrong("bad option lease", "run", "x", "--lease", "1000", "--", "true")
             wrong("bad wait", "run", "x", "--wait", "-1", "--", "true")
+            wrong("redlock status x", "check", "x")
+            wrong("takes no names", "init", "x")
         end)
 
         it("when no servers are named, or they are not there", function()
@@ -224,6 +226,36 @@ describe("redlock", function()
         end)
     end)
 
+    it("believes a server's certificate only if told so", function()
+        local server = support.tls_server(support.certificates(), "good")
+        local function status(...)
+            return redlock("status", "x", "--nodes", "rediss://127.0.0.1:" .. server.tls_port,
+                "--timeout", "3", ...)
+        end
+        local code, text = status()
+        assert.equal(FAILED, code)
+        assert.matches("tls", text)
+        code, text = status "--no-tls-verify"
+        assert.equal(1, code, text)
+        assert.matches("x is free", text)
+    end)
+
+    it("ends at Ctrl-C, whatever it waits for", function()
+        cluster:each(function(s) s:freeze() end)
+        local p = start({}, "status", "x", "--timeout", "60")
+        support.eventually(function()
+            local pipe = io.popen(("ls -l /proc/%d/fd 2>/dev/null"):format(p.pid))
+            local _, n = pipe:read("*a"):gsub("socket:", "")
+            pipe:close()
+            return n >= 3
+        end, 20)
+        support.sleep(0.05)              -- it has begun to wait
+        p:kill "INT"
+        local status, text = ends(p)
+        cluster:each(function(s) s:thaw() end)
+        assert.same({ 130, "" }, { status, text })
+    end)
+
     describe("run", function()
         it("passes on what the command says and how it ends", function()
             local status, text = redlock("run", "invoice:42", "--", "sh", "-c",
@@ -303,16 +335,30 @@ describe("redlock", function()
             assert.same({ 1, 4 }, { ran, refused })
         end)
 
+        -- A shell's child that is not yet what it will be may miss a signal.
+        local function asleep(p)
+            local pid = tonumber(p:read_line(20):match "^in (%d+)$")
+            support.eventually(function()
+                local file = io.open(("/proc/%d/comm"):format(pid))
+                local name = file and file:read "*l"
+                if file then
+                    file:close()
+                end
+                return name == "sleep"
+            end)
+            return pid
+        end
+
         it("passes signals on, to all that the command has started", function()
             local p = start({}, "run", "x", "--", "sh", "-c",
                 "trap 'echo told; kill $! 2>/dev/null; exit 3' TERM; sleep 100 & echo in $!; wait")
-            local other = tonumber(p:read_line(20):match "^in (%d+)$")
+            local other = asleep(p)
             p:kill "TERM"
             local status, text = ends(p)
             assert.same({ 3, "told\n" }, { status, text })
             gone(other)
             p = start({}, "run", "x", "--", "sh", "-c", "sleep 100 & echo in $!; wait")
-            other = tonumber(p:read_line(20):match "^in (%d+)$")
+            other = asleep(p)
             p:kill "TERM"
             assert.equal(128 + 15, (ends(p)))
             gone(other)
@@ -454,6 +500,8 @@ describe("redlock", function()
                 .. '"name": "x", "nodes": %[{.*}%], "remaining": %d+%.%d+}\n$', text)
             assert.same({ 0, "x is open now\n" }, { redlock("unlock", "--force", "x") })
             assert.same({ 1, "x was open already\n" }, { redlock("unlock", "-f", "x") })
+            assert.same({ 1, '{"name": "x", "opened": false}\n' },
+                { redlock("unlock", "-f", "--json", "x") })
             assert.equal(1, (redlock("status", "x")))
             p:kill "TERM"
             p:wait(10)
@@ -547,6 +595,13 @@ describe("redlock", function()
             assert.equal(0, status, text)
         end
 
+        -- A program of the shell.
+        local function script(name, text)
+            local path = write(name, "#!/bin/sh\n" .. text .. "\n")
+            assert.equal(0, os.execute("chmod +x " .. path))
+            return path
+        end
+
         local function none_left(uris)
             for _, uri in ipairs(uris) do
                 support.eventually(function()
@@ -586,6 +641,39 @@ describe("redlock", function()
             status, text = redlock("dev", "--server", "false")
             assert.equal(FAILED, status)
             assert.matches("try it by hand: false", text)
+            status, text = redlock("dev", "--server", home)
+            assert.equal(FAILED, status)
+            assert.matches("does not start; try it by hand: " .. home:gsub("%p", "%%%0"), text)
+            -- One that does not let itself be admitted.
+            status, text = redlock("dev", "--server", script("no-set", 'exec redis-server "$@" '
+                .. "--user default on nopass '~*' '&*' +@all -set"))
+            assert.equal(FAILED, status)
+            assert.matches("init: no majority.*noperm", text)
+        end)
+
+        it("tells of a server that has ended", function()
+            local p, uris = dev "3"
+            local port = tonumber(uris[2]:match "%d+$")
+            support.connect(port):call("SHUTDOWN", "NOSAVE")
+            assert.equal("redlock: " .. uris[2] .. " has ended", p:read_line(10))
+            works(uris)
+            p:kill "INT"
+            assert.equal(0, p:wait(20))
+            none_left(uris)
+        end)
+
+        it("ends while its servers are not up yet", function()
+            local p = start({}, "dev", "--server", script("slow", "echo up; exec sleep 100"))
+            local pid
+            support.eventually(function()
+                local pipe = io.popen("pgrep -P " .. p.pid .. " sleep")
+                pid = tonumber(pipe:read "*a")
+                pipe:close()
+                return pid
+            end, 20)
+            p:kill "TERM"
+            assert.equal(128 + 15, p:wait(10))
+            gone(pid)
         end)
     end)
 end)

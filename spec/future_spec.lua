@@ -192,6 +192,32 @@ describe("a hold", function()
         support.eventually(function() return cluster:keys() == 0 end)
     end)
 
+    it("of a primitive of one's own is imported as one of those", function()
+        local function own(name)
+            return require("redlock").primitive {
+                name = name,
+                acquire = "return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) "
+                    .. "and 1 or 0",
+                extend = "return redis.call('get', KEYS[1]) == ARGV[1] and "
+                    .. "redis.call('pexpire', KEYS[1], ARGV[2])",
+                release = "return redis.call('del', KEYS[1])",
+            }
+        end
+        local mine = own "mine"
+        local l = client:get(mine, "x")
+        assert.is_true(l:tryLock(0, 10))
+        local token = l:export()
+        for _, opts in ipairs { {}, { primitive = own "other" } } do
+            local ok, err = client:import(token, opts)
+            assert.is_nil(ok)
+            assert.equal("config", err.code)
+        end
+        assert.is_false(l:isValid())
+        assert.equal(l:getName(), client:import(token, { primitive = mine }):getName())
+        assert.is_true(l:isValid())
+        assert.is_true(l:unlock())
+    end)
+
     it("is not imported when it ended on the way, or is none", function()
         local l = client:getLock "x"
         local ok, err = l:export()
@@ -223,7 +249,7 @@ describe("events", function()
     it("tell what happened, in order, and harm nobody", function()
         local cluster = support.cluster(3)
         local events = {}
-        local client = support.warm_client(cluster, { lease = 0.3, on_event = function(e)
+        local client = support.warm_client(cluster, { lease = 2, on_event = function(e)
             assert.is_number(e.time)
             events[#events + 1] = e
             error "must not get out"

@@ -116,6 +116,18 @@ describe("a brand-new cluster", function()
         assert.equal("guarded", client:check()[3].guard)
     end)
 
+    it("is not brand-new for init when another max_lease was set up", function()
+        local client = support.client(cluster)
+        cluster[1]:admit(30)
+        local ok, err = client:init()
+        assert.is_nil(ok)
+        assert.equal("config", err.code)
+        assert.matches(cluster[1].uri:gsub("%p", "%%%0") .. " was set up with another max_lease; "
+            .. "give all clients the same one", tostring(err))
+        assert.is_true(client:init { force = true })
+        assert.is_true((client:getLock("x"):tryLock(0, 10)))
+    end)
+
     it("is not brand-new for init when a server is missing, or admitted", function()
         local client = support.client(cluster)
         cluster[3]:kill()
@@ -177,16 +189,19 @@ describe("a server that restarts empty [34]", function()
     end)
 
     it("loads its scripts again and extends, heals and releases meanwhile", function()
-        local l = client:getLock "x"
-        assert.is_true(l:tryLock(0, MAX_LEASE))
+        -- A lease that a restart does not outlast.
+        cluster:admit(10)
+        local patient = support.warm_client(cluster, options { max_lease = 10, lease = 10 })
+        local l = patient:getLock "x"
+        assert.is_true(l:tryLock(0, 10))
         cluster[1]:restart()
-        await_up(client, 1)
+        await_up(patient, 1)
         assert.is_true((l:extend()))
         support.eventually(function()
             assert.is_true((l:extend()))
             return cluster[1]:call("EXISTS", "x") == 1
         end)
-        assert.matches("%x+ 500 %x+", cluster[1]:marker())     -- in quarantine
+        assert.matches("%x+ 10000 %x+", cluster[1]:marker())   -- in quarantine
         cluster[3]:call("DEL", "x")
         assert.is_true((l:extend()))                 -- by its yes and that of the second
         assert.is_true(l:unlock())
@@ -351,7 +366,7 @@ describe("a quarantine", function()
             local ok, err = client:getLock("x"):tryLock()
             assert.is_nil(ok)
             return err.nodes[1].message:find "as soon as a majority"
-        end)
+        end, 20)
         assert.matches("%x+ 500 %x+", cluster[1]:marker())
     end)
 end)

@@ -20,7 +20,17 @@ describe("over the host", function()
         cluster:flush()
     end)
 
-    -- An unlock is done when a majority has answered.
+    -- An unlock is done when a majority has answered; a process that ends does not wait for
+    -- a slow machine.
+    local SETTLE = [[
+        local from = now()
+        repeat
+            local busy = 0
+            for _, node in ipairs(client:stats().nodes) do busy = busy + node.in_flight end
+            sleep(0.002)
+        until busy == 0 or now() - from > 20
+    ]]
+
     local function free()
         support.eventually(function() return cluster:keys() == 0 end, 5, "the releases")
     end
@@ -29,8 +39,9 @@ describe("over the host", function()
         describe(name, function()
             for _, one in ipairs(behaviour.list) do
                 it("a client " .. one[1], function()
-                    local p = support.lua(("NODES = %s %s %s main(function() %s print 'ok' end)")
-                        :format(nodes, loop, behaviour.prelude, one[2]), { stderr = "stdout" })
+                    local main = "NODES = %s %s %s main(function() do %s end %s print 'ok' end)"
+                    local p = support.lua(main:format(nodes, loop, behaviour.prelude, one[2],
+                        SETTLE), { stderr = "stdout" })
                     -- That it ends shows that the host lets its loop end.
                     local text = p:read_all(30)
                     assert.equal("ok\n", text)
@@ -47,6 +58,97 @@ describe("over the host", function()
             end)
         end)
     end
+
+    local function somebody_has(name)
+        cluster:each(function(server) server:call("SET", name, "theirs", "PX", 60000) end)
+    end
+
+    -- Runs that and returns what it says.
+    local function says(loop, code, argv_prefix)
+        local p = support.lua(("NODES = %s %s %s main(function() %s end) print 'over'")
+            :format(nodes, loop, behaviour.prelude, code),
+            { stderr = "stdout", argv_prefix = argv_prefix })
+        local text = p:read_all(30)
+        assert.equal(0, p:wait(5), text)
+        return text
+    end
+
+    for name, loop in pairs(behaviour.loops) do
+        it(name .. ", what cannot be suspended raises, and leaves nothing", function()
+            -- Who finds it free may have his answer before he looks, and need not wait.
+            somebody_has "held"
+            local code = [[
+                local function within_c()
+                    return ("x"):gsub("x", function() client:getLock("held"):tryLock(1) end)
+                end
+                for _ = 1, 3 do
+                    local ok, err = pcall(within_c)
+                    assert(not ok and err:find "across C%-call boundary", err)
+                end
+            ]]
+            assert.equal("over\n", says(loop, code))       -- the loop ends, too
+            assert.equal("over\n", says(loop, code .. [[
+                local l = client:getLock("x", { owner = 1 })
+                assert(l:tryLock(5) and l:unlock())
+            ]]))
+            cluster:each(function(server) assert.equal(1, server:call("DEL", "held")) end)
+            free()
+        end)
+
+        it(name .. ", a wait that is cancelled lets the loop end", function()
+            somebody_has "held"
+            assert.equal("over\n", says(loop, [[
+                local future = client:getLock("held"):tryLockAsync(60)
+                sleep(0.05)
+                assert(future:cancel())
+                local ok, err = future:get(5)
+                assert(not ok and err.code == "cancelled", err)
+            ]]))
+        end)
+
+        it(name .. ", what finds no descriptor says so, and works when there is one", function()
+            somebody_has "x"
+            assert.equal("over\n", says(loop, [[
+                assert(client:open())
+                local C = require("redlock.ffi").load()
+                client:scripts(require "redlock.plain_lock")
+                local round = C.rl_check(client.core)        -- all are connected
+                C.rl_wait(round)
+                C.rl_round_free(round)
+                local l, files = client:getLock "x", {}
+                local file = io.open "/dev/null"
+                while file do
+                    files[#files + 1] = file
+                    file = io.open "/dev/null"
+                end
+                for _ = 1, 3 do
+                    local ok, err = pcall(l.tryLock, l, 1)
+                    assert(not ok and err:find "no file descriptor for the event loop", err)
+                end
+                for i = 1, #files do files[i]:close() end
+                assert(l:forceUnlock() and l:tryLock(5) and l:unlock())
+            ]], { "prlimit", "--nofile=100" }))
+            free()
+        end)
+    end
+
+    it("luv, errors of the user are told, and the loop goes on", function()
+        local text = says(behaviour.loops.luv, [[
+            local l, y = client:getLock("x", { owner = 1 }), client:getLock("y", { owner = 1 })
+            assert(l:tryLock(5, 10) and y:tryLock(5, 10))
+            spawn(function()
+                client:getLock("y"):tryLock(5, 10)
+                error "mine"
+            end)
+            assert(y:unlock())
+            l:onLost(function() error("and mine", 0) end)
+            assert(client:getLock("x"):forceUnlock() and not l:extend())
+            assert(client:getLock("y"):forceUnlock())
+        ]])
+        assert.matches("redlock: [^\n]*: mine\nstack traceback:", text)
+        assert.matches("redlock: an onLost function failed: and mine\n", text)
+        assert.matches("\nover\n$", text)
+    end)
 
     describe("nginx", function()
         it("a client does all of that, too", function()

@@ -12,7 +12,7 @@ end
 -- A checkout without anything that was built in this one.
 local function checkout()
     local dir = support.tmpdir()
-    run("cp", "-r", "bin", "c", "lua", "rockspec", "Makefile", dir)
+    run("cp", "-r", "c", "lua", "rockspec", "Makefile", dir)
     return dir
 end
 
@@ -55,7 +55,7 @@ describe("installing", function()
         works(tree .. "/share/lua/5.1", tree .. "/lib/lua/5.1")
         commands(tree .. "/bin")
         -- Nothing but build/ was written into the checkout.
-        assert.equal("Makefile\nbin\nbuild\nc\nlua\nrockspec\n", run("ls", dir))
+        assert.equal("Makefile\nbuild\nc\nlua\nrockspec\n", run("ls", dir))
     end)
 
     it("by make, with a prefix and a staging folder", function()

@@ -162,7 +162,7 @@ describe("1,000 watchdog leases with the majority frozen", function()
             cluster[i]:thaw()
         end
         c:write "\n"
-        assert.equal("1000", c:read_line(20))
+        assert.equal("1000", c:read_line(60))
         assert.equal("true", c:read_line(20))
         support.eventually(function()
             c:write "\n"

@@ -88,7 +88,7 @@ for _, n in ipairs { 1, 2, 3, 4, 5 } do
             assert.is_true(lock(nil, "b"):tryLock(5, 1))
             cluster:each(function(server)   -- the lease is in milliseconds after retries too
                 local pttl = server:call("PTTL", "invoice:42")
-                assert.is_true(pttl == -2 or (pttl > 0 and pttl <= 1000))
+                assert.is_true(pttl == -2 or pttl >= 0 and pttl <= 1000, pttl)
             end)
             assert.is_true(lock(nil, "b"):unlock())
         end)
@@ -112,6 +112,18 @@ for _, n in ipairs { 1, 2, 3, 4, 5 } do
             local ok, err = l:unlock()
             assert.is_nil(ok)
             assert.equal("not_held", err.code)
+        end)
+
+        it("says at each leave that it is over", function()
+            local l = lock()
+            assert.is_true(l:tryLock(0, 0.3))
+            assert.is_true(l:tryLock(0, 0.3))
+            support.eventually(function() return not l:isValid() end)
+            for _, code in ipairs { "expired", "expired", "not_held" } do
+                local ok, err = l:unlock()
+                assert.is_nil(ok)
+                assert.equal(code, err.code)
+            end
         end)
 
         it("belongs to its owner", function()
@@ -249,6 +261,8 @@ describe("a lock", function()
         assert.matches("^redlock: held: lock 'a\\x0ab' is held by somebody else: redis://127",
             tostring(err))
         assert.equal("x " .. tostring(err), "x " .. err)
+        local long = client:getLock(("n"):rep(100))
+        assert.equal("lock(" .. ("n"):rep(61) .. "..., not held)", tostring(long))
         assert.equal(5, #err.nodes)
         for i, row in ipairs(err.nodes) do
             assert.equal(cluster[i].uri, row.node)
@@ -430,6 +444,39 @@ describe("a client", function()
         local ok, err = client:using("x", function() error "not reached" end)
         assert.is_nil(ok)
         assert.equal("closed", err.code)
+    end)
+
+    -- close() waits for answers, and others may go on meanwhile.
+    it("takes nothing while it is being closed", function()
+        local client = support.warm_client(cluster)
+        local held, other = client:getLock "held", client:getLock "other"
+        assert.is_true(held:tryLock())
+        local ok, err
+        held:onLost(function() ok, err = other:tryLock(0) end)
+        assert.is_true(client:close())
+        assert.is_nil(ok)
+        assert.equal("closed", err.code)
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+
+    -- As of a coroutine that has looked before another one closed it.
+    it("answers closed to calls that go on after it was closed", function()
+        local client = support.warm_client(cluster)
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock())
+        assert.is_true(l:unlock())
+        client:close()
+        local acquire, rounds = require "redlock.acquire", require "redlock.rounds"
+        for _, wait in ipairs { 0, 0.01 } do
+            local ok, err = acquire.acquire(l, "somebody", nil, wait, 1)
+            assert.is_nil(ok)
+            assert.equal("closed", err.code)
+        end
+        assert.equal(0, rounds.losses(client))
+        assert.is_nil(require("redlock.restart_guard").left(client))
+        for _, row in ipairs(require("redlock.health").rows(client)) do
+            assert.is_false(row.ready)
+        end
     end)
 
     it("counts", function()

@@ -61,12 +61,31 @@ describe("max_waiting among futures", function()
         assert.equal(3, client:stats().overloaded)
     end)
 
+    it("refuses who finds that another process has it, when others wait for other names", function()
+        for _, name in ipairs { "a", "b" } do
+            assert.is_true(other:getLock(name):tryLock(0, 30))
+        end
+        local first = own("a", 1):lockAsync()
+        for i = 2, 3 do
+            own("a", i):lockAsync()
+        end
+        support.eventually(function()
+            return not first:isDone() and client:stats().waiting == 3
+        end)
+        is_refused("b", 4)
+        assert.equal(3, client:stats().waiting)
+        assert.is_true(own("c", 4):lockAsync():get(5))
+        assert.is_true(other:getLock("b"):unlock())
+        assert.is_true(own("b", 4):lockAsync():get(5))
+        assert.is_true(other:getLock("a"):unlock())
+    end)
+
     it("counts nobody who has given up, was cancelled, or failed", function()
         assert.is_true(other:getLock("a"):tryLock(0, 30))
         for _ = 1, 5 do
-            local short, gone, long = own("a", 1):tryLockAsync(0.05), own("a", 2):lockAsync(),
+            local short, gone, long = own("a", 1):tryLockAsync(0.5), own("a", 2):lockAsync(),
                 own("a", 3):lockAsync()
-            is_refused("a", 4, 0.05)
+            is_refused("a", 4, 0.5)
             assert.equal("held", select(2, short:get(5)).code)
             assert.is_true(gone:cancel())
             assert.is_true(long:cancel())

@@ -1,6 +1,15 @@
 -- Workers come and go: reloads under load, exits, no code cache, no timers left [45].
 local support = require "spec.support"
 
+local INIT = [[
+    function await_quit()
+        ngx.shared.shared:set("begun", true)
+        repeat
+            ngx.sleep(0.01)
+        until ngx.worker.exiting()
+    end
+]]
+
 local SERVER = [[
     location /cycle { content_by_lua_block {
         local l = client:getLock("n" .. ngx.var.connection)
@@ -44,7 +53,23 @@ local SERVER = [[
         ngx.print(tostring(client:getLock("held"):isValid()), " ",
             tostring(client:getLock("held"):unlock()))
     } }
+    location /late { content_by_lua_block {
+        await_quit()
+        local l = client:getLock "late"
+        assert(l:tryLock(8))
+        if not ngx.var.arg_leave then
+            ngx.sleep(0.3)             -- so that the other waits
+            assert(l:unlock())
+        end
+        ngx.print "ok"
+    } }
+    location /begun { content_by_lua_block {
+        ngx.print(tostring(ngx.shared.shared:get "begun"))
+    } }
     location /lost { content_by_lua_block {
+        if ngx.var.arg_late then
+            await_quit()
+        end
         local l = client:getLock "lost"
         assert(l:tryLock(1))
         l:onLost(function(_, why)
@@ -74,7 +99,7 @@ describe("a worker of nginx", function()
 
     local function start(opts)
         opts = opts or {}
-        opts.nodes, opts.server = cluster, opts.server or SERVER
+        opts.nodes, opts.init, opts.server = cluster, INIT, opts.server or SERVER
         ng = support.nginx(opts)
         return ng
     end
@@ -110,6 +135,12 @@ describe("a worker of nginx", function()
                     tonumber(text:match "Non%-2xx or 3xx responses: (%d+)" or 0), text
             end,
         }
+    end
+
+    -- A request that awaits it goes on in the old worker.
+    local function reload_beside_request()
+        support.eventually(function() return (ng:get "/begun") == "true" end)
+        ng:reload()
     end
 
     it("is reloaded under load without a failed request", function()
@@ -151,6 +182,25 @@ describe("a worker of nginx", function()
         support.eventually(function() return #ng:workers() == 1 end, 15, "the old worker to end")
     end)
 
+    -- nginx takes the connection behind a worker's timers for a leak when the first timer is
+    -- made after it was told to quit.
+    it("takes its first locks while it is shut down, and leaves no socket", function()
+        for _, query in ipairs { "", "?leave=1" } do
+            start { options = "lease = 1" }
+            local a, b = ng:begin("/late" .. query), ng:begin("/late" .. query)
+            reload_beside_request()
+            assert.equal("ok", a:finish())
+            assert.equal("ok", b:finish())
+            support.eventually(function() return #ng:workers() == 1 end, 15,
+                "the old worker to end")
+            support.eventually(function() return cluster:keys() == 0 end, 5,
+                "the release at exit")
+            assert.equal("", ng:complaints())
+            assert.is_nil(ng:log():find "no timer")
+            ng:stop "QUIT"
+        end
+    end)
+
     it("releases what is held when it is told to end at once", function()
         start()
         assert.equal("taken", ng:get "/leave")
@@ -174,7 +224,8 @@ describe("a worker of nginx", function()
                 support.sleep(1.2)
                 assert.equal("ok", ng:get "/cycle")
             end
-            assert.is_true(support.fds(pid) <= fds + 1)
+            support.eventually(function() return support.fds(pid) <= fds + 1 end, 10,
+                "the descriptors of the requests to be closed")
             assert.equal(2, support.threads(pid))
             assert.equal(0, sockets())
             assert.equal(0, ng:stop "QUIT")
@@ -190,6 +241,19 @@ describe("a worker of nginx", function()
         assert.equal("false", request:finish())
     end)
 
+    it("tells of a loss in time also of a lock that it takes while it is shut down", function()
+        start { options = "lease = 1" }
+        local request = ng:begin "/lost?s=3&late=1"
+        reload_beside_request()
+        cluster:each(function(s)
+            support.eventually(function() return s:call("EXISTS", "lost") == 1 end)
+        end)
+        cluster:flush()
+        support.eventually(function() return (ng:get "/said") == "taken timer" end, 2, "onLost")
+        assert.equal("false", request:finish())
+        ng.expected = "[alert]"      -- of nginx: this first timer of the worker comes too late
+    end)
+
     it("goes on without a timer for the reader, and says so once", function()
         start {
             http = "lua_max_running_timers 1;",
@@ -202,12 +266,60 @@ describe("a worker of nginx", function()
         assert.is_true(requests > 20)
         local _, times = ng:log():gsub("no timer reads the wake%-up socket", "")
         assert.equal(1, times)
-        support.sleep(5)                 -- the other timer is over
+        local memory = tonumber((ng:get "/memory"))
+        load("/same", 2, 8).finish()
+        assert.is_true(tonumber((ng:get "/memory")) < memory + 100)
+        support.sleep(3)                 -- the other timer is over
         assert.equal("ok", ng:get "/cycle")
         local log = ng:log():gsub("[^\n]*no timer reads[^\n]*\n", "")
             :gsub("[^\n]*lua_max_running_timers are not enough[^\n]*\n", "")
         assert.is_nil(log:find "%[alert%]")
         assert.is_nil(log:find "%[error%]")
+        ng:stop "QUIT"
+        ng = nil
+    end)
+
+    -- Requests are served, and the log says why that is slow, once a second at most.
+    local function goes_on(why)
+        local began = support.now()
+        assert.equal("ok", ng:get "/cycle")
+        local requests, failed, text = load("/same", 2, 8).finish()
+        assert.equal(0, failed, text)
+        assert.is_true(requests > 20)
+        local _, times = ng:log():gsub(why, "")
+        assert.is_true(times >= 1 and times <= support.now() - began + 2, times .. " times")
+    end
+
+    it("goes on without a directory for its socket, and says so at times", function()
+        start()
+        assert.equal(0, os.execute("rmdir " .. ng.sockets))
+        goes_on("no socket below [^\n]* set the option socket_dir")
+        assert.equal(0, os.execute(("mkdir %s && chmod 777 %s"):format(ng.sockets, ng.sockets)))
+        support.sleep(1.1)                 -- it is tried once a second
+        assert.equal("ok", ng:get "/cycle")
+        local _, times = ng:log():gsub("no socket below", "")
+        assert.equal("ok", ng:get "/cycle")
+        assert.equal(times, select(2, ng:log():gsub("no socket below", "")))
+        assert.is_nil(ng:log():find "%[alert%]")
+        ng:stop "QUIT"
+        ng = nil
+    end)
+
+    it("goes on without any timer, and says so at times", function()
+        start {
+            options = "lease = 1",
+            http = "lua_max_pending_timers 1;",
+            init_worker = "ngx.timer.at(1000, function() end)",
+        }
+        goes_on "no timer for the reader: too many pending timers"
+        local request = ng:begin "/lost?s=3"
+        cluster:each(function(s)
+            support.eventually(function() return s:call("EXISTS", "lost") == 1 end)
+        end)
+        cluster:flush()
+        assert.equal("false", request:finish())
+        assert.equal("taken content", (ng:get "/said"))
+        assert.matches("no timer for a callback %(too many pending timers%); it runs now", ng:log())
         ng:stop "QUIT"
         ng = nil
     end)

@@ -40,6 +40,11 @@ describe("a guard", function()
         assert.equal(guard, require("redlock").guard)
     end)
 
+    it("is readable", function()
+        assert.equal("guard(stock)", tostring(stock))
+        assert.equal("guard(stock)", tostring(guard.owned "stock"))
+    end)
+
     it("accepts the first token, any larger one, and one holder's again", function()
         assert.is_true(stock:set(5, "a"))
         assert.is_true(stock:set(5, "b"))
@@ -405,6 +410,16 @@ describe("a guard by random value", function()
     end)
 
     teardown(support.cleanup)
+
+    it("is not claimed without an answer", function()
+        local gone = support.server()
+        local lost = guard.owned("stock", sender(gone))
+        assert.is_string(lost:claim())
+        gone:kill()
+        local value, err = lost:claim()
+        assert.is_nil(value)
+        assert.is_string(err)
+    end)
 
     it("lets only the latest claim work on it", function()
         local old = stock:claim()

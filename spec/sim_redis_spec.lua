@@ -1,18 +1,21 @@
 -- The simulator's model of a Redis server against a real one: the same commands and scripts,
 -- the same replies, and the same keys in the end.
-local guard = require "redlock.restart_guard"
+local fenced = require "redlock.fenced_lock"
+local guard = require "redlock.guard"
 local redis = require "spec.sim.redis"
+local restart_guard = require "redlock.restart_guard"
 local scripts = require "redlock.scripts"
 local sha1 = require "spec.sim.sha1"
 local support = require "spec.support"
 
 local STEPS = tonumber(os.getenv "STEPS" or 6000)
 local KEYS, VALUES = { "a", "b", "c", "d" }, { "v1", "v2", "v3" }
-local ROLES = { "acquire", "extend", "release", "peek", "force" }
+local ROLES = { "acquire", "extend", "release", "handover", "peek", "force" }
 local LONG = { "100000", "200000", "300000" }
 
-local FENCED = { "acquire", "confirm", "extend", "heal", "release" }
+local FENCED = { "acquire", "confirm", "extend", "heal", "release", "handover" }
 local RUNS = { "0123456789", "9876543210" }
+local run_id                 -- of the real server
 
 local bodies = {}
 for _, role in ipairs(ROLES) do
@@ -22,13 +25,13 @@ for _, role in ipairs(ROLES) do
 end
 
 for _, role in ipairs(FENCED) do
-    bodies["fenced " .. role] = scripts.read("redlock.fenced.counter", "redlock.fenced." .. role)
+    bodies["fenced " .. role] = fenced[role .. "_script"]
 end
-for _, role in ipairs { "floor", "seed" } do
-    bodies[role] = scripts.read("redlock.fenced.run", "redlock.fenced." .. role)
+for _, role in ipairs { "floor", "seed", "current" } do
+    bodies[role] = fenced[role .. "_script"]
 end
 bodies.mark = scripts.read "redlock.restart_guard.mark"
-bodies.guarded = guard.wrap(bodies.acquire)
+bodies.guarded = restart_guard.wrap(bodies.acquire)
 
 -- A reply in RESP as the connection of the specs gives it; an error as { err = text }.
 local function decode(text, at)
@@ -51,29 +54,6 @@ local function decode(text, at)
         list[i], rest = decode(text, rest)
     end
     return list, rest
-end
-
--- The model, its clock set to that of the real server before each command.
-local function pair_of(server)
-    local now, replies = 0, {}
-    local model = redis.new(function() return now end, function(_, bytes)
-        replies[#replies + 1] = bytes
-        return true
-    end)
-    -- Scripts look at it: both are to say the same.
-    model.run_id = server:call("INFO", "server"):match "run_id:(%w+)"
-    local slack_ms = 2
-    local function time()
-        local t = assert(server:call "TIME")
-        return tonumber(t[1]) * 1e6 + tonumber(t[2])
-    end
-    return model.run_id, function(...)
-        now, replies = time(), {}
-        model:execute(1, { ... }, select("#", ...))
-        local value, err = server:call(...)
-        slack_ms = math.max(slack_ms, (time() - now) / 1000 + 2)
-        return err and { err = err } or value, (decode(table.concat(replies), 1)), 2 * slack_ms
-    end
 end
 
 -- Equal, but for time that passed between the two, and for the words of an error.
@@ -106,6 +86,41 @@ local function shown(value)
     return "{" .. table.concat(parts, ", ") .. "}"
 end
 
+-- A function that runs a command on both, the model's clock set to that of the real server,
+-- and fails when they differ; and the model.
+local function pair_of(server)
+    local now, replies = 0, {}
+    local model = redis.new(function() return now end, function(_, bytes)
+        replies[#replies + 1] = bytes
+        return true
+    end)
+    -- Scripts look at it: both are to say the same.
+    model.run_id = server:call("INFO", "server"):match "run_id:(%w+)"
+    local slack_ms = 2
+    local function time()
+        local t = assert(server:call "TIME")
+        return tonumber(t[1]) * 1e6 + tonumber(t[2])
+    end
+    run_id = model.run_id
+    local function both(...)
+        now, replies = time(), {}
+        model:execute(1, { ... }, select("#", ...))
+        local value, err = server:call(...)
+        slack_ms = math.max(slack_ms, (time() - now) / 1000 + 2)
+        return err and { err = err } or value, (decode(table.concat(replies), 1)), 2 * slack_ms
+    end
+    local seed = tonumber(os.getenv "SEED") or os.time()
+    math.randomseed(seed)
+    return function(command)
+        local real, model_says, late_ms = both(unpack(command))
+        if not same(real, model_says, late_ms) then
+            local words = table.concat(command, " "):gsub("%s+", " ")
+            error(("SEED=%d: %s: the server says %s, the model %s"):format(seed, words,
+                shown(real), shown(model_says)))
+        end
+    end, model
+end
+
 local function pick(list)
     return list[math.random(#list)]
 end
@@ -114,14 +129,13 @@ local function script_call()
     local role = pick(ROLES)
     local body = bodies[role]
     if math.random(3) == 1 then
-        return { "EVAL", body, "1", pick(KEYS), pick(VALUES), pick(LONG) }
+        return { "EVAL", body, "1", pick(KEYS), pick(VALUES), pick(LONG), pick(VALUES) }
     end
     return { "EVALSHA", sha1.hex(body), "1", pick(KEYS), pick(VALUES),
-        math.random(10) == 1 and "0" or pick(LONG) }
+        math.random(10) == 1 and role ~= "handover" and "0" or pick(LONG), pick(VALUES) }
 end
 
 local KEY = { counter = "e", floors = "redlock:{server}:floor", marker = "redlock:{server}:marker" }
-local run_id
 
 local function marker()
     return pick { run_id .. " 60000", run_id .. " 60000 1f", RUNS[1] .. " 60000" }
@@ -137,9 +151,32 @@ local function fenced_call()
         command[3], command[#command + 1] = "4", KEY.marker
     end
     local lease = role == "release" and pick { "0", "1" } or pick(LONG)
+    if role == "release" and math.random(3) == 1 then          -- nothing to count
+        return { "EVAL", bodies["fenced release"], "1", pick(KEYS), pick(VALUES), lease }
+    end
     for _, arg in ipairs { pick(VALUES), lease, token, "7", pick(LONG),
         guarded and marker() or pick { run_id, RUNS[1] } } do
         command[#command + 1] = arg
+    end
+    if role == "handover" then
+        table.insert(command, 10, pick(VALUES))                -- whose place it takes
+    end
+    return command
+end
+
+-- A resource's command under a token, or under the value of its owner.
+local function resource_call()
+    local by = pick { "token", "owner", "claim" }
+    local word = pick { "GET", "DEL", "INCR", "NONSENSE", "SET", "" }
+    local right = by == "token" and pick { "0", "7", "8", "30", "x", "100000000000000" }
+        or pick(VALUES)
+    local command = { "EVAL", guard.scripts[by], "1", by == "token" and "mark" or "owner",
+        right, pick { "0", "500000" } }
+    if word ~= "" then
+        command[3] = "2"
+        table.insert(command, 5, pick(KEYS))
+        command[#command + 1] = word
+        command[#command + 1] = word == "SET" and pick(VALUES) or nil
     end
     return command
 end
@@ -153,10 +190,18 @@ local about_servers = {
         marker() } end,
     function() return { "EVAL", bodies.guarded, "2", pick(KEYS), KEY.marker, pick(VALUES),
         pick(LONG), pick { "", marker() } } end,
+    function() return { "EVAL", bodies.current, "2", pick(KEYS), KEY.counter,
+        pick { "0", "1", "31", "x" } } end,
     function() return { "DEL", pick { KEY.counter, KEY.floors, KEY.marker } } end,
     function() return { "HMGET", KEY.floors, "7", "marker", "none" } end,
-    function() return { "HSET", KEY.floors, "7", pick { "12 ", "900 " } .. run_id:sub(1, 8) } end,
+    function() return { "HSET", KEY.floors, "7", run_id:sub(1, 8) .. pick { "12", "900" } } end,
     function() return { "MGET", KEY.counter, KEY.floors, pick(KEYS) } end,
+}
+
+local about_resources = {
+    resource_call, resource_call, resource_call, resource_call, resource_call,
+    function() return { "SET", "mark", pick { "7", "no token" } } end,
+    function() return { "DEL", pick { "mark", "owner" } } end,
 }
 
 -- What depends on a millisecond may not be asked.
@@ -213,18 +258,15 @@ describe("the simulator's model of a server", function()
     after_each(support.cleanup)
 
     it("answers as a real one", function()
-        local seed = tonumber(os.getenv "SEED") or os.time()
-        math.randomseed(seed)
-        local both
         assert(server:call "FLUSHALL")       -- it comes admitted
-        run_id, both = pair_of(server)
-        local function compare(command)
-            local real, model, late_ms = both(unpack(command))
-            if not same(real, model, late_ms) then
-                local words = table.concat(command, " "):gsub("%s+", " ")
-                error(("SEED=%d: %s: the server says %s, the model %s"):format(seed, words,
-                    shown(real), shown(model)))
-            end
+        local compare = pair_of(server)
+        for _, command in ipairs {                       -- what chance may leave out
+            { "EVAL", bodies.seed, "2", KEY.floors, KEY.marker, "7", "", "40" },
+            { "HSET", "a", "f", "v1" },
+            { "EVAL", bodies["fenced acquire"], "3", "a", KEY.counter, KEY.floors, "v1", "100000",
+                "0", "7", "100000", run_id },
+        } do
+            compare(command)
         end
         for _ = 1, STEPS do
             if math.random(200) == 1 then
@@ -237,16 +279,38 @@ describe("the simulator's model of a server", function()
             elseif math.random(3) == 1 then
                 compare(fenced_call())
             elseif math.random(4) == 1 then
+                compare(pick(about_resources)())
+            elseif math.random(4) == 1 then
                 compare(pick(about_servers)())
             else
                 compare(pick(plain)())
             end
         end
         compare { "HMGET", KEY.floors, "7", "marker" }
-        for _, key in ipairs { "a", "b", "c", "d", KEY.counter, KEY.marker } do
+        for _, key in ipairs { "a", "b", "c", "d", "mark", "owner", KEY.counter,
+            KEY.marker } do
             for _, name in ipairs { "GET", "TYPE", "PTTL" } do
                 compare { name, key }
             end
+        end
+    end)
+
+    it("answers as a real one to who may not look", function()
+        assert(server:call "FLUSHALL")
+        local compare, model = pair_of(server)
+        for name, calls in pairs { get = { script_call }, info = { about_servers[1],
+            about_servers[2] } } do
+            for _, command in ipairs { { "SET", "a", "v1" }, { "HSET", "b", "f", "v1" },
+                { "SET", KEY.marker, run_id .. " 60000" } } do
+                compare(command)
+            end
+            assert(server:call("ACL", "SETUSER", "default", "-" .. name))
+            model.denied = { [name] = true }
+            for _ = 1, 300 do
+                compare(pick(calls)())
+            end
+            assert(server:call("ACL", "SETUSER", "default", "+" .. name))
+            model.denied = nil
         end
     end)
 end)

@@ -45,6 +45,28 @@ describe("support", function()
         end)
     end)
 
+    describe("free_port", function()
+        it("gives no port twice, whoever asks, until its process ends", function()
+            local other = support.lua("print(require('spec.support').free_port()) io.read()",
+                { env = { LUA_PATH = build.root .. "/?.lua;" .. build.root .. "/?/init.lua" },
+                    stdin = "pipe" })
+            local port = tonumber(other:read_line(10))
+            assert.is_false(sys.take_port(port))
+            other:close_stdin()
+            assert.equal(0, other:wait(10))
+            assert.is_true(sys.take_port(port))
+            assert.is_false(sys.take_port(port))
+        end)
+
+        it("gives none that somebody listens on", function()
+            local server = support.hostile {}
+            sys.release_ports()
+            assert.is_false(sys.take_port(server.port))
+            server:stop()
+            assert.is_true(sys.take_port(server.port))
+        end)
+    end)
+
     describe("spawn", function()
         it("talks to a child and tells how it ended", function()
             local cat = support.spawn { "cat", stdin = "pipe", stdout = "pipe" }

@@ -134,6 +134,23 @@ describe("TLS", function()
             refused(support.tls_server(dir, "expired"), files { ca_file = "ca.crt" }, "expired")
         end)
 
+        it("a certificate that is not valid yet", function()
+            local clock = support.clock()
+            clock:set(5 * 86400)
+            local p = support.spawn { "openssl", "x509", "-req", "-in", dir .. "/good.csr", "-CA",
+                dir .. "/ca.crt", "-CAkey", dir .. "/ca.key", "-days", "2", "-copy_extensions",
+                "copy", "-out", dir .. "/early.crt", stderr = "null", env = clock.env }
+            assert.equal(0, p:wait(20))
+            output("cp", dir .. "/good.key", dir .. "/early.key")
+            refused(support.tls_server(dir, "early"), files { ca_file = "ca.crt" },
+                "not valid yet; compare the clocks")
+        end)
+
+        it("a certificate made by one who is no CA", function()
+            refused(support.tls_server(dir, "forged"), files { ca_file = "ca.crt" },
+                "invalid CA certificate")
+        end)
+
         it("a certificate for another host", function()
             local server = support.tls_server(dir, "wrong-host")
             refused(server, files { ca_file = "ca.crt" }, "not for '127%.0%.0%.1'")
@@ -154,6 +171,9 @@ describe("TLS", function()
             h = support.hostile { close = true }
             refused(secure(h), files { ca_file = "ca.crt" },
                 "during the TLS handshake; is it a TLS port%?")
+            h:stop()
+            h = support.hostile { reply = "\21\3\3\0\2\2\80" }         -- an alert
+            refused(secure(h), files { ca_file = "ca.crt" }, "internal error")
             h:stop()
         end)
     end)
@@ -183,6 +203,8 @@ describe("TLS", function()
                 end
                 refused(server, files { ca_file = "ca.crt", cert_file = "stranger.crt",
                     key_file = "stranger.key" }, "does not accept our certificate")
+                refused(server, files { ca_file = "ca.crt", cert_file = "expired.crt",
+                    key_file = "expired.key" }, "our certificate %(cert_file%) has expired")
             end)
         end
     end)
@@ -374,7 +396,8 @@ describe("a build without TLS", function()
     teardown(support.cleanup)
 
     it("works, and says what is missing", function()
-        local dir = support.tmpdir()
+        local counted = os.getenv "SPEC_CORE"        -- by `make coverage`
+        local dir = counted and counted .. "/no_tls" or support.tmpdir()
         output("make", "-s", "all", "TLS=no", "BUILD=" .. dir)
         local server = support.server()
         local path = support.lua_env().LUA_PATH:gsub("[^;]*/build/%?%.lua", dir .. "/?.lua")
@@ -387,6 +410,7 @@ describe("a build without TLS", function()
         assert.matches("^false.*bad nodes%[1%]: unsupported: this build has no TLS",
             c:read_line(10))
         assert.equal("fine", c:read_line(10))
+        assert.equal(0, c:wait(10))
         assert.is_nil(output("strings", "-a", dir .. "/redlock/core.so"):find("libssl.so", 1, true))
     end)
 end)

@@ -319,14 +319,12 @@ describe("many contenders [33]", function()
         local other = support.warm_client(cluster)
         assert.is_true(other:getLock("x"):tryLock(0, 30))
         local futures, locks = {}, {}
-        for i = 1, 200 do
+        local before = client:stats().nodes[1].requests
+        for i = 1, 200 do        -- all of them before any has an answer
             locks[i] = client:getLock("x", { owner = i })
             futures[i] = locks[i]:lockAsync(30)
         end
-        support.sleep(0.2)
-        assert.is_false(futures[200]:isDone())
-        local before = client:stats().nodes[1].requests
-        support.sleep(0.5)
+        support.sleep(0.7)
         assert.is_false(futures[200]:isDone())
         assert.is_true(client:stats().nodes[1].requests - before < 20)
         assert.is_true(other:getLock("x"):unlock())
@@ -335,5 +333,27 @@ describe("many contenders [33]", function()
             assert.is_true(locks[i]:unlock())
         end
         support.eventually(function() return cluster:keys() == 0 end)
+    end)
+
+    it("are all told when nobody answers, server by server", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster)
+        local function all_fail(wait)
+            local futures = {}
+            for i = 1, 30 do
+                futures[i] = client:getLock("x", { owner = i }):tryLockAsync(wait)
+            end
+            for i = 1, 30 do
+                local ok, err = futures[i]:get(10)
+                assert.is_nil(ok)
+                assert.equal("no_quorum", err.code)
+                assert.equal(3, #err.nodes)
+            end
+        end
+        cluster:each(function(server) server:freeze() end)
+        all_fail(0.05)           -- before the first of them has an answer
+        all_fail(0.6)
+        cluster:each(function(server) server:kill() end)
+        all_fail(0.3)
     end)
 end)

@@ -40,11 +40,11 @@ describe("the watchdog", function()
         ]])
         assert.equal("ready", c:read_line(10))
         assert.equal("held", c:read_line(10))
-        local client = support.warm_client(cluster)
+        local client = support.warm_client(cluster, { timeout = 2 })
         local other = client:getLock("x", { owner = "other" })
         local finish = support.now() + 5
         while support.now() < finish do
-            local ok, err = other:tryLock(0.1, 1)
+            local ok, err = other:tryLock(1, 1)
             assert.is_nil(ok)
             assert.equal("held", err.code)
         end

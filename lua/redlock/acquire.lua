@@ -8,6 +8,7 @@ local bit = require "bit"
 local errors = require "redlock.errors"
 local guard = require "redlock.restart_guard"
 local hash = require "redlock.hash"
+local line = require "redlock.line"
 local rounds = require "redlock.rounds"
 
 local error, pcall = error, pcall
@@ -29,8 +30,14 @@ end
 
 --- What was taken gets its owner.
 -- @param from  the hold it was passed on from, or nil
+-- @return true; nil: the client was closed meanwhile, and it is let go
 local function taken(lock, owner, lease, handle, from)
     local client, prim = lock.client, lock.primitive
+    if client.closed then
+        rounds.claim()
+        rounds.abandon(handle)
+        return nil
+    end
     local seconds = lease or client.options.lease
     local kept = not lease and prim.extend_script ~= nil
     if kept then
@@ -76,96 +83,31 @@ local function safe_attempt(...)
     return got, round
 end
 
--- ---- the queue within the process ------------------------------------------------
+-- ---- in line ---------------------------------------------------------------------
 
--- Of those who wait for one name in one process, the first contends on the network, and
--- only while nobody of the process holds it; the others sleep. Who lets it go passes it to
--- the first who sleeps. Only where a wait does not block the others.
-
-local Place = {}
-Place.__index = Place
-
-local function enqueue(client, id)
-    local queue = client.queues[id]
-    if not queue then
-        queue = { first = 1, last = 0, watching = 0 }
-        client.queues[id] = queue
-    end
-    queue.last = queue.last + 1
-    local place = setmetatable({ client = client, id = id, queue = queue }, Place)
-    queue[queue.last] = place
-    client.waiting = client.waiting + 1
-    return place
-end
-
---- The first of the queue looks again, if it sleeps.
-local function wake_first(queue)
-    local first = queue and queue[queue.first]
-    if first and first.round then
-        rounds.wake(first.round)
+local function tell_contended(lock, owner)
+    local client = lock.client
+    client.counters.contended = client.counters.contended + 1
+    if client.options.on_event then
+        client.events:emit { type = "contended", name = lock.name, owner = owner }
     end
 end
 
---- All of the queue look again.
-function _M.wake_all(queue)
-    for i = queue.first, queue.last do
-        if queue[i].round then
-            rounds.wake(queue[i].round)
-        end
+--- He has to wait.
+-- @return true; or nil and `overload`: too many of this process wait already
+local function begin_waiting(lock, owner, place)
+    local client = lock.client
+    if place.waits then
+        return true
     end
-end
-
---- Leaves the queue; when another one is first now, it is woken.
-function Place:leave()
-    local queue, first = self.queue, self.queue.first
-    self.gone = true
-    self.client.waiting = self.client.waiting - 1
-    while queue.first <= queue.last and queue[queue.first].gone do
-        queue[queue.first] = nil
-        queue.first = queue.first + 1
+    tell_contended(lock, owner)
+    local most = client.options.max_waiting      -- and he one of them, if he came in time
+    if client.waiting > most and place.behind >= most then
+        client.counters.overloaded = client.counters.overloaded + 1
+        return nil, errors.new("overload", lock)
     end
-    if queue.first > queue.last then
-        self.client.queues[self.id] = nil
-    elseif queue.first ~= first then
-        wake_first(queue)
-    end
-end
-
---- Gives what was let go to the first who sleeps; he takes it when he has woken.
--- @return whether there is one
-local function offer(queue, hold)
-    for i = queue.first, queue.last do
-        local place = queue[i]
-        if place.round and not place.gone and not place.offer then
-            place.offer = hold
-            rounds.wake(place.round)
-            return true
-        end
-    end
-    return false
-end
-
---- Its coroutine was killed: what it was offered goes to the next one.
-function Place:vanish()
-    local hold = self.offer
-    self.round, self.offer = nil, nil
-    self:leave()
-    if hold and not offer(self.queue, hold) then
-        rounds.abandon(hold.lease)
-    end
-end
-
--- Who was killed while he slept is found when he is woken, where that happens at all: he
--- must not keep his place, which others may want, for as long as he would have waited.
-local NAP = 5
-
---- Sleeps for so long, until it is woken, or until the watch w.watch is.
-local function park(place, w, seconds)
-    local client = place.client
-    place.round = w and w.watch and rounds.begin_pause(w.watch, w.seen, seconds)
-        or rounds.begin_sleep(client, seconds)
-    rounds.finish_sleep(client, place.round, place)
-    place.round = nil
+    place.waits = true
+    return true
 end
 
 -- After a run of hand-overs others get their turn: the process stays out for so long, as
@@ -194,7 +136,7 @@ function _M.pass(lock, hold)
         or client.now() - hold.since >= RUN or rounds.remaining(hold.lease) <= 0 then
         return false
     end
-    return offer(queue, hold)
+    return line.offer(queue, hold)
 end
 
 --- The lock was released.
@@ -207,7 +149,20 @@ function _M.released(lock, told)
     if told and told > own or not told and queue then
         client.out[lock.id] = client.now() + GIVE_WAY
     end
-    wake_first(queue)
+    line.wake_first(queue)
+end
+
+-- A lease that has lost less than this share, beside the drift, passes on as it is.
+local WORN = 0.01
+
+--- Whether a hold may pass to the next holder without a word to the servers: what they have
+-- is what an attempt of his would put there, and he needs no token of his own.
+local function is_as_new(lock, from, lease)
+    local o, left = lock.client.options, rounds.remaining(from.lease)
+    local seconds = lease or o.lease
+    return not lock.primitive.confirm_script and from.seconds == seconds
+        and from.kept == (lease == nil)
+        and left >= seconds * (1 - o.drift_factor - WORN) and left <= seconds
 end
 
 --- Takes what was offered.
@@ -215,10 +170,13 @@ end
 local function take_over(lock, owner, lease, place)
     local client, from = lock.client, place.offer
     place.offer = nil
-    local handle, round = rounds.handover(client, from.lease, lease or client.options.lease,
-        place)
-    if not handle then
-        return nil, round
+    local handle = from.lease
+    if not is_as_new(lock, from, lease) then
+        local round
+        handle, round = rounds.handover(client, handle, lease or client.options.lease, place)
+        if not handle then
+            return nil, round
+        end
     end
     client.counters.handed_over = client.counters.handed_over + 1
     return taken(lock, owner, lease, handle, from)
@@ -234,8 +192,15 @@ local function reenter(lock, owner)
     return false
 end
 
+--- Whether it is known of a name that somebody has it: without that an answer is due to
+-- everybody who asks.
+local function is_held(lock, queue)
+    return queue.held or lock.client.holds:left_here(lock.id) > 0
+end
+
 --- Sleeps in line while it is not its turn on the network.
--- @return true: it is held; nil and an error; or false: it is its turn
+-- @return true: it is held; nil and an error; or false: he is to try, as it is his turn, or
+--   as his time is over and those before him have no answer yet
 local function line_up(lock, owner, lease, wait, started, place)
     local client, queue = lock.client, place.queue
     local tried = false
@@ -251,7 +216,7 @@ local function line_up(lock, owner, lease, wait, started, place)
             return true
         end
         local left = wait and wait - (client.now() - started) or huge
-        local pause = client.host.mortal and NAP or huge
+        local pause = client.host.mortal and line.NAP or huge
         if queue[queue.first] == place then
             client.holds:poll()      -- of owners that are gone nobody else may tell
             pause = client.holds:left_here(lock.id)
@@ -264,9 +229,16 @@ local function line_up(lock, owner, lease, wait, started, place)
             pause = min(pause, client.options.fallback)
         end
         if rounds.to_ms(left) <= 0 then
-            return nil, errors.new(client.closed and "closed" or "held", lock)
+            if not tried and not is_held(lock, queue) then
+                return false
+            end
+            return nil, errors.new("held", lock)
         end
-        park(place, nil, min(left, pause + 0.001))
+        local may, err = begin_waiting(lock, owner, place)
+        if not may then
+            return nil, err
+        end
+        line.sleep(place, nil, min(left, pause + 0.001))
         if client.closed then
             return nil, errors.new("closed", lock)
         end
@@ -310,7 +282,7 @@ local function sleep(w, lock, code, free_in, split, left, guarded)
     end
     pause = left and min(pause, left) or pause
     if w.place then
-        park(w.place, w, pause)
+        line.sleep(w.place, w, pause)
     elseif w.watch then
         rounds.finish_sleep(client, rounds.begin_pause(w.watch, w.seen, pause))
     else
@@ -337,6 +309,9 @@ local function attempts(lock, owner, lease, wait, patience, round, started, w)
         local now = client.now()
         local code = rounds.outcome(client, round)
         local guarded = code == "no_quorum" and guard.left(client) or nil
+        if w.place then
+            w.place.queue.held = code == "held"
+        end
         if code == "held" or guarded then
             answered = now   -- patience is for servers that do not answer
         end
@@ -384,31 +359,38 @@ local function retry(lock, owner, lease, wait, patience, round, started, place)
     return got, last
 end
 
---- The same wait in the queue of its process.
--- @param round  of a first attempt that failed, or nil: there was none
--- @return also nil and `overload`: too many wait already
-local function queued(lock, owner, lease, wait, patience, round, started)
-    local client = lock.client
-    if client.waiting >= client.options.max_waiting then
+--- An attempt, repeated when there is a password that it may have failed for want of.
+local function first_attempt(lock, owner, lease, within, place)
+    local got, round = safe_attempt(lock, owner, lease, within, nil, place)
+    if not got and lock.client.credentials:poll() then
         rounds.free(round)
-        client.counters.overloaded = client.counters.overloaded + 1
-        return nil, errors.new("overload", lock)
+        got, round = safe_attempt(lock, owner, lease, within, nil, place)
     end
-    local place = enqueue(client, lock.id)
+    return got, round
+end
+
+--- All of it in the queue of its process.
+-- @param within  seconds the first attempt may last, or nil
+-- @return also nil and `overload`: too many wait already
+local function queued(lock, owner, lease, wait, patience, within, started)
+    local client = lock.client
+    local place = line.join(client, lock.id)
     local ok, got, failed = pcall(function()
-        if round == nil or place.queue[place.queue.first] ~= place then
+        local mine, round = line_up(lock, owner, lease, wait, started, place)
+        if mine or round then
+            return mine, round
+        end
+        if place.waits then
+            within = wait and max(wait - (client.now() - started), 0) + client.options.timeout
+        end
+        mine, round = first_attempt(lock, owner, lease, within, place)
+        if mine then
+            return true
+        end
+        local may, err = begin_waiting(lock, owner, place)
+        if not may then
             rounds.free(round)
-            round = nil
-            local mine, err = line_up(lock, owner, lease, wait, started, place)
-            if mine or err then
-                return mine, err
-            end
-            local left = wait and max(wait - (client.now() - started), 0)
-                + client.options.timeout
-            mine, round = safe_attempt(lock, owner, lease, left, nil, place)
-            if mine then
-                return true
-            end
+            return nil, err
         end
         return retry(lock, owner, lease, wait, patience, round, started, place)
     end)
@@ -446,41 +428,29 @@ function _M.acquire(lock, owner, lease, wait, patience)
     local answer = client.used and client.options.timeout or client.options.connect_timeout
     local within = wait and wait + max(answer, client.options.timeout)
     client.used = true
-    local listens = client.options.on_event
-    local crowd = wait ~= 0 and client.host.concurrent()
     local ok, round
-    if wait ~= 0 and not crowd then
-        local pause = give_way(lock)
+    if wait ~= 0 and client.host.concurrent() then
+        ok, round = queued(lock, owner, lease, wait, patience, within, started)
+    else
+        local pause = wait ~= 0 and give_way(lock) or 0
         if pause > 0 then
             rounds.sleep(client, pause)
         end
-    end
-    if not (crowd and (client.queues[lock.id] or client.out[lock.id]
-        or client.holds:left_here(lock.id) > 0)) then
-        ok, round = safe_attempt(lock, owner, lease, within)
-        if not ok and client.credentials:poll() then
-            rounds.free(round)
-            ok, round = safe_attempt(lock, owner, lease, within)
-        end
-    end
-    if not ok then
-        counters.contended = counters.contended + 1
-        if listens then
-            client.events:emit { type = "contended", name = lock.name, owner = owner }
-        end
-        if crowd then
-            ok, round = queued(lock, owner, lease, wait, patience, round, started)
-        elseif wait ~= 0 and is_deadlock(lock, owner, wait) then
-            rounds.free(round)
-            counters.failed = counters.failed + 1
-            return nil, errors.new("deadlock", lock)
-        elseif wait ~= 0 then
-            ok, round = retry(lock, owner, lease, wait, patience, round, started)
+        ok, round = first_attempt(lock, owner, lease, within)
+        if not ok then
+            tell_contended(lock, owner)
+            if wait ~= 0 and is_deadlock(lock, owner, wait) then
+                rounds.free(round)
+                counters.failed = counters.failed + 1
+                return nil, errors.new("deadlock", lock)
+            elseif wait ~= 0 then
+                ok, round = retry(lock, owner, lease, wait, patience, round, started)
+            end
         end
     end
     if ok then
         counters.acquired = counters.acquired + 1
-        if listens then
+        if client.options.on_event then
             client.events:emit { type = "acquired", name = lock.name, owner = owner,
                 waited = client.now() - started }
         end

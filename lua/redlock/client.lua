@@ -1,7 +1,6 @@
 --- Clients: the connections to one set of servers, and everything held through them.
 
 local ffi = require "ffi"
-local acquire = require "redlock.acquire"
 local check = require "redlock.check"
 local credentials = require "redlock.credentials"
 local errors = require "redlock.errors"
@@ -11,6 +10,7 @@ local future = require "redlock.future"
 local guard = require "redlock.restart_guard"
 local health = require "redlock.health"
 local holds = require "redlock.holds"
+local line = require "redlock.line"
 local lock = require "redlock.lock"
 local options = require "redlock.options"
 local plain_lock = require "redlock.plain_lock"
@@ -127,11 +127,11 @@ end
 -- @return true; nil when the client is closed; or nil and a `config` error: a certificate
 --   or a password is not to be had
 function Client:open()
+    if self.closed then      -- also while close() waits
+        return nil
+    end
     if self.core then
         return true
-    end
-    if self.closed then
-        return nil
     end
     local C = rounds.load()
     local o = self.options
@@ -203,7 +203,8 @@ end
 -- @param token  what export() returned
 -- @param opts   owner, as for getLock; primitive: of a lock that is neither plain nor fenced
 -- @return the lock, held by the current owner and kept by the watchdog; or nil and an
---   error: lost (it ended on the way), no_quorum, config (not a token for this), closed
+--   error: lost (it ended on the way), no_quorum, config (not a token for this), not_held
+--   (in a child that was forked meanwhile: the parent has it), closed
 function Client:import(token, opts)
     opts = check.options("options", opts, IMPORT)
     local prims, prim = BUILT_IN, opts.primitive
@@ -358,7 +359,7 @@ function Client:close()
     self.tasks:close()
     self.closed = true
     for _, queue in pairs(self.queues) do
-        acquire.wake_all(queue)
+        line.wake_all(queue)
     end
     local C, pending = rounds.load(), {}
     for i, hold in ipairs(self.holds:all()) do

@@ -14,17 +14,18 @@ local rounds = require "redlock.rounds"
 local scripts = require "redlock.scripts"
 local sequencer = require "redlock.sequencer"
 
-local format = string.format
+local format, unpack = string.format, unpack
 
 -- Of floors, at most 80 KB a server: names that share a bucket only skip numbers.
 local BUCKETS = 1024
 
-local function of_a_lease(name)
-    return scripts.read("redlock.fenced.counter", "redlock.fenced." .. name)
-end
-
-local function about_floors(name)
-    return scripts.read("redlock.fenced.run", "redlock.fenced." .. name)
+--- A script of several parts; each declares what the next ones use.
+local function parts(...)
+    local names = { ... }
+    for i = 1, #names do
+        names[i] = "redlock.fenced." .. names[i]
+    end
+    return scripts.read(unpack(names))
 end
 
 local function keys(client, name)
@@ -82,18 +83,17 @@ end
 
 local fenced = primitive.new {
     name = "fenced lock",
-    acquire = of_a_lease "acquire",
-    confirm = of_a_lease "confirm",
-    extend = of_a_lease "extend",
-    heal = of_a_lease "heal",
-    release = of_a_lease "release",
-    handover = scripts.read("redlock.fenced.replaced", "redlock.fenced.counter",
-        "redlock.fenced.handover"),
+    acquire = parts("counter", "acquire"),
+    confirm = parts("counter", "counted", "confirm"),
+    extend = parts("counter", "counted", "extend"),
+    heal = parts("counter", "counted", "heal"),
+    release = parts("let_go", "counter", "release"),
+    handover = parts("replaced", "counter", "counted", "handover"),
     peek = scripts.read "redlock.lock.peek",
     force = scripts.read "redlock.lock.force",
     current = scripts.read "redlock.fenced.current",
-    floor = about_floors "floor",
-    seed = about_floors "seed",
+    floor = parts("run", "floor"),
+    seed = parts("run", "seed"),
     keys = keys,
     args = args,
     unseeded = function(view, op)

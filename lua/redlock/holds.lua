@@ -129,12 +129,12 @@ function Holds:on_lost(hold, fn, lock)
         report(self, hold, fn, lock)
         return
     end
+    hold.on_lost = hold.on_lost or {}
+    hold.on_lost[#hold.on_lost + 1] = { fn, lock }
     local host = self.client.host
     if host.shared then
         host.box:attend()
     end
-    hold.on_lost = hold.on_lost or {}
-    hold.on_lost[#hold.on_lost + 1] = { fn, lock }
 end
 
 --- Marks a hold as lost, once, and tells those who asked for it.

@@ -7,15 +7,15 @@ local acquire = require "redlock.acquire"
 local check = require "redlock.check"
 local errors = require "redlock.errors"
 local future = require "redlock.future"
+local holders = require "redlock.holders"
 local options = require "redlock.options"
-local quorum = require "redlock.quorum"
 local rounds = require "redlock.rounds"
 local transfer = require "redlock.transfer"
 
 local pairs, setmetatable, type = pairs, setmetatable, type
 local getmetatable = getmetatable
 local format, gsub, byte = string.format, string.gsub, string.byte
-local huge, max = math.huge, math.max
+local huge = math.huge
 
 local _M = {}
 
@@ -232,8 +232,8 @@ local ask = _M.ask
 -- ---- release ---------------------------------------------------------------------
 
 --- Leaves it once; the last leave releases it on all servers, or passes it on to another
--- owner of this process who waits for it. Where the caller cannot wait (nginx's log phase)
--- the release is sent, and nothing is known of its outcome.
+-- owner of this process who waits for it. The others ask nobody. Where the caller cannot
+-- wait (nginx's log phase) the release is sent, and nothing is known of its outcome.
 -- @return true; or nil and an error: expired (it was ours, its time ran out), held
 --   (somebody else has it now), not_held, unknown (no majority answered), closed
 function Lock:unlock()
@@ -242,11 +242,14 @@ function Lock:unlock()
     if not hold then
         return failure(self, self.client.closed and "closed" or "not_held")
     end
+    local client = self.client
     if hold.count > 1 then
         hold.count = hold.count - 1
+        if client.holds:remaining(hold) <= 0 then
+            return failure(self, "expired")
+        end
         return true
     end
-    local client = self.client
     if acquire.pass(self, hold) then
         client.holds:remove(owner, self.id)
         client.counters.released = client.counters.released + 1
@@ -457,6 +460,10 @@ function _M.import(client, prims, text, opts)
     if not handle then
         return nil, err
     end
+    if client.closed then    -- meanwhile
+        rounds.abandon(handle)
+        return failure(self, "closed")
+    end
     rounds.keep(handle, seconds, client.options.max_hold)
     client.holds:set(owner_of(self), self.id,
         { lease = handle, count = 1, seconds = seconds, kept = true, name = self.name,
@@ -466,61 +473,37 @@ end
 
 -- ---- looking ---------------------------------------------------------------------
 
---- The answers of the majority that sees one holder.
--- @return a list, empty when nobody has a majority; or nil and an error: no_quorum also
---   when servers that did not answer would make a majority with those that see one holder
-local function peek(self)
+local function count_holders(self)
     local answers, err = ask(self, "peek")
     if not answers then
         return nil, err
     end
-    local holders, seen, most = {}, {}, 0
-    for i = 1, #answers do
-        local who = answers[i].data
-        if answers[i].vote > 0 then
-            seen[who] = (seen[who] or 0) + 1
-            most = max(most, seen[who])
-            if answers[i].agreed then
-                holders[#holders + 1] = answers[i].info
-            end
-        end
-    end
-    local n = #self.client.options.nodes
-    local silent = n - #answers
-    if #holders == 0 and most > 0 and most + silent >= quorum(n) then
+    local left = holders.count(answers, #self.client.options.nodes)
+    if not left then
         return failure(self, "no_quorum")
     end
-    return holders
+    return left
 end
 
 --- @return whether somebody holds it on a majority of the servers; or nil and an error:
---   no_quorum, closed
+--   no_quorum, also when servers that did not answer would make a majority with those that
+--   see one holder; closed
 function Lock:isLocked()
-    local holders, err = peek(self)
-    if not holders then
+    local left, err = count_holders(self)
+    if not left then
         return nil, err
     end
-    return #holders > 0
+    return #left > 0
 end
 
 --- @return seconds until it opens by itself, 0 when nobody holds it; or nil and an error.
 --   huge for a key without an end (not made by this library).
 function Lock:remainTimeToLive()
-    local holders, err = peek(self)
-    if not holders then
+    local left, err = count_holders(self)
+    if not left then
         return nil, err
     end
-    if #holders == 0 then
-        return 0
-    end
-    for i = 1, #holders do
-        holders[i] = holders[i] < 0 and huge or holders[i]
-    end
-    table.sort(holders, function(a, b)
-        return a > b
-    end)
-    -- When the q-th longest is gone the majority is.
-    return holders[quorum(#self.client.options.nodes)] / 1000
+    return holders.time_to_live(left, #self.client.options.nodes)
 end
 
 --- @return the name as it was given

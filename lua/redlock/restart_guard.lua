@@ -20,11 +20,13 @@ _M.KEY = "redlock:{server}:marker"
 
 local ATTEMPTS = 3            -- of init: others may be setting markers at the same time
 
+local check                   -- in one line; read when the first client with the guard opens
+
 --- An acquire script that checks the marker first (restart_guard/check.lua), in its first
 -- line, so that the lines of error messages stay true.
 function _M.wrap(script)
-    local check = scripts.read "redlock.restart_guard.check"
-    check = gsub(gsub(check, "%-%-[^\n]*", ""), "%s+", " ")
+    check = check or gsub(gsub(scripts.read "redlock.restart_guard.check", "%-%-[^\n]*", ""),
+        "%s+", " ")
     local shebang, body = match(script, "^(#![^\n]*\n)(.*)$")
     return (shebang or "") .. check .. (body or script)
 end

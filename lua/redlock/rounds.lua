@@ -2,15 +2,16 @@
 
 local ffi = require "ffi"
 local bit = require "bit"
-local errors = require "redlock.errors"
+local failures = require "redlock.failures"
 local ffi_core = require "redlock.ffi"
 
-local pcall, error, ipairs, tonumber = pcall, error, ipairs, tonumber
+local pcall, error, tonumber = pcall, error, tonumber
 local yield, type = coroutine.yield, type
-local format, ceil = string.format, math.ceil
+local ceil = math.ceil
 local ffi_new, ffi_string, ffi_gc = ffi.new, ffi.string, ffi.gc
 
-local _M = {}
+local _M = { failure = failures.of }
+local failure = failures.of
 
 local FOREVER_MS = 2 ^ 40
 
@@ -46,74 +47,7 @@ local function fill(buffer, list)
     return #list
 end
 
--- ---- reading a round -------------------------------------------------------------
-
-local function code_name(code)
-    return ffi_string(C.rl_code_name(code))
-end
-
--- Whether a node is connected: then what its text says is about an answer before.
-local function is_ready(client, i)
-    local stats = ffi_new "rl_node_stats"
-    C.rl_node_get_stats(client.core, i - 1, stats)
-    return stats.ready ~= 0
-end
-
-local function read_node(client, round, i, text)
-    C.rl_round_node(round, i - 1, node_out)
-    local row = { node = client.options.nodes[i].label }
-    if node_out.answered ~= 0 then
-        row.code, row.vote = "ok", node_out.vote
-        if node_out.vote == 0 and node_out.info > 0 then
-            row.message = format("no, for %.3f s more", tonumber(node_out.info) / 1000)
-        else
-            row.message = node_out.vote > 0 and "yes" or node_out.vote < 0
-                and "somebody else's" or "no"
-        end
-    elseif node_out.code == 0 then
-        row.code, row.message = "pending", "not asked, or no answer when it was decided"
-    else
-        row.code = code_name(node_out.code)
-        text[0] = 0
-        if client.core and row.code == "timeout" and is_ready(client, i) then
-            row.message = "connected, but no answer in time"
-            return row
-        elseif client.core then
-            C.rl_node_text(client.core, i - 1, text)
-        end
-        row.message = text[0] ~= 0 and ffi_string(text) or row.code
-    end
-    return row
-end
-
-local SEEDING = "; a user of fenced locks needs all ACL rules that the README lists"
-
---- Why a node is unseeded still, if it is because this user may not change that.
-local function explain(row, seeding)
-    if row.code == "unseeded" and seeding and seeding.code == "noperm" then
-        row.code, row.message = "noperm", seeding.message .. SEEDING
-    end
-    return row
-end
-
---- The error of a round that is done; gives the round back.
--- @param round    nil: none could be started
--- @param seeding  the error of the primitive's unseeded(), or nil
-local function failure(client, subject, round, seeding)
-    if round == nil then
-        return errors.new(client.closed and "closed" or "nomem", subject)
-    end
-    local rows = {}
-    local text = ffi_new("char[?]", C.RL_TEXT_MAX)
-    for i in ipairs(client.options.nodes) do
-        rows[i] = explain(read_node(client, round, i, text),
-            seeding and seeding.nodes and seeding.nodes[i])
-    end
-    local code = code_name(C.rl_round_outcome(round))
-    C.rl_round_free(round)
-    return errors.new(code, subject, rows)
-end
-_M.failure = failure
+-- ---- waiting for a round ------------------------------------------------------------
 
 --- Gives back what a caller had whose wait has ended early, because he was killed, say.
 -- @param handle  the lease of an attempt, or nil
@@ -147,10 +81,15 @@ local function wait(client, round, handle, op)
     return outcome == GRANTED
 end
 
+--- Whether what was granted lasts still: we may have been stopped since it was decided.
+local function lasts(round)
+    return C.rl_round_outcome(round) == GRANTED
+end
+
 --- Waits for a round and gives it back.
 -- @return true when it was granted, or nil and an error
 local function conclude(client, subject, round, op)
-    if wait(client, round, nil, op) then
+    if wait(client, round, nil, op) and lasts(round) then
         C.rl_round_free(round)
         return true
     end
@@ -166,12 +105,16 @@ local function taken(client, round, op)
     if shared then
         lease_out[0] = nil   -- others use it while we wait
     end
-    if wait(client, round, handle, op) then
+    local granted = wait(client, round, handle, op)
+    if granted and lasts(round) then
         C.rl_round_free(round)
         return ffi_gc(handle, C.rl_lease_drop)
     end
     lease_out[0] = nil
     if handle ~= nil then
+        if granted then
+            C.rl_round_free(C.rl_release(handle))
+        end
         C.rl_lease_drop(handle)
     end
     return nil, round
@@ -230,7 +173,7 @@ function _M.outcome(client, round)
     if round == nil then
         return client.closed and "closed" or "nomem"
     end
-    return code_name(C.rl_round_outcome(round))
+    return failures.code_name(C.rl_round_outcome(round))
 end
 
 --- Whether nodes had no vote because they do not know what they have counted.
@@ -469,17 +412,25 @@ function _M.ask(client, subject, prim, script, keys, args, op)
     return answers
 end
 
+--- What was learned is read from the client: true, or nil and an error when it is closed.
+local function learned(client, subject, ok, err)
+    if ok and client.closed then
+        return nil, failure(client, subject, nil)
+    end
+    return ok, err
+end
+
 --- Asks every server for what health.lua reads.
 -- @return true when each has answered or will not; or nil and an error: closed
 function _M.check(client)
-    return conclude(client, "check", C.rl_check(client.core))
+    return learned(client, "check", conclude(client, "check", C.rl_check(client.core)))
 end
 
 --- Admits the servers that are in the same quarantine as at `seen` (of client.now()), with
 -- force in any; the same.
 function _M.admit(client, force, seen)
-    return conclude(client, "init", C.rl_admit(client.core, force and 1 or 0,
-        to_ms(seen)))
+    return learned(client, "init", conclude(client, "init",
+        C.rl_admit(client.core, force and 1 or 0, to_ms(seen))))
 end
 
 --- A pause that the host may end early by rl_round_wake().

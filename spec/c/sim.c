@@ -151,7 +151,10 @@ static void fenced_acquire(struct sim *s, int i, redisReply **words)
         sv->counter++;
         key_set(s, i, words[0]->str, words[1]->str, atoll(words[2]->str));
     }
-    reply(sv, "*2\r\n:%d\r\n:%lld\r\n", again ? 2 : 1, (long long)sv->counter);
+    if (again)
+        reply(sv, "*2\r\n:2\r\n:%lld\r\n", (long long)sv->counter);
+    else
+        reply(sv, ":%lld\r\n", (long long)sv->counter + 3);
 }
 
 /* Confirm, extend and release begin alike: ours, and not counted past the token. */
@@ -228,7 +231,8 @@ static void say(struct sim_server *sv, const char *bytes)
     REQUIRE(wire_raw(&sv->out, bytes, strlen(bytes)) == 0);
 }
 
-static void execute_script(struct sim *s, int i, int script, redisReply **words)
+static void execute_script(struct sim *s, int i, int script, redisReply **words,
+                           size_t n)
 {
     struct sim_server *sv = &s->server[i];
     if (script < SIM_SCRIPTS && sv->say[script]) {
@@ -252,8 +256,13 @@ static void execute_script(struct sim *s, int i, int script, redisReply **words)
     case SIM_FENCED_ACQUIRE:
         fenced_acquire(s, i, words);
         break;
-    case SIM_FENCED_EXTEND:
     case SIM_FENCED_RELEASE:
+        if (n > 3)
+            fenced_script(s, i, script, words);
+        else                 /* nothing to count */
+            script_release(s, i, words);
+        break;
+    case SIM_FENCED_EXTEND:
     case SIM_CONFIRM:
     case SIM_HEAL:
         fenced_script(s, i, script, words);
@@ -348,7 +357,8 @@ static void execute_call(struct sim *s, int i, redisReply *command, int by_sha)
         words[1] = words[0];
         *words++ = marker;
     }
-    execute_script(s, i, script, words);
+    execute_script(s, i, script, words,
+                   (size_t)(command->element + command->elements - words));
 }
 
 /* INFO, TIME, GET of the marker. True: it was one of them. */

@@ -158,6 +158,52 @@ static void unsent_requests_do_not_count_as_asked(void)
     sim_finish(s);
 }
 
+/* Nodes 1 and 2 may be one server under two addresses: 2 finds its value when it is asked
+ * again, and 1 votes before that, or after. */
+static int found_again(const char *info, int breaks, int later)
+{
+    struct sim *s = sim_up(3);
+    for (int i = 0; i < 3; i++) {
+        s->server[i].info = info;
+        sim_cut(s, i);
+    }
+    rl_round *round = sim_ask(s, "nothing");
+    sim_advance(s, 2 * NODE_STABLE_MS);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    sim_clear_logs(s);
+    s->server[0].frozen = s->server[1].holds = s->server[2].holds = 1;
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    sim_run(s);
+    sim_cut(s, 2);
+    s->server[1].holds = later;
+    sim_deliver(s, 1, SIZE_MAX);
+    CHECK_INT(h.round->tally.yes, !later);
+    if (breaks) {
+        s->server[1].refuses = 1;
+        sim_cut(s, 1);
+    }
+    s->server[2].holds = 0;
+    sim_run(s);
+    s->server[1].holds = 0;
+    sim_run(s);
+    CHECK_STR(s->server[2].log, "AA");
+    int yes = h.round->tally.yes;
+    CHECK_INT(h.round->slot[later ? 1 : 2].code, yes == 2 ? RL_OK : RL_TIMEOUT);
+    CHECK_INT(sim_wait(s, h.round, 1000), yes == 2 ? RL_GRANTED : RL_NO_QUORUM);
+    sim_drop(s, &h);
+    sim_finish(s);
+    return yes;
+}
+
+static void a_server_that_may_have_voted_has_no_second_vote(void)
+{
+    CHECK_INT(found_again(NULL, 0, 0), 2);
+    CHECK_INT(found_again(NULL, 0, 1), 2);
+    CHECK_INT(found_again(NULL, 1, 0), 1);
+    CHECK_INT(found_again("-NOPERM no INFO\r\n", 0, 0), 1);
+    CHECK_INT(found_again("-NOPERM no INFO\r\n", 0, 1), 1);
+}
+
 static void half_written_counts_as_sent(void)
 {
     struct sim *s = sim_up(1);
@@ -735,7 +781,8 @@ static void full_queue_delays_the_release(void)
 
 SUITE(clean, T(late_grant_is_released_behind), T(timed_out_attempt_is_released),
       T(lost_reply_is_asked_for_again), T(asks_again_only_once),
-      T(unsent_requests_do_not_count_as_asked), T(half_written_counts_as_sent),
+      T(unsent_requests_do_not_count_as_asked),
+      T(a_server_that_may_have_voted_has_no_second_vote), T(half_written_counts_as_sent),
       T(lost_grant_is_cleaned_after_reconnect),
       T(straggler_is_released_by_the_second_one),
       T(refusal_does_not_excuse_a_straggler), T(nothing_is_owed_to_who_refused),

@@ -107,6 +107,34 @@ static void formats_keys_and_arguments(void)
     cmd_pool_free(&pool);
 }
 
+static void shortens_a_lease(void)
+{
+    struct cmd_pool pool = {0};
+    struct rng r = {test_seed()};
+    make_noise(&r);
+    for (int k = 0; k < test_runs(400); k++) {
+        rl_bytes keys[RL_MAX_KEYS + 1] = {{noise, 9}}, args[RL_MAX_ARGS];
+        int nkeys = 1 + random_items(&r, keys + 1, RL_MAX_KEYS - 1);
+        int nargs = random_items(&r, args, RL_MAX_ARGS);
+        int64_t lease_ms = random_lease(&r);
+        struct words w;
+        test_note("run %d", k);
+        words_begin(&w, keys, 1);
+        words_lease(&w, noise, lease_ms);
+        struct cmd *cmd = cmd_new_lease(&pool, keys, nkeys, noise, 1, k, args, nargs);
+        REQUIRE(cmd != NULL);
+        struct cmd *changed = cmd_with_lease(&pool, cmd, lease_ms);
+        REQUIRE(changed != NULL);
+        struct cmd *brief = cmd_brief(&pool, changed);
+        REQUIRE(brief != NULL);
+        is_formatted(brief, &w);
+        cmd_unref(&pool, brief);
+        cmd_unref(&pool, changed);
+        cmd_unref(&pool, cmd);
+    }
+    cmd_pool_free(&pool);
+}
+
 static void formats_leases_and_changes_them(void)
 {
     struct cmd_pool pool = {0};
@@ -255,5 +283,5 @@ static void a_mebibyte_of_key(void)
 }
 
 SUITE(cmd, T(formats_keys_and_arguments), T(formats_leases_and_changes_them),
-      T(short_ones_are_used_again), T(references_keep_it), T(long_ones_are_not_kept),
-      T(lengths_around_the_pooled_size), T(a_mebibyte_of_key));
+      T(shortens_a_lease), T(short_ones_are_used_again), T(references_keep_it),
+      T(long_ones_are_not_kept), T(lengths_around_the_pooled_size), T(a_mebibyte_of_key));

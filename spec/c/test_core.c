@@ -616,6 +616,26 @@ static void dropping_a_round_goes_on(void)
     sim_finish(s);
 }
 
+/* Told of twice, done once, in the order in which they were. */
+static void done_rounds_are_given_once(void)
+{
+    struct sim *s = sim_new(1);
+    rl_round *late = core_sleep(&s->core, 20, s->now_ms);
+    rl_round *early = core_sleep(&s->core, 10, s->now_ms);
+    for (int k = 0; k < 2; k++) {
+        core_notify(late);
+        core_notify(early);
+    }
+    sim_advance(s, 30);
+    core_notify(late);
+    CHECK(core_next(&s->core) == early);
+    CHECK(core_next(&s->core) == late);
+    CHECK(core_next(&s->core) == NULL);
+    core_round_free(late);
+    core_round_free(early);
+    sim_finish(s);
+}
+
 /* Everything comes from the pools after the first time. */
 static void nothing_is_allocated_twice(void)
 {
@@ -650,4 +670,4 @@ SUITE(core, T(hung_node_is_spared_and_asked_again), T(silent_connection_is_given
       T(close_while_connecting), T(free_in_the_middle),
       T(handles_may_be_dropped_any_time), T(dropping_an_attempt_cancels_it),
       T(dropping_a_lease_releases_nothing), T(dropping_a_round_goes_on),
-      T(nothing_is_allocated_twice));
+      T(done_rounds_are_given_once), T(nothing_is_allocated_twice));

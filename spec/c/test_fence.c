@@ -372,6 +372,24 @@ static void extension_and_release_bring_the_counters_into_step(void)
     sim_finish(s);
 }
 
+/* Where the counter was seen at the token, the release has nothing to do with it. */
+static void a_release_counts_only_where_it_must(void)
+{
+    struct sim *s = up(3, (int64_t[]){6, 6, 3});
+    rl_lease *lease = sim_hold(s, "k", 30000);
+    CHECK_INT(lease->token, 7);
+    CHECK_INT(s->server[2].counter, 4);
+    s->server[0].counter = 1;
+    rl_round *round = core_release(lease, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK_INT(s->server[0].counter, 1);
+    CHECK_INT(s->server[2].counter, 7);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
 static void a_taken_over_lease_keeps_it(void)
 {
     struct sim *s = up(3, (int64_t[]){6, 6, 6});
@@ -418,4 +436,5 @@ SUITE(fence, T(counters_in_step), T(a_minority_out_of_step),
       T(a_late_grant_is_confirmed), T(c4_executed_twice),
       T(c9_extension_below_the_counter), T(c10_heals_only_below_the_token),
       T(extension_and_release_bring_the_counters_into_step),
-      T(a_taken_over_lease_keeps_it), T(cancelled_between_the_rounds));
+      T(a_release_counts_only_where_it_must), T(a_taken_over_lease_keeps_it),
+      T(cancelled_between_the_rounds));

@@ -525,10 +525,10 @@ static void without_info_the_marker_decides(void)
     sim_advance(s, 2000);
     sim_restart(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
-    CHECK(!strncmp(s->server[0].marker, "? 5000 ", 7));
+    CHECK(!strncmp(s->server[0].marker, "-------- 5000 ", 14));
     sim_advance(s, GUARD_MS + 10);
     CHECK_INT(code_of(s, 0), RL_OK);
-    CHECK_STR(s->server[0].marker, "? 5000");
+    CHECK_STR(s->server[0].marker, "-------- 5000");
     /* One who knows its name does not believe that. */
     s->server[0].info = NULL;
     sim_advance(s, 2000);

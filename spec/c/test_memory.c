@@ -180,20 +180,14 @@ static void renew_once(long k)
     sim_finish(s);
 }
 
-static void heal_once(long k)
+/* All of three servers answer, in turn, until the k-th allocation of what an answer leads to
+ * is refused. Whether one was. */
+static int fail_answers(struct sim *s, long k)
 {
-    struct sim *s = sim_up(3);
-    rl_lease *lease = sim_hold(s, "a", 3000);
-    sim_run(s);
-    core_keep(lease, 3000, 0, s->now_ms);
-    s->server[2].keys = 0;
-    sim_skip(s, 1100);
-    core_tick(&s->core, s->now_ms);
     for (int i = 0; i < 3; i++) {
         sim_serve(s, i);
         sim_execute(s, i, 1);
     }
-    /* The majority's answers, and then the one of the server that lost the key. */
     for (int i = 0; i < 3; i++) {
         struct buf *out = &s->server[i].out;
         size_t len = buf_len(out);
@@ -204,11 +198,69 @@ static void heal_once(long k)
         if (failed)
             break;
     }
-    int was = failed;
+    return failed;
+}
+
+static void heal_once(long k)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "a", 3000);
+    sim_run(s);
+    core_keep(lease, 3000, 0, s->now_ms);
+    s->server[2].keys = 0;
+    sim_skip(s, 1100);
+    core_tick(&s->core, s->now_ms);
+    /* The majority's answers, and then the one of the server that lost the key. */
+    int was = fail_answers(s, k);
     sim_advance(s, 6000);
     CHECK(core_remaining_ms(lease, s->now_ms) > 0);
     CHECK_INT(sim_with(s, "a"), 7);
     core_round_free(core_release(lease, s->now_ms));
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+    failed = was;
+}
+
+/* Answers to an attempt for a fenced lock that cannot be acted upon: it is lost, or its token
+ * is larger than all before. */
+static void count_once(long k)
+{
+    struct sim *s = sim_up(3);
+    sim_fence(s);
+    struct hold h = sim_acquire(s, "a", 30000, 10000);
+    int was = fail_answers(s, k);
+    int outcome = sim_wait(s, h.round, 11000);
+    CHECK(outcome == RL_GRANTED || was);
+    int64_t token = outcome == RL_GRANTED ? h.lease->token : 0;
+    CHECK((token > 0) == (outcome == RL_GRANTED));
+    core_round_free(core_release(h.lease, s->now_ms));
+    sim_advance(s, 2000);
+    CHECK_INT(sim_with(s, "a"), 0);
+    sim_drop(s, &h);
+    h = sim_acquire(s, "a", 30000, 10000);
+    CHECK_INT(sim_wait(s, h.round, 11000), RL_GRANTED);
+    CHECK(h.lease->token > token);
+    sim_drop(s, &h);
+    sim_finish(s);
+    failed = was;
+}
+
+/* A release is repeated, whoever waits for it. */
+static void release_once(long k)
+{
+    struct sim *s = sim_up(3);
+    sim_fence(s);
+    rl_lease *lease = sim_hold(s, "a", 30000);
+    sim_advance(s, 10);
+    fail_at(k);
+    rl_round *round = core_release(lease, s->now_ms);
+    no_failure();
+    CHECK(round || failed);
+    int was = failed;
+    if (round)
+        core_round_free(round);
+    sim_advance(s, 5000);
+    CHECK_INT(sim_with(s, "a"), 0);
     core_lease_drop(lease, s->now_ms);
     sim_finish(s);
     failed = was;
@@ -247,10 +299,12 @@ static void no_connection(void) { at_every_allocation(connect_once); }
 static void no_attempt(void) { at_every_allocation(acquire_once); }
 static void no_extension(void) { at_every_allocation(extend_once); }
 static void no_hand_over(void) { at_every_allocation(hand_over_once); }
+static void no_token(void) { at_every_allocation(count_once); }
+static void releases_are_repeated(void) { at_every_allocation(release_once); }
 static void renewals_are_repeated(void) { at_every_allocation(renew_once); }
 static void heals_are_repeated(void) { at_every_allocation(heal_once); }
 static void no_question_no_watch(void) { at_every_allocation(ask_and_watch_once); }
 
 SUITE(memory, T(nothing_begins), T(no_connection), T(no_attempt), T(no_extension),
-      T(no_hand_over), T(renewals_are_repeated), T(heals_are_repeated),
-      T(no_question_no_watch));
+      T(no_hand_over), T(no_token), T(releases_are_repeated), T(renewals_are_repeated),
+      T(heals_are_repeated), T(no_question_no_watch));

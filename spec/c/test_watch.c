@@ -2,6 +2,7 @@
  * for fewer. */
 #include "watch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "test.h"
@@ -99,5 +100,34 @@ static void a_subscribed_majority_wakes(void)
     finish();
 }
 
+/* More channels than there are buckets, closed in another order than opened. */
+static void each_hears_its_own(void)
+{
+    enum { CHANNELS = 3 * WATCH_BUCKETS };
+    rl_watch *all[CHANNELS];
+    begin();
+    for (int i = 0; i < CHANNELS; i++) {
+        char name[8];
+        int len = snprintf(name, sizeof(name), "c%d", i);
+        all[i] = core_watch(&core, name, (size_t)len, now_ms);
+        REQUIRE(all[i]);
+        CHECK(core_watch(&core, name, (size_t)len, now_ms) == all[i]);
+        core_unwatch(all[i]);
+    }
+    for (int i = 0; i < CHANNELS; i++) {
+        struct reply reply = {.type = REPLY_ARRAY, .has_text = 1, .has_second = 1};
+        strcpy(reply.text, "message");
+        reply.second_len = (size_t)snprintf(reply.second, sizeof(reply.second), "c%d", i);
+        for (int k = 0; k < 3; k++)
+            CHECK_INT(watch_message(&core, k, &reply, now_ms), 0);
+        CHECK_INT(all[i]->opened, 1);
+        CHECK_INT(all[(i + 1) % CHANNELS]->opened, i == CHANNELS - 1);
+    }
+    CHECK_INT(watch->opened, 0);
+    for (int i = 0; i < CHANNELS; i++)
+        core_unwatch(all[(i * 7 + 5) % CHANNELS]);       /* 7 and 768 have no factor in common */
+    finish();
+}
+
 SUITE(watch, T(a_majority_wakes_at_once), T(fewer_wake_later_and_later),
-      T(a_subscribed_majority_wakes));
+      T(a_subscribed_majority_wakes), T(each_hears_its_own));

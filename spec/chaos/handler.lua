@@ -9,7 +9,8 @@ local ngx = ngx
 
 local _M = {}
 
-local wait = { sleep = ngx.sleep }
+-- Less than a millisecond is 0 to nginx, which it complains of.
+local wait = { sleep = function(seconds) ngx.sleep(math.max(seconds, 0.001)) end }
 
 function wait.call(lock, method, ...)
     return lock[method](lock, ...)

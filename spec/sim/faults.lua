@@ -10,22 +10,20 @@
 --
 -- What lasts must end by itself or by the calm at the end (schedule.lua: calm()).
 
-local schedule = require "spec.sim.schedule"
+local base = require "spec.sim.sim"
 local tokens = require "spec.sim.tokens"
 
 local ipairs, max = ipairs, math.max
-local MS, SECOND = schedule.MS, schedule.SECOND
+local C, MS, SECOND = base.C, base.MS, base.SECOND
 
 local _M = {}
-
-local C                      -- the world: set by choose()
 
 --- Some time that matters: a fraction of a lease, about one, or about a time-out.
 local function some_us(sim)
     local o = sim.config
-    local base = sim:pick { o.lease * 0.1, o.lease * 0.5, o.lease, o.lease * 1.3, o.timeout,
+    local around = sim:pick { o.lease * 0.1, o.lease * 0.5, o.lease, o.lease * 1.3, o.timeout,
         o.timeout * 4, 0.005 }
-    return base * SECOND * (0.5 + sim:below(1000) / 1000)
+    return around * SECOND * (0.5 + sim:below(1000) / 1000)
 end
 
 local function some_server(sim)
@@ -133,7 +131,7 @@ _M.list = {
     -- A minority that does not come back, also not when faults stop.
     { name = "gone for good", often = 10, times = { 1, 1 }, strike = function(sim)
         local server = some_server(sim)
-        if sim.n - sim.quorum > 0 and not server.stays_down then
+        if sim.n - sim.quorum > (sim.twin and 1 or 0) and not server.stays_down then
             server.stays_down = true
             sim:restart_server(server, nil, SECOND)
         end
@@ -340,6 +338,7 @@ _M.list = {
                 return               -- its clock would go back, which none does
             end
             C.sim_step_boot(p.index, -us)
+            p.froze_us = p.froze_us + us
             for _, hold in ipairs(sim.held) do   -- what it believes to hold, it does longer
                 if hold.process == p then
                     hold.until_us = hold.until_us + us
@@ -361,8 +360,9 @@ local HARMLESS = { wall = true, floors = true, counting = true }
 local function assume(sim)
     local broken = sim.broken
     for _, fault in ipairs(sim.faults) do
-        if fault.breaks then
-            broken[fault.breaks] = true
+        local what = fault.breaks
+        for _, assumption in ipairs(type(what) == "table" and what or { what }) do
+            broken[assumption] = true
         end
     end
     -- The guard sees what is lost with the marker.
@@ -370,15 +370,12 @@ local function assume(sim)
     -- With too few left to ask, counters go on from a client's wall clock.
     broken.counters = (broken.memory or broken.floors)
         and (not sim.guarded or broken.wall or broken.boottime)
-    -- A counter without a floor goes on; nobody sees when it is lost as well.
-    broken.counters = broken.counters or broken.floors and broken.counting
     broken.counting = broken.counting or broken.floors
     broken.memory = broken.memory or broken.keys
 end
 
 --- Draws the faults of a schedule.
 function _M.choose(sim, opts)
-    C = schedule.C
     local list = sim.faults
     if opts.only then
         for i, name in ipairs(opts.only) do
@@ -396,6 +393,7 @@ function _M.choose(sim, opts)
             end
         end
     end
+    list[#list + 1] = sim.prefix
     assume(sim)
 end
 

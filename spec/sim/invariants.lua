@@ -10,17 +10,18 @@
 --             ours; vote: "none" when it has none
 --           write(server, key, old, new)   before a key changes
 --           passed(attempt)          its hold is offered to the next one in the line
+--           took over(attempt, mine) who gets it as it is; mine: the library's hold of his
 --           hold(hold, before)       a hold began, or its validity changed (before: until)
 --           ended(hold)      it was let go, or lost
 --           call(call)               a call into the library returned (workload.lua)
 --           finish()                 at the end
 
-local schedule = require "spec.sim.schedule"
+local base = require "spec.sim.sim"
 local tokens = require "spec.sim.tokens"
 
-local ipairs, ceil, format = ipairs, math.ceil, string.format
-local MS, SECOND = schedule.MS, schedule.SECOND
-local count = schedule.count
+local ipairs, ceil, max, format = ipairs, math.ceil, math.max, string.format
+local MS, SECOND = base.MS, base.SECOND
+local count = require("spec.sim.attempts").count
 
 local _M = {}
 
@@ -28,17 +29,26 @@ local function drift_ms(lease_ms)
     return ceil(lease_ms * 0.01) + 2
 end
 
---- How many servers are such that fn(server).
-local function servers_with(sim, fn)
-    local n = 0
-    for _, server in ipairs(sim.servers) do
-        n = n + (fn(server) and 1 or 0)
+--- Whether is(entry) of any entry of a list.
+local function any(list, is)
+    for _, entry in ipairs(list) do
+        if is(entry) then
+            return true
+        end
     end
-    return n
+    return false
 end
 
-local function is_restarted(server)
-    return server.runs > 1
+local function any_restarted(sim)
+    return any(sim.servers, function(server) return server.runs > 1 end)
+end
+
+local function any_calls(sim, method)
+    return any(sim.tasks, function(t) return t.calling == method end)
+end
+
+local function holds_any(sim, process)
+    return any(sim.held, function(hold) return hold.process == process end)
 end
 
 local function ms(us)
@@ -60,7 +70,7 @@ _M.list = {
                     till = { [0] = 0, 0, 0, 0, 0, 0, 0, 0, 0 }
                     attempt[role].till = till
                 end
-                till[server.index] = math.max(till[server.index], until_us)
+                till[server.index] = max(till[server.index], until_us)
             end
         end,
         hold = function(sim, hold, before)
@@ -94,11 +104,12 @@ _M.list = {
     -- Stronger than one holder, and needs no second one to show: the keys outlive the hold.
     { name = "keys outlive the hold", needs = { "memory", "clocks", "boottime" }, on = {
         hold = function(sim, hold)
-            local n = servers_with(sim, function(server)
+            local n = 0
+            for _, server in ipairs(sim.servers) do
                 local entry = server:look(hold.name)
-                return entry and entry.value == hold.value
-                    and sim:gone_at(server, hold.name) >= hold.until_us
-            end)
+                n = n + (entry and entry.value == hold.value
+                    and sim:gone_at(server, hold.name) >= hold.until_us and 1 or 0)
+            end
             if n < sim.quorum and hold.until_us > sim.now() then
                 return format("%s holds %s until %s, with %d keys of %d that last so long",
                     hold.lane, hold.name, ms(hold.until_us), n, sim.n)
@@ -113,15 +124,18 @@ _M.list = {
             if hold.deadline_ms > from_ms + lease_ms - drift_ms(lease_ms) then
                 return format("%s holds %s for %d ms of a lease of %d", hold.lane, hold.name,
                     hold.deadline_ms - from_ms, lease_ms)
-            elseif hold.deadline_ms <= hold.now_ms and not (before and hold.until_us < before) then
+            -- Cut short because of a server's clock, also in the moment in which it begins.
+            elseif hold.deadline_ms <= hold.now_ms and not (before and hold.until_us < before)
+                and not sim.stepped_us then
                 return format("%s gets %s after the end of its lease", hold.lane, hold.name)
             end
         end,
         call = function(sim, call)
-            if call.method == "isValid" and call.ok and not call.paused
-                and call.hold and call.hold.deadline_ms <= sim.local_ms() then
+            local says_valid = call.ok and not call.paused
+                and (call.method == "isValid" or call.inner)
+            if says_valid and call.hold and call.hold.deadline_ms <= sim.local_ms() then
                 return call.task.lane .. " is told that its hold is valid after it ended"
-            elseif call.method == "isValid" and call.ok and not call.paused and not call.hold then
+            elseif says_valid and not call.hold then
                 return call.task.lane .. " is told that a hold is valid that is none"
             end
         end,
@@ -148,12 +162,20 @@ _M.list = {
     } },
 
     { name = "held means held", on = {
-        call = function(_, call)
-            local a = call.code == "held" and call.method == "tryLock" and call.task.attempt
-            -- Where waiters line up, another one of the process may have had it.
-            if a and not call.task.process.concurrent and a.at >= call.began_us
-                and a.refused == 0 then
-                return call.task.lane .. ": held, and no server refused"
+        call = function(sim, call)
+            local t, p = call.task, call.task.process
+            if call.code ~= "held" or call.method ~= "tryLock" then
+                return nil
+            elseif t.attempt and t.attempt.at >= call.began_us and not p.concurrent then
+                return t.attempt.refused == 0 and t.lane .. ": held, and no server refused"
+            elseif p.concurrent and sim.pauses == 0 and p.stopped_us == 0 and not call.hold then
+                -- It may know from another one of the process, who was first in line.
+                local o = sim.config
+                local old_us = (1.5 * max(o.fallback, o.retry_delay) + o.connect_timeout
+                    + 2 * o.timeout + 0.1) * SECOND
+                return max(p.refused_at, p.had_at) < call.began_us - old_us
+                    and not holds_any(sim, p)
+                    and t.lane .. ": held, and its process has not heard of anybody"
             end
         end,
     } },
@@ -219,10 +241,10 @@ _M.list = {
             ended = function(sim, hold)
                 local t, p = hold.attempt.task, hold.process
                 -- A restarted server counts from a new floor, and disowns older tokens.
-                if hold.token > 0 and servers_with(sim, is_restarted) > 0 then
+                if hold.token > 0 and any_restarted(sim) then
                     return nil
                 elseif hold.until_us > sim.now() and not (hold.releasing or p.dead
-                    or p.forked_at == sim.now()
+                    or p.closing or p.closed_at == sim.now() or p.forked_at == sim.now()
                 or (t.cancelled_at or -1) >= hold.attempt.at) then
                     return format("%s loses %s %s before the end", hold.lane, hold.name,
                         ms(hold.until_us - sim.now()))
@@ -236,6 +258,23 @@ _M.list = {
                 end
             end,
         } },
+
+    { name = "closed is closed", on = {
+        call = function(_, call)
+            local ok = call.ok and call.ok ~= 0
+            if call.closed and (ok or call.code and call.code ~= "closed") then
+                return format("%s: %s of a closed client gave %s", call.task.lane, call.method,
+                    call.code or tostring(call.ok))
+            elseif call.method == "close" and call.ok ~= true then
+                return call.task.lane .. ": close failed"
+            end
+        end,
+        hold = function(_, hold, before)
+            local attempt = hold.attempt
+            return not before and attempt and attempt.at < (hold.process.closed_at or -1)
+                and hold.lane .. " gets " .. hold.name .. " by a client that is closed"
+        end,
+    } },
 
     -- ---- on the servers ----
 
@@ -281,15 +320,19 @@ _M.list = {
                 or sim.attempts[call.value].offered then
                 return nil
             end
-            local release = sim.attempts[call.value].release
-            local left = servers_with(sim, function(server)
-                local entry = server:look(call.name)
-                return entry and entry.value == call.value
-            end)
-            local did = servers_with(sim, function(server)
-                return release[server.index] > 0
-            end)
-            local again = sim.attempts[call.value].straggler
+            local attempt = sim.attempts[call.value]
+            local release = attempt.release
+            local left, did = 0, 0
+            for _, server in ipairs(sim.servers) do
+                local entry, i = server:look(call.name), server.index
+                left = left + (entry and entry.value == call.value and 1 or 0)
+                -- Where it never was there is nothing to let go.
+                local untouched = attempt.acquire[i] == 0
+                    and not (attempt.handover and attempt.handover[i] > 0)
+                    and not (attempt.heal and attempt.heal[i] > 0)
+                did = did + ((release[i] > 0 or untouched) and 1 or 0)
+            end
+            local again = attempt.late or attempt.straggler
             if call.ok and (left >= sim.quorum and not again or did < sim.quorum) then
                 return format("%s let go of %s, %d servers did, %d have it", call.task.lane,
                     call.name, did, left)
@@ -302,11 +345,11 @@ _M.list = {
     { name = "nothing is left", needs = { "memory", "clocks" }, on = {
         finish = function(sim)
             for _, server in ipairs(sim.servers) do
-                for _, name in ipairs(server.state == schedule.C.SIM_UP and sim.names or {}) do
+                for _, name in ipairs(server.state == base.C.SIM_UP and sim.names or {}) do
                     local entry = server:look(name)
                     local a = entry and sim.attempts[entry.value]
                     if a and not (a.given or a.process.dead or a.task.gone or a.straggler
-                        or a.at < a.process.forked_at) then
+                        or a.at < max(a.process.forked_at, a.process.closed_at or 0)) then
                         return format("%s has %s of an attempt of %s at %s", server.lane, name,
                             a.task.lane, ms(a.at))
                     end
@@ -328,6 +371,24 @@ _M.list = {
                     ms(sim.now() - attempt.since))
             elseif attempt.process.dead then
                 return attempt.task.lane .. " passes on, and is dead"
+            end
+        end,
+    } },
+
+    -- Nobody notices but by the clock that his hold was somebody's before.
+    { name = "passed on as good as new", on = {
+        ["took over"] = function(sim, attempt, mine)
+            local p, asked, hold = sim.task.process, mine.seconds * 1000, sim:hold_of(attempt.value)
+            local left = hold and hold.deadline_ms - sim.local_ms() or 0
+            if attempt.process ~= p then
+                return sim.task.lane .. " gets what another process has"
+            elseif attempt.witnesses then
+                return sim.task.lane .. " gets a token that was another holder's"
+            elseif math.abs(attempt.lease_ms - asked) >= 1 then
+                return format("%s gets a lease of %d ms and asked for %d", sim.task.lane,
+                    attempt.lease_ms, asked)
+            elseif sim.pauses == 0 and (left > asked or left < asked * 0.98 - 1) then
+                return format("%s gets %d ms of a lease of %d", sim.task.lane, left, asked)
             end
         end,
     } },
@@ -356,6 +417,11 @@ _M.list = {
             elseif role == "acquire" and vote == 1 and attempt and not attempt.held then
                 return server.lane .. " grants " .. key .. ", and has forgotten others"
             elseif role == "mark" and vote == args[2] and not vote:find(" .* ") then
+                -- As long as nobody has held anything init() may find the cluster new again.
+                if sim.count.grants == 0 and any_calls(sim, "init") then
+                    server.lost_at, server.voted = -1, false
+                    return nil
+                end
                 return server.lane .. " is admitted too early"
             end
         end,
@@ -419,9 +485,9 @@ _M.list = {
     } },
 
     { name = "errors have a known code", on = {
-        call = function(_, call)
+        call = function(sim, call)
             local known = call.codes
-            if call.code and not known[call.code] then
+            if call.code and not known[call.code] and not (sim.twin and call.code == "config") then
                 return format("%s: %s gave %s", call.task.lane, call.method, call.code)
             end
         end,

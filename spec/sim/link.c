@@ -26,6 +26,7 @@ struct conn_v {
     int used;
     int events;                   /* on their way */
     int client, served;           /* ends that are open */
+    int64_t given_up_us;          /* when the client closed its end */
     int state;                    /* link_state() */
     int blocked;                  /* the window was full: the client waits for room */
     int serve_queued;
@@ -173,6 +174,7 @@ void link_close(int conn)
     if (!v->client)
         return;
     v->client = 0;
+    v->given_up_us = world.now_us;
     if (v->served)
         send_on(v, &v->up, EV_UP_END, path_of(v)->up_until_us, 0);
     release(v);
@@ -241,40 +243,15 @@ static void tell_client(const struct conn_v *v)
 
 /* ---- the server's side ---- */
 
-static int number(const char **at, const char *end, char sign, long *n)
-{
-    const char *p = *at;
-    if (p >= end || *p++ != sign)
-        return -1;
-    for (*n = 0; p < end && *p != '\r'; p++)
-        *n = *n * 10 + (*p - '0');
-    if (p + 2 > end)
-        return -1;
-    *at = p + 2;
-    return 0;
-}
-
 /* Takes a whole command into world.step. True: there was one. */
 static int take_command(struct conn_v *v)
 {
     struct stream *s = &v->up;
-    const char *at = s->buf.data + s->buf.start, *begin = at, *end = at + readable(s);
-    long argc, len;
-    if (number(&at, end, '*', &argc) < 0)
-        return 0;
-    assert(argc >= 1 && argc <= SIM_ARGS);
-    for (int i = 0; i < argc; i++) {
-        if (number(&at, end, '$', &len) < 0 || at + len + 2 > end)
-            return 0;
-        world.step.argv[i].data = at;
-        world.step.argv[i].len = (size_t)len;
-        at += len + 2;
-    }
-    world.step.argc = (int)argc;
+    size_t len = command_take(s->buf.data + s->buf.start, readable(s));
     world.step.conn = v->handle;
     world.step.server = v->server;
-    buf_take(&s->buf, (size_t)(at - begin));
-    return 1;
+    buf_take(&s->buf, len);
+    return len > 0;
 }
 
 static void end_served(struct conn_v *v)
@@ -315,6 +292,12 @@ static int serve(struct conn_v *v)
         release(v);
     }
     return 0;
+}
+
+double sim_given_up_us(void)
+{
+    const struct conn_v *v = serving < 0 ? NULL : &conns[serving];
+    return v && !v->client ? (double)(world.now_us - v->given_up_us) : 0;
 }
 
 int link_serve_on(void)

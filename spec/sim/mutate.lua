@@ -67,7 +67,8 @@ local function run(mutant, dir)
         .. "SIM_WORK='1 1 %d' timeout 100 luajit spec/sim/run.lua 2>&1"):format(
             mutant.guarded ~= nil and "SIM_GUARD=" .. (mutant.guarded and 1 or 0) or "",
             mutant.lease and "SIM_LEASE=" .. mutant.lease or "",
-            mutant.fenced and "SIM_FENCED=" .. mutant.fenced or "",
+            (mutant.fenced and "SIM_FENCED=" .. mutant.fenced or "")
+                .. (mutant.prefix and " PREFIX=" .. quote(mutant.prefix) or ""),
             quote(table.concat(mutant.faults or {}, ",")), c and dir .. "/?.so" or "build/sim/?.so",
             c and "lua" or dir .. "/lua", mutant.budget or BUDGET))
     local output = pipe:read "*a"

@@ -41,7 +41,7 @@ int net_open(struct net *net)
     return 0;
 }
 
-static void conn_close(struct net *net, int i)
+static void close_conn(struct net *net, int i)
 {
     struct conn *c = &net->conns[i];
     if (c->fd >= 0)
@@ -54,7 +54,7 @@ static void conn_close(struct net *net, int i)
 void net_void(struct net *net)
 {
     for (int i = 0; i < net->n; i++)
-        conn_close(net, i);
+        close_conn(net, i);
     net->epfd = -1;
 }
 
@@ -65,11 +65,11 @@ void net_finish(struct net *net)
 
 static void lost(struct net *net, int i, const char *why, int64_t now_ms)
 {
-    conn_close(net, i);
+    close_conn(net, i);
     core_lost(net->core, i, RL_REFUSED, why, now_ms);
 }
 
-static void conn_write(struct net *net, int i)
+static void write_conn(struct net *net, int i)
 {
     struct buf *out = core_out(net->core, i);
     while (buf_len(out) > 0) {
@@ -80,7 +80,7 @@ static void conn_write(struct net *net, int i)
     }
 }
 
-static void conn_read(struct net *net, int i, int64_t now_ms)
+static void read_conn(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
     long k = -1;
@@ -128,12 +128,12 @@ void net_flush(struct net *net, int64_t now_ms)
     (void)now_ms;
     while (core->want_close | core->want_connect | core->want_write) {
         while ((i = take_bit(&core->want_close)) >= 0)
-            conn_close(net, i);
+            close_conn(net, i);
         while ((i = take_bit(&core->want_connect)) >= 0)
             net->conns[i].fd = link_open(net->wakefd, net->conns[i].address->port - 1, i);
         while ((i = take_bit(&core->want_write)) >= 0) {
             if (net->conns[i].up)
-                conn_write(net, i);
+                write_conn(net, i);
         }
     }
     set_timer(net);
@@ -174,16 +174,16 @@ void net_dispatch(struct net *net, const void *from, int count, int64_t now_ms)
             c->up = 1;
             core_connected(net->core, i, now_ms);
         } else if (c->up) {
-            conn_read(net, i, now_ms);
+            read_conn(net, i, now_ms);
             if (c->up)
-                conn_write(net, i);
+                write_conn(net, i);
         }
     }
 }
 
-void net_wake(const struct net *net)
+void net_wake(int wakefd)
 {
-    process_notice(net->wakefd);
+    process_notice(wakefd);
 }
 
 /* ---- the keeper: process_turn() does its work ---- */
@@ -227,8 +227,14 @@ void keeper_void(struct rl_client *c)
     c->keeper.running = 0;
 }
 
-/* Clients are not shared here: nobody corks. */
+/* Clients are not shared here: nobody corks, and there is no thread to be told. */
 void net_uncork(struct net *net)
 {
     net->corked = 0;
+}
+
+int net_kick(struct net *net)
+{
+    (void)net;
+    return -1;
 }

@@ -4,15 +4,21 @@
 -- bulk string, false for nil, { ok = } for a status, { err = } for an error, a list for an
 -- array. spec/sim_redis_spec.lua compares it with a real server.
 
+local new_table = require "table.new"
+local memo = require "spec.sim.memo"
 local sha1 = require "spec.sim.sha1"
 
 local floor, huge = math.floor, math.huge
-local format, lower, upper = string.format, string.lower, string.upper
+local format, lower = string.format, string.lower
 local type, tonumber, tostring, select, error = type, tonumber, tostring, select, error
 local loadstring, setfenv, setmetatable, pcall, concat = loadstring, setfenv, setmetatable,
     pcall, table.concat
 
 local _M = {}
+
+local MANY = 2000            -- to be remembered
+
+local upper = memo(string.upper, MANY)
 
 local Server = {}
 Server.__index = Server
@@ -25,7 +31,7 @@ local ANSWERED = {}          -- by the command itself
 local NOSCRIPT = { err = "NOSCRIPT No matching script. Please use EVAL." }
 
 --- A server with an empty memory.
--- @param clock  function: its wall clock, in microseconds
+-- @param clock  function(server): its wall clock, in microseconds
 -- @param reply  function(connection, bytes): false when the connection is gone
 -- @param id     a number of its own
 function _M.new(clock, reply, id)
@@ -43,6 +49,7 @@ function _M.new(clock, reply, id)
         before_script = nil,     -- function(server, sha, keys, args)
         on_script = nil,         -- function(server, sha, keys, args, result)
         refuses = nil,           -- error that every script is answered with
+        denied = nil,            -- lower-case names of commands that its user may not give
     }, Server)
     self:restart({})
     return self
@@ -61,7 +68,7 @@ end
 
 --- What a key has now, for those who look from outside: its entry, or nil.
 function Server:look(key)
-    self.now_ms = floor(self.clock() / 1000)
+    self.now_ms = floor(self:clock() / 1000)
     return find(self, key)
 end
 
@@ -101,10 +108,12 @@ local function command(name, least, most, fn)
     commands[lower(name)] = c
 end
 
-local function integer(text)
+--- The number that a text is, or false.
+local integer = memo(function(text)
     local n = tonumber(text)
-    return n and n % 1 == 0 and n > -2 ^ 63 and n < 2 ^ 63 and text:find "^%-?%d+$" and n or nil
-end
+    return n and n % 1 == 0 and n > -2 ^ 63 and n < 2 ^ 63 and text:find "^%-?%d+$" and n
+        or false
+end, MANY)
 
 command("PING", 1, 2, function(self, argv, _, conn)
     if self.subscriber[conn] then
@@ -132,14 +141,21 @@ command("CLIENT", 3, 3, function()
 end)
 
 command("TIME", 1, 1, function(self)
-    local us = self.clock()
+    local us = self:clock()
     return { format("%.0f", floor(us / 1e6)), format("%.0f", us % 1e6) }
 end)
 
-command("INFO", 1, -1, function(self)
+local info = memo(function(run_id)
     return format("# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\nuptime_in_seconds:1\r\n"
         .. "# Replication\r\nrole:master\r\n# Persistence\r\naof_enabled:0\r\n"
-        .. "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n", self.run_id)
+        .. "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n", run_id)
+end, MANY)
+
+command("INFO", 1, -1, function(self)
+    if self.secret then
+        return { err = "NOPERM this user has no permissions to run the 'info' command" }
+    end
+    return info(self.run_id)
 end)
 
 command("GET", 2, 2, function(self, argv)
@@ -404,6 +420,9 @@ local function run(self, argv, n, conn)
         return { err = "ERR unknown command '" .. argv[1] .. "'" }
     elseif n < c.least or c.most > 0 and n > c.most then
         return { err = "ERR wrong number of arguments for '" .. c.name .. "' command" }
+    elseif self.denied and self.denied[c.name] then
+        return { err = conn and "NOPERM this user has no permissions to run the '" .. c.name
+            .. "' command" or "ERR The user executing the script can't run this command" }
     end
     return c.fn(self, argv, n, conn)
 end
@@ -479,6 +498,23 @@ local function compile(sha, body)
     end
 end
 
+--- KEYS and ARGV of a script, which argv keeps for the next server that is asked the same.
+-- A script may take words off them, and does nothing else to them.
+local function split(argv, n, nkeys)
+    local keys, args = argv.keys, argv.args
+    if not keys or #keys ~= nkeys or #args ~= n - 3 - nkeys then
+        keys, args = new_table(nkeys + 1, 0), new_table(n - nkeys - 2, 0)
+        for i = 1, nkeys do
+            keys[i] = argv[3 + i]
+        end
+        for i = 1, n - 3 - nkeys do
+            args[i] = argv[3 + nkeys + i]
+        end
+        argv.keys, argv.args = keys, args
+    end
+    return keys, args
+end
+
 local function run_script(self, sha, argv, n)
     local nkeys = integer(argv[3])
     if not nkeys then
@@ -488,13 +524,7 @@ local function run_script(self, sha, argv, n)
     elseif nkeys > n - 3 then
         return { err = "ERR Number of keys can't be greater than number of args" }
     end
-    local keys, args = { argv[4] }, { argv[4 + nkeys], argv[5 + nkeys] }
-    for i = 2, nkeys do
-        keys[i] = argv[3 + i]
-    end
-    for i = 6 + nkeys, n do
-        args[i - 3 - nkeys] = argv[i]
-    end
+    local keys, args = split(argv, n, nkeys)
     env.KEYS, env.ARGV = keys, args
     running = self
     if self.before_script then
@@ -560,24 +590,30 @@ end)
 
 -- ---- replies ---------------------------------------------------------------------
 
-local integers = {}
+local small = {}
 for i = -2, 100 do
-    integers[i] = ":" .. i .. "\r\n"
+    small[i] = ":" .. i .. "\r\n"
 end
+
+local line = memo(function(text)
+    return text:gsub("[\r\n]", " ") .. "\r\n"
+end, MANY)
 
 --- RESP of what a command or a script returned.
 local function encode(value)
     local kind = type(value)
     if kind == "number" then
         local whole = value < 0 and -floor(-value) or floor(value)
-        return integers[whole] or format(":%.0f\r\n", whole)
+        return small[whole] or format(":%.0f\r\n", whole)
     elseif kind == "string" then
         return bulk(value)
     elseif kind == "table" then
         if value.err then
-            return "-" .. value.err:gsub("[\r\n]", " ") .. "\r\n"
+            return "-" .. line(value.err)
         elseif value.ok then
-            return "+" .. value.ok:gsub("[\r\n]", " ") .. "\r\n"
+            return "+" .. line(value.ok)
+        elseif value[2] ~= nil and value[3] == nil then
+            return "*2\r\n" .. encode(value[1]) .. encode(value[2])
         end
         local parts = {}
         for i = 1, #value do
@@ -592,9 +628,10 @@ local function encode(value)
 end
 _M.encode = encode
 
---- Executes a command of a connection, and answers it. argv may be used again then.
+--- Executes a command of a connection, and answers it.
+-- @param argv  its words, for this and other servers; also what they find out about it
 function Server:execute(conn, argv, n)
-    self.now_ms = floor(self.clock() / 1000)
+    self.now_ms = floor(self:clock() / 1000)
     local result = run(self, argv, n, conn)
     if result ~= ANSWERED then
         self.reply(conn, encode(result))

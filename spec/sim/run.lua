@@ -5,6 +5,7 @@
 --   J     on how many cores (as many as there are)
 --   SIM_CPATH, SIM_LUA   where the simulated core and the library are (see mutate.lua)
 --   SIM_FAULTS           names of faults, instead of those of the seed
+--   PREFIX               how all schedules begin (prefixes.lua)
 --   SIM_GUARD, SIM_FENCED  0 or 1: the restart guard; percent of locks with tokens
 --   SIM_LEASE            the lease of the clients, in seconds
 --   SIM_IGNORE           an invariant that is checked alone, whatever it needs
@@ -14,9 +15,14 @@
 package.path = "./?.lua;" .. package.path
 
 -- Many short functions that call each other, and coroutines that switch all the time.
-jit.opt.start("maxtrace=8000", "maxmcode=65536", "sizemcode=1024", "maxside=20",
+jit.opt.start("maxtrace=8000", "maxmcode=65536", "sizemcode=64", "maxside=20",
     "hotloop=200", "hotexit=100")
-collectgarbage("setpause", 400)
+
+-- Between two schedules hardly anything is alive: garbage is collected there, all at once.
+-- Within one, only if it makes ten times as much as all that lives.
+collectgarbage("setpause", 1000)
+local GARBAGE_KB = 32 * 1024
+
 io.stdout:setvbuf "line"
 
 local env = os.getenv
@@ -34,6 +40,8 @@ local function tables()
     schedule.load { cpath = env "SIM_CPATH", lua = env "SIM_LUA" }
     return schedule, {
         faults = require "spec.sim.faults",
+        prefixes = require "spec.sim.prefixes",
+        prefix = env "PREFIX",
         invariants = require "spec.sim.invariants",
         workload = require "spec.sim.workload",
         only = only,
@@ -67,6 +75,9 @@ local function work(from, step, n)
             break
         end
         local sim = schedule.run(seed, opts)
+        if collectgarbage "count" > GARBAGE_KB then
+            collectgarbage()
+        end
         done = done + 1
         for _, name in ipairs(SUMS) do
             sums[name] = (sums[name] or 0) + (sim.count[name] or 0)

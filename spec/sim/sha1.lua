@@ -1,6 +1,7 @@
 --- SHA-1 (FIPS 180-4), as Redis names scripts by it. Remembers what it was asked.
 
 local bit = require "bit"
+local memo = require "spec.sim.memo"
 
 local band, bor, bxor, bnot = bit.band, bit.bor, bit.bxor, bit.bnot
 local rol, tobit, tohex = bit.rol, bit.tobit, bit.tohex
@@ -59,21 +60,7 @@ local function digest(s)
     return format("%s%s%s%s%s", h[1], h[2], h[3], h[4], h[5])
 end
 
-local known = {}
-local count = 0
-
 --- @return 40 hexadecimal digits
-function _M.hex(s)
-    local hex = known[s]
-    if not hex then
-        count = count + 1
-        if count > 5000 then
-            known, count = {}, 0
-        end
-        hex = digest(s)
-        known[s] = hex
-    end
-    return hex
-end
+_M.hex = memo(digest, 5000)
 
 return _M

@@ -3,11 +3,11 @@
 -- Tokens need `counters`: no server may forget what it has counted without the guard seeing
 -- to it. What one execution of a script does needs nothing.
 
-local schedule = require "spec.sim.schedule"
+local base = require "spec.sim.sim"
 
 local format, match, tonumber, tostring = string.format, string.match, tonumber, tostring
-local MS = schedule.MS
-local count = schedule.count
+local MS, SECOND = base.MS, base.SECOND
+local count = require("spec.sim.attempts").count
 
 local _M = {}
 
@@ -17,7 +17,7 @@ local STEP = 32              -- of fenced/counter.lua
 
 --- The number in a counter or in a field of the floors, and in which run it was written.
 local function read(text)
-    local n, run = match(text or "", "^(%d+) (%S+)$")
+    local run, n = match(text or "", "^(%x%x%x%x%x%x%x%x)(%d+)$")
     return tonumber(n), run
 end
 
@@ -49,6 +49,7 @@ local function counter_at(sim, server, name)
     local entry = server:look(sim.counter_of[name])
     return entry and of_this_run(server, entry.value) or floor_at(sim, server, name)
 end
+_M.counter_at = counter_at
 
 --- Makes a server count a name further, if it may; see fenced/counter.lua.
 function _M.count_on(sim, server, name, by)
@@ -58,16 +59,16 @@ function _M.count_on(sim, server, name, by)
     if not floor or not counter then
         return
     end
-    local n, run = counter + by, " " .. server.run_id:sub(1, 8)
+    local n, run = counter + by, server.run_id:sub(1, 8)
     if n > floor then
         local floors = {}
         for field, value in pairs(server.db[FLOOR].value) do
             floors[field] = value
         end
-        floors[bucket] = format("%.0f", n - n % STEP + STEP - 1) .. run
+        floors[bucket] = run .. format("%.0f", n - n % STEP + STEP - 1)
         server.db[FLOOR] = { value = floors }
     end
-    server.db[key] = { value = format("%.0f", n) .. run, at = entry and entry.at }
+    server.db[key] = { value = run .. format("%.0f", n), at = entry and entry.at }
 end
 
 --- The largest token of a name that was issued before that time; 0: none.
@@ -250,25 +251,33 @@ _M.list = {
         end,
     } },
 
-    { name = "floors are above counters", needs = { "floors" }, on = {
-        write = function(sim, server, key, _, new)
+    { name = "what is counted has a floor above it", on = {
+        write = function(sim, server, key, old, new)
             local name = sim.name_of[key]
-            local floor = name and floor_at(sim, server, name)
-            if floor and new and read(new.value) > floor then
-                return format("%s counts %s to %s, above the floor of %s", server.lane, name,
-                    number(read(new.value)), number(floor))
+            if not name or not new or old and old.value == new.value then
+                return nil
             end
+            local floor = floor_at(sim, server, name)
+            return not (floor and read(new.value) <= floor) and format(
+                "%s counts %s to %s, its floor is %s", server.lane, name,
+                number(read(new.value)), floor and number(floor) or "lost")
         end,
     } },
 
-    { name = "a release leaves the token behind", on = {
-        script = function(sim, server, role, name, args, vote, attempt)
+    -- Whoever knows that a server has counted so far does not make it look again.
+    { name = "a release leaves the token behind", needs = { "floors" }, on = {
+        hold = function(_, hold)
+            if hold.attempt then
+                hold.attempt.token = hold.token
+            end
+        end,
+        script = function(sim, server, role, name, _, vote, attempt)
             if role ~= "release" or vote ~= 1 or not attempt or not attempt.witnesses then
                 return nil
             end
             -- Without a floor nothing is counted.
             local counter = floor_at(sim, server, name) and counter_at(sim, server, name)
-            local token = tonumber(args[3])
+            local token = attempt.token or 0
             return counter and counter < token and format("%s releases token %s of %s at %s",
                 server.lane, number(token), name, number(counter))
         end,
@@ -290,9 +299,10 @@ _M.list = {
                 or not hold.attempt then
                 return nil
             end
-            -- By the watchdog: its lease is that of the attempt, counted from its begin.
+            -- By the watchdog: its lease is that of the attempt, counted from its begin, which
+            -- may have been before its clock stood still.
             local lease_ms = hold.attempt.lease_ms
-            local began_us = hold.until_us - 1.01 * lease_ms * MS
+            local began_us = hold.until_us - 1.01 * lease_ms * MS - hold.process.froze_us
             if issued_before(sim, hold.name, began_us) > hold.token then
                 return format("%s: token %s of %s is renewed after %s was issued", hold.lane,
                     number(hold.token), hold.name,
@@ -312,7 +322,7 @@ _M.list = {
                 -- A counter that is there still goes on, whatever the floor.
                 local last = not server.db[sim.counter_of[name]] and steps[#steps]
                 if last and last.floor and sim.bucket_of[name] == args[1]
-                    and sim.now() - last.at < sim.config.max_lease * schedule.SECOND then
+                    and sim.now() - last.at < sim.config.max_lease * SECOND then
                     return format("%s gets a floor %.3f ms after it granted %s", server.lane,
                         (sim.now() - last.at) / MS, name)
                 end

@@ -43,6 +43,10 @@ end
 
 --- As pairs(), in the order of the keys. Keys that have none may not be more than one.
 local function ordered_pairs(t)
+    local one = next(t)
+    if one == nil or next(t, one) == nil then
+        return next, t
+    end
     local keys, n, odd = {}, 0, 0
     for key in rawpairs(t) do
         n = n + 1
@@ -76,8 +80,9 @@ end
 
 --- Loads it all.
 -- @param opts  cpath: where redlock/core-<abi>.so is; lua: templates for the library's files
---   (default: lua/); host: the host module
--- @return C (the core and the simulated world; its functions may be replaced), redlock
+--   (default: lua/); host: the host module; core: a table for what is there of the core and
+--   the simulated world (its functions may be replaced)
+-- @return redlock, and the core as it is
 function _M.load(opts)
     package.cpath = (opts.cpath or "build/sim/?.so") .. ";" .. package.cpath
     local lua = opts.lua or "lua"
@@ -90,7 +95,7 @@ function _M.load(opts)
     math.random = function() -- luacheck: ignore 122
         return lib.sim_random(0xffffffff) / 0xffffffff
     end
-    local C = setmetatable({}, { __index = function(t, name)
+    local C = setmetatable(opts.core, { __index = function(t, name)
         local value = lib[name]
         rawset(t, name, value)
         return value
@@ -100,7 +105,7 @@ function _M.load(opts)
     local redlock = require "redlock"
     _G.pairs = rawpairs
     _M.raw_gc = rawgc
-    return C, redlock, lib
+    return redlock, lib
 end
 
 return _M

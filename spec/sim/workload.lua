@@ -1,12 +1,15 @@
 --- What the coroutines of the clients do with the library, and what they are told.
 
-local schedule = require "spec.sim.schedule"
+local base = require "spec.sim.sim"
 local tokens = require "spec.sim.tokens"
 
 local error, ipairs, pcall, max, min = error, ipairs, pcall, math.max, math.min
-local MS, SECOND = schedule.MS, schedule.SECOND
+local MS, SECOND = base.MS, base.SECOND
+local value_of = require("spec.sim.attempts").value_of
 
 local _M = {}
+
+local CLOSE_US = 60 * MS      -- 50 ms, and what its sleeps are late
 
 local function is_error(value)
     return require("redlock.errors").is_error(value)
@@ -30,7 +33,7 @@ local CODES = {
     token = set("lost", "not_held", "closed"),
     stillMine = set("lost", "no_quorum", "not_held", "closed", "cancelled"),
     export = set("lost", "not_held", "closed"),
-    import = set("lost", "no_quorum", "config", "closed", "cancelled"),
+    import = set("lost", "not_held", "no_quorum", "config", "closed", "cancelled"),
     checkSequencer = set("no_quorum", "closed", "cancelled"),
     init = set("config", "no_quorum", "closed", "cancelled"),
 }
@@ -38,7 +41,7 @@ local CODES = {
 --- The names that are contended for in this schedule.
 function _M.names(sim)
     local all = { "a", "b", "c" }
-    sim.names, sim.parcels, sim.gives = {}, {}, sim:chance(20)
+    sim.names, sim.parcels, sim.gives, sim.closes = {}, {}, sim:chance(20), sim:chance(12)
     for i = 1, sim:pick { 1, 1, 1, 2, 3 } do
         sim.names[i] = all[i]
     end
@@ -63,20 +66,20 @@ local function some_lease(sim)
     return max(sim.config.lease * sim:pick { 0.3, 0.5, 1, 1, 2 }, 0.02)
 end
 
+--- The value of what the library believes to hold; nil: nothing.
+local function value_here(t, lock)
+    local hold = t.process.client.holds:get(t.id, lock.id)
+    return hold and value_of(hold.lease)
+end
+
 --- The hold that the servers and the core know of, by its lock.
 local function hold_of(sim, t, lock)
-    local hold = t.process.client.holds:get(t.id, lock.id)
-    local value = hold and schedule.value_of(hold.lease)
-    for _, h in ipairs(sim.held) do
-        if h.value == value then
-            return h
-        end
-    end
+    return sim:hold_of(value_here(t, lock))
 end
 
 --- Calls a method of a lock, and tells the invariants of it.
 -- @return what it returned
-local function call(sim, t, lock, method, info, ...)
+local function call(sim, t, lock, method, info, a, b)
     local c = info or {}
     local paused, stopped = t.paused_us, t.process.stopped_us
     local attempts, grants = t.attempts, sim.count.grants + sim.count.announced
@@ -85,12 +88,13 @@ local function call(sim, t, lock, method, info, ...)
     c.codes = CODES[method]
     c.began_us, t.calling = sim.now(), method
     c.began_ms = sim.local_ms()
+    c.closed = lock.client and lock.client.closed
     c.held_token = c.held_token or held and held.token
     if held then
         held.releasing = held.releasing or method == "unlock" or method == "export"
         held.extended = held.extended or method == "extend"
     end
-    local done, ok, err = pcall(lock[method], lock, ...)
+    local done, ok, err = pcall(lock[method], lock, a, b)
     if not done then
         if sim.over or not is_error(ok) then
             error(ok, 0)
@@ -136,7 +140,7 @@ local function take(sim, t, lock, wait, lease)
     end
     if not ok then
         sim:log(t.lane, "idle", info.code)
-        return false
+        return false, nil, token
     end
     local hold = hold_of(sim, t, lock)
     sim:tell("call", { task = t, method = info.method, took = true, paused = info.paused,
@@ -197,8 +201,10 @@ local acts = {
         local count = call(sim, t, lock, "getHoldCount")
         if call(sim, t, lock, "tryLock", nil, 0) then
             local expected = before and hold_of(sim, t, lock) == before and count + 1 or nil
-            if call(sim, t, lock, "getHoldCount", { expected = expected }) > 1 then
-                call(sim, t, lock, "unlock")
+            call(sim, t, lock, "getHoldCount", { expected = expected })
+            local entered = t.process.client.holds:get(t.id, lock.id)
+            if entered and entered.count > 1 then
+                call(sim, t, lock, "unlock", { inner = true })
             end
             t.hold = hold_of(sim, t, lock)       -- another one, if the first was lost
         end
@@ -272,22 +278,24 @@ local function use(sim, t, lock, hold)
         t.hold = nil
         return
     end
-    -- What it held may have been lost, and taken again by re-entering.
+    -- What it held may have been lost, and taken again by re-entering, and that may be over.
     local now = hold_of(sim, t, lock) or t.hold or hold
-    call(sim, t, lock, "unlock", { value = now and now.value, hold = now, last = true,
-        told = told, within_us = (sim.config.connect_timeout + sim.config.timeout * 4 + 0.05)
-            * SECOND + seeding_us(sim, lock) })
+    call(sim, t, lock, "unlock", { value = value_here(t, lock) or now and now.value,
+        hold = now, last = true, told = told, within_us = (sim.config.connect_timeout
+            + sim.config.timeout * 4 + 0.05) * SECOND + seeding_us(sim, lock) })
     t.hold = nil
     sim:log(t.lane, "released", lock:getName())
 end
 
 --- Admits the servers of a new cluster, or sees that it is new no more. Not when somebody
--- can hold a lock: after a grant, or the first quarantine.
+-- can hold a lock: after a grant, or the first quarantine; nor where it may be stopped in
+-- between, until somebody does.
 local function init(sim, t)
     local client = t.process.client
     local cluster = { getName = function() return "" end,
         init = function() return client:init() end }
-    while sim.count.grants == 0 and sim.now() < sim.config.guard_us / 2 do
+    while sim.count.grants == 0 and sim.pauses == 0
+        and sim.now() < sim.config.guard_us / 2 do
         local ok, err = call(sim, t, cluster, "init")
         if ok or err.code == "config" and err.message:find("not new", 1, true) then
             return
@@ -296,13 +304,29 @@ local function init(sim, t)
     end
 end
 
+--- Closes the client of the process, whatever its coroutines do with it, and opens another.
+local function close(sim, t)
+    local p, client = t.process, t.process.client
+    local view = { client = {}, getName = function() return "" end,
+        close = function() return client:close() end }
+    if client.closed then
+        return
+    end
+    sim:log(t.lane, "note", "closes its client")
+    p.closing = sim.now()
+    call(sim, t, view, "close", { within_us = CLOSE_US })
+    p.closing = nil
+    sim:reopen(p)
+end
+
 local function some_lock(sim, client, name)
     return sim:chance(sim.fenced) and client:getFencedLock(name) or client:getLock(name)
 end
 
+_M.call, _M.take, _M.use, _M.init, _M.close = call, take, use, init, close
+
 --- The life of a coroutine.
 function _M.run(sim, t)
-    local client = t.process.client
     if t.id == 1 and sim.new_cluster then
         init(sim, t)
     end
@@ -310,7 +334,7 @@ function _M.run(sim, t)
         if sim.calm_at then
             break
         end
-        local lock = some_lock(sim, client, sim:pick(sim.names))
+        local lock = some_lock(sim, t.process.client, sim:pick(sim.names))
         local kind, lease = sim:below(100), some_lease(sim)
         local wait = kind < 20 and 0 or kind < 70 and sim:below(1000) / 1000
             * (0.05 + sim.config.lease * 1.5) or nil
@@ -333,6 +357,9 @@ function _M.run(sim, t)
         if t.sequencer and sim:chance(50) then
             check_sequencer(sim, t)
         end
+        if sim.closes and sim:chance(10) then
+            close(sim, t)
+        end
         if sim.guarded and sim:chance(20) then
             sim:sleep(sim:below(sim.config.guard_us * 0.6))
         elseif sim:chance(50) then
@@ -343,8 +370,8 @@ function _M.run(sim, t)
         sim:sleep(min(SECOND, sim.horizon_us / 10))
     end
     for _, name in ipairs(sim.names) do
-        local lock = some_lock(sim, client, name)
         while true do
+            local lock = some_lock(sim, t.process.client, name)
             local ok, hold = take(sim, t, lock, nil, some_lease(sim))
             if ok then
                 use(sim, t, lock, hold)

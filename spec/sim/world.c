@@ -94,6 +94,11 @@ double sim_now(void)
     return (double)world.now_us;
 }
 
+double sim_local_ms(void)
+{
+    return (double)rl_now_ms();
+}
+
 void sim_at(double at_us, int32_t id, int process)
 {
     world_push((int64_t)at_us, EV_TIMER, id, (uint64_t)(process + 1));

@@ -17,7 +17,8 @@
 enum {
     SIM_PROCESSES = 16,
     SIM_SERVERS = 9,
-    SIM_ARGS = 40
+    SIM_ARGS = 40,
+    SIM_KNOWN = 1024
 };
 
 /* Why sim_run() returned. */
@@ -48,6 +49,8 @@ typedef struct sim_step {
     double now_us;
     rl_round *round;
     rl_bytes argv[SIM_ARGS];
+    int32_t known;           /* its number, by which it is known again, 1 .. SIM_KNOWN;
+                              * negative: the number had another one, or none */
     sim_hold hold;
 } sim_step;
 
@@ -64,6 +67,9 @@ sim_step *sim_record(void);
 int sim_run(void);
 
 double sim_now(void);
+
+/* Milliseconds on the clock of the process that Lua runs for: rl_now_ms(). */
+double sim_local_ms(void);
 
 /* Uniform in 0 .. n-1. */
 uint32_t sim_random(uint32_t n);
@@ -117,6 +123,9 @@ void sim_crumble(int percent);
  * down: how much of what is on its way still arrives, in each direction: 0 nothing, 1 all,
  * 2 any part. */
 void sim_cut(int process, int server, int which, int up, int down);
+
+/* How long ago the client closed the connection whose command is executed; 0: not yet. */
+double sim_given_up_us(void);
 
 /* Answers. A connection that is not being served gets it as a message. 0: it is gone. */
 int sim_reply(int conn, const char *data, size_t len);
@@ -183,6 +192,12 @@ int process_may_turn(const struct process *p, int due);
 
 int64_t local_us(const struct process *p);
 int64_t true_us(const struct process *p, int64_t local_ms);
+
+/* ---- command.c ---- */
+
+/* Takes the command that the bytes begin with into world.step. How long it is; 0: it is
+ * not complete. */
+size_t command_take(const char *bytes, size_t len);
 
 /* ---- link.c ---- */
 

@@ -8,7 +8,6 @@
 local support = require "spec.support"
 local redlock = require "redlock"
 local hiredis = require "spec.support.hiredis"
-local scripts = require "redlock.scripts"
 local fenced = require "redlock.fenced_lock"
 
 local NAMES = 4
@@ -41,16 +40,11 @@ local function primitive(unconfirmed)
     if not unconfirmed then
         return fenced
     end
-    local counter = "redlock.fenced.counter"
     return redlock.primitive {
         name = fenced.name,
-        acquire = scripts.read(counter, "redlock.fenced.acquire"),
-        confirm = "return 1",
-        extend = scripts.read(counter, "redlock.fenced.extend"),
-        heal = scripts.read(counter, "redlock.fenced.heal"),
-        release = scripts.read(counter, "redlock.fenced.release"),
-        floor = scripts.read("redlock.fenced.run", "redlock.fenced.floor"),
-        seed = scripts.read("redlock.fenced.run", "redlock.fenced.seed"),
+        acquire = fenced.acquire_script, confirm = "return 1", extend = fenced.extend_script,
+        heal = fenced.heal_script, release = fenced.release_script,
+        floor = fenced.floor_script, seed = fenced.seed_script,
         keys = fenced.keys, args = fenced.args, unseeded = fenced.unseeded,
         channel = fenced.channel,
     }

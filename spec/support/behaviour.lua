@@ -79,10 +79,10 @@ _M.list = {
         assert(done == 100)
     ]] },
     { "renews in the background, and tells of a loss", [[
-        local c = new { lease = 0.6 }
+        local c = new { lease = 2 }
         local l = c:getLock("e", { owner = 1 })
         assert(l:lock())
-        sleep(1.3)
+        sleep(2.5)
         assert(l:isValid())
         local why
         l:onLost(function(_, reason) why = reason end)
@@ -115,6 +115,31 @@ _M.list = {
         assert(a:unlock())
         assert(client:getLock("f"):isLocked() == false)
     ]] },
+    { "has futures that raise what their call raised", [[
+        local odd = redlock.primitive { name = "odd", acquire = "return 1",
+            release = "return 1", keys = function() error("mine", 0) end }
+        local future = client:get(odd, "x"):tryLockAsync()
+        local ok, err = pcall(future.get, future, 5)
+        assert(not ok and err == "mine" and future:isDone())
+    ]] },
+    { "lets an owner enter once for each of his coroutines that wait", [[
+        local l, done = client:getLock("o", { owner = 1 }), 0
+        assert(l:tryLock(1, 20))
+        for _ = 1, 3 do
+            spawn(function()
+                assert(client:getLock("o", { owner = 2 }):tryLock(20))
+                done = done + 1
+            end)
+        end
+        sleep(0.05)
+        assert(done == 0 and l:unlock())
+        local from = now()
+        while done < 3 and now() - from < 20 do sleep(0.005) end
+        local his = client:getLock("o", { owner = 2 })
+        assert(done == 3 and his:getHoldCount() == 3)
+        assert(his:unlock() and his:unlock() and his:isValid() and his:unlock())
+        assert(client:getLock("o"):isLocked() == false)
+    ]] },
     { "runs functions under a lock", [[
         local held, sum = client:using("g", { wait = 1 }, function(l)
             sleep(0.01)
@@ -142,6 +167,59 @@ _M.list = {
         while not code and now() - from < 5 do sleep(0.01) end
         assert(code == "closed", tostring(code))
         assert(client:getLock("h"):isLocked() == false)
+    ]] },
+    { "closes, whatever it was asked for meanwhile", [[
+        local c = new()
+        local l = c:getLock("i", { owner = 1 })
+        assert(l:tryLock(1, 20))
+        local given = client:getLock("j", { owner = 1 })
+        assert(given:tryLock(1, 20))
+        local token = given:export()
+        local calls = {
+            function() return l:extend() end,
+            function() return c:getLock("i"):isLocked() end,
+            function() return c:import(token, { owner = 1 }) end,
+            function() return c:getLock("k", { owner = 1 }):tryLock(5) end,
+            function() return c:init() end,
+            function() return c:check() end,         -- is hardly done yet
+        }
+        local codes, n = {}, 0
+        for i, call in ipairs(calls) do
+            spawn(function()
+                local ok, err = call()
+                codes[i], n = not ok and err.code or "done", n + 1
+            end)
+        end
+        c:close()
+        local from = now()
+        while n < #calls and now() - from < 5 do sleep(0.01) end
+        for i = 1, #calls do
+            local over = i == 1 and (codes[i] == "lost" or codes[i] == "not_held")
+            assert(codes[i] == "closed" or codes[i] == "done" or over, i .. tostring(codes[i]))
+        end
+        client:getLock("j"):forceUnlock()
+    ]] },
+    { "does not say that it has what ended before the loop looked", [[
+        local l = client:getLock("blocked", { owner = 1 })
+        local function blocked(call)
+            local done, ok, err, valid
+            spawn(function()
+                ok, err = call()
+                valid, done = l:isValid(), true
+            end)
+            local from = now()
+            repeat until now() - from > 0.5      -- the answers come meanwhile
+            while not done do sleep(0.005) end
+            assert(valid == (ok == true), tostring(ok) .. tostring(err))
+            return not ok and err.code or nil
+        end
+        local code = blocked(function() return l:tryLock(0, 0.2) end)
+        assert(code == nil or code == "expired", code)
+        l:unlock()                   -- it was in time, perhaps, and is over by now
+        assert(l:tryLock(5, 0.25))
+        code = blocked(function() return l:extend(0.3) end)
+        assert(code == nil or code == "lost" or code == "not_held", code)
+        l:unlock()
     ]] },
 }
 

@@ -19,7 +19,8 @@ worker_processes %(workers);
 pid %(dir)/pid;
 error_log %(dir)/error.log info;
 worker_shutdown_timeout %(shutdown);
-events { worker_connections 2048; }
+events { worker_connections 8192; }
+%(count_env)
 %(main)
 http {
     access_log off;
@@ -29,11 +30,12 @@ http {
     uwsgi_temp_path %(dir)/uwsgi;
     scgi_temp_path %(dir)/scgi;
     lua_package_path "%(root)/lua/?.lua;%(root)/lua/?/init.lua;%(root)/build/?.lua;%(spec)/?.lua;;";
-    lua_package_cpath "%(root)/build/?.so;;";
+    lua_package_cpath "%(core)/?.so;;";
     lua_code_cache %(code_cache);
     lua_shared_dict shared 1m;
     %(http)
     init_by_lua_block {
+        %(count_lines)
         redlock = require "redlock"
         nodes = { %(nodes) }
         client = redlock.new { nodes = nodes, socket_dir = "%(sockets)",
@@ -82,6 +84,11 @@ local function write_conf(self)
         shutdown = o.shutdown or "10s",
         main = o.main or "",
         root = o.root or build.root,
+        core = o.root and o.root .. "/build" or os.getenv "SPEC_CORE" or build.root .. "/build",
+        -- nginx has no LUA_INIT, and its workers have no environment but what is named.
+        count_env = os.getenv "COVERAGE_LINES" and "env COVERAGE_FILES; env COVERAGE_LINES;" or "",
+        count_lines = os.getenv "COVERAGE_LINES"
+            and ("dofile %q"):format(build.root .. "/spec/coverage/lines.lua") or "",
         spec = build.root,
         code_cache = o.code_cache == false and "off" or "on",
         http = o.http or "",
@@ -139,8 +146,9 @@ function Nginx:complaints(expected)
         if expected and line:find(expected, 1, true) then
             line = ""
         end
-        if line:find "exited on signal" or line:find "%[error%]" or line:find "%[alert%]"
-            or line:find "%[emerg%]" or line:find "%[crit%]" or line:find "Assertion" then
+        if line:find "exited on signal" or line:find "Assertion" or line:find "%[warn%]"
+            or line:find "%[error%]" or line:find "%[alert%]" or line:find "%[emerg%]"
+            or line:find "%[crit%]" then
             lines[#lines + 1] = line
         end
     end

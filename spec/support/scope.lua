@@ -1,4 +1,4 @@
--- Everything that has to be undone: child processes, connections, directories.
+-- Everything that has to be undone: child processes, connections, directories, ports.
 local sys = require "spec.support.sys"
 
 local _M = {}
@@ -32,6 +32,7 @@ local function undo()
         os.execute(("rm -rf '%s'"):format(dir))
     end
     procs, dirs = {}, {}
+    sys.release_ports()
 end
 
 function _M.cleanup()

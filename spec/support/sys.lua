@@ -16,6 +16,7 @@ if not pcall(ffi.typeof, "struct sup_pollfd") then
     struct sup_sockaddr_in {
         uint16_t family; uint8_t port[2], addr[4]; char zero[8];
     };
+    struct sup_sockaddr_un { uint16_t family; char path[108]; };
     struct sup_actions { long opaque[32]; };
 
     int sup_clock_gettime(int, struct sup_timespec *) __asm__("clock_gettime");
@@ -35,7 +36,7 @@ if not pcall(ffi.typeof, "struct sup_pollfd") then
     int sup_close(int) __asm__("close");
     int sup_socket(int, int, int) __asm__("socket");
     int sup_socketpair(int, int, int, int *) __asm__("socketpair");
-    int sup_bind(int, const struct sup_sockaddr_in *, unsigned) __asm__("bind");
+    int sup_bind(int, const void *, unsigned) __asm__("bind");
 
     int sup_kill(int, int) __asm__("kill");
     int sup_waitpid(int, int *, int) __asm__("waitpid");
@@ -116,7 +117,42 @@ function _M.socketpair()
     return fds[0], fds[1]
 end
 
-local handed_out = {}
+local reserved = {}           -- the descriptors that do it
+
+local function nobody_listens(port)
+    local address = ffi.new("struct sup_sockaddr_in", { family = AF_INET,
+        port = { bit.rshift(port, 8), bit.band(port, 255) }, addr = { 127, 0, 0, 1 } })
+    local fd = C.sup_socket(AF_INET, bit.bor(SOCK_STREAM, SOCK_CLOEXEC), 0)
+    local bound = C.sup_bind(fd, address, ffi.sizeof(address)) == 0
+    C.sup_close(fd)
+    return bound
+end
+
+-- True if the port was free. It is reserved then until release_ports() or the end of this
+-- process, also while its server is down: to all processes that ask this function, it is
+-- taken. The name of a socket does that: like ports, names without a file are those of a
+-- network namespace.
+function _M.take_port(port)
+    local name = "\0redlock spec port " .. port
+    local address = ffi.new("struct sup_sockaddr_un", { family = AF_UNIX })
+    ffi.copy(address.path, name, #name)
+    local fd = C.sup_socket(AF_UNIX, bit.bor(SOCK_STREAM, SOCK_CLOEXEC), 0)
+    assert(fd >= 0, "no descriptor to reserve a port with")
+    if C.sup_bind(fd, address, ffi.offsetof(address, "path") + #name) ~= 0
+        or not nobody_listens(port) then
+        C.sup_close(fd)
+        return false
+    end
+    reserved[#reserved + 1] = fd
+    return true
+end
+
+function _M.release_ports()
+    for _, fd in ipairs(reserved) do
+        C.sup_close(fd)
+    end
+    reserved = {}
+end
 
 -- Below the range for outgoing connections: these could otherwise take the
 -- port while its server is down, or even connect to themselves on it.
@@ -125,20 +161,12 @@ function _M.free_port()
     local top = math.max(range:read "*n", 20000)
     range:close()
     local random = io.open "/dev/urandom"
-    local addr = ffi.new("struct sup_sockaddr_in",
-        { family = AF_INET, addr = { 127, 0, 0, 1 } })
-    local fd, bound, port
-
+    local port
     repeat
         local high, low = random:read(2):byte(1, 2)
         port = 10000 + (high * 256 + low) % (top - 10000)
-        addr.port[0], addr.port[1] = bit.rshift(port, 8), bit.band(port, 255)
-        fd = C.sup_socket(AF_INET, bit.bor(SOCK_STREAM, SOCK_CLOEXEC), 0)
-        bound = C.sup_bind(fd, addr, ffi.sizeof(addr)) == 0
-        C.sup_close(fd)
-    until bound and not handed_out[port]
+    until _M.take_port(port)
     random:close()
-    handed_out[port] = true
     return port
 end
 

@@ -27,6 +27,8 @@ cert wrong-host ca 2 DNS:example.org,IP:10.0.0.1
 cert expired ca -1 "$here"
 cert client ca 2 DNS:client
 cert stranger other-ca 2 DNS:stranger
+cert forged client 2 "$here"
+cat client.crt >> forged.crt
 ]]
 
 -- A folder with NAME.crt and NAME.key for each of the names above.

@@ -1,22 +1,26 @@
--- {1, counter}: taken; {2, counter}: it was ours already (a request sent twice);
--- {0, ms}: not free for so long; {3, marker}: not the marker; -2: no floor. The counter is
--- written first: whatever fails half-way must not leave a lock that was not counted.
-if string.find(ARGV[#ARGV], ' ', 1, true) then
-    local marker = redis.call('get', KEYS[#KEYS])
-    if marker ~= ARGV[#ARGV] then
-        return {3, marker or ''}
-    end
+-- 3 + counter: taken (a table would take longer); {2, counter}: it was ours already (a
+-- request sent twice); {0, ms}: not free for so long; {3, marker}: not the marker; -2: no
+-- floor. The counter is written first: whatever fails half-way must not leave a lock that was
+-- not counted.
+local found = call('mget', KEYS[1], KEYS[2], KEYS[4] or KEYS[1])
+local value = found[1]
+if KEYS[4] and found[3] ~= ARGV[6] then
+    return {3, found[3] or ''}
 end
-if value == ARGV[1] and counter then
-    return {2, counter}
+if value and value ~= ARGV[1] then
+    return {0, call('pttl', KEYS[1])}
 end
-if value then
-    return {0, redis.call('pttl', KEYS[1])}
-end
-if not counter or not count_to(counter + 1) then
+local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))
+if not floor then
     return -2
 end
-if redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then
-    return {1, counter}
+local counter = of_this_run(found[2]) or floor
+if value then
+    return {2, counter}
 end
-return {0, redis.call('pttl', KEYS[1])}    -- a key of another type
+counter = counter + 1
+write(counter, floor)
+if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then
+    return 3 + counter
+end
+return {0, call('pttl', KEYS[1])}    -- a key of another type

@@ -1,10 +1,10 @@
 -- What the scripts about floors begin with. KEYS[1] the floors of this server, KEYS[2] the
 -- marker; ARGV[1] a bucket, ARGV[2] max_lease in ms, "" without the guard.
 local info = redis.pcall('info', 'server')
-local run_id = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '?'
+local run_id = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '--------'
 local run = string.sub(run_id, 1, 8)
 local found = redis.call('hmget', KEYS[1], ARGV[1], 'marker')
-local floor, tag = string.match(found[1] or '', '^(%d+) (%S+)$')
+local tag, floor = string.match(found[1] or '', '^(........)(%d+)$')
 floor = tonumber(floor) or 0
 
 -- The marker is written together with a field of the floors: where that is gone, the floors
@@ -12,7 +12,7 @@ floor = tonumber(floor) or 0
 local admitted = true
 if ARGV[2] ~= '' then
     local marker = redis.call('get', KEYS[2])
-    if run_id == '?' and marker and string.sub(marker, 1, 2) ~= '? ' then
+    if run_id == '--------' and marker and string.sub(marker, 1, 8) ~= run then
         return info          -- others may ask which run it is, this user may not
     end
     admitted = marker == run_id .. ' ' .. ARGV[2]

@@ -6,5 +6,5 @@ if tag == run then
     return 0
 end
 floor = math.max(floor, tonumber(ARGV[3]))
-redis.call('hset', KEYS[1], ARGV[1], string.format('%.0f %s', floor, run))
+redis.call('hset', KEYS[1], ARGV[1], string.format('%s%.0f', run, floor))
 return 1

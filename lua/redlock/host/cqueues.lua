@@ -14,8 +14,8 @@ local function listen(box)
     if listening[controller] then
         return
     end
-    listening[controller] = true
     local readable = { pollfd = box:fd(), events = "r" }
+    listening[controller] = true
     controller:wrap(function()
         repeat
             cqueues.poll(readable)

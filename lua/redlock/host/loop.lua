@@ -25,8 +25,8 @@
 local ffi = require "ffi"
 local ffi_core = require "redlock.ffi"
 
-local error, next, pairs, pcall, setmetatable, tonumber, type =
-    error, next, pairs, pcall, setmetatable, tonumber, type
+local assert, error, next, pairs, pcall, setmetatable, tonumber, type =
+    assert, error, next, pairs, pcall, setmetatable, tonumber, type
 local running, status, create, resume =
     coroutine.running, coroutine.status, coroutine.create, coroutine.resume
 local cast = ffi.cast
@@ -80,6 +80,19 @@ end
 
 -- ---- waiting ---------------------------------------------------------------------
 
+function Box:forget(key, w)
+    if self.waiting[key] == w then
+        self.waiting[key] = nil
+        self.count = self.count - 1
+    end
+end
+
+--- The same, of whom no ring may come: the loop looks whether anybody waits still.
+local function give_up(self, key, w)
+    self:forget(key, w)
+    self.C.rl_mailbox_ring(self.mailbox)
+end
+
 --- Suspends the caller until the round is done.
 -- @param vanish  vanish(round, a, b) cleans up when the caller is gone, killed while it
 --   waited; it must not wait
@@ -106,15 +119,17 @@ function Box:wait(round, vanish, a, b)
         end
     end
     self.waits = self.waits + 1
-    self.host.listen(self)
     local suspend = self.host.suspend
-    repeat
-        local ok, why = pcall(suspend, w)
-        if not ok then
-            self:forget(key, w)
-            error(why, 0)
-        end
-    until w.outcome
+    local ok, why = pcall(self.host.listen, self)
+    if ok then
+        repeat
+            ok, why = pcall(suspend, w)
+        until not ok or w.outcome
+    end
+    if not ok then
+        give_up(self, key, w)
+        error(why, 0)
+    end
     if w.gone then
         error("redlock: a wait was given up, as the event loop was blocked for too long", 0)
     end
@@ -128,13 +143,6 @@ function Box:wait(round, vanish, a, b)
         error(err, 0)
     end
     return result
-end
-
-function Box:forget(key, w)
-    if self.waiting[key] == w then
-        self.waiting[key] = nil
-        self.count = self.count - 1
-    end
 end
 
 local function wake(self, w, outcome)
@@ -180,27 +188,41 @@ function Box:uncork()
     end
 end
 
---- Wakes those whose rounds are done, and tells the clients of what else happened.
--- @return how many wait still; at least 1 while somebody is to be told of a loss
-function Box:drain()
-    local C, done = self.C, self.done
-    repeat
-        local n = C.rl_mailbox_take(self.mailbox, done, BATCH)
-        for i = 0, n - 1 do
-            local key = key_of(done[i].round)
-            local w = self.waiting[key]
-            if w then
-                self:forget(key, w)
-                wake(self, w, done[i].outcome)
-            end
+--- Wakes some of those whose rounds are done.
+-- @return how many rounds were done; when 0, and not before, the descriptor is rung again
+--   for the next one
+function Box:take()
+    local done = self.done
+    local n = self.C.rl_mailbox_take(self.mailbox, done, BATCH)
+    for i = 0, n - 1 do
+        local key = key_of(done[i].round)
+        local w = self.waiting[key]
+        if w then
+            self:forget(key, w)
+            wake(self, w, done[i].outcome)
         end
-    until n == 0
+    end
+    return n
+end
+
+--- Tells the clients of what else happened.
+-- @return how many wait still; at least 1 while somebody is to be told of a loss
+function Box:look()
     for client in pairs(self.clients) do
         if client.core then
             client.holds:look()
         end
     end
     return self.count > 0 and self.count or self:is_listened_to() and 1 or 0
+end
+
+--- Wakes those whose rounds are done, and tells the clients of what else happened.
+-- @return as look()
+function Box:drain()
+    repeat
+        local n = self:take()
+    until n == 0
+    return self:look()
 end
 
 --- From now on losses are to be told when they happen.
@@ -249,7 +271,7 @@ function Box:cancel(task, err)
     local w = task.waiter
     local key = w and w.round and key_of(w.round)
     if key and self.waiting[key] == w then
-        self:forget(key, w)
+        give_up(self, key, w)
         w.err = err
         wake(self, w, -1)
     end
@@ -270,10 +292,7 @@ local function alive(who)
 end
 
 local function spawn(fn)
-    local ok, err = resume(create(fn))
-    if not ok then
-        error(err, 0)
-    end
+    assert(resume(create(fn)))
 end
 
 local function log(text)

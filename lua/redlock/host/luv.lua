@@ -32,8 +32,8 @@ local host = loop.new {
         if active then
             return
         end
-        active = true
         poll = poll or uv.new_poll(box:fd())
+        active = true
         poll:start("r", function()
             if box:drain() == 0 then
                 active = false

@@ -2,13 +2,13 @@
 --
 -- One timer per worker reads the wake-up socket and posts a semaphore per waiter. It runs
 -- only while somebody waits: a timer that reads for ever would keep an old worker alive
--- after a reload.
+-- after a reload. Without it one of those who wait looks for all.
 
 local ffi = require "ffi"
 local loop = require "redlock.host.loop"
 
-local error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring =
-    error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring
+local assert, error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring =
+    assert, error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring
 local clock = os.clock        -- processor time: it may be the others' turn meanwhile
 local ngx = ngx
 local get_phase = ngx.get_phase
@@ -27,12 +27,14 @@ local get_request = require "resty.core.base".get_request
 local IDLE_MS = 1000          -- the reader ends after so long without anybody waiting
 -- While something is held the collector gets so much processor time so often: a small worker
 -- is through at once, a large one is never stopped for long. If somebody of the worker waits
--- for what another request has held for a while, that one may be dead: then it is hurried
--- until it is through, and so on once a second.
+-- for what another request has held for a while, that one may be dead, and a forgotten lock
+-- must not keep a worker that is told to quit: then it is hurried until it is through, and so
+-- on once a second.
 local STOP_S, CALM_MS, HUNT_MS = 0.002, 250, 20
 local SUSPECT_S = 0.5
 local START_S = 0.02          -- it may take to start, before the waiters help themselves
 local POLL_S = 0.001          -- how often they look then
+local TURN_MS = 2             -- the worker's other events wait at most so much longer
 local LONG_S = 86400          -- an end of a wait that only saves a stuck one
 local RETRY_MS = 1000         -- between two attempts to start the reader
 
@@ -41,7 +43,8 @@ local YIELDS = { rewrite = true, server_rewrite = true, access = true, content =
 
 local host
 local reader = {}             -- running, connected; tried: when it was started (ms)
-local poller = {}             -- waiter, at (ms)
+local timed = false           -- it was started in this worker
+local poller = {}             -- waiter, at (ms); looked: when for the dead (ms)
 local warned = false
 
 local function log(text)
@@ -113,13 +116,7 @@ local function look_for_dead(box)
     elseif left_to_collect <= 0 then
         return false
     end
-    if ngx.worker.exiting() then
-        for _ = 1, COLLECTIONS do
-            collectgarbage()
-        end
-        left_to_collect = 0
-    end
-    if hunt <= 0 and box:is_waited_for(SUSPECT_S) then
+    if hunt <= 0 and (ngx.worker.exiting() or box:is_waited_for(SUSPECT_S)) then
         hunt = COLLECTIONS + 1
     end
     local hunting = hunt > 0
@@ -142,32 +139,40 @@ local function new_fence()
     return fence
 end
 
---- Wakes those whose rounds are done. What they start is sent together, and who does not
--- come is dead.
-local function turn(box, fence)
-    box:drain()
+--- Lets those have their turn who were woken. What they start is sent together, and who
+-- does not come is dead.
+local function let_run(box, fence)
     local woken = #box.woken
-    if woken > 0 then
-        if woken > 1 then
-            box:cork()
-        end
-        fence.behind:post(1)
-        fence.passed:wait(LONG_S)
-        box:bury()
-        if woken > 1 then
-            box:uncork()
+    if woken == 0 then
+        return
+    elseif woken > 1 then
+        box:cork()
+    end
+    fence.behind:post(1)
+    fence.passed:wait(LONG_S)
+    box:bury()
+    if woken > 1 then
+        box:uncork()
+    end
+end
+
+--- Wakes those whose rounds are done, also those that become so meanwhile: nothing rings
+-- for them. All of that is one event of nginx, so after a while the others get their turn.
+local function turn(box, fence)
+    local ends = now_ms(box) + TURN_MS
+    while box:take() > 0 do
+        let_run(box, fence)
+        if now_ms(box) >= ends then
+            box.C.rl_mailbox_ring(box.mailbox)     -- to be read again behind them
+            break
         end
     end
-    return box.count
+    return box:look()
 end
 
 --- Reads until nobody waits any more, and nothing is held.
 local function read(box)
-    local sock, err = connect(box)
-    if not sock then
-        log(err)
-        return
-    end
+    local sock = assert(connect(box))
     local fence = new_fence()
     reader.connected = true
     local idle, waits = ring_later(box, IDLE_MS), -1
@@ -206,13 +211,24 @@ local function run(_, box)
     end
 end
 
+--- nginx closes the connection behind a worker's timers when that is told to quit. If the first
+-- timer is made later, it logs "open socket #-2 left in connection" at the end.
+local function too_late()
+    return not timed and ngx.worker.exiting()
+end
+
 function listen(box)
+    -- For who wants to hear of a loss it is read all the same.
+    if too_late() and not box:is_listened_to() then
+        return
+    end
     local now = now_ms(box)
     if reader.running or reader.tried and now - reader.tried < RETRY_MS then
         return
     end
     reader.tried = now
     local ok, err = ngx.timer.at(0, run, box)
+    timed = timed or ok
     if not ok then
         log("no timer for the reader: " .. tostring(err))
     end
@@ -220,10 +236,10 @@ end
 
 -- ---- waiting ---------------------------------------------------------------------
 
---- Without a reader (lua_max_running_timers) one of those who wait looks for all.
+--- Without a reader (lua_max_running_timers, too_late) one of those who wait looks for all.
 local function poll(w)
     local box = host.box
-    if not warned then
+    if not warned and not too_late() then
         warned = true
         log("no timer reads the wake-up socket (is lua_max_running_timers reached?): "
             .. "waiting costs up to 1 ms more until one does")
@@ -234,7 +250,12 @@ local function poll(w)
             poller.waiter, poller.at = w, now
             ngx.sleep(POLL_S)
             poller.at = now_ms(box)
+            box:bury()           -- those who were woken before have had their turn
             box:drain()
+            if poller.at - (poller.looked or 0) > CALM_MS then
+                poller.looked = poller.at
+                look_for_dead(box)
+            end
             listen(box)
         else
             w.sem:wait(0.05)
@@ -258,7 +279,7 @@ local function suspend(w)
         if not ok and err ~= "timeout" then
             error("redlock: cannot wait here: " .. tostring(err), 0)
         end
-    elseif not w.sem:wait(START_S) and not reader.connected and not w.outcome then
+    elseif too_late() or not w.sem:wait(START_S) and not reader.connected and not w.outcome then
         poll(w)
     end
 end

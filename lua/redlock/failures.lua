@@ -1,0 +1,85 @@
+--- From a round that failed to the error that its caller gets, server by server.
+
+local ffi = require "ffi"
+local errors = require "redlock.errors"
+local load = require("redlock.ffi").load
+
+local ipairs, tonumber = ipairs, tonumber
+local format = string.format
+local ffi_new, ffi_string = ffi.new, ffi.string
+
+local _M = {}
+
+local node_out
+
+--- @return the code of an outcome, as in errors
+function _M.code_name(outcome)
+    return ffi_string(load().rl_code_name(outcome))
+end
+local code_name = _M.code_name
+
+-- Whether a node is connected: then what its text says is about an answer before.
+local function is_ready(client, i)
+    local stats = ffi_new "rl_node_stats"
+    load().rl_node_get_stats(client.core, i - 1, stats)
+    return stats.ready ~= 0
+end
+
+local function read_node(client, round, i, text)
+    local C = load()
+    node_out = node_out or ffi_new "rl_node_result"
+    C.rl_round_node(round, i - 1, node_out)
+    local row = { node = client.options.nodes[i].label }
+    if node_out.answered ~= 0 then
+        row.code, row.vote = "ok", node_out.vote
+        if node_out.vote == 0 and node_out.info > 0 then
+            row.message = format("no, for %.3f s more", tonumber(node_out.info) / 1000)
+        else
+            row.message = node_out.vote > 0 and "yes" or node_out.vote < 0
+                and "somebody else's" or "no"
+        end
+    elseif node_out.code == 0 then
+        row.code, row.message = "pending", "not asked, or no answer when it was decided"
+    else
+        row.code = code_name(node_out.code)
+        text[0] = 0
+        if client.core and row.code == "timeout" and is_ready(client, i) then
+            row.message = "connected, but no answer in time"
+            return row
+        elseif client.core then
+            C.rl_node_text(client.core, i - 1, text)
+        end
+        row.message = text[0] ~= 0 and ffi_string(text) or row.code
+    end
+    return row
+end
+
+local SEEDING = "; a user of fenced locks needs all ACL rules that the README lists"
+
+--- Why a node is unseeded still, if it is because this user may not change that.
+local function explain(row, seeding)
+    if row.code == "unseeded" and seeding and seeding.code == "noperm" then
+        row.code, row.message = "noperm", seeding.message .. SEEDING
+    end
+    return row
+end
+
+--- The error of a round that is done; gives the round back.
+-- @param round    nil: none could be started
+-- @param seeding  the error of the primitive's unseeded(), or nil
+function _M.of(client, subject, round, seeding)
+    if round == nil then
+        return errors.new(client.closed and "closed" or "nomem", subject)
+    end
+    local C, rows = load(), {}
+    local text = ffi_new("char[?]", C.RL_TEXT_MAX)
+    for i in ipairs(client.options.nodes) do
+        rows[i] = explain(read_node(client, round, i, text),
+            seeding and seeding.nodes and seeding.nodes[i])
+    end
+    local code = code_name(C.rl_round_outcome(round))
+    C.rl_round_free(round)
+    return errors.new(code, subject, rows)
+end
+
+return _M

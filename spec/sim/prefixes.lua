@@ -1,0 +1,476 @@
+--- Scripted beginnings of schedules: what chance alone rarely arranges. The rest of the
+-- schedule is as any other. Each is an entry of one table:
+--
+--   often     percent of the schedules that begin with it
+--   n, guarded, fenced, lease, processes, tasks, concurrent, config   of its schedules;
+--             absent: as the seed will have them
+--   breaks    as for a fault: a list of what it breaks
+--   play      function(stage): the script, a coroutine of its own. It tells the first
+--             coroutines of the processes (stage[1], ...) what to do, and waits for what
+--             the servers have executed
+--
+-- C1 to C11 are the counterexamples of spec/ATTACKS.md: each is safe by the rule that it
+-- is named after there, and a mutant without that rule is caught in it.
+
+local base = require "spec.sim.sim"
+local stage = require "spec.sim.stage"
+local workload = require "spec.sim.workload"
+
+local error, ipairs, pairs, unpack = error, ipairs, pairs, unpack
+local C, MS, SECOND = base.C, base.MS, base.SECOND
+
+local _M = { life = stage.life, play = stage.play }
+
+local FLOOR = "redlock:{server}:floor"
+local STEP = 32                  -- of the floors: fenced/counter.lua
+
+-- ---- the scripts -----------------------------------------------------------------
+
+local FENCED = { n = 3, guarded = false, fenced = 100, processes = 2, breaks = { "keys" },
+    lease = 5 }
+
+--- The first coroutine holds it, kept by the watchdog, and the second of its process waits
+-- for it, with a lease of its own: it does not pass on as it is.
+local function held_and_wanted(s)
+    local a, other = s[1], s[1].process.tasks[2]
+    s:await_done(s:take(a, 0, false))
+    s:take(other, 4)
+    s:await(function() return other.round ~= nil end)
+    s:have(a, function() s.sim:sleep(10 * MS) end)
+    return a, other
+end
+
+--- A script for tokens of three servers and two clients.
+local function fenced(entry)
+    for name, value in pairs(FENCED) do
+        if entry[name] == nil then
+            entry[name] = value
+        end
+    end
+    return entry
+end
+
+_M.list = {
+    -- A has counted 2 and 1, and B 2 and 1.
+    fenced { name = "C1", often = 0.3, play = function(s)
+        local a, b = s[1], s[2]
+        s:count(1, 0, 0)
+        s:silent(a, 3, 1)
+        s:silent(b, 1, 1)
+        s:take(a)
+        s:await_did(a, "acquire", 1, 2)
+        s:expire(2)
+        s:take(b)
+        s:await_did(b, "acquire", 2, 3)
+    end },
+
+    -- A's confirmation comes to a server that B has.
+    fenced { name = "C2", often = 0.3, play = function(s)
+        local a, b = s[1], s[2]
+        s:count(1, 1, 0)
+        s:silent(a, 2, 1)
+        s:silent(b, 1, 1)
+        s:take(a)
+        s:await_did(a, "acquire", 1, 3)
+        s:silent(a, 3, 1, 20)
+        s:expire(3)
+        s:await_done(s:take(b))
+    end },
+
+    -- B's grant of the first server comes after its token was fixed, and is above it.
+    fenced { name = "C3", often = 0.3, play = function(s)
+        local a, b = s[1], s[2]
+        s:count(1, 1, 0)
+        s:silent(a, 2, 1)
+        s:silent(a, 3, 1, 20)
+        s:take(a)
+        s:await_did(a, "acquire", 1)
+        s:expire(1)
+        s:silent(b, 1, 2, 40)
+        s:take(b)
+        s:await_did(b, "acquire", 1, 2, 3)
+        s:expire(3)
+        s:await_did(a, "acquire", 3)
+    end },
+
+    -- The same where B's is below: it is not a witness before it confirms.
+    fenced { name = "C3 below", often = 0.3, play = function(s)
+        local a = s[1]
+        s:count(0, 5, 1)
+        s:silent(a, 1, 2, 40)
+        s:take(a)
+        s:await_did(a, "acquire", 1, 2, 3)
+        s:silent(a, 3, 1)
+    end },
+
+    -- A's request is executed again after its key had ended, and counts again.
+    fenced { name = "C4", often = 0.3, play = function(s)
+        local a, b, sim = s[1], s[2], s.sim
+        s:count(1, 1, 0)
+        s:silent(a, 2, 1)
+        s:silent(b, 1, 1)
+        local again
+        sim.trap = function(_, server, role, attempt)
+            if server.index == 2 and role == "acquire" and attempt == a.attempt then
+                again = again or sim.this_command()
+            end
+        end
+        local taking = s:take(a)
+        s:await_did(a, "acquire", 1, 3)
+        sim.trap = nil
+        s:silent(a, 3, 1, 20)
+        s:expire(3)
+        s:await_done(s:take(b))
+        s:expire(3)
+        sim:execute_again(sim.servers[3], again)
+        s:await(function() return taking.done end)
+    end },
+
+    -- A has counted 1, 3, 2 and B 2, 2, 3: the second largest is the same.
+    fenced { name = "C5", often = 0.3, play = function(s)
+        local a, b = s[1], s[2]
+        s:count(0, 1, 1)
+        s:silent(a, 2, 1, 20)
+        for i = 1, 3 do
+            s:silent(b, i, 2, 40)
+        end
+        s:silent(a, 1, 2, 40)
+        s:silent(a, 3, 2, 40)
+        s:take(a)
+        s:await_did(a, "acquire", 1, 3)
+        s:expire(1)
+        s:expire(3)
+        s:take(b)
+        s:await_did(b, "acquire", 1, 2, 3)
+        s:expire(2)
+        s:await_did(a, "acquire", 2)
+    end },
+
+    -- The token is known to the second and third server; that one forgets, and the other is
+    -- away: the first never heard of it.
+    fenced { name = "C6", often = 0.3, guarded = true, breaks = { "memory" },
+        lease = 0.5, play = function(s)
+            local a, b, sim = s[1], s[2], s.sim
+            s:count(0, 3 * STEP, 3 * STEP)
+            s:silent(a, 1, 3)
+            s:once(a)
+            C.sim_cut(a.process.index, 0, 3, 0, 0)
+            sim:restart_server(sim.servers[3], {}, MS)
+            local till = sim.now() + sim.config.guard_us + SECOND
+            s:have(a, function()
+                repeat
+                    a.process.client:getLock("turn"):isLocked()
+                    sim:sleep(50 * MS)
+                until sim.now() > till
+            end)
+            for _, p in ipairs(sim.processes) do
+                C.sim_silence(p.index, 1, sim.now() + 8 * SECOND, sim.now() + 8 * SECOND)
+            end
+            s:await_done(s:take(b, 3))
+        end },
+
+    -- The first server forgets A's vote while it counts, and is told by C, who is refused,
+    -- what to go on from: at once it gives the same to B.
+    fenced { name = "C7", often = 0.3, guarded = true, breaks = { "memory", "floors", "keys" },
+        processes = 3, lease = 1, play = function(s)
+            local a, b, c, sim = s[1], s[2], s[3], s.sim
+            local first, last = sim.servers[1], s:counter(1)
+            local to_the_end = STEP - 1 - last % STEP
+            s:count(to_the_end, to_the_end, to_the_end)
+            s:silent(a, 2, 1, 100)
+            s:silent(a, 3, 1)
+            local taking = s:take(a)
+            s:await_did(a, "acquire", 1)
+            if sim:chance(50) then
+                sim:restart_server(first, {}, MS)
+                s:await(function() return first.state == C.SIM_UP end)
+            else
+                first.db[FLOOR], first.db[s.name] = nil, nil
+                first.db[sim.counter_of[s.name]] = nil
+            end
+            sim.trap = function(_, server, role)
+                if role == "seed" and server == first then
+                    s:silent(c, 1, 1)
+                end
+            end
+            for i = 2, 3 do
+                sim.servers[i].db[s.name] = { value = "somebody", at = sim.servers[i].now_ms + 1e6 }
+            end
+            s:await_done(s:take(c))
+            s:expire(2)
+            s:expire(3)
+            s:silent(b, 2, 1)
+            s:await_done(s:take(b))
+            s:await_done(taking)
+        end },
+
+    -- Counters end with their time.
+    fenced { name = "C8", often = 0.3, breaks = { "counting" }, play = function(s)
+        local sim = s.sim
+        local to_the_end = STEP - 1 - s:counter(1) % STEP
+        s:count(to_the_end, to_the_end, to_the_end)
+        s:once(s[1])
+        for _, server in ipairs(sim.servers) do
+            server.db[sim.counter_of[s.name]] = nil
+        end
+        s:once(s[2])
+    end },
+
+    -- B's grant of the first server is above its token, and A's token as well: B is asked
+    -- whether it still has a majority.
+    fenced { name = "C9", often = 0.3, play = function(s)
+        local a, b = s[1], s[2]
+        s:count(1, 0, 0)
+        s:silent(a, 2, 1, 20)
+        s:silent(a, 3, 1)
+        local taking = s:take(a)
+        s:await_did(a, "acquire", 1)
+        s:expire(1)
+        s:silent(b, 1, 2, 40)
+        s:await_done(s:take(b))
+        s:expire(2)
+        s:await_done(taking)
+        s:extend(b)
+    end },
+
+    -- The first server, which has no key, has counted past the token.
+    fenced { name = "C10", often = 0.3, play = function(s)
+        local a = s[1]
+        s:silent(a, 1, 1, 20)
+        s:await_done(s:take(a))
+        s:await_did(a, "acquire", 1)
+        s:expire(1)
+        s:count(5, 0, 0)
+        s:extend(a)
+    end },
+
+    -- One server wants to be healed, and no majority says that it is ours.
+    { name = "an extension alone", often = 0.3, n = 3, breaks = { "keys" }, lease = 5,
+        play = function(s)
+            local a = s[1]
+            s:await_done(s:take(a))
+            s:silent(a, 2, 1, 400)
+            s:silent(a, 3, 1, 400)
+            s:expire(1)
+            s:extend(a)
+        end },
+
+    -- Two halves.
+    fenced { name = "C11", often = 0.3, n = 4, breaks = {}, play = function(s)
+        local a, b = s[1], s[2]
+        for i = 1, 2 do
+            s:silent(a, 2 + i, 1)
+            s:silent(b, i, 1)
+        end
+        s:take(a)
+        s:take(b)
+        s:await_did(a, "acquire", 1, 2)
+        s:await_did(b, "acquire", 3, 4)
+    end },
+
+    -- ---- what is rare, and not about tokens ----
+
+    -- A's release was executed, B has it since, and A sends the release again.
+    { name = "a release sent again", often = 0.3, n = 3, processes = 2,
+        lease = 5, play = function(s)
+            local a, b = s[1], s[2]
+            s:await_done(s:take(a))
+            for i = 1, 3 do
+                s:silent(a, i, 2, 20)
+            end
+            local releasing = s:release(a)
+            s:await_did(a, "release", 1, 2, 3)
+            s:await_done(s:take(b))
+            for i = 1, 3 do
+                C.sim_cut(a.process.index, i - 1, 1, 1, 0)
+            end
+            s:await_done(releasing)
+        end },
+
+    -- An attempt was executed, its answers are lost, and it is sent again.
+    { name = "an attempt sent again", often = 0.3, n = 3, guarded = false, fenced = 0,
+        processes = 1, concurrent = false, lease = 5, play = function(s)
+            local a = s[1]
+            for i = 1, 3 do
+                s:silent(a, i, 2, 20)
+            end
+            local taking = s:take(a)
+            s:await_did(a, "acquire", 1, 2, 3)
+            for i = 1, 3 do
+                C.sim_cut(a.process.index, i - 1, 1, 1, 0)
+            end
+            s:await_done(taking)
+        end },
+
+    -- Who is offered what the other lets go is cancelled before he wakes.
+    { name = "an offer to the dead", often = 0.3, n = 3, processes = 1, tasks = 2,
+        concurrent = true, lease = 5, config = { handover = 16, max_hold = 3600 },
+        play = function(s)
+            local a, sim = s[1], s.sim
+            local other = a.process.tasks[2]
+            s:await_done(s:take(a, 0, false))
+            local attempt = a.attempt
+            s:take(other, 4)
+            s:await(function() return other.round ~= nil end)
+            s:have(a, function() sim:sleep(10 * MS) end)
+            local releasing = s:release(a)
+            s:await(function() return attempt.offered or releasing.done end)
+            if attempt.offered then
+                sim:cancel(other)
+            end
+        end },
+
+    -- The client is closed while one coroutine holds a lock, one waits for it, and one tries
+    -- to take it, as far as there are so many; a server may hang. Somebody else gets it.
+    { name = "a close under fire", often = 0.5, n = 3, guarded = false, processes = 2,
+        tasks = 3, lease = 5, config = { max_hold = 3600, retry_delay = 0.05, fallback = 0.2 },
+        play = function(s)
+            local b, sim = s[2], s.sim
+            local holder, other, closer = unpack(s[1].process.tasks)
+            local trying, began = sim:chance(50), sim.now()
+            if sim:chance(30) then
+                sim:set_server(sim.servers[3], C.SIM_FROZEN)
+            end
+            if trying then
+                s:silent(holder, 1, 2, 40)
+                s:silent(holder, 2, 2, 40)
+                s:take(holder)
+                s:await_did(holder, "acquire", 1, 2)
+            else
+                s:await_done(s:take(holder, 0, false))
+                s:take(other, 4)
+                s:await(function() return other.round ~= nil end)
+            end
+            s:have(closer, workload.close)
+            s:await_done(s:take(b, 1))
+            if not b.taken or sim.now() - began > SECOND then
+                sim:violated("a close lets go", "a closed client keeps " .. s.name)
+            end
+            sim:set_server(sim.servers[3], C.SIM_UP)
+        end },
+
+    -- What is tried before the close, or while it waits for answers, is not granted.
+    { name = "a close that waits", often = 0.3, n = 3, guarded = false, processes = 1,
+        tasks = 3, lease = 5, config = { max_hold = 3600 }, play = function(s)
+            local p, sim = s[1].process, s.sim
+            local holder, other, closer = unpack(p.tasks)
+            s:await_done(s:take(holder, 0, false))
+            local function late(ms)
+                for i = 1, 3 do
+                    s:silent(holder, i, 2, ms)
+                end
+            end
+            late(20)
+            local before = s:take(other, 0, nil, "before")
+            s:await_did(other, "acquire", 1, 2, 3)
+            late(40)
+            local closing = s:tell(closer, workload.close)
+            s:await(function() return p.closing end)
+            local meanwhile = s:take(holder, 0, nil, "meanwhile")
+            s:await_done(before)
+            s:await_done(meanwhile)
+            s:await_done(closing)
+            if before[1] or meanwhile[1] then
+                sim:violated("closed is closed", "a client that is being closed takes a lock")
+            end
+        end },
+
+    -- Two of three addresses lead to one server, and the third server is away.
+    { name = "one server twice", often = 0.3, n = 3, twin = 2, guarded = false, processes = 1,
+        lease = 1, play = function(s)
+            local a, sim = s[1], s.sim
+            s:silent(a, 1, 1, 400)
+            s:await_done(s:take(a, 0))
+            local named = false
+            for i, row in ipairs(a.err and a.err.nodes or {}) do
+                named = named or row.code == "config" and row.message:find("127.0.0."
+                    .. (i == 2 and 3 or 2), 1, true)
+            end
+            if not named then
+                sim:violated("one server, one vote", "the second address is not refused by name")
+            end
+        end },
+
+    -- It may not be asked who it is: then its second vote on one attempt tells.
+    { name = "one server twice, in secret", often = 0.3, n = 3, twin = 2, guarded = false,
+        fenced = 0, processes = 1, lease = 1, secret = true, play = function(s)
+            local a, sim = s[1], s.sim
+            s:silent(a, 1, 1, 400)
+            s:await_done(s:take(a, 0))
+            sim.servers[2].secret = nil
+            sim:restart_server(sim.servers[2], nil, MS)
+        end },
+
+    -- The third server never hears that the hold was passed on, and has the value before.
+    { name = "a hand-over half-way", often = 0.3, n = 3, guarded = false, fenced = 0,
+        processes = 1, tasks = 2, concurrent = true, lease = 20,
+        config = { handover = 16, max_hold = 3600 }, play = function(s)
+            local a, other = held_and_wanted(s)
+            s:silent(a, 3, 1)
+            s:release(a)
+            s:await_did(other, "handover", 1, 2)
+            C.sim_cut(a.process.index, 2, 1, 0, 0)
+        end },
+
+    -- It fails, for one server's answer is lost, and the third has the value before.
+    { name = "a hand-over that fails", often = 0.3, n = 3, guarded = false, fenced = 0,
+        processes = 1, tasks = 2, concurrent = true, lease = 20,
+        config = { handover = 16, max_hold = 3600 }, play = function(s)
+            local a, other = held_and_wanted(s)
+            s:silent(a, 2, 2, 400)
+            s:silent(a, 3, 1, 400)
+            s:release(a)
+            s:await_did(other, "handover", 1, 2)
+            C.sim_cut(a.process.index, 1, 1, 1, 0)
+            C.sim_cut(a.process.index, 2, 1, 0, 0)
+        end },
+
+    -- What a broken connection still brings arrives behind the release.
+    { name = "a straggler", often = 0.3, n = 3, guarded = false, fenced = 0, processes = 1,
+        lease = 20, play = function(s)
+            local a = s[1]
+            s:silent(a, 3, 1, 100)
+            s:await_done(s:take(a))
+            C.sim_cut(a.process.index, 2, 1, 1, 0)
+            C.sim_silence(a.process.index, 2, 0, 0)
+            s:release(a)
+            s:await_did(a, "release", 3)
+        end },
+
+    -- No server is there, and less than a millisecond is left to wait.
+    { name = "the last of a wait", often = 0.3, processes = 1, lease = 1,
+        play = function(s)
+            local a, sim = s[1], s.sim
+            for _, server in ipairs(sim.servers) do
+                sim:restart_server(server, nil, SECOND)
+            end
+            for _ = 1, 8 do
+                s:await_done(s:take(a, sim:between(0, 30) / 1000 + sim:between(1, 4) / 1e4))
+            end
+        end },
+}
+
+local by_name = {}
+for _, prefix in ipairs(_M.list) do
+    by_name[prefix.name] = prefix
+end
+
+-- ---- in a schedule ---------------------------------------------------------------
+
+--- Draws the prefix of a schedule: sim.prefix, or none.
+function _M.choose(sim, opts)
+    local at = sim:below(100 * 1000) / 1000
+    if opts.prefix then
+        sim.prefix = by_name[opts.prefix] or error("no such prefix: " .. opts.prefix)
+        return
+    end
+    for _, prefix in ipairs(opts.only and {} or _M.list) do
+        if at < prefix.often then
+            sim.prefix = prefix
+            return
+        end
+        at = at - prefix.often
+    end
+end
+
+return _M

@@ -1,0 +1,182 @@
+--- The model servers of a schedule: how they start, die, forget, and what they execute.
+
+local ffi = require "ffi"
+local new_table = require "table.new"
+local base = require "spec.sim.sim"
+local redis = require "spec.sim.redis"
+
+local ipairs, huge, ffi_string = ipairs, math.huge, ffi.string
+local MS = base.MS
+local C, Sim, now = base.C, base.Sim, base.Sim.now
+
+local _M = {}
+
+local step, words
+local known = {}             -- step.known -> the words of the command
+local roles = {}             -- sha of a script -> what it is for: acquire, extend, ...
+local REPEATED = { acquire = true, confirm = true, extend = true, heal = true, release = true,
+    handover = true }
+
+local function server_reply(conn, bytes)
+    return C.sim_reply(conn, bytes, #bytes) ~= 0
+end
+
+local function clock(server)
+    return server.offset + now() * server.rate
+end
+
+local function on_write(server, key, old, new)
+    local self = server.sim
+    local list = self.checks.write
+    for k = 1, list and #list or 0 do
+        local text = list[k].on.write(self, server, key, old, new)
+        if text then
+            self:violated(list[k].name, text)
+        end
+    end
+end
+
+local function before_script(server, sha, _, args)
+    server.role, server.value = roles[sha], args[1]
+    server.replaced = args[5] and args[4] or args[3]      -- by a hand-over
+end
+
+local function on_script(server, sha, keys, args, result)
+    local role = roles[sha]
+    if role then
+        server.sim:on_script(server, role, keys[1], args, result)
+    end
+end
+
+function _M.new(self, i)
+    local server = redis.new(clock, server_reply, i)
+    server.sim = self
+    server.index, server.lane = i - 1, "server " .. i
+    server.state, server.cost = C.SIM_UP, 0
+    server.offset = 1.7e15 + self:below(200 * MS)      -- as far as NTP lets them differ
+    server.rate = 1 + (self:below(2001) - 1000) / 1000 * self.drift
+    server.secret = self.prefix and self.prefix.secret
+    server.lost_at = -1              -- when it forgot something
+    server.on_write, server.before_script, server.on_script = on_write, before_script, on_script
+    self:log(server.lane, "up", "starts")
+    return server
+end
+
+--- The true time at which a key of a server is gone; 0: it is not there.
+function Sim.gone_at(_, server, key)
+    local entry = server:look(key)
+    if not entry then
+        return 0
+    end
+    return entry.at and ((entry.at + 1) * MS - server.offset) / server.rate or huge
+end
+
+--- state: C.SIM_UP, SIM_FROZEN, SIM_DOWN; cost: microseconds per command
+function Sim.set_server(_, server, state, cost)
+    server.state, server.cost = state or server.state, cost or server.cost
+    C.sim_server(server.index, server.state, server.cost)
+end
+
+--- Its process dies, and comes back later with what `keep` has; nil: what it had.
+function Sim:restart_server(server, keep, after_us)
+    if server.state == C.SIM_DOWN then
+        return
+    end
+    self:log(server.lane, "down", "crashes")
+    self:set_server(server, C.SIM_DOWN)
+    self:later(after_us, function()
+        self:start_server(server, keep)
+    end)
+end
+
+--- It has lost its memory. Before its first vote there was nothing to forget.
+function Sim.forgot(_, server)
+    if server.voted then
+        server.lost_at = now()
+    end
+end
+
+function Sim:start_server(server, keep)
+    if server.state == C.SIM_DOWN and not server.stays_down then
+        if keep then
+            self:forgot(server)
+        end
+        server:restart(keep or server.db)
+        self:set_server(server, C.SIM_UP)
+        self:log(server.lane, "up", keep and "is back, with what it had saved" or "is back")
+    end
+end
+
+-- ---- commands --------------------------------------------------------------------
+
+local function read_words()
+    local n = step.argc
+    local argv = new_table(n + 1, 2)
+    for i = 1, n do
+        argv[i] = ffi_string(words[i - 1].data, words[i - 1].len)
+    end
+    return argv
+end
+
+--- A server has got a command: step has it.
+function _M.on_command(self)
+    local number = step.known
+    local argv = known[number]
+    if number < 0 then
+        argv = read_words()
+        known[-number] = argv
+    end
+    local server = self.servers[step.server + 1]
+    server:execute(step.conn, argv, #argv)
+    if self.repeats and argv[1] == "EVALSHA" and REPEATED[roles[argv[2]]]
+        and server.scripts[argv[2]] and C.sim_random(1000) < self.repeats then
+        local runs = server.runs
+        self:later(self:below(self.repeats_us), function()
+            if server.runs == runs then
+                self:execute_again(server, argv)
+            end
+        end)
+    end
+end
+
+--- The words of the command that a server executes, for execute_again().
+function Sim.this_command()
+    return known[math.abs(step.known)]
+end
+
+--- Executes a command once more, for nobody.
+function Sim.execute_again(_, server, argv)
+    if server.state == C.SIM_UP then
+        server.repeats = true
+        server:execute(0, argv, #argv)
+        server.repeats = false
+    end
+end
+
+-- ---- loading ---------------------------------------------------------------------
+
+--- Learns what each script is for.
+local function know_scripts()
+    local sha1 = require "spec.sim.sha1"
+    local guard, scripts = require "redlock.restart_guard", require "redlock.scripts"
+    local prims = { require "redlock.plain_lock", require "redlock.fenced_lock" }
+    for _, prim in ipairs(prims) do
+        for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "handover",
+            "seed" } do
+            local script = prim[role .. "_script"]
+            if script then
+                roles[sha1.hex(script)] = role
+            end
+        end
+        roles[sha1.hex(guard.wrap(prim.acquire_script))] = "acquire"
+    end
+    roles[sha1.hex(scripts.read "redlock.restart_guard.mark")] = "mark"
+end
+
+function _M.load()
+    step = C.sim_record()
+    words = step.argv
+    know_scripts()
+end
+
+return _M
