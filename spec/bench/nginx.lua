@@ -1,7 +1,7 @@
 -- make bench-nginx: the library in one worker of nginx, beside the floor (floor.c) and beside
 -- a Redlock written by hand with lua-resty-redis. Five servers; the competitors take turns.
 --
---     luajit spec/bench/nginx.lua [seconds per row]
+--     luajit spec/bench/nginx.lua [seconds per row [cycles per batch]]
 local root = arg[0]:match "^(.*)/spec/bench/[^/]*$" or "."
 package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua;")
     :gsub("%%", root) .. package.path
@@ -10,6 +10,7 @@ local support = require "spec.support"
 
 local TURNS, IN_FLIGHT = 3, 64
 local SECONDS = tonumber(arg[1]) or 5
+local CYCLES = tonumber(arg[2]) or 1000
 
 -- The usual way: a light thread per server, connections from the pool.
 local BY_HAND = [[
@@ -130,12 +131,12 @@ end
 local function compare(what, in_flight, field, better)
     local ours, hand = {}, {}
     for i = 1, TURNS do
-        local cycles = in_flight > 1 and 300 or 1000
+        local cycles = math.ceil(in_flight > 1 and CYCLES * 0.3 or CYCLES)
         local least = run_floor(cycles * in_flight, in_flight)
         ours[i] = run_nginx("redlock", cycles, in_flight)[field] / least[field]
         hand[i] = run_nginx("hand", math.ceil(cycles / 20), in_flight)[field] / least[field]
     end
-    print(("%-34s %s of the floor: redlock %.2f, lua-resty-redis %.2f (%s)"):format(what,
+    print(("%-34s %s of the floor: redlock %.2f, lua-resty-redis %.3f (%s)"):format(what,
         field, median(ours), median(hand), better))
 end
 

@@ -327,7 +327,9 @@ local function main()
     end
     run_on(cores.all)
     print_header "ALL CORES"
-    in_flight(5, support.cluster(5))
+    local cluster = support.cluster(5)
+    in_flight(5, cluster)
+    fenced(5, cluster)
 end
 
 io.stdout:setvbuf "line"

@@ -1,0 +1,86 @@
+-- What measures for minutes runs for a moment: every row is there, with numbers.
+local support = require "spec.support"
+local build = require "spec.support.build"
+
+local function make(...)
+    return support.spawn { "make", "-s", "-C", build.root, stdout = "pipe", stderr = "stdout",
+        env = { MAKEFLAGS = false, MFLAGS = false, MAKELEVEL = false }, ... }
+end
+
+local function output(p)
+    local text = p:read_all(120)
+    assert.equal(0, p:wait(20), text)
+    return text
+end
+
+-- `pattern` is found so many times, and all its captures are numbers above 0.
+local function rows(text, times, pattern)
+    local found = 0
+    local function check(...)
+        found = found + 1
+        for _, number in ipairs { ... } do
+            assert.is_true(tonumber(number) > 0, pattern .. " in:\n" .. text)
+        end
+    end
+    text:gsub(pattern, check)
+    assert.equal(times, found, pattern .. " in:\n" .. text)
+end
+
+-- N, what, p50, p99, cycles/s, cpu
+local ROW = "\n%s +%s +(%%d+%%.%%d) +(%%d+%%.%%d) +(%%d+) +(%%d+%%.%%d)"
+
+describe("a bench", function()
+    local fencing
+
+    -- It waits most of the time.
+    setup(function()
+        fencing = make("bench-fencing", "N=300", "SECONDS=10")
+    end)
+
+    teardown(support.cleanup)
+
+    it("of the plain host has all its rows", function()
+        local text = output(make("bench", "ROUNDS=2", "CYCLES=5", "SECONDS=1"))
+        local tables = text:find("CLIENT ON ITS OWN CORE", 1, true) and 2 or 1
+        assert.equal(tables > 1, tonumber(io.popen("nproc"):read "*n") > 1)
+        for _, n in ipairs { 1, 3, 5 } do
+            rows(text, tables, ROW:format(n, "floor, SET"))
+            rows(text, tables, ROW:format(n, "floor, acquire script"))
+            rows(text, tables, ROW:format(n, "redlock"))
+        end
+        for _, what in ipairs { "fixed lease", "one kept beside", "kept", "1 frozen" } do
+            rows(text, tables, ROW:format(5, "redlock, " .. what))
+        end
+        for _, what in ipairs { "one kept beside / none", "; kept / fixed lease",
+            "1 of 5 frozen / all healthy" } do
+            rows(text, tables, what .. ": (%d+%.%d+) %(")
+        end
+        rows(text, tables + 1, ROW:format(5, "redlock, fenced"))
+        rows(text, tables + 1, "fenced / plain: (%d+%.%d+) %(")
+        rows(text, 1, ROW:format(5, "floor, SET, 64 at once"))
+        rows(text, 1, ROW:format(5, "floor, script, 64 at once"))
+        rows(text, 1, "\nhand%-off, 2 processes: p50 (%d+) us, p99 (%d+) us, max (%d+) us "
+            .. "%((%d+)%)")
+        rows(text, 1, "\n8 contenders: (%d+) holds/s .* to (%d+) times .*, "
+            .. "hand%-off p50 (%d+) us, p99 (%d+) us")
+    end)
+
+    it("of nginx has all its rows", function()
+        local text = output(make("bench-nginx", "CYCLES=40", "SECONDS=1"))
+        for _, what in ipairs { "64 at once, cycles/s +rate", "one at a time, p50 +p50" } do
+            rows(text, 1, what .. " of the floor: redlock (%d+%.%d+), "
+                .. "lua%-resty%-redis (%d+%.%d+) ")
+        end
+        rows(text, 1, "/ping beside 1000 waiting requests: p50 (%d+%.%d+)%a+, p99 (%d+%.%d+)%a+ .* "
+            .. "sees %d+%.%d calls/s")
+        rows(text, 1, "1000 requests on one name: (%d+) holds/s, .* waited (%d+) times: "
+            .. "p50 (%d+%.%d+) ms, p99 (%d+%.%d+) ms")
+        assert.matches("\nno errors in the log\n", text, 1, true)
+    end)
+
+    it("of fenced names has a row for each server", function()
+        local text = output(fencing)
+        rows(text, 3, "server %d: (%d+) counters, (%d+) bytes per name %((%d+) of them the "
+            .. "counter's%); (%d+) floors, (%d+) bytes; after fence_ttl: 0 counters")
+    end)
+end)
