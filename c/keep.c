@@ -8,7 +8,8 @@ enum {
     GRAIN = 32,              /* renewals within a 32nd of a lease go out together */
     RETRY_FIRST = 60,        /* after a renewal failed: a 60th, doubled ... */
     RETRY_LAST = 12,         /* ... up to a 12th: at most some 15 in a lease */
-    RETRY_MIN_MS = 5
+    RETRY_MIN_MS = 5,
+    ROUNDING_MS = 1          /* a remaining time is a difference of whole ms */
 };
 
 void keep_schedule(struct rl_lease *lease)
@@ -33,7 +34,7 @@ static void renew_later(struct rl_lease *lease, int64_t now_ms)
 
 void core_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms, int64_t now_ms)
 {
-    if (lease->list != &lease->core->held || lease->primitive.extend < 0)
+    if (lease->list != &lease->core->held || lease->lost || lease->primitive.extend < 0)
         return;
     lease->keep_ms = lease_ms;
     lease->hold_until_ms = max_hold_ms ? now_ms + max_hold_ms : INT64_MAX;
@@ -56,14 +57,31 @@ void keep_orphan(struct rl_lease *lease)
 {
     lease->orphan = 1;
     lease->keep_ms = 0;
-    if (lease->lost)
-        lease_forget(lease);
-    else
+    if (!lease->lost)
         keep_schedule(lease);
+    else if (!lease->promised_ms)
+        lease_forget(lease);
+}
+
+/* It is valid no more, and released when it was said to end: till then its holder may act
+ * on that, and not have heard of the loss. If he has, his release ends it. */
+static void end_as_said(struct rl_lease *lease)
+{
+    lease->promised_ms = lease->deadline_ms + ROUNDING_MS;
+    lease->deadline_ms = 0;
+    timer_set(&lease->core->timers, &lease->timer, lease->promised_ms);
 }
 
 static void expire(struct rl_lease *lease, int64_t now_ms)
 {
+    if (now_ms < lease->promised_ms) {
+        timer_set(&lease->core->timers, &lease->timer, lease->promised_ms);
+        return;
+    }
+    if (lease->promised_ms) {
+        lease_end(lease, now_ms);
+        return;
+    }
     if (lease->orphan) {
         lease_forget(lease);
         return;
@@ -78,7 +96,7 @@ static void expire(struct rl_lease *lease, int64_t now_ms)
     /* A renewal whose answer was lost may have prolonged the keys. With a lock delay they
      * are to stay. */
     if (lease->hold_until_ms && !lease->core->lock_delay_ms)
-        lease_end(lease, now_ms);
+        end_as_said(lease);
 }
 
 int core_lost_why(rl_lease *lease, int64_t now_ms)
@@ -86,6 +104,16 @@ int core_lost_why(rl_lease *lease, int64_t now_ms)
     if (lease->list == &lease->core->held && now_ms >= lease->deadline_ms)
         expire(lease, now_ms);
     return lease->lost;
+}
+
+/* Those who disown it may have lost their memory, and give no votes for a while: the others
+ * keep the name closed. */
+void keep_disowned(struct rl_lease *lease, int64_t now_ms)
+{
+    if (!core_lost_why(lease, now_ms))
+        keep_lose(lease, RL_LOSS_TAKEN);
+    if (!lease->promised_ms)
+        end_as_said(lease);
 }
 
 /* ---- renewing ---- */
@@ -151,7 +179,8 @@ void keep_heal(struct rl_lease *lease, const struct rl_round *round, int i,
 {
     struct core *core = lease->core;
     int64_t left_ms = round->started_ms + round->lease_ms - now_ms;
-    if (lease->state != LEASE_HELD || left_ms <= 0 || core->nodes[i].state != NODE_READY)
+    if (lease->state != LEASE_HELD || lease->lost || left_ms <= 0 ||
+        core->nodes[i].state != NODE_READY)
         return;
     struct cmd *cmd =
         cmd_with_lease(&core->cmds, lease->cmd, left_ms + core->lock_delay_ms);

@@ -189,12 +189,8 @@ void round_settle(struct rl_round *round, int64_t now_ms)
             if (round->slot[i].state == SLOT_ANSWERED)
                 round_heal(round, i, round->slot[i].vote, now_ms);
         }
-        if (round->outcome == RL_LOST) {
-            /* Late or disowned: what the extension prolonged must not stay. */
-            if (!core_lost_why(lease, now_ms))
-                keep_lose(lease, RL_LOSS_TAKEN);
-            lease_end(lease, now_ms);
-        }
+        if (round->outcome == RL_LOST)
+            keep_disowned(lease, now_ms);
         round_unref(round);
         break;
     case ROUND_RELEASE:

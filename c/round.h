@@ -121,6 +121,7 @@ struct rl_lease {
     int orphan;                        /* its handle is gone */
     int failures;                      /* renewals without a majority, in a row */
     _Atomic int lost;                  /* why it is lost: rl_loss */
+    int64_t promised_ms;               /* lost, and released then; 0: not */
 };
 
 static inline uint64_t link_bit(int link)
@@ -300,6 +301,9 @@ void keep_orphan(struct rl_lease *lease);
 
 /* The renewal under way is over. */
 void keep_renewed(struct rl_lease *lease, int outcome, int64_t now_ms);
+
+/* An extension was too late, or a majority disowns the lease: it is lost. */
+void keep_disowned(struct rl_lease *lease, int64_t now_ms);
 
 /* A majority confirmed the extension in time, but node i has lost our key: it gets it
  * again for the time that is left. */

@@ -358,6 +358,40 @@ describe("a loss", function()
         assert.equal("closed", why)
     end)
 
+    -- A majority disowns it at its first renewal: one server has no key, another no memory.
+    local function disowned()
+        local cluster = support.cluster(3):admit(3)
+        local opts = { lease = 3, max_lease = 3, fallback = 0.1 }
+        local mine = support.warm_client(cluster, opts):getLock "x"
+        local theirs = support.warm_client(cluster, opts):getLock "x"
+        assert.is_true(mine:tryLock())
+        local till, why = support.now() + mine:remaining(), nil
+        mine:onLost(function(_, reason) why = reason end)
+        cluster[2]:call("DEL", "x")
+        cluster[3]:call "FLUSHALL"
+        return mine, theirs, till, function() return why end
+    end
+
+    it("that has not been heard of opens the lock when its validity is over", function()
+        local mine, theirs, till, why = disowned()
+        support.eventually(function() return theirs:tryLock(0) end, 20)
+        assert.is_true(support.now() >= till, support.now() - till)
+        assert.is_false(mine:isValid())
+        assert.equal("taken", why())
+    end)
+
+    it("that has been heard of opens the lock when the holder releases it", function()
+        local mine, theirs, till, why = disowned()
+        support.eventually(function() return not mine:isValid() end)
+        assert.equal("taken", why())
+        assert.is_nil((theirs:tryLock(0)))
+        local ok, err = mine:unlock()
+        assert.is_nil(ok)
+        assert.equal("expired", err.code)
+        assert.is_true(theirs:tryLock(0.5))
+        assert.is_true(support.now() < till)
+    end)
+
     it("of a process that was stopped is the first thing it hears [8]", function()
         local cluster = support.cluster(3)
         local c = child(cluster, "{ lease = 1.5 }", [[

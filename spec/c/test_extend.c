@@ -116,6 +116,7 @@ static void disown(int foreign, int absent)
     struct sim *s = sim_up(5);
     test_note("%d foreign, %d absent", foreign, absent);
     rl_lease *lease = sim_hold(s, "k", 3000);
+    int64_t promised_ms = lease->deadline_ms;
     for (int i = 0; i < foreign + absent; i++)
         s->server[i].keys = 0;
     for (int i = 0; i < foreign; i++)
@@ -132,7 +133,13 @@ static void disown(int foreign, int absent)
     CHECK_INT(round->outcome, RL_LOST);
     CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
     sim_run(s);
-    sim_logs_are(s, "ER");               /* what is left of it is released */
+    /* What is left of it stays as long as it was said to be valid. */
+    sim_advance(s, promised_ms - s->now_ms);
+    CHECK_INT(sim_mine(s, "k", lease), all_of(5) & ~all_of(foreign + absent));
+    CHECK_INT(extend(s, lease, 5000), RL_LOST);
+    sim_logs_are(s, "E");
+    sim_advance(s, 1);
+    sim_logs_are(s, "ER");
     CHECK_INT(sim_mine(s, "k", lease), 0);
     CHECK_INT(sim_with(s, "k"), all_of(foreign));
     CHECK(s->core.owing == NULL);
@@ -218,7 +225,10 @@ static void recreates_nothing(void)
     s->server[0].keys = s->server[1].keys = s->server[2].keys = 0;
     CHECK_INT(extend(s, lease, 5000), RL_LOST);
     sim_run(s);
-    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK_INT(sim_with(s, "k"), all_of(5) & ~all_of(3));
+    core_round_free(core_release(lease, s->now_ms));
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), 0);      /* he has heard of it */
     core_lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
@@ -256,6 +266,7 @@ static void late_majority_is_lost(void)
     sim_run(s);                          /* before the tick */
     CHECK_INT(sim_end(round), RL_LOST);
     CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    sim_advance(s, 1);
     CHECK_INT(sim_with(s, "k"), 0);      /* released: nobody waits for it to run out */
     core_lease_drop(lease, s->now_ms);
     sim_finish(s);
@@ -277,6 +288,7 @@ static void undecided_at_the_deadline_is_lost(void)
         s->server[i].holds = 0;
     sim_run(s);
     CHECK_INT(sim_end(round), RL_LOST);
+    sim_advance(s, 1);
     CHECK_INT(sim_with(s, "k"), 0);
     core_lease_drop(lease, s->now_ms);
     sim_finish(s);

@@ -380,6 +380,7 @@ static void taken(int absent, int foreign)
     for (int i = absent; i < absent + foreign; i++)
         sim_put(s, i, "k", 60000);
     begin_renewal(s, lease);
+    int64_t promised_ms = lease->deadline_ms;
     for (int i = 0; i < absent + foreign; i++) {
         CHECK(core_remaining_ms(lease, s->now_ms) > 0);
         CHECK_INT(lease->lost, RL_NOT_LOST);
@@ -388,6 +389,9 @@ static void taken(int absent, int foreign)
     CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
     CHECK_INT(lease->lost, RL_LOSS_TAKEN);
     sim_run(s);
+    sim_advance(s, promised_ms - s->now_ms);
+    sim_logs_are(s, "E");                /* he may not have heard of it */
+    sim_advance(s, 1);
     sim_logs_are(s, "ER");
     CHECK_INT(sim_mine(s, "k", lease), 0);
     CHECK_INT(sim_with(s, "k"), all_of(absent + foreign) & ~all_of(absent));
@@ -820,6 +824,18 @@ static void orphans_end_with_their_time(void)
     drop(s, lease);
     s->server[0].keys = s->server[1].keys = 0;
     sim_run(s);
+    sim_advance(s, 3000);
+    sim_logs_are(s, "ER");
+    CHECK_INT(sim_live(s), 0);
+
+    /* One that was disowned before. */
+    lease = keep(s, "k", 3000);
+    begin_renewal(s, lease);
+    s->server[0].keys = s->server[1].keys = 0;
+    sim_run(s);
+    drop(s, lease);
+    CHECK(sim_live(s) > 0);
+    sim_advance(s, 3000);
     sim_logs_are(s, "ER");
     CHECK_INT(sim_live(s), 0);
 
@@ -899,6 +915,8 @@ static void beside_an_extension(void)
     sim_end(extend);
     CHECK_INT(lease->lost, RL_LOSS_TAKEN);
     CHECK_INT(losses(s), 1);
+    CHECK_INT(sim_with(s, "k"), 1 << 2);
+    sim_advance(s, 9000);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(s->core.unattended, 0);
     drop(s, lease);

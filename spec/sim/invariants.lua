@@ -51,6 +51,13 @@ local function holds_any(sim, process)
     return any(sim.held, function(hold) return hold.process == process end)
 end
 
+--- Whether a hold ended because its owner wanted it, or is no more.
+local function let_go(sim, hold)
+    local p = hold.process
+    return hold.releasing or p.dead or p.closing or p.closed_at == sim.now()
+        or p.forked_at == sim.now() or (hold.attempt.task.cancelled_at or -1) >= hold.attempt.at
+end
+
 local function ms(us)
     return format("%.3f ms", us / MS)
 end
@@ -96,6 +103,30 @@ _M.list = {
                     and hold.until_us > sim.now() then
                     return format("%s and %s both hold %s, until %s and %s", hold.lane,
                         other.lane, hold.name, ms(hold.until_us), ms(other.until_us))
+                end
+            end
+        end,
+    } },
+
+    -- Who was told how long his hold is valid may act on that until he hears of its loss.
+    { name = "valid as long as it was said", needs = { "notice", "clocks", "boottime" }, on = {
+        ended = function(sim, hold)
+            if hold.until_us > sim.now() and not let_go(sim, hold) then
+                sim.promised[#sim.promised + 1] = hold
+            end
+        end,
+        call = function(sim, call)
+            for _, hold in ipairs(sim.promised) do
+                hold.told = hold.told or hold.attempt.task == call.task
+            end
+        end,
+        hold = function(sim, hold, before)
+            for _, other in ipairs(before and {} or sim.promised) do
+                if other.name == hold.name and other.until_us > sim.now()
+                    and not (other.told or other.process.dead
+                        or other.attempt.task.calling == "unlock") then
+                    return format("%s gets %s, and %s has been told that it is his until %s",
+                        hold.lane, hold.name, other.lane, ms(other.until_us))
                 end
             end
         end,
@@ -239,13 +270,10 @@ _M.list = {
     { name = "lost only by time", needs = { "memory", "counting", "clocks", "boottime" },
         on = {
             ended = function(sim, hold)
-                local t, p = hold.attempt.task, hold.process
                 -- A restarted server counts from a new floor, and disowns older tokens.
                 if hold.token > 0 and any_restarted(sim) then
                     return nil
-                elseif hold.until_us > sim.now() and not (hold.releasing or p.dead
-                    or p.closing or p.closed_at == sim.now() or p.forked_at == sim.now()
-                or (t.cancelled_at or -1) >= hold.attempt.at) then
+                elseif hold.until_us > sim.now() and not let_go(sim, hold) then
                     return format("%s loses %s %s before the end", hold.lane, hold.name,
                         ms(hold.until_us - sim.now()))
                 end

@@ -276,6 +276,8 @@ static int hold_changed(int process)
         item[k].seen = 0;
     for (const rl_lease *l = c && !world.process[process].dead ? c->core.held : NULL; l;
          l = l->next) {
+        if (l->promised_ms)
+            continue;            /* disowned: it is held no more */
         for (k = 0; k < len; k++) {
             if (item[k].lease == l && !memcmp(item[k].value, l->value, RL_VALUE_LEN))
                 break;
