@@ -194,7 +194,7 @@ describe("the documented ACL rules", function()
     it("are enough for fenced locks", function()
         allow()
         cluster:each(function(s) s:call("ACL", "LOG", "RESET") end)
-        client = open { lease = 3 }
+        client = open { lease = 6 }
         local first, token = take_fenced("x", 5)        -- its floors are seeded
         assert.is_true((first:extend()))
         assert.is_true(first:stillMine())
@@ -207,7 +207,7 @@ describe("the documented ACL rules", function()
         cluster[1]:call("DEL", "app:x")
         support.eventually(function()                   -- healed
             return cluster[1]:call("EXISTS", "app:x") == 1
-        end, 20)
+        end, 30)
         assert.is_true(second:isValid())
         assert.is_true(second:unlock())
         cluster[2]:call("DEL", "redlock:{app:x}:fence", "redlock:{server}:floor")

@@ -188,6 +188,7 @@ describe("a stepping server", function()
         local l, lost = client:getLock "x", nil
         assert.is_true(l:tryLock())
         l:onLost(function(_, why) lost = why end)
+        client:check()                               -- the third has refused it by now
         cluster[3]:call("DEL", "x")
         cluster[2].clock:set(60)
         local double = support.client(cluster, { max_lease = MAX_LEASE, lease = 10 }):getLock "x"

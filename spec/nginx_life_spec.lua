@@ -166,7 +166,7 @@ describe("a worker of nginx", function()
         -- A server that is not connected yet when a majority has granted is not asked.
         assert.is_true(cluster:keys() >= 2)
         ng:reload()
-        support.eventually(function() return #ng:workers() == 1 end, 15, "the old worker to end")
+        support.eventually(function() return #ng:workers() == 1 end, 60, "the old worker to end")
         support.eventually(function() return cluster:keys() == 0 end, 5, "the release at exit")
     end)
 

@@ -164,6 +164,7 @@ describe("the watchdog", function()
         local l, lost = client:getLock "x", nil
         assert.is_true(l:tryLock())
         l:onLost(function(_, reason) lost = reason end)
+        client:check()                               -- all of them have it by now
         cluster[1]:call("DEL", "x")
         cluster[2]:call("SET", "x", "other", "PX", 60000)
         support.eventually(function()
@@ -362,11 +363,13 @@ describe("a loss", function()
     local function disowned()
         local cluster = support.cluster(3):admit(3)
         local opts = { lease = 3, max_lease = 3, fallback = 0.1 }
-        local mine = support.warm_client(cluster, opts):getLock "x"
+        local holder = support.warm_client(cluster, opts)
+        local mine = holder:getLock "x"
         local theirs = support.warm_client(cluster, opts):getLock "x"
         assert.is_true(mine:tryLock())
         local till, why = support.now() + mine:remaining(), nil
         mine:onLost(function(_, reason) why = reason end)
+        holder:check()                               -- all of them have it by now
         cluster[2]:call("DEL", "x")
         cluster[3]:call "FLUSHALL"
         return mine, theirs, till, function() return why end

@@ -64,7 +64,7 @@ end
 
 function Worker:stop()
     self.proc:close_stdin()
-    if self.proc:wait(5) ~= 0 then
+    if self.proc:wait(30) ~= 0 then
         error("a worker of the bench did not end well", 0)
     end
 end

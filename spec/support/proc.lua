@@ -11,7 +11,7 @@ local C = ffi.C
 local _M = {}
 _M.__index = _M
 
-local SIGNALS = { HUP = 1, INT = 2, KILL = 9, TERM = 15, CONT = 18, STOP = 19 }
+local SIGNALS = { HUP = 1, INT = 2, QUIT = 3, KILL = 9, TERM = 15, CONT = 18, STOP = 19 }
 local WNOHANG = 1
 local O_WRONLY, O_CREAT, O_APPEND = 1, 0x40, 0x400
 local POLLOUT, MSG_NOSIGNAL, MSG_DONTWAIT = 4, 0x4000, 0x40

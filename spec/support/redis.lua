@@ -94,7 +94,7 @@ end
 local function finish(self, signal)
     disconnect(self)
     self.proc:kill(signal)
-    if not self.proc:wait(5) then
+    if not self.proc:wait(30) then
         error(("redis-server on port %d survives SIG%s"):format(self.port, signal))
     end
     return self
