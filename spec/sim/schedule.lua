@@ -178,7 +178,8 @@ function _M.run(seed, opts)
     C.sim_reset(seed, 9)
     local self = base.new {
         seed = seed, timer = {}, timers = 0, waiting = {}, attempts = {}, held = {},
-        promised = {}, processes = {}, tasks = {}, servers = {}, open_tasks = 0, messages = 0, pauses = 0,
+        promised = {}, processes = {}, tasks = {}, servers = {},
+        open_tasks = 0, messages = 0, pauses = 0,
         events = opts.log and {} or nil, checks = {}, broken = {}, faults = {},
         count = { grants = 0, announced = 0, passed = 0, calls = 0, faults = 0 },
     }
