@@ -112,7 +112,9 @@ void keep_disowned(struct rl_lease *lease, int64_t now_ms)
 {
     if (!core_lost_why(lease, now_ms))
         keep_lose(lease, RL_LOSS_TAKEN);
-    if (!lease->promised_ms)
+    if (lease->list != &lease->core->held)
+        lease_end(lease, now_ms);        /* an orphan whose time was over already */
+    else if (!lease->promised_ms)
         end_as_said(lease);
 }
 

@@ -294,6 +294,25 @@ static void undecided_at_the_deadline_is_lost(void)
     sim_finish(s);
 }
 
+/* The same of an orphan that has ended before, because servers' clocks were stepped. */
+static void late_for_an_orphan(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    sim_advance(s, sim_validity(1000, 0) - 10);
+    for (int i = 0; i < 3; i++)
+        sim_cut(s, i);
+    core_round_free(core_extend(lease, 5000, s->now_ms));
+    core_lease_drop(lease, s->now_ms);
+    keep_hurry(&s->core, 5, s->now_ms);
+    sim_skip(s, 10);
+    sim_tick(s);
+    sim_advance(s, 5000);
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK_INT(sim_live(s), 0);
+    sim_finish(s);
+}
+
 static void not_held_in_other_states(void)
 {
     struct sim *s = sim_up(3);
@@ -405,7 +424,7 @@ SUITE(extend, T(extends_from_its_own_start), T(never_shortens),
       T(lost_when_a_majority_disowns), T(a_minority_cannot_disown),
       T(waits_to_know_who_disowns), T(heals_a_minority), T(recreates_nothing),
       T(after_the_deadline_nobody_is_asked), T(late_majority_is_lost),
-      T(undecided_at_the_deadline_is_lost), T(not_held_in_other_states),
+      T(undecided_at_the_deadline_is_lost), T(late_for_an_orphan), T(not_held_in_other_states),
       T(release_overtakes_an_extension), T(some_primitives_cannot),
       T(hung_nodes_are_extended_too), T(extension_survives_a_break),
       T(clean_up_lasts_as_long_as_the_extension));
