@@ -44,7 +44,8 @@ return {
 
     { name = "let go before the holder knows of the loss", file = "c/keep.c",
         from = "    else if (!lease->promised_ms)\n        end_as_said(lease);",
-        to = "    else\n        lease_end(lease, now_ms);", by = { "valid as long as it was said" } },
+        to = "    else\n        lease_end(lease, now_ms);",
+        by = { "valid as long as it was said" } },
 
     { name = "a missing key counts as extended", file = "c/answer.c",
         from = "vote >= RL_VOTE_YES ? &t->yes :",
