@@ -142,14 +142,15 @@ describe("10,000 cycles", function()
             end
             cycles(2000)
             cycles(4000)
-            cycles(4000)
+            cycles(12000)
             assert(tostring(client) == "client(1 nodes, 0 held)", tostring(client))
         ]])
         assert.equal("ready", c:read_line(10))
         c:read_line(60)
         local r1, m1 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
         local r2, m2 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
-        assert.is_true(r2 - r1 < GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
+        -- They last 0.1 s: on a busy machine more of them do at once, at some time.
+        assert.is_true(r2 - r1 < 2 * GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
         assert.is_true(m2 - m1 < 64)
         assert.equal(0, c:wait(10))
         support.eventually(no_keys(cluster))
