@@ -123,7 +123,8 @@ _M.list = {
         hold = function(sim, hold, before)
             for _, other in ipairs(before and {} or sim.promised) do
                 if other.name == hold.name and other.until_us > sim.now()
-                    and not (other.told or other.process.dead
+                    and not (other.told or let_go(sim, other)
+                        or (other.process.closed_at or -1) >= other.at
                         or other.attempt.task.calling == "unlock") then
                     return format("%s gets %s, and %s has been told that it is his until %s",
                         hold.lane, hold.name, other.lane, ms(other.until_us))
