@@ -118,26 +118,39 @@ struct cmd *cmd_new(struct cmd_pool *pool, const rl_bytes *keys, int nkeys,
     return cmd;
 }
 
-/* A copy with the element of len bytes at `at` replaced by n;
- * *new_len: its length now. */
-static struct cmd *cmd_with_int(struct cmd_pool *pool, const struct cmd *old, size_t at,
-                                size_t len, int64_t n, size_t *new_len)
+/* A copy of the first len bytes, with room for the rest and for so much more. */
+static struct cmd *cmd_begun_as(struct cmd_pool *pool, const struct cmd *old, size_t len,
+                                size_t more)
 {
-    assert(len);
-    struct cmd *cmd = cmd_alloc(pool, old->len + INT_MAX_LEN);
+    struct cmd *cmd = cmd_alloc(pool, old->len + more);
     if (!cmd)
         return NULL;
-    memcpy(cmd->bytes, old->bytes, at);
-    cmd->len = at;
-    *new_len = put_int(cmd, n);
-    memcpy(cmd->bytes + cmd->len, old->bytes + at + len, old->len - at - len);
-    cmd->len += old->len - at - len;
+    memcpy(cmd->bytes, old->bytes, len);
+    cmd->len = len;
     cmd->argc = old->argc;
     cmd->nkeys = old->nkeys;
     cmd->keys_at = old->keys_at;
     cmd->first_end = old->first_end;
     cmd->keys_end = old->keys_end;
     cmd->lease_at = old->lease_at;
+    cmd->lease_len = old->lease_len;
+    cmd->token_len = old->token_len;
+    return cmd;
+}
+
+/* A copy with the element of len bytes at `at` replaced by n;
+ * *new_len: its length now. */
+static struct cmd *cmd_with_int(struct cmd_pool *pool, const struct cmd *old, size_t at,
+                                size_t len, int64_t n, size_t *new_len)
+{
+    assert(len);
+    struct cmd *cmd = cmd_begun_as(pool, old, at, INT_MAX_LEN);
+    if (!cmd)
+        return NULL;
+    *new_len = put_int(cmd, n);
+    cmd->argc = old->argc;
+    memcpy(cmd->bytes + cmd->len, old->bytes + at + len, old->len - at - len);
+    cmd->len += old->len - at - len;
     return cmd;
 }
 
@@ -146,10 +159,8 @@ struct cmd *cmd_with_lease(struct cmd_pool *pool, const struct cmd *old, int64_t
     size_t len;
     struct cmd *cmd =
         cmd_with_int(pool, old, old->lease_at, old->lease_len, lease_ms, &len);
-    if (cmd) {
+    if (cmd)
         cmd->lease_len = len;
-        cmd->token_len = old->token_len;
-    }
     return cmd;
 }
 
@@ -158,10 +169,8 @@ struct cmd *cmd_with_token(struct cmd_pool *pool, const struct cmd *old, int64_t
     size_t len;
     struct cmd *cmd = cmd_with_int(pool, old, old->lease_at + old->lease_len,
                                    old->token_len, token, &len);
-    if (cmd) {
-        cmd->lease_len = old->lease_len;
+    if (cmd)
         cmd->token_len = len;
-    }
     return cmd;
 }
 
@@ -179,19 +188,9 @@ struct cmd *cmd_with_old(struct cmd_pool *pool, const struct cmd *old,
                          const char *old_value)
 {
     size_t head_len = old->lease_at + old->lease_len + old->token_len;
-    struct cmd *cmd = cmd_alloc(pool, old->len + RL_VALUE_LEN + HEAD_MAX);
+    struct cmd *cmd = cmd_begun_as(pool, old, head_len, RL_VALUE_LEN + HEAD_MAX);
     if (!cmd)
         return NULL;
-    memcpy(cmd->bytes, old->bytes, head_len);
-    cmd->len = head_len;
-    cmd->argc = old->argc;
-    cmd->nkeys = old->nkeys;
-    cmd->keys_at = old->keys_at;
-    cmd->first_end = old->first_end;
-    cmd->keys_end = old->keys_end;
-    cmd->lease_at = old->lease_at;
-    cmd->lease_len = old->lease_len;
-    cmd->token_len = old->token_len;
     put(cmd, old_value, RL_VALUE_LEN);
     memcpy(cmd->bytes + cmd->len, old->bytes + head_len, old->len - head_len);
     cmd->len += old->len - head_len;
