@@ -74,12 +74,11 @@ static void end_as_said(struct rl_lease *lease)
 
 static void expire(struct rl_lease *lease, int64_t now_ms)
 {
-    if (now_ms < lease->promised_ms) {
-        timer_set(&lease->core->timers, &lease->timer, lease->promised_ms);
-        return;
-    }
     if (lease->promised_ms) {
-        lease_end(lease, now_ms);
+        if (now_ms >= lease->promised_ms)
+            lease_end(lease, now_ms);
+        else
+            timer_set(&lease->core->timers, &lease->timer, lease->promised_ms);
         return;
     }
     if (lease->orphan) {
