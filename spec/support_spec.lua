@@ -1,5 +1,7 @@
+local ffi = require "ffi"
 local support = require "spec.support"
 local build = require "spec.support.build"
+local stream = require "spec.support.stream"
 local sys = require "spec.support.sys"
 
 local now, eventually = support.now, support.eventually
@@ -417,6 +419,25 @@ describe("support", function()
             proxy:drop("up", true)
             fails("unavailable", connect(0.05), "SET", "k", 2)
             assert.equal("1", get "k")
+        end)
+
+        -- Behind what is lost TCP passes on nothing. A request that vanished from the middle
+        -- of a connection would leave its answer to be taken from the next one.
+        it("makes no hole in a connection", function()
+            for _, dir in ipairs { "up", "down" } do
+                local conn = connect()
+                local answers = stream.new(conn.ctx.fd)
+                local function ask(timeout)
+                    assert.equal(6, tonumber(ffi.C.sup_send(conn.ctx.fd, "PING\r\n", 6, 0)))
+                    return answers:read_line(timeout)
+                end
+                assert.equal("+PONG\r", ask())
+                proxy:drop(dir, true)
+                assert.is_nil(ask(0.1))
+                proxy:drop(dir, false)
+                assert.is_nil(ask(0.1))
+                assert.equal("PONG", connect():call "PING")
+            end
         end)
 
         it("holds", function()

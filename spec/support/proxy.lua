@@ -78,7 +78,8 @@ function Proxy:half_close(dir)
     command(self, "half_close", dir)
 end
 
--- Bytes are discarded.
+-- Bytes are discarded, and so is what follows them on their connection, for ever: a request
+-- or an answer that is missing in the middle is nothing TCP does.
 function Proxy:drop(dir, on)
     command(self, "drop", dir, flag(on))
 end
