@@ -8,7 +8,7 @@ package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua
 
 local support = require "spec.support"
 
-local TURNS, IN_FLIGHT = 3, 64
+local TURNS, IN_FLIGHT = 5, 64
 local SECONDS = tonumber(arg[1]) or 5
 local CYCLES = tonumber(arg[2]) or 1000
 
@@ -105,8 +105,15 @@ local function median(list)
 end
 
 local cluster = support.cluster(5)
-local ng = support.nginx { nodes = cluster, server = SERVER, init = BY_HAND .. CLOCK,
-    options = "timeout = 5" }
+
+local function new_nginx(main)
+    return support.nginx { nodes = cluster, server = SERVER, init = BY_HAND .. CLOCK,
+        options = "timeout = 5", main = main }
+end
+
+local ng = new_nginx()
+-- A worker on a processor of its own: what it and its keeper say to each other stays there.
+local pinned = new_nginx "worker_cpu_affinity auto;"
 
 local floor = support.spawn { root .. "/build/spec/floor", "evalsha",
     root .. "/lua/redlock/lock/acquire.lua", root .. "/lua/redlock/lock/release.lua",
@@ -120,24 +127,26 @@ local function run_floor(cycles, in_flight)
 end
 
 local turn = 0
-local function run_nginx(how, cycles, in_flight)
+local function run_nginx(server, how, cycles, in_flight)
     turn = turn + 1
-    local text = ng:begin(("/cycles?n=%d&how=%s&name=%s%d:&threads=%d"):format(cycles, how, how,
+    local text = server:begin(("/cycles?n=%d&how=%s&name=%s%d:&threads=%d"):format(cycles, how, how,
         turn, in_flight)):finish(120)
     local p50, rate = text:match "^(%S+) (%S+)$"
     return { p50 = tonumber(p50), rate = tonumber(rate) }
 end
 
 local function compare(what, in_flight, field, better)
-    local ours, hand = {}, {}
+    local ours, alone, hand = {}, {}, {}
     for i = 1, TURNS do
         local cycles = math.ceil(in_flight > 1 and CYCLES * 0.3 or CYCLES)
-        local least = run_floor(cycles * in_flight, in_flight)
-        ours[i] = run_nginx("redlock", cycles, in_flight)[field] / least[field]
-        hand[i] = run_nginx("hand", math.ceil(cycles / 20), in_flight)[field] / least[field]
+        local least = run_floor(cycles * in_flight, in_flight)[field]
+        ours[i] = run_nginx(ng, "redlock", cycles, in_flight)[field] / least
+        alone[i] = run_nginx(pinned, "redlock", cycles, in_flight)[field] / least
+        hand[i] = run_nginx(ng, "hand", math.ceil(cycles / 20), in_flight)[field] / least
     end
-    print(("%-34s %s of the floor: redlock %.2f, lua-resty-redis %.3f (%s)"):format(what,
-        field, median(ours), median(hand), better))
+    print(("%-22s %s of the floor: redlock %.2f, with worker_cpu_affinity %.2f, "
+        .. "lua-resty-redis %.3f (%s)"):format(what, field, median(ours), median(alone),
+        median(hand), better))
 end
 
 local function wrk(path, seconds, connections)
@@ -194,8 +203,9 @@ end
 
 local ok, err = pcall(function()
     run_floor(2000, IN_FLIGHT)
-    run_nginx("redlock", 300, 8)
-    run_nginx("hand", 30, 8)
+    run_nginx(ng, "redlock", 300, 8)
+    run_nginx(pinned, "redlock", 300, 8)
+    run_nginx(ng, "hand", 30, 8)
     compare("64 at once, cycles/s", IN_FLIGHT, "rate", "redlock >= 0.4")
     compare("one at a time, p50", 1, "p50", "redlock <= 1.4")
     ping_beside_waiters()
@@ -207,6 +217,7 @@ if not ok then
     io.stderr:write(ng:complaints():sub(1, 2000), "\n")
 end
 ng:stop "TERM"
+pinned:stop "TERM"
 support.cleanup()
 if not ok then
     io.stderr:write("bench: ", tostring(err), "\n")
