@@ -258,7 +258,6 @@ describe("support", function()
     end)
 
     describe("the clock shim", function()
-        local ffi = require "ffi"
         local offsets
 
         local function step(wall_us, steady_us)
