@@ -92,7 +92,7 @@ ASAN = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-po
 TSAN = -fsanitize=thread
 
 # The unit tests link the objects that ship; the sanitizer build compiles them again.
-PURE = buf wire quorum timer cmd info clock node core close guard round answer vote fence lease handover keep watch
+PURE = buf wire quorum timer cmd info clock node core close guard round answer vote fence lease release handover keep watch
 
 # test_memory.c makes allocations fail.
 WRAP = -Wl,--wrap=malloc,--wrap=calloc

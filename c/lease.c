@@ -1,4 +1,4 @@
-/* lease.c - one attempt from its first SET to the last confirmed clean-up. */
+/* lease.c - a lease from its first SET on: acquired, held, extended, handed on. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,21 +43,9 @@ void lease_unref(struct rl_lease *lease)
         lease_recycle(lease);
 }
 
-/* A lease from before a fork or core_close(): its keys are not ours to touch. */
-static int lease_void(const struct rl_lease *lease)
-{
-    return lease->epoch != lease->core->epoch;
-}
-
-static struct rl_round *handle(struct rl_round *round)
-{
-    round->core->handles++;
-    return round_ref(round);
-}
-
 /* ---- the held and the owing list, each with a reference ---- */
 
-static void list_add(struct rl_lease **list, struct rl_lease *lease)
+void lease_enlist(struct rl_lease **list, struct rl_lease *lease)
 {
     lease->list = list;
     lease->core->owing_len += lease_owing(lease);
@@ -179,7 +167,7 @@ rl_round *core_acquire(struct core *core, const rl_primitive *primitive,
     lease->refs++;
     core->handles++;
     *out = lease;
-    handle(acquire);
+    round_handle(acquire);
     round_begin(acquire, now_ms);
     return acquire;
 }
@@ -214,7 +202,7 @@ int lease_acquired(struct rl_lease *lease, const struct rl_round *round,
             lease_issue(lease, round);
         lease->state = LEASE_HELD;
         lease->deadline_ms = deadline_ms;
-        list_add(&lease->core->held, lease);
+        lease_enlist(&lease->core->held, lease);
         keep_schedule(lease);
         guard_watch(lease->core, now_ms);
         return RL_GRANTED;
@@ -245,7 +233,7 @@ void lease_refused(struct rl_lease *lease, int i)
 
 static struct rl_round *settled(struct rl_round *round, int outcome)
 {
-    handle(round);
+    round_handle(round);
     round->outcome = outcome;
     return round;
 }
@@ -277,7 +265,7 @@ rl_round *core_extend(rl_lease *lease, int64_t lease_ms, int64_t now_ms)
         return settled(round, RL_NOT_HELD);
     if (now_ms >= lease->deadline_ms)
         return settled(round, RL_LOST);
-    handle(round);
+    round_handle(round);
     round_begin(round, now_ms);
     return round;
 }
@@ -300,157 +288,6 @@ int lease_extended(struct rl_lease *lease, const struct rl_round *round,
     return RL_GRANTED;
 }
 
-/* ---- release ---- */
-
-/* The next retry, doubled each time from one node time-out up to 8. */
-static void lease_retry(struct rl_lease *lease, int i, int64_t now_ms)
-{
-    int64_t wait_ms = (int64_t)lease->core->nodes[i].config->timeout_ms
-                      << (lease->retries < 3 ? lease->retries : 3);
-    lease->retries++;
-    int64_t due_ms = now_ms + wait_ms;
-    timer_set(&lease->core->timers, &lease->timer,
-              due_ms < lease->gone_ms ? due_ms : lease->gone_ms);
-}
-
-/* A minority that may have it kept nobody out: its release is not announced (lease 0).
- * Waiters who are refused give back what they got, and would wake each other for ever. */
-static void lease_hush(struct rl_lease *lease)
-{
-    struct core *core = lease->core;
-    struct rl_round *release = lease->release;
-    if (__builtin_popcount(lease->touched & ~lease->failed) >= quorum_size(core->n))
-        return;
-    struct cmd *cmd = cmd_with_lease(&core->cmds, lease->cmd, 0);
-    if (!cmd)
-        return;
-    cmd_unref(&core->cmds, release->cmd);
-    release->cmd = cmd;
-}
-
-void lease_end(struct rl_lease *lease, int64_t now_ms)
-{
-    struct core *core = lease->core;
-    struct rl_round *release = lease->release;
-    if (lease->state == LEASE_OVER)
-        return;
-    if (lease->state == LEASE_ACQUIRING)
-        lease_hush(lease);
-    lease->refs++;                     /* while it is in no list */
-    if (lease->list)
-        lease_forget(lease);
-    lease->ended_valid_until_ms = lease->deadline_ms;
-    lease->state = LEASE_OVER;
-    lease->deadline_ms = 0;
-    list_add(&core->owing, lease);
-    lease_unref(lease);
-    if (lease->acquire) {
-        struct rl_round *acquire = lease->acquire;
-        lease->acquire = NULL;
-        round_end(acquire, RL_CANCELLED);
-    }
-    if (lease->before)
-        handover_undo(lease, now_ms);      /* the old value first: see handover.c */
-    lease->owed = lease->touched;
-    release->cap_ms = INT64_MAX;
-    timer_set(&core->timers, &lease->timer, lease->gone_ms);
-    round_begin(release, now_ms);
-    for (int i = 0; i < core->n; i++) {
-        enum node_state state = core->nodes[i].state;
-        if (lease->releasing & bit(i) || state == NODE_CONNECTING ||
-            state == NODE_HANDSHAKE)
-            lease->owed |= bit(i);     /* sent, or to be sent when it is ready */
-        else if (lease->owed & bit(i) && state == NODE_DOWN)
-            core_reconnect(core, i, now_ms);
-        else if (lease->owed & bit(i))
-            lease_retry(lease, i, now_ms);     /* no room or memory to send it */
-    }
-    if (lease->owed && core->owing_len > OWING_MAX) {
-        core->forgone++;           /* it was sent as far as nodes are connected */
-        lease->owed = 0;
-    }
-    if (!lease->owed)
-        lease_forget(lease);
-}
-
-void lease_owe(struct rl_lease *lease, int64_t now_ms)
-{
-    lease->owed = lease->touched;
-    list_add(&lease->core->owing, lease);
-    lease_retry(lease, __builtin_ctz(lease->owed), now_ms);
-    for (int i = 0; i < lease->core->n; i++) {
-        if (lease->owed & bit(i) && lease->core->nodes[i].state == NODE_DOWN)
-            core_reconnect(lease->core, i, now_ms);
-    }
-}
-
-rl_round *core_release(rl_lease *lease, int64_t now_ms)
-{
-    handle(lease->release);
-    if (!lease_void(lease))
-        lease_end(lease, now_ms);
-    else if (!lease->release->outcome)
-        lease->release->outcome = lease->core->closed ? RL_CLOSED : RL_NOT_HELD;
-    return lease->release;
-}
-
-int lease_released(struct rl_lease *lease, enum verdict verdict)
-{
-    const struct tally *t = &lease->release->tally;
-    if (verdict == LOST) {
-        if (!quorum_answered(t))
-            return RL_UNKNOWN;
-        return t->foreign >= quorum_size(t->n) ? RL_HELD : RL_EXPIRED;
-    }
-    int in_time = !lease->lost &&
-                  lease->release->started_ms < lease->ended_valid_until_ms;
-    return in_time ? RL_GRANTED : RL_EXPIRED;
-}
-
-/* ---- clean-up until every server has confirmed it, or the keys are gone anyway ---- */
-
-void lease_let_go(struct rl_lease *lease, int i, int answered, int64_t now_ms)
-{
-    lease->releasing &= ~bit(i);
-    if (!lease_owing(lease))
-        return;
-    if (!answered) {
-        lease_retry(lease, i, now_ms);
-    } else if (lease->torn & bit(i)) {
-        lease->torn &= ~bit(i);        /* once more: the lost write may come late */
-        lease_retry(lease, i, now_ms);
-    } else {
-        lease->owed &= ~bit(i);
-        if (!lease->owed)
-            lease_forget(lease);
-    }
-}
-
-void lease_pay(struct rl_lease *lease, int i, int64_t now_ms)
-{
-    if ((lease->owed & ~lease->releasing) & bit(i))
-        round_send(lease->release, i, now_ms);
-    if ((lease->owed & ~lease->releasing) & bit(i))
-        lease_retry(lease, i, now_ms);         /* no room or memory */
-}
-
-void lease_on_timer(struct rl_lease *lease, int64_t now_ms)
-{
-    if (!lease_owing(lease)) {
-        keep_on_timer(lease, now_ms);
-        return;
-    }
-    if (now_ms >= lease->gone_ms) {
-        lease_forget(lease);
-        return;
-    }
-    timer_set(&lease->core->timers, &lease->timer, lease->gone_ms);
-    for (int i = 0; i < lease->core->n; i++) {
-        if (lease->core->nodes[i].state == NODE_READY)
-            lease_pay(lease, i, now_ms);
-    }
-}
-
 /* ---- from process to process ---- */
 
 rl_lease *core_adopt(struct core *core, const rl_primitive *primitive,
@@ -467,7 +304,7 @@ rl_lease *core_adopt(struct core *core, const rl_primitive *primitive,
     lease_may_live(lease, now_ms + lease_ms);
     lease->refs++;
     core->handles++;
-    list_add(&core->held, lease);
+    lease_enlist(&core->held, lease);
     keep_schedule(lease);
     guard_watch(core, now_ms);
     return lease;

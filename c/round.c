@@ -44,6 +44,12 @@ struct rl_round *round_ref(struct rl_round *round)
     return round;
 }
 
+struct rl_round *round_handle(struct rl_round *round)
+{
+    round->core->handles++;
+    return round_ref(round);
+}
+
 void round_recycle(struct rl_round *round)
 {
     assert(round->refs == 0 && !round->timer.at);

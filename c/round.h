@@ -140,6 +140,7 @@ static inline uint32_t bit(int i)
 struct rl_round *round_new(struct core *core, enum round_kind kind, int script,
                            struct rl_lease *lease, struct cmd *cmd);
 struct rl_round *round_ref(struct rl_round *round);
+struct rl_round *round_handle(struct rl_round *round);       /* the same, for the caller */
 void round_unref(struct rl_round *round);
 void round_recycle(struct rl_round *round);
 
@@ -214,6 +215,12 @@ static inline int fenced(const struct rl_lease *lease)
 
 /* ---- lease.c ---- */
 
+/* From before a fork or core_close(): its keys are not ours to touch. */
+static inline int lease_void(const struct rl_lease *lease)
+{
+    return lease->epoch != lease->core->epoch;
+}
+
 /* Puts the token of its round into what the lease sends from now on. */
 void lease_issue(struct rl_lease *lease, const struct rl_round *round);
 
@@ -227,25 +234,29 @@ void lease_recycle(struct rl_lease *lease);
 struct rl_lease *lease_like(const struct rl_lease *old, const char *value,
                             int64_t lease_ms);
 
-/* Into the owing list: what may be left of an ended lease is released a little later. */
-void lease_owe(struct rl_lease *lease, int64_t now_ms);
-
 /* What the verdict of one of its rounds means for the lease: the round's outcome. */
 int lease_acquired(struct rl_lease *lease, const struct rl_round *round,
                    enum verdict verdict, int64_t now_ms);
 int lease_extended(struct rl_lease *lease, const struct rl_round *round,
                    enum verdict verdict, int64_t now_ms);
-int lease_released(struct rl_lease *lease, enum verdict verdict);
 
 /* An extension that has not begun, without a reference. NULL: out of memory. */
 struct rl_round *lease_extend_round(struct rl_lease *lease, int64_t lease_ms);
 
-/* Ends the lease, whatever its state, and begins the release. */
-void lease_end(struct rl_lease *lease, int64_t now_ms);
-
 /* A server may have the lease's keys until then, by its own clock, or for the lock delay
  * longer. */
 void lease_may_live(struct rl_lease *lease, int64_t until_ms);
+
+/* Node i has nothing of ours: it refused an acquire. */
+void lease_refused(struct rl_lease *lease, int i);
+
+/* Into the held or the owing list, which has a reference. */
+void lease_enlist(struct rl_lease **list, struct rl_lease *lease);
+
+/* Takes the lease out of its list: gives up the clean-up that is owed, or a hold. */
+void lease_forget(struct rl_lease *lease);
+
+/* ---- release.c ---- */
 
 /* In the owing list: its clean-up is not confirmed yet. */
 static inline int lease_owing(const struct rl_lease *lease)
@@ -253,8 +264,14 @@ static inline int lease_owing(const struct rl_lease *lease)
     return lease->list == &lease->core->owing;
 }
 
-/* Node i has nothing of ours: it refused an acquire. */
-void lease_refused(struct rl_lease *lease, int i);
+/* Ends the lease, whatever its state, and begins the release. */
+void lease_end(struct rl_lease *lease, int64_t now_ms);
+
+/* The release's verdict: its outcome. */
+int lease_released(struct rl_lease *lease, enum verdict verdict);
+
+/* Into the owing list: what may be left of an ended lease is released a little later. */
+void lease_owe(struct rl_lease *lease, int64_t now_ms);
 
 /* Node i said something to the release; answered: not an error. */
 void lease_let_go(struct rl_lease *lease, int i, int answered, int64_t now_ms);
@@ -262,9 +279,6 @@ void lease_let_go(struct rl_lease *lease, int i, int answered, int64_t now_ms);
 /* Sends the releases owed to node i, which is ready now. */
 void lease_pay(struct rl_lease *lease, int i, int64_t now_ms);
 void lease_on_timer(struct rl_lease *lease, int64_t now_ms);
-
-/* Takes the lease out of its list: gives up the clean-up that is owed, or a hold. */
-void lease_forget(struct rl_lease *lease);
 
 /* ---- vote.c ---- */
 

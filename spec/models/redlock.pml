@@ -8,8 +8,8 @@
  *              asked again, and knows its own value; a release that is owed is sent again.
  *   round.c    votes count as they come, the round ends as soon as it is certain, and what
  *              comes later changes nothing. An answer may be lost, or never be waited for.
- *   lease.c    validity counts from before the first send and ends before the keys do. What
- *              is not won, or not wanted any more, is released on all servers, on the same
+ *   lease.c    validity counts from before the first send and ends before the keys do.
+ *   release.c  what is not won, or not wanted any more, is released on all servers, on the same
  *              connection; twice when a write was torn.
  *   keep.c     an extension counts owners; who lost the key gets it again only after a
  *              majority has confirmed the lease in time.

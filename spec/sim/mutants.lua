@@ -160,7 +160,7 @@ return {
             .. "    if (code == RL_TIMEOUT)\n" },
         guarded = false, fenced = 0, budget = 20000 },
 
-    { name = "no debt to servers that are away", file = "c/lease.c",
+    { name = "no debt to servers that are away", file = "c/release.c",
         from = "lease->owed = lease->touched;\n    release->cap_ms",
         to = "lease->owed = 0;\n    release->cap_ms",
         lease = 20, guarded = false, faults = { "cut", "crash", "crash", "gone for good" },
@@ -172,7 +172,7 @@ return {
         faults = { "cut", "cut", "cut", "lost replies", "crash" },
         by = { "nothing is left" }, budget = 20000 },
 
-    { name = "a torn write is released once", file = "c/lease.c",
+    { name = "a torn write is released once", file = "c/release.c",
         from = "} else if (lease->torn & bit(i)) {", to = "} else if (0) {",
         prefix = "a straggler",
         by = { "nothing is left" } },
@@ -489,7 +489,7 @@ return {
     { name = "the next one in the queue is not woken", file = "lua/redlock/line.lua",
         from = "        rounds.wake(first.round)\n", to = "        first.round = nil\n" },
 
-    { name = "waiters wake each other", file = "c/lease.c",
+    { name = "waiters wake each other", file = "c/release.c",
         from = "    if (lease->state == LEASE_ACQUIRING)\n        lease_hush(lease);\n", to = "",
         by = { "attempts are bounded" } },
 
