@@ -1,0 +1,34 @@
+-- For specs of the restart guard: clients whose quarantines are short.
+local sys = require "spec.support.sys"
+
+local _M = {}
+
+_M.MAX_LEASE = 0.5
+-- MAX_LEASE * 1.01 + 1: how long a quarantine lasts, in seconds, at least: the core's clock
+-- counts whole milliseconds.
+_M.GUARD = 1.505 - 0.001
+-- What is said of a server that has never voted.
+_M.NEW = "^%d+ s left; new cluster%? run redlock init$"
+
+-- Options of a client, and more of them.
+function _M.options(more)
+    local o = { max_lease = _M.MAX_LEASE, lease = 0.4, fallback = 0.1 }
+    for name, value in pairs(more or {}) do
+        o[name] = value
+    end
+    return o
+end
+
+-- Lets the client serve its connections.
+function _M.turn(client)
+    client:getLock("turn"):isLocked()
+end
+
+function _M.await_up(client, i)
+    sys.eventually(function()
+        _M.turn(client)
+        return client:stats().nodes[i].ready
+    end)
+end
+
+return _M
