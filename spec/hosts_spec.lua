@@ -56,6 +56,22 @@ describe("over the host", function()
                     { stderr = "stdout" })
                 assert.matches("redlock: phase: lock 'x'", p:read_all(10))
             end)
+
+            it("a client says so of whatever waits, and of futures", function()
+                local p = support.lua(([[
+                    NODES = %s %s %s
+                    local function code(_, err) print(err and err.code or "none") end
+                    code(client:check())
+                    code(client:init())
+                    local f = client:getLock("x", { owner = 1 }):tryLockAsync(5)
+                    code(f:get())
+                    code(redlock.wait_all({ f }))
+                ]]):format(nodes, loop, behaviour.prelude), { stderr = "stdout" })
+                local text = p:read_all(10)
+                -- Where futures can begin, the last one is pending still.
+                assert.truthy(text == "phase\nphase\nphase\nphase\n"
+                    or text == "phase\nphase\nphase\nnone\n", text)
+            end)
         end)
     end
 

@@ -169,6 +169,14 @@ describe("nginx", function()
                     ngx.shared.shared:set("log", err and err.code or tostring(ok))
                     l:unlock()
                 } }
+                location /others { content_by_lua_block { ngx.print "x" } log_by_lua_block {
+                    local codes = {}
+                    local function note(_, err) codes[#codes + 1] = err and err.code or "none" end
+                    note(client:check())
+                    note(client:init())
+                    note(client:getLock("x"):tryLockAsync(0):get())
+                    ngx.shared.shared:set("log", table.concat(codes, " "))
+                } }
                 location /said { content_by_lua_block {
                     ngx.print(ngx.shared.shared:get "header", " ", ngx.shared.shared:get "body",
                         " ", ngx.shared.shared:get "log")
@@ -181,6 +189,8 @@ describe("nginx", function()
             assert.equal("x", ng:get "/held")
             free()
             assert.equal("phase phase phase", ng:get "/said")
+            assert.equal("x", ng:get "/others")
+            assert.equal("phase phase phase phase phase", ng:get "/said")
         end)
 
         it("share what their request holds: lock in access, unlock in log", function()

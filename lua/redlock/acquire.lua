@@ -296,6 +296,15 @@ local function sleep(w, lock, code, free_in, split, left, guarded)
     end
 end
 
+--- Whether waiting is in vain: another owner of this thread holds the lock beyond the wait,
+-- and cannot let it go while the thread is blocked.
+local function is_deadlock(lock, owner, wait, started)
+    local client = lock.client
+    client.tasks:poll()          -- one of its futures may have got it
+    local left = client.holds:held_by_others(owner, lock.id)
+    return left == huge or left and wait and left > wait - (client.now() - started)
+end
+
 --- Attempts again until it is held, `wait` seconds are over, or no majority has answered
 -- for `patience` seconds.
 -- @param round    of the first attempt, which failed
@@ -327,6 +336,8 @@ local function attempts(lock, owner, lease, wait, patience, round, started, w)
         sleep(w, lock, code, free_in, split and code == "held", left, guarded)
         if client.closed then
             return nil, errors.new("closed", lock)
+        elseif not w.place and is_deadlock(lock, owner, wait, started) then
+            return nil, errors.new("deadlock", lock)
         end
         client.credentials:poll()
         local got
@@ -374,7 +385,7 @@ end
 -- @return also nil and `overload`: too many wait already
 local function queued(lock, owner, lease, wait, patience, within, started)
     local client = lock.client
-    local place = line.join(client, lock.id)
+    local place = line.join(client, lock.id, wait and started + wait)
     local ok, got, failed = pcall(function()
         local mine, round = line_up(lock, owner, lease, wait, started, place)
         if mine or round then
@@ -405,15 +416,6 @@ local function queued(lock, owner, lease, wait, patience, within, started)
     return got, failed
 end
 
--- ---- deadlock --------------------------------------------------------------------
-
---- Whether waiting is in vain: another owner of this thread holds the lock beyond the wait,
--- and cannot let it go while the thread is blocked.
-local function is_deadlock(lock, owner, wait)
-    local left = lock.client.holds:held_by_others(owner, lock.id)
-    return left and left > (wait or huge) or left == huge
-end
-
 -- ---- acquire ---------------------------------------------------------------------
 
 --- Takes the lock for an owner who does not hold it.
@@ -439,7 +441,7 @@ function _M.acquire(lock, owner, lease, wait, patience)
         ok, round = first_attempt(lock, owner, lease, within)
         if not ok then
             tell_contended(lock, owner)
-            if wait ~= 0 and is_deadlock(lock, owner, wait) then
+            if wait ~= 0 and is_deadlock(lock, owner, wait, started) then
                 rounds.free(round)
                 counters.failed = counters.failed + 1
                 return nil, errors.new("deadlock", lock)

@@ -71,6 +71,14 @@ function _M.integer(what, value, least, most)
     return value
 end
 
+--- true, false, or nil, which is false.
+function _M.flag(what, value)
+    if value ~= nil and type(value) ~= "boolean" then
+        bad(what, "true or false is needed, not " .. type(value))
+    end
+    return value == true
+end
+
 function _M.is_function(what, value)
     if type(value) ~= "function" then
         bad(what, "a function is needed, not " .. type(value))

@@ -17,6 +17,7 @@ local plain_lock = require "redlock.plain_lock"
 local primitive = require "redlock.primitive"
 local rounds = require "redlock.rounds"
 local sequencer = require "redlock.sequencer"
+local transfer = require "redlock.transfer"
 
 local error, pcall, select, unpack, pairs, ipairs = error, pcall, select, unpack, pairs, ipairs
 local ngx = rawget(_G, "ngx")
@@ -214,7 +215,7 @@ function Client:import(token, opts)
         end
         prims = { [prim.name] = prim }
     end
-    return lock.import(self, prims, token, { owner = opts.owner })
+    return transfer.import(self, prims, token, { owner = opts.owner })
 end
 
 --- Asks the servers whether the hold that a sequencer stands for is still current: the lock
@@ -238,18 +239,19 @@ end
 --- Runs fn(lock) while holding the lock `name`, and releases it whatever happens.
 -- @param opts  wait: seconds, default: as long as it takes; lease: seconds; owner; fenced:
 --   true for a fenced lock
--- @return true and fn's results; false and fn's results when the lease was lost before fn
---   was done; nil and an error when fn did not run. An error in fn is raised again after
---   the release.
+-- @return true and fn's results, also when fn has let it go itself; false and fn's results
+--   when the lease was lost before fn was done; nil and an error when fn did not run. An
+--   error in fn is raised again after the release.
 function Client:using(name, opts, fn)
     if fn == nil and type(opts) == "function" then
         opts, fn = nil, opts
     end
     opts = check.options("options", opts, USING)
     check.is_function("fn", fn)
-    local l = lock.new(self, opts.fenced and fenced_lock or plain_lock, name,
-        { owner = opts.owner })
+    local l = lock.new(self, check.flag("fenced", opts.fenced) and fenced_lock or plain_lock,
+        name, { owner = opts.owner })
     local got, err
+    local before = l:getHoldCount()
     if opts.wait == nil then
         got, err = l:lock(opts.lease)
     else
@@ -259,14 +261,20 @@ function Client:using(name, opts, fn)
         return nil, err
     end
     local ok, n, results = pack(pcall(fn, l))
-    local held = l:isValid()
-    local released, release_err = l:unlock()
+    local kept = lock.leave(l, before)
     if not ok then
         error(results[1], 0)
     end
-    -- No answer to the release says nothing against the time before it.
-    local kept = released or release_err.code == "not_held" or release_err.code == "unknown"
-    return held and kept, unpack(results, 1, n)
+    return kept, unpack(results, 1, n)
+end
+
+--- Opens it for a call that waits for the servers; nil and an error: phase, closed, config.
+local function open_to_wait(self, what)
+    if not self.host.can_wait() then
+        return nil, errors.new("phase", what)
+    end
+    local ok, err = self:open()
+    return ok, err or errors.new("closed", what)
 end
 
 --- Asks every server how it is.
@@ -280,11 +288,11 @@ end
 --   "error": it does not vote), findings ({ kind, verdict, message }) and remedy (the same as
 --   text); seconds throughout. The list has verdict ("error": no majority votes), voting,
 --   quorum, and findings about the whole. tostring() of it is for people.
---   Or nil and an error: closed, config (as Client:open).
+--   Or nil and an error: closed, config (as Client:open), phase (the caller cannot wait).
 function Client:check()
-    local ok, err = self:open()
+    local ok, err = open_to_wait(self, "check")
     if not ok then
-        return nil, err or errors.new("closed", "check")
+        return nil, err
     end
     return health.check(self)
 end
@@ -298,17 +306,18 @@ end
 --   go through their quarantine
 -- @return true: all nodes (with force: a majority, and all that answer) are admitted; or nil
 --   and an error: config (not a new cluster: the message says why; or as Client:open),
---   no_quorum, closed. With the guard off: true.
+--   no_quorum, closed, phase (the caller cannot wait). With the guard off: true.
 function Client:init(opts)
     opts = check.options("options", opts, INIT)
-    local ok, err = self:open()
+    local force = check.flag("force", opts.force)
+    local ok, err = open_to_wait(self, "init")
     if not ok then
-        return nil, err or errors.new("closed", "init")
+        return nil, err
     end
     if not self.guarded then
         return true
     end
-    return guard.init(self, opts.force)
+    return guard.init(self, force)
 end
 
 --- Counters since the client was made.
@@ -385,7 +394,7 @@ end
 --- For people: client(3 nodes, 1 held)
 function Client:__tostring()
     return ("client(%d nodes, %s)"):format(#self.options.nodes,
-        self.closed and "closed" or #self.holds:all() .. " held")
+        self.closed and "closed" or self.holds:count() .. " held")
 end
 
 return _M

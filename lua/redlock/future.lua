@@ -9,7 +9,8 @@ local check = require "redlock.check"
 local rounds = require "redlock.rounds"
 
 local coroutine, pcall, error, select, unpack = coroutine, pcall, error, select, unpack
-local tonumber, ipairs, pairs, next, setmetatable = tonumber, ipairs, pairs, next, setmetatable
+local tonumber, ipairs, pairs, next, type = tonumber, ipairs, pairs, next, type
+local getmetatable, setmetatable = getmetatable, setmetatable
 local huge = math.huge
 
 local _M = {}
@@ -36,16 +37,27 @@ local function key_of(round)
     return tonumber(ffi.cast("intptr_t", round))
 end
 
+local YIELDED = "redlock: a callback (on_event, onLost, a password function) has yielded inside "
+    .. "a future; it must not"
+
 --- Runs a task until it waits for a round or ends.
 function Tasks:step(future, outcome)
     local co = future.co
-    local ok, round = coroutine.resume(co, outcome)
+    local ok, waits, round = coroutine.resume(co, outcome)
     if not ok then           -- the body catches all errors: this is one of ours
-        future:settle(false, round)
-    elseif coroutine.status(co) ~= "dead" then
+        future:settle(false, waits)
+    elseif coroutine.status(co) == "dead" then
+        return
+    elseif waits ~= rounds.SUSPENDED then
+        future:settle(false, YIELDED)
+    else
         future.round = round
         self.waiting[key_of(round)] = future
         rounds.notify(round)
+        if future.cancelled then      -- by itself, while it ran
+            self:take(round)
+            self:step(future, future.cancelled)
+        end
     end
 end
 
@@ -111,7 +123,11 @@ end
 local Future = {}
 Future.__index = Future
 
+--- The first result stands.
 function Future:settle(ok, ...)
+    if self.done then
+        return
+    end
     self.ok, self.n, self.results = ok, select("#", ...), { ... }
     self.done = true
     for round in pairs(self.sleepers or {}) do
@@ -122,33 +138,53 @@ end
 local function start_in_loop(future, host, fn, args, n)
     future.sleepers = {}
     future.client:open()     -- the loop may start it later than somebody waits for it
-    host.spawn(function()
+    local can_spawn = pcall(host.spawn, function()
+        if future.done then      -- cancelled before
+            return
+        end
+        future.begun = true
         local co, tasks = coroutine.running(), host.box.tasks
         tasks[co] = future
         future:settle(pcall(fn, unpack(args, 1, n)))
         tasks[co] = nil
     end)
+    if not can_spawn then
+        future:settle(true, nil, errors.new("phase", "a future"))
+    end
     return future
 end
 
+--- In an event loop: sleeps until it is done. Nothing wakes who waits where its client is
+-- closed: then that is the result.
+local function sleep(future, seconds)
+    local client = future.client
+    local round = client.core and rounds.begin_sleep(client, seconds or huge)
+    if not round then
+        future:settle(true, nil, errors.new("closed", "a future"))
+        return
+    end
+    future.sleepers[round] = true
+    rounds.finish_sleep(client, round)
+    future.sleepers[round] = nil
+end
+
 --- Waits until it is done, at most `seconds`.
+-- @return true; or nil and an error: the caller cannot wait
 local function await(future, seconds)
     local client = future.client
+    if not client.host.can_wait() then
+        return nil, errors.new("phase", "a future")
+    end
     if future.sleepers then
-        local round = not future.done and client.core
-            and rounds.begin_sleep(client, seconds or huge)
-        if round then
-            future.sleepers[round] = true
-            rounds.finish_sleep(client, round)
-            future.sleepers[round] = nil
-        end
-        return
+        sleep(future, seconds)
+        return true
     end
     local limit = seconds and rounds.begin_sleep(client, seconds)
     client.tasks:run(function() return future.done end, limit)
     if limit then
         rounds.free(limit)
     end
+    return true
 end
 
 --- Starts fn(...) as a task.
@@ -169,13 +205,17 @@ end
 
 --- The results of the call, as it would have returned them.
 -- @param timeout  seconds to wait for them; default: as long as it takes
--- @return the call's results; or nil and a `timeout` error, and the call goes on
+-- @return the call's results; or nil and an error, and the call goes on: timeout, phase (the
+--   caller cannot wait)
 function Future:get(timeout)
     if timeout ~= nil then
         check.seconds("timeout", timeout, 0)
     end
     if not self.done then
-        await(self, timeout)
+        local ok, err = await(self, timeout)
+        if not ok then
+            return nil, err
+        end
     end
     if not self.done then
         return nil, errors.new("timeout", "a future")
@@ -197,19 +237,27 @@ function Future:isDone()
     return self.done == true
 end
 
---- Ends the call: an attempt under way is released, get() returns nil and `cancelled`.
+--- Ends the call: an attempt under way is released, get() returns nil and `cancelled`. In a
+-- callback of the call itself: when it waits next.
 -- @return false when it was done before
 function Future:cancel()
     if self:isDone() then
         return false
     end
+    self.cancelled = errors.new("cancelled", "a future")
     if self.sleepers then
-        self.client.host.box:cancel(self, errors.new("cancelled", "a future"))
+        if self.begun then
+            self.client.host.box:cancel(self, self.cancelled)
+        else
+            self:settle(false, self.cancelled)
+        end
         return true
     end
     local tasks = self.client.tasks
-    tasks:take(self.round)
-    tasks:step(self, errors.new("cancelled", "a future"))
+    if coroutine.status(self.co) == "suspended" and tasks.waiting[key_of(self.round)] == self then
+        tasks:take(self.round)
+        tasks:step(self, self.cancelled)
+    end
     return true
 end
 
@@ -217,10 +265,23 @@ function Future:__tostring()
     return self.done and "future(done)" or "future(pending)"
 end
 
+local function check_list(list)
+    if type(list) ~= "table" or getmetatable(list) == Future then
+        check.bad("list", "a list of futures is needed")
+    end
+    for i, future in ipairs(list) do
+        if getmetatable(future) ~= Future then
+            check.bad(("list[%d]"):format(i), "a future is needed, not " .. type(future))
+        end
+    end
+end
+
 --- Waits for all futures of a list.
 -- @param timeout  seconds; default: as long as it takes
--- @return true when all are done, false otherwise
+-- @return true when all are done, false otherwise; or nil and an error: phase (the caller
+--   cannot wait)
 function _M.wait_all(list, timeout)
+    check_list(list)
     if timeout ~= nil then
         check.seconds("timeout", timeout, 0)
     end
@@ -231,7 +292,10 @@ function _M.wait_all(list, timeout)
             if left and left <= 0 then
                 return future:isDone()
             end
-            await(future, left)
+            local ok, err = await(future, left)
+            if not ok then
+                return nil, err
+            end
         end
     end
     return true

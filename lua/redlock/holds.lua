@@ -1,10 +1,9 @@
 --- What the owners of one process hold through one client.
 --
 -- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog,
--- name,
--- on_lost = { { fn, lock }, ... } or nil, lost = reason or nil }. Lock objects are views of
--- holds: collecting one changes nothing. An owner that is gone takes its holds along:
--- they are not renewed any more.
+-- name, on_lost = { { fn, lock }, ... } or nil, lost = reason or nil, lost_at (when) }. Lock
+-- objects are views of holds: collecting one changes nothing. An owner that is gone takes its
+-- holds along: they are not renewed any more.
 
 local rounds = require "redlock.rounds"
 
@@ -22,6 +21,8 @@ function _M.new(client)
         -- Weak: a hold must not keep its owner alive. It does not refer to it either.
         owners = setmetatable({}, { __mode = "k" }),
         here = setmetatable({}, { __mode = "v" }),      -- id -> the last hold of it
+        -- Those that are not known to be lost; weak, as the owner's end is theirs.
+        live = setmetatable({}, { __mode = "k" }),
         losses = 0,              -- rl_losses() as seen last
         next_deadline = huge,    -- of a lease that nobody watches
         next_sweep = 0,
@@ -42,7 +43,8 @@ function Holds:set(owner, id, hold)
     end
     mine[id] = hold
     self.here[id] = hold
-    if hold and not hold.kept then
+    self.live[hold] = true
+    if not hold.kept then
         local deadline = self.client.now() + rounds.remaining(hold.lease)
         if deadline < self.next_deadline then
             self.next_deadline = deadline
@@ -52,9 +54,11 @@ end
 
 function Holds:remove(owner, id)
     local mine = self.owners[owner]
-    if self.here[id] == mine[id] then
+    local hold = mine[id]
+    if self.here[id] == hold then
         self.here[id] = nil
     end
+    self.live[hold] = nil
     mine[id] = nil
     if next(mine) == nil then
         self.owners[owner] = nil
@@ -65,7 +69,7 @@ end
 -- watchdog keeps it, nil when nobody does.
 function Holds:held_by_others(owner, id)
     for other, mine in pairs(self.owners) do
-        local hold = other ~= owner and mine[id]
+        local hold = other ~= owner and self.client.host.alive(other) and mine[id]
         local left = hold and rounds.remaining(hold.lease) or 0
         if left > 0 then
             return hold.kept and huge or left
@@ -102,7 +106,16 @@ function Holds:listened()
     return false
 end
 
---- A list of all holds.
+--- How many are held now.
+function Holds:count()
+    local n = 0
+    for hold in pairs(self.live) do
+        n = n + (rounds.remaining(hold.lease) > 0 and 1 or 0)
+    end
+    return n
+end
+
+--- A list of all holds, also of those that are lost.
 function Holds:all()
     local list = {}
     for _, mine in pairs(self.owners) do
@@ -142,7 +155,8 @@ function Holds:lose(hold, reason)
     if hold.lost then
         return
     end
-    hold.lost = reason
+    hold.lost, hold.lost_at = reason, self.client.now()
+    self.live[hold] = nil
     self.client.counters.lost = self.client.counters.lost + 1
     self.client.events:emit { type = "lost", name = hold.name, reason = reason }
     local fns = hold.on_lost or {}
@@ -163,7 +177,11 @@ end
 
 local function look_for_losses(self, now)
     self.next_deadline = huge
-    for _, hold in ipairs(self:all()) do
+    local list = {}              -- who is told of a loss may take another lock
+    for hold in pairs(self.live) do
+        list[#list + 1] = hold
+    end
+    for _, hold in ipairs(list) do
         local left = self:remaining(hold)
         if left > 0 and not hold.kept and now + left < self.next_deadline then
             self.next_deadline = now + left
@@ -171,11 +189,13 @@ local function look_for_losses(self, now)
     end
 end
 
--- Owners that have ended without letting go.
-local function sweep(self)
+-- Owners that have ended without letting go; and what was lost so long ago that nobody asks.
+local function sweep(self, now)
+    local forgotten = now - self.client.options.lease
     for owner, mine in pairs(self.owners) do
-        if not self.client.host.alive(owner) then
-            for id, hold in pairs(mine) do
+        local gone = not self.client.host.alive(owner)
+        for id, hold in pairs(mine) do
+            if gone or hold.lost and hold.lost_at < forgotten then
                 rounds.drop(hold.lease)
                 self:remove(owner, id)
             end
@@ -204,7 +224,7 @@ function Holds:poll()
     self:look()
     if now >= self.next_sweep then
         self.next_sweep = now + client.options.lease / 3
-        sweep(self)
+        sweep(self, now)
     end
 end
 

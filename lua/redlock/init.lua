@@ -26,8 +26,9 @@ end
 
 --- Defines a primitive: a kind of lock of your own.
 --
--- Each script gets KEYS = keys(client, name), by default { prefix .. name }, and
--- ARGV = the attempt's value (40 characters), the lease in ms, args(lock)...; peek and
+-- Each script gets KEYS = keys(client, name), by default { prefix .. name }, 1 to 16 strings,
+-- and ARGV = the attempt's value (40 characters), the lease in ms, args(lock)..., at most 16
+-- strings; peek and
 -- force get ARGV = args(lock)... It returns an integer, its vote, or an array of the vote,
 -- an integer and a string:
 --   acquire   1: taken; 2: it was taken with this value already (must not take it twice);
@@ -50,12 +51,12 @@ end
 --   scripts), keys, args, channel (functions), methods (a table of further methods)
 -- @return the primitive, for client:get(primitive, name, opts)
 function _M.primitive(def)
-    return primitive.new(def)
+    return primitive.define(def)
 end
 
 --- Waits for all futures of a list.
 -- @param timeout  seconds; default: as long as it takes
--- @return true when all are done, false otherwise
+-- @return true when all are done, false otherwise; or nil and an error: phase
 _M.wait_all = future.wait_all
 
 --- Resources in Redis that refuse late writers (see guard.lua).

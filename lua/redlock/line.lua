@@ -18,8 +18,9 @@ local Place = {}
 Place.__index = Place
 
 --- The end of the line for a name.
--- @param id  kind:name
-function _M.join(client, id)
+-- @param id    kind:name
+-- @param ends  when its wait is over, or nil
+function _M.join(client, id, ends)
     local queue = client.queues[id]
     if not queue then
         queue = { first = 1, last = 0, watching = 0, held = false }
@@ -27,7 +28,7 @@ function _M.join(client, id)
     end
     queue.last = queue.last + 1
     local place = setmetatable({ client = client, id = id, queue = queue,
-        behind = client.waiting }, Place)
+        behind = client.waiting, ends = ends }, Place)
     queue[queue.last] = place
     client.waiting = client.waiting + 1
     return place
@@ -66,12 +67,14 @@ function Place:leave()
     end
 end
 
---- Gives what was let go to the first who sleeps; he takes it when he has woken.
+--- Gives what was let go to the first who sleeps and has time left; he takes it when he has
+-- woken.
 -- @return whether there is one
 function _M.offer(queue, hold)
     for i = queue.first, queue.last do
         local place = queue[i]
-        if place.round and not place.gone and not place.offer then
+        if place.round and not place.gone and not place.offer
+            and not (place.ends and place.client.now() >= place.ends) then
             place.offer = hold
             rounds.wake(place.round)
             return true

@@ -10,19 +10,21 @@ local future = require "redlock.future"
 local holders = require "redlock.holders"
 local options = require "redlock.options"
 local rounds = require "redlock.rounds"
-local transfer = require "redlock.transfer"
 
 local pairs, setmetatable, type = pairs, setmetatable, type
 local getmetatable = getmetatable
-local format, gsub, byte = string.format, string.gsub, string.byte
+local format, gsub, byte, find = string.format, string.gsub, string.byte, string.find
 local huge = math.huge
 
 local _M = {}
 
+-- What every lock can do; transfer.lua has more of it.
 local Lock = {}
 Lock.__index = Lock
+_M.methods = Lock
 
 local MAX_NAME = 65536
+local OWN_KEYS = "redlock:{"
 local OPTIONS = { owner = true }
 
 local function printable(name)
@@ -45,15 +47,27 @@ local function class_of(prim)
     return class
 end
 
+local function check_owner(opts)
+    local owner = check.options("options", opts, OPTIONS).owner
+    if owner ~= owner then
+        check.bad("owner", "it is not a number (NaN)")
+    end
+    return owner
+end
+
 --- A view of the lock `name` of this primitive; checked, no I/O.
 function _M.new(client, prim, name, opts)
     check.name("name", name, MAX_NAME)
+    if find(client.options.prefix .. name, OWN_KEYS, 1, true) == 1 then
+        check.bad("name", "keys that begin with '" .. OWN_KEYS .. "' are the library's own; give "
+            .. "the client a prefix if names come from outside")
+    end
     return setmetatable({
         client = client,
         primitive = prim,
         name = name,
         id = prim.name .. ":" .. name,
-        owner = opts and check.options("options", opts, OPTIONS).owner,
+        owner = opts ~= nil and check_owner(opts) or nil,
     }, prim.class or class_of(prim))
 end
 
@@ -64,22 +78,24 @@ end
 
 -- ---- what the owner holds --------------------------------------------------------
 
-local function owner_of(self)
+function _M.owner_of(self)
     local owner = self.owner
     if owner == nil then
         owner = self.client.host.owner()
     end
     return owner
 end
+local owner_of = _M.owner_of
 
 --- The hold of an owner, also when its time is over; or nil.
 local function hold_of(self, owner)
     return self.client.holds:get(owner or owner_of(self), self.id)
 end
 
-local function failure(self, code)
+function _M.failure(self, code)
     return nil, errors.new(code, self)
 end
+local failure = _M.failure
 
 local function open(self)
     local client = self.client
@@ -95,12 +111,13 @@ local function open(self)
 end
 
 --- The same for a call that waits for the servers.
-local function open_to_wait(self)
+function _M.open_to_wait(self)
     if not self.client.host.can_wait() then
         return failure(self, "phase")
     end
     return open(self)
 end
+local open_to_wait = _M.open_to_wait
 
 --- The hold of the current owner, after a look at what was lost meanwhile.
 local function current_hold(self, owner)
@@ -123,13 +140,17 @@ function _M.valid_hold(self, owner)
     end
     return hold
 end
-local valid_hold = _M.valid_hold
 
 -- ---- acquire ---------------------------------------------------------------------
 
---- What an owner gets who holds it: true, and the token if there is one.
+--- What an owner gets who holds it: true, and the token if there is one. An on_event function
+-- may have let it go.
 local function granted(self, owner)
-    local token = rounds.token(hold_of(self, owner).lease)
+    local hold = hold_of(self, owner)
+    if not hold then
+        return failure(self, self.client.closed and "closed" or "not_held")
+    end
+    local token = rounds.token(hold.lease)
     if token then
         return true, token
     end
@@ -284,6 +305,20 @@ function Lock:unlock()
     return nil, err
 end
 
+--- Leaves it as often as it was entered since it had been `before` times, for client:using.
+-- @return whether it was held until now, or left by the caller before; false: it was lost
+function _M.leave(self, before)
+    local hold = hold_of(self)
+    if not hold or hold.count <= before then
+        return true
+    end
+    local held = self:isValid()
+    hold.count = before + 1
+    local ok, err = self:unlock()
+    -- No answer to the release says nothing against the time before it.
+    return held and (ok or err.code == "unknown")
+end
+
 --- Deletes it on all servers, whoever holds it; the holder is not told before its next
 -- extension.
 -- @return true: it was there; false: it was not; or nil and an error: no_quorum, closed
@@ -417,58 +452,6 @@ end
 function Lock:extendAsync(lease)
     check_lease(self, lease)
     return start(self, self.extend, lease)
-end
-
--- ---- from process to process -----------------------------------------------------
-
---- Gives the hold away: this owner does not hold it any more, and it is not released. It
--- ends with its lease unless client:import() takes it over somewhere before.
--- @return a printable string for client:import(); or nil and an error: not_held, lost
-function Lock:export()
-    local owner = owner_of(self)
-    local hold, err = valid_hold(self, owner)
-    if not hold then
-        return nil, err
-    end
-    self.client.holds:remove(owner, self.id)
-    local parcel = { kind = self.primitive.name, name = self.name,
-        ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }
-    parcel.value = rounds.disown(hold.lease)
-    return transfer.format(parcel)
-end
-
---- See client:import.
--- @param prims  the primitives it may be of, by their names
-function _M.import(client, prims, text, opts)
-    local parcel = transfer.parse(text)
-    local prim = parcel and prims[parcel.kind]
-    local seconds = parcel and parcel.ms / 1000
-    local fits = prim and seconds <= options.longest_lease(client.options)
-        and seconds >= options.min_lease(client.options)
-    if not fits or (prim.confirm_script ~= nil) ~= (parcel.token > 0) then
-        return nil, errors.new("config", "a token that is not of this kind of lock, or whose "
-            .. "lease is over max_lease")
-    end
-    local self = _M.new(client, prim, parcel.name, opts)
-    local ok, err = open_to_wait(self)
-    if not ok then
-        return nil, err
-    end
-    local handle
-    handle, err = rounds.adopt(client, self, prim, prim.keys(client, self.name),
-        prim.args(self), parcel.value, seconds, parcel.token)
-    if not handle then
-        return nil, err
-    end
-    if client.closed then    -- meanwhile
-        rounds.abandon(handle)
-        return failure(self, "closed")
-    end
-    rounds.keep(handle, seconds, client.options.max_hold)
-    client.holds:set(owner_of(self), self.id,
-        { lease = handle, count = 1, seconds = seconds, kept = true, name = self.name,
-            passed = 0, since = client.now() })
-    return self
 end
 
 -- ---- looking ---------------------------------------------------------------------

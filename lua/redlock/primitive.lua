@@ -10,7 +10,7 @@ local guard = require "redlock.restart_guard"
 local rounds = require "redlock.rounds"
 
 local error, pairs, ipairs = error, pairs, ipairs
-local setmetatable, getmetatable = setmetatable, getmetatable
+local setmetatable, getmetatable, type = setmetatable, getmetatable, type
 local format = string.format
 
 local _M = {}
@@ -19,6 +19,8 @@ local Primitive = {}
 Primitive.__index = Primitive
 
 local MAX_SCRIPT = 65536
+local MAX_KEYS, MAX_ARGS = 16, 16                -- RL_MAX_KEYS, RL_MAX_ARGS
+local MAX_CHANNEL = 2 * 65536
 local FIELDS = { name = true, acquire = true, extend = true, release = true, peek = true,
     force = true, handover = true, current = true, floor = true, seed = true, confirm = true,
     heal = true, keys = true, args = true, channel = true, unseeded = true, methods = true }
@@ -66,9 +68,38 @@ local function default_args()
     return NO_ARGS
 end
 
---- Defines a primitive; see redlock.primitive.
+--- A function of the user, with its results checked: they go to C.
+local function checked(what, fn, most)
+    return fn and function(...)
+        local list = fn(...)
+        if type(list) ~= "table" or #list > most then
+            check.bad(what, format("a list of at most %d strings is needed, not %s", most,
+                type(list) == "table" and #list or type(list)))
+        end
+        for i = 1, #list do
+            if type(list[i]) ~= "string" then
+                check.bad(what, format("strings are needed; number %d is a %s", i,
+                    type(list[i])))
+            end
+        end
+        return list
+    end
+end
+
+--- A primitive of the user's; see redlock.primitive.
+function _M.define(def)
+    local self = _M.new(def)
+    self.keys = def.keys and checked("primitive.keys()", def.keys, MAX_KEYS) or self.keys
+    self.args = def.args and checked("primitive.args()", def.args, MAX_ARGS) or self.args
+    self.channel = def.channel and function(...)
+        return check.name("primitive.channel()", def.channel(...), MAX_CHANNEL)
+    end
+    return self
+end
+
+--- Makes one of the library's own, whose functions need no checks.
 function _M.new(def)
-    check.options("primitive", def, FIELDS)
+    def = check.options("primitive", def, FIELDS)
     check.name("primitive.name", def.name, 64)
     local self = setmetatable({}, Primitive)
     for _, scripts in ipairs { OF_A_LEASE, QUESTIONS } do

@@ -3,11 +3,13 @@
 local check = require "redlock.check"
 local hash = require "redlock.hash"
 
-local tonumber = tonumber
+local tonumber, type = tonumber, type
 local format, gsub, match = string.format, string.gsub, string.match
 local byte, char = string.byte, string.char
 
 local _M = {}
+
+local MAX_NAME = 65536        -- of a lock
 
 -- Names travel as they are, but for what a URL or a log line would not keep.
 local function encode(name)
@@ -31,13 +33,17 @@ end
 
 --- @return { name, mode, token }; nil: the text is not what format() made
 function _M.parse(text)
-    check.name("sequencer", text, 4 * 65536)
+    if type(text) ~= "string" then
+        check.bad("sequencer", "a string is needed, not " .. type(text))
+    end
     local body, sum = match(text, "^(.*);(%x+)$")
     if not body or sum ~= checksum(body) then
         return nil
     end
     local name, mode, token = match(body, "^fence;([^;]+);(%l+);(%d+)$")
-    return name and { name = decode(name), mode = mode, token = tonumber(token) }
+    name = name and decode(name)
+    return name and #name <= MAX_NAME and { name = name, mode = mode, token = tonumber(token) }
+        or nil
 end
 
 return _M

@@ -1,5 +1,10 @@
 --- A hold on its way to another process, as one printable string.
 
+local errors = require "redlock.errors"
+local lock = require "redlock.lock"
+local options = require "redlock.options"
+local rounds = require "redlock.rounds"
+
 local tonumber, type = tonumber, type
 local format, gsub, match = string.format, string.gsub, string.match
 local byte, char = string.byte, string.char
@@ -19,13 +24,13 @@ local function unhex(s)
 end
 
 --- @param hold  { kind, name, value, ms (of the lease), token (0: none) }
-function _M.format(hold)
+local function to_text(hold)
     return format("redlock1.%s.%s.%s.%d.%.0f", hex(hold.kind), hex(hold.name), hold.value,
         hold.ms, hold.token)
 end
 
---- @return the hold; nil: the text is not what format() made
-function _M.parse(text)
+--- @return the same; nil: the text is not what to_text() made
+local function parse(text)
     if type(text) ~= "string" then
         return nil
     end
@@ -37,6 +42,59 @@ function _M.parse(text)
     end
     return { kind = unhex(kind), name = unhex(name), value = value, ms = tonumber(ms),
         token = tonumber(token) }
+end
+
+--- Gives the hold away: this owner does not hold it any more, and it is not released. It
+-- ends with its lease unless client:import() takes it over somewhere before.
+-- @return a printable string for client:import(), once; or nil and an error: not_held, lost,
+--   unsupported (a primitive without extend), closed
+function lock.methods:export()
+    local owner = lock.owner_of(self)
+    local hold, err = lock.valid_hold(self, owner)
+    if not hold then
+        return nil, err
+    elseif not self.primitive.extend_script then
+        return lock.failure(self, "unsupported")      -- nobody could import it
+    end
+    self.client.holds:remove(owner, self.id)
+    local parcel = { kind = self.primitive.name, name = self.name,
+        ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }
+    parcel.value = rounds.disown(hold.lease)
+    return to_text(parcel)
+end
+
+--- See client:import.
+-- @param prims  the primitives it may be of, by their names
+function _M.import(client, prims, text, opts)
+    local parcel = parse(text)
+    local prim = parcel and prims[parcel.kind]
+    local seconds = parcel and parcel.ms / 1000
+    local fits = prim and seconds <= options.longest_lease(client.options)
+        and seconds >= options.min_lease(client.options)
+    if not fits or (prim.confirm_script ~= nil) ~= (parcel.token > 0) then
+        return nil, errors.new("config", "a token that is not of this kind of lock, or whose "
+            .. "lease is over max_lease")
+    end
+    local self = lock.new(client, prim, parcel.name, opts)
+    local ok, err = lock.open_to_wait(self)
+    if not ok then
+        return nil, err
+    end
+    local handle
+    handle, err = rounds.adopt(client, self, prim, prim.keys(client, self.name),
+        prim.args(self), parcel.value, seconds, parcel.token)
+    if not handle then
+        return nil, err
+    end
+    if client.closed then    -- meanwhile
+        rounds.abandon(handle)
+        return lock.failure(self, "closed")
+    end
+    rounds.keep(handle, seconds, client.options.max_hold)
+    client.holds:set(lock.owner_of(self), self.id,
+        { lease = handle, count = 1, seconds = seconds, kept = true, name = self.name,
+            passed = 0, since = client.now() })
+    return self
 end
 
 return _M

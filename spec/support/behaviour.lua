@@ -115,6 +115,34 @@ _M.list = {
         assert(a:unlock())
         assert(client:getLock("f"):isLocked() == false)
     ]] },
+    { "cancels what has not begun, and what has its answer already", [[
+        local a = client:getLock("fa", { owner = 1 })
+        for i = 1, 20 do
+            local f = a:tryLockAsync(5, 10)
+            if i % 2 == 0 then sleep(0.001) end
+            if f:cancel() then
+                local ok, err = f:get(5)
+                assert(not ok and err.code == "cancelled")
+                assert(not a:isValid(), "it was cancelled")
+            else
+                assert(f:get(5) == true and a:unlock())
+            end
+        end
+        local from = now()
+        while a:isLocked() and now() - from < 5 do sleep(0.005) end
+        assert(not a:isLocked())
+    ]] },
+    { "ends futures when it is closed, also for who waits for them then", [[
+        local c = new {}
+        assert(c:getLock("fb", { owner = 1 }):tryLock(1, 10))
+        local f = c:getLock("fb", { owner = 2 }):tryLockAsync(20)
+        sleep(0.02)
+        c:close()
+        local from = now()
+        assert(redlock.wait_all({ f, f }))
+        local ok, err = f:get()
+        assert(not ok and err.code == "closed" and now() - from < 5)
+    ]] },
     { "has futures that raise what their call raised", [[
         local odd = redlock.primitive { name = "odd", acquire = "return 1",
             release = "return 1", keys = function() error("mine", 0) end }

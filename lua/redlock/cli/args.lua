@@ -26,7 +26,9 @@ local function value_of(option, kind, text)
     if text == nil then
         usage(option .. " needs a value")
     elseif kind == "=number" then
-        return tonumber(text) or usage(option .. " needs a number of seconds, not " .. text)
+        local seconds = tonumber(text)
+        return seconds and seconds >= 0 and seconds     -- and no NaN
+            or usage(option .. " needs a number of seconds, not " .. text)
     end
     return text
 end

@@ -33,7 +33,7 @@ end
 
 local function convert(key, text, where)
     local kind = type(defaults[key])
-    if text == "false" or (kind == "boolean" and text == "true") then
+    if text == "false" or (text == "true" and (kind == "boolean" or key == "restart_guard")) then
         return text == "true"
     elseif kind == "number" then
         return tonumber(text) or args.fail(("%s: %s needs a number"):format(where, key))

@@ -23,6 +23,7 @@ int rlc_setpgid(int, int) __asm__("setpgid");
 int rlc_prctl(int, unsigned long, unsigned long, unsigned long, unsigned long)
     __asm__("prctl");
 int rlc_setenv(const char *, const char *, int) __asm__("setenv");
+int rlc_unsetenv(const char *) __asm__("unsetenv");
 int rlc_open(const char *, int, ...) __asm__("open");
 int rlc_dup2(int, int) __asm__("dup2");
 int rlc_close(int) __asm__("close");
@@ -78,7 +79,11 @@ local function become(argv, opts, parent)
         C.rlc_setpgid(0, 0)
     end
     for name, value in pairs(opts.env or {}) do
-        C.rlc_setenv(name, value, 1)
+        if value then
+            C.rlc_setenv(name, value, 1)
+        else
+            C.rlc_unsetenv(name)
+        end
     end
     if opts.quiet then
         local null = C.rlc_open("/dev/null", O_WRONLY)

@@ -89,12 +89,10 @@ local function finish(lock, status, lost)
 end
 
 local function environment(lock)
-    local env = { REDLOCK_NAME = lock:getName() }
-    if lock.token then
-        local token = lock:token()
-        env.REDLOCK_TOKEN = token and ("%.0f"):format(token) or nil
-    end
-    return env
+    -- Without a token none is handed on: that of a `redlock run` around us is another lock's.
+    local token = lock.token and lock:token()
+    return { REDLOCK_NAME = lock:getName(),
+        REDLOCK_TOKEN = token and ("%.0f"):format(token) or false }
 end
 
 --- @return the exit status

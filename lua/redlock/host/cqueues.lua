@@ -11,8 +11,8 @@ local listening = setmetatable({}, { __mode = "k" })
 
 local function listen(box)
     local controller = cqueues.running()
-    if listening[controller] then
-        return
+    if not controller or listening[controller] then
+        return               -- outside of all of them nobody can wait
     end
     local readable = { pollfd = box:fd(), events = "r" }
     listening[controller] = true

@@ -93,11 +93,19 @@ local function give_up(self, key, w)
     self.C.rl_mailbox_ring(self.mailbox)
 end
 
+local function check_cancelled(task)
+    if task and task.cancelled then
+        error(task.cancelled, 0)
+    end
+end
+
 --- Suspends the caller until the round is done.
 -- @param vanish  vanish(round, a, b) cleans up when the caller is gone, killed while it
 --   waited; it must not wait
 -- @return the round's outcome
 function Box:wait(round, vanish, a, b)
+    local task = next(self.tasks) ~= nil and self.tasks[running()] or nil
+    check_cancelled(task)
     if not self.mailbox then
         open(self)
     end
@@ -112,11 +120,8 @@ function Box:wait(round, vanish, a, b)
     w.vanish, w.round, w.a, w.b = vanish, round, a, b
     self.waiting[key] = w
     self.count = self.count + 1
-    if next(self.tasks) ~= nil then
-        local task = self.tasks[running()]
-        if task then
-            task.waiter = w
-        end
+    if task then
+        task.waiter = w
     end
     self.waits = self.waits + 1
     local suspend = self.host.suspend
@@ -125,6 +130,9 @@ function Box:wait(round, vanish, a, b)
         repeat
             ok, why = pcall(suspend, w)
         until not ok or w.outcome
+    end
+    if task then
+        task.waiter = nil        -- it will be somebody else's
     end
     if not ok then
         give_up(self, key, w)
@@ -142,6 +150,7 @@ function Box:wait(round, vanish, a, b)
     if err then
         error(err, 0)
     end
+    check_cancelled(task)
     return result
 end
 
@@ -266,7 +275,8 @@ function Box:is_waited_for(seconds)
     return false
 end
 
---- Ends the wait of a task, with an error.
+--- Ends the wait of a task, with an error. (If it runs, or is about to, it finds that it is
+-- cancelled at the end of its wait, or with its next one.)
 function Box:cancel(task, err)
     local w = task.waiter
     local key = w and w.round and key_of(w.round)

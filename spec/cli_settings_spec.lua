@@ -1,0 +1,50 @@
+-- Settings of the command that were taken for something else.
+local support = require "spec.support"
+local sys = require "spec.support.sys"
+
+local ROOT = support.lua_env().LUA_CPATH:match "^(.-)/build/"
+local REDLOCK = ROOT .. "/lua/redlock/cli/redlock"
+
+describe("redlock", function()
+    local cluster, home
+
+    setup(function()
+        cluster = support.cluster(3)
+        home = support.tmpdir()
+    end)
+    teardown(support.cleanup)
+
+    -- Its exit status and what it says.
+    local function redlock(...)
+        local p = support.spawn { REDLOCK, stdin = "null", stdout = "pipe", stderr = "stdout",
+            env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home,
+                XDG_CONFIG_HOME = false, REDLOCK_CONFIG = false }, ... }
+        local text = p:read_all(30)
+        return p:wait(10), text
+    end
+
+    it("reads every value of restart_guard from its file", function()
+        for _, value in ipairs { "true", "false", "require", "auto" } do
+            local path = home .. "/" .. value .. ".conf"
+            sys.write_file(path, "restart_guard = " .. value .. "\n")
+            local status, text = redlock("status", "x", "--config", path)
+            assert.equal(1, status, text)        -- free
+        end
+    end)
+
+    it("run hands on the token of its own lock alone", function()
+        local status, text = redlock("run", "outer", "--", "sh", "-c",
+            'test "$REDLOCK_TOKEN" && exec "$0" run inner --plain -- sh -c '
+            .. "'echo $REDLOCK_NAME ${REDLOCK_TOKEN-none}'", REDLOCK)
+        assert.equal("inner none\n", text)
+        assert.equal(0, status)
+    end)
+
+    it("takes no times that are none", function()
+        for _, seconds in ipairs { "nan", "-1", "soon" } do
+            local status, text = redlock("run", "x", "--kill-after", seconds, "--", "true")
+            assert.equal(125, status)
+            assert.matches("--kill-after needs a number of seconds", text, 1, true)
+        end
+    end)
+end)

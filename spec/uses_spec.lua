@@ -1,0 +1,154 @@
+-- What users do that is neither right nor wrong: leases that run out, callbacks that let go,
+-- names from outside.
+local support = require "spec.support"
+local redlock = require "redlock"
+
+describe("a client", function()
+    local cluster, client
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { lease = 0.6 })
+    end)
+    after_each(function() client:close() end)
+    teardown(support.cleanup)
+
+    it("forgets what has run out after a while", function()
+        local function kilobytes()
+            collectgarbage()
+            collectgarbage()
+            return collectgarbage "count"
+        end
+        local function leave_to_run_out(n)
+            local got = 0
+            for i = 1, 2000 do
+                got = got + (client:getLock(n .. i):tryLock(5, 0.2) and 1 or 0)
+            end
+            assert.equal(2000, got)
+            local last = client:getLock(n .. 2000)
+            support.eventually(function() return not last:isValid() end)
+            assert.matches("0 held", tostring(client))
+            local ok, err = last:unlock()
+            assert.is_nil(ok)
+            assert.equal("expired", err.code)
+            support.eventually(function()
+                local _, why = client:getLock(n .. 1999):extend()
+                return why.code == "not_held"
+            end)
+        end
+        leave_to_run_out "a"
+        local before = kilobytes()
+        leave_to_run_out "b"
+        local more = kilobytes() - before
+        assert.is_true(more < 500, more .. " KB")      -- it was 1400
+    end)
+
+    it("waits for the lease of an owner that is gone", function()
+        coroutine.wrap(function() assert.is_true(client:getLock("x"):tryLock(0, 0.5)) end)()
+        assert.is_true(client:getLock("x"):tryLock(20))
+    end)
+
+    it("says what is left of a lock that an on_event function lets go", function()
+        for _, how in ipairs { "close", "unlock" } do
+            local c
+            c = support.warm_client(cluster, { on_event = function(event)
+                if event.type == "acquired" then
+                    if how == "close" then
+                        c:close()
+                    else
+                        c:getLock("x"):unlock()
+                    end
+                end
+            end })
+            local ok, err = c:getLock("x"):tryLock()
+            c:close()
+            assert.is_nil(ok)
+            assert.equal(how == "close" and "closed" or "not_held", err.code)
+        end
+    end)
+
+    it("leaves with using() what was entered in it", function()
+        local l = client:getLock "x"
+        local ok, err = pcall(client.using, client, "x", function(again)
+            assert(again:tryLock())
+            error("mine", 0)
+        end)
+        assert.is_false(ok)
+        assert.equal("mine", err)
+        assert.equal(0, l:getHoldCount())
+        assert.is_true(client:using("x", function(again) assert(again:tryLock()) end))
+        assert.equal(0, l:getHoldCount())
+        assert.is_true(client:using("x", function(mine) assert(mine:unlock()) end))
+        assert.is_true(l:tryLock())
+        assert.is_true(client:using("x", function(again) assert(again:tryLock()) end))
+        assert.is_true(client:using("x", function(again) assert(again:unlock()) end))
+        assert.equal(1, l:getHoldCount())
+        assert.is_true(l:unlock())
+        assert.is_false(client:using("x", { lease = 0.05 }, function() support.sleep(0.1) end))
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+
+    local function raises(text, fn, ...)
+        local ok, err = pcall(fn, ...)
+        assert.is_false(ok)
+        assert.matches(text, err)
+        assert.matches("uses_spec.lua", err)
+    end
+
+    it("takes no names of the library's own keys", function()
+        for _, name in ipairs { "redlock:{server}:marker", "redlock:{server}:floor",
+            "redlock:{x}:fence" } do
+            raises("bad name", function() client:getLock(name) end)
+            raises("bad name", function() client:getFencedLock(name) end)
+        end
+        local prefixed = support.client(cluster, { prefix = "app:" })
+        finally(function() prefixed:close() end)
+        assert.is_true(prefixed:getLock("redlock:{server}:marker"):tryLock())
+        assert.is_true(client:getLock("redlock:x"):tryLock())
+    end)
+
+    it("names the argument", function()
+        raises("bad options", function() client:getLock("x", false) end)
+        raises("bad owner", function() client:getLock("x", { owner = 0 / 0 }) end)
+        raises("bad force", function() client:init { force = "no" } end)
+        raises("bad fenced", function() client:using("x", { fenced = "no" }, print) end)
+        raises("bad primitive", function() redlock.primitive() end)
+        local ok, err = client:checkSequencer(("x"):rep(300000))
+        assert.is_nil(ok)
+        assert.equal("config", err.code)
+    end)
+
+    it("checks what goes to the servers for a primitive", function()
+        local many = {}
+        for i = 1, 17 do
+            many[i] = "k" .. i
+        end
+        local function of(field, value)
+            local prim = redlock.primitive { name = "p", acquire = "return 1",
+                release = "return 1", [field] = function() return value end }
+            return function() client:get(prim, "x"):tryLock(1) end
+        end
+        raises("bad primitive.keys%(%): a list of at most 16 strings", of("keys", many))
+        raises("bad primitive.args%(%): a list of at most 16 strings", of("args", many))
+        raises("bad primitive.keys%(%)", of("keys", nil))
+        raises("bad primitive.keys%(%): strings are needed; number 1", of("keys", { 1 }))
+        raises("bad primitive.channel%(%)", function()
+            cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 60000) end)
+            local prim = redlock.primitive { name = "p", acquire = "return {0, 100}",
+                release = "return 1", channel = function() end }
+            client:get(prim, "x"):tryLock(1)
+        end)
+    end)
+
+    it("exports nothing that cannot be imported", function()
+        local prim = redlock.primitive { name = "p", release = "return redis.call('del', KEYS[1])",
+            acquire = "redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1" }
+        local l = client:get(prim, "x")
+        assert.is_true(l:tryLock(0, 5))
+        local token, err = l:export()
+        assert.is_nil(token)
+        assert.equal("unsupported", err.code)
+        assert.is_true(l:unlock())
+    end)
+end)
