@@ -32,6 +32,7 @@ struct guard {
     int64_t step_ms;              /* its last step ... */
     int64_t stepped_ms;           /* ... was noticed then */
     int steps;
+    int64_t forward_ms;           /* all its steps forward, of late */
     struct clock clock;
     char run_id[RL_RUN_ID_MAX];   /* of the clock's samples */
     char marker[MARKER_MAX];      /* as seen last */

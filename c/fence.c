@@ -75,7 +75,9 @@ static void ask_again(struct rl_round *round, int i, int64_t now_ms)
     if (confirm && round->core->nodes[i].state == NODE_READY)
         round_send(confirm, i, now_ms);
     if (!confirm || confirm->slot[i].state != SLOT_SENT) {
-        slot->code = RL_OVERLOAD;
+        const struct node *nd = &round->core->nodes[i];
+        slot->code = (uint8_t)(!confirm ? RL_NOMEM
+                               : nd->state != NODE_READY ? nd->code : RL_OVERLOAD);
         round_count(round, i, SLOT_MISSING, &round->tally.missing);
     } else if (round->timer.at && slot->deadline_ms < round->timer.due_ms) {
         timer_set(&round->core->timers, &round->timer, slot->deadline_ms);
@@ -117,9 +119,8 @@ void fence_answer(struct rl_round *confirm, int i, int code, int vote, int64_t c
                   int64_t now_ms)
 {
     struct rl_round *round = confirm->lease->acquire;
-    if (!round || round->token != confirm->token ||
-        round->slot[i].state != SLOT_CONFIRMING)
-        return;              /* late, or of a token that was given up */
+    if (!round || round->slot[i].state != SLOT_CONFIRMING)
+        return;              /* late. Else it is the last one that it was asked for */
     struct slot *slot = &round->slot[i];
     if (code) {
         round_miss(round, i, code, now_ms);
@@ -130,7 +131,8 @@ void fence_answer(struct rl_round *confirm, int i, int code, int vote, int64_t c
         round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
     } else if (vote == RL_VOTE_ABSENT && counter > confirm->token) {
         /* Ours still, but counted past the token: a larger one is tried. */
-        round->token = counter;
+        if (counter > round->token)
+            round->token = counter;
         slot->info = 0;
         round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
     } else {

@@ -208,21 +208,26 @@ int guard_up(struct core *core, int i, int64_t now_ms)
 
 /* ---- clocks ---- */
 
-/* Node i was stepped forward: by how much a majority was, at least, with that. 0: it was
- * none, or was one before. Our own clock may have stood still as well: it is the same. */
-static int64_t majority_step_ms(const struct core *core, int64_t now_ms)
+/* By how much the node's clock was stepped forward while leases of now may have been taken. */
+static int64_t forward_ms(const struct core *core, int i, int64_t now_ms)
 {
-    int stepped = 0;
-    int64_t least_ms = INT64_MAX;
+    const struct guard *g = &core->guards[i];
+    return g->steps && now_ms - g->stepped_ms <= guard_ms(core) ? g->forward_ms : 0;
+}
+
+/* By how much a majority was, at least. Our own clock may have stood still as well: it is
+ * the same. */
+static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
+{
+    int64_t most[RL_MAX_NODES];       /* the largest first */
     for (int i = 0; i < core->n; i++) {
-        const struct guard *g = &core->guards[i];
-        if (!g->steps || g->step_ms <= 0 || now_ms - g->stepped_ms > 2 * TICK_MS)
-            continue;
-        stepped++;
-        if (g->step_ms < least_ms)
-            least_ms = g->step_ms;
+        int64_t ms = forward_ms(core, i, now_ms);
+        int k = i;
+        for (; k > 0 && most[k - 1] < ms; k--)
+            most[k] = most[k - 1];
+        most[k] = ms;
     }
-    return stepped == quorum_size(core->n) ? least_ms : 0;
+    return most[quorum_size(core->n) - 1];
 }
 
 static void look_at_clock(struct core *core, int i, const struct request *request,
@@ -245,6 +250,8 @@ static void look_at_clock(struct core *core, int i, const struct request *reques
                                    core->drift_ppm, tolerance_ms);
     if (!step_ms)
         return;
+    int64_t before_ms = majority_forward_ms(core, now_ms);
+    g->forward_ms = forward_ms(core, i, now_ms) + (step_ms > 0 ? step_ms : 0);
     g->step_ms = step_ms;
     g->stepped_ms = now_ms;
     g->steps++;
@@ -252,7 +259,7 @@ static void look_at_clock(struct core *core, int i, const struct request *reques
     if (core->n > 1 || core->marker)
         g->suspect_ms = now_ms + guard_ms(core);
     if (step_ms > 0)
-        keep_hurry(core, majority_step_ms(core, now_ms), now_ms);
+        keep_hurry(core, majority_forward_ms(core, now_ms) - before_ms, now_ms);
 }
 
 void guard_told(struct core *core, int i, const struct request *request, int64_t now_ms)

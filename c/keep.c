@@ -67,7 +67,7 @@ void keep_orphan(struct rl_lease *lease)
  * on that, and not have heard of the loss. If he has, his release ends it. */
 static void end_as_said(struct rl_lease *lease)
 {
-    lease->promised_ms = lease->deadline_ms + ROUNDING_MS;
+    lease->promised_ms = lease->deadline_ms + ROUNDING_MS + lease->core->lock_delay_ms;
     lease->deadline_ms = 0;
     timer_set(&lease->core->timers, &lease->timer, lease->promised_ms);
 }
@@ -106,15 +106,15 @@ int core_lost_why(rl_lease *lease, int64_t now_ms)
 }
 
 /* Those who disown it may have lost their memory, and give no votes for a while: the others
- * keep the name closed. */
+ * keep the name closed, for the lock delay, too. */
 void keep_disowned(struct rl_lease *lease, int64_t now_ms)
 {
     if (!core_lost_why(lease, now_ms))
         keep_lose(lease, RL_LOSS_TAKEN);
-    if (lease->list != &lease->core->held)
-        lease_end(lease, now_ms);        /* an orphan whose time was over already */
-    else if (!lease->promised_ms)
+    if (lease->list == &lease->core->held && !lease->promised_ms)
         end_as_said(lease);
+    else if (lease->list != &lease->core->held && !lease->core->lock_delay_ms)
+        lease_end(lease, now_ms);        /* an orphan whose time was over already */
 }
 
 /* ---- renewing ---- */
@@ -127,6 +127,7 @@ static void renew(struct rl_lease *lease, int64_t now_ms)
         return;
     }
     round->unattended = 1;
+    lease->hurried = 0;
     lease->renewal = round;
     round_begin(round, now_ms);
 }
@@ -140,6 +141,8 @@ void keep_renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
         lease->failures = 0;
         lease->core->renewals++;
         renew_later(lease, now_ms);
+        if (lease->hurried)
+            lease->renew_ms = now_ms;
     } else {
         int64_t wait_ms = (lease->keep_ms / RETRY_FIRST)
                           << (lease->failures < 3 ? lease->failures : 3);
@@ -169,7 +172,12 @@ void keep_hurry(struct core *core, int64_t lost_ms, int64_t now_ms)
     for (struct rl_lease *lease = core->held; lease; lease = lease->next) {
         lease->deadline_ms -= lost_ms;
         lease->renew_ms = now_ms;
+        lease->hurried = lease->renewal != NULL;
         keep_schedule(lease);
+    }
+    for (struct rl_round *round = core->active; round; round = round->next) {
+        if (round_begins(round) || round->kind == ROUND_EXTEND)
+            round->started_ms -= lost_ms;
     }
 }
 

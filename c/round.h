@@ -119,6 +119,7 @@ struct rl_lease {
     int64_t hold_until_ms;             /* not renewed after that */
     struct rl_round *renewal;          /* under way */
     int orphan;                        /* its handle is gone */
+    int hurried;                       /* a step showed while one was under way */
     int failures;                      /* renewals without a majority, in a row */
     _Atomic int lost;                  /* why it is lost: rl_loss */
     int64_t promised_ms;               /* lost, and released then; 0: not */

@@ -32,14 +32,14 @@ static struct {
 extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suite_cmd,
     suite_node, suite_core, suite_acquire, suite_clean, suite_extend, suite_keep,
     suite_release, suite_handover, suite_random, suite_votes, suite_memory, suite_fence,
-    suite_fenced_handover, suite_leave, suite_clock, suite_guard, suite_watch;
+    suite_fenced_handover, suite_leave, suite_clock, suite_guard, suite_watch, suite_delay, suite_steps;
 
 static const struct suite *const suites[] = {
     &suite_buf,     &suite_quorum,  &suite_wire,   &suite_timer,   &suite_cmd,
     &suite_node,    &suite_core,    &suite_acquire, &suite_clean,  &suite_extend,
     &suite_keep,    &suite_release, &suite_handover, &suite_random, &suite_votes,
     &suite_memory,  &suite_fence,   &suite_fenced_handover, &suite_leave, &suite_clock,
-    &suite_guard,   &suite_watch,
+    &suite_guard,   &suite_watch,   &suite_delay,  &suite_steps,
 };
 
 /* ---- checks ---- */

@@ -871,3 +871,24 @@ int64_t sim_validity(int64_t lease_ms, int64_t elapsed_ms)
     int64_t drift_ms = (lease_ms + 99) / 100 + 2;
     return lease_ms - elapsed_ms - drift_ms;
 }
+
+rl_lease *sim_keep(struct sim *s, const char *key, int64_t lease_ms)
+{
+    rl_lease *lease = sim_hold(s, key, lease_ms);
+    core_keep(lease, lease_ms, 0, s->now_ms);
+    sim_clear_logs(s);
+    return lease;
+}
+
+void sim_pass(struct sim *s, int i)
+{
+    sim_serve(s, i);
+    sim_execute(s, i, SIM_LOG);
+    sim_deliver(s, i, SIZE_MAX);
+}
+
+void sim_hold_answers(struct sim *s, uint32_t mask)
+{
+    for (int i = 0; i < s->n; i++)
+        s->server[i].holds = mask >> i & 1;
+}

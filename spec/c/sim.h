@@ -198,6 +198,9 @@ struct hold sim_acquire(struct sim *s, const char *key, int64_t lease_ms,
 rl_lease *sim_hold(struct sim *s, const char *key, int64_t lease_ms);
 rl_round *sim_ask(struct sim *s, const char *key);
 
+/* The same, kept by the watchdog. */
+rl_lease *sim_keep(struct sim *s, const char *key, int64_t lease_ms);
+
 /* Hands a lease over. */
 struct hold sim_handover(struct sim *s, rl_lease *lease, int64_t lease_ms);
 
@@ -209,6 +212,12 @@ void sim_drop(struct sim *s, struct hold *h);
 
 /* What is left of a lease of lease_ms after elapsed_ms. */
 int64_t sim_validity(int64_t lease_ms, int64_t elapsed_ms);
+
+/* What is written for server i reaches it, and its answer comes back; nothing else moves. */
+void sim_pass(struct sim *s, int i);
+
+/* From now on these servers execute, and their answers wait. */
+void sim_hold_answers(struct sim *s, uint32_t mask);
 
 static inline uint32_t all_of(int n)
 {

@@ -23,14 +23,6 @@ static struct hold begin(struct sim *s)
     return sim_acquire(s, "k", 30000, 1000);
 }
 
-/* A request reaches server i and its answer comes back; nothing else moves. */
-static void pass(struct sim *s, int i)
-{
-    sim_serve(s, i);
-    sim_execute(s, i, SIM_LOG);
-    sim_deliver(s, i, SIZE_MAX);
-}
-
 /* The same without the answer. */
 static void reach(struct sim *s, int i)
 {
@@ -82,10 +74,10 @@ static void waits_a_moment_for_the_rest(void)
 {
     struct sim *s = up(3, (int64_t[]){4, 7, 7});
     struct hold h = begin(s);
-    pass(s, 0);
-    pass(s, 1);
+    sim_pass(s, 0);
+    sim_pass(s, 1);
     CHECK_INT(h.round->outcome, RL_OK);
-    pass(s, 2);
+    sim_pass(s, 2);
     CHECK_INT(h.round->outcome, RL_GRANTED);
     CHECK_INT(h.lease->token, 8);
     sim_logs_are(s, "F");
@@ -127,8 +119,8 @@ static void goes_on_with_a_larger_one(void)
     struct sim *s = up(3, (int64_t[]){1, 3, 0});
     s->server[2].frozen = 1;
     struct hold h = begin(s);
-    pass(s, 0);
-    pass(s, 1);
+    sim_pass(s, 0);
+    sim_pass(s, 1);
     s->server[0].counter = 20;
     sim_wait(s, h.round, 1000);
     CHECK_INT(h.round->outcome, RL_GRANTED);
@@ -159,8 +151,8 @@ static void a_silent_confirmation_times_out(void)
     s->server[2].refuses = 1;
     sim_cut(s, 2);
     struct hold h = begin(s);
-    pass(s, 0);
-    pass(s, 1);
+    sim_pass(s, 0);
+    sim_pass(s, 1);
     s->server[0].holds = 1;
     int64_t t0 = s->now_ms;
     sim_wait(s, h.round, 1000);
@@ -175,8 +167,8 @@ static void a_torn_confirmation_is_no_witness(void)
     s->server[2].refuses = 1;
     sim_cut(s, 2);
     struct hold h = begin(s);
-    pass(s, 0);
-    pass(s, 1);
+    sim_pass(s, 0);
+    sim_pass(s, 1);
     s->now_ms += 2;
     sim_tick(s);
     CHECK_INT(h.round->token, 4);
@@ -223,8 +215,8 @@ static void c1_no_second_round(void)
 {
     struct sim *s = up(3, (int64_t[]){1, 0, 0});
     struct hold a = begin(s);
-    pass(s, 0);
-    pass(s, 1);
+    sim_pass(s, 0);
+    sim_pass(s, 1);
     expire(s, 1);
     struct hold b = begin(s);
     buf_clear(&s->server[2].out);
@@ -244,8 +236,8 @@ static void c2_key_gone_before_the_confirmation(void)
     struct sim *s = up(3, (int64_t[]){1, 0, 0});
     s->server[2].frozen = 1;
     struct hold h = begin(s);
-    pass(s, 0);
-    pass(s, 1);
+    sim_pass(s, 0);
+    sim_pass(s, 1);
     expire(s, 1);
     sim_put(s, 1, "k", 30000);
     sim_wait(s, h.round, 2000);
@@ -261,14 +253,14 @@ static void c3_late_grant_with_a_larger_counter(void)
     struct hold h = begin(s);
     reach(s, 0);
     s->server[0].holds = 1;                   /* its answer, with 4, is late */
-    pass(s, 1);
-    pass(s, 2);
+    sim_pass(s, 1);
+    sim_pass(s, 2);
     s->now_ms += 2;
     sim_tick(s);                              /* the token is to be 3 */
     CHECK_INT(h.round->token, 3);
     sim_serve(s, 2);
     s->server[0].holds = 0;
-    pass(s, 0);
+    sim_pass(s, 0);
     CHECK_INT(h.round->token, 4);
     sim_deliver(s, 2, SIZE_MAX);
     CHECK_INT(h.round->outcome, RL_OK);       /* the confirmation of 3 counts no more */
@@ -284,8 +276,8 @@ static void a_late_grant_is_confirmed(void)
     struct sim *s = up(3, (int64_t[]){0, 5, 1});
     struct hold h = begin(s);
     s->server[0].holds = 1;
-    pass(s, 1);
-    pass(s, 2);
+    sim_pass(s, 1);
+    sim_pass(s, 2);
     s->server[2].holds = 1;                   /* it never confirms */
     s->now_ms += 2;
     sim_tick(s);
@@ -305,8 +297,8 @@ static void c4_executed_twice(void)
     s->server[1].refuses = 1;
     sim_cut(s, 1);
     struct hold h = begin(s);
-    pass(s, 0);
-    pass(s, 2);
+    sim_pass(s, 0);
+    sim_pass(s, 2);
     CHECK_INT(s->server[2].counter, 1);
     s->server[2].counter = 3;                 /* others came and went; then ours again */
     sim_wait(s, h.round, 1000);
@@ -414,8 +406,8 @@ static void cancelled_between_the_rounds(void)
 {
     struct sim *s = up(3, (int64_t[]){1, 3, 0});
     struct hold h = begin(s);
-    pass(s, 0);
-    pass(s, 1);
+    sim_pass(s, 0);
+    sim_pass(s, 1);
     s->now_ms += 2;
     sim_tick(s);
     rl_round *round = core_release(h.lease, s->now_ms);
@@ -423,6 +415,67 @@ static void cancelled_between_the_rounds(void)
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
     core_round_free(round);
+    end(s, &h);
+}
+
+/* Confirmations of a token are under way when a late grant makes it larger: who is asked
+ * for the smaller one is asked again. */
+static void a_confirmation_of_a_token_given_up(void)
+{
+    struct sim *s = up(5, (int64_t[]){4, 6, 4, 9, 0});
+    struct hold h = begin(s);
+    s->server[4].frozen = 1;
+    sim_serve(s, 3);
+    sim_execute(s, 3, SIM_LOG);
+    sim_hold_answers(s, bit(3));         /* 10 comes a little later */
+    for (int i = 0; i < 3; i++)
+        sim_pass(s, i);
+    s->now_ms += 2;
+    sim_tick(s);
+    CHECK_INT(h.round->token, 7);        /* 0 and 2 are asked to confirm it */
+    sim_hold_answers(s, 0);
+    sim_pass(s, 3);
+    CHECK_INT(h.round->token, 10);
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 10);
+    end(s, &h);
+}
+
+/* The same of three, one of which dies meanwhile. */
+static void a_confirmation_of_a_token_given_up_by_the_last(void)
+{
+    struct sim *s = up(3, (int64_t[]){3, 2, 1});
+    struct hold h = begin(s);
+    sim_serve(s, 0);
+    sim_execute(s, 0, SIM_LOG);
+    sim_hold_answers(s, bit(0));
+    sim_pass(s, 1);
+    sim_pass(s, 2);
+    s->now_ms += 2;
+    sim_tick(s);
+    CHECK_INT(h.round->token, 3);        /* 2 is asked to confirm it */
+    sim_hold_answers(s, 0);
+    sim_pass(s, 0);
+    CHECK_INT(h.round->token, 4);
+    s->server[1].frozen = 1;
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    end(s, &h);
+}
+
+/* It granted, and its connection broke before the token was known. */
+static void the_code_of_who_was_cut_off(void)
+{
+    struct sim *s = up(3, (int64_t[]){1, 3, 0});
+    s->server[2].frozen = 1;
+    struct hold h = begin(s);
+    sim_pass(s, 0);
+    sim_pass(s, 1);
+    s->server[0].refuses = 1;
+    sim_cut(s, 0);
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->slot[0].code, RL_REFUSED);
     end(s, &h);
 }
 
@@ -437,4 +490,5 @@ SUITE(fence, T(counters_in_step), T(a_minority_out_of_step),
       T(c9_extension_below_the_counter), T(c10_heals_only_below_the_token),
       T(extension_and_release_bring_the_counters_into_step),
       T(a_release_counts_only_where_it_must), T(a_taken_over_lease_keeps_it),
-      T(cancelled_between_the_rounds));
+      T(cancelled_between_the_rounds), T(a_confirmation_of_a_token_given_up),
+      T(a_confirmation_of_a_token_given_up_by_the_last), T(the_code_of_who_was_cut_off));

@@ -12,14 +12,6 @@ static struct sim *up(int n, const int64_t *counters)
     return s;
 }
 
-/* A request reaches server i and its answer comes back; nothing else moves. */
-static void pass(struct sim *s, int i)
-{
-    sim_serve(s, i);
-    sim_execute(s, i, SIM_LOG);
-    sim_deliver(s, i, SIZE_MAX);
-}
-
 static void end(struct sim *s, rl_lease *old, struct hold *next)
 {
     sim_heal(s);
@@ -92,8 +84,8 @@ static void what_is_gone_is_not_confirmed(void)
     s->server[1].counter = 9;
     s->server[2].frozen = 1;
     struct hold next = sim_handover(s, old, 9000);
-    pass(s, 0);
-    pass(s, 1);
+    sim_pass(s, 0);
+    sim_pass(s, 1);
     s->server[0].keys = 0;
     sim_put(s, 0, "k", 60000);
     sim_wait(s, next.round, 2000);
@@ -225,8 +217,8 @@ static void the_taker_dies_between_the_rounds(void)
     s->server[1].counter = 9;
     s->server[2].frozen = 1;
     struct hold next = sim_handover(s, old, 60000);
-    pass(s, 0);
-    pass(s, 1);
+    sim_pass(s, 0);
+    sim_pass(s, 1);
     s->now_ms += 2;
     sim_tick(s);
     CHECK_INT(next.round->token, 10);

@@ -4,14 +4,6 @@
 
 #include "sim.h"
 
-static rl_lease *keep(struct sim *s, const char *key, int64_t lease_ms)
-{
-    rl_lease *lease = sim_hold(s, key, lease_ms);
-    core_keep(lease, lease_ms, 0, s->now_ms);
-    sim_clear_logs(s);
-    return lease;
-}
-
 static void drop(struct sim *s, rl_lease *lease)
 {
     core_lease_drop(lease, s->now_ms);
@@ -31,20 +23,6 @@ static int64_t begin_renewal(struct sim *s, const rl_lease *lease)
     sim_tick(s);
     REQUIRE(lease->renewal != NULL);
     return s->now_ms;
-}
-
-/* Server i takes what is written for it, and answers. */
-static void answer(struct sim *s, int i)
-{
-    sim_serve(s, i);
-    sim_execute(s, i, SIM_LOG);
-    sim_deliver(s, i, SIZE_MAX);
-}
-
-static void hold_answers(struct sim *s, uint32_t mask)
-{
-    for (int i = 0; i < s->n; i++)
-        s->server[i].holds = mask >> i & 1;
 }
 
 /* No connections to the first servers. */
@@ -76,7 +54,7 @@ static void renews_after_a_third(void)
         int64_t lease_ms = leases[k], grain_ms = lease_ms / 32 + 1;
         struct sim *s = sim_up(3);
         test_note("lease %d", leases[k]);
-        rl_lease *lease = keep(s, "k", lease_ms);
+        rl_lease *lease = sim_keep(s, "k", lease_ms);
         for (int round = 0; round < 4; round++) {
             int64_t from_ms = s->now_ms;
             CHECK(lease->renew_ms <= from_ms + lease_ms / 3);
@@ -99,12 +77,12 @@ static void renews_after_a_third(void)
 static void counts_from_the_start_of_its_round(void)
 {
     struct sim *s = sim_up(5);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     int64_t old_ms = lease->deadline_ms, t0 = begin_renewal(s, lease);
-    hold_answers(s, all_of(5));
+    sim_hold_answers(s, all_of(5));
     sim_advance(s, 100);
     CHECK_INT(lease->deadline_ms, old_ms);
-    hold_answers(s, 0);
+    sim_hold_answers(s, 0);
     sim_run(s);
     CHECK_INT(lease->deadline_ms, t0 + sim_validity(3000, 0));
     CHECK(lease->renewal == NULL);
@@ -116,11 +94,11 @@ static void counts_from_the_start_of_its_round(void)
 static void what_was_slow_is_renewed_soon(void)
 {
     struct sim *s = sim_up(3);
-    hold_answers(s, all_of(3));
+    sim_hold_answers(s, all_of(3));
     struct hold h = sim_acquire(s, "k", 300, 1000);
     sim_run(s);
     sim_advance(s, 240);
-    hold_answers(s, 0);
+    sim_hold_answers(s, 0);
     sim_run(s);
     REQUIRE(sim_end(h.round) == RL_GRANTED);
     core_keep(h.lease, 300, 0, s->now_ms);
@@ -131,9 +109,9 @@ static void what_was_slow_is_renewed_soon(void)
 
     /* A renewal that took long is followed by the next one in time, too. */
     begin_renewal(s, h.lease);
-    hold_answers(s, all_of(3));
+    sim_hold_answers(s, all_of(3));
     sim_advance(s, 190);
-    hold_answers(s, 0);
+    sim_hold_answers(s, 0);
     sim_run(s);
     sim_advance(s, 110);
     CHECK(core_remaining_ms(h.lease, s->now_ms) > 200);
@@ -174,7 +152,7 @@ static void renewals_go_together(void)
     char key[] = "a";
     sim_advance(s, 938 - s->now_ms % 938);           /* the beginning of a grain */
     for (int k = 0; k < 12; k++, key[0]++) {
-        lease[k] = keep(s, key, 30000);
+        lease[k] = sim_keep(s, key, 30000);
         sim_advance(s, 25);
     }
     sim_advance(s, lease[0]->renew_ms - s->now_ms - 1);
@@ -197,7 +175,7 @@ static void renewals_go_together(void)
 static void a_failing_minority_loses_nothing(void)
 {
     struct sim *s = sim_up(5);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].frozen = 1;
     s->server[1].refuses = 1;
     sim_cut(s, 1);
@@ -219,7 +197,7 @@ static void silence(int kind)
 {
     struct sim *s = sim_up(5);
     test_note("kind %d", kind);
-    rl_lease *lease = keep(s, "k", 6000);
+    rl_lease *lease = sim_keep(s, "k", 6000);
     for (int i = 0; i < 5; i++)
         s->server[i].say[SIM_EXTEND] = kind == 1 ? "-BUSY\r\n" : NULL;
     if (kind == 0)
@@ -253,12 +231,12 @@ static void silence_for_a_while_loses_nothing(void)
 static void slow_answers_confirm_too(void)
 {
     struct sim *s = sim_up(3);
-    rl_lease *lease = keep(s, "k", 30000);
+    rl_lease *lease = sim_keep(s, "k", 30000);
     for (int k = 0; k < 5; k++) {
         int64_t t0 = begin_renewal(s, lease);
-        hold_answers(s, all_of(3));
+        sim_hold_answers(s, all_of(3));
         sim_advance(s, 3 * SIM_TIMEOUT_MS);
-        hold_answers(s, 0);
+        sim_hold_answers(s, 0);
         sim_run(s);
         CHECK_INT(lease->deadline_ms, t0 + sim_validity(30000, 0));
         CHECK_INT(lease->failures, 0);
@@ -273,7 +251,7 @@ static int attempts(int kind, int64_t lease_ms)
 {
     struct sim *s = sim_up(3);
     test_note("kind %d, lease %d", kind, (int)lease_ms);
-    rl_lease *lease = keep(s, "k", lease_ms);
+    rl_lease *lease = sim_keep(s, "k", lease_ms);
     for (int i = 0; i < 3; i++)
         s->server[i].say[SIM_EXTEND] = kind == 1 ? "-BUSY\r\n" : NULL;
     if (kind == 0)
@@ -307,7 +285,7 @@ static void attempts_are_bounded(void)
 static void lost_at_the_deadline_and_not_before(void)
 {
     struct sim *s = sim_up(3);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     sim_advance(s, 1500);
     disconnect(s, 2);
     int64_t deadline_ms = lease->deadline_ms;
@@ -374,7 +352,7 @@ static void taken(int absent, int foreign)
 {
     struct sim *s = sim_up(5);
     test_note("%d absent, %d foreign", absent, foreign);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     for (int i = 0; i < absent + foreign; i++)
         s->server[i].keys = 0;
     for (int i = absent; i < absent + foreign; i++)
@@ -384,7 +362,7 @@ static void taken(int absent, int foreign)
     for (int i = 0; i < absent + foreign; i++) {
         CHECK(core_remaining_ms(lease, s->now_ms) > 0);
         CHECK_INT(lease->lost, RL_NOT_LOST);
-        answer(s, i);
+        sim_pass(s, i);
     }
     CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
     CHECK_INT(lease->lost, RL_LOSS_TAKEN);
@@ -442,13 +420,13 @@ static void suspended(int how)
 {
     struct sim *s = sim_up(3);
     test_note("how %d", how);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     sim_advance(s, 500);
     if (how == 2) {
         begin_renewal(s, lease);
-        hold_answers(s, all_of(3));
+        sim_hold_answers(s, all_of(3));
         sim_run(s);
-        hold_answers(s, 0);
+        sim_hold_answers(s, 0);
     }
     sim_skip(s, 60000);
     CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
@@ -477,7 +455,7 @@ static void suspended_is_told_from_expired(void)
 static void a_short_pause_is_no_loss(void)
 {
     struct sim *s = sim_up(3);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     sim_skip(s, 2900);
     sim_tick(s);
     sim_run(s);
@@ -491,8 +469,8 @@ static void a_short_pause_is_no_loss(void)
 static void closed_with_the_client(void)
 {
     struct sim *s = sim_up(3);
-    rl_lease *kept = keep(s, "k", 3000), *fixed = sim_hold(s, "f", 3000);
-    rl_lease *busy = keep(s, "b", 1500), *lost = sim_hold(s, "l", 100);
+    rl_lease *kept = sim_keep(s, "k", 3000), *fixed = sim_hold(s, "f", 3000);
+    rl_lease *busy = sim_keep(s, "b", 1500), *lost = sim_hold(s, "l", 100);
     sim_advance(s, 200);
     begin_renewal(s, busy);
     CHECK_INT(losses(s), 1);
@@ -516,7 +494,7 @@ static void closed_with_the_client(void)
 static void lost_in_the_child_of_a_fork(void)
 {
     struct sim *s = sim_up(3);
-    rl_lease *kept = keep(s, "k", 3000), *busy = keep(s, "b", 1500);
+    rl_lease *kept = sim_keep(s, "k", 3000), *busy = sim_keep(s, "b", 1500);
     begin_renewal(s, busy);
     sim_fork(s);
     CHECK_INT(kept->lost, RL_LOSS_CLOSED);
@@ -527,7 +505,7 @@ static void lost_in_the_child_of_a_fork(void)
     core_keep(kept, 3000, 0, s->now_ms);              /* of no effect */
     CHECK_INT(core_due_ms(&s->core), INT64_MAX);
     CHECK_INT(sim_with(s, "k"), all_of(3));           /* the parent's */
-    rl_lease *own = keep(s, "own", 3000);
+    rl_lease *own = sim_keep(s, "own", 3000);
     sim_advance(s, 9000);
     CHECK(core_remaining_ms(own, s->now_ms) > 1900);
     let_go(s, own);
@@ -541,28 +519,28 @@ static void lost_in_the_child_of_a_fork(void)
 static void heals_after_the_majority_only(void)
 {
     struct sim *s = sim_up(5);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].keys = s->server[1].keys = 0;
     int64_t t0 = begin_renewal(s, lease);
-    answer(s, 0);
-    answer(s, 2);
+    sim_pass(s, 0);
+    sim_pass(s, 2);
     sim_skip(s, 20);
-    answer(s, 3);
-    answer(s, 0);
+    sim_pass(s, 3);
+    sim_pass(s, 0);
     CHECK_STR(s->server[0].log, "E");
     CHECK_INT(buf_len(core_out(&s->core, 0)), 0);
     CHECK_INT(lease->renewal->tally.yes, 2);
-    answer(s, 4);                        /* the third of five */
+    sim_pass(s, 4);                        /* the third of five */
     CHECK_INT(lease->deadline_ms, t0 + sim_validity(3000, 0));
     sim_skip(s, 30);
-    answer(s, 0);
+    sim_pass(s, 0);
     CHECK_STR(s->server[0].log, "EA");
     CHECK_INT(sim_mine(s, "k", lease), 1 | 4 | 8 | 16);
     /* Asked for 20 ms after the start, for what was left then; 30 ms on its way. */
     CHECK_INT(sim_key(s, 0, "k")->until_ms, t0 + 3000 + 30);
-    answer(s, 1);                        /* its "no" is late: healed as well */
+    sim_pass(s, 1);                        /* its "no" is late: healed as well */
     CHECK_STR(s->server[1].log, "E");
-    answer(s, 1);
+    sim_pass(s, 1);
     CHECK_STR(s->server[1].log, "EA");
     CHECK_INT(sim_key(s, 1, "k")->until_ms, t0 + 3000);
     CHECK_INT(sim_mine(s, "k", lease), all_of(5));
@@ -576,7 +554,7 @@ static void heals_after_the_majority_only(void)
 static void heals_nothing_without_a_majority(void)
 {
     struct sim *s = sim_up(5);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].keys = s->server[1].keys = 0;
     s->server[2].frozen = 1;
     int64_t deadline_ms = lease->deadline_ms;
@@ -599,14 +577,14 @@ static void heals_nothing_without_a_majority(void)
 static void late_answers_heal_what_is_held(void)
 {
     struct sim *s = sim_up(3);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].keys = 0;
     begin_renewal(s, lease);
-    hold_answers(s, all_of(3));
+    sim_hold_answers(s, all_of(3));
     sim_advance(s, SIM_TIMEOUT_MS);
     CHECK_INT(lease->failures, 1);
     CHECK(lease->renewal == NULL);
-    hold_answers(s, 0);
+    sim_hold_answers(s, 0);
     sim_run(s);
     sim_logs_are(s, "E");
     sim_advance(s, lease->renew_ms - s->now_ms);
@@ -616,8 +594,8 @@ static void late_answers_heal_what_is_held(void)
     s->server[0].keys = 0;
     sim_clear_logs(s);
     begin_renewal(s, lease);
-    answer(s, 1);
-    answer(s, 2);
+    sim_pass(s, 1);
+    sim_pass(s, 2);
     CHECK(lease->renewal == NULL);
     core_round_free(core_release(lease, s->now_ms));
     sim_run(s);
@@ -630,13 +608,13 @@ static void late_answers_heal_what_is_held(void)
 static void heals_no_foreign_key(void)
 {
     struct sim *s = sim_up(5);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].keys = s->server[1].keys = 0;
     sim_put(s, 0, "k", 60000);
     begin_renewal(s, lease);
     for (int i = 1; i < 5; i++)
-        answer(s, i);
-    answer(s, 0);
+        sim_pass(s, i);
+    sim_pass(s, 0);
     sim_put(s, 1, "k", 60000);           /* just before the heal comes */
     sim_run(s);
     CHECK_STR(s->server[0].log, "E");
@@ -654,10 +632,10 @@ static void heals_no_foreign_key(void)
 static void heals_where_the_script_is_gone(void)
 {
     struct sim *s = sim_up(3);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].keys = 0;
     begin_renewal(s, lease);
-    answer(s, 0);
+    sim_pass(s, 0);
     s->server[0].loaded = 0;
     sim_run(s);
     CHECK_STR(s->server[0].log, "E?a");
@@ -666,10 +644,10 @@ static void heals_where_the_script_is_gone(void)
     s->server[0].keys = 0;
     s->server[0].loaded = bit(SIM_SCRIPTS) - 1;
     begin_renewal(s, lease);
-    answer(s, 0);
+    sim_pass(s, 0);
     s->server[0].loaded = 0;
-    answer(s, 1);
-    answer(s, 2);
+    sim_pass(s, 1);
+    sim_pass(s, 2);
     rl_round *release = core_release(lease, s->now_ms);
     sim_clear_logs(s);
     sim_run(s);
@@ -686,12 +664,12 @@ static void torn_heal(int how)
 {
     struct sim *s = sim_up(3);
     test_note("how %d", how);
-    rl_lease *lease = keep(s, "k", 30000);
+    rl_lease *lease = sim_keep(s, "k", 30000);
     s->server[0].keys = 0;
     s->server[0].lingers = how;
     begin_renewal(s, lease);
     for (int i = 0; i < 3; i++)
-        answer(s, i);
+        sim_pass(s, i);
     CHECK_STR(s->server[0].log, "E");
     sim_serve(s, 0);
     if (how)
@@ -720,17 +698,17 @@ static void a_torn_heal_is_cleaned_up(void)
 static void a_heal_that_never_left_hides_no_other(void)
 {
     struct sim *s = sim_up(3);
-    rl_lease *lease = keep(s, "k", 30000);
+    rl_lease *lease = sim_keep(s, "k", 30000);
     s->server[0].keys = 0;
     begin_renewal(s, lease);
     rl_round *extend = core_extend(lease, 30000, s->now_ms);
-    answer(s, 1);
-    answer(s, 2);
+    sim_pass(s, 1);
+    sim_pass(s, 2);
     CHECK_INT(sim_end(extend), RL_GRANTED);
     sim_serve(s, 0);
     sim_execute(s, 0, 2);
     sim_deliver(s, 0, 4);                /* the first "no" */
-    answer(s, 0);                        /* its heal, and the second "no" */
+    sim_pass(s, 0);                        /* its heal, and the second "no" */
     CHECK_INT(sim_mine(s, "k", lease), all_of(3));
     disconnect(s, 1);
     core_round_free(sim_ask(s, "k"));    /* from now on it backs off */
@@ -754,7 +732,7 @@ static void release_at(int steps, int forgotten)
 {
     struct sim *s = sim_up(3);
     test_note("after %d steps, scripts %s", steps, forgotten ? "forgotten" : "known");
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].keys = 0;
     begin_renewal(s, lease);
     for (int k = 0; k < steps; k++) {
@@ -794,7 +772,7 @@ static void released_in_the_middle_of_a_renewal(void)
 static void orphans_end_with_their_time(void)
 {
     struct sim *s = sim_up(3);
-    rl_lease *lease = keep(s, "k", 3000), *fixed = sim_hold(s, "f", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000), *fixed = sim_hold(s, "f", 3000);
     sim_clear_logs(s);
     drop(s, lease);
     drop(s, fixed);
@@ -810,7 +788,7 @@ static void orphans_end_with_their_time(void)
     CHECK_INT(sim_with(s, "k"), 0);
 
     /* One whose renewal is under way: that one is the last. */
-    lease = keep(s, "k", 3000);
+    lease = sim_keep(s, "k", 3000);
     begin_renewal(s, lease);
     drop(s, lease);
     sim_run(s);
@@ -819,7 +797,7 @@ static void orphans_end_with_their_time(void)
     CHECK_INT(sim_with(s, "k"), 0);
 
     /* One that a majority disowns meanwhile. */
-    lease = keep(s, "k", 3000);
+    lease = sim_keep(s, "k", 3000);
     begin_renewal(s, lease);
     drop(s, lease);
     s->server[0].keys = s->server[1].keys = 0;
@@ -829,7 +807,7 @@ static void orphans_end_with_their_time(void)
     CHECK_INT(sim_live(s), 0);
 
     /* One that was disowned before. */
-    lease = keep(s, "k", 3000);
+    lease = sim_keep(s, "k", 3000);
     begin_renewal(s, lease);
     s->server[0].keys = s->server[1].keys = 0;
     sim_run(s);
@@ -840,7 +818,7 @@ static void orphans_end_with_their_time(void)
     CHECK_INT(sim_live(s), 0);
 
     /* One that is lost already. */
-    lease = keep(s, "k", 3000);
+    lease = sim_keep(s, "k", 3000);
     sim_skip(s, 3000);
     sim_tick(s);
     drop(s, lease);
@@ -853,7 +831,7 @@ static void orphans_end_with_their_time(void)
 static void orphans_are_released_at_the_end(void)
 {
     struct sim *s = sim_up(3);
-    drop(s, keep(s, "k", 30000));
+    drop(s, sim_keep(s, "k", 30000));
     core_close(&s->core, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
@@ -866,7 +844,7 @@ static void losses_count_once(void)
     rl_lease *lease[6];
     char key[] = "a";
     for (int k = 0; k < 6; k++, key[0]++)
-        lease[k] = k % 2 ? keep(s, key, 3000) : sim_hold(s, key, 3000);
+        lease[k] = k % 2 ? sim_keep(s, key, 3000) : sim_hold(s, key, 3000);
     disconnect(s, 3);
     rl_round *extend = core_extend(lease[1], 3000, s->now_ms);
     sim_advance(s, 9000);
@@ -888,7 +866,7 @@ static void losses_count_once(void)
 static void beside_an_extension(void)
 {
     struct sim *s = sim_up(3);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     int64_t t0 = begin_renewal(s, lease);
     rl_round *extend = core_extend(lease, 9000, s->now_ms);
     sim_run(s);
@@ -928,7 +906,7 @@ static void keeps_only_what_it_can(void)
 {
     struct sim *s = sim_up(3);
     s->primitive.extend = -1;
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     sim_advance(s, 3000);
     sim_logs_are(s, "");
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
@@ -943,15 +921,15 @@ static void keeps_only_what_it_can(void)
 static void busy_while_there_is_something_to_do(void)
 {
     struct sim *s = sim_up(3);
-    rl_lease *lease = keep(s, "k", 3000);
+    rl_lease *lease = sim_keep(s, "k", 3000);
     CHECK(!core_busy(&s->core));
     begin_renewal(s, lease);
     CHECK(core_busy(&s->core));
-    answer(s, 0);
+    sim_pass(s, 0);
     sim_serve(s, 1);
     sim_serve(s, 2);
     CHECK(core_busy(&s->core));          /* written, but nobody else reads it */
-    answer(s, 1);
+    sim_pass(s, 1);
     CHECK(!core_busy(&s->core));         /* the third one's answer is for later */
     sim_run(s);
 

@@ -53,7 +53,7 @@ static const char *const key_names[KEYS] = {"a", "b"};
 
 static const char *const troubles[] = {
     "-OOM command not allowed\r\n", "-BUSY running a script\r\n", "+OK\r\n",
-    "-ERR what\r\n", "garbage\r\n", ":9\r\n", "*65\r\n", "$-1\r\n",
+    "-ERR what\r\n", "garbage\r\n", ":-9\r\n", "*65\r\n", "$-1\r\n",
 };
 
 enum { TROUBLES = sizeof(troubles) / sizeof(troubles[0]) };
