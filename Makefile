@@ -97,7 +97,7 @@ PURE = buf wire quorum timer cmd info clock node core close guard round answer v
 # test_memory.c makes allocations fail.
 WRAP = -Wl,--wrap=malloc,--wrap=calloc
 
-UNIT = $(filter-out spec/c/threads.c spec/c/refused.c,$(wildcard spec/c/*.[ch]))
+UNIT = $(filter-out spec/c/threads.c spec/c/refused.c spec/c/ends.c,$(wildcard spec/c/*.[ch]))
 
 $(TOOLS)/unit: $(UNIT) $(PURE:%=$(BUILD)/obj/%.o)
 	@mkdir -p $(@D)
@@ -119,7 +119,7 @@ $(TOOLS)/threads-tsan $(TOOLS)/threads-asan: $(THREADS)
 
 # The objects that ship, with calls of the system in between that may be refused.
 REFUSE = $(foreach f,malloc calloc realloc strdup socket getsockopt epoll_create1 epoll_ctl \
-    epoll_wait timerfd_create eventfd dup bind accept4 mkdtemp send recv getrandom \
+    epoll_wait timerfd_create eventfd fcntl bind accept4 mkdtemp send recv getrandom \
     pthread_create,-Wl,--wrap=$f)
 
 $(TOOLS)/refused: spec/c/refused.c $(OBJ)
@@ -130,6 +130,12 @@ $(TOOLS)/refused-asan: spec/c/refused.c $(SRC) $(wildcard c/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) -g -O1 $(ASAN) -pthread -Ic -o $@ $(filter %.c,$^) $(REFUSE) $(LIBHIREDIS) -ldl
 
+# Awkward moments for threads, forks and exits.
+$(TOOLS)/ends: spec/c/ends.c $(SRC) $(wildcard c/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) -g -O1 $(ASAN) -pthread -Ic -o $@ $(filter %.c,$^) \
+	    -Wl,--wrap=pthread_join,--wrap=getaddrinfo $(LIBHIREDIS) -ldl
+
 ASAN_CORE = $(BUILD)/asan/redlock/core-$(ABI).so
 
 $(ASAN_CORE): $(SRC) $(wildcard c/*.h)
@@ -138,7 +144,7 @@ $(ASAN_CORE): $(SRC) $(wildcard c/*.h)
 
 .PHONY: asan-core threads
 asan-core: $(ASAN_CORE)
-threads: $(TOOLS)/threads-tsan $(TOOLS)/threads-asan $(TOOLS)/refused $(TOOLS)/refused-asan
+threads: $(TOOLS)/threads-tsan $(TOOLS)/threads-asan $(TOOLS)/refused $(TOOLS)/refused-asan $(TOOLS)/ends
 
 # ---- coverage ----------------------------------------------------------------------
 

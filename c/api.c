@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "guard.h"
+#include "round.h"
 #include "watch.h"
 
 int rl_abi(void)
@@ -338,9 +339,11 @@ int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms)
     if (!lease_in_range(c, lease_ms))
         return RL_CONFIG;
     engine_lock(c);
-    int failed = c->core.closed ? 0 : keeper_start(c);
+    int failed = c->core.closed || lease_void(lease) ? 0 : keeper_start(c);
     if (!failed) {
         core_keep(lease, lease_ms, max_hold_ms, rl_now_ms());
+        if (c->net.epfd >= 0)
+            net_flush(&c->net, rl_now_ms());   /* the keeper may be in its poll */
         keeper_notice(c);
     }
     engine_unlock(c);

@@ -59,7 +59,8 @@ static void at_exit(void)
         net_wake(c->net.wakefd);
         if (c->key)
             keeper_stop(c);
-        net_flush(&c->net, now_ms);
+        if (c->net.epfd >= 0)        /* else another thread has closed it meanwhile */
+            net_flush(&c->net, now_ms);
     }
     for (struct rl_client *c = clients; c; c = c->next) {
         if (c->net.epfd >= 0) {
@@ -267,6 +268,7 @@ rl_client *rl_share(const char *key, size_t len, const rl_options *options,
 
 void rl_unshare(rl_client *c, int close)
 {
+    rl_uncork(c);            /* the others must not wait for who is gone */
     pthread_mutex_lock(&clients_mutex);
     int last = --c->users == 0 && close;
     if (last)
@@ -278,9 +280,9 @@ void rl_unshare(rl_client *c, int close)
 
 /* ---- closing ---- */
 
-static void unlist(struct rl_client *c)
+void client_forget(struct rl_client *c)
 {
-    pthread_mutex_lock(&clients_mutex);
+    pthread_mutex_lock(&clients_mutex);      /* a fork or an exit may look at it still */
     if (c->prev)
         c->prev->next = c->next;
     else
@@ -288,6 +290,7 @@ static void unlist(struct rl_client *c)
     if (c->next)
         c->next->prev = c->prev;
     pthread_mutex_unlock(&clients_mutex);
+    client_free(c);
 }
 
 void rl_close(rl_client *c)
@@ -311,9 +314,7 @@ void rl_close(rl_client *c)
     core_close(&c->core, rl_now_ms());
     net_finish(&c->net);
     net_void(&c->net);
-    engine_unlock(c);
-    unlist(c);               /* not before: a fork meanwhile must close its sockets */
-    engine_lock(c);
     c->core.handles--;
+    c->given_up = 1;
     engine_leave(c);
 }

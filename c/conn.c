@@ -27,8 +27,6 @@ void conn_close(struct conn *c)
         close(c->fd);
     if (c->list)
         freeaddrinfo(c->list);
-    if (c->lookup)
-        lookup_abandon(c->lookup);
     tls_free(c->tls);
     free(c->in);
     c->in = NULL;
@@ -39,6 +37,14 @@ void conn_close(struct conn *c)
     c->sealed = 0;
     c->list = NULL;
     c->next = NULL;
+    c->resolving = 0;
+}
+
+void conn_void(struct conn *c)
+{
+    conn_close(c);
+    if (c->lookup)
+        lookup_abandon(c->lookup);
     c->lookup = NULL;
 }
 
@@ -80,6 +86,13 @@ static int is_connected_to_itself(int fd)
     return getsockname(fd, (struct sockaddr *)&us, &us_len) == 0 &&
            getpeername(fd, (struct sockaddr *)&them, &them_len) == 0 &&
            us.ss_family != AF_UNIX && us_len == them_len && !memcmp(&us, &them, us_len);
+}
+
+static int is_connecting(int fd)
+{
+    struct sockaddr_storage them;
+    socklen_t len = sizeof(them);
+    return getpeername(fd, (struct sockaddr *)&them, &len) < 0 && errno == ENOTCONN;
 }
 
 static void set_options(int fd, int family)
@@ -182,7 +195,9 @@ void conn_open(struct net *net, int i, int64_t now_ms)
         return;
     }
     core_waits_for(net->core, i, "the name is not resolved yet");
-    c->lookup = lookup_start(a->host, a->port, net->wakefd);
+    c->resolving = 1;
+    if (!c->lookup)          /* else that of an attempt before hangs still */
+        c->lookup = lookup_start(a->host, a->port, net->wakefd);
     if (!c->lookup)
         lost(net, i, RL_DNS, a->host, "no thread for the lookup", now_ms);
 }
@@ -205,6 +220,12 @@ void conn_finish_lookups(struct net *net, int64_t now_ms)
         const char *why = NULL;
         struct addrinfo *list = lookup_take(c->lookup, &why);
         c->lookup = NULL;
+        if (!c->resolving) {         /* nobody waits for it any more */
+            if (list)
+                freeaddrinfo(list);
+            continue;
+        }
+        c->resolving = 0;
         core_waits_for(net->core, i, "no connection in time");
         if (list)
             conn_use_list(net, i, list, now_ms);
@@ -284,6 +305,8 @@ void conn_finish(struct net *net, int i, int64_t now_ms)
     socklen_t len = sizeof(err);
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
         err = errno;
+    if (!err && is_connecting(c->fd))
+        return;              /* the event was of the socket before, closed meanwhile */
     if (!err && is_connected_to_itself(c->fd))
         err = ECONNREFUSED;
     if (err) {

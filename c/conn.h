@@ -27,7 +27,8 @@ struct net_address {
 
 struct conn {
     const struct net_address *address;
-    struct lookup *lookup;        /* while the name is being resolved */
+    struct lookup *lookup;        /* while the name is being resolved; outlives an attempt */
+    int resolving;                /* it is waited for */
     struct addrinfo *list;        /* what it resolved to, and what is not tried yet */
     const struct addrinfo *next;
     int fd;                       /* -1: none */
@@ -43,8 +44,12 @@ struct conn {
     struct buf staged;            /* on its way to the socket */
 };
 
-/* Closes everything it has; may be called for what is closed. */
+/* Closes everything it has; may be called for what is closed. A lookup goes on, for the next
+ * attempt: each would leave a thread behind where the resolver hangs. */
 void conn_close(struct conn *c);
+
+/* The same, for good. */
+void conn_void(struct conn *c);
 
 /* Begins: reads the password file, looks the name up, connects. */
 void conn_open(struct net *net, int i, int64_t now_ms);

@@ -88,10 +88,10 @@ void engine_forget(rl_round *round)
 void engine_leave(struct rl_client *c)
 {
     engine_deliver(c);
-    int over = c->core.closed && c->core.handles == 0;
+    int over = c->given_up && c->core.handles == 0;
     engine_unlock(c);
     if (over)
-        client_free(c);
+        client_forget(c);
 }
 
 /* ---- the loop ---- */

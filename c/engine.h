@@ -20,6 +20,7 @@ struct keeper {
     int timerfd;                  /* -1: none */
     int64_t armed_ms;             /* what it is set to; INT64_MAX: off */
     int sleeping;                 /* on timerfd; else it looks by itself */
+    int turning;                  /* in its poll, with the baton; not of a shared client */
     pthread_t thread;
 };
 
@@ -36,6 +37,7 @@ struct rl_client {
     char *key;                    /* NULL: not shared */
     size_t key_len;
     int users;
+    int given_up;                 /* by rl_close(): forgotten with the last handle */
     struct rl_mailbox *ringing;   /* to be rung when the mutex is free; NULL: none */
     int64_t rung;                 /* losses and node changes that were announced */
     struct rl_client *next, *prev;     /* all clients of the process, for fork and exit */
@@ -64,8 +66,8 @@ void engine_deliver(struct rl_client *c);
 /* The round's handle is given back: nobody is told any more that it is done. */
 void engine_forget(rl_round *round);
 
-/* Frees a client that is in no list. */
-void client_free(struct rl_client *c);
+/* Takes a client out of the list of all, and frees it. */
+void client_forget(struct rl_client *c);
 
 /* Unlocks; frees the client when it is closed and nobody has a handle any more. */
 void engine_leave(struct rl_client *c);

@@ -65,7 +65,9 @@ static void *keeper_thread(void *arg)
         if (c->turning || c->wanting) {
             pthread_cond_wait(&c->turned, &c->mutex);
         } else if (core_busy(&c->core) || core_timing(&c->core)) {
+            c->keeper.turning = 1;
             engine_turn(c, 1);
+            c->keeper.turning = 0;
         } else if (due_ms <= now_ms) {
             engine_turn(c, 0);           /* what arrived meanwhile counts first */
             now_ms = rl_now_ms();
@@ -91,7 +93,7 @@ int keeper_start(struct rl_client *c)
     if (k->timerfd < 0)
         return -1;
     k->armed_ms = INT64_MAX;
-    k->stop = k->sleeping = 0;
+    k->stop = k->sleeping = k->turning = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     k->running = pthread_create(&k->thread, NULL, keeper_thread, c) == 0;
@@ -129,13 +131,18 @@ void keeper_take_over(struct rl_client *c)
 
 void keeper_make_way(struct rl_client *c)
 {
-    if (c->keeper.running && !c->key)
+    if (c->keeper.turning)
         net_wake(c->net.wakefd);
 }
 
 void keeper_stop(struct rl_client *c)
 {
     struct keeper *k = &c->keeper;
+    if (k->stop) {           /* by another thread, which waits for its end */
+        while (k->running)
+            pthread_cond_wait(&c->turned, &c->mutex);
+        return;
+    }
     if (!k->running)
         return;
     k->stop = 1;
@@ -145,6 +152,7 @@ void keeper_stop(struct rl_client *c)
     pthread_join(k->thread, NULL);
     engine_lock(c);
     k->running = 0;
+    pthread_cond_broadcast(&c->turned);
     close(k->timerfd);
     net_unthread(&c->net);
 }
@@ -153,5 +161,5 @@ void keeper_void(struct rl_client *c)
 {
     if (c->keeper.running)
         close(c->keeper.timerfd);
-    c->keeper.running = 0;
+    c->keeper.running = c->keeper.stop = c->keeper.turning = 0;
 }

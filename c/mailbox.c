@@ -113,8 +113,11 @@ rl_mailbox *rl_mailbox_open(void)
         m->next = boxes;
         boxes = m;
     }
-    if (m)
+    if (m) {
+        pthread_mutex_lock(&m->mutex);
         m->open = 1;
+        pthread_mutex_unlock(&m->mutex);
+    }
     pthread_mutex_unlock(&boxes_mutex);
     return m;
 }

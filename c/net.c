@@ -8,6 +8,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+enum { DRAIN_MAX = 64 };         /* reads from who does not stop talking */
+
 /* Epoll tags beyond the node numbers. */
 enum { TAG_TIMER = 2 * RL_MAX_NODES, TAG_WAKE };
 
@@ -57,7 +59,7 @@ int net_open(struct net *net)
 void net_void(struct net *net)
 {
     for (int i = 0; i < net->n; i++)
-        conn_close(&net->conns[i]);
+        conn_void(&net->conns[i]);
     int *fds[] = {&net->epfd, &net->timerfd, &net->wakefd};
     for (int i = 0; i < 3; i++) {
         if (*fds[i] >= 0)
@@ -72,8 +74,10 @@ void net_finish(struct net *net)
         struct conn *c = &net->conns[i];
         /* Unread input would turn the close into a reset, which may overtake our last
          * bytes: read it, and say that no more will come. */
-        while (c->up && recv(c->fd, net->input, NET_READ, MSG_DONTWAIT) > 0)
-            continue;
+        for (int k = 0; c->up && k < DRAIN_MAX; k++) {
+            if (recv(c->fd, net->input, NET_READ, MSG_DONTWAIT) <= 0)
+                break;
+        }
         if (c->up && c->tls) {
             tls_close(c->tls);
             struct buf *out = tls_out(c->tls);
@@ -196,12 +200,12 @@ void net_collect(struct net *net, const void *events, int count)
 void net_stage(struct net *net, int64_t now_ms)
 {
     net->kicked = 0;
-    work(net, now_ms);
-    /* What did not fit while something was staged. */
+    /* What did not fit while something was staged. First, as that may end connections. */
     for (int i = 0; i < net->n; i++) {
         if (net->conns[i].up && buf_len(core_out(net->core, i)))
             conn_write(net, i, now_ms);
     }
+    work(net, now_ms);
 }
 
 void net_unthread(struct net *net)
@@ -235,8 +239,8 @@ void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms
             continue;
         }
         struct conn *c = &net->conns[i];
-        if (c->fd < 0)
-            continue;        /* closed by an event before */
+        if (conn_is_over(net, i))
+            continue;        /* by an event before */
         if (!c->up && !c->tls) {
             conn_finish(net, i, now_ms);
             continue;

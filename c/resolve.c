@@ -1,5 +1,6 @@
 #include "resolve.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
@@ -63,7 +64,7 @@ struct lookup *lookup_start(const char *host, int port, int notify)
     memcpy(l->host, host, len);
     snprintf(l->port, sizeof(l->port), "%d", port);
     l->refs = 2;
-    l->notify = dup(notify);
+    l->notify = fcntl(notify, F_DUPFD_CLOEXEC, 0);
 
     pthread_attr_t attr;
     pthread_t thread;

@@ -89,6 +89,36 @@ describe("over the host", function()
         return text
     end
 
+    it("luv, an answer is not taken for that of a call that was cancelled", function()
+        somebody_has "held"
+        local text = says(behaviour.loops.luv, [[
+            local uv, rounds = require "luv", require "redlock.rounds"
+            local c = new { wake = "poll", retry_delay = 0.3 }
+            local l = c:getLock("held", { owner = "A" })
+            assert(l:isLocked())
+            for try = 1, 3 do
+                local pending, over
+                spawn(function()
+                    rounds.sleep(c, 0.05)
+                    pending:cancel()         -- whose round is done as well
+                    local yes, err = l:isLocked()
+                    assert(yes == true, tostring(err))
+                    over = true
+                end)
+                pending = c:getLock("held", { owner = try }):lockAsync()
+                local timer = uv.new_timer()
+                timer:start(30, 0, function()        -- until both are
+                    local finish = now() + 0.7
+                    while now() < finish do end
+                    timer:close()
+                end)
+                while not over do sleep(0.01) end
+            end
+            c:close()
+        ]])
+        assert.equal("over\n", text)
+    end)
+
     for name, loop in pairs(behaviour.loops) do
         it(name .. ", what cannot be suspended raises, and leaves nothing", function()
             -- Who finds it free may have his answer before he looks, and need not wait.

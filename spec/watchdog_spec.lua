@@ -110,6 +110,19 @@ describe("the watchdog", function()
         assert.is_true(forever:getLock("y"):isValid())
     end)
 
+    it("renews in time while it waits for a server that hangs", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster, { lease = 0.9, timeout = 1,
+            restart_guard = false })
+        support.sleep(1.5)                   -- it asks for the time once a second
+        cluster[3]:freeze()
+        local l = client:getLock "x"
+        assert.is_true(l:lock())
+        support.sleep(1.8)
+        assert.is_true(l:isValid())
+        cluster[3]:thaw()
+    end)
+
     it("loses nothing when renewals fail on two of five, or on all for a while [17]", function()
         local cluster = support.cluster(5)
         local proxies = support.proxies(cluster)

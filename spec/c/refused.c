@@ -99,7 +99,7 @@ CALL(int, epoll_wait, (int epfd, struct epoll_event *events, int max, int ms), e
      max, ms)
 CALL(int, timerfd_create, (int clock, int flags), clock, flags)
 CALL(int, eventfd, (unsigned initial, int flags), initial, flags)
-CALL(int, dup, (int fd), fd)
+CALL(int, fcntl, (int fd, int cmd, int arg), fd, cmd, arg)
 CALL(int, bind, (int fd, const struct sockaddr *to, socklen_t len), fd, to, len)
 CALL(int, accept4, (int fd, struct sockaddr *from, socklen_t *len, int flags), fd, from, len,
      flags)

@@ -203,13 +203,23 @@ end
 function Box:take()
     local done = self.done
     local n = self.C.rl_mailbox_take(self.mailbox, done, BATCH)
+    -- All of them are found before one is woken: he may give back another's round, whose
+    -- address is used again.
+    local found = n > 1 and {}
     for i = 0, n - 1 do
         local key = key_of(done[i].round)
         local w = self.waiting[key]
         if w then
             self:forget(key, w)
-            wake(self, w, done[i].outcome)
+            if n == 1 then
+                wake(self, w, done[i].outcome)
+            else
+                found[#found + 1], found[#found + 2] = w, done[i].outcome
+            end
         end
+    end
+    for i = 1, found and #found or 0, 2 do
+        wake(self, found[i], found[i + 1])
     end
     return n
 end

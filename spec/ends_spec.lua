@@ -1,0 +1,27 @@
+-- Threads, forks and exits that come at an awkward moment, under the sanitizers.
+local support = require "spec.support"
+
+local CASES = { "exit_before_close", "exit_while_waiting", "exit_while_unsharing",
+    "two_who_wait", "keep_in_a_child", "gone_while_corked", "a_resolver_that_hangs" }
+
+describe("a process", function()
+    local cluster
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function() cluster:flush() end)
+    teardown(support.cleanup)
+
+    for _, case in ipairs(CASES) do
+        it("survives " .. case:gsub("_", " "), function()
+            local p = support.spawn {
+                "build/spec/ends", case, cluster[1].port, cluster[2].port, cluster[3].port,
+                stdout = "pipe", stderr = "stdout",
+                env = { ASAN_OPTIONS = "detect_leaks=0" },       -- it ends in the middle
+            }
+            local text = p:read_all(60)
+            assert.equal(0, p:wait(10), text)
+            assert.equal("", text)
+            support.eventually(function() return cluster:keys() == 0 end)
+        end)
+    end
+end)
