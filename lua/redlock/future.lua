@@ -43,9 +43,9 @@ local YIELDED = "redlock: a callback (on_event, onLost, a password function) has
 --- Runs a task until it waits for a round or ends.
 function Tasks:step(future, outcome)
     local co = future.co
-    local ok, waits, round = coroutine.resume(co, outcome)
+    local ok, round, waits = coroutine.resume(co, outcome)
     if not ok then           -- the body catches all errors: this is one of ours
-        future:settle(false, waits)
+        future:settle(false, round)
     elseif coroutine.status(co) == "dead" then
         return
     elseif waits ~= rounds.SUSPENDED then
@@ -98,7 +98,8 @@ end
 
 --- Lets tasks go on as far as they can without waiting.
 function Tasks:poll()
-    local round = self.client.core and rounds.next(self.client, nil, false)
+    local round = next(self.waiting) ~= nil and self.client.core
+        and rounds.next(self.client, nil, false)
     while round do
         self:resume(round)
         round = rounds.next(self.client, nil, false)

@@ -1,9 +1,9 @@
 --- What the owners of one process hold through one client.
 --
 -- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog,
--- name, on_lost = { { fn, lock }, ... } or nil, lost = reason or nil, lost_at (when) }. Lock
--- objects are views of holds: collecting one changes nothing. An owner that is gone takes its
--- holds along: they are not renewed any more.
+-- name, number (in the order they were taken), on_lost = { { fn, lock }, ... } or nil, lost =
+-- reason or nil, lost_at (when) }. Lock objects are views of holds: collecting one changes
+-- nothing. An owner that is gone takes its holds along: they are not renewed any more.
 
 local rounds = require "redlock.rounds"
 
@@ -21,8 +21,10 @@ function _M.new(client)
         -- Weak: a hold must not keep its owner alive. It does not refer to it either.
         owners = setmetatable({}, { __mode = "k" }),
         here = setmetatable({}, { __mode = "v" }),      -- id -> the last hold of it
-        -- Those that are not known to be lost; weak, as the owner's end is theirs.
-        live = setmetatable({}, { __mode = "k" }),
+        -- Those that are not known to be lost, by their numbers; weak, as the owner's end is
+        -- theirs.
+        live = setmetatable({}, { __mode = "v" }),
+        number = 0,
         losses = 0,              -- rl_losses() as seen last
         next_deadline = huge,    -- of a lease that nobody watches
         next_sweep = 0,
@@ -43,7 +45,9 @@ function Holds:set(owner, id, hold)
     end
     mine[id] = hold
     self.here[id] = hold
-    self.live[hold] = true
+    self.number = self.number + 1
+    hold.number = self.number
+    self.live[hold.number] = hold
     if not hold.kept then
         local deadline = self.client.now() + rounds.remaining(hold.lease)
         if deadline < self.next_deadline then
@@ -58,7 +62,7 @@ function Holds:remove(owner, id)
     if self.here[id] == hold then
         self.here[id] = nil
     end
-    self.live[hold] = nil
+    self.live[hold.number] = nil
     mine[id] = nil
     if next(mine) == nil then
         self.owners[owner] = nil
@@ -109,7 +113,7 @@ end
 --- How many are held now.
 function Holds:count()
     local n = 0
-    for hold in pairs(self.live) do
+    for _, hold in pairs(self.live) do
         n = n + (rounds.remaining(hold.lease) > 0 and 1 or 0)
     end
     return n
@@ -156,7 +160,7 @@ function Holds:lose(hold, reason)
         return
     end
     hold.lost, hold.lost_at = reason, self.client.now()
-    self.live[hold] = nil
+    self.live[hold.number] = nil
     self.client.counters.lost = self.client.counters.lost + 1
     self.client.events:emit { type = "lost", name = hold.name, reason = reason }
     local fns = hold.on_lost or {}
@@ -178,7 +182,7 @@ end
 local function look_for_losses(self, now)
     self.next_deadline = huge
     local list = {}              -- who is told of a loss may take another lock
-    for hold in pairs(self.live) do
+    for _, hold in pairs(self.live) do
         list[#list + 1] = hold
     end
     for _, hold in ipairs(list) do

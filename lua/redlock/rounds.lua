@@ -190,12 +190,12 @@ end
 
 --- Suspends the running coroutine until somebody resumes it with the round's outcome, for
 -- hosts that do not block: what an error releases belongs to one coroutine at a time.
--- An error as the outcome is raised. It yields SUSPENDED and the round.
+-- An error as the outcome is raised. It yields the round and SUSPENDED.
 _M.SUSPENDED = {}
 function _M.suspend(round)
     local mine = lease_out[0]
     lease_out[0] = nil
-    local outcome = yield(_M.SUSPENDED, round)
+    local outcome = yield(round, _M.SUSPENDED)
     lease_out[0] = mine
     if type(outcome) == "table" then
         error(outcome, 0)

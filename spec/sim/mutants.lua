@@ -43,8 +43,8 @@ return {
         to = "return RL_NO_QUORUM;", by = { "no is no" } },
 
     { name = "let go before the holder knows of the loss", file = "c/keep.c",
-        from = "    else if (!lease->promised_ms)\n        end_as_said(lease);",
-        to = "    else\n        lease_end(lease, now_ms);",
+        from = "&& !lease->promised_ms)\n        end_as_said(lease);",
+        to = ")\n        lease_end(lease, now_ms);",
         by = { "valid as long as it was said" } },
 
     { name = "a missing key counts as extended", file = "c/answer.c",
@@ -427,7 +427,7 @@ return {
         to = "local ok, err = true",
         by = { "a held lock is held", "a majority confirmed", "one holder" } },
 
-    { name = "what was given away is held still", file = "lua/redlock/lock.lua",
+    { name = "what was given away is held still", file = "lua/redlock/transfer.lua",
         from = "    self.client.holds:remove(owner, self.id)\n    local parcel",
         to = "    local parcel" },
 
