@@ -106,10 +106,18 @@ describe("a client", function()
         finally(function() prefixed:close() end)
         assert.is_true(prefixed:getLock("redlock:{server}:marker"):tryLock())
         assert.is_true(client:getLock("redlock:x"):tryLock())
+        local l = prefixed:getFencedLock "redlock:{x}"
+        assert.is_true(l:tryLock())
+        for _, err in ipairs { select(2, client:checkSequencer(l:sequencer())),
+            select(2, client:import(l:export())) } do
+            assert.equal("config", err.code)
+        end
     end)
 
     it("names the argument", function()
         raises("bad options", function() client:getLock("x", false) end)
+        assert.is_true(client:getLock("x", { owner = false }):tryLock())
+        assert.is_false(client:getLock("x"):isValid())
         raises("bad owner", function() client:getLock("x", { owner = 0 / 0 }) end)
         raises("bad force", function() client:init { force = "no" } end)
         raises("bad fenced", function() client:using("x", { fenced = "no" }, print) end)

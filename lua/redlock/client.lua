@@ -225,7 +225,7 @@ end
 --   sequencer), closed
 function Client:checkSequencer(text)
     local seq = sequencer.parse(text)
-    if not seq then
+    if not seq or lock.is_reserved(self, seq.name) then
         return nil, errors.new("config", "a text that lock:sequencer() did not make")
     end
     return fenced_lock.is_current(self, seq)

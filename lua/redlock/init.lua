@@ -28,9 +28,8 @@ end
 --
 -- Each script gets KEYS = keys(client, name), by default { prefix .. name }, 1 to 16 strings,
 -- and ARGV = the attempt's value (40 characters), the lease in ms, args(lock)..., at most 16
--- strings; peek and
--- force get ARGV = args(lock)... It returns an integer, its vote, or an array of the vote,
--- an integer and a string:
+-- strings; peek and force get ARGV = args(lock)... It returns an integer, its vote, or an
+-- array of the vote, an integer and a string:
 --   acquire   1: taken; 2: it was taken with this value already (must not take it twice);
 --             0 or {0, ms}: refused, for so long. One atomic step: all keys or none.
 --   extend    1: ours until now + lease at least; 0: gone; -1: somebody else's.

@@ -13,7 +13,7 @@ local rounds = require "redlock.rounds"
 
 local pairs, setmetatable, type = pairs, setmetatable, type
 local getmetatable = getmetatable
-local format, gsub, byte, find = string.format, string.gsub, string.byte, string.find
+local format, gsub, byte, sub = string.format, string.gsub, string.byte, string.sub
 local huge = math.huge
 
 local _M = {}
@@ -47,18 +47,26 @@ local function class_of(prim)
     return class
 end
 
-local function check_owner(opts)
-    local owner = check.options("options", opts, OPTIONS).owner
+local function owner_in(opts)
+    local owner
+    if opts ~= nil then
+        owner = check.options("options", opts, OPTIONS).owner
+    end
     if owner ~= owner then
         check.bad("owner", "it is not a number (NaN)")
     end
     return owner
 end
 
+--- Whether a name would stand for one of the library's own keys.
+function _M.is_reserved(client, name)
+    return sub(client.options.prefix .. sub(name, 1, #OWN_KEYS), 1, #OWN_KEYS) == OWN_KEYS
+end
+
 --- A view of the lock `name` of this primitive; checked, no I/O.
 function _M.new(client, prim, name, opts)
     check.name("name", name, MAX_NAME)
-    if find(client.options.prefix .. name, OWN_KEYS, 1, true) == 1 then
+    if _M.is_reserved(client, name) then
         check.bad("name", "keys that begin with '" .. OWN_KEYS .. "' are the library's own; give "
             .. "the client a prefix if names come from outside")
     end
@@ -67,7 +75,7 @@ function _M.new(client, prim, name, opts)
         primitive = prim,
         name = name,
         id = prim.name .. ":" .. name,
-        owner = opts ~= nil and check_owner(opts) or nil,
+        owner = owner_in(opts),
     }, prim.class or class_of(prim))
 end
 

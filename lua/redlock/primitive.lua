@@ -70,7 +70,7 @@ end
 
 --- A function of the user, with its results checked: they go to C.
 local function checked(what, fn, most)
-    return fn and function(...)
+    return function(...)
         local list = fn(...)
         if type(list) ~= "table" or #list > most then
             check.bad(what, format("a list of at most %d strings is needed, not %s", most,

@@ -71,7 +71,8 @@ function _M.import(client, prims, text, opts)
     local seconds = parcel and parcel.ms / 1000
     local fits = prim and seconds <= options.longest_lease(client.options)
         and seconds >= options.min_lease(client.options)
-    if not fits or (prim.confirm_script ~= nil) ~= (parcel.token > 0) then
+    if not fits or lock.is_reserved(client, parcel.name)
+        or (prim.confirm_script ~= nil) ~= (parcel.token > 0) then
         return nil, errors.new("config", "a token that is not of this kind of lock, or whose "
             .. "lease is over max_lease")
     end
