@@ -38,7 +38,7 @@ static void after_fork_in_child(void)
         core_void(&c->core);
         keeper_void(c);
         c->turning = c->wanting = 0;
-        c->net.kicked = c->net.corked = 0;
+        c->net.kicked = c->net.corked = c->kicking = 0;
         pthread_mutex_init(&c->mutex, NULL);
         pthread_cond_init(&c->turned, NULL);
     }
@@ -313,6 +313,8 @@ void rl_close(rl_client *c)
     }
     core_close(&c->core, rl_now_ms());
     net_finish(&c->net);
+    while (c->kicking)       /* they write to a descriptor that is closed now */
+        sched_yield();
     net_void(&c->net);
     c->core.handles--;
     c->given_up = 1;

@@ -50,9 +50,13 @@ void engine_unlock(struct rl_client *c)
     struct rl_mailbox *box = c->ringing;
     int wakefd = net_kick(&c->net);
     c->ringing = NULL;
-    pthread_mutex_unlock(&c->mutex);
     if (wakefd >= 0)
+        c->kicking++;
+    pthread_mutex_unlock(&c->mutex);
+    if (wakefd >= 0) {
         net_wake(wakefd);
+        c->kicking--;        /* from now on it may be closed */
+    }
     if (box)
         rl_mailbox_ring(box);
 }

@@ -38,6 +38,7 @@ struct rl_client {
     size_t key_len;
     int users;
     int given_up;                 /* by rl_close(): forgotten with the last handle */
+    _Atomic int kicking;          /* how many wake the thread at this moment */
     struct rl_mailbox *ringing;   /* to be rung when the mutex is free; NULL: none */
     int64_t rung;                 /* losses and node changes that were announced */
     struct rl_client *next, *prev;     /* all clients of the process, for fork and exit */

@@ -69,7 +69,7 @@ describe("a bench", function()
         local text = output(make("bench-nginx", "CYCLES=40", "SECONDS=1"))
         for _, what in ipairs { "64 at once, cycles/s +rate", "one at a time, p50 +p50" } do
             rows(text, 1, what .. " of the floor: redlock (%d+%.%d+), "
-                .. "lua%-resty%-redis (%d+%.%d+) ")
+                .. "with worker_cpu_affinity (%d+%.%d+), lua%-resty%-redis (%d+%.%d+) ")
         end
         rows(text, 1, "/ping beside 1000 waiting requests: p50 (%d+%.%d+)%a+, p99 (%d+%.%d+)%a+ .* "
             .. "sees %d+%.%d calls/s")

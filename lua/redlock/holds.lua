@@ -195,7 +195,7 @@ end
 
 -- Owners that have ended without letting go; and what was lost so long ago that nobody asks.
 local function sweep(self, now)
-    local forgotten = now - self.client.options.lease
+    local forgotten = now - self.client.options.max_lease
     for owner, mine in pairs(self.owners) do
         local gone = not self.client.host.alive(owner)
         for id, hold in pairs(mine) do
