@@ -40,6 +40,14 @@ describe("redlock", function()
         assert.equal(0, status)
     end)
 
+    it("takes no names of the library's own keys", function()
+        for _, command in ipairs { "status", "unlock" } do
+            local status, text = redlock(command, "redlock:{server}:marker")
+            assert.equal(125, status)
+            assert.matches("^redlock: bad name: keys that begin with 'redlock:{'", text)
+        end
+    end)
+
     it("takes no times that are none", function()
         for _, seconds in ipairs { "nan", "-1", "soon" } do
             local status, text = redlock("run", "x", "--kill-after", seconds, "--", "true")

@@ -142,6 +142,12 @@ _M.list = {
         assert(redlock.wait_all({ f, f }))
         local ok, err = f:get()
         assert(not ok and err.code == "closed" and now() - from < 5)
+        c = new {}
+        f = c:getLock("fb", { owner = 2 }):tryLockAsync(5)
+        c:close()                -- before it has had its turn
+        ok, err = f:get()
+        assert(not ok and err.code == "closed")
+        assert(redlock.wait_all { f })
     ]] },
     { "has futures that raise what their call raised", [[
         local odd = redlock.primitive { name = "odd", acquire = "return 1",
