@@ -41,8 +41,8 @@ describe("redlock", function()
     end)
 
     it("takes no names of the library's own keys", function()
-        for _, command in ipairs { "status", "unlock" } do
-            local status, text = redlock(command, "redlock:{server}:marker")
+        for _, command in ipairs { { "status" }, { "unlock", "--force" } } do
+            local status, text = redlock(command[1], "redlock:{server}:marker", command[2])
             assert.equal(125, status)
             assert.matches("^redlock: bad name: keys that begin with 'redlock:{'", text)
         end
