@@ -81,7 +81,7 @@ static void watch_process(void)
 
 /* ---- opening ---- */
 
-void client_free(struct rl_client *c)
+static void client_free(struct rl_client *c)
 {
     core_free(&c->core);
     for (int i = 0; c->configs && c->addresses && i < c->n; i++) {

@@ -52,7 +52,7 @@ function _M.main(list)
     elseif tostring(status):find("interrupted!", 1, true) then       -- Ctrl-C, by luajit
         return 130
     end
-    report.note((tostring(status):gsub("^.-: redlock: ", ""):gsub("^redlock: ", "")))
+    report.note(report.text_of(status))
     return FAILED
 end
 

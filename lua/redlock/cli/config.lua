@@ -2,6 +2,7 @@
 -- file of lines `option = value`.
 
 local args = require "redlock.cli.args"
+local report = require "redlock.cli.report"
 local defaults = require("redlock.options").defaults
 local rounds = require "redlock.rounds"
 
@@ -114,7 +115,7 @@ function _M.client(given, changes)
     end
     local ok, client = pcall(require("redlock").new, opts)
     if not ok then
-        args.fail((tostring(client):gsub("^.-redlock: ", "")))
+        args.fail(report.text_of(client))
     end
     return client
 end

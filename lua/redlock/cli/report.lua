@@ -21,6 +21,11 @@ local REMEDIES = {
     protocol = "Is that port one of Redis?",
 }
 
+--- What was raised, without where that was.
+function _M.text_of(err)
+    return (tostring(err):gsub("^.-redlock: ", ""))
+end
+
 --- Rows of texts as lines, in columns, each after two spaces.
 function _M.columns(rows)
     local widths, lines = {}, {}
