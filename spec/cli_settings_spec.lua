@@ -1,9 +1,7 @@
 -- Settings of the command that were taken for something else.
+local cli = require "spec.support.command"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
-
-local ROOT = support.lua_env().LUA_CPATH:match "^(.-)/build/"
-local REDLOCK = ROOT .. "/lua/redlock/cli/redlock"
 
 describe("redlock", function()
     local cluster, home
@@ -14,13 +12,8 @@ describe("redlock", function()
     end)
     teardown(support.cleanup)
 
-    -- Its exit status and what it says.
     local function redlock(...)
-        local p = support.spawn { REDLOCK, stdin = "null", stdout = "pipe", stderr = "stdout",
-            env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home,
-                XDG_CONFIG_HOME = false, REDLOCK_CONFIG = false }, ... }
-        local text = p:read_all(30)
-        return p:wait(10), text
+        return cli.ends(cli.start(cluster, home, {}, ...))
     end
 
     it("reads every value of restart_guard from its file", function()
@@ -35,14 +28,14 @@ describe("redlock", function()
     it("run hands on the token of its own lock alone", function()
         local status, text = redlock("run", "outer", "--", "sh", "-c",
             'test "$REDLOCK_TOKEN" && exec "$0" run inner --plain -- sh -c '
-            .. "'echo $REDLOCK_NAME ${REDLOCK_TOKEN-none}'", REDLOCK)
+            .. "'echo $REDLOCK_NAME ${REDLOCK_TOKEN-none}'", cli.REDLOCK)
         assert.equal("inner none\n", text)
         assert.equal(0, status)
     end)
 
     it("takes no names of the library's own keys", function()
-        for _, command in ipairs { { "status" }, { "unlock", "--force" } } do
-            local status, text = redlock(command[1], "redlock:{server}:marker", command[2])
+        for _, words in ipairs { { "status" }, { "unlock", "--force" } } do
+            local status, text = redlock(words[1], "redlock:{server}:marker", words[2])
             assert.equal(125, status)
             assert.matches("^redlock: bad name: keys that begin with 'redlock:{'", text)
         end

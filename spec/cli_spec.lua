@@ -1,8 +1,7 @@
 -- The command, as people and cron use it.
+local cli = require "spec.support.command"
 local support = require "spec.support"
 
-local ROOT = support.lua_env().LUA_CPATH:match "^(.-)/build/"
-local REDLOCK = ROOT .. "/lua/redlock/cli/redlock"
 local LOST, HELD, FAILED = 123, 124, 125
 
 describe("redlock", function()
@@ -18,29 +17,11 @@ describe("redlock", function()
     end)
     teardown(support.cleanup)
 
-    -- Starts `redlock ...`; opts: env, stderr, argv_prefix and so on.
     local function start(opts, ...)
-        local spec = { stdin = "null", stdout = "pipe", stderr = "stdout" }
-        for name, value in pairs(opts) do
-            spec[name] = value
-        end
-        spec.env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home,
-            XDG_CONFIG_HOME = false, REDLOCK_CONFIG = false }
-        for name, value in pairs(opts.env or {}) do
-            spec.env[name] = value
-        end
-        spec[1] = REDLOCK
-        for i = 1, select("#", ...) do
-            spec[i + 1] = (select(i, ...))
-        end
-        return support.spawn(spec)
+        return cli.start(cluster, home, opts, ...)
     end
 
-    -- Its exit status and what it says.
-    local function ends(p, timeout)
-        local text = p:read_all(timeout or 30)
-        return p:wait(10), text
-    end
+    local ends = cli.ends
 
     local function redlock(...)
         return ends(start({}, ...))
@@ -368,7 +349,7 @@ describe("redlock", function()
         -- A terminal of its own, whose Ctrl-C goes to all that run in it; a shell that
         -- waits for the command would end by it itself.
         it("has Ctrl-C end the command once, at a terminal", function()
-            local p = support.spawn { "script", "-qec", "exec " .. REDLOCK .. " run x -- sh -c "
+            local p = support.spawn { "script", "-qec", "exec " .. cli.REDLOCK .. " run x -- sh -c "
                 .. "'trap \"echo told\" INT; echo in; i=0; while [ $i -lt 200000 ]; do "
                 .. "i=$((i + 1)); done; exit 3'", "/dev/null", stdin = "pipe", stdout = "pipe",
                 env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }

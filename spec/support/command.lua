@@ -1,0 +1,34 @@
+-- The command `redlock`, as people start it.
+local lua = require "spec.support.lua"
+local proc = require "spec.support.proc"
+
+local _M = {}
+
+local ROOT = lua.env().LUA_CPATH:match "^(.-)/build/"
+_M.REDLOCK = ROOT .. "/lua/redlock/cli/redlock"
+
+-- Starts `redlock ...` for the servers of a cluster; opts: env, stderr, argv_prefix and so on.
+function _M.start(cluster, home, opts, ...)
+    local spec = { stdin = "null", stdout = "pipe", stderr = "stdout" }
+    for name, value in pairs(opts) do
+        spec[name] = value
+    end
+    spec.env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home,
+        XDG_CONFIG_HOME = false, REDLOCK_CONFIG = false }
+    for name, value in pairs(opts.env or {}) do
+        spec.env[name] = value
+    end
+    spec[1] = _M.REDLOCK
+    for i = 1, select("#", ...) do
+        spec[i + 1] = (select(i, ...))
+    end
+    return proc.spawn(spec)
+end
+
+-- Its exit status and what it says.
+function _M.ends(p, timeout)
+    local text = p:read_all(timeout or 30)
+    return p:wait(10), text
+end
+
+return _M
