@@ -44,9 +44,10 @@ int net_open(struct net *net)
     net->timerfd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     net->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     net->armed_ms = INT64_MAX;
+    /* Those two are told of at their edges, so that nobody has to read them. */
     if (net->epfd >= 0 && net->timerfd >= 0 && net->wakefd >= 0 &&
-        net_watch(net, EPOLL_CTL_ADD, net->timerfd, EPOLLIN, TAG_TIMER) == 0 &&
-        net_watch(net, EPOLL_CTL_ADD, net->wakefd, EPOLLIN, TAG_WAKE) == 0)
+        net_watch(net, EPOLL_CTL_ADD, net->timerfd, EPOLLIN | EPOLLET, TAG_TIMER) == 0 &&
+        net_watch(net, EPOLL_CTL_ADD, net->wakefd, EPOLLIN | EPOLLET, TAG_WAKE) == 0)
         return 0;
     int saved = errno;
     net_void(net);
@@ -225,17 +226,13 @@ int net_wait(const struct net *net, void *events, int block)
 void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms)
 {
     const struct epoll_event *ev = events;
-    uint64_t ticks;
     for (int k = 0; k < count; k++) {
         int i = (int)ev[k].data.u32;
-        if (i >= TAG_TIMER) {
-            int fd = i == TAG_TIMER ? net->timerfd : net->wakefd;
-            ssize_t ignored = read(fd, &ticks, sizeof(ticks));
-            (void)ignored;
-            if (i == TAG_TIMER)
-                net->armed_ms = INT64_MAX;
-            else
-                conn_finish_lookups(net, now_ms);
+        if (i == TAG_TIMER) {
+            net->armed_ms = INT64_MAX;
+            continue;
+        } else if (i == TAG_WAKE) {
+            conn_finish_lookups(net, now_ms);
             continue;
         }
         struct conn *c = &net->conns[i];
