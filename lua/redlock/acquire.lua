@@ -198,51 +198,58 @@ local function is_held(lock, queue)
     return queue.held or lock.client.holds:left_here(lock.id) > 0
 end
 
---- Sleeps in line while it is not its turn on the network.
--- @return true: it is held; nil and an error; or false: he is to try, as it is his turn, or
---   as his time is over and those before him have no answer yet
-local function line_up(lock, owner, lease, wait, started, place)
+--- What somebody in line is to do now.
+-- @return true: it is held; nil and an error; false: he is to try, as it is his turn, or as
+--   his time is over and those before him have no answer yet; or nil, nil and the seconds
+--   that he is to sleep
+local function next_step(lock, owner, lease, wait, started, place)
     local client, queue = lock.client, place.queue
-    local tried = false
-    while true do
-        if place.offer then
-            tried = true
-            local got, round = take_over(lock, owner, lease, place)
-            if got then
-                return true
-            end
-            rounds.free(round)
-        elseif reenter(lock, owner) then
+    if place.offer then
+        place.tried = true
+        local got, round = take_over(lock, owner, lease, place)
+        if got then
             return true
         end
-        local left = wait and wait - (client.now() - started) or huge
-        local pause = client.host.mortal and line.NAP or huge
-        if queue[queue.first] == place then
-            client.holds:poll()      -- of owners that are gone nobody else may tell
-            pause = client.holds:left_here(lock.id)
-            if pause == 0 then
-                pause = give_way(lock)
-                if pause == 0 and not (tried and rounds.to_ms(left) <= 0) then
-                    return false
-                end
-            end
-            pause = min(pause, client.options.fallback)
-        end
-        if rounds.to_ms(left) <= 0 then
-            if not tried and not is_held(lock, queue) then
+        rounds.free(round)
+    elseif reenter(lock, owner) then
+        return true
+    end
+    local left = wait and wait - (client.now() - started) or huge
+    local pause = client.host.mortal and line.NAP or huge
+    if queue[queue.first] == place then
+        client.holds:poll()      -- of owners that are gone nobody else may tell
+        pause = client.holds:left_here(lock.id)
+        if pause == 0 then
+            pause = give_way(lock)
+            if pause == 0 and not (place.tried and rounds.to_ms(left) <= 0) then
                 return false
             end
-            return nil, errors.new("held", lock)
         end
-        local may, err = begin_waiting(lock, owner, place)
-        if not may then
-            return nil, err
+        pause = min(pause, client.options.fallback)
+    end
+    if rounds.to_ms(left) <= 0 then
+        if not place.tried and not is_held(lock, queue) then
+            return false
         end
-        line.sleep(place, nil, min(left, pause + 0.001))
-        if client.closed then
+        return nil, errors.new("held", lock)
+    end
+    local may, err = begin_waiting(lock, owner, place)
+    return nil, err, may and min(left, pause + 0.001)
+end
+
+--- Sleeps in line while it is not its turn on the network.
+-- @return true, false, or nil and an error, as next_step()
+local function line_up(lock, owner, lease, wait, started, place)
+    place.tried = false
+    local got, err, pause = next_step(lock, owner, lease, wait, started, place)
+    while pause do
+        line.sleep(place, nil, pause)
+        if lock.client.closed then
             return nil, errors.new("closed", lock)
         end
+        got, err, pause = next_step(lock, owner, lease, wait, started, place)
     end
+    return got, err
 end
 
 -- ---- waking ----------------------------------------------------------------------
@@ -380,31 +387,35 @@ local function first_attempt(lock, owner, lease, within, place)
     return got, round
 end
 
---- All of it in the queue of its process.
+--- All of it for somebody in line.
 -- @param within  seconds the first attempt may last, or nil
 -- @return also nil and `overload`: too many wait already
-local function queued(lock, owner, lease, wait, patience, within, started)
+local function in_line(lock, owner, lease, wait, patience, within, started, place)
     local client = lock.client
-    local place = line.join(client, lock.id, wait and started + wait)
-    local ok, got, failed = pcall(function()
-        local mine, round = line_up(lock, owner, lease, wait, started, place)
-        if mine or round then
-            return mine, round
-        end
-        if place.waits then
-            within = wait and max(wait - (client.now() - started), 0) + client.options.timeout
-        end
-        mine, round = first_attempt(lock, owner, lease, within, place)
-        if mine then
-            return true
-        end
-        local may, err = begin_waiting(lock, owner, place)
-        if not may then
-            rounds.free(round)
-            return nil, err
-        end
-        return retry(lock, owner, lease, wait, patience, round, started, place)
-    end)
+    local mine, round = line_up(lock, owner, lease, wait, started, place)
+    if mine or round then
+        return mine, round
+    end
+    if place.waits then
+        within = wait and max(wait - (client.now() - started), 0) + client.options.timeout
+    end
+    mine, round = first_attempt(lock, owner, lease, within, place)
+    if mine then
+        return true
+    end
+    local may, err = begin_waiting(lock, owner, place)
+    if not may then
+        rounds.free(round)
+        return nil, err
+    end
+    return retry(lock, owner, lease, wait, patience, round, started, place)
+end
+
+--- The same in the queue of its process.
+local function queued(lock, owner, lease, wait, patience, within, started)
+    local place = line.join(lock.client, lock.id, wait and started + wait)
+    local ok, got, failed = pcall(in_line, lock, owner, lease, wait, patience, within, started,
+        place)
     if place.offer then          -- too late: to the next one
         place:vanish()
     else

@@ -124,16 +124,7 @@ local function share_key(self)
     return table.concat(parts, "\n")
 end
 
---- Opens the core at first use.
--- @return true; nil when the client is closed; or nil and a `config` error: a certificate
---   or a password is not to be had
-function Client:open()
-    if self.closed then      -- also while close() waits
-        return nil
-    end
-    if self.core then
-        return true
-    end
+local function open(self)
     local C = rounds.load()
     local o = self.options
     local ok, err = self.credentials:begin()
@@ -161,6 +152,19 @@ function Client:open()
     end
     self.registered = {}
     return true
+end
+
+--- Opens the core at first use.
+-- @return true; nil when the client is closed; or nil and a `config` error: a certificate
+--   or a password is not to be had
+function Client:open()
+    if self.closed then      -- also while close() waits
+        return nil
+    end
+    if self.core then
+        return true
+    end
+    return open(self)
 end
 
 --- The script numbers of a primitive in this client's core.

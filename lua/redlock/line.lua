@@ -53,16 +53,21 @@ end
 
 --- Leaves the queue; when another one is first now, it is woken.
 function Place:leave()
-    local queue, first = self.queue, self.queue.first
+    local queue = self.queue
     self.gone = true
     self.client.waiting = self.client.waiting - 1
+    if queue[queue.first] ~= self then
+        return
+    end
+    queue[queue.first] = nil
+    queue.first = queue.first + 1
     while queue.first <= queue.last and queue[queue.first].gone do
         queue[queue.first] = nil
         queue.first = queue.first + 1
     end
     if queue.first > queue.last then
         self.client.queues[self.id] = nil
-    elseif queue.first ~= first then
+    else
         _M.wake_first(queue)
     end
 end

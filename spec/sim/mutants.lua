@@ -474,7 +474,7 @@ return {
     -- ---- waiting ----
 
     { name = "who is not first is told that it is held", file = "lua/redlock/acquire.lua",
-        from = "not tried and not is_held(lock, queue)", to = "false",
+        from = "not place.tried and not is_held(lock, queue)", to = "false",
         by = { "held means held" } },
 
     { name = "woken is granted", file = "lua/redlock/acquire.lua",

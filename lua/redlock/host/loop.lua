@@ -127,9 +127,10 @@ function Box:wait(round, vanish, a, b)
     local suspend = self.host.suspend
     local ok, why = pcall(self.host.listen, self)
     if ok then
-        repeat
-            ok, why = pcall(suspend, w)
-        until not ok or w.outcome
+        ok, why = pcall(suspend, w)
+    end
+    while ok and not w.outcome do
+        ok, why = pcall(suspend, w)
     end
     if task then
         task.waiter = nil        -- it will be somebody else's
