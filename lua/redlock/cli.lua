@@ -18,9 +18,12 @@ local COMMANDS = {
 }
 
 local function dispatch(list)
+    if list[1] == "help" and list[2] then
+        list = { list[2], "--help" }
+    end
     local word = list[1]
     if word == "--help" or word == "-h" or word == "help" then
-        print(help[list[2] or ""] or help[""])
+        print(help[""])
         return 0
     elseif word == "--version" then
         print("redlock " .. require("redlock")._VERSION)
@@ -42,7 +45,11 @@ end
 -- @return the exit status
 function _M.main(list)
     local ok, status = pcall(dispatch, list)
-    if ok then
+    local written, why = io.stdout:flush()
+    if ok and not written then
+        report.note("the answer cannot be written: ", why)
+        return FAILED
+    elseif ok then
         return status
     elseif type(status) == "table" and status.status then
         if status.text then

@@ -35,15 +35,20 @@ end
 
 --- Reads a command line.
 -- @param list   arguments, the first of them at `from`
--- @param known  further options, as COMMON
--- @return { ["--wait"] = 5, ... }, the names, and what follows "--" (or nil)
+-- @param known  further options, as COMMON; "--": a command follows it. Else names do, which
+--   may begin with "-".
+-- @return { ["--wait"] = 5, ... }, the names, and the command (or nil)
 function _M.parse(list, from, known)
-    local options, names, rest = {}, {}, nil
+    local options, names = {}, {}
     local i = from
     while i <= #list do
         local word = list[i]
-        if word == "--" then
-            rest = { unpack(list, i + 1) }
+        if word == "--" and known["--"] then
+            return options, names, { unpack(list, i + 1) }
+        elseif word == "--" then
+            for k = i + 1, #list do
+                names[#names + 1] = list[k]
+            end
             break
         elseif word:sub(1, 1) == "-" and word ~= "-" then
             local option, inline = word:match "^(%-%-[^=]+)=(.*)$"
@@ -66,7 +71,7 @@ function _M.parse(list, from, known)
         end
         i = i + 1
     end
-    return options, names, rest
+    return options, names
 end
 
 --- Exactly one name.

@@ -48,8 +48,14 @@ local function read(path, opts)
     if not file then
         args.fail("the configuration cannot be read: " .. why)
     end
+    local lines
+    lines, why = file:read "*a"
+    file:close()
+    if not lines then
+        args.fail(("the configuration cannot be read: %s: %s"):format(path, why))
+    end
     local number = 0
-    for line in file:lines() do
+    for line in lines:gmatch "([^\n]*)\n?" do
         number = number + 1
         local where = path .. ":" .. number
         local key, text = line:match "^%s*([%w_]+)%s*=%s*(.-)%s*$"
@@ -65,7 +71,6 @@ local function read(path, opts)
                 .. "this is not: " .. (key or line:match "^%s*(%S+)"))
         end
     end
-    file:close()
 end
 
 -- Options of the command line that are options of the client.

@@ -36,6 +36,7 @@ Options of all commands (durations are seconds; fractions are fine):
   --ca-file FILE, --cert-file FILE, --key-file FILE, --no-tls-verify
   --json                for programs
   --help, --version
+  --                    names may begin with - behind it (of run: the command follows)
 
 Everybody on this machine can read the command lines of all processes: passwords do not
 belong there, nor into --nodes, but into a file, a variable, or the configuration.

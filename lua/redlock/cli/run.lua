@@ -8,7 +8,7 @@ local report = require "redlock.cli.report"
 local _M = {}
 
 local OPTIONS = { ["--wait"] = "=number", ["--no-wait"] = "", ["--lease"] = "=number",
-    ["--max-hold"] = "=number", ["--kill-after"] = "=number", ["--plain"] = "" }
+    ["--max-hold"] = "=number", ["--kill-after"] = "=number", ["--plain"] = "", ["--"] = true }
 
 local LOST, HELD, FAILED = 123, 124, 125
 local TICK = 0.25             -- seconds between two looks at a lock that nothing happens to
