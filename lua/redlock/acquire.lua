@@ -240,15 +240,16 @@ end
 --- Sleeps in line while it is not its turn on the network.
 -- @return true, false, or nil and an error, as next_step()
 local function line_up(lock, owner, lease, wait, started, place)
+    place.tried = false
     local got, err, pause = next_step(lock, owner, lease, wait, started, place)
-    if not pause then
-        return got, err
+    while pause do
+        line.sleep(place, nil, pause)
+        if lock.client.closed then
+            return nil, errors.new("closed", lock)
+        end
+        got, err, pause = next_step(lock, owner, lease, wait, started, place)
     end
-    line.sleep(place, nil, pause)
-    if lock.client.closed then
-        return nil, errors.new("closed", lock)
-    end
-    return line_up(lock, owner, lease, wait, started, place)
+    return got, err
 end
 
 -- ---- waking ----------------------------------------------------------------------
