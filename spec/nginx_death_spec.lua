@@ -12,6 +12,26 @@ local SERVER = [[
         assert(client:getLock("x"):tryLock(1))
         ngx.print "taken"
     } }
+    location /early { content_by_lua_block {
+        local core, wait = require("redlock.ffi").load(), client.host.wait
+        function client.host.wait(round, ...)
+            while core.rl_round_outcome(round) == 0 do end
+            return wait(round, ...)
+        end
+        assert(client:getLock("x"):tryLock(1))
+        client.host.wait = wait
+        ngx.print "taken"
+    } }
+    location /closed { content_by_lua_block {
+        local closed = {}
+        for i = 1, 20 do
+            closed[i] = redlock.new { nodes = nodes, prefix = "other:" }
+            assert(closed[i]:getLock("y"):tryLock(1))
+            closed[i]:close()
+        end
+        package.loaded.closed = closed       -- not for the collector
+        ngx.print "closed"
+    } }
     location /exit { content_by_lua_block {
         assert(client:getLock("x"):tryLock(1))
         ngx.thread.spawn(function() ngx.sleep(0.01) ngx.exit(444) end)
@@ -87,6 +107,20 @@ describe("in nginx a request that dies", function()
         assert.is_true(held())
         support.eventually(function() return not held() end, 30, "the end of the lease")
         assert.equal("true", ng:get "/take?wait=1")
+    end)
+
+    it("is noticed where the servers answered before it began to wait", function()
+        assert.equal("taken", ng:get "/early")
+        assert.is_true(held())
+        support.eventually(function() return not held() end, 30, "the end of the lease")
+    end)
+
+    it("is noticed beside clients that were closed", function()
+        assert.equal("closed", ng:get "/closed")
+        support.eventually(function() return not held() end)
+        assert.equal("taken", ng:get "/leave")
+        assert.is_true(held())
+        support.eventually(function() return not held() end, 30, "the end of the lease")
     end)
 
     it("without unlocking is renewed for long where others wait", function()

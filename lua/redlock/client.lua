@@ -387,6 +387,7 @@ function Client:close()
         rounds.free(pending[i])
     end
     if self.core and self.host.shared then
+        self.host.box.clients[self] = nil
         C.rl_unshare(ffi.gc(self.core, nil), 1)
     elseif self.core then
         C.rl_close(ffi.gc(self.core, nil))

@@ -48,6 +48,10 @@ function Holds:set(owner, id, hold)
     self.number = self.number + 1
     hold.number = self.number
     self.live[hold.number] = hold
+    local host = self.client.host
+    if host.mortal then          -- also where nobody had to wait for it
+        host.box:attend()
+    end
     if not hold.kept then
         local deadline = self.client.now() + rounds.remaining(hold.lease)
         if deadline < self.next_deadline then

@@ -184,17 +184,13 @@ end
 --- Holds back what is started until uncork(), to be sent together.
 function Box:cork()
     for client in pairs(self.clients) do
-        if client.core then
-            self.C.rl_cork(client.core)
-        end
+        self.C.rl_cork(client.core)
     end
 end
 
 function Box:uncork()
     for client in pairs(self.clients) do
-        if client.core then
-            self.C.rl_uncork(client.core)
-        end
+        self.C.rl_uncork(client.core)
     end
 end
 
@@ -229,9 +225,7 @@ end
 -- @return how many wait still; at least 1 while somebody is to be told of a loss
 function Box:look()
     for client in pairs(self.clients) do
-        if client.core then
-            client.holds:look()
-        end
+        client.holds:look()
     end
     return self.count > 0 and self.count or self:is_listened_to() and 1 or 0
 end
@@ -245,7 +239,7 @@ function Box:drain()
     return self:look()
 end
 
---- From now on losses are to be told when they happen.
+--- From now on losses are to be told when they happen, and dead owners to be found.
 function Box:attend()
     if self.mailbox then
         self.host.listen(self)
@@ -255,7 +249,7 @@ end
 --- Whether onLost() was called for something that is held.
 function Box:is_listened_to()
     for client in pairs(self.clients) do
-        if client.core and client.holds:listened() then
+        if client.holds:listened() then
             return true
         end
     end
@@ -265,7 +259,7 @@ end
 --- Whether something is held that may be lost, or whose owner may be gone.
 function Box:holds_something()
     for client in pairs(self.clients) do
-        if client.core and client.holds:any() then
+        if client.holds:any() then
             return true
         end
     end
@@ -275,11 +269,9 @@ end
 --- Whether somebody of this process waits for what another has held for so long.
 function Box:is_waited_for(seconds)
     for client in pairs(self.clients) do
-        if client.core then
-            for id in pairs(client.queues) do
-                if client.holds:held_for(id) >= seconds then
-                    return true
-                end
+        for id in pairs(client.queues) do
+            if client.holds:held_for(id) >= seconds then
+                return true
             end
         end
     end
@@ -341,7 +333,7 @@ function _M.new(def)
         pool = {},               -- waiters to be used again
         woken = {},              -- who may not have run yet
         tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future
-        clients = setmetatable({}, { __mode = "k" }),
+        clients = setmetatable({}, { __mode = "k" }),    -- those that are open
     }, Box)
     host.box = box
     function host.wait(round, vanish, a, b)

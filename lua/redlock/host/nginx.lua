@@ -82,7 +82,7 @@ end
 -- @return a round, or nil: no client is open
 local function ring_later(box, ms)
     local client = next(box.clients)
-    local round = client and client.core and box.C.rl_sleep(client.core, ms)
+    local round = client and box.C.rl_sleep(client.core, ms)
     if not round or round == nil then
         return nil
     end
@@ -219,11 +219,11 @@ end
 
 function listen(box)
     -- For who wants to hear of a loss it is read all the same.
-    if too_late() and not box:is_listened_to() then
+    if reader.running or too_late() and not box:is_listened_to() then
         return
     end
     local now = now_ms(box)
-    if reader.running or reader.tried and now - reader.tried < RETRY_MS then
+    if reader.tried and now - reader.tried < RETRY_MS then
         return
     end
     reader.tried = now
