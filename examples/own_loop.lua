@@ -68,6 +68,7 @@ local host = require("redlock.host.loop").new {
     suspend = function(waiter)
         waiter.co = coroutine.running()
         coroutine.yield()
+        waiter.co = nil            -- the waiter is used again; what it refers to is kept alive
     end,
     wake = function(waiter)
         Loop.go(waiter.co)

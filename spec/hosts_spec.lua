@@ -120,6 +120,27 @@ describe("over the host", function()
     end)
 
     for name, loop in pairs(behaviour.loops) do
+        it(name .. ", what an owner held who has ended is not renewed", function()
+            local p = support.lua(([[
+                NODES = %s %s %s
+                main(function()
+                    local c = new { lease = 1 }
+                    spawn(function()
+                        assert(c:getLock("x"):tryLock(5))
+                        print "taken"
+                    end)
+                    for _ = 1, 300 do
+                        sleep(0.1)
+                        collectgarbage()
+                    end
+                end)
+            ]]):format(nodes, loop, behaviour.prelude), { stderr = "stdout" })
+            assert.equal("taken", p:read_line(10))
+            support.eventually(function() return cluster:keys() == 0 end, 10, "the lease's end")
+            p:kill "KILL"
+            p:wait(5)
+        end)
+
         it(name .. ", what cannot be suspended raises, and leaves nothing", function()
             -- Who finds it free may have his answer before he looks, and need not wait.
             somebody_has "held"

@@ -6,7 +6,9 @@
 --
 --   name             a word
 --   suspend(waiter)  suspends the running coroutine until wake(waiter). It may return
---                    early; it is called again then. The waiter is yours to write into.
+--                    early; it is called again then. The waiter is yours to write into, and
+--                    is used again: it must not refer to the coroutine any more, which could
+--                    not be collected when it has ended, and would keep its locks.
 --   wake(waiter)     makes suspend return; may be called before it
 --   listen(box)      somebody waits: from now on box:drain() is to be called whenever the
 --                    descriptor box:fd() can be read, until it returns 0: nobody waits any

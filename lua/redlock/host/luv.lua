@@ -18,12 +18,14 @@ local host = loop.new {
     suspend = function(w)
         w.co = running()
         yield()
+        w.co = nil               -- it may end, and the waiter is used again
     end,
 
     wake = function(w)
-        local ok, err = resume(w.co)
+        local co = w.co
+        local ok, err = resume(co)
         if not ok then           -- an error of the user's coroutine
-            io.stderr:write("redlock: ", debug.traceback(w.co, tostring(err)), "\n")
+            io.stderr:write("redlock: ", debug.traceback(co, tostring(err)), "\n")
         end
     end,
 
