@@ -179,6 +179,32 @@ describe("a fenced lock", function()
         servers:stop()
     end)
 
+    it("is not counted further where the floors were lost", function()
+        local servers = support.cluster(5)
+        local patient = support.warm_client(servers)
+        local l = patient:getFencedLock "x"
+        local ok, token = l:tryLock(5, 8)
+        assert.is_true(ok)
+        support.eventually(function()
+            assert.is_true((l:extend(8)))
+            return servers:keys() == 10
+        end)
+        local function scripts_run()
+            local stats = servers[1]:call("INFO", "commandstats")
+            return tonumber(stats:match "cmdstat_evalsha:calls=(%d+)")
+        end
+        local older = ("%s%.0f"):format(servers[1]:call("GET", FENCE):sub(1, 8), token - 1)
+        servers[1]:call("SET", FENCE, older)
+        servers[1]:call("DEL", FLOORS)
+        local before = scripts_run()
+        assert.is_true((l:extend(8)))            -- by the others
+        support.eventually(function() return scripts_run() > before end)
+        assert.equal(older, servers[1]:call("GET", FENCE))
+        assert.is_true(l:unlock())
+        patient:close()
+        servers:stop()
+    end)
+
     it("grows through a restart of each server in turn, empty [40]", function()
         local last = once(client)
         for i = 1, 5 do
