@@ -22,6 +22,18 @@ local SERVER = [[
         client.host.wait = wait
         ngx.print "taken"
     } }
+    location /collecting { content_by_lua_block {
+        assert(client:getLock("x"):tryLock(1))
+        collectgarbage()
+        local steps = 0
+        repeat
+            steps = steps + 1
+        until collectgarbage "step" or steps == 10000
+        for _ = 1, steps * ngx.var.arg_part do
+            collectgarbage "step"
+        end
+        ngx.print "taken"
+    } }
     location /closed { content_by_lua_block {
         local closed = {}
         for i = 1, 20 do
@@ -113,6 +125,14 @@ describe("in nginx a request that dies", function()
         assert.equal("taken", ng:get "/early")
         assert.is_true(held())
         support.eventually(function() return not held() end, 30, "the end of the lease")
+    end)
+
+    it("is noticed where it dies in the middle of a collection", function()
+        for part = 0.3, 0.9, 0.2 do
+            assert.equal("taken", ng:get("/collecting?part=" .. part))
+            assert.is_true(held())
+            support.eventually(function() return not held() end, 30, "the end of the lease")
+        end
     end)
 
     it("is noticed beside clients that were closed", function()

@@ -90,9 +90,9 @@ local function ring_later(box, ms)
     return ffi.gc(round, box.C.rl_round_free)
 end
 
--- Collections to be finished before the leases of the dead are given back: one that finds
--- the owner, one for what he held. Before them may be one that was under way when he died.
-local COLLECTIONS = 2
+-- Collections to be finished before the leases of the dead are given back: one that may have
+-- been under way when he died, one that finds the owner, one for what he held.
+local COLLECTIONS = 3
 local left_to_collect = 0
 local hunt = 0                -- how many are left of those that are hurried
 
@@ -117,7 +117,7 @@ local function look_for_dead(box)
         return false
     end
     if hunt <= 0 and (ngx.worker.exiting() or box:is_waited_for(SUSPECT_S)) then
-        hunt = COLLECTIONS + 1
+        hunt = COLLECTIONS
     end
     local hunting = hunt > 0
     collect()
