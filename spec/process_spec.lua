@@ -259,6 +259,35 @@ describe("a process", function()
         end
     end)
 
+    it("is interrupted at each line that notes what is held [12]", function()
+        local cluster = support.cluster(3)
+        local c = child(cluster, nil, [[
+            jit.off()
+            local n, line = 0
+            repeat
+                n, line = n + 1, 0
+                debug.sethook(function()
+                    if debug.getinfo(2, "S").source:find "redlock/holds%.lua$" then
+                        line = line + 1
+                        if line == n then
+                            debug.sethook()
+                            error("interrupted!", 0)
+                        end
+                    end
+                end, "l")
+                local ok, err = pcall(l.tryLock, l, 5, 30)
+                debug.sethook()
+                assert(ok or err == "interrupted!", err)
+                if l:getHoldCount() > 0 then assert(l:unlock()) end
+            until ok
+            print(n > 20 and "done" or n)
+            io.read()
+        ]], { stderr = "stdout" })
+        assert.equal("ready", c:read_line(10))
+        assert.equal("done", c:read_line(60))
+        support.eventually(no_keys(cluster))
+    end)
+
     it("shares nothing with its child after fork", function()
         local cluster = support.cluster(3)
         local c = child(cluster, nil, [[

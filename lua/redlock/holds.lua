@@ -43,10 +43,10 @@ function Holds:set(owner, id, hold)
         mine = {}
         self.owners[owner] = mine
     end
+    self.number = self.number + 1
+    hold.number = self.number    -- first: an interrupt (Ctrl-C) may come between any two
     mine[id] = hold
     self.here[id] = hold
-    self.number = self.number + 1
-    hold.number = self.number
     self.live[hold.number] = hold
     local host = self.client.host
     if host.mortal then          -- also where nobody had to wait for it
