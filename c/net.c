@@ -41,7 +41,7 @@ int net_open(struct net *net)
     if (net->epfd >= 0)
         return 0;
     net->epfd = epoll_create1(EPOLL_CLOEXEC);
-    net->timerfd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    net->timerfd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
     net->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     net->armed_ms = INT64_MAX;
     /* Those two are told of at their edges, so that nobody has to read them. */

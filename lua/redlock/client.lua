@@ -124,6 +124,7 @@ local function share_key(self)
     return table.concat(parts, "\n")
 end
 
+-- Apart from Client:open(), as LuaJIT compiles no function that makes one.
 local function open(self)
     local C = rounds.load()
     local o = self.options

@@ -49,7 +49,7 @@ function Holds:set(owner, id, hold)
     self.here[id] = hold
     self.live[hold.number] = hold
     local host = self.client.host
-    if host.mortal then          -- also where nobody had to wait for it
+    if host.mortal then          -- his death is to be noticed, also if he never waited
         host.box:attend()
     end
     if not hold.kept then

@@ -59,12 +59,10 @@ function Place:leave()
     if queue[queue.first] ~= self then
         return
     end
-    queue[queue.first] = nil
-    queue.first = queue.first + 1
-    while queue.first <= queue.last and queue[queue.first].gone do
+    repeat
         queue[queue.first] = nil
         queue.first = queue.first + 1
-    end
+    until queue.first > queue.last or not queue[queue.first].gone
     if queue.first > queue.last then
         self.client.queues[self.id] = nil
     else
