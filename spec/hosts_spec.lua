@@ -79,11 +79,15 @@ describe("over the host", function()
         cluster:each(function(server) server:call("SET", name, "theirs", "PX", 60000) end)
     end
 
-    -- Runs that and returns what it says.
-    local function says(loop, code, argv_prefix)
-        local p = support.lua(("NODES = %s %s %s main(function() %s end) print 'over'")
+    local function starts(loop, code, argv_prefix)
+        return support.lua(("NODES = %s %s %s main(function() %s end) print 'over'")
             :format(nodes, loop, behaviour.prelude, code),
             { stderr = "stdout", argv_prefix = argv_prefix })
+    end
+
+    -- Runs that and returns what it says.
+    local function says(loop, code, argv_prefix)
+        local p = starts(loop, code, argv_prefix)
         local text = p:read_all(30)
         assert.equal(0, p:wait(5), text)
         return text
@@ -121,20 +125,17 @@ describe("over the host", function()
 
     for name, loop in pairs(behaviour.loops) do
         it(name .. ", what an owner held who has ended is not renewed", function()
-            local p = support.lua(([[
-                NODES = %s %s %s
-                main(function()
-                    local c = new { lease = 1 }
-                    spawn(function()
-                        assert(c:getLock("x"):tryLock(5))
-                        print "taken"
-                    end)
-                    for _ = 1, 300 do
-                        sleep(0.1)
-                        collectgarbage()
-                    end
+            local p = starts(loop, [[
+                local c = new { lease = 1 }
+                spawn(function()
+                    assert(c:getLock("x"):tryLock(5))
+                    print "taken"
                 end)
-            ]]):format(nodes, loop, behaviour.prelude), { stderr = "stdout" })
+                for _ = 1, 300 do
+                    sleep(0.1)
+                    collectgarbage()
+                end
+            ]])
             assert.equal("taken", p:read_line(10))
             support.eventually(function() return cluster:keys() == 0 end, 10, "the lease's end")
             p:kill "KILL"

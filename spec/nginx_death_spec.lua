@@ -114,24 +114,26 @@ describe("in nginx a request that dies", function()
         end)
     end
 
-    it("without unlocking is not renewed for long, in an idle worker", function()
-        assert.equal("taken", ng:get "/leave")
+    local function ends()
         assert.is_true(held())
         support.eventually(function() return not held() end, 30, "the end of the lease")
+    end
+
+    it("without unlocking is not renewed for long, in an idle worker", function()
+        assert.equal("taken", ng:get "/leave")
+        ends()
         assert.equal("true", ng:get "/take?wait=1")
     end)
 
     it("is noticed where the servers answered before it began to wait", function()
         assert.equal("taken", ng:get "/early")
-        assert.is_true(held())
-        support.eventually(function() return not held() end, 30, "the end of the lease")
+        ends()
     end)
 
     it("is noticed where it dies in the middle of a collection", function()
         for part = 0.3, 0.9, 0.2 do
             assert.equal("taken", ng:get("/collecting?part=" .. part))
-            assert.is_true(held())
-            support.eventually(function() return not held() end, 30, "the end of the lease")
+            ends()
         end
     end)
 
@@ -139,8 +141,7 @@ describe("in nginx a request that dies", function()
         assert.equal("closed", ng:get "/closed")
         support.eventually(function() return not held() end)
         assert.equal("taken", ng:get "/leave")
-        assert.is_true(held())
-        support.eventually(function() return not held() end, 30, "the end of the lease")
+        ends()
     end)
 
     it("without unlocking is renewed for long where others wait", function()
@@ -150,8 +151,7 @@ describe("in nginx a request that dies", function()
 
     it("by ngx.exit does not keep its lock", function()
         ng:get "/exit"
-        assert.is_true(held())
-        support.eventually(function() return not held() end, 30, "the end of the lease")
+        ends()
     end)
 
     it("by an abort releases at once with an on_abort handler", function()
