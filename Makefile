@@ -186,9 +186,8 @@ coverage:
 	    CFLAGS="-g -O0 --coverage -fprofile-update=atomic"
 	@spec/coverage/run
 
-# ---- fuzzing: any bytes, calls and arguments; T seconds each -----------------------
+# ---- fuzzing: any bytes, calls and arguments; T seconds each (30) ------------------
 
-T ?= 30
 FUZZERS = $(BUILD)/fuzz/resp $(BUILD)/fuzz/core $(BUILD)/fuzz/lua
 FUZZ = clang $(filter-out -Wno-format-truncation,$(FLAGS)) -g -O1 -fsanitize=fuzzer,address,undefined \
        -fno-sanitize-recover=all -fno-omit-frame-pointer -Ispec/fuzz
@@ -207,7 +206,7 @@ fuzzers: all $(FUZZERS)
 fuzz:
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s fuzzers
-	@spec/fuzz/run $(T)
+	@spec/fuzz/run $(or $(T),30)
 
 # The protocol and its broken variants in all schedules (spin).
 .PHONY: models
@@ -251,7 +250,6 @@ test:
 	@spec/run
 
 # Real servers and clients under faults drawn from a seed; see spec/chaos/README.md.
-T ?= 60
 SEED ?=
 NODES ?= 5
 BEYOND ?=
@@ -262,7 +260,7 @@ GUARD ?= 1
 chaos:
 	@spec/setup chaos
 	@$(MAKE) --no-print-directory -s all tools
-	@$(RUN_LUA) spec/chaos/main.lua "$(T)" "$(SEED)" "$(NODES)" \
+	@$(RUN_LUA) spec/chaos/main.lua "$(or $(T),60)" "$(SEED)" "$(NODES)" \
 	    "$(BEYOND)" "$(RATE)" "$(GUARD)"
 
 # Fencing tokens under everything that may happen; N=holds, SEED, VARIANT: see the file.

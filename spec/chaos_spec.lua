@@ -182,6 +182,18 @@ describe("make chaos", function()
         assert.matches("\ncalls: accepted %d+, acquired %d+", text)
         assert.matches("\n0 violations; picture: build/chaos/11.html\n$", text)
     end)
+
+    it("goes on for a minute, or for T seconds", function()
+        local function recipe(...)
+            local p = support.spawn { "make", "-n", "chaos", stdout = "pipe", cwd = build.root,
+                env = { T = false, MAKEFLAGS = false }, ... }
+            local text = p:read_all(60)
+            assert.equal(0, p:wait(10), text)
+            return text
+        end
+        assert.matches('spec/chaos/main.lua "60"', recipe())
+        assert.matches('spec/chaos/main.lua "7"', recipe "T=7")
+    end)
 end)
 
 -- Servers are killed and restarted empty, again and again, while each lock sits on a bare
