@@ -42,6 +42,9 @@ end
 --   peek      {1, ms left, who}: somebody has it; 0: nobody. For isLocked and
 --             remainTimeToLive.
 --   force     1: removed; 0: there was nothing. For forceUnlock.
+-- Majorities share a single server, so it is sound only if two holds that must not be there
+-- together conflict on every server: a server that has granted one refuses the other. Counting
+-- up to a limit on each server does not do that.
 -- Everything a script writes must end by itself after the lease (PX, PEXPIRE). Waiters are
 -- woken by messages on channel(client, name), which release and force should PUBLISH when
 -- they let go; without it they ask from time to time.

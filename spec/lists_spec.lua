@@ -1,0 +1,165 @@
+-- The list of servers changes: which steps are safe, and what the others lead to.
+local quarantine = require "spec.support.quarantine"
+local support = require "spec.support"
+
+local MAX_LEASE, GUARD, options = quarantine.MAX_LEASE, quarantine.GUARD, quarantine.options
+
+-- Until the client sees that the server votes.
+local function await_admitted(client, server, within)
+    support.eventually(function()
+        client:getLock("turn"):tryLock(0)
+        client:getLock("turn"):unlock()
+        return (server:marker() or ""):match "^%x+ %d+$" ~= nil
+    end, within or 20, "the admission of a server")
+end
+
+-- As if the server had never heard of the lock.
+local function forget(server, name)
+    support.eventually(function() return server:call("EXISTS", name) == 1 end, 20)
+    server:call("DEL", name)
+end
+
+-- Whether the key is there (1), or gone (0), on all servers.
+local function everywhere(cluster, key, there)
+    for _, server in ipairs(cluster) do
+        if server:call("EXISTS", key) ~= there then
+            return false
+        end
+    end
+    return true
+end
+
+describe("a list to which a server is added, or from which one is taken", function()
+    after_each(support.cleanup)
+
+    it("has majorities that share a server with all of the list before", function()
+        local cluster = support.cluster(4)
+        local three = support.warm_client { cluster[1], cluster[2], cluster[3] }
+        local four = support.warm_client(cluster)
+        local l = three:getLock "x"
+        assert.is_true(l:tryLock())
+        forget(cluster[3], "x")
+        local ok, err = four:getLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("held", err.code)         -- 2 of 4 are no majority
+        assert.is_true(l:isValid())
+        assert.is_true(l:unlock())
+        assert.is_true(four:getLock("x"):tryLock(5))
+        forget(cluster[4], "x")                -- 3 of 4, all of them in the list of three
+        ok, err = three:getLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("held", err.code)
+    end)
+
+    it("must be in use everywhere before the next change: lists that are two changes apart "
+        .. "have two holders", function()
+        local cluster = support.cluster(4)
+        local before = support.warm_client { cluster[1], cluster[2], cluster[3] }
+        local after = support.warm_client { cluster[2], cluster[3], cluster[4] }
+        assert.is_true(before:getLock("x"):tryLock())
+        forget(cluster[3], "x")
+        assert.is_true((after:getLock("x"):tryLock()))
+        assert.is_true(before:getLock("x"):isValid())
+    end)
+end)
+
+describe("a server that is replaced by another one in the list", function()
+    local cluster
+    after_each(support.cleanup)
+
+    before_each(function()
+        cluster = support.cluster(4, { new = true }):admit(MAX_LEASE)
+    end)
+
+    local function lists(more)
+        return support.warm_client({ cluster[1], cluster[2], cluster[3] }, options(more)),
+            support.warm_client({ cluster[4], cluster[2], cluster[3] }, options(more))
+    end
+
+    -- What README and ATTACKS.md warn of.
+    it("while it lives: two holders, and one fencing token twice", function()
+        local all = support.warm_client(cluster, options())
+        local before = all:getFencedLock "y"
+        assert.is_true((before:tryLock(5)))
+        support.eventually(function() return everywhere(cluster, "y", 1) end)
+        assert.is_true(before:unlock())
+        support.eventually(function() return everywhere(cluster, "y", 0) end)
+        local gap = support.proxy(cluster[3].port)
+        gap:refuse(true)                       -- the third never hears of the old list's lock
+        local old = support.client({ cluster[1], cluster[2], gap }, options())
+        local _, new = lists()
+        local l, rival = old:getFencedLock "y", new:getFencedLock "y"
+        local held, token = l:tryLock(5)
+        assert.is_true(held, tostring(token))
+        local also, same = rival:tryLock(0)
+        assert.is_true(also, tostring(same))
+        assert.equal(token, same)
+        assert.is_true(l:isValid() and rival:isValid())
+    end)
+
+    it("after it was stopped for good, by an empty one: one holder at most, larger tokens",
+        function()
+            local old, new = lists { timeout = 0.1 }
+            local _, token = old:getFencedLock("x"):tryLock(0)
+            local l = old:getFencedLock "x"
+            forget(cluster[3], "x")
+            cluster[1]:kill()
+            cluster[4]:call "FLUSHALL"         -- the one that was started empty
+            local begun = support.now()
+            local rival = new:getFencedLock "x"
+            while l:isValid() do
+                local got = rival:tryLock(0, MAX_LEASE)
+                assert.is_false(got == true and l:isValid())
+                if support.now() - begun > GUARD / 2 then
+                    break
+                end
+                l:extend()
+            end
+            l:unlock()
+            local ok, later
+            support.eventually(function()
+                ok, later = rival:tryLock(0, MAX_LEASE)
+                return ok
+            end, 20)
+            assert.is_true(later > token, ("%s after %s"):format(later, token))
+            await_admitted(new, cluster[4])
+        end)
+
+    it("by an empty one at its address: the list stays, one holder at most", function()
+        local old = support.warm_client({ cluster[1], cluster[2], cluster[3] }, options())
+        local other = support.warm_client({ cluster[1], cluster[2], cluster[3] }, options())
+        local l = old:getLock "x"
+        assert.is_true(l:tryLock(0))
+        forget(cluster[3], "x")
+        cluster[1]:restart()
+        while l:isValid() do
+            local got = other:getLock("x"):tryLock(0, MAX_LEASE)
+            assert.is_false(got == true and l:isValid())
+            if cluster[3]:call("EXISTS", "x") == 1 then
+                break                          -- healed: a majority without the new one
+            end
+        end
+        l:unlock()
+        await_admitted(other, cluster[1])
+    end)
+
+    it("by adding the new one everywhere, and then taking the old one out", function()
+        cluster[4]:call "FLUSHALL"
+        local three = support.warm_client({ cluster[1], cluster[2], cluster[3] }, options())
+        local four = support.warm_client(cluster, options())
+        local l = three:getFencedLock "x"
+        local _, token = l:tryLock(0)
+        assert.is_nil((four:getFencedLock("x"):tryLock(0)))
+        assert.is_true(l:unlock())
+        three:close()                          -- nobody has that list any more
+        await_admitted(four, cluster[4])
+        local _, second = assert(four:getFencedLock("x"):tryLock(5))
+        assert.is_true(second > token)
+        local last = support.warm_client({ cluster[4], cluster[2], cluster[3] }, options())
+        assert.is_nil((last:getFencedLock("x"):tryLock(0)))
+        assert.is_true(four:getFencedLock("x"):unlock())
+        local ok, third = last:getFencedLock("x"):tryLock(5)
+        assert.is_true(ok, tostring(third))
+        assert.is_true(third > second)
+    end)
+end)
