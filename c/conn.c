@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -170,6 +171,12 @@ static int read_password(const struct net_address *a, char *why, size_t why_size
         snprintf(why, why_size, "out of memory"), ok = 0;
     explicit_bzero(line, sizeof(line));
     return ok ? 0 : -1;
+}
+
+int rl_file_exposed(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_mode & S_IROTH ? 1 : 0;
 }
 
 void conn_open(struct net *net, int i, int64_t now_ms)

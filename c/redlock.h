@@ -18,7 +18,7 @@
 
 /* What is compiled against this header and what is loaded must agree on it: raise it
  * with every change between the two cdef markers. Part of the library's file name. */
-#define RL_ABI 8
+#define RL_ABI 9
 
 #pragma GCC visibility push(default)
 /* Everything up to "cdef end" is also the FFI declaration (see the Makefile): plain C
@@ -467,6 +467,9 @@ void rl_node_text(rl_client *client, int i, char *text);
 /* Gives node i (from 0) other credentials, for the connections made from now on; those
  * that stand are not touched. user may be NULL. 0, or RL_NOMEM. */
 int rl_set_password(rl_client *client, int i, const char *user, const char *password);
+
+/* 1: everybody on this machine may read the file, by its mode; 0: not, or there is none. */
+int rl_file_exposed(const char *path);
 
 /* How many connections were refused for their credentials so far. */
 int64_t rl_auth_failures(const rl_client *client);

@@ -105,6 +105,27 @@ describe("client:check()", function()
         assert.equal("", kinds(report[1].findings))
     end)
 
+    it("warns of files with secrets that everybody may read", function()
+        local server = support.server { password = "pw" }
+        local file = support.tmpdir() .. "/password"
+        local f = assert(io.open(file, "w"))
+        f:write "pw\n"
+        f:close()
+        local function warned(mode)
+            assert.equal(0, os.execute(("chmod %s '%s'"):format(mode, file)))
+            local client = support.client({ server, "redis://127.0.0.1:1" },
+                { password_file = file })
+            local found = client:check().findings
+            client:close()
+            return kinds(found), found[2] and found[2].message
+        end
+        local found, message = warned "644"
+        assert.equal("two exposed", found)
+        assert.equal("everybody on this machine may read " .. file .. ", and with it a secret: "
+            .. "chmod 600 it", message)
+        assert.equal("two", (warned "640"))
+    end)
+
     it("tells of hours and days in words", function()
         local cluster = support.cluster(2, { clocks = true })
         cluster[1].clock:set(3 * 3600)

@@ -25,6 +25,116 @@ describe("redlock", function()
         end
     end)
 
+    describe("reads a file of settings", function()
+        local function status(text, ...)
+            local path = home .. "/lines.conf"
+            sys.write_file(path, text)
+            assert.equal(0, os.execute("chmod 600 " .. path))
+            return cli.ends(cli.start(cluster, home, { env = { REDLOCK_NODES = false } },
+                "status", "x", "--config", path, ...))
+        end
+
+        it("with a list of servers of several lines", function()
+            local uris = cluster:uris()
+            for _, list in ipairs {
+                "nodes = %s\n        %s\n        %s\n",
+                "nodes =\n  %s,\n  # the third one:\n\n  %s\n%s\ntimeout = 3\n",
+                "timeout = 3\nnodes = %s \\\n    %s, \\\r\n  %s",
+            } do
+                local code, text = status(list:format(unpack(uris)), "--json")
+                assert.equal(1, code, text)
+                for _, uri in ipairs(uris) do
+                    assert.matches('"node": "' .. uri .. '"', text, 1, true)
+                end
+            end
+        end)
+
+        it("and shows nobody what is on a line that it does not understand", function()
+            for line, text in pairs {
+                ["nodes = redis://a\n redis://b:hunter2@"] = "bad nodes[2]: there is no host",
+                ["nodes = redis://a\n  hunter2"] = "lines.conf:2: a line is `option = value`",
+                ["nodes = redis://a\n\thunter2 = x"] = "lines.conf:2: a line is",
+                ["user = app\nredis://:hunter2@h"] = "lines.conf:2: a line is",
+                ["nodes = redis://a\nuser = app\n  redis://:hunter2@h"] = "lines.conf:3: a line",
+                ["password =\n  hunter2"] = "lines.conf:2: a line is",
+                ["password = abc\nhunter=="] = "lines.conf:2: a line is",
+                ["pasword = hunter2"] = "lines.conf:1: a line is",
+                ["timeout = hunter2"] = "lines.conf:1: timeout needs a number",
+                ["nodes = redis://a\ntls_verify = hunter2"] = "bad option tls_verify",
+            } do
+                local code, said = status(line .. "\n")
+                assert.equal(125, code)
+                assert.matches(text, said, 1, true)
+                assert.is_nil(said:find "hunter", said)
+            end
+            assert.matches(": pasword\n$", (select(2, status "pasword = hunter2\n")))
+        end)
+
+        it("nor words that got between the others", function()
+            for _, words in ipairs {
+                { "run", "x", "--nodes", "redis://:hunter2@a", "redis://:hunter2@b", "--", "true" },
+                { "run", "x", "--nodes", "redis://:hunter2@a", "redis://:hunter2@b", "true" },
+                { "check", "--nodes", "redis://:hunter2@a", "redis://:hunter2@b" },
+                { "status", "x", "--nodez=redis://:hunter2@b" },
+                { "status", "x", "--timeout", "hunter2" },
+            } do
+                local code, said = redlock(unpack(words))
+                assert.equal(125, code)
+                assert.is_nil(said:find "hunter2", said)
+            end
+        end)
+
+        it("and says so if everybody can, with a password in it", function()
+            local file, secret = home .. "/open.conf", home .. "/open.password"
+            local function warned(mode, text, ...)
+                sys.write_file(file, text)
+                sys.write_file(secret, "pw\n")
+                assert.equal(0, os.execute(("chmod %s '%s' '%s'"):format(mode, file, secret)))
+                local _, said = redlock("status", "x", "--config", file, ...)
+                return said:match "redlock: warning: everybody on this machine may read (%S+),"
+            end
+            assert.equal(file, warned("644", "password = pw\n"))
+            assert.equal(file, warned("604", "nodes = redis://a\n redis://:pw@b\n"))
+            assert.equal(secret, warned("644", "password_file = " .. secret .. "\n"))
+            assert.equal(secret, warned("644", "timeout = 1\n", "--password-file", secret))
+            assert.is_nil(warned("640", "password = pw\n"))
+            assert.is_nil(warned("600", "nodes = redis://a\n", "--password-file", secret))
+            assert.is_nil(warned("644", "nodes = redis://a\ntimeout = 1\n"))
+        end)
+    end)
+
+    it("run hands no passwords on, and all else", function()
+        cluster:each(function(s)
+            s:call("ACL", "SETUSER", "locks", "on", ">hunter2", "~*", "&*", "+@all")
+        end)
+        local with = cluster:uris()
+        for i, uri in ipairs(with) do
+            with[i] = uri:gsub("//", "//locks:hunter2@")
+        end
+        local conf = home .. "/env.conf"
+        sys.write_file(conf, "user = locks\npassword_env = PW\n")
+        for _, way in ipairs {
+            { { REDLOCK_NODES = table.concat(with, " ") } },
+            { { REDLOCK_NODES = table.concat(with, ",") }, "--nodes",
+                table.concat(cluster:uris(), ",") },
+            { { PW = "hunter2" }, "--user", "locks", "--password-env", "PW" },
+            { { PW = "hunter2", REDLOCK_CONFIG = conf } },
+        } do
+            way[1].OTHER = "kept"
+            local words = { "run", "x", select(2, unpack(way)) }
+            for _, word in ipairs { "--", "env" } do
+                words[#words + 1] = word
+            end
+            local status, text = cli.ends(cli.start(cluster, home, { env = way[1] },
+                unpack(words)))
+            assert.equal(0, status, text)
+            assert.is_nil(text:find "hunter2", text)
+            assert.matches("\nOTHER=kept\n", "\n" .. text)
+        end
+        local _, text = redlock("run", "x", "--", "env")
+        assert.matches("REDLOCK_NODES=redis://127", text, 1, true)
+    end)
+
     it("run hands on the token of its own lock alone", function()
         local status, text = redlock("run", "outer", "--", "sh", "-c",
             'test "$REDLOCK_TOKEN" && exec "$0" run inner --plain -- sh -c '

@@ -163,7 +163,7 @@ describe("redlock", function()
             end
             wrong("\nleese = 1\n", "bad.conf:2: .*leese")
             wrong("on_event = print", "bad.conf:1: .*on_event")
-            wrong("what is this", "bad.conf:1: .*what")
+            wrong("what is this", "bad.conf:1: a line is `option = value`")
             wrong("lease = long", "bad.conf:1: lease needs a number")
             wrong("lease = 1000", "bad option lease")
             local status, said = redlock("status", "x", "--config", home .. "/none")

@@ -115,6 +115,28 @@ local function findings_of(client, row)
     return list
 end
 
+--- That everybody may read a file with a secret in it: a sentence; or nil: they may not.
+function _M.exposed(path)
+    if rounds.load().rl_file_exposed(path) == 0 then
+        return nil
+    end
+    return format("everybody on this machine may read %s, and with it a secret: chmod 600 it",
+        path)
+end
+
+--- Those of the files of a client: a list.
+local function secret_files(client)
+    local list, seen = { client.options.key_file or nil }, {}
+    for _, node in ipairs(client.options.nodes) do
+        local path = node.password_file
+        if path and not seen[path] then
+            seen[path] = true
+            list[#list + 1] = path
+        end
+    end
+    return list
+end
+
 --- What is wrong with the whole: the same.
 function _M.findings(client)
     local n, list = #client.options.nodes, {}
@@ -131,6 +153,12 @@ function _M.findings(client)
                 "certificates are not verified (tls_verify = false): whoever is between can read "
                 .. "and change all; give ca_file instead" }
             break
+        end
+    end
+    for _, path in ipairs(secret_files(client)) do
+        local message = _M.exposed(path)
+        if message then
+            list[#list + 1] = { kind = "exposed", verdict = "warning", message = message }
         end
     end
     return list

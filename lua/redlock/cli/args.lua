@@ -22,13 +22,23 @@ local COMMON = {
 }
 local SHORT = { ["-h"] = "--help", ["-w"] = "--wait", ["-n"] = "--no-wait", ["-f"] = "--force" }
 
+--- Words of a command line for a message: URIs without quotes around them come to be taken
+-- for names, and may have passwords.
+function _M.words(list, from)
+    local shown = {}
+    for i = from, #list do
+        shown[#shown + 1] = (list[i]:gsub("://.*", "://..."))
+    end
+    return table.concat(shown, " ")
+end
+
 local function value_of(option, kind, text)
     if text == nil then
         usage(option .. " needs a value")
     elseif kind == "=number" then
         local seconds = tonumber(text)
         return seconds and seconds >= 0 and seconds     -- and no NaN
-            or usage(option .. " needs a number of seconds, not " .. text)
+            or usage(option .. " needs a number of seconds")
     end
     return text
 end
@@ -57,7 +67,7 @@ function _M.parse(list, from, known)
             if option == "--password" then
                 usage "everybody can read command lines: --password-file or --password-env"
             elseif not kind then
-                usage("unknown option " .. word)
+                usage("unknown option " .. option)
             elseif kind == "" and inline then
                 usage(option .. " takes no value")
             elseif kind == "" then
@@ -78,7 +88,7 @@ end
 function _M.name(names, command)
     if #names ~= 1 then
         usage(#names == 0 and command .. " needs the name of a lock"
-            or "only one name is wanted, not " .. table.concat(names, " "))
+            or "only one name is wanted, not " .. _M.words(names, 1))
     end
     return names[1]
 end

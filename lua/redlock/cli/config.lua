@@ -1,9 +1,11 @@
 --- Where the command's settings come from: its options first, then the environment, then a
--- file of lines `option = value`.
+-- file of lines `option = value`. What is wrong is told by its place, never by repeating a
+-- value: it may be a password.
 
 local args = require "redlock.cli.args"
 local report = require "redlock.cli.report"
 local defaults = require("redlock.options").defaults
+local health = require "redlock.health"
 local rounds = require "redlock.rounds"
 
 local _M = {}
@@ -42,8 +44,14 @@ local function convert(key, text, where)
     return text
 end
 
---- Reads a file of settings into opts.
-local function read(path, opts)
+local function add_nodes(opts, text)
+    opts.nodes = opts.nodes or {}
+    for _, uri in ipairs(split((text:gsub("\\$", "")))) do
+        table.insert(opts.nodes, uri)
+    end
+end
+
+local function lines_of(path)
     local file, why = io.open(path)
     if not file then
         args.fail("the configuration cannot be read: " .. why)
@@ -54,21 +62,29 @@ local function read(path, opts)
     if not lines then
         args.fail(("the configuration cannot be read: %s: %s"):format(path, why))
     end
-    local number = 0
-    for line in lines:gmatch "([^\n]*)\n?" do
+    return lines:gmatch "([^\n]*)\n?"
+end
+
+--- Reads a file of settings into opts.
+local function read(path, opts)
+    local number, in_nodes = 0, false
+    for line in lines_of(path) do
         number = number + 1
         local where = path .. ":" .. number
         local key, text = line:match "^%s*([%w_]+)%s*=%s*(.-)%s*$"
         if key == "nodes" or key == "node" then
-            opts.nodes = opts.nodes or {}
-            for _, uri in ipairs(split(text)) do
-                table.insert(opts.nodes, uri)
-            end
+            in_nodes = true
+            add_nodes(opts, text)
         elseif key and defaults[key] ~= nil and key ~= "on_event" then
+            in_nodes = false
             opts[key] = convert(key, text, where)
-        elseif line:match "^%s*[^#%s]" then
+        elseif in_nodes and not key and line:find "^%s*%a[%w+.-]*://" then
+            add_nodes(opts, line:match "^(.-)%s*$")
+        elseif line:find "^%s*[^#%s]" then
             args.fail(where .. ": a line is `option = value`, with an option of redlock.new; "
-                .. "this is not: " .. (key or line:match "^%s*(%S+)"))
+                .. "below `nodes =` there may be more URIs. This is neither"
+                -- Left of "=" at the begin of a line no value is to be expected.
+                .. (line:find "^[%l_]+%s*=%s*[^%s=]" and ": " .. key or ""))
         end
     end
 end
@@ -78,12 +94,22 @@ local FLAGS = { prefix = "--prefix", timeout = "--timeout", lease = "--lease",
     connect_timeout = "--connect-timeout", max_hold = "--max-hold", user = "--user",
     ca_file = "--ca-file", cert_file = "--cert-file", key_file = "--key-file" }
 
---- @return the options for redlock.new
+local function has_password(nodes)
+    for _, uri in ipairs(nodes or {}) do
+        if uri:find "://[^/]*@" then
+            return true
+        end
+    end
+    return false
+end
+
+--- @return the options for redlock.new; and a list of the files that a password is from
 function _M.client_options(given)
-    local opts = {}
+    local opts, secret = {}, {}
     local path = given["--config"] or os.getenv "REDLOCK_CONFIG" or find()
     if path then
         read(path, opts)
+        secret[1] = (opts.password or has_password(opts.nodes)) and path or nil
     end
     local nodes = given["--nodes"] or os.getenv "REDLOCK_NODES"
     if nodes then
@@ -104,15 +130,32 @@ function _M.client_options(given)
         opts.password = nil
         opts.password_file, opts.password_env = given["--password-file"], given["--password-env"]
     end
+    secret[#secret + 1] = opts.password_file or nil
     if given["--no-tls-verify"] then
         opts.tls_verify = false
     end
-    return opts
+    return opts, secret
+end
+
+--- @return the names of the environment variables that have a password in them
+function _M.secret_variables(given)
+    local nodes = os.getenv "REDLOCK_NODES"
+    local list = { _M.client_options(given).password_env or nil }
+    if nodes and has_password(split(nodes)) then
+        list[#list + 1] = "REDLOCK_NODES"
+    end
+    return list
 end
 
 --- A client of the servers that are configured; changes may be nil.
 function _M.client(given, changes)
-    local opts = _M.client_options(given)
+    local opts, secret = _M.client_options(given)
+    for _, path in ipairs(secret) do
+        local exposed = health.exposed(path)
+        if exposed then
+            report.note("warning: ", exposed)
+        end
+    end
     for option, value in pairs(changes or {}) do
         if opts[option] == nil then
             opts[option] = value

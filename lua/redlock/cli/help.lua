@@ -21,7 +21,8 @@ Try it, in two shells:
 Where the servers are: --nodes, else REDLOCK_NODES, else `nodes = ...` in the file that
 --config or REDLOCK_CONFIG names, ~/.config/redlock.conf, or /etc/redlock.conf. The file has
 a line `option = value` for each option of redlock.new that is to be other than usual:
-  nodes = rediss://10.0.0.1 rediss://10.0.0.2 rediss://10.0.0.3
+  nodes = rediss://10.0.0.1 rediss://10.0.0.2
+          rediss://10.0.0.3
   user = locks
   password_file = /etc/redlock.password
   ca_file = /etc/ssl/redis-ca.crt
@@ -39,7 +40,8 @@ Options of all commands (durations are seconds; fractions are fine):
   --                    names may begin with - behind it (of run: the command follows)
 
 Everybody on this machine can read the command lines of all processes: passwords do not
-belong there, nor into --nodes, but into a file, a variable, or the configuration.
+belong there, nor into --nodes, but into a file, a variable, or the configuration (chmod 600).
+The command of `run` gets no variables with passwords.
 
 Exit status:
   0     done; run: the command's own status is passed on

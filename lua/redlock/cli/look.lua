@@ -156,7 +156,8 @@ function _M.check(list)
     if given["--help"] then
         return nil
     elseif #names > 0 then
-        args.fail("check takes no names; of a lock there is: redlock status " .. names[1])
+        args.fail("check takes no names; of a lock there is: redlock status "
+            .. args.words(names, 1))
     end
     local client = config.client(given)
     local found, err = client:check()

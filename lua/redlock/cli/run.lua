@@ -88,11 +88,17 @@ local function finish(lock, status, lost)
     return LOST
 end
 
-local function environment(lock)
+--- What changes for the command; false: it does not get that variable.
+local function environment(lock, given)
+    local env = {}
+    for _, variable in ipairs(config.secret_variables(given)) do
+        env[variable] = false
+    end
     -- Without a token none is handed on: that of a `redlock run` around us is another lock's.
     local token = lock.token and lock:token()
-    return { REDLOCK_NAME = lock:getName(),
-        REDLOCK_TOKEN = token and ("%.0f"):format(token) or false }
+    env.REDLOCK_NAME = lock:getName()
+    env.REDLOCK_TOKEN = token and ("%.0f"):format(token) or false
+    return env
 end
 
 --- @return the exit status
@@ -103,7 +109,7 @@ function _M.main(list)
     end
     if names[2] and not argv then
         args.fail("the command goes behind --: redlock run " .. names[1] .. " -- "
-            .. table.concat(names, " ", 2))
+            .. args.words(names, 2))
     end
     local name = args.name(names, "run")
     if not argv or #argv == 0 then
@@ -127,7 +133,7 @@ function _M.main(list)
     end
     -- Its own group is signalled as a whole, but could not read from the terminal.
     local group = not process.is_terminal(0)
-    local pid, why = process.spawn(argv, { group = group, env = environment(lock) })
+    local pid, why = process.spawn(argv, { group = group, env = environment(lock, given) })
     if not pid then
         lock:unlock()
         args.fail("no process: " .. why)
