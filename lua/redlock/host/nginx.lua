@@ -9,6 +9,7 @@ local loop = require "redlock.host.loop"
 
 local assert, error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring =
     assert, error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring
+local min = math.min
 local clock = os.clock        -- processor time: it may be the others' turn meanwhile
 local ngx = ngx
 local get_phase = ngx.get_phase
@@ -32,17 +33,22 @@ local IDLE_MS = 1000          -- the reader ends after so long without anybody w
 -- on once a second.
 local STOP_S, CALM_MS, HUNT_MS = 0.002, 250, 20
 local SUSPECT_S = 0.5
-local START_S = 0.02          -- it may take to start, before the waiters help themselves
+local START_MS = 20           -- it may take to start, before the waiters help themselves
 local POLL_S = 0.001          -- how often they look then
 local TURN_MS = 2             -- the worker's other events wait at most so much longer
 local LONG_S = 86400          -- an end of a wait that only saves a stuck one
-local RETRY_MS = 1000         -- between two attempts to start the reader
+local RETRY_MS = 1000         -- between two attempts to start the reader; twice as long each ...
+local RETRY_MAX_MS = 60000    -- ... time, up to this: each is a line or two in the log
 
 local YIELDS = { rewrite = true, server_rewrite = true, access = true, content = true,
     timer = true, ssl_cert = true, ssl_session_fetch = true, ssl_client_hello = true }
 
 local host
-local reader = {}             -- running, connected; tried: when it was started (ms)
+local reader = { running = false, connected = false,
+    again = 0,                -- it is not tried to start before (ms)
+    pause = RETRY_MS,         -- between the next attempt and the one after it
+    starting = 0,             -- until when it may come (ms)
+}
 local timed = false           -- it was started in this worker
 local poller = {}             -- waiter, at (ms); looked: when for the dead (ms)
 local warned = false
@@ -170,22 +176,29 @@ local function turn(box, fence)
     return box:look()
 end
 
+--- A worker that is told to quit waits for nothing but the reader, once nobody waits.
+local function is_over(box)
+    return ngx.worker.exiting() and not box:holds_something()
+end
+
 --- Reads until nobody waits any more, and nothing is held.
 local function read(box)
     local sock = assert(connect(box))
     local fence = new_fence()
     reader.connected = true
-    local idle, waits = ring_later(box, IDLE_MS), -1
+    local bell, waits, used = ring_later(box, CALM_MS), -1, 0
     repeat
         local waiting = turn(box, fence)
-        if idle and box.C.rl_round_outcome(idle) ~= 0 then
-            local busy = waiting > 0 or box.waits ~= waits
+        if bell and box.C.rl_round_outcome(bell) ~= 0 then
+            local now = now_ms(box)
+            if waiting > 0 or box.waits ~= waits then
+                waits, used = box.waits, now
+            end
             -- Also while others wait: perhaps for a dead one.
-            local ms = look_for_dead(box) or busy and IDLE_MS
-            idle = ms and ring_later(box, ms)
-            waits = box.waits
+            local ms = look_for_dead(box) or now - used < IDLE_MS and CALM_MS
+            bell = ms and ring_later(box, ms)
         end
-    until not (idle or waiting > 0) or not sock:receiveany(64)
+    until waiting == 0 and (not bell or is_over(box)) or not sock:receiveany(64)
     fence.over = true
     fence.behind:post(1)
     sock:close()
@@ -199,12 +212,13 @@ local function run(_, box)
     end
     reader.running = true
     local ok, err = pcall(read, box)
-    reader.running, reader.connected, reader.tried = false, false, nil
+    reader.running, reader.connected, reader.starting = false, false, 0
     box.C.rl_mailbox_hang_up(box.mailbox)
     box:uncork()
-    if not ok then
+    if ok then
+        reader.again, reader.pause = 0, RETRY_MS
+    else
         log("the reader failed: " .. tostring(err))
-        reader.tried = now_ms(box)
     end
     if box.count > 0 then
         listen(box)
@@ -223,12 +237,13 @@ function listen(box)
         return
     end
     local now = now_ms(box)
-    if reader.tried and now - reader.tried < RETRY_MS then
+    if now < reader.again then
         return
     end
-    reader.tried = now
+    reader.again, reader.pause = now + reader.pause, min(2 * reader.pause, RETRY_MAX_MS)
     local ok, err = ngx.timer.at(0, run, box)
     timed = timed or ok
+    reader.starting = ok and now + START_MS or 0
     if not ok then
         log("no timer for the reader: " .. tostring(err))
     end
@@ -279,7 +294,11 @@ local function suspend(w)
         if not ok and err ~= "timeout" then
             error("redlock: cannot wait here: " .. tostring(err), 0)
         end
-    elseif too_late() or not w.sem:wait(START_S) and not reader.connected and not w.outcome then
+        return
+    end
+    local starting = reader.starting - now_ms(host.box)
+    if starting <= 0 or not w.sem:wait(starting / 1000) and not reader.connected
+        and not w.outcome then
         poll(w)
     end
 end

@@ -1,0 +1,149 @@
+-- The one timer of a worker that reads the wake-up socket: how it ends, and workers without it.
+local support = require "spec.support"
+
+local SERVER = [[
+    location /cycle { content_by_lua_block {
+        local l = client:getLock "x"
+        assert(l:tryLock(5, 10))
+        assert(l:unlock())
+        ngx.print "ok"
+    } }
+    location /times { content_by_lua_block {
+        local now = require("spec.support.sys").now
+        local times = {}
+        for i = 1, 41 do
+            local l, began = client:getLock "x", now()
+            assert(l:tryLock(5, 10))
+            assert(l:unlock())
+            times[i] = now() - began
+        end
+        table.sort(times)
+        ngx.print(times[21])
+    } }
+    location /hold { content_by_lua_block {
+        assert(client:getLock("held"):tryLock(1))
+        ngx.shared.shared:set("held", true)
+        repeat
+            ngx.sleep(0.01)
+        until ngx.worker.exiting()
+        ngx.sleep(0.5)
+        ngx.print(tostring(client:getLock("held"):isValid()), " ",
+            tostring(client:getLock("held"):unlock()))
+    } }
+    location /held { content_by_lua_block { ngx.print(tostring(ngx.shared.shared:get "held")) } }
+]]
+
+local NO_TIMERS = {
+    http = "lua_max_running_timers 1;",
+    init_worker = "ngx.timer.at(0, function() ngx.sleep(600) end)",
+    shutdown = "1s",
+}
+
+describe("the reader of a worker", function()
+    local cluster, ng
+
+    setup(function()
+        cluster = support.cluster(3)
+    end)
+
+    teardown(support.cleanup)
+
+    local function start(opts)
+        ng = support.nginx { nodes = cluster, server = SERVER, http = opts and opts.http,
+            init_worker = opts and opts.init_worker, shutdown = opts and opts.shutdown }
+    end
+
+    after_each(function()
+        if ng and ng.proc:alive() then
+            ng:stop "TERM"
+        end
+    end)
+
+    local function count(pattern)
+        return select(2, ng:log():gsub(pattern, ""))
+    end
+
+    describe("that cannot be had costs two timers of a millisecond a cycle:", function()
+        local function median()
+            local text = ng:get("/times", 60)
+        return assert(tonumber(text), text)
+        end
+
+        -- A millisecond and what the machine is late for each of two waits. It was 40 ms and more.
+        local function costs_little(with)
+            assert.equal("ok", ng:get "/cycle")
+            local without = median()
+            assert.is_true(without < with + 0.02, without .. " s, with the reader " .. with)
+        end
+
+        local with
+
+        setup(function()
+            start()
+            assert.equal("ok", ng:get "/cycle")
+            with = median()
+            ng:stop "TERM"
+        end)
+
+        it("no timer", function()
+            start(NO_TIMERS)
+            costs_little(with)
+            assert.equal(1, count "no timer reads the wake%-up socket")
+        end)
+
+        it("no directory for the socket", function()
+            start()
+            assert.equal(0, os.execute("rmdir " .. ng.sockets))
+            costs_little(with)
+        end)
+    end)
+
+    -- A second after the first attempt, two after the next, and so on up to a minute.
+    it("that cannot be had is tried, and logged, less and less often", function()
+        start()
+        assert.equal(0, os.execute("rmdir " .. ng.sockets))
+        local ends = support.now() + 8
+        while support.now() < ends do
+            assert.equal("ok", ng:get "/cycle")
+            support.sleep(0.1)
+        end
+        local times = count "no socket below [^\n]* set the option socket_dir"
+        assert.is_true(times >= 2 and times <= 5, times .. " times")
+    end)
+
+    describe("when the worker is told to quit", function()
+        -- How long that takes.
+        local function quit()
+            local began = support.now()
+            assert.equal(0, ng:stop "QUIT")
+            return support.now() - began
+        end
+
+        it("ends with the last lock", function()
+            start()
+            local unused = quit()
+            for _ = 1, 3 do
+                start()
+                assert.equal("ok", ng:get "/cycle")
+                local used = quit()
+                assert.is_true(used < unused + 0.8, used .. " s, without locks " .. unused)
+                assert.equal("", ng:complaints())
+            end
+        end)
+
+        it("goes on while a request holds one", function()
+            start()
+            local unused = quit()
+            start()
+            local request = ng:begin "/hold"
+            support.eventually(function() return (ng:get "/held") == "true" end)
+            ng:signal "QUIT"
+            assert.equal("true true", request:finish())
+            local began = support.now()
+            assert.equal(0, ng.proc:wait(20))
+            local after = support.now() - began
+            assert.is_true(after < unused + 0.8, after .. " s, without locks " .. unused)
+            assert.equal("", ng:complaints())
+        end)
+    end)
+end)
