@@ -10,7 +10,9 @@ local function lock_or_503(name)
     local lock = locks:getLock(name)
     local ok, err = lock:tryLock(1)
     if not ok then
-        ngx.log(ngx.WARN, err)         -- who said what, server by server
+        if err.code ~= "held" then
+            ngx.log(ngx.WARN, err)     -- who said what, server by server
+        end
         return ngx.exit(503)
     end
     return lock

@@ -8,10 +8,12 @@
 --              for one whose answer did not matter any more
 -- err.waited   seconds spent in the call, or nil
 --
--- tostring(err) and "text" .. err give "redlock: <code>: <message>".
+-- They are plain values: cjson.encode(err) gives these fields. tostring(err) and "text" .. err
+-- give "redlock: <code>: <message>", and the methods of strings work on that. table.concat
+-- takes strings only: give it tostring(err).
 
-local setmetatable, getmetatable, tostring, type, ipairs, rawset =
-    setmetatable, getmetatable, tostring, type, ipairs, rawset
+local setmetatable, getmetatable, tostring, type, ipairs, pairs =
+    setmetatable, getmetatable, tostring, type, ipairs, pairs
 local format, concat = string.format, table.concat
 
 local _M = {}
@@ -38,28 +40,13 @@ local SENTENCES = {
     nomem = "%s: out of memory or file descriptors",
 }
 
-local Error = {}
+-- An error has its text's methods: err:find "timeout", err:match, err:sub ...
+local Error, methods = {}, {}
+Error.__index = methods
 
-local function sentence(err)
-    local what = type(err.subject) == "table" and err.subject:describe() or err.subject
-    local text = format(SENTENCES[err.code] or "%s: " .. err.code, what)
-    if not err.nodes then
-        return text
-    end
-    local said = {}
-    for i, row in ipairs(err.nodes) do
-        said[i] = row.node .. " " .. (row.code == "ok" and row.message
-            or row.code .. " (" .. row.message .. ")")
-    end
-    return text .. ": " .. concat(said, "; ")
-end
-
--- Most errors are only asked for their code: the sentence is made when it is wanted.
-function Error.__index(err, key)
-    if key == "message" then
-        local text = sentence(err)
-        rawset(err, "message", text)
-        return text
+for name, fn in pairs(string) do
+    methods[name] = function(err, ...)
+        return fn(tostring(err), ...)
     end
 end
 
@@ -71,10 +58,25 @@ function Error.__concat(a, b)
     return tostring(a) .. tostring(b)
 end
 
+local function sentence(code, subject, nodes)
+    local what = type(subject) == "table" and subject:describe() or subject
+    local text = format(SENTENCES[code] or "%s: " .. code, what)
+    if not nodes then
+        return text
+    end
+    local said = {}
+    for i, row in ipairs(nodes) do
+        said[i] = row.node .. " " .. (row.code == "ok" and row.message
+            or row.code .. " (" .. row.message .. ")")
+    end
+    return text .. ": " .. concat(said, "; ")
+end
+
 --- @param subject  what it is about: a string, or an object with describe()
 -- @return an error object
 function _M.new(code, subject, nodes)
-    return setmetatable({ code = code, subject = subject, nodes = nodes }, Error)
+    return setmetatable({ code = code, message = sentence(code, subject, nodes), nodes = nodes },
+        Error)
 end
 
 --- @return whether a value is one of our errors
