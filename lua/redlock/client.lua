@@ -1,6 +1,7 @@
 --- Clients: the connections to one set of servers, and everything held through them.
 
 local ffi = require "ffi"
+local acquire = require "redlock.acquire"
 local check = require "redlock.check"
 local credentials = require "redlock.credentials"
 local errors = require "redlock.errors"
@@ -10,6 +11,7 @@ local future = require "redlock.future"
 local guard = require "redlock.restart_guard"
 local health = require "redlock.health"
 local holds = require "redlock.holds"
+local lately = require "redlock.lately"
 local line = require "redlock.line"
 local lock = require "redlock.lock"
 local options = require "redlock.options"
@@ -51,7 +53,7 @@ function _M.new(opts)
             lost = 0, overloaded = 0 },
         queues = {},             -- kind:name -> who waits for it in this process
         waiting = 0,             -- how many are in them
-        out = {},                -- kind:name -> until when others are let first
+        out = lately.new(acquire.GIVE_WAY),      -- kind:name for which others are let first
         closed = false,
     }, Client)
     self.guarded = guard.is_on(self.options)

@@ -23,7 +23,7 @@ Place.__index = Place
 function _M.join(client, id, ends)
     local queue = client.queues[id]
     if not queue then
-        queue = { first = 1, last = 0, watching = 0, held = false }
+        queue = { first = 1, last = 0, gone = 0, watching = 0, held = false }
         client.queues[id] = queue
     end
     queue.last = queue.last + 1
@@ -51,17 +51,36 @@ function _M.wake_all(queue)
     end
 end
 
+--- Closes the gaps that others have left behind the first, when they are most of the queue.
+local function close_ranks(queue)
+    if queue.gone * 2 <= queue.last - queue.first then
+        return
+    end
+    local to = queue.first
+    for i = queue.first, queue.last do
+        local place = queue[i]
+        queue[i] = nil
+        if not place.gone then
+            queue[to] = place
+            to = to + 1
+        end
+    end
+    queue.last, queue.gone = to - 1, 0
+end
+
 --- Leaves the queue; when another one is first now, it is woken.
 function Place:leave()
     local queue = self.queue
     self.gone = true
     self.client.waiting = self.client.waiting - 1
+    queue.gone = queue.gone + 1
     if queue[queue.first] ~= self then
+        close_ranks(queue)
         return
     end
     repeat
         queue[queue.first] = nil
-        queue.first = queue.first + 1
+        queue.first, queue.gone = queue.first + 1, queue.gone - 1
     until queue.first > queue.last or not queue[queue.first].gone
     if queue.first > queue.last then
         self.client.queues[self.id] = nil

@@ -1,0 +1,33 @@
+--- Names, each remembered for so long, at least.
+--
+-- The names of a while are one table, and the while before is another, which is thrown away
+-- whole: nothing stays of a name that is never asked for again, and none is searched for.
+
+local max, setmetatable = math.max, setmetatable
+
+local _M = {}
+
+local Lately = {}
+Lately.__index = Lately
+
+--- @param seconds  how long a name is remembered
+function _M.new(seconds)
+    return setmetatable({ seconds = seconds, now = {}, before = {}, since = 0 }, Lately)
+end
+
+--- Remembers a name from now on.
+-- @param now  seconds, on a clock that never goes back
+function Lately:add(name, now)
+    if now - self.since >= self.seconds then
+        self.now, self.before, self.since = {}, self.now, now
+    end
+    self.now[name] = now + self.seconds
+end
+
+--- @return for how many seconds a name is remembered still; 0: it is not
+function Lately:left(name, now)
+    local ends = self.now[name] or self.before[name]
+    return ends and max(ends - now, 0) or 0
+end
+
+return _M

@@ -1,0 +1,105 @@
+-- What a process keeps of names and callers that are done with.
+local support = require "spec.support"
+
+-- What act() has left in the heap of Lua: bytes.
+local function left_by(act)
+    local function heap()
+        collectgarbage()
+        collectgarbage()
+        return collectgarbage "count" * 1024
+    end
+    local before = heap()
+    act()
+    return heap() - before
+end
+
+describe("a client keeps nothing", function()
+    local cluster, client, other
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster)
+        other = support.warm_client(cluster)
+    end)
+    after_each(function()
+        client:close()
+        other:close()
+    end)
+    teardown(support.cleanup)
+
+    it("of names that somebody else waited for as well", function()
+        local listener = support.connect(cluster[1].port)
+        assert(listener:call("PSUBSCRIBE", "*"))   -- so that each release is told to somebody
+        local LEN, NAMES = 5000, 400
+        local function use(i)
+            local l = client:getLock(("%d "):format(i) .. ("n"):rep(LEN))
+            assert(l:tryLock(0, 10))
+            assert(l:unlock())
+        end
+        use(0)
+        local left = left_by(function()
+            for i = 1, NAMES do
+                use(i)
+            end
+        end)
+        assert.is_true(left < LEN * NAMES / 4, left .. " bytes")
+        listener:close()
+    end)
+
+    it("of callers who gave up while others wait on", function()
+        assert.is_true(other:getLock("x"):tryLock(0, 60))
+        local first = client:getLock("x", { owner = "first" }):lockAsync()
+        local function give_up(n)
+            local futures = {}
+            for i = 1, n do
+                futures[i] = client:getLock("x", { owner = i }):tryLockAsync(0.001)
+            end
+            local last = client:getLock("x", { owner = "last" }):lockAsync()
+            for i = 1, n do
+                local ok, err = futures[i]:get(30)
+                assert.is_nil(ok)
+                assert.equal("held", err.code)
+            end
+            assert.is_true(last:cancel())
+        end
+        give_up(100)
+        local CALLERS = 5000
+        local left = left_by(function()
+            for _ = 1, CALLERS / 100 do
+                give_up(100)
+            end
+        end)
+        assert.is_true(left < CALLERS * 40, left .. " bytes")
+        assert.equal(1, client:stats().waiting)
+        assert.is_true(other:getLock("x"):unlock())
+        assert.is_true(first:get(30))
+        assert.is_true(client:getLock("x", { owner = "first" }):unlock())
+    end)
+
+    it("of a queue's order when some in it give up", function()
+        assert.is_true(other:getLock("x"):tryLock(0, 60))
+        local got, futures = {}, {}
+        for i = 1, 200 do
+            local l = client:getLock("x", { owner = i })
+            -- Only every tenth has patience.
+            futures[i] = l:tryLockAsync(i % 10 == 0 and 60 or 0.001)
+        end
+        for i = 1, 200 do
+            if i % 10 ~= 0 then
+                assert.equal("held", select(2, futures[i]:get(30)).code)
+            end
+        end
+        assert.is_true(other:getLock("x"):unlock())
+        for i = 10, 200, 10 do
+            assert.is_true(futures[i]:get(30))
+            for k = i + 10, 200, 10 do
+                assert.is_false(futures[k]:isDone())
+            end
+            got[#got + 1] = i
+            assert.is_true(client:getLock("x", { owner = i }):unlock())
+        end
+        assert.equal(20, #got)
+        assert.equal(0, client:stats().waiting)
+    end)
+end)
