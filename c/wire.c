@@ -23,6 +23,15 @@ static struct reply *reply_begin(const redisReadTask *task, enum reply_type type
     return r;
 }
 
+/* What a server says goes into errors, logs and terminals, and must not act there. */
+static void make_printable(char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < ' ' || text[i] > '~')
+            text[i] = '?';
+    }
+}
+
 static void *on_string(const redisReadTask *task, char *data, size_t len)
 {
     enum reply_type type = task->type == REDIS_REPLY_ERROR    ? REPLY_ERROR
@@ -37,6 +46,8 @@ static void *on_string(const redisReadTask *task, char *data, size_t len)
         r->text_len = len < WIRE_TEXT_MAX ? len : WIRE_TEXT_MAX;
         memcpy(r->text, data, r->text_len);
         r->text[r->text_len] = '\0';
+        if (task->type == REDIS_REPLY_ERROR)
+            make_printable(r->text, r->text_len);
     } else if (!r->has_second) {
         r->has_second = 1;
         r->second_len = len <= WIRE_TEXT_MAX ? len : 0;

@@ -32,7 +32,8 @@ struct reply {
     int64_t num[WIRE_NUMS];
     int has_text;
     size_t text_len;
-    char text[WIRE_TEXT_MAX + 1]; /* closed by 0; longer ones are cut */
+    char text[WIRE_TEXT_MAX + 1]; /* closed by 0; longer ones are cut. Of an error: what is
+                                     not printable ASCII is '?' */
     int has_second;
     size_t second_len;            /* 0 when it is longer than WIRE_TEXT_MAX */
     char second[WIRE_TEXT_MAX];

@@ -10,10 +10,11 @@ local future = require "redlock.future"
 local holders = require "redlock.holders"
 local options = require "redlock.options"
 local rounds = require "redlock.rounds"
+local printable = require("redlock.text").printable
 
 local pairs, setmetatable, type = pairs, setmetatable, type
 local getmetatable = getmetatable
-local format, gsub, byte, sub = string.format, string.gsub, string.byte, string.sub
+local format, sub = string.format, string.sub
 local huge = math.huge
 
 local _M = {}
@@ -26,15 +27,6 @@ _M.methods = Lock
 local MAX_NAME = 65536
 local OWN_KEYS = "redlock:{"
 local OPTIONS = { owner = true }
-
-local function printable(name)
-    if #name > 64 then
-        name = name:sub(1, 61) .. "..."
-    end
-    return (gsub(name, "[^ -~]", function(c)
-        return format("\\x%02x", byte(c))
-    end))
-end
 
 --- The class of a primitive's objects: a lock's methods and its own.
 local function class_of(prim)

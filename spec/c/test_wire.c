@@ -37,6 +37,8 @@ static const struct sample {
     {"+OK\r\n", "status 'OK'"},
     {"+\r\n", "status ''"},
     {"-ERR no\r\n", "error 'ERR no'"},
+    {"-ERR \033]0;x\a\033[2J a\nb\tc\177 \303\244 \233\r\n", "error 'ERR ?]0;x??[2J a?b?c? ?? ?'"},
+    {"$3\r\na\nb\r\n", "str 'a\nb'"},
     {"$5\r\nhello\r\n", "str 'hello'"},
     {"$0\r\n\r\n", "str ''"},
     {"$4\r\n\r\n\r\n\r\n", "str '\r\n\r\n'"},
@@ -51,6 +53,7 @@ static const struct sample {
     {"*3\r\n*2\r\n:1\r\n:2\r\n:3\r\n*1\r\n$1\r\nx\r\n", "array 1 2 3 'x'"},
     {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:7\r\n", "array 7"},
     {"*2\r\n:1\r\n-ERR in it\r\n", "array 1 'ERR in it'"},
+    {"*2\r\n:1\r\n-ERR in\nit\r\n", "array 1 'ERR in?it'"},
     {"*2\r\n*0\r\n*-1\r\n", "array"},
 };
 

@@ -1,4 +1,5 @@
---- JSON, writing only: tables, strings, numbers, booleans.
+--- JSON, writing only: tables, strings, numbers, booleans. Always UTF-8, and without control
+-- characters.
 
 local _M = {}
 
@@ -6,10 +7,44 @@ local encode
 
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
+local function escape(c)
+    return ESCAPES[c] or ("\\u%04x"):format(c:byte(-1))
+end
+
+-- What is UTF-8 (RFC 3629) beyond ASCII.
+local CHARACTERS = {
+    "^[\194-\223][\128-\191]",
+    "^\224[\160-\191][\128-\191]",
+    "^[\225-\236\238\239][\128-\191][\128-\191]",
+    "^\237[\128-\159][\128-\191]",
+    "^\240[\144-\191][\128-\191][\128-\191]",
+    "^[\241-\243][\128-\191][\128-\191][\128-\191]",
+    "^\244[\128-\143][\128-\191][\128-\191]",
+}
+
+local function character(s, i)
+    for _, pattern in ipairs(CHARACTERS) do
+        local c = s:match(pattern, i)
+        if c then
+            return c
+        end
+    end
+end
+
+--- Bytes that are no UTF-8 become U+FFFD, one each.
+local function repaired(s)
+    local parts, i = {}, 1
+    while i <= #s do
+        local c = character(s, i)
+        parts[#parts + 1] = c or "\\ufffd"
+        i = i + (c and #c or 1)
+    end
+    return table.concat(parts)
+end
+
 local function text(s)
-    return '"' .. s:gsub('[%c"\\\127-\255]', function(c)
-        return ESCAPES[c] or c:byte() < 128 and ("\\u%04x"):format(c:byte()) or c
-    end) .. '"'
+    return '"' .. s:gsub('[%c"\\\127]', escape):gsub("[\128-\255]+", repaired)
+        :gsub("\194[\128-\159]", escape) .. '"'
 end
 
 local function object(t)

@@ -6,6 +6,7 @@ local json = require "redlock.cli.json"
 local report = require "redlock.cli.report"
 local quorum = require "redlock.quorum"
 local rounds = require "redlock.rounds"
+local printable = require("redlock.text").printable
 
 local _M = {}
 
@@ -86,14 +87,15 @@ local function show_status(name, rows, seen)
     if not seen then
         report.note("no majority of the servers answered")
     elseif seen.held then
-        print(("%s is held, for %s unless it is renewed, by holder %s"):format(name,
-            seconds(seen.remaining), seen.holder))
+        print(("%s is held, for %s unless it is renewed, by holder %s"):format(printable(name),
+            seconds(seen.remaining), printable(seen.holder)))
     else
-        print(name .. " is free")
+        print(printable(name) .. " is free")
     end
     local lines = {}
     for i, row in ipairs(rows) do
-        local holder = row.holder and seconds(row.remaining) .. "  holder " .. row.holder
+        local holder = row.holder and seconds(row.remaining) .. "  holder "
+            .. printable(row.holder)
         lines[i] = { row.node, row.state, holder and row.message
             and holder .. "; " .. row.message or holder or row.message or "" }
     end
@@ -132,7 +134,7 @@ function _M.unlock(list)
     if not given["--force"] then
         args.fail("only a holder can let go of a lock; --force opens it for everybody, and "
             .. "whoever\nholds it may work on beside the next one: make sure that nobody does. "
-            .. "Who is it?\n  redlock status " .. name)
+            .. "Who is it?\n  redlock status " .. printable(name))
     end
     local client = config.client(given)
     local opened, err = client:getLock(name):forceUnlock()
@@ -144,7 +146,7 @@ function _M.unlock(list)
     if given["--json"] then
         print(json.encode { name = name, opened = opened })
     else
-        print(name .. (opened and " is open now" or " was open already"))
+        print(printable(name) .. (opened and " is open now" or " was open already"))
     end
     return opened and 0 or 1
 end

@@ -1,0 +1,133 @@
+-- Texts of others, servers and whoever chooses names: nothing in them acts on a terminal, forges
+-- a line of a log, or makes JSON that others cannot read.
+local cjson = require "cjson"
+local command = require "spec.support.command"
+local redlock = require "redlock"
+local support = require "spec.support"
+
+-- A title, a cleared screen, a line of a log, C1's CSI as a byte and as UTF-8, a cut character.
+local EVIL = "\27]0;pwned\7\27[2J\n2026/01/01 00:00:00 [alert] 1#1: forged\r\t\0"
+    .. "\127\155\194\155\195"
+
+local function assert_harmless(text)
+    assert.is_nil(text:find "[^\n -~]", ("%q"):format(text))
+    assert.is_nil(text:find("\n2026", 1, true))
+end
+
+local function assert_utf8(text)
+    local path = support.tmpdir() .. "/text"
+    local f = assert(io.open(path, "wb"))
+    f:write(text)
+    f:close()
+    local p = support.spawn { "iconv", "-f", "UTF-8", "-t", "UTF-16", path, stdout = "null",
+        stderr = "null" }
+    assert.equal(0, p:wait(10), ("%q"):format(text))
+end
+
+describe("texts of others", function()
+    local server
+
+    setup(function()
+        server = support.server()
+    end)
+
+    teardown(support.cleanup)
+
+    before_each(function()
+        server:call "FLUSHALL"
+    end)
+
+    local function run(...)
+        return command.ends(command.start({ uris = function() return { server.uri } end }, "/",
+            {}, ...))
+    end
+
+    it("that refuse a connection", function()
+        local h = support.hostile { reply = "-WRONGPASS " .. EVIL:gsub("\r", "") .. "\r\n" }
+        local client = support.client { "redis://:pw@127.0.0.1:" .. h.uri:match ":(%d+)$" }
+        local _, err = client:getLock("x"):tryLock(0)
+        assert.equal("auth", err.nodes[1].code)
+        assert.matches("WRONGPASS %?%]0;pwned%?%?%[2J%?2026", err.nodes[1].message)
+        assert_harmless(tostring(err))
+        assert_harmless(tostring(client:check()))
+        client:close()
+        h:stop()
+    end)
+
+    it("that answer a script", function()
+        local evil = redlock.primitive { name = "evil", release = "return 1",
+            acquire = ("return redis.error_reply('ERR ' .. %q)"):format(EVIL:gsub("%z", "")) }
+        local client = support.client { server.uri }
+        local _, err = client:get(evil, "x"):tryLock(0)
+        assert.equal("script", err.nodes[1].code)
+        assert.matches("%?%]0;pwned%?%?%[2J", err.nodes[1].message)
+        assert_harmless(tostring(err))
+        client:close()
+    end)
+
+    it("that are names", function()
+        local client = support.client { server.uri }
+        local l = client:getLock(EVIL)
+        assert_harmless(tostring(l))
+        local _, err = l:unlock()
+        assert.matches("\\x1b%]0;pwned\\x07", tostring(err))
+        assert_harmless(tostring(err))
+        assert.is_false((pcall(l.check, l)))
+        assert_harmless(select(2, pcall(l.check, l)))
+        client:close()
+    end)
+
+    describe("in what the command says", function()
+        -- Whoever else uses the server may have put anything there.
+        local NAME = EVIL:gsub("%z", "")
+
+        before_each(function()
+            server:call("SET", NAME, EVIL, "PX", 60000)
+        end)
+
+        it("of a lock", function()
+            local status, text = run("status", NAME)
+            assert.equal(0, status, text)
+            assert.matches("^\\x1b%]0;pwned\\x07\\x1b%[2J\\x0a2026[^\n]* is held, for", text)
+            assert_harmless(text)
+            assert_harmless(select(2, run("unlock", NAME)))
+            assert_harmless(select(2, run("unlock", "-f", NAME)))
+            status, text = run("status", NAME)
+            assert.equal(1, status)
+            assert_harmless(text)
+        end)
+
+        it("of a lock, in JSON", function()
+            local status, text = run("status", NAME, "--json")
+            assert.equal(0, status, text)
+            assert.is_nil(text:gsub("\n$", ""):find "[%c\127]")
+            assert_utf8(text)
+            local said = cjson.decode(text)
+            assert.equal("\27]0;pwned\7", said.name:sub(1, 10))
+            assert.equal("\127\239\191\189\194\155\239\191\189", said.name:sub(-9))
+        end)
+    end)
+
+    -- Also what is cut in the middle, overlong, a surrogate, or beyond U+10FFFF.
+    it("of any bytes are UTF-8 in JSON, and what is UTF-8 stays as it is", function()
+        local json = require "redlock.cli.json"
+        local all = {}
+        for i = 0, 255 do
+            all[#all + 1] = string.char(i)
+            all[#all + 1] = "a" .. string.char(i) .. "\128"
+            all[#all + 1] = string.char(i) .. "\191\191"
+            all[#all + 1] = string.char(i) .. "\128\128\128"
+            all[#all + 1] = string.char(i) .. "\143\191\191b"
+        end
+        local text = json.encode(all)
+        assert.is_nil(text:find "[%c\127]")
+        assert_utf8(text)
+        assert.equal(#all, #cjson.decode(text))
+        for _, good in ipairs { "größe", "€", "\240\159\148\146", "\244\143\191\191",
+            "\237\159\191" } do
+            assert.equal('"' .. good .. '"', json.encode(good))
+        end
+        assert.equal('"\\u009b"', json.encode "\194\155")
+        assert.equal('"\\ufffd\\ufffd\\ufffd"', json.encode "\237\160\128")
+    end)
+end)
