@@ -1,8 +1,8 @@
 # redlock - make demo | make fencing | make test | make sim | make bench | make install
 #
-# The core is one shared object: hiredis linked in statically, nothing exported but
-# rl_*, never unloaded. Why: nginx modules bring their own copies of hiredis, and a
-# library with threads must outlive the Lua state that loaded it.
+# The core is one shared object: hiredis linked in statically where it can be had so,
+# nothing exported but rl_*, never unloaded. Why: nginx modules bring their own copies of
+# hiredis, and a library with threads must outlive the Lua state that loaded it.
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -15,15 +15,34 @@ CFLAGS  ?= -O2 -g
 LUAJIT  ?= luajit
 BUILD   ?= build
 
+# HIREDIS=static links libhiredis.a in; HIREDIS=shared loads libhiredis.so at run time
+# (c/reader.h), the default where there is no static one. HIREDIS_INCDIR, HIREDIS_LIBDIR:
+# of one that the compiler does not find by itself.
 HIREDIS_INCDIR ?=
 HIREDIS_LIBDIR ?=
-HIREDIS_A = $(if $(HIREDIS_LIBDIR),$(wildcard $(HIREDIS_LIBDIR)/libhiredis.a))
-LIBHIREDIS = $(or $(HIREDIS_A),-l:libhiredis.a)
+find_hiredis = $(wildcard $(if $(HIREDIS_LIBDIR),$(HIREDIS_LIBDIR)/libhiredis.$1,$\
+    $(shell $(CC) -print-file-name=libhiredis.$1)))
+HIREDIS_A  := $(call find_hiredis,a)
+HIREDIS_SO := $(call find_hiredis,so)
+HIREDIS    ?= $(if $(HIREDIS_A),static,$(if $(HIREDIS_SO),shared,static))
+
+ifeq ($(HIREDIS),shared)
+HIREDIS_NAME := $(shell readelf -d $(HIREDIS_SO) | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+ifneq ($(HIREDIS_LIBDIR),)
+CORE_HIREDIS := -Wl,-rpath,$(HIREDIS_LIBDIR)
+endif
+LIBHIREDIS   := $(HIREDIS_SO) $(CORE_HIREDIS)
+else
+LIBHIREDIS   := $(or $(HIREDIS_A),-l:libhiredis.a)
+CORE_HIREDIS := $(LIBHIREDIS)
+endif
 
 ABI := $(shell sed -n 's/^\#define RL_ABI //p' c/redlock.h)
 
-WARN  = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wno-format-truncation
-FLAGS = -std=c11 -D_GNU_SOURCE $(WARN) $(if $(HIREDIS_INCDIR),-I$(HIREDIS_INCDIR))
+WARN  = -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror=incompatible-pointer-types \
+        -Wno-unknown-warning-option -Wno-format-truncation
+FLAGS = -std=c11 -D_GNU_SOURCE $(WARN) $(if $(HIREDIS_INCDIR),-I$(HIREDIS_INCDIR)) \
+        $(if $(HIREDIS_NAME),-DHIREDIS_SHARED='"$(HIREDIS_NAME)"')
 HIDE  = -fPIC -fvisibility=hidden
 LINK  = -shared -pthread -Wl,-z,nodelete -Wl,-z,relro,-z,now -Wl,-Bsymbolic \
         -Wl,--exclude-libs,ALL $(if $(HIREDIS_LIBDIR),-L$(HIREDIS_LIBDIR))
@@ -48,7 +67,7 @@ $(BUILD)/obj/%.o: c/%.c $(wildcard c/*.h)
 
 $(CORE): $(OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(LINK) $(LDFLAGS) -o $@ $(OBJ) $(LIBHIREDIS) -ldl
+	$(CC) $(LINK) $(LDFLAGS) -o $@ $(OBJ) $(CORE_HIREDIS) -ldl
 
 # The name without the ABI is for tools and tests; Lua loads core-<abi>.so.
 $(BUILD)/redlock/core.so: $(CORE)
@@ -92,7 +111,7 @@ ASAN = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-po
 TSAN = -fsanitize=thread
 
 # The unit tests link the objects that ship; the sanitizer build compiles them again.
-PURE = buf wire quorum timer cmd info clock node core close guard round answer vote fence lease release handover keep watch
+PURE = buf reader wire quorum timer cmd info clock node core close guard round answer vote fence lease release handover keep watch
 
 # test_memory.c makes allocations fail.
 WRAP = -Wl,--wrap=malloc,--wrap=calloc
@@ -101,11 +120,11 @@ UNIT = $(filter-out spec/c/threads.c spec/c/refused.c spec/c/ends.c,$(wildcard s
 
 $(TOOLS)/unit: $(UNIT) $(PURE:%=$(BUILD)/obj/%.o)
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -g -Ic -o $@ $(filter %.c %.o,$^) $(WRAP) $(LIBHIREDIS)
+	$(CC) $(FLAGS) -g -Ic -o $@ $(filter %.c %.o,$^) $(WRAP) $(LIBHIREDIS) -ldl
 
 $(TOOLS)/unit-sanitized: $(UNIT) $(PURE:%=c/%.c)
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -g -O1 $(ASAN) -Ic -o $@ $(filter %.c,$^) $(WRAP) $(LIBHIREDIS)
+	$(CC) $(FLAGS) -g -O1 $(ASAN) -Ic -o $@ $(filter %.c,$^) $(WRAP) $(LIBHIREDIS) -ldl
 
 # The whole core under the sanitizers: below a program with threads, and below Lua.
 THREADS = spec/c/threads.c spec/c/test.h $(SRC) $(wildcard c/*.h)
@@ -140,7 +159,7 @@ ASAN_CORE = $(BUILD)/asan/redlock/core-$(ABI).so
 
 $(ASAN_CORE): $(SRC) $(wildcard c/*.h)
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) $(HIDE) -g -O1 $(ASAN) $(LINK) -o $@ $(SRC) $(LIBHIREDIS) -ldl
+	$(CC) $(FLAGS) $(HIDE) -g -O1 $(ASAN) $(LINK) -o $@ $(SRC) $(CORE_HIREDIS) -ldl
 
 .PHONY: asan-core threads
 asan-core: $(ASAN_CORE)
@@ -159,7 +178,7 @@ COVER_CORE = $(COVER)/redlock/core-$(ABI).so
 
 $(COVER_CORE): $(COVER_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(LINK) --coverage -o $@ $^ $(LIBHIREDIS) -ldl
+	$(CC) $(LINK) --coverage -o $@ $^ $(CORE_HIREDIS) -ldl
 
 $(COVER)/unit: $(UNIT) $(PURE:%=$(COVER)/obj/%.o)
 	$(CC) $(FLAGS) -g --coverage -Ic -o $@ $(filter %.c %.o,$^) $(WRAP) $(LIBHIREDIS)
@@ -173,7 +192,7 @@ $(COVER)/refused: spec/c/refused.c $(COVER_OBJ)
 $(COVER)/sim/redlock/core-$(ABI).so: $(COVER_OBJ) $(wildcard spec/sim/*.[ch])
 	@mkdir -p $(@D)
 	$(CC) $(LINK) --coverage -o $@ $(SIM_OBJ:$(BUILD)/obj/%=$(COVER)/obj/%) \
-	    $(wildcard $(SIM)/obj/*.o) $(LIBHIREDIS) -ldl
+	    $(wildcard $(SIM)/obj/*.o) $(CORE_HIREDIS) -ldl
 
 # Percent of each file, and the lines that did not run; ten minutes.
 .PHONY: coverage
@@ -195,7 +214,7 @@ FUZZ = clang $(filter-out -Wno-format-truncation,$(FLAGS)) -g -O1 -fsanitize=fuz
 $(BUILD)/fuzz/resp $(BUILD)/fuzz/core: $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
         $(PURE:%=c/%.c) $(wildcard c/*.h)
 	@mkdir -p $(@D)
-	$(FUZZ) -Ic -o $@ $< $(PURE:%=c/%.c) $(LIBHIREDIS)
+	$(FUZZ) -Ic -o $@ $< $(PURE:%=c/%.c) $(LIBHIREDIS) -ldl
 
 $(BUILD)/fuzz/lua: spec/fuzz/lua.c spec/fuzz/fuzz.h
 	@mkdir -p $(@D)
@@ -308,7 +327,7 @@ $(SIM)/obj/%.o: spec/sim/%.c spec/sim/world.h $(wildcard c/*.h)
 
 $(SIM_CORE): $(SIM_OBJ) $(patsubst spec/sim/%.c,$(SIM)/obj/%.o,$(wildcard spec/sim/*.c))
 	@mkdir -p $(@D)
-	$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LIBHIREDIS)
+	$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(CORE_HIREDIS)
 
 .PHONY: sim-core
 sim-core: $(SIM_CORE) $(BUILD)/redlock/cdef.lua
@@ -325,7 +344,7 @@ mutant-core:
 	@$(CC) $(FLAGS) -w -Ic $(HIDE) $(CFLAGS) -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
 	@$(CC) $(LINK) -o $(DIR)/redlock/core-$(ABI).so $(DIR)/$(MUTANT).o \
 	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$(SIM_OBJ)) $(wildcard $(SIM)/obj/*.o) \
-	    $(LIBHIREDIS)
+	    $(CORE_HIREDIS)
 
 # ONLY=part of a name; CI=1: those that are caught fast; J=cores.
 .PHONY: mutants

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "guard.h"
+#include "reader.h"
 
 /* ---- fork: the child's clients are as new, with no leases and no connections ---- */
 
@@ -38,7 +39,9 @@ static void after_fork_in_child(void)
         core_void(&c->core);
         keeper_void(c);
         c->turning = c->wanting = 0;
-        c->net.kicked = c->net.corked = c->kicking = 0;
+        c->net.kicked = 0;
+        c->net.corked = 0;
+        c->kicking = 0;
         pthread_mutex_init(&c->mutex, NULL);
         pthread_cond_init(&c->turned, NULL);
     }
@@ -152,7 +155,7 @@ static int client_configure(struct rl_client *c, const rl_options *o,
 
 /* Loads what TLS needs, if a node has it. 0, or -1 with a text in err, and it has none.
  * With the list's mutex, so that there is no fork meanwhile: the child would have OpenSSL's
- * locks as they are just then. */
+ * and the loader's locks as they are just then. */
 static int client_secure(struct rl_client *c, const rl_options *o,
                          const rl_node_options *nodes, char *err, size_t err_size)
 {
@@ -173,12 +176,18 @@ static int client_secure(struct rl_client *c, const rl_options *o,
     return failed ? -1 : 0;
 }
 
-/* A client in no list yet. NULL: with a text in err. */
+/* A client in no list yet. NULL: with a text in err. With the list's mutex, as it loads
+ * hiredis. */
 static struct rl_client *client_new(const rl_options *options,
                                     const rl_node_options *nodes, int n, char *err,
                                     size_t err_size)
 {
     uint64_t seed;
+    const char *missing = reader_load();
+    if (missing) {
+        snprintf(err, err_size, "hiredis cannot be loaded: %s", missing);
+        return NULL;
+    }
     struct rl_client *c = n >= 1 && n <= RL_MAX_NODES ? calloc(1, sizeof(*c)) : NULL;
     if (!c) {
         snprintf(err, err_size, "out of memory, or not 1 to %d nodes", RL_MAX_NODES);
@@ -212,19 +221,16 @@ static void enlist(struct rl_client *c)
 rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int n,
                    char *err, size_t err_size)
 {
-    struct rl_client *c = client_new(options, nodes, n, err, err_size);
-    if (!c)
-        return NULL;
     pthread_once(&watched_once, watch_process);
     pthread_mutex_lock(&clients_mutex);
-    int failed = client_secure(c, options, nodes, err, err_size);
-    if (!failed)
+    struct rl_client *c = client_new(options, nodes, n, err, err_size);
+    if (c && client_secure(c, options, nodes, err, err_size) < 0) {
+        client_free(c);
+        c = NULL;
+    }
+    if (c)
         enlist(c);
     pthread_mutex_unlock(&clients_mutex);
-    if (failed) {
-        client_free(c);
-        return NULL;
-    }
     return c;
 }
 

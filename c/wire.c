@@ -1,12 +1,25 @@
 #include "wire.h"
 
-#include <hiredis/read.h>
 #include <string.h>
 
+#include "reader.h"
 #include "redlock.h"
 
 /* hiredis calls these for each element; all of them fill the one record of the wire
  * that is being fed, which travels as privdata. */
+
+/* Ends the conversation: hiredis takes it for a lack of memory. */
+static void *refuse(const redisReadTask *task, const char *why)
+{
+    ((struct wire *)task->privdata)->refused = why;
+    return NULL;
+}
+
+/* hiredis 1.x reads RESP3 without being asked to. */
+static void *refuse_resp3(const redisReadTask *task)
+{
+    return refuse(task, "a reply is not RESP2");
+}
 
 static struct reply *reply_begin(const redisReadTask *task, enum reply_type type)
 {
@@ -37,6 +50,8 @@ static void *on_string(const redisReadTask *task, char *data, size_t len)
     enum reply_type type = task->type == REDIS_REPLY_ERROR    ? REPLY_ERROR
                            : task->type == REDIS_REPLY_STATUS ? REPLY_STATUS
                                                               : REPLY_STRING;
+    if (type == REPLY_STRING && task->type != REDIS_REPLY_STRING)
+        return refuse_resp3(task);
     struct reply *r = reply_begin(task, type);
     const struct wire *w = task->privdata;
     if (w->taker && type == REPLY_STRING)
@@ -56,10 +71,18 @@ static void *on_string(const redisReadTask *task, char *data, size_t len)
     return r;
 }
 
-static void *on_array(const redisReadTask *task, int elements)
+static void *on_array(const redisReadTask *task, reader_count elements)
 {
-    struct reply *r = reply_begin(task, REPLY_ARRAY);
-    return elements > WIRE_MAX_ARRAY ? NULL : r;
+    int depth = 1;
+    for (const redisReadTask *t = task->parent; t; t = t->parent)
+        depth++;
+    if (task->type != REDIS_REPLY_ARRAY)
+        return refuse_resp3(task);
+    if (elements > WIRE_MAX_ARRAY)
+        return refuse(task, "an array is too long for a reply");
+    if (depth > WIRE_MAX_DEPTH)
+        return refuse(task, "the arrays of a reply are nested too deeply");
+    return reply_begin(task, REPLY_ARRAY);
 }
 
 static void *on_integer(const redisReadTask *task, long long value)
@@ -72,8 +95,24 @@ static void *on_integer(const redisReadTask *task, long long value)
 
 static void *on_nil(const redisReadTask *task)
 {
+    if (task->type != REDIS_REPLY_STRING && task->type != REDIS_REPLY_ARRAY)
+        return refuse_resp3(task);
     return reply_begin(task, REPLY_NIL);
 }
+
+#if HIREDIS_MAJOR >= 1
+static void *on_double(const redisReadTask *task, double value, char *data, size_t len)
+{
+    (void)value, (void)data, (void)len;
+    return refuse_resp3(task);
+}
+
+static void *on_bool(const redisReadTask *task, int value)
+{
+    (void)value;
+    return refuse_resp3(task);
+}
+#endif
 
 static void on_free(void *reply)
 {
@@ -81,7 +120,15 @@ static void on_free(void *reply)
 }
 
 static redisReplyObjectFunctions reply_functions = {
-    on_string, on_array, on_integer, on_nil, on_free,
+    .createString = on_string,
+    .createArray = on_array,
+    .createInteger = on_integer,
+    .createNil = on_nil,
+#if HIREDIS_MAJOR >= 1
+    .createDouble = on_double,
+    .createBool = on_bool,
+#endif
+    .freeObject = on_free,
 };
 
 int wire_init(struct wire *w)
@@ -93,14 +140,15 @@ int wire_init(struct wire *w)
 void wire_free(struct wire *w)
 {
     if (w->reader)
-        redisReaderFree(w->reader);
+        READER(redisReaderFree)(w->reader);
     w->reader = NULL;
 }
 
 int wire_reset(struct wire *w)
 {
     wire_free(w);
-    w->reader = redisReaderCreateWithFunctions(&reply_functions);
+    w->refused = NULL;
+    w->reader = READER(redisReaderCreateWithFunctions)(&reply_functions);
     if (!w->reader)
         return -1;
     w->reader->privdata = w;
@@ -109,13 +157,13 @@ int wire_reset(struct wire *w)
 
 int wire_feed(struct wire *w, const char *data, size_t len)
 {
-    return redisReaderFeed(w->reader, data, len) == REDIS_OK ? 0 : -1;
+    return READER(redisReaderFeed)(w->reader, data, len) == REDIS_OK ? 0 : -1;
 }
 
 int wire_next(struct wire *w)
 {
     void *reply = NULL;
-    if (redisReaderGetReply(w->reader, &reply) != REDIS_OK)
+    if (READER(redisReaderGetReply)(w->reader, &reply) != REDIS_OK)
         return -1;
     if (reply)
         return 1;
@@ -124,8 +172,8 @@ int wire_next(struct wire *w)
 
 const char *wire_error(const struct wire *w)
 {
-    if (w->reader->err == REDIS_ERR_OOM)
-        return "an array is too long for a reply";
+    if (w->refused)
+        return w->refused;
     return w->reader->err ? w->reader->errstr : "a reply is over 1 MiB";
 }
 

@@ -11,6 +11,7 @@
 
 enum {
     WIRE_MAX_ARRAY = 64,          /* elements of one array in a reply */
+    WIRE_MAX_DEPTH = 8,           /* arrays within one another */
     WIRE_MAX_PENDING = 1 << 20,   /* bytes of one unfinished reply */
     WIRE_TEXT_MAX = 256,          /* bytes kept of a string, status or error */
     WIRE_NUMS = 4                 /* integers kept of a reply */
@@ -43,6 +44,7 @@ struct redisReader;
 
 struct wire {
     struct redisReader *reader;
+    const char *refused;          /* why we ended it; NULL: we did not */
     struct reply reply;
     /* When set, gets every string of the next reply in full; not kept, so it is the
      * caller's to bound what is made of it. */

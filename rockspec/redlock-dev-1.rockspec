@@ -17,7 +17,7 @@ description = {
 supported_platforms = { "linux" }
 dependencies = { "lua >= 5.1, < 5.2" }    -- LuaJIT
 external_dependencies = {
-    HIREDIS = { header = "hiredis/read.h", library = "libhiredis.a" },
+    HIREDIS = { header = "hiredis/hiredis.h", library = "hiredis" },
 }
 build = {
     -- "builtin" cannot pass linker flags, and litters the source tree.

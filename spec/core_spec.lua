@@ -30,11 +30,10 @@ describe("the core", function()
         assert.equal(declared, count)
     end)
 
-    it("is never unloaded, needs no shared hiredis, binds its own symbols", function()
+    it("is never unloaded, binds its own symbols", function()
         local dynamic = output("readelf", "-dW", CORE)
         assert.matches("NODELETE", dynamic)
         assert.matches("SYMBOLIC", dynamic)
-        assert.is_nil(dynamic:find "hiredis")
     end)
 
     it("has the ABI of the header in its name and in its answer", function()
@@ -147,31 +146,6 @@ describe("the core", function()
         end
         C.rl_mailbox_close(box)
         C.rl_unshare(client, 1)
-    end)
-
-    it("works beside another hiredis, real or broken", function()
-        local server = support.server()
-        local dir = support.tmpdir()
-        local f = assert(io.open(dir .. "/other.c", "w"))
-        f:write [[
-            #include <stdlib.h>
-            void *redisReaderCreateWithFunctions(void *fn) { abort(); }
-            void redisReaderFree(void *r) { abort(); }
-            int redisReaderFeed(void *r, const char *b, size_t n) { abort(); }
-            int redisReaderGetReply(void *r, void **reply) { abort(); }
-        ]]
-        f:close()
-        assert(os.execute(("cc -w -shared -fPIC -o %s/other.so %s/other.c"):format(dir, dir)) == 0)
-        for _, library in ipairs { dir .. "/other.so", "libhiredis.so.0.14" } do
-            local c = support.lua(([[
-                local client = require("redlock").new { nodes = %q }
-                local l = client:getLock "x"
-                assert(l:tryLock(5))
-                assert(l:unlock())
-                print "fine"
-            ]]):format(server.uri), { env = { LD_PRELOAD = library } })
-            assert.equal("fine", c:read_line(10))
-        end
     end)
 
     it("has a word for every code", function()

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "reader.h"
 #include "test.h"
 
 enum { PRINTED_MAX = 10 };         /* failures of one test that are printed */
@@ -171,6 +172,11 @@ int main(int argc, char **argv)
 {
     if (options(argc, argv) < 0) {
         fprintf(stderr, "usage: %s [-s seed] [-x factor] [part of a name]\n", argv[0]);
+        return 2;
+    }
+    const char *missing = reader_load();
+    if (missing) {
+        fprintf(stderr, "%s: %s\n", argv[0], missing);
         return 2;
     }
     signal(SIGABRT, on_abort);

@@ -51,7 +51,7 @@ static const struct sample {
     {"*6\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n", "array 1 2 3 4"},
     {"*2\r\n$-1\r\n:5\r\n", "array 5"},
     {"*3\r\n*2\r\n:1\r\n:2\r\n:3\r\n*1\r\n$1\r\nx\r\n", "array 1 2 3 'x'"},
-    {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:7\r\n", "array 7"},
+    {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:7\r\n", "array 7"},
     {"*2\r\n:1\r\n-ERR in it\r\n", "array 1 'ERR in it'"},
     {"*2\r\n:1\r\n-ERR in\nit\r\n", "array 1 'ERR in?it'"},
     {"*2\r\n*0\r\n*-1\r\n", "array"},
@@ -246,6 +246,7 @@ static void refuses_what_is_not_resp2(void)
         "_\r\n", "#t\r\n", ",1.5\r\n", "(123\r\n", /* RESP3 */
         "%1\r\n+a\r\n:1\r\n", "~1\r\n:1\r\n", ">1\r\n+a\r\n", "|1\r\n",
         "=5\r\ntxt:a\r\n", "!3\r\nERR\r\n",
+        "=-1\r\n", "%-1\r\n", "~-1\r\n", ">-1\r\n", "%0\r\n", "~0\r\n", ">0\r\n",
         "*2\r\n:1\r\n_\r\n",
         ":1x\r\n", ":\r\n", ":--1\r\n", ":9223372036854775808\r\n", ":1.0\r\n",
         "$-2\r\nab\r\n", "$x\r\n", "$\r\n", "$1a\r\n",
@@ -282,7 +283,7 @@ static void refuses_long_arrays(void)
 static void refuses_deep_arrays(void)
 {
     char deep[400] = "";
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i <= WIRE_MAX_DEPTH; i++)
         strcat(deep, "*1\r\n");
     refuses(deep, strlen(deep));
     for (int i = 0; i < 80; i++)

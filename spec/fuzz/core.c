@@ -5,11 +5,11 @@
  * granted it, never for longer than asked, never after its end; every round ends; a tick
  * leaves nothing due; memory is bounded, and all given back.
  */
-#include <hiredis/read.h>
 #include <sanitizer/allocator_interface.h>
 #include <string.h>
 
 #include "fuzz.h"
+#include "reader.h"
 #include "watch.h"
 
 enum {
@@ -324,6 +324,7 @@ static void begin(struct world *w, uint8_t how)
         w->config[i].client_name = how & 0x40 ? "n" : NULL;
     }
     w->now_ms = 1000000;
+    MUST(reader_load() == NULL);
     MUST(core_init(&w->core, w->config, n, 10000, how) == 0);
     w->primitive.acquire = core_script(&w->core, "A", 1, w->now_ms);
     w->primitive.extend = how & 0x20 ? core_script(&w->core, "E", 1, w->now_ms) : -1;

@@ -6,6 +6,7 @@
 
 #include "fuzz.h"
 #include "node.h"
+#include "reader.h"
 
 /* ---- the reader: the pieces make no difference ---- */
 
@@ -48,6 +49,7 @@ static void read_in_pieces(struct input in, size_t piece, struct heard *h)
 {
     struct wire w;
     memset(h, 0, sizeof(*h));
+    MUST(reader_load() == NULL);
     MUST(wire_init(&w) == 0);
     while (input_left(&in) && !h->failed) {
         size_t len;

@@ -84,7 +84,8 @@ local function write_conf(self)
         shutdown = o.shutdown or "10s",
         main = o.main or "",
         root = o.root or build.root,
-        core = o.root and o.root .. "/build" or os.getenv "SPEC_CORE" or build.root .. "/build",
+        core = o.core or o.root and o.root .. "/build" or os.getenv "SPEC_CORE"
+            or build.root .. "/build",
         -- nginx has no LUA_INIT, and its workers have no environment but what is named.
         count_env = os.getenv "COVERAGE_LINES" and "env COVERAGE_FILES; env COVERAGE_LINES;" or "",
         count_lines = os.getenv "COVERAGE_LINES"
@@ -207,7 +208,7 @@ end
 
 -- opts: nodes, server, http, main, init, init_worker (parts of the configuration), workers, user,
 -- options (of the client, as Lua text), code_cache, modules, shutdown, root (a checkout to take
--- the library from)
+-- the library from), core (the folder of another core)
 function _M.nginx(opts)
     local self = setmetatable({ opts = opts, dir = scope.tmpdir() }, Nginx)
     self.port = sys.free_port()

@@ -1,0 +1,136 @@
+-- hiredis, linked in or loaded: the core's own, whatever else the process has.
+local support = require "spec.support"
+
+-- What the system has, as files.
+local function library(name)
+    local p = assert(io.popen("${CC:-cc} -print-file-name=" .. name))
+    local path = p:read "*l"
+    p:close()
+    return path
+end
+
+local function run(...)
+    local p = support.spawn { stdout = "pipe", stderr = "stdout", ... }
+    local text = p:read_all(120)
+    return p:wait(120), text
+end
+
+-- A build of the core in a folder of its own; more: variables for make.
+local function make(kind, targets, more)
+    local dir = support.tmpdir()
+    assert(os.execute("chmod 711 " .. dir) == 0)    -- workers of nginx are nobody's
+    local code, text = run("sh", "-c", ("exec make -s BUILD=%s HIREDIS=%s %s %s"):format(dir, kind,
+        more or "", targets:gsub("%%", dir)))
+    assert.equal(0, code, text)
+    assert.equal("", text)                     -- and no warnings
+    return dir
+end
+
+local function lock_once(uri)
+    return ([[
+        local client = require("redlock").new { nodes = %q }
+        local l = client:getLock "x"
+        assert(l:tryLock(5))
+        assert(l:unlock())
+        print "fine"
+    ]]):format(uri)
+end
+
+-- A library with all names of hiredis; to use one of them is the end.
+local function broken()
+    local dir = support.tmpdir()
+    local f = assert(io.open(dir .. "/broken.c", "w"))
+    f:write "void abort(void);\n"
+    local names = io.popen("nm -D --defined-only " .. library "libhiredis.so")
+    local count = 0
+    for letter, name in names:read("*a"):gmatch "(%a) (%w[%w_]+)" do
+        count = count + 1
+        f:write((letter == "T" and "void %s(void) { abort(); }\n" or "char %s[256];\n")
+            :format(name))
+    end
+    names:close()
+    f:close()
+    assert(count > 40)
+    assert(os.execute(("${CC:-cc} -w -shared -fPIC -o %s/broken.so %s/broken.c"):format(dir, dir))
+        == 0)
+    return dir .. "/broken.so"
+end
+
+for _, kind in ipairs { "static", "shared" } do
+    describe("a core with a " .. kind .. " hiredis", function()
+        local dir, server
+
+        setup(function()
+            dir = make(kind, "all %/spec/unit")
+            server = support.server()
+        end)
+        teardown(support.cleanup)
+
+        it("is bound to none", function()
+            local code, dynamic = run("readelf", "-dW", dir .. "/redlock/core.so")
+            assert.equal(0, code)
+            assert.is_nil(dynamic:find "hiredis")
+            local _, names = run("nm", "-D", dir .. "/redlock/core.so")
+            assert.is_nil(names:find "redisReader")
+        end)
+
+        it("reads replies as the other does", function()
+            local code, said = run(dir .. "/spec/unit")
+            assert.equal(0, code, said)
+            local _, usual = run "build/spec/unit"
+            assert.equal(usual:match "%d+ passed, 0 failed\n$", said)
+        end)
+
+        it("works beside others, real or broken", function()
+            for _, other in ipairs { broken(), library "libhiredis.so" } do
+                local c = support.lua(lock_once(server.uri), { stderr = "stdout",
+                    env = { LUA_CPATH = dir .. "/?.so", LD_PRELOAD = other } })
+                assert.equal("fine", c:read_line(10))
+            end
+        end)
+
+        it("works in nginx with a module that brings its own (nchan)", function()
+            local ng = support.nginx {
+                nodes = { server }, core = dir, modules = { "ngx_nchan_module.so" },
+                server = [[ location /cycle { content_by_lua_block {
+                    local l = client:getLock "x"
+                    assert(l:tryLock(5, 10))
+                    assert(l:unlock())
+                    ngx.print "ok"
+                } } ]],
+            }
+            for _ = 1, 20 do
+                assert.equal("ok", (ng:get "/cycle"))
+            end
+            assert.equal("", ng:complaints())
+            ng:stop()
+        end)
+    end)
+end
+
+describe("a core whose shared hiredis", function()
+    teardown(support.cleanup)
+
+    it("is gone, or is none, says so", function()
+        local libs = support.tmpdir()
+        local lib = libs .. "/libhiredis.so"
+        local function put(name)
+            assert(os.execute(("echo 'int none;' | ${CC:-cc} -xc -shared -fPIC -Wl,-soname,"
+                .. "libredlock-none.so -o %s -"):format(name)) == 0)
+        end
+        put(lib)
+        local dir = make("shared", "all", "HIREDIS_LIBDIR=" .. libs)
+        local function says()
+            local c = support.lua([[
+                local client = require("redlock").new { nodes = "redis://127.0.0.1:1" }
+                local ok, err = client:getLock("x"):tryLock(1)
+                print(ok, err.code, err)
+            ]], { env = { LUA_CPATH = dir .. "/?.so" } })
+            return c:read_line(10)
+        end
+        assert.matches("^nil\tconfig\t.*hiredis cannot be loaded: libredlock%-none%.so: ", says())
+        put(libs .. "/libredlock-none.so")
+        assert.matches("^nil\tconfig\t.*redisReaderCreateWithFunctions is missing in "
+            .. "libredlock%-none%.so", says())
+    end)
+end)
