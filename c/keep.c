@@ -107,10 +107,10 @@ int core_lost_why(rl_lease *lease, int64_t now_ms)
 
 /* Those who disown it may have lost their memory, and give no votes for a while: the others
  * keep the name closed, for the lock delay, too. */
-void keep_disowned(struct rl_lease *lease, int64_t now_ms)
+void keep_disowned(struct rl_lease *lease, const struct tally *votes, int64_t now_ms)
 {
     if (!core_lost_why(lease, now_ms))
-        keep_lose(lease, RL_LOSS_TAKEN);
+        keep_lose(lease, votes->foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN);
     if (lease->list == &lease->core->held && !lease->promised_ms)
         end_as_said(lease);
     else if (lease->list != &lease->core->held && !lease->core->lock_delay_ms)

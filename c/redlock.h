@@ -104,7 +104,8 @@ enum { RL_ROLE_UNKNOWN, RL_ROLE_MASTER, RL_ROLE_REPLICA };
 typedef enum rl_loss {
     RL_NOT_LOST = 0,
     RL_LOSS_EXPIRED,         /* no majority confirmed it in time */
-    RL_LOSS_TAKEN,           /* a majority says it is not ours */
+    RL_LOSS_TAKEN,           /* a majority does not have it; somebody else has it on some */
+    RL_LOSS_FORGOTTEN,       /* a majority does not have it, and nobody else was seen there */
     RL_LOSS_MAX_HOLD,        /* the watchdog's bound was reached */
     RL_LOSS_SUSPENDED,       /* this process did not run for so long */
     RL_LOSS_CLOSED           /* the client was closed, or this is the child of a fork */

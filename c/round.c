@@ -196,7 +196,7 @@ void round_settle(struct rl_round *round, int64_t now_ms)
                 round_heal(round, i, round->slot[i].vote, now_ms);
         }
         if (round->outcome == RL_LOST)
-            keep_disowned(lease, now_ms);
+            keep_disowned(lease, t, now_ms);
         round_unref(round);
         break;
     case ROUND_RELEASE:

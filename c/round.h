@@ -317,8 +317,8 @@ void keep_orphan(struct rl_lease *lease);
 /* The renewal under way is over. */
 void keep_renewed(struct rl_lease *lease, int outcome, int64_t now_ms);
 
-/* An extension was too late, or a majority disowns the lease: it is lost. */
-void keep_disowned(struct rl_lease *lease, int64_t now_ms);
+/* An extension was too late, or these votes disown the lease: it is lost. */
+void keep_disowned(struct rl_lease *lease, const struct tally *votes, int64_t now_ms);
 
 /* A majority confirmed the extension in time, but node i has lost our key: it gets it
  * again for the time that is left. */

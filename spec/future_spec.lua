@@ -284,7 +284,7 @@ describe("events", function()
             l:isValid()
             return told "lost"
         end)
-        assert.equal("taken", told("lost").reason)
+        assert.equal("forgotten", told("lost").reason)
         client:close()
     end)
 end)

@@ -222,7 +222,7 @@ for _, n in ipairs { 1, 2, 3, 4, 5 } do
             local ok, err = l:unlock()
             assert.is_nil(ok)
             assert.equal("expired", err.code)
-            assert.equal("taken", why)
+            assert.equal("forgotten", why)
         end)
 
         it("has names of any bytes and length", function()

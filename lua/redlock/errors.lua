@@ -7,6 +7,7 @@
 --              code is "ok" for a node that answered (vote tells what it said), "pending"
 --              for one whose answer did not matter any more
 -- err.waited   seconds spent in the call, or nil
+-- err.reason   why the hold was lost, as onLost has it, when that is what the call met; or nil
 --
 -- They are plain values: cjson.encode(err) gives these fields. tostring(err) and "text" .. err
 -- give "redlock: <code>: <message>", and the methods of strings work on that. table.concat
@@ -21,7 +22,7 @@ local _M = {}
 local SENTENCES = {
     held = "%s is held by somebody else",
     no_quorum = "%s: no majority of the servers answered",
-    expired = "%s: the lease ran out",
+    expired = "%s: the lease is over",
     lost = "%s: the lease is lost",
     not_held = "%s is not held by this owner",
     unknown = "%s: no majority of the servers answered the release; what is left ends with "
@@ -58,9 +59,10 @@ function Error.__concat(a, b)
     return tostring(a) .. tostring(b)
 end
 
-local function sentence(code, subject, nodes)
+local function sentence(code, subject, nodes, reason)
     local what = type(subject) == "table" and subject:describe() or subject
     local text = format(SENTENCES[code] or "%s: " .. code, what)
+        .. (reason and " (" .. reason .. ")" or "")
     if not nodes then
         return text
     end
@@ -77,6 +79,12 @@ end
 function _M.new(code, subject, nodes)
     return setmetatable({ code = code, message = sentence(code, subject, nodes), nodes = nodes },
         Error)
+end
+
+--- Says in an error why the hold that it is about was lost.
+-- @param reason  as onLost has it
+function _M.because(err, subject, reason)
+    err.reason, err.message = reason, sentence(err.code, subject, err.nodes, reason)
 end
 
 --- @return whether a value is one of our errors

@@ -3,7 +3,7 @@
 --
 --   acquired   name, owner, waited (seconds)
 --   contended  name, owner: not had at the first attempt
---   lost       name, reason
+--   lost       name, reason: as onLost has it
 --   renewed    count: renewals by the watchdog since the last event
 --   node_up, node_down   node, code
 --   node_guarded    node, left: no votes for so many seconds, it may have forgotten locks

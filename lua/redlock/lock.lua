@@ -12,7 +12,7 @@ local options = require "redlock.options"
 local rounds = require "redlock.rounds"
 local printable = require("redlock.text").printable
 
-local pairs, setmetatable, type = pairs, setmetatable, type
+local ipairs, pairs, setmetatable, type = ipairs, pairs, setmetatable, type
 local getmetatable = getmetatable
 local format, sub = string.format, string.sub
 local huge = math.huge
@@ -252,6 +252,22 @@ local ask = _M.ask
 
 -- ---- release ---------------------------------------------------------------------
 
+--- Why it was lost, by what the servers said to the release.
+-- @param early  it was to last still: keys that are gone were removed, not run out
+local function reason_of(err, early)
+    if err.code == "held" then
+        return "taken"
+    elseif not early then
+        return "expired"
+    end
+    for _, row in ipairs(err.nodes) do
+        if row.vote and row.vote < 0 then
+            return "taken"
+        end
+    end
+    return "forgotten"
+end
+
 --- Leaves it once; the last leave releases it on all servers, or passes it on to another
 -- owner of this process who waits for it. The others ask nobody. Where the caller cannot
 -- wait (nginx's log phase) the release is sent, and nothing is known of its outcome.
@@ -298,9 +314,8 @@ function Lock:unlock()
     end
     local err = told
     if err.code == "expired" or err.code == "held" then
-        -- Keys that are gone before their time were removed, not run out.
-        local taken = err.code == "held" or client.now() < ends
-        client.holds:lose(hold, taken and "taken" or "expired")
+        client.holds:lose(hold, reason_of(err, client.now() < ends))
+        errors.because(err, self, hold.lost)
     end
     return nil, err
 end
@@ -366,6 +381,7 @@ function _M.prolong(self, hold, lease)
     end
     if err.code == "lost" then
         self.client.holds:lose(hold, rounds.lost(hold.lease) or "expired")
+        errors.because(err, self, hold.lost)
     end
     return nil, err
 end
@@ -397,9 +413,11 @@ function Lock:check()
 end
 
 --- Calls fn(lock, reason) once when this hold is lost: expired (no majority confirmed it
--- in time), taken (a majority says it is not ours), max_hold, suspended (the process did
--- not run), closed. In plain LuaJIT that is during the owner's next call into the library
--- after the loss, at once when it is lost already. An error in fn goes to stderr.
+-- in time), taken (a majority does not have it, and somebody else has it on some servers),
+-- forgotten (a majority does not have it, and nobody else was seen there: its keys or counters
+-- were deleted or evicted), max_hold, suspended (the process did not run), closed. In plain
+-- LuaJIT that is during the owner's next call into the library after the loss, at once when it
+-- is lost already. An error in fn goes to stderr.
 -- @return true; or nil and an error: not_held
 function Lock:onLost(fn)
     check.is_function("fn", fn)

@@ -275,11 +275,12 @@ end
 
 local REASONS
 
---- Why a lease is lost: expired, taken, max_hold, suspended, closed; nil: it is not.
+--- Why a lease is lost: expired, taken, forgotten, max_hold, suspended, closed; nil: it is not.
 function _M.lost(handle)
     REASONS = REASONS or {
         [tonumber(C.RL_LOSS_EXPIRED)] = "expired",
         [tonumber(C.RL_LOSS_TAKEN)] = "taken",
+        [tonumber(C.RL_LOSS_FORGOTTEN)] = "forgotten",
         [tonumber(C.RL_LOSS_MAX_HOLD)] = "max_hold",
         [tonumber(C.RL_LOSS_SUSPENDED)] = "suspended",
         [tonumber(C.RL_LOSS_CLOSED)] = "closed",

@@ -249,6 +249,15 @@ _M.list = {
         end,
     } },
 
+    { name = "taken is by somebody", on = {
+        call = function(_, call)
+            local told = call.told
+            local attempt = told and told.reason == "taken" and told.hold.attempt
+            return attempt and attempt.extend.foreign == 0 and attempt.release.foreign == 0
+                and call.task.lane .. ": its hold was taken, and no server has seen by whom"
+        end,
+    } },
+
     { name = "hold counts", on = {
         call = function(_, call)
             if call.method == "getHoldCount" and call.expected and not call.paused

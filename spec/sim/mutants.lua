@@ -131,6 +131,15 @@ return {
             .. "        report(self, hold, fns[i][1], fns[i][2])\n",
         by = { "lost is told" } },
 
+    { name = "what is forgotten is taken", file = "c/keep.c",
+        from = "votes->foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN",
+        to = "votes->foreign >= 0 ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN",
+        by = { "taken is by somebody" } },
+
+    { name = "a counter that was lost is somebody's", file = "lua/redlock/fenced/extend.lua",
+        from = "value == ARGV[1] and not stored and 0 or -1", to = "-1", fenced = 100,
+        by = { "a lost counter is nobody's" } },
+
     { name = "the watchdog's losses are not counted", file = "c/keep.c",
         from = "    lease->core->losses++;\n", to = "",
         by = { "lost is told" } },

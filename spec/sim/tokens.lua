@@ -231,6 +231,20 @@ _M.list = {
         end,
     } },
 
+    -- Nobody can have taken what only lost its counter.
+    { name = "a lost counter is nobody's", on = {
+        script = function(sim, server, role, name, _, vote, attempt)
+            if role ~= "extend" or vote ~= -1 or not (attempt and attempt.witnesses) then
+                return nil
+            end
+            local lock, counter = server:look(name), server:look(sim.counter_of[name])
+            return lock and lock.value == attempt.value
+                and not (counter and of_this_run(server, counter.value))
+                and format("%s says that %s is somebody else's, and has its key", server.lane,
+                    name)
+        end,
+    } },
+
     { name = "counters never go back", on = {
         write = function(sim, server, key, old, new)
             local name = sim.name_of[key]

@@ -251,8 +251,8 @@ end
 local function use(sim, t, lock, hold)
     local told = { times = 0, hold = hold }
     t.hold = hold
-    if hold and lock:onLost(function()
-        told.times = told.times + 1
+    if hold and lock:onLost(function(_, reason)
+        told.times, told.reason = told.times + 1, reason
         sim:log(t.lane, "lost", lock:getName())
     end) then
         local other = t.process.client:getLock "other"

@@ -89,7 +89,7 @@ _M.list = {
         assert(c:getLock("e", { owner = 2 }):forceUnlock())
         local from = now()
         while not why and now() - from < 5 do sleep(0.01) end
-        assert(why == "taken" or why == "expired", tostring(why))
+        assert(why == "forgotten" or why == "expired", tostring(why))
         assert(not l:isValid())
         c:close()
     ]] },

@@ -1,10 +1,10 @@
--- Never shortens. 1: ours until then at least; 0: gone; -1: somebody else's, or a newer
--- token may have been issued; -2: no floor.
+-- Never shortens. 1: ours until then at least; 0: gone, or its counter is, and the floor is
+-- past it; -1: somebody else's, or a newer token may have been issued; -2: no floor.
 if not value then
     return 0
 end
 if value ~= ARGV[1] or (counter and counter > token) then
-    return -1
+    return value == ARGV[1] and not stored and 0 or -1
 end
 if not counter or not count_to(token) then
     return -2
