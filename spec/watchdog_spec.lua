@@ -394,7 +394,8 @@ describe("a loss", function()
         support.eventually(function() return theirs:tryLock(0) end, 20)
         assert.is_true(support.now() >= till, support.now() - till)
         assert.is_false(mine:isValid())
-        assert.equal("forgotten", why())
+        -- One of the attempts above may have been on the second server just then.
+        assert.is_true(why() == "forgotten" or why() == "taken", why())
     end)
 
     it("that has been heard of opens the lock when the holder releases it", function()
