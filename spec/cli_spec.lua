@@ -21,7 +21,7 @@ describe("redlock", function()
         return cli.start(cluster, home, opts, ...)
     end
 
-    local ends = cli.ends
+    local ends, gone = cli.ends, cli.gone
 
     local function redlock(...)
         return ends(start({}, ...))
@@ -56,15 +56,6 @@ describe("redlock", function()
         f:write(text)
         f:close()
         return path
-    end
-
-    local function gone(pid)
-        return support.eventually(function()
-            local f = io.open("/proc/" .. pid .. "/stat")
-            local stat = f and f:read "*a"
-            if f then f:close() end
-            return not stat or stat:match "%) (%a)" == "Z"
-        end, 10, "process " .. pid .. " to end")
     end
 
     describe("teaches", function()

@@ -1,6 +1,7 @@
 -- The command `redlock`, as people start it.
 local lua = require "spec.support.lua"
 local proc = require "spec.support.proc"
+local sys = require "spec.support.sys"
 
 local _M = {}
 
@@ -29,6 +30,18 @@ end
 function _M.ends(p, timeout)
     local text = p:read_all(timeout or 30)
     return p:wait(10), text
+end
+
+-- Whether a process has ended, if only just.
+function _M.has_ended(pid)
+    local stat = sys.read_file("/proc/" .. pid .. "/stat")
+    return not stat or stat:match "%) (%a)" == "Z"
+end
+
+-- Waits for that.
+function _M.gone(pid, timeout)
+    return sys.eventually(function() return _M.has_ended(pid) end, timeout or 10,
+        "process " .. pid .. " to end")
 end
 
 return _M

@@ -54,7 +54,11 @@ function _M.parse(list, from, known)
     while i <= #list do
         local word = list[i]
         if word == "--" and known["--"] then
-            return options, names, { unpack(list, i + 1) }
+            local command = {}
+            for k = i + 1, #list do
+                command[k - i] = list[k]
+            end
+            return options, names, command
         elseif word == "--" then
             for k = i + 1, #list do
                 names[#names + 1] = list[k]

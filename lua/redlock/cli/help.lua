@@ -47,7 +47,7 @@ Exit status:
   0     done; run: the command's own status is passed on
   1     unlock: it was open already; status: it is free; check: there are warnings
   2     check: something is wrong
-  123   run: the lock was lost, and the command was ended
+  123   run: the lock was lost, or --max-hold was over, and the command was ended
   124   run: somebody else holds it; the command was not started
   125   redlock itself failed: usage, configuration, no majority of the servers
   126   run: the command cannot be executed; 127: it is not there
@@ -65,8 +65,9 @@ The lock is renewed while the command runs.
                   is held)
   -n, --no-wait   the same as --wait 0
   --lease S       how long the lock outlives a crash of this machine (30)
-  --max-hold S    end the command after so long (default: never)
-  --kill-after S  when the lock is lost the command gets TERM, and KILL S seconds later (5)
+  --max-hold S    end the command after so long, with status 123 (default: never)
+  --kill-after S  when the lock is lost, or --max-hold is over, the command and all that it
+                  started get TERM, and KILL S seconds later (5)
   --plain         a lock without a fencing token: for users of the servers whose rights are
                   enough for plain locks only
 
@@ -75,7 +76,9 @@ from hold to hold, as REDLOCK_TOKEN: whatever it writes to can refuse smaller on
 from somebody who was paused past the end of the lock. Plain and fenced locks of one name, in
 programs as well, exclude each other. TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to it.
 Without a terminal as standard input it is the leader of a process group of its own, which gets
-the signals as a whole. When redlock itself is killed, so is the command.
+the signals as a whole. When redlock itself is killed, or stopped for longer than the lock
+lasts, the command and all that it started are ended in the same way, KILL coming before the
+lock's time is over: what it has others start (systemd, docker, at) is not found.
 
   # at most one nightly job, whichever machine's cron is first (crontab)
   0 3 * * *  redlock run nightly --no-wait -- /usr/local/bin/report

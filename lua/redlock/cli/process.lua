@@ -11,6 +11,7 @@ ffi.cdef [[
 struct rlc_time { long sec, nsec; };
 struct rlc_set { unsigned long bits[16]; };
 struct rlc_info { int signo, error, code; int pad[29]; };
+struct rlc_poll { int fd; short events, revents; };
 struct rlc_address { uint16_t family; uint8_t port[2], address[4]; char zero[8]; };
 int rlc_fork(void) __asm__("fork");
 int rlc_execvp(const char *, const char *const *) __asm__("execvp");
@@ -35,6 +36,16 @@ int rlc_sigaddset(struct rlc_set *, int) __asm__("sigaddset");
 int rlc_socket(int, int, int) __asm__("socket");
 int rlc_bind(int, const struct rlc_address *, unsigned) __asm__("bind");
 int rlc_getsockname(int, struct rlc_address *, unsigned *) __asm__("getsockname");
+int rlc_socketpair(int, int, int, int *) __asm__("socketpair");
+ssize_t rlc_send(int, const void *, size_t, int) __asm__("send");
+ssize_t rlc_recv(int, void *, size_t, int) __asm__("recv");
+int rlc_fcntl(int, int, int) __asm__("fcntl");
+int rlc_poll(struct rlc_poll *, unsigned long, int) __asm__("poll");
+int rlc_sigfillset(struct rlc_set *) __asm__("sigfillset");
+int rlc_signalfd(int, const struct rlc_set *, int) __asm__("signalfd");
+ssize_t rlc_read(int, void *, size_t) __asm__("read");
+int rlc_getpgid(int) __asm__("getpgid");
+int rlc_clock_gettime(int, struct rlc_time *) __asm__("clock_gettime");
 char *rlc_strerror(int) __asm__("strerror");
 ]]
 
@@ -43,9 +54,25 @@ _M.HUP, _M.INT, _M.QUIT, _M.KILL, _M.USR1, _M.USR2, _M.TERM, _M.CHLD =
 local CAUGHT = { _M.HUP, _M.INT, _M.QUIT, _M.USR1, _M.USR2, _M.TERM, _M.CHLD }
 
 local SIG_BLOCK, SIG_SETMASK, SI_KERNEL = 0, 2, 0x80
-local PR_SET_PDEATHSIG, WNOHANG, O_WRONLY, ENOENT = 1, 1, 1, 2
+local PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, WNOHANG, O_WRONLY, ENOENT = 1, 36, 1, 1, 2
+local AF_UNIX, SOCK_SEQPACKET, SOCK_CLOEXEC, SFD_CLOEXEC = 1, 5, 0x80000, 0x80000
+local MSG_NOSIGNAL, MSG_DONTWAIT, F_SETFD, FD_CLOEXEC, POLLIN = 0x4000, 0x40, 2, 1, 1
+local CLOCK_BOOTTIME, MAX_POLL_MS = 7, 60000
 
 local caught, before = ffi.new "struct rlc_set", ffi.new "struct rlc_set"
+
+local function strerror()
+    return ffi.string(C.rlc_strerror(ffi.errno()))
+end
+
+--- Seconds, as client.now().
+function _M.now()
+    local t = ffi.new "struct rlc_time"
+    C.rlc_clock_gettime(CLOCK_BOOTTIME, t)
+    return tonumber(t.sec) + tonumber(t.nsec) / 1e9
+end
+
+-- ---- signals ---------------------------------------------------------------------
 
 --- From now on signals wait to be fetched with signal().
 function _M.catch()
@@ -69,11 +96,28 @@ function _M.signal(seconds)
     end
 end
 
+--- From now on all signals wait, for ever.
+-- @return a descriptor that can be read when a child has ended
+function _M.block()
+    local all, ends = ffi.new "struct rlc_set", ffi.new "struct rlc_set"
+    C.rlc_sigfillset(all)
+    C.rlc_sigprocmask(SIG_BLOCK, all, before)
+    C.rlc_sigaddset(ends, _M.CHLD)
+    return C.rlc_signalfd(-1, ends, SFD_CLOEXEC)
+end
+
+-- ---- programs --------------------------------------------------------------------
+
 --- What the child does between fork and exec; never returns.
 local function become(argv, opts, parent)
-    C.rlc_prctl(PR_SET_PDEATHSIG, _M.KILL, 0, 0, 0)
-    if C.rlc_getppid() ~= parent then      -- it died before we asked
-        C.rlc_exit(125)
+    if not opts.outlives then
+        C.rlc_prctl(PR_SET_PDEATHSIG, _M.KILL, 0, 0, 0)
+        if C.rlc_getppid() ~= parent then      -- it died before we asked
+            C.rlc_exit(125)
+        end
+    end
+    if opts.keep then
+        C.rlc_fcntl(opts.keep, F_SETFD, 0)
     end
     if opts.group then
         C.rlc_setpgid(0, 0)
@@ -96,8 +140,8 @@ local function become(argv, opts, parent)
         list[i - 1] = argv[i]
     end
     C.rlc_execvp(argv[1], list)
-    local errno = ffi.errno()
-    io.stderr:write("redlock: ", argv[1], ": ", ffi.string(C.rlc_strerror(errno)), "\n")
+    local errno, why = ffi.errno(), strerror()
+    io.stderr:write("redlock: ", argv[1], ": ", why, "\n")
     C.rlc_exit(errno == ENOENT and 127 or 126)
 end
 if jit then
@@ -107,7 +151,7 @@ end
 --- Starts a program, which is killed when this process dies.
 -- @param argv  its name, looked up on the PATH, and its arguments
 -- @param opts  env: variables to set; group: in a process group of its own; quiet: without
---   output
+--   output; keep: a descriptor that it gets; outlives: it is not killed
 -- @return its process id; or nil and why not
 function _M.spawn(argv, opts)
     io.stdout:flush()
@@ -116,25 +160,109 @@ function _M.spawn(argv, opts)
     if pid == 0 then
         become(argv, opts or {}, parent)
     elseif pid < 0 then
-        return nil, ffi.string(C.rlc_strerror(ffi.errno()))
+        return nil, strerror()
+    end
+    if opts and opts.group then
+        C.rlc_setpgid(pid, pid)            -- it does so, too: whoever is first
     end
     return pid
 end
 
---- @return the exit status of a child that has ended (128 + n: by signal n); nil: it runs
+--- Takes leave of a child that has ended.
+-- @param pid  of which; -1: any
+-- @return its exit status (128 + n: by signal n), its id, and whether a signal ended it; nil:
+--   none has ended; false: there is none
 function _M.reap(pid)
     local status = ffi.new "int[1]"
-    if C.rlc_waitpid(pid, status, WNOHANG) ~= pid then
+    local ended = C.rlc_waitpid(pid, status, WNOHANG)
+    if ended < 0 then
+        return false
+    elseif ended == 0 then
         return nil
     end
     local signo = bit.band(status[0], 0x7f)
-    return signo == 0 and bit.band(bit.rshift(status[0], 8), 0xff) or 128 + signo
+    if signo ~= 0 then
+        return 128 + signo, ended, true
+    end
+    return bit.band(bit.rshift(status[0], 8), 0xff), ended, false
 end
 
 --- Sends a signal; to a whole group if the id is negative.
 function _M.kill(pid, signo)
     return C.rlc_kill(pid, signo) == 0
 end
+
+--- Who loses his parent below this process becomes its child.
+function _M.adopt_orphans()
+    C.rlc_prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+end
+
+--- The children of this process, which has one thread that makes them; a list. Empty: none, or
+-- the kernel does not tell.
+function _M.children()
+    local pid = C.rlc_getpid()
+    local file = io.open(("/proc/self/task/%d/children"):format(pid))
+    local list = {}
+    for child in (file and file:read "*a" or ""):gmatch "%d+" do
+        list[#list + 1] = tonumber(child)
+    end
+    if file then
+        file:close()
+    end
+    return list
+end
+
+--- The process group of a process.
+function _M.group(pid)
+    return C.rlc_getpgid(pid)
+end
+
+-- ---- messages --------------------------------------------------------------------
+
+--- A connection within this machine; programs do not get it, unless they are to keep an end.
+-- @return its two ends; or nil and why there is none
+function _M.connection()
+    local fds = ffi.new "int[2]"
+    if C.rlc_socketpair(AF_UNIX, bit.bor(SOCK_SEQPACKET, SOCK_CLOEXEC), 0, fds) ~= 0 then
+        return nil, strerror()
+    end
+    return fds[0], fds[1]
+end
+
+--- From now on programs do not get the descriptor.
+function _M.keep(fd)
+    C.rlc_fcntl(fd, F_SETFD, FD_CLOEXEC)
+end
+
+function _M.close(fd)
+    C.rlc_close(fd)
+end
+
+--- Sends a message; never waits.
+function _M.send(fd, text)
+    C.rlc_send(fd, text, #text, MSG_NOSIGNAL + MSG_DONTWAIT)
+end
+
+--- The next message; "": the other end is closed; nil: there is none.
+function _M.receive(fd)
+    local buffer = ffi.new "char[64]"
+    local n = tonumber(C.rlc_recv(fd, buffer, 64, MSG_DONTWAIT))
+    if n >= 0 then
+        return ffi.string(buffer, n)
+    end
+end
+
+--- Waits until there is a message, or a child has ended (see block()), or time is over.
+function _M.wait(fd, ends, seconds)
+    local polled = ffi.new("struct rlc_poll[2]", { { fd, POLLIN, 0 }, { ends, POLLIN, 0 } })
+    local ms = math.ceil(math.min(math.max(seconds * 1000, 0), MAX_POLL_MS))
+    C.rlc_poll(polled, 2, ms)
+    if polled[1].revents ~= 0 then
+        C.rlc_read(ends, ffi.new "char[128]", 128)
+    end
+end
+
+-- ----------------------------------------------------------------------------------
 
 function _M.is_terminal(fd)
     return C.rlc_isatty(fd) == 1

@@ -12,7 +12,10 @@ local OPTIONS = { ["--wait"] = "=number", ["--no-wait"] = "", ["--lease"] = "=nu
 
 local LOST, HELD, FAILED = 123, 124, 125
 local TICK = 0.25             -- seconds between two looks at a lock that nothing happens to
+local GRAIN = 0.05            -- the supervisor is told of extensions by more than that
 local KILL_AFTER = 5
+local BEFORE = 0.5            -- seconds before the end of the lock that KILL comes, if it can
+local GIVE_UP = 5             -- seconds to end who is left behind by a supervisor
 
 local ENDING = { [process.INT] = true, [process.TERM] = true, [process.HUP] = true,
     [process.QUIT] = true }
@@ -36,36 +39,79 @@ local function acquire(lock, wait)
     return nil, err.code == "held" and HELD or FAILED, err
 end
 
---- Stays with the command until it ends, and ends it when the lock is lost.
--- @return its exit status; and why the lock was lost meanwhile, or nil
-local function attend(lock, pid, group, kill_after)
-    local target, lost, deadline = group and -pid or pid, nil, nil
-    local now = lock.client.now
+local function interpreter()
+    local i = 0
+    while arg[i - 1] do
+        i = i - 1
+    end
+    return arg[i]
+end
+
+--- Starts the supervisor, which starts the command.
+-- @return its process id, and our end of the connection to it
+local function start(argv, group, kill_after, env)
+    local ours, theirs = process.connection()
+    local path = package.searchpath("redlock.cli.supervisor", package.path)
+    local list = { interpreter(), path, tostring(theirs), tostring(group), tostring(kill_after) }
+    for _, word in ipairs(argv) do
+        list[#list + 1] = word
+    end
+    local pid, why
+    if ours then
+        pid, why = process.spawn(list, { env = env, keep = theirs, outlives = true })
+        process.close(theirs)
+    end
+    return pid or args.fail("no process: " .. (why or theirs)), ours
+end
+
+--- Somebody killed the supervisor, with which the kernel kills the command: what is left of it
+-- are children of ours now.
+local function bury(status)
+    local finish = process.now() + GIVE_UP
+    while process.reap(-1) ~= false and process.now() < finish do
+        for _, child in ipairs(process.children()) do
+            process.kill(child, process.KILL)
+        end
+        process.signal(0.01)
+    end
+    report.note "the supervisor of the command was killed, and so was the command"
+    return status
+end
+
+--- Stays with the command until it ends, and ends it when the lock is lost, or has been held
+-- for max_hold.
+-- @param pid, to  of the supervisor, as start() returned them
+-- @return its exit status; and why it was ended, or nil
+local function attend(lock, pid, to, group, kill_after)
+    local now, max_hold = process.now, lock.client.options.max_hold
+    local limit, told, lost = max_hold and now() + max_hold or math.huge, 0, nil
     lock:onLost(function(_, reason) lost = reason end)
+    local function ask_for_the_end(seconds)
+        report.note(lost == "max_hold" and "the command has had its time (max_hold)"
+            or "the lock is lost (" .. lost .. ")", "; ending the command")
+        process.send(to, ("end %.3f"):format(math.max(seconds, 0)))
+        limit, told = math.huge, math.huge
+    end
     while true do
-        local pause = math.min(TICK, deadline and math.max(deadline - now(), 0)
-            or math.max(lock:remaining(), 0.001))
-        local signo, from_terminal = process.signal(pause)
-        if signo and signo ~= process.CHLD and not (from_terminal and not group) then
-            process.kill(target, signo)
-        end
-        local status = process.reap(pid)
-        if status then
-            if lost and group then
-                process.kill(target, process.KILL)     -- what it left behind
-            end
-            return status, lost
-        end
-        if not lost and not lock:isValid() then
+        local left = lock:remaining()
+        if told < math.huge and left == 0 then
             lost = lost or "expired"
+            ask_for_the_end(kill_after)
+        elseif now() >= limit then
+            lost = "max_hold"
+            ask_for_the_end(math.min(kill_after, left - BEFORE))
+        elseif now() + left > told + GRAIN then
+            told = now() + left
+            process.send(to, ("valid %.3f"):format(told))
         end
-        if lost and not deadline then
-            report.note("the lock is lost (", lost, "); ending the command")
-            process.kill(target, process.TERM)
-            deadline = now() + kill_after
-        elseif deadline and now() >= deadline then
-            process.kill(target, process.KILL)
-            deadline = math.huge
+        local pause = told < math.huge and math.max(math.min(left, limit - now()), 0.001) or TICK
+        local signo, from_terminal = process.signal(math.min(TICK, pause))
+        if signo and signo ~= process.CHLD and not (from_terminal and not group) then
+            process.send(to, "signal " .. signo)
+        end
+        local status, _, killed = process.reap(pid)
+        if status then
+            return killed and bury(status) or status, lost
         end
     end
 end
@@ -133,13 +179,11 @@ function _M.main(list)
     end
     -- Its own group is signalled as a whole, but could not read from the terminal.
     local group = not process.is_terminal(0)
-    local pid, why = process.spawn(argv, { group = group, env = environment(lock, given) })
-    if not pid then
-        lock:unlock()
-        args.fail("no process: " .. why)
-    end
+    local kill_after = given["--kill-after"] or KILL_AFTER
+    process.adopt_orphans()
+    local pid, to = start(argv, group, kill_after, environment(lock, given))
     local lost
-    status, lost = attend(lock, pid, group, given["--kill-after"] or KILL_AFTER)
+    status, lost = attend(lock, pid, to, group, kill_after)
     status = finish(lock, status, lost)
     client:close()
     return status

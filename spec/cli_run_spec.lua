@@ -1,0 +1,186 @@
+-- `redlock run` and what becomes of all that a command starts.
+local cli = require "spec.support.command"
+local support = require "spec.support"
+local sys = require "spec.support.sys"
+
+local LOST = 123
+
+describe("redlock run", function()
+    local cluster, home
+
+    setup(function()
+        cluster = support.cluster(3)
+        home = support.tmpdir()
+    end)
+    before_each(function() cluster:flush() end)
+    teardown(support.cleanup)
+
+    local ends, gone = cli.ends, cli.gone
+
+    -- Runs a script of the shell below the lock x; words: options.
+    local function start(script, ...)
+        local words = { ... }
+        for _, word in ipairs { "--", "sh", "-c", script } do
+            words[#words + 1] = word
+        end
+        return cli.start(cluster, home, {}, "run", "x", unpack(words))
+    end
+
+    -- The process ids that it says, in one line.
+    local function pids(p)
+        local list = {}
+        for pid in assert(p:read_line(20)):gmatch "%d+" do
+            list[#list + 1] = tonumber(pid)
+        end
+        return list
+    end
+
+    local function all_gone(list)
+        for _, pid in ipairs(list) do
+            gone(pid)
+        end
+    end
+
+    local function supervisor_of(p)
+        return support.eventually(function()
+            local children = sys.read_file(("/proc/%d/task/%d/children"):format(p.pid, p.pid))
+            return children and tonumber(children:match "%d+")
+        end)
+    end
+
+    -- A child, one in a session of its own, and a daemon, whose parent has ended.
+    local FAMILY = "sleep 60 & a=$!; setsid sleep 60 & b=$!; "
+        .. "c=$(setsid sh -c 'sleep 60 > /dev/null & echo $!'); echo $$ $a $b $c; wait"
+
+    describe("that is killed", function()
+        it("takes all along that the command has started", function()
+            local p = start(FAMILY)
+            local list = pids(p)
+            assert.equal(4, #list)
+            p:kill "KILL"
+            assert.equal(128 + 9, p:wait(10))
+            all_gone(list)
+        end)
+
+        it("has the command told by TERM", function()
+            local p = start "trap 'echo told; exit 0' TERM; echo in; while :; do sleep 0.1; done"
+            assert.equal("in", p:read_line(20))
+            p:kill "KILL"
+            assert.matches("told\n$", p:read_all(10))
+        end)
+
+        it("has those killed who do not listen, while it is locked still", function()
+            local seen = home .. "/seen"
+            local p = start(("trap '' TERM; (setsid sh -c 'while :; do "
+                .. "redis-cli -p %d exists x >> %s; sleep 0.02; done') & echo $$ $!; wait")
+                :format(cluster[1].port, seen), "--lease", "4", "--kill-after", "60")
+            local list = pids(p)
+            support.eventually(function() return sys.read_file(seen) end)
+            p:kill "KILL"
+            local killed = support.now()
+            all_gone(list)
+            assert.is_true(support.now() - killed > 0.5)       -- TERM alone did not do it
+            support.eventually(function() return cluster[1]:call("EXISTS", "x") == 0 end, 20)
+            local text = sys.read_file(seen)
+            support.sleep(0.1)
+            assert.equal(text, sys.read_file(seen))
+            assert.matches("^[1\n]+$", text)
+        end)
+
+        it("leaves nobody at a terminal either", function()
+            local file = home .. "/terminal"
+            local p = support.spawn { "script", "-qec", "exec " .. cli.REDLOCK
+                .. " run x -- sh -c 'sleep 60 & echo $PPID $$ $! > " .. file .. "; wait'",
+                "/dev/null", stdin = "pipe", stdout = "pipe",
+                env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
+            local text = support.eventually(function()
+                local said = sys.read_file(file)
+                return said and said:find "\n" and said
+            end, 20)
+            local supervisor, command, other = text:match "(%d+) (%d+) (%d+)"
+            local stat = sys.read_file("/proc/" .. supervisor .. "/stat")
+            assert.equal(0, os.execute("kill -KILL " .. stat:match "%) %a (%d+)"))
+            all_gone { command, other, supervisor }
+            p:kill "KILL"
+        end)
+    end)
+
+    it("that is stopped for longer than the lock lasts does not let the command go on", function()
+        local p = start("sleep 60 & echo $$ $!; wait", "--lease", "1.5")
+        local list = pids(p)
+        p:kill "STOP"
+        all_gone(list)
+        p:kill "CONT"
+        local status, text = ends(p)
+        assert.equal(LOST, status, text)
+        assert.matches("the lock", text)
+    end)
+
+    it("ends all of the command when its supervisor is killed", function()
+        local p = start(FAMILY)
+        local list = pids(p)
+        assert.equal(0, os.execute("kill -KILL " .. supervisor_of(p)))
+        local status, text = ends(p)
+        assert.equal(128 + 9, status)
+        assert.equal("redlock: the supervisor of the command was killed, and so was the command\n",
+            text)
+        all_gone(list)
+        support.eventually(function()
+            return cluster[1]:call("EXISTS", "x") + cluster[2]:call("EXISTS", "x") == 0
+        end)
+    end)
+
+    it("lets what a command leaves behind run on, when it ends by itself", function()
+        local p = start "setsid sleep 60 > /dev/null 2>&1 & echo $!"
+        local list = pids(p)
+        assert.equal(0, (ends(p)))
+        assert.is_false(cli.has_ended(list[1]))
+        assert.equal(0, os.execute("kill " .. list[1]))
+        gone(list[1])
+    end)
+
+    it("ends all of the command when the lock is lost", function()
+        local p = start(FAMILY, "--lease", "2")
+        local list = pids(p)
+        cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 60000) end)
+        assert.equal(LOST, (ends(p)))
+        all_gone(list)
+    end)
+
+    it("takes commands of many words", function()
+        local argv = { cli.REDLOCK, "run", "x", "--", "sh", "-c", "echo $#", "sh",
+            stdout = "pipe", stderr = "stdout",
+            env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
+        for i = 1, 20000 do
+            argv[#argv + 1] = "w" .. i
+        end
+        local status, text = ends(support.spawn(argv))
+        assert.same({ 0, "20000\n" }, { status, text })
+    end)
+
+    describe("--max-hold", function()
+        it("ends the command at that time, and opens the lock", function()
+            local p = start("trap 'date +%s.%N; exit 0' TERM; date +%s.%N; "
+                .. "while :; do sleep 0.01; done", "--max-hold", "1")
+            local from = tonumber((p:read_line(20)))
+            local status, text = ends(p)
+            assert.equal(LOST, status, text)
+            local to = text:match "([%d.]+)\n"
+            assert.matches("the command has had its time (max_hold)", text, 1, true)
+            assert.is_true(to - from > 0.5 and to - from < 5, to - from)
+            cluster:each(function(s)
+                support.eventually(function() return s:call("EXISTS", "x") == 0 end)
+            end)
+        end)
+
+        it("kills who does not listen, while it is locked still", function()
+            local p = start("trap '' TERM; echo $$; while :; do sleep 0.1; done", "--lease", "3",
+                "--max-hold", "1", "--kill-after", "60")
+            local list = pids(p)
+            local status, text = ends(p)
+            assert.equal(LOST, status, text)
+            assert.is_nil(text:find "expired", text)
+            all_gone(list)
+        end)
+    end)
+end)
