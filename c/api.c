@@ -142,15 +142,15 @@ rl_round *rl_release(rl_lease *lease)
 }
 
 rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
-                 const rl_bytes *args, int nargs)
+                 const rl_bytes *args, int nargs, int64_t within_ms)
 {
-    if (!in_range(nkeys, nargs))
+    if (!in_range(nkeys, nargs) || within_ms < 0)
         return NULL;
     int64_t now_ms = engine_enter(c);
     if (now_ms < 0)
         return NULL;
-    return engine_started(c, core_ask(&c->core, script, keys, nkeys, args, nargs, now_ms),
-                   now_ms);
+    return engine_started(
+        c, core_ask(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms), now_ms);
 }
 
 rl_round *rl_check(rl_client *c)

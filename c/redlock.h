@@ -285,10 +285,10 @@ rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next);
 rl_round *rl_release(rl_lease *lease);
 
 /* Starts a question to all nodes, KEYS = keys, ARGV = args. Done when a majority gave
- * the same vote and data, or cannot any more. Outcomes: RL_GRANTED (a majority answered;
- * see rl_round_agreed), RL_NO_QUORUM, RL_CLOSED. NULL as rl_acquire. */
+ * the same vote and data, or cannot any more, within within_ms. Outcomes: RL_GRANTED (a
+ * majority answered; see rl_round_agreed), RL_NO_QUORUM, RL_CLOSED. NULL as rl_acquire. */
 rl_round *rl_ask(rl_client *client, int script, const rl_bytes *keys, int nkeys,
-                 const rl_bytes *args, int nargs);
+                 const rl_bytes *args, int nargs, int64_t within_ms);
 
 /* Starts asking every node for its INFO, TIME and marker anew. Done when each has answered
  * or will not any more, with RL_GRANTED or RL_CLOSED; rl_node_get_info() tells. NULL: out

@@ -4,6 +4,7 @@
 -- and then sleeps until a majority of the servers has announced a release, until a
 -- majority may be free by itself (the refusals say when), or for the fallback.
 
+local attempt = require "redlock.attempt"
 local bit = require "bit"
 local errors = require "redlock.errors"
 local guard = require "redlock.restart_guard"
@@ -26,61 +27,6 @@ local SPLIT_DELAY, SPLIT_DOUBLINGS, SPLIT_TRIES = 0.001, 5, 10
 --- A number by which all contenders for a name find the same node.
 local function home_of(name)
     return bit.band(hash(name:sub(1, 64)), 0x7fffffff)
-end
-
---- What was taken gets its owner.
--- @param from  the hold it was passed on from, or nil
--- @return true; nil: the client was closed meanwhile, and it is let go
-local function taken(lock, owner, lease, handle, from)
-    local client, prim = lock.client, lock.primitive
-    if client.closed then
-        rounds.claim()
-        rounds.abandon(handle)
-        return nil
-    end
-    local seconds = lease or client.options.lease
-    local kept = not lease and prim.extend_script ~= nil
-    if kept then
-        rounds.keep(handle, seconds, client.options.max_hold)
-    end
-    client.holds:set(owner, lock.id,
-        { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
-            passed = from and from.passed + 1 or 0, since = from and from.since or client.now() })
-    rounds.claim()
-    return true
-end
-
---- One attempt.
--- @param lease  seconds, or nil: the client's lease, kept by the watchdog
--- @param op     who is to be told when the caller is killed meanwhile, or nil
--- @param again  it has been repeated already
--- @return true, and it is held; or nil and its round
-local function attempt(lock, owner, lease, within, home, op, again)
-    local client, prim = lock.client, lock.primitive
-    local handle, round = rounds.acquire(client, prim, prim.keys(client, lock.name),
-        prim.args(lock), lease or client.options.lease, within, home, op)
-    if not handle then
-        if not again and rounds.is_unseeded(round) then
-            local seeded, why = prim.unseeded(lock, op)
-            lock.unseeded_for = why
-            if seeded then
-                rounds.free(round)
-                return attempt(lock, owner, lease, within, home, op, true)
-            end
-        end
-        return nil, round
-    end
-    return taken(lock, owner, lease, handle)
-end
-
---- The same; what an interrupt leaves half-done is released before it goes on.
-local function safe_attempt(...)
-    local ok, got, round = pcall(attempt, ...)
-    if not ok then
-        rounds.interrupted()
-        error(got, 0)
-    end
-    return got, round
 end
 
 -- ---- in line ---------------------------------------------------------------------
@@ -174,7 +120,7 @@ local function take_over(lock, owner, lease, place)
         end
     end
     client.counters.handed_over = client.counters.handed_over + 1
-    return taken(lock, owner, lease, handle, from)
+    return attempt.taken(lock, owner, lease, handle, from)
 end
 
 --- The owner has got it meanwhile, by another of his coroutines.
@@ -349,7 +295,7 @@ local function attempts(lock, owner, lease, wait, patience, round, started, w)
         end
         if not got and not round then
             left = wait and max(wait - (client.now() - started), 0) + client.options.timeout
-            got, round = safe_attempt(lock, owner, lease, left, w.home, w.place)
+            got, round = attempt.make(lock, owner, lease, left, w.home, w.place)
         end
         if got then
             return true
@@ -373,11 +319,14 @@ local function retry(lock, owner, lease, wait, patience, round, started, place)
 end
 
 --- An attempt, repeated when there is a password that it may have failed for want of.
-local function first_attempt(lock, owner, lease, within, place)
-    local got, round = safe_attempt(lock, owner, lease, within, nil, place)
-    if not got and lock.client.credentials:poll() then
+-- @param within  seconds that both may take, from `started` on, or nil
+local function first_attempt(lock, owner, lease, within, started, place)
+    local client = lock.client
+    local got, round = attempt.make(lock, owner, lease, within, nil, place)
+    if not got and client.credentials:poll() then
         rounds.free(round)
-        got, round = safe_attempt(lock, owner, lease, within, nil, place)
+        within = attempt.left_until(within and started + within, client)
+        got, round = attempt.make(lock, owner, lease, within, nil, place)
     end
     return got, round
 end
@@ -391,10 +340,12 @@ local function in_line(lock, owner, lease, wait, patience, within, started, plac
     if mine or round then
         return mine, round
     end
+    local began = started
     if place.waits then
-        within = wait and max(wait - (client.now() - started), 0) + client.options.timeout
+        began = client.now()
+        within = wait and max(wait - (began - started), 0) + client.options.timeout
     end
-    mine, round = first_attempt(lock, owner, lease, within, place)
+    mine, round = first_attempt(lock, owner, lease, within, began, place)
     if mine then
         return true
     end
@@ -444,7 +395,7 @@ function _M.acquire(lock, owner, lease, wait, patience)
         if pause > 0 then
             rounds.sleep(client, pause)
         end
-        ok, round = first_attempt(lock, owner, lease, within)
+        ok, round = first_attempt(lock, owner, lease, within, started)
         if not ok then
             tell_contended(lock, owner)
             if wait ~= 0 and is_deadlock(lock, owner, wait, started) then

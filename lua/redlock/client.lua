@@ -54,6 +54,7 @@ function _M.new(opts)
         queues = {},             -- kind:name -> who waits for it in this process
         waiting = 0,             -- how many are in them
         out = lately.new(acquire.GIVE_WAY),      -- kind:name for which others are let first
+        unseeded = {},           -- buckets of fenced locks whose floors have to be asked for
         closed = false,
     }, Client)
     self.guarded = guard.is_on(self.options)

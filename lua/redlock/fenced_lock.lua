@@ -96,8 +96,13 @@ local fenced = primitive.new {
     seed = parts("run", "seed"),
     keys = keys,
     args = args,
-    unseeded = function(view, op)
-        return floors.seed(view, bucket_of(view), op)
+    -- before: an attempt, which may find that out by itself
+    unseeded = function(view, op, within, before)
+        local bucket = bucket_of(view)
+        if before and not view.client.unseeded[bucket] then
+            return true
+        end
+        return floors.seed(view, bucket, op, within)
     end,
     channel = primitive.channel,
     methods = methods,

@@ -38,18 +38,31 @@ local function from_clock(client)
     return min(PER_MS * clocks[floor(#clocks / 2) + 1], LIMIT)
 end
 
---- Gives a floor to the servers that want one for a bucket. Two round trips.
+local function has_a_yes(answers)
+    for i = 1, #answers do
+        if answers[i].vote > 0 then
+            return true
+        end
+    end
+    return false
+end
+
+--- Gives a floor to the servers that want one for a bucket. Two round trips. Where the first
+-- takes too long, `client.unseeded` knows the bucket from then on; where the second does, the
+-- next attempt finds what it does, as that goes before it.
 -- @param view    a lock of the primitive that has the scripts "floor" and "seed"
 -- @param bucket  a string
--- @param op      as for rounds.acquire
+-- @param op, within  as for rounds.acquire
 -- @return true; or nil and an error: no_quorum, closed
-function _M.seed(view, bucket, op)
+function _M.seed(view, bucket, op, within)
     local client, prim = view.client, view.primitive
+    local ends = within and client.now() + within
     local keys = { _M.KEY, guard.KEY }
     local max_lease = client.guarded and format("%d", rounds.to_ms(client.options.max_lease))
         or ""
     local answers, err = rounds.ask(client, view, prim, "floor", keys,
-        { bucket, max_lease }, op)
+        { bucket, max_lease }, op, within)
+    client.unseeded[bucket] = not answers and within and true or nil
     if not answers then
         return nil, err
     end
@@ -66,17 +79,11 @@ function _M.seed(view, bucket, op)
         most = max(most, from_clock(client))
     end
     answers, err = rounds.ask(client, view, prim, "seed", keys,
-        { bucket, max_lease, format("%.0f", most) }, op)
-    if not answers then
-        return nil, err
+        { bucket, max_lease, format("%.0f", most) }, op, ends and max(ends - client.now(), 0))
+    if seeded < enough and (not answers or has_a_yes(answers)) then
+        client.events:emit { type = "fence_seeded", name = view.name, floor = most }
     end
-    for i = 1, #answers do
-        if answers[i].vote > 0 and seeded < enough then
-            client.events:emit { type = "fence_seeded", name = view.name, floor = most }
-            break
-        end
-    end
-    return true
+    return answers and true, err
 end
 
 return _M

@@ -391,13 +391,13 @@ end
 -- ---- questions and pauses --------------------------------------------------------
 
 --- Asks one of a primitive's further scripts ("peek", "force") on all nodes.
--- @param op  as for acquire()
+-- @param op, within  as for acquire()
 -- @return a list of { vote, info, data, agreed } for the nodes that answered, agreed telling
 --   whether the node is one of a majority with the same answer; or nil and an error
-function _M.ask(client, subject, prim, script, keys, args, op)
+function _M.ask(client, subject, prim, script, keys, args, op, within)
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     local round = C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf,
-        nargs)
+        nargs, within and to_ms(within) or FOREVER_MS)
     if not wait(client, round, nil, op) then
         return nil, failure(client, subject, round)
     end

@@ -304,7 +304,7 @@ static void use(rl_client *c)
         rl_lease_drop(next);
     if (!(lease = outcome == RL_GRANTED ? next : take(c)))
         return;
-    AGAIN(outcome_of(rl_ask(c, PEEK, &key, 1, NULL, 0)) == RL_GRANTED);
+    AGAIN(outcome_of(rl_ask(c, PEEK, &key, 1, NULL, 0, 10000)) == RL_GRANTED);
     AGAIN(outcome_of(rl_check(c)) == RL_GRANTED);
     rl_watch_close(watch);
     if (this.by_loop) {

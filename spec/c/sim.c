@@ -844,8 +844,14 @@ struct hold sim_handover(struct sim *s, rl_lease *lease, int64_t lease_ms)
 
 rl_round *sim_ask(struct sim *s, const char *key)
 {
+    return sim_ask_within(s, key, 1 << 30);
+}
+
+rl_round *sim_ask_within(struct sim *s, const char *key, int64_t within_ms)
+{
     rl_bytes keys[] = {{key, strlen(key)}};
-    rl_round *round = core_ask(&s->core, SIM_ASK, keys, 1, NULL, 0, s->now_ms);
+    rl_round *round =
+        core_ask(&s->core, SIM_ASK, keys, 1, NULL, 0, within_ms, s->now_ms);
     REQUIRE(round != NULL);
     return round;
 }

@@ -197,6 +197,7 @@ struct hold sim_acquire(struct sim *s, const char *key, int64_t lease_ms,
 /* The same, waited for: it must be granted. Without its round. */
 rl_lease *sim_hold(struct sim *s, const char *key, int64_t lease_ms);
 rl_round *sim_ask(struct sim *s, const char *key);
+rl_round *sim_ask_within(struct sim *s, const char *key, int64_t within_ms);
 
 /* The same, kept by the watchdog. */
 rl_lease *sim_keep(struct sim *s, const char *key, int64_t lease_ms);

@@ -279,6 +279,26 @@ static void questions_compare_the_data(void)
     ask_outcome(3, prefix, RL_GRANTED, 0);
 }
 
+/* A server that answers in time for others is missing when the question's time is over. */
+static void questions_end_in_time(void)
+{
+    struct sim *s = sim_up(3);
+    for (int i = 1; i < 3; i++)
+        s->server[i].holds = 1;
+    rl_round *round = sim_ask_within(s, "k", 40);
+    rl_round *at_once = sim_ask_within(s, "k", 0);
+    sim_tick(s);
+    CHECK_INT(sim_end(at_once), RL_NO_QUORUM);
+    sim_advance(s, 39);
+    CHECK_INT(round->outcome, RL_OK);
+    sim_advance(s, 1);
+    CHECK_INT(round->outcome, RL_NO_QUORUM);
+    CHECK_INT(round->slot[0].state, SLOT_ANSWERED);
+    CHECK_INT(round->slot[1].code, RL_TIMEOUT);
+    sim_end(round);
+    sim_finish(s);
+}
+
 static void question_sees_the_holder(void)
 {
     struct sim *s = sim_up(3);
@@ -493,7 +513,7 @@ static void close_ends_everything(void)
     char value[RL_VALUE_LEN] = "";
     CHECK(core_acquire(&s->core, &s->primitive, &key, 1, NULL, 0, value, 9000, 1000, -1,
                        s->now_ms, &lease) == NULL);
-    CHECK(core_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, s->now_ms) == NULL);
+    CHECK(core_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms) == NULL);
     CHECK(core_sleep(&s->core, 1, s->now_ms) == NULL);
     rl_round *extend = core_extend(b.held, 9000, s->now_ms);
     rl_round *release = core_release(b.held, s->now_ms);
@@ -664,7 +684,7 @@ SUITE(core, T(hung_node_is_spared_and_asked_again), T(silent_connection_is_given
       T(no_handshake_in_time), T(refused_handshake_is_the_vote),
       T(back_off_spares_the_server), T(idle_nodes_stay_down), T(garbage_is_a_break),
       T(questions_find_the_majority), T(questions_compare_the_data),
-      T(question_sees_the_holder), T(sleeps), T(same_script_same_number),
+      T(questions_end_in_time), T(question_sees_the_holder), T(sleeps), T(same_script_same_number),
       T(script_during_the_handshake_is_loaded), T(fork_voids_everything),
       T(fork_drops_quietly), T(fork_while_connecting), T(close_ends_everything),
       T(close_while_connecting), T(free_in_the_middle),

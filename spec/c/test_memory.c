@@ -276,7 +276,7 @@ static void ask_and_watch_once(long k)
     rl_watch *watch = core_watch(&core, "c", 1, 1000);
     rl_round *round[] = {
         watch ? core_pause(watch, 0, 10, 1000) : NULL,
-        core_ask(&core, 0, &key, 1, NULL, 0, 1000),
+        core_ask(&core, 0, &key, 1, NULL, 0, 1000, 1000),
         core_sleep(&core, 10, 1000),
     };
     int script = core_script(&core, "return 5", 8, 1000);

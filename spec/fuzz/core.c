@@ -197,7 +197,7 @@ static void ask(struct world *w, struct deal *d)
 {
     rl_bytes key = {"name", 4};
     free_round(&d->other);
-    d->other = core_ask(&w->core, w->question, &key, 1, NULL, 0, w->now_ms);
+    d->other = core_ask(&w->core, w->question, &key, 1, NULL, 0, 1000, w->now_ms);
 }
 
 /* ---- what must hold ---- */

@@ -383,7 +383,7 @@ return {
         from = "client.now() - hold.since >= RUN", to = "false",
         by = { "passed on within bounds" } },
 
-    { name = "passing on is not counted", file = "lua/redlock/acquire.lua",
+    { name = "passing on is not counted", file = "lua/redlock/attempt.lua",
         from = "passed = from and from.passed + 1 or 0", to = "passed = 0",
         by = { "passed on within bounds" } },
 
@@ -429,6 +429,11 @@ return {
         from = "    if hold and not _M.offer(self.queue, hold) then\n", to = "    if false then\n",
         prefix = "an offer to the dead" },
 
+    { name = "floors take as long as they take", file = "lua/redlock/attempt.lua",
+        from = "prim.unseeded(lock, op, left_until(ends, client))",
+        to = "prim.unseeded(lock, op)", prefix = "floors of slow servers",
+        by = { "calls return in time" } },
+
     -- ---- from process to process ----
 
     { name = "what is imported is not asked for", file = "lua/redlock/rounds.lua",
@@ -451,7 +456,7 @@ return {
         from = "local LINGER = 0.05 ", to = "local LINGER = 5 ", prefix = "a close under fire",
         by = { "calls return in time", "a close lets go" } },
 
-    { name = "a lock is taken while it is closed", file = "lua/redlock/acquire.lua",
+    { name = "a lock is taken while it is closed", file = "lua/redlock/attempt.lua",
         from = "    if client.closed then\n        rounds.claim()", to =
             "    if false then\n        rounds.claim()",
         prefix = "a close that waits", by = { "closed is closed", "crash" } },

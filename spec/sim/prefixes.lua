@@ -169,6 +169,20 @@ _M.list = {
             s:await_done(s:take(b, 3))
         end },
 
+    -- Servers that have lost their floors take most of a timeout for each answer.
+    fenced { name = "floors of slow servers", often = 0.3, breaks = { "memory", "floors", "keys" },
+        config = { timeout = 0.1, connect_timeout = 0.1 }, play = function(s)
+            local a, sim = s[1], s.sim
+            for i, server in ipairs(sim.servers) do
+                server.db[FLOOR], server.db[sim.counter_of[s.name]] = nil, nil
+                C.sim_path(a.process.index, i - 1, 45 * MS, 0)
+            end
+            s:await_done(s:take(a))
+            for i = 1, sim.n do
+                C.sim_path(a.process.index, i - 1, sim.config.delay_us, sim.config.spread_us)
+            end
+        end },
+
     -- The first server forgets A's vote while it counts, and is told by C, who is refused,
     -- what to go on from: at once it gives the same to B.
     fenced { name = "C7", often = 0.3, guarded = true, breaks = { "memory", "floors", "keys" },

@@ -118,10 +118,10 @@ local function call(sim, t, lock, method, info, a, b)
     return ok, err
 end
 
---- How long it may take to give servers floors, and to try once more.
+--- How long it may take to give servers floors.
 local function seeding_us(sim, lock)
     local o = sim.config
-    return lock.token and (max(o.connect_timeout, o.timeout) * 3 + 0.05) * SECOND or 0
+    return lock.token and (max(o.connect_timeout, o.timeout) * 2 + 0.05) * SECOND or 0
 end
 
 --- Takes it, by lock() or tryLock().
@@ -133,7 +133,7 @@ local function take(sim, t, lock, wait, lease)
     local ok, token
     if wait then
         local answer = max(o.connect_timeout, o.timeout)
-        info.within_us = (wait + answer + o.timeout + 0.05) * SECOND + seeding_us(sim, lock)
+        info.within_us = (wait + answer + o.timeout + 0.05) * SECOND
         ok, token = call(sim, t, lock, "tryLock", info, wait, lease)
     else
         ok, token = call(sim, t, lock, "lock", info, lease)
