@@ -39,7 +39,7 @@ local function back(client, proxy, i)
 end
 
 local function counter(server)
-    return tonumber((server:call("GET", FENCE) or ""):sub(9))
+    return tonumber((server:call("GET", FENCE) or ""):match("^%d+", 9))
 end
 
 -- Takes it and lets it go, and waits until the servers (all, by default) know.

@@ -7,7 +7,7 @@ local FENCE, FLOORS = "redlock:{x}:fence", "redlock:{server}:floor"
 local BUCKET = ("%d"):format(hash "x" % 1024)
 
 local function counter(server)
-    return tonumber(server:call("GET", FENCE):sub(9))
+    return tonumber((server:call("GET", FENCE):match("^%d+", 9)))
 end
 
 describe("a fenced lock that is passed on among futures", function()

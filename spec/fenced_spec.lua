@@ -336,52 +336,6 @@ describe("a fenced lock on one server without a guard", function()
     end)
 end)
 
-describe("a sequencer", function()
-    local cluster, client
-
-    setup(function()
-        cluster = support.cluster(3)
-        client = support.warm_client(cluster)
-    end)
-    teardown(function()
-        client:close()
-        cluster:stop()
-    end)
-
-    it("is current as long as the hold is", function()
-        for _, name in ipairs { "x", "a b;c%\0\n", ("long"):rep(1000) } do
-            local l = client:getFencedLock(name)
-            local token = take(l)
-            local text = l:sequencer()
-            assert.is_nil(text:find "[^%w._:/%%;-]")
-            assert.truthy(text:find((";%.0f;"):format(token)))
-            local other = support.client(cluster)
-            support.eventually(function() return other:checkSequencer(text) end)
-            assert.is_true(l:unlock())
-            assert.is_false(other:checkSequencer(text))
-            take(l)
-            assert.is_false(other:checkSequencer(text))
-            assert.is_true(l:unlock())
-            other:close()
-        end
-    end)
-
-    it("is refused when somebody mistyped it", function()
-        local l = client:getFencedLock "x"
-        take(l)
-        local text = l:sequencer()
-        assert.is_true(l:unlock())
-        for i = 1, #text do
-            local c = text:sub(i, i)
-            local wrong = text:sub(1, i - 1) .. (c == "7" and "8" or "7") .. text:sub(i + 1)
-            local ok, err = client:checkSequencer(wrong)
-            assert.is_nil(ok)
-            assert.equal("config", err.code)
-        end
-        assert.has_error(function() client:checkSequencer(5) end)
-    end)
-end)
-
 describe("a token", function()
     local cluster, client
 

@@ -236,7 +236,7 @@ function Client:checkSequencer(text)
     if not seq or lock.is_reserved(self, seq.name) then
         return nil, errors.new("config", "a text that lock:sequencer() did not make")
     end
-    return fenced_lock.is_current(self, seq)
+    return fenced_lock.is_current(lock.new(self, fenced_lock, seq.name), seq.token)
 end
 
 --- What `using` returns behind its first value.

@@ -108,19 +108,29 @@ local fenced = primitive.new {
     methods = methods,
 }
 
---- @param seq  from sequencer.parse
--- @return whether it stands for a hold that a majority knows as current; nil and an error
-function fenced.is_current(client, seq)
-    local view = lock.new(client, fenced, seq.name)
-    local answers, err = lock.ask(view, "current", { format("%.0f", seq.token) })
+--- Asks the servers whether a hold is current: the lock is held, and none has counted past
+-- its token.
+-- @param view   a fenced lock
+-- @param value  of the hold, or nil: of whoever has the lock
+-- @return whether a majority says so; nil and an error: also no_quorum, where that depends on
+--   those who have not answered
+function fenced.is_current(view, token, value)
+    local answers, err = lock.ask(view, "current", { format("%.0f", token), value or "" })
     if not answers then
         return nil, err
     end
-    local yes = 0
+    local yes, no, n = 0, 0, #view.client.options.nodes
     for i = 1, #answers do
-        yes = yes + (answers[i].vote > 0 and 1 or 0)
+        if answers[i].vote > 0 then
+            yes = yes + 1
+        else
+            no = no + 1
+        end
     end
-    return yes >= quorum(#client.options.nodes)
+    if yes < quorum(n) and no <= n - quorum(n) then
+        return lock.failure(view, "no_quorum")
+    end
+    return yes >= quorum(n)
 end
 
 return fenced

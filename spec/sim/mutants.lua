@@ -293,6 +293,11 @@ return {
         fenced = 100, from = "if found[2] ~= run .. ARGV[3] then", to = "if false then",
         by = { "a release leaves the token behind" } },
 
+    { name = "any lock makes a sequencer current", file = "lua/redlock/fenced/current.lua",
+        { "string.sub(found[2] or '', 9)", "string.match(found[2] or '', '^%d+', 9)" },
+        { "ARGV[1] .. ' ' .. string.sub(value, 1, 8)", "ARGV[1]" },
+        fenced = 50, by = { "a sequencer ends with its hold" } },
+
     { name = "counted after it was told", file = "lua/redlock/fenced/acquire.lua",
         fenced = 100, from = "counter = counter + 1\nwrite(counter, floor)",
         to = "write(counter + 1, floor)",

@@ -17,7 +17,7 @@ local STEP = 32              -- of fenced/counter.lua
 
 --- The number in a counter or in a field of the floors, and in which run it was written.
 local function read(text)
-    local run, n = match(text or "", "^(%x%x%x%x%x%x%x%x)(%d+)$")
+    local run, n = match(text or "", "^(%x%x%x%x%x%x%x%x)(%d+)%f[ %z]")
     return tonumber(n), run
 end
 
@@ -322,6 +322,15 @@ _M.list = {
                     number(hold.token), hold.name,
                     number(issued_before(sim, hold.name, began_us)))
             end
+        end,
+    } },
+
+    -- Whoever has the name then, and with whatever kind of lock.
+    { name = "a sequencer ends with its hold", on = {
+        call = function(_, call)
+            return call.method == "checkSequencer" and call.ok and call.let_go and format(
+                "%s: the sequencer with token %s of %s is current, and was let go",
+                call.task.lane, number(call.held_token), call.name)
         end,
     } },
 

@@ -5,7 +5,8 @@ local tokens = require "spec.sim.tokens"
 
 local error, ipairs, pcall, max, min = error, ipairs, pcall, math.max, math.min
 local MS, SECOND = base.MS, base.SECOND
-local value_of = require("spec.sim.attempts").value_of
+local attempts = require "spec.sim.attempts"
+local count, value_of = attempts.count, attempts.value_of
 
 local _M = {}
 
@@ -173,6 +174,7 @@ local fenced_acts = {
     end,
     function(_, t, lock)
         t.sequencer, t.sequencer_token, t.sequencer_of = lock:sequencer(), lock:token(), lock
+        t.sequencer_value = value_here(t, lock)
     end,
 }
 
@@ -181,7 +183,10 @@ local function check_sequencer(sim, t)
     local text, lock, client = t.sequencer, t.sequencer_of, t.process.client
     local asked = { id = lock.id, getName = function() return lock:getName() end,
         checkSequencer = function() return client:checkSequencer(text) end }
-    call(sim, t, asked, "checkSequencer", { held_token = t.sequencer_token })
+    local attempt = sim.attempts[t.sequencer_value]
+    call(sim, t, asked, "checkSequencer", { held_token = t.sequencer_token,
+        let_go = attempt and count(attempt.release.yes) >= sim.quorum
+            and not (attempt.late or attempt.straggler) })
     t.sequencer = nil
 end
 

@@ -7,7 +7,7 @@ local counter = stored or of_this_run(call('hget', KEYS[3], ARGV[4]))
 
 -- False: nothing was written, for want of a floor.
 local function count_to(n)
-    if n == stored then      -- works when the server is out of memory, too
+    if found[2] == run .. n .. mine then      -- works when the server is out of memory, too
         call('pexpire', KEYS[2], ARGV[5])
         return true
     end

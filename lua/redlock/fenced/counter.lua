@@ -10,14 +10,17 @@
 --
 -- Both numbers stand behind the run in which they were written, in so many letters: what a
 -- restarted server has kept may be older than what it had given out. (Lua writes whole
--- numbers below 10^14 in full; string.format would take longer.)
+-- numbers below 10^14 in full; string.format would take longer.) Behind a space a counter
+-- has the first letters of the value that it was written for: current.lua reads them.
 local RUN, STEP = 8, 32
-local call, sub = redis.call, string.sub
+local call, sub, match = redis.call, string.sub, string.match
 local run = sub(ARGV[6], 1, RUN)
+local mine = ' ' .. sub(ARGV[1], 1, RUN)
 
--- A number of this run; nil: none, or of a run before.
+-- A number of this run; nil: none, or of a run before. What is behind a space is not its.
 local function of_this_run(text)
-    return text and sub(text, 1, RUN) == run and tonumber(sub(text, RUN + 1)) or nil
+    return text and sub(text, 1, RUN) == run and tonumber(match(text, '^%d+%f[ %z]', RUN + 1))
+        or nil
 end
 
 local function write(n, floor)
@@ -25,5 +28,5 @@ local function write(n, floor)
         floor = n - n % STEP + STEP - 1
         call('hset', KEYS[3], ARGV[4], run .. floor)
     end
-    call('set', KEYS[2], run .. n, 'PX', ARGV[5])
+    call('set', KEYS[2], run .. n .. mine, 'PX', ARGV[5])
 end
