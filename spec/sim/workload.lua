@@ -5,8 +5,8 @@ local tokens = require "spec.sim.tokens"
 
 local error, ipairs, pcall, max, min = error, ipairs, pcall, math.max, math.min
 local MS, SECOND = base.MS, base.SECOND
-local attempts = require "spec.sim.attempts"
-local count, value_of = attempts.count, attempts.value_of
+local how_many, value_of = require("spec.sim.attempts").count,
+    require("spec.sim.attempts").value_of
 
 local _M = {}
 
@@ -185,7 +185,7 @@ local function check_sequencer(sim, t)
         checkSequencer = function() return client:checkSequencer(text) end }
     local attempt = sim.attempts[t.sequencer_value]
     call(sim, t, asked, "checkSequencer", { held_token = t.sequencer_token,
-        let_go = attempt and count(attempt.release.yes) >= sim.quorum
+        let_go = attempt and how_many(attempt.release.yes) >= sim.quorum
             and not (attempt.late or attempt.straggler) })
     t.sequencer = nil
 end
