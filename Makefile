@@ -54,7 +54,7 @@ TLS := $(shell pkg-config --atleast-version=1.1.1 openssl 2>/dev/null && echo ye
 endif
 FLAGS += $(if $(filter yes,$(TLS)),$(shell pkg-config --cflags openssl 2>/dev/null))
 
-SRC  = $(filter-out $(if $(filter yes,$(TLS)),c/tls_none.c,c/tls.c),$(wildcard c/*.c))
+SRC  = $(filter-out $(if $(filter yes,$(TLS)),c/tls_none.c,c/tls.c c/openssl.c),$(wildcard c/*.c))
 OBJ  = $(SRC:c/%.c=$(BUILD)/obj/%.o)
 CORE = $(BUILD)/redlock/core-$(ABI).so
 

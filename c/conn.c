@@ -296,9 +296,10 @@ static void conn_secure(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
     const struct net_address *a = c->address;
-    c->tls = tls_new(a->tls, a->server_name ? a->server_name : a->host);
+    char why[RL_TEXT_MAX];
+    c->tls = tls_new(a->tls, a->server_name ? a->server_name : a->host, why, sizeof(why));
     if (!c->tls) {
-        lost(net, i, RL_NOMEM, "TLS", "out of memory", now_ms);
+        lost(net, i, RL_TLS, "TLS", why, now_ms);
         return;
     }
     core_waits_for(net->core, i, "no answer to the TLS handshake; a plain port? then redis://");

@@ -1,105 +1,15 @@
-/* tls.c - TLS by OpenSSL 1.1.1 or later.
- *
- * libssl is loaded when it is first needed, and its functions are called through a table.
- * Why: programs without TLS do not pay for it, and those that carry an OpenSSL of their
- * own (OpenResty links it statically and exports it) would otherwise lend us some of its
- * functions: the loader looks in the program first.
- */
+/* tls.c - TLS by OpenSSL: certificates and keys, and connections. */
 #include "tls.h"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#ifdef OPENSSL_VERSION_MAJOR
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-#define LIBSSL "libssl.so." TEXT(OPENSSL_SHLIB_VERSION)
-#else
-#define LIBSSL "libssl.so.1.1"
-#endif
+#include "openssl.h"
 
-/* The sanitizers' own versions of malloc and the like must be found first. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { LOAD = RTLD_NOW | RTLD_LOCAL };
-#else
-enum { LOAD = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND };
-#endif
-
-/* ---- the library ---- */
-
-#define FUNCTIONS(X)                                                                     \
-    X(BIO_ctrl)                                                                          \
-    X(BIO_free)                                                                          \
-    X(BIO_new)                                                                           \
-    X(BIO_read)                                                                          \
-    X(BIO_s_mem)                                                                         \
-    X(BIO_write)                                                                         \
-    X(ERR_clear_error)                                                                   \
-    X(ERR_peek_last_error)                                                               \
-    X(ERR_reason_error_string)                                                           \
-    X(OPENSSL_atexit)                                                                    \
-    X(OPENSSL_init_ssl)                                                                  \
-    X(OPENSSL_thread_stop)                                                               \
-    X(SSL_CTX_ctrl)                                                                      \
-    X(SSL_CTX_free)                                                                      \
-    X(SSL_CTX_load_verify_locations)                                                     \
-    X(SSL_CTX_new)                                                                       \
-    X(SSL_CTX_set_default_passwd_cb)                                                     \
-    X(SSL_CTX_set_default_verify_paths)                                                  \
-    X(SSL_CTX_set_options)                                                               \
-    X(SSL_CTX_set_verify)                                                                \
-    X(SSL_CTX_use_PrivateKey_file)                                                       \
-    X(SSL_CTX_use_certificate_chain_file)                                                \
-    X(SSL_ctrl)                                                                          \
-    X(SSL_do_handshake)                                                                  \
-    X(SSL_free)                                                                          \
-    X(SSL_get0_param)                                                                    \
-    X(SSL_get_error)                                                                     \
-    X(SSL_get_verify_result)                                                             \
-    X(SSL_new)                                                                           \
-    X(SSL_read)                                                                          \
-    X(SSL_set_bio)                                                                       \
-    X(SSL_set_connect_state)                                                             \
-    X(SSL_shutdown)                                                                      \
-    X(SSL_write)                                                                         \
-    X(TLS_client_method)                                                                 \
-    X(X509_VERIFY_PARAM_set1_host)                                                       \
-    X(X509_VERIFY_PARAM_set1_ip_asc)                                                     \
-    X(X509_VERIFY_PARAM_set_hostflags)                                                   \
-    X(X509_verify_cert_error_string)
-
-static struct {
-#define X(name) __typeof__(name) *name;
-    FUNCTIONS(X)
-#undef X
-} o;
-
-static pthread_once_t loaded_once = PTHREAD_ONCE_INIT;
-static char load_error[256];      /* "": it is there */
 static void (*on_cleanup)(void);
-
-/* dlsym() on the handle looks in libssl and what it needs, and nowhere else. */
-static void load(void)
-{
-    void *lib = dlopen(LIBSSL, LOAD);
-    const char *missing = lib ? NULL : dlerror();
-#define X(name)                                                                          \
-    if (!missing && !(o.name = (__typeof__(o.name))dlsym(lib, #name)))                   \
-        missing = #name " is missing in " LIBSSL;
-    FUNCTIONS(X)
-#undef X
-    /* Without an exit handler of OpenSSL's own: our threads may be using it still. */
-    if (!missing && !o.OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL))
-        missing = LIBSSL " cannot be initialised";
-    snprintf(load_error, sizeof(load_error), "%s", missing ? missing : "");
-}
 
 void tls_on_cleanup(void (*fn)(void))
 {
@@ -129,48 +39,76 @@ static int no_passphrase(char *buf, int size, int writing, void *arg)
     return -1;
 }
 
-static int context_load(SSL_CTX *ctx, const struct tls_options *op, char *err,
-                        size_t err_size)
+enum { FILES = 3 };
+
+/* Which file a path named, and as of when. */
+struct stamp {
+    int there;
+    dev_t dev;
+    ino_t ino;
+    off_t size;
+    struct timespec written, changed;
+};
+
+struct tls_context {
+    SSL_CTX *ctx;                 /* NULL: the files are no good */
+    char *file[FILES];            /* ca_file, cert_file, key_file; or NULL */
+    struct stamp stamps[FILES];   /* before they were read */
+    int verify;
+};
+
+static struct stamp stamp_of(const char *path)
 {
-    if (op->ca_file && o.SSL_CTX_load_verify_locations(ctx, op->ca_file, NULL) != 1) {
-        snprintf(err, err_size, "ca_file %s: %s", op->ca_file, reason());
+    struct stat st;
+    if (!path || stat(path, &st) < 0)
+        return (struct stamp){0};
+    return (struct stamp){1, st.st_dev, st.st_ino, st.st_size, st.st_mtim, st.st_ctim};
+}
+
+static int same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static int same_file(const struct stamp *a, const struct stamp *b)
+{
+    return a->there == b->there && a->dev == b->dev && a->ino == b->ino &&
+           a->size == b->size && same_time(&a->written, &b->written) &&
+           same_time(&a->changed, &b->changed);
+}
+
+static int read_files(SSL_CTX *ctx, char *const *file, char *err, size_t err_size)
+{
+    const char *ca = file[0], *cert = file[1], *key = file[2];
+    if (ca && o.SSL_CTX_load_verify_locations(ctx, ca, NULL) != 1) {
+        snprintf(err, err_size, "ca_file %s: %s", ca, reason());
         return -1;
     }
-    if (!op->ca_file && o.SSL_CTX_set_default_verify_paths(ctx) != 1) {
+    if (!ca && o.SSL_CTX_set_default_verify_paths(ctx) != 1) {
         snprintf(err, err_size, "the system's certificates: %s", reason());
         return -1;
     }
-    if (!op->cert_file)
+    if (!cert)
         return 0;
-    if (o.SSL_CTX_use_certificate_chain_file(ctx, op->cert_file) != 1) {
-        snprintf(err, err_size, "cert_file %s: %s", op->cert_file, reason());
+    if (o.SSL_CTX_use_certificate_chain_file(ctx, cert) != 1) {
+        snprintf(err, err_size, "cert_file %s: %s", cert, reason());
         return -1;
     }
-    if (o.SSL_CTX_use_PrivateKey_file(ctx, op->key_file, SSL_FILETYPE_PEM) == 1)
+    if (o.SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) == 1)
         return 0;
     if (ERR_GET_REASON(o.ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
-        snprintf(err, err_size, "key_file %s is not the key of cert_file %s", op->key_file,
-                 op->cert_file);
+        snprintf(err, err_size, "key_file %s is not the key of cert_file %s", key, cert);
     else
         snprintf(err, err_size, "key_file %s: %s (a key with a passphrase cannot be used)",
-                 op->key_file, reason());
+                 key, reason());
     return -1;
 }
 
-/* A context is OpenSSL's own. */
-static SSL_CTX *ctx_of(struct tls_context *context)
-{
-    return (SSL_CTX *)context;
-}
+static int on_verify(int ok, X509_STORE_CTX *store);
 
-struct tls_context *tls_context_new(const struct tls_options *options, char *err,
-                                    size_t err_size)
+/* NULL: with a text in err. */
+static SSL_CTX *new_ctx(const struct tls_context *context, char *err, size_t err_size)
 {
-    pthread_once(&loaded_once, load);
-    if (*load_error) {
-        snprintf(err, err_size, "unsupported: no TLS: %s", load_error);
-        return NULL;
-    }
     o.ERR_clear_error();
     SSL_CTX *ctx = o.SSL_CTX_new(o.TLS_client_method());
     int failed = !ctx;
@@ -181,22 +119,72 @@ struct tls_context *tls_context_new(const struct tls_options *options, char *err
         o.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
         o.SSL_CTX_ctrl(ctx, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
         o.SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-        o.SSL_CTX_set_verify(ctx, options->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+        o.SSL_CTX_set_verify(ctx, context->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
+                             on_verify);
         o.SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
-        failed = context_load(ctx, options, err, err_size) < 0;
+        failed = read_files(ctx, context->file, err, err_size) < 0;
     }
     o.ERR_clear_error();
     if (!failed)
-        return (struct tls_context *)ctx;
+        return ctx;
     if (ctx)
         o.SSL_CTX_free(ctx);
     return NULL;
 }
 
+/* Reads the files if they are not those that were read before, or were no good: what was
+ * trusted before is not trusted any more, whatever is there instead. 0, or -1 with a text. */
+static int context_renew(struct tls_context *context, char *err, size_t err_size)
+{
+    int same = context->ctx != NULL;
+    for (int i = 0; i < FILES; i++) {
+        struct stamp now = stamp_of(context->file[i]);
+        same &= same_file(&now, &context->stamps[i]);
+        context->stamps[i] = now;
+    }
+    if (same)
+        return 0;
+    if (context->ctx)
+        o.SSL_CTX_free(context->ctx);        /* connections that stand have it still */
+    context->ctx = new_ctx(context, err, err_size);
+    return context->ctx ? 0 : -1;
+}
+
+struct tls_context *tls_context_new(const struct tls_options *options, char *err,
+                                    size_t err_size)
+{
+    const char *const file[FILES] = {options->ca_file, options->cert_file,
+                                     options->key_file};
+    const char *missing = openssl_load();
+    if (missing) {
+        snprintf(err, err_size, "unsupported: no TLS: %s", missing);
+        return NULL;
+    }
+    struct tls_context *context = calloc(1, sizeof(*context));
+    int failed = !context;
+    for (int i = 0; i < FILES && !failed; i++)
+        failed = file[i] && !(context->file[i] = strdup(file[i]));
+    if (failed) {
+        snprintf(err, err_size, "out of memory");
+    } else {
+        context->verify = options->verify;
+        failed = context_renew(context, err, err_size) < 0;
+    }
+    if (!failed)
+        return context;
+    tls_context_free(context);
+    return NULL;
+}
+
 void tls_context_free(struct tls_context *context)
 {
-    if (context)
-        o.SSL_CTX_free(ctx_of(context));
+    if (!context)
+        return;
+    if (context->ctx)
+        o.SSL_CTX_free(context->ctx);
+    for (int i = 0; i < FILES; i++)
+        free(context->file[i]);
+    free(context);
 }
 
 /* ---- connections ---- */
@@ -206,6 +194,7 @@ struct tls {
     BIO *in, *cipher;             /* both are the ssl's */
     const char *name;
     int shaken;                   /* the handshake is done */
+    int nameless;                 /* the server's certificate has no subjectAltName */
     struct buf out;
     char why[160];
 };
@@ -222,7 +211,8 @@ static int expect_name(SSL *ssl, const char *name)
     X509_VERIFY_PARAM *param = o.SSL_get0_param(ssl);
     if (is_address(name))
         return o.X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1 ? 0 : -1;
-    o.X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    o.X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+                                                 X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     if (o.X509_VERIFY_PARAM_set1_host(param, name, 0) != 1)
         return -1;
     return o.SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
@@ -231,21 +221,35 @@ static int expect_name(SSL *ssl, const char *name)
                : -1;
 }
 
-struct tls *tls_new(struct tls_context *context, const char *name)
+/* Called by OpenSSL in the handshake. */
+static int on_verify(int ok, X509_STORE_CTX *store)
 {
+    SSL *ssl = o.X509_STORE_CTX_get_ex_data(store, o.SSL_get_ex_data_X509_STORE_CTX_idx());
+    struct tls *t = o.SSL_get_ex_data(ssl, 0);
+    t->nameless =
+        o.X509_get_ext_by_NID(o.X509_STORE_CTX_get0_cert(store), NID_subject_alt_name, -1) < 0;
+    return ok;
+}
+
+struct tls *tls_new(struct tls_context *context, const char *name, char *err,
+                    size_t err_size)
+{
+    if (context_renew(context, err, err_size) < 0)
+        return NULL;
     struct tls *t = calloc(1, sizeof(*t));
+    snprintf(err, err_size, "out of memory");
     if (!t)
         return NULL;
     buf_init(&t->out);
     t->name = name;
     o.ERR_clear_error();
-    t->ssl = o.SSL_new(ctx_of(context));
+    t->ssl = o.SSL_new(context->ctx);
     t->in = o.BIO_new(o.BIO_s_mem());
     t->cipher = o.BIO_new(o.BIO_s_mem());
     if (t->ssl && t->in && t->cipher) {
         o.SSL_set_bio(t->ssl, t->in, t->cipher);
         o.SSL_set_connect_state(t->ssl);
-        if (expect_name(t->ssl, name) == 0)
+        if (o.SSL_set_ex_data(t->ssl, 0, t) == 1 && expect_name(t->ssl, name) == 0)
             return t;
     } else {
         o.BIO_free(t->in);
@@ -330,9 +334,18 @@ static int broken(struct tls *t)
     int verified = ERR_GET_REASON(error) != SSL_R_CERTIFICATE_VERIFY_FAILED;
     const char *text = verified ? protocol_trouble(ERR_GET_REASON(error))
                                 : certificate_trouble(result);
-    if (!verified && (result == X509_V_ERR_HOSTNAME_MISMATCH ||
-                      result == X509_V_ERR_IP_ADDRESS_MISMATCH))
-        snprintf(t->why, sizeof(t->why), "its certificate is not for '%.80s'", t->name);
+    int misnamed = !verified && (result == X509_V_ERR_HOSTNAME_MISMATCH ||
+                                 result == X509_V_ERR_IP_ADDRESS_MISMATCH);
+    if (misnamed && t->nameless)
+        snprintf(t->why, sizeof(t->why),
+                 "its certificate must have %s:%.60s as a subjectAltName, and has none; its "
+                 "CN does not count",
+                 is_address(t->name) ? "IP" : "DNS", t->name);
+    else if (misnamed)
+        snprintf(t->why, sizeof(t->why),
+                 "its certificate is not for '%.60s', by its subjectAltName; give the name "
+                 "it is for as server_name",
+                 t->name);
     else if (text)
         snprintf(t->why, sizeof(t->why), "%s", text);
     else

@@ -25,8 +25,9 @@ struct tls_options {
     int verify;                   /* 0: any certificate will do */
 };
 
-/* Reads the certificates. NULL: with a text in err that names the file; also when there
- * is no TLS in this build, or no libssl on this machine. */
+/* Reads the files, which are read again when they have been replaced. NULL: with a text in
+ * err that names the file; also when there is no TLS in this build, or no libssl on this
+ * machine. */
 struct tls_context *tls_context_new(const struct tls_options *options, char *err,
                                     size_t err_size);
 void tls_context_free(struct tls_context *context);
@@ -39,9 +40,10 @@ void tls_on_cleanup(void (*fn)(void));
  * time when a fork would leave the child with locks that nobody opens. */
 void tls_thread_end(void);
 
-/* A connection to the server of that name or address, which must outlive it. NULL: out
- * of memory. */
-struct tls *tls_new(struct tls_context *context, const char *name);
+/* A connection to the server of that name or address, which must outlive it. NULL: with a
+ * text in err: the files are no good any more, or out of memory. */
+struct tls *tls_new(struct tls_context *context, const char *name, char *err,
+                    size_t err_size);
 void tls_free(struct tls *t);
 
 /* What is to be written to the socket. */

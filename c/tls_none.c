@@ -26,9 +26,11 @@ void tls_thread_end(void)
 {
 }
 
-struct tls *tls_new(struct tls_context *context, const char *name)
+struct tls *tls_new(struct tls_context *context, const char *name, char *err,
+                    size_t err_size)
 {
     (void)context, (void)name;
+    snprintf(err, err_size, "no TLS");
     return NULL;
 }
 

@@ -13,7 +13,7 @@ ca() { # NAME
 }
 cert() { # NAME CA DAYS ALTERNATIVE-NAMES
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" \
-        -addext "subjectAltName=$4" -keyout "$1.key" -out "$1.csr"
+        ${4:+-addext "subjectAltName=$4"} -keyout "$1.key" -out "$1.csr"
     openssl x509 -req -in "$1.csr" -CA "$2.crt" -CAkey "$2.key" -CAcreateserial -days "$3" \
         -copy_extensions copy -out "$1.crt"
 }
@@ -27,6 +27,8 @@ cert wrong-host ca 2 DNS:example.org,IP:10.0.0.1
 cert expired ca -1 "$here"
 cert client ca 2 DNS:client
 cert stranger other-ca 2 DNS:stranger
+cert elsewhere other-ca 2 "$here"
+cert localhost ca 2
 cert forged client 2 "$here"
 cat client.crt >> forged.crt
 ]]

@@ -1,0 +1,74 @@
+/* openssl.h - OpenSSL 1.1.1 or later: which of its functions are used, and how they are called.
+ *
+ * libssl is loaded when it is first needed, and its functions are called through a table.
+ * Why: programs without TLS do not pay for it, and those that carry an OpenSSL of their
+ * own (OpenResty links it statically and exports it) would otherwise lend us some of its
+ * functions: the loader looks in the program first.
+ */
+#ifndef OPENSSL_H
+#define OPENSSL_H
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#define FUNCTIONS(X)                                                                     \
+    X(BIO_ctrl)                                                                          \
+    X(BIO_free)                                                                          \
+    X(BIO_new)                                                                           \
+    X(BIO_read)                                                                          \
+    X(BIO_s_mem)                                                                         \
+    X(BIO_write)                                                                         \
+    X(ERR_clear_error)                                                                   \
+    X(ERR_peek_last_error)                                                               \
+    X(ERR_reason_error_string)                                                           \
+    X(OPENSSL_atexit)                                                                    \
+    X(OPENSSL_init_ssl)                                                                  \
+    X(OPENSSL_thread_stop)                                                               \
+    X(SSL_CTX_ctrl)                                                                      \
+    X(SSL_CTX_free)                                                                      \
+    X(SSL_CTX_load_verify_locations)                                                     \
+    X(SSL_CTX_new)                                                                       \
+    X(SSL_CTX_set_default_passwd_cb)                                                     \
+    X(SSL_CTX_set_default_verify_paths)                                                  \
+    X(SSL_CTX_set_options)                                                               \
+    X(SSL_CTX_set_verify)                                                                \
+    X(SSL_CTX_use_PrivateKey_file)                                                       \
+    X(SSL_CTX_use_certificate_chain_file)                                                \
+    X(SSL_ctrl)                                                                          \
+    X(SSL_do_handshake)                                                                  \
+    X(SSL_free)                                                                          \
+    X(SSL_get0_param)                                                                    \
+    X(SSL_get_error)                                                                     \
+    X(SSL_get_ex_data)                                                                   \
+    X(SSL_get_ex_data_X509_STORE_CTX_idx)                                                \
+    X(SSL_get_verify_result)                                                             \
+    X(SSL_new)                                                                           \
+    X(SSL_read)                                                                          \
+    X(SSL_set_bio)                                                                       \
+    X(SSL_set_connect_state)                                                             \
+    X(SSL_set_ex_data)                                                                   \
+    X(SSL_shutdown)                                                                      \
+    X(SSL_write)                                                                         \
+    X(TLS_client_method)                                                                 \
+    X(X509_STORE_CTX_get0_cert)                                                          \
+    X(X509_STORE_CTX_get_ex_data)                                                        \
+    X(X509_VERIFY_PARAM_set1_host)                                                       \
+    X(X509_VERIFY_PARAM_set1_ip_asc)                                                     \
+    X(X509_VERIFY_PARAM_set_hostflags)                                                   \
+    X(X509_get_ext_by_NID)                                                               \
+    X(X509_verify_cert_error_string)
+
+struct openssl {
+#define X(name) __typeof__(name) *name;
+    FUNCTIONS(X)
+#undef X
+};
+
+/* The table: o.SSL_new(ctx). After openssl_load() said that it is there. */
+extern struct openssl o;
+
+/* Loads it, once. NULL: it is there; else why it is not. */
+const char *openssl_load(void);
+
+#endif
