@@ -183,4 +183,59 @@ describe("redlock run", function()
             all_gone(list)
         end)
     end)
+
+    describe("--at-least", function()
+        local HELD = 124
+
+        -- A short job at the same time by the clocks of three machines, which differ; how often
+        -- it ran, and what became of it.
+        local function nightly(...)
+            local log, machines, codes = home .. "/nightly", {}, {}
+            sys.write_file(log, "")
+            for i = 1, 3 do
+                machines[i] = start("echo ran >> " .. log, "--no-wait", ...)
+                support.sleep(1)
+            end
+            for i, p in ipairs(machines) do
+                codes[i] = ends(p)
+            end
+            return select(2, sys.read_file(log):gsub("ran", "")), codes
+        end
+
+        it("makes a job run on one machine, whatever their clocks say", function()
+            assert.same({ 3, { 0, 0, 0 } }, { nightly() })
+            assert.same({ 1, { 0, HELD, HELD } }, { nightly("--at-least", "5") })
+            cluster:flush()
+            assert.same({ 1, { 0, HELD, HELD } }, { nightly("--at-least", "5", "--plain") })
+        end)
+
+        it("lets the next one in when the time is over", function()
+            local from = support.now()
+            assert.equal(0, (ends(start("true", "--at-least", "2"))))
+            assert.equal(0, (ends(start("true", "--wait", "25"))))
+            local time = support.now() - from
+            assert.is_true(time >= 2 and time < 20, time)
+        end)
+
+        it("holds whatever becomes of the command, and of redlock", function()
+            assert.equal(7, (ends(start("exit 7", "--at-least", "50"))))
+            assert.is_true(cluster[1]:call("PTTL", "x") > 30000)
+            cluster:flush()
+            local p = start("echo in; sleep 60", "--at-least", "50")
+            assert.equal("in", p:read_line(20))
+            p:kill "KILL"
+            p:wait(10)
+            assert.is_true(cluster[1]:call("PTTL", "x") > 30000)
+            cluster:flush()
+            assert.equal(LOST, (ends(start("sleep 60", "--at-least", "50", "--max-hold", "0.5"))))
+            assert.is_true(cluster[1]:call("PTTL", "x") > 30000)
+        end)
+
+        it("is bounded by max_lease, and says so", function()
+            local status, text = ends(start("true", "--at-least", "61"))
+            assert.equal(125, status)
+            assert.equal("redlock: --at-least: 61 s is over max_lease (60 s); raise max_lease for "
+                .. "every client\n", text)
+        end)
+    end)
 end)

@@ -91,6 +91,7 @@ local fenced = primitive.new {
     handover = parts("replaced", "counter", "counted", "handover"),
     peek = scripts.read "redlock.lock.peek",
     force = scripts.read "redlock.lock.force",
+    settle = scripts.read "redlock.lock.settle",
     current = scripts.read "redlock.fenced.current",
     floor = parts("run", "floor"),
     seed = parts("run", "seed"),

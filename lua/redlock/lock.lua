@@ -5,6 +5,7 @@
 
 local acquire = require "redlock.acquire"
 local check = require "redlock.check"
+local closing = require "redlock.closing"
 local errors = require "redlock.errors"
 local future = require "redlock.future"
 local holders = require "redlock.holders"
@@ -260,7 +261,7 @@ local function reason_of(err, early)
     elseif not early then
         return "expired"
     end
-    for _, row in ipairs(err.nodes) do
+    for _, row in ipairs(err.nodes or {}) do
         if row.vote and row.vote < 0 then
             return "taken"
         end
@@ -268,12 +269,39 @@ local function reason_of(err, early)
     return "forgotten"
 end
 
+--- Leaves it for the last time, so that its name stays closed.
+-- @param left  seconds
+local function close(self, owner, hold, left)
+    local client = self.client
+    if not self.primitive.settle_script then
+        return failure(self, "unsupported")
+    end
+    client.credentials:poll()
+    local ends = client.now() + rounds.remaining(hold.lease)
+    client.holds:remove(owner, self.id)
+    local ok, err = closing.settle(self, hold, left)
+    acquire.released(self, 0)
+    if ok then
+        client.counters.released = client.counters.released + 1
+        return true
+    end
+    if err.code == "expired" or err.code == "held" then
+        client.holds:lose(hold, reason_of(err, client.now() < ends))
+        errors.because(err, self, hold.lost)
+    end
+    return nil, err
+end
+
 --- Leaves it once; the last leave releases it on all servers, or passes it on to another
 -- owner of this process who waits for it. The others ask nobody. Where the caller cannot
 -- wait (nginx's log phase) the release is sent, and nothing is known of its outcome.
+-- @param opts  closed_for: the last leave keeps the name closed for everybody until so many
+--   seconds after it was taken; at most max_lease
 -- @return true; or nil and an error: expired (it was ours, its time ran out), held
---   (somebody else has it now), not_held, unknown (no majority answered), closed
-function Lock:unlock()
+--   (somebody else has it now), not_held, unknown (no majority answered), closed; with
+--   closed_for also unsupported (a primitive of your own)
+function Lock:unlock(opts)
+    local closed_for = opts ~= nil and closing.options(self.client, opts) or nil
     local owner = owner_of(self)
     local hold = current_hold(self, owner)
     if not hold then
@@ -286,6 +314,10 @@ function Lock:unlock()
             return failure(self, "expired")
         end
         return true
+    end
+    local left = closed_for and closing.left(self, hold, closed_for) or 0
+    if left > 0 and client.holds:remaining(hold) > 0 then
+        return close(self, owner, hold, left)
     end
     if acquire.pass(self, hold) then
         client.holds:remove(owner, self.id)
@@ -463,8 +495,9 @@ function Lock:tryLockAsync(wait, lease)
     return start(self, self.tryLock, wait, lease)
 end
 
-function Lock:unlockAsync()
-    return start(self, self.unlock)
+function Lock:unlockAsync(opts)
+    closing.options(self.client, opts)
+    return start(self, self.unlock, opts)
 end
 
 function Lock:extendAsync(lease)

@@ -11,5 +11,6 @@ return primitive.new {
     handover = scripts.read "redlock.lock.handover",
     peek = scripts.read "redlock.lock.peek",
     force = scripts.read "redlock.lock.force",
+    settle = scripts.read "redlock.lock.settle",
     channel = primitive.channel,
 }

@@ -22,12 +22,13 @@ local MAX_SCRIPT = 65536
 local MAX_KEYS, MAX_ARGS = 16, 16                -- RL_MAX_KEYS, RL_MAX_ARGS
 local MAX_CHANNEL = 2 * 65536
 local FIELDS = { name = true, acquire = true, extend = true, release = true, peek = true,
-    force = true, handover = true, current = true, floor = true, seed = true, confirm = true,
-    heal = true, keys = true, args = true, channel = true, unseeded = true, methods = true }
+    force = true, settle = true, handover = true, current = true, floor = true, seed = true,
+    confirm = true, heal = true, keys = true, args = true, channel = true, unseeded = true,
+    methods = true }
 
 -- Scripts that take part in a lease; the others are questions.
 local OF_A_LEASE = { "acquire", "extend", "release", "handover", "confirm", "heal" }
-local QUESTIONS = { "peek", "force", "current", "floor", "seed" }
+local QUESTIONS = { "peek", "force", "settle", "current", "floor", "seed" }
 
 local function register(client, what, body)
     local C = rounds.load()
@@ -40,7 +41,7 @@ local function register(client, what, body)
 end
 
 --- Registers the scripts with an opened client.
--- @return { primitive = rl_primitive, peek = id, force = id, current = id }
+-- @return { primitive = rl_primitive, peek = id, force = id, ... }
 function Primitive:register(client)
     local ids = { primitive = ffi.new("rl_primitive") }
     for _, name in ipairs(OF_A_LEASE) do

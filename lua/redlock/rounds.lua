@@ -435,6 +435,12 @@ function _M.admit(client, force, seen)
         C.rl_admit(client.core, force and 1 or 0, to_ms(seen))))
 end
 
+--- Runs such a script on all nodes, and does not wait for the answers.
+function _M.say(client, prim, script, keys, args)
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    _M.free(C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf, nargs))
+end
+
 --- A pause that the host may end early by rl_round_wake().
 -- @return the round, or nil
 function _M.begin_sleep(client, seconds)

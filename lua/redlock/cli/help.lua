@@ -55,8 +55,8 @@ Exit status:
 More: redlock run --help, and so on.]]
 
 _M.run = [[
-redlock run NAME [--wait S | --no-wait] [--lease S] [--max-hold S] [--kill-after S]
-                 [--plain] -- CMD...
+redlock run NAME [--wait S | --no-wait] [--lease S] [--at-least S] [--max-hold S]
+                 [--kill-after S] [--plain] -- CMD...
 
 Takes the lock NAME, runs the command, lets the lock go, and exits with the command's status.
 The lock is renewed while the command runs.
@@ -65,6 +65,8 @@ The lock is renewed while the command runs.
                   is held)
   -n, --no-wait   the same as --wait 0
   --lease S       how long the lock outlives a crash of this machine (30)
+  --at-least S    the name stays closed until S seconds after it was taken, also when the command
+                  has ended by then, or redlock itself; at most max_lease (60)
   --max-hold S    end the command after so long, with status 123 (default: never)
   --kill-after S  when the lock is lost, or --max-hold is over, the command and all that it
                   started get TERM, and KILL S seconds later (5)
@@ -80,8 +82,9 @@ the signals as a whole. When redlock itself is killed, or stopped for longer tha
 lasts, the command and all that it started are ended in the same way, KILL coming before the
 lock's time is over: what it has others start (systemd, docker, at) is not found.
 
-  # at most one nightly job, whichever machine's cron is first (crontab)
-  0 3 * * *  redlock run nightly --no-wait -- /usr/local/bin/report
+  # at most one nightly job, whichever machine's cron is first (crontab); their clocks may
+  # differ by 50 s, or by how long the job takes, if that is more
+  0 3 * * *  redlock run nightly --no-wait --at-least 50 -- /usr/local/bin/report
   # one deployment after the other
   redlock run deploy:web --wait 600 -- ./deploy.sh
   # several commands

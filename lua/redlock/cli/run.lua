@@ -2,13 +2,15 @@
 
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
+local defaults = require("redlock.options").defaults
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 
 local _M = {}
 
 local OPTIONS = { ["--wait"] = "=number", ["--no-wait"] = "", ["--lease"] = "=number",
-    ["--max-hold"] = "=number", ["--kill-after"] = "=number", ["--plain"] = "", ["--"] = true }
+    ["--max-hold"] = "=number", ["--at-least"] = "=number", ["--kill-after"] = "=number",
+    ["--plain"] = "", ["--"] = true }
 
 local LOST, HELD, FAILED = 123, 124, 125
 local TICK = 0.25             -- seconds between two looks at a lock that nothing happens to
@@ -117,13 +119,20 @@ local function attend(lock, pid, to, group, kill_after)
 end
 
 --- Lets the lock go behind the command.
+-- @param at_least  how long the name stays closed, from when it was taken; or nil
 -- @return the exit status of it all
-local function finish(lock, status, lost)
-    if lost then
+local function finish(lock, status, lost, at_least)
+    if lost and lost ~= "max_hold" then
         return LOST
     end
-    local ok, err = lock:unlock()
-    if ok or err.code == "not_held" then
+    local ok, err = lock:unlock { closed_for = at_least }
+    if lost then
+        return LOST
+    elseif ok or err.code == "not_held" then
+        return status
+    elseif err.code == "unknown" and at_least then
+        report.note("it was not confirmed that the lock stays closed for ", at_least, " s: ",
+            report.error(err))
         return status
     elseif err.code == "unknown" then
         report.note("the release was not confirmed, the lock may stay closed for its lease: ",
@@ -147,6 +156,23 @@ local function environment(lock, given)
     return env
 end
 
+--- Sees to it that the lease is as long as the name is to stay closed: so it does also when
+-- this process is killed.
+local function check_at_least(given)
+    local at_least = given["--at-least"]
+    if not at_least then
+        return
+    end
+    local opts = config.client_options(given)
+    local max_lease = opts.max_lease or defaults.max_lease
+    local longest = max_lease - (opts.lock_delay or defaults.lock_delay)
+    if at_least > longest then
+        args.fail(("--at-least: %g s is over max_lease%s (%g s); raise max_lease for every "
+            .. "client"):format(at_least, longest < max_lease and " - lock_delay" or "", longest))
+    end
+    given["--lease"] = math.max(opts.lease or defaults.lease, at_least)
+end
+
 --- @return the exit status
 function _M.main(list)
     local given, names, argv = args.parse(list, 2, OPTIONS)
@@ -161,6 +187,7 @@ function _M.main(list)
     if not argv or #argv == 0 then
         args.fail("no command is given: redlock run NAME -- CMD...")
     end
+    check_at_least(given)
     local wait = given["--no-wait"] and 0 or given["--wait"]
     -- The command may take as long as it likes: its end is the end of the hold.
     local client = config.client(given, { max_hold = false })
@@ -184,7 +211,7 @@ function _M.main(list)
     local pid, to = start(argv, group, kill_after, environment(lock, given))
     local lost
     status, lost = attend(lock, pid, to, group, kill_after)
-    status = finish(lock, status, lost)
+    status = finish(lock, status, lost, given["--at-least"])
     client:close()
     return status
 end
