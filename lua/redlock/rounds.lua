@@ -414,6 +414,13 @@ function _M.ask(client, subject, prim, script, keys, args, op, within)
     return answers
 end
 
+--- Runs such a script on all nodes, and does not wait for the answers.
+function _M.say(client, prim, script, keys, args)
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    _M.free(C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf, nargs,
+        FOREVER_MS))
+end
+
 --- What was learned is read from the client: true, or nil and an error when it is closed.
 local function learned(client, subject, ok, err)
     if ok and client.closed then
@@ -433,12 +440,6 @@ end
 function _M.admit(client, force, seen)
     return learned(client, "init", conclude(client, "init",
         C.rl_admit(client.core, force and 1 or 0, to_ms(seen))))
-end
-
---- Runs such a script on all nodes, and does not wait for the answers.
-function _M.say(client, prim, script, keys, args)
-    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
-    _M.free(C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf, nargs))
 end
 
 --- A pause that the host may end early by rl_round_wake().
