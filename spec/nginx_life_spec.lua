@@ -237,7 +237,7 @@ describe("a worker of nginx", function()
         local request = ng:begin "/lost?s=3"
         support.eventually(function() return cluster:keys() >= 2 end)
         cluster:flush()
-        support.eventually(function() return (ng:get "/said") == "taken timer" end, 3, "onLost")
+        support.eventually(function() return (ng:get "/said") == "forgotten timer" end, 3, "onLost")
         assert.equal("false", request:finish())
     end)
 
@@ -249,7 +249,7 @@ describe("a worker of nginx", function()
             support.eventually(function() return s:call("EXISTS", "lost") == 1 end)
         end)
         cluster:flush()
-        support.eventually(function() return (ng:get "/said") == "taken timer" end, 2, "onLost")
+        support.eventually(function() return (ng:get "/said") == "forgotten timer" end, 2, "onLost")
         assert.equal("false", request:finish())
         ng.expected = "[alert]"      -- of nginx: this first timer of the worker comes too late
     end)
@@ -328,7 +328,7 @@ describe("a worker of nginx", function()
         end)
         cluster:flush()
         assert.equal("false", request:finish())
-        assert.equal("taken content", (ng:get "/said"))
+        assert.equal("forgotten content", (ng:get "/said"))
         assert.matches("no timer for a callback %(too many pending timers%); it runs now", ng:log())
         ng:stop "QUIT"
         ng = nil
