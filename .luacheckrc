@@ -4,7 +4,7 @@ cache = false
 exclude_files = { "build" }
 files["spec"] = { std = "luajit+busted" }
 files[".busted"] = { std = "luajit" }
-files["lua/redlock/host/nginx.lua"] = { std = "ngx_lua" }
+files["lua/redlock/host/nginx*.lua"] = { std = "ngx_lua" }
 files["examples/nginx"] = { std = "ngx_lua" }
 files["spec/chaos/handler.lua"] = { std = "ngx_lua" }
 -- Scripts that run inside Redis.

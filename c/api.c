@@ -408,17 +408,27 @@ int64_t rl_lease_token(const rl_lease *lease)
     return lease->token;
 }
 
-void rl_lease_drop(rl_lease *lease)
+static void give_back(rl_lease *lease, void (*how)(rl_lease *lease, int64_t now_ms))
 {
     struct rl_client *c = client_of(lease->core);
     engine_lock(c);
     int64_t now_ms = rl_now_ms();
-    core_lease_drop(lease, now_ms);
+    how(lease, now_ms);
     if (c->net.epfd >= 0) {
         net_flush(&c->net, now_ms);
         keeper_take_over(c);
     }
     engine_leave(c);
+}
+
+void rl_lease_drop(rl_lease *lease)
+{
+    give_back(lease, core_lease_drop);
+}
+
+void rl_lease_orphan(rl_lease *lease)
+{
+    give_back(lease, core_lease_orphan);
 }
 
 void rl_node_text(rl_client *c, int i, char *text)

@@ -345,3 +345,13 @@ void core_lease_drop(rl_lease *lease, int64_t now_ms)
     lease->core->handles--;
     lease_unref(lease);
 }
+
+void core_lease_orphan(rl_lease *lease, int64_t now_ms)
+{
+    struct core *core = lease->core;
+    /* With a lock delay the name stays closed behind an owner who did not let it go. */
+    if (lease->list == &core->held && !lease->lost && !core->lock_delay_ms &&
+        !lease_void(lease))
+        lease_end(lease, now_ms);
+    core_lease_drop(lease, now_ms);
+}

@@ -462,6 +462,11 @@ uint32_t rl_lease_unseeded(const rl_lease *lease);
  * keys end with its time. */
 void rl_lease_drop(rl_lease *lease);
 
+/* The same for a lease whose owner is gone: what it holds is released, which is not waited for;
+ * with a lock delay its keys end with their time. Neither waits nor calls back, so a collector
+ * may call it. */
+void rl_lease_orphan(rl_lease *lease);
+
 /* Copies why node i gave no vote last into text (RL_TEXT_MAX bytes). */
 void rl_node_text(rl_client *client, int i, char *text);
 

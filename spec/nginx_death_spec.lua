@@ -12,6 +12,16 @@ local SERVER = [[
         assert(client:getLock("x"):tryLock(1))
         ngx.print "taken"
     } }
+    location /pinned { content_by_lua_block {
+        assert(client:getLock("x", { owner = ngx.var.arg_own and {} }):tryLock(1))
+        -- Something refers to the hold for longer than to its owner, as the stack of a
+        -- coroutine that waited for it may.
+        for _, hold in pairs(client.holds.live) do
+            package.loaded.pinned = hold
+        end
+        assert(ngx.timer.at(3, function() package.loaded.pinned = nil end))
+        ngx.print "taken"
+    } }
     location /early { content_by_lua_block {
         local core, wait = require("redlock.ffi").load(), client.host.wait
         function client.host.wait(round, ...)
@@ -137,6 +147,13 @@ describe("in nginx a request that dies", function()
         end
     end)
 
+    it("is noticed where its owner is collected long before its hold", function()
+        for _, query in ipairs { "", "?own=1" } do
+            assert.equal("taken", ng:get("/pinned" .. query))
+            ends()
+        end
+    end)
+
     it("is noticed beside clients that were closed", function()
         assert.equal("closed", ng:get "/closed")
         support.eventually(function() return not held() end)
@@ -227,6 +244,102 @@ describe("in nginx a request that dies", function()
         end
         support.eventually(function() return not held() end, 5, "the clean-up")
         assert.equal("true", ng:get "/take?wait=5")
+    end)
+end)
+
+-- What a dead request held is let go when that is found: with the usual lease nobody would get
+-- it within half a minute else.
+describe("in nginx what a dead request held", function()
+    local cluster, ng, storm
+
+    local DYING = [[
+        location /leave { content_by_lua_block {
+            assert(client:getLock("x", { owner = ngx.var.arg_own and {} }):tryLock(1))
+            ngx.print "taken"
+        } }
+        location /kill { content_by_lua_block {
+            local function hold()
+                local l = client:getLock("x", { owner = {} })
+                assert(l:tryLock(1))
+                ngx.sleep(60)
+                l:unlock()
+            end
+            assert(ngx.thread.kill(ngx.thread.spawn(hold)))
+            ngx.print "taken"
+        } }
+        location /short { lua_check_client_abort on; content_by_lua_block {
+            local l = client:getLock "x"
+            if l:tryLock(5) then
+                ngx.sleep(0.002)
+                l:unlock()
+            end
+        } }
+        location /take { content_by_lua_block {
+            local l = client:getLock "x"
+            ngx.print(tostring(l:tryLock(20)), " ", tostring(l:unlock()))
+        } }
+        location /held { content_by_lua_block {
+            ngx.print(ngx.worker.pid(), " ", tostring(client))
+        } }
+    ]]
+
+    -- So many requests whose clients go away.
+    local STORM = [[
+        location /storm { content_by_lua_block {
+            local threads = {}
+            for i = 1, 100 do
+                threads[i] = ngx.thread.spawn(function()
+                    local sock = ngx.socket.tcp()
+                    assert(sock:connect("127.0.0.1", tonumber(ngx.var.arg_port)))
+                    assert(sock:send "GET /short HTTP/1.0\r\n\r\n")
+                    ngx.sleep(0.001 + math.random() * 0.15)
+                    sock:close()
+                end)
+            end
+            for i = 1, #threads do
+                assert(ngx.thread.wait(threads[i]))
+            end
+            ngx.print "over"
+        } }
+    ]]
+
+    setup(function()
+        cluster = support.cluster(3)
+        ng = support.nginx { nodes = cluster, server = DYING, workers = 2 }
+        storm = support.nginx { nodes = cluster, server = STORM }
+    end)
+    teardown(function()
+        for _, one in ipairs { ng, storm } do
+            assert.equal(0, one:stop "TERM")
+            assert.equal("", (one:complaints():gsub("[^\n]*client prematurely closed[^\n]*\n?",
+                "")))
+        end
+        support.cleanup()
+    end)
+
+    it("goes to the next one, in any process", function()
+        local other = support.warm_client(cluster)
+        for _, path in ipairs { "/leave", "/leave?own=1", "/kill" } do
+            assert.equal("taken", ng:get(path))
+            assert.equal("true true", ng:get("/take", 25))
+            assert.equal("taken", ng:get(path))
+            assert.is_true(other:getLock("x"):tryLock(20))
+            assert.is_true(other:getLock("x"):unlock())
+        end
+        other:close()
+    end)
+
+    it("is let go, however many die for one name", function()
+        for _ = 1, tonumber(os.getenv "STORMS") or 3 do
+            assert.equal("over", storm:get("/storm?port=" .. ng.port))
+            support.eventually(function() return cluster:keys() == 0 end, 20, "the releases")
+            local idle = {}
+            support.eventually(function()
+                local pid, held = ng:get("/held"):match "^(%d+) .* (%d+) held"
+                idle[pid] = held == "0" or nil
+                return idle[tostring(ng:workers()[1])] and idle[tostring(ng:workers()[2])]
+            end, 20, "workers without holds")
+        end
     end)
 end)
 

@@ -181,6 +181,15 @@ function Client:scripts(prim)
     return ids
 end
 
+--- Lets go of all that an owner held who is gone. Waits for nothing.
+function Client:bury(owner)
+    for id, hold in pairs(self.holds:of(owner)) do
+        self.holds:remove(owner, id)
+        rounds.orphan(hold.lease)
+        line.wake_first(self.queues[id])
+    end
+end
+
 -- ---- public ----------------------------------------------------------------------
 
 --- A plain lock: exclusive, re-entrant for its owner. No I/O.

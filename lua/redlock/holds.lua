@@ -3,7 +3,8 @@
 -- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog,
 -- name, number (in the order they were taken), on_lost = { { fn, lock }, ... } or nil, lost =
 -- reason or nil, lost_at (when) }. Lock objects are views of holds: collecting one changes
--- nothing. An owner that is gone takes its holds along: they are not renewed any more.
+-- nothing. What an owner held that is gone is let go when that is found: its coroutine has
+-- ended, or it was collected.
 
 local rounds = require "redlock.rounds"
 
@@ -74,12 +75,14 @@ function Holds:remove(owner, id)
 end
 
 --- How long somebody else of this process will hold a name: seconds, math.huge when the
--- watchdog keeps it, nil when nobody does.
+-- watchdog keeps it, nil when nobody does. What somebody has who is gone is let go.
 function Holds:held_by_others(owner, id)
     for other, mine in pairs(self.owners) do
-        local hold = other ~= owner and self.client.host.alive(other) and mine[id]
+        local hold = other ~= owner and mine[id]
         local left = hold and rounds.remaining(hold.lease) or 0
-        if left > 0 then
+        if left > 0 and not self.client.host.alive(other) then
+            self.client:bury(other)
+        elseif left > 0 then
             return hold.kept and huge or left
         end
     end
@@ -97,9 +100,17 @@ function Holds:held_for(id)
     return hold and rounds.remaining(hold.lease) > 0 and self.client.now() - hold.since or 0
 end
 
---- Whether anybody holds anything.
+--- Whether anything is held, perhaps by nobody any more: an owner may be collected long before
+-- his hold.
 function Holds:any()
-    return next(self.owners) ~= nil
+    return next(self.live) ~= nil
+end
+
+local NOTHING = {}
+
+--- What an owner has, also what is lost, by kind:name. Not to be changed.
+function Holds:of(owner)
+    return self.owners[owner] or NOTHING
 end
 
 --- Whether somebody is to be told when a hold is lost.
@@ -201,9 +212,11 @@ end
 local function sweep(self, now)
     local forgotten = now - self.client.options.max_lease
     for owner, mine in pairs(self.owners) do
-        local gone = not self.client.host.alive(owner)
+        if not self.client.host.alive(owner) then
+            self.client:bury(owner)
+        end
         for id, hold in pairs(mine) do
-            if gone or hold.lost and hold.lost_at < forgotten then
+            if hold.lost and hold.lost_at < forgotten then
                 rounds.drop(hold.lease)
                 self:remove(owner, id)
             end

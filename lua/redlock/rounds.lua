@@ -108,7 +108,7 @@ local function taken(client, round, op)
     local granted = wait(client, round, handle, op)
     if granted and lasts(round) then
         C.rl_round_free(round)
-        return ffi_gc(handle, C.rl_lease_drop)
+        return ffi_gc(handle, C.rl_lease_orphan)
     end
     lease_out[0] = nil
     if handle ~= nil then
@@ -315,7 +315,7 @@ function _M.adopt(client, subject, prim, keys, args, value, lease, token)
         C.rl_disown(ffi_gc(handle, nil))
         return nil, err
     end
-    return ffi_gc(handle, C.rl_lease_drop)
+    return ffi_gc(handle, C.rl_lease_orphan)
 end
 
 --- Forgets a lease that another process takes over.
@@ -347,6 +347,12 @@ end
 --- Lets go of a lease's handle: it is not renewed any more, and ends with its time.
 function _M.drop(handle)
     C.rl_lease_drop(ffi_gc(handle, nil))
+end
+
+--- The same of a lease whose owner is gone: it is let go, too, without waiting. So does the
+-- collector with a handle that it finds.
+function _M.orphan(handle)
+    C.rl_lease_orphan(ffi_gc(handle, nil))
 end
 
 --- Extends a lease to so many seconds from now.

@@ -301,10 +301,61 @@ static void releases_only_its_own(void)
     sim_finish(s);
 }
 
+/* Its owner is gone: it is released, as far as he had it. */
+static void of_an_owner_who_is_gone(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_keep(s, "k", 3000), *over = sim_hold(s, "o", 3000);
+    core_round_free(core_release(over, s->now_ms));
+    sim_run(s);
+    sim_clear_logs(s);
+    sim_advance(s, 1000);                /* its renewal is under way */
+    core_lease_orphan(lease, s->now_ms);
+    core_lease_orphan(over, s->now_ms);
+    sim_run(s);
+    sim_logs_are(s, "ER");
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK_INT(sim_live(s), 0);
+    CHECK_INT(s->core.losses, 0);
+
+    /* Somebody else's are left alone: a majority has disowned it. */
+    lease = sim_keep(s, "k", 3000);
+    for (int i = 0; i < 2; i++) {
+        s->server[i].keys = 0;
+        sim_put(s, i, "k", 9000);
+    }
+    sim_advance(s, 1100);
+    CHECK_INT(lease->lost, RL_LOSS_TAKEN);
+    sim_clear_logs(s);
+    core_lease_orphan(lease, s->now_ms);
+    sim_run(s);
+    sim_logs_are(s, "");                 /* the others keep the name closed till then */
+    CHECK_INT(sim_mine(s, "k", lease), bit(2));
+    sim_advance(s, 3000);
+    CHECK_INT(sim_with(s, "k"), bit(0) | bit(1));
+    CHECK_INT(sim_live(s), 0);
+    sim_finish(s);
+}
+
+/* A lock delay is for those who could not let go. */
+static void not_where_there_is_a_lock_delay(void)
+{
+    struct sim *s = sim_up(3);
+    s->core.lock_delay_ms = 5000;
+    core_lease_orphan(sim_keep(s, "k", 3000), s->now_ms);
+    sim_advance(s, 7900);
+    CHECK_INT(sim_with(s, "k"), all_of(3));
+    sim_advance(s, 200);
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK_INT(sim_live(s), 0);
+    sim_finish(s);
+}
+
 SUITE(release, T(lets_go), T(asked_again_after_it_let_go), T(decided_at_the_majority), T(expired_on_all),
       T(expired_but_still_there), T(in_time_by_a_millisecond), T(held_by_another),
       T(unknown_without_answers), T(unknown_from_hung_nodes), T(released_twice),
       T(cancels_an_attempt), T(cancels_before_it_is_sent),
       T(cancelled_release_is_answered_soon), T(expired_over_a_new_connection),
       T(goes_to_all_nodes), T(leaves_strangers_alone), T(errors_are_kept),
-      T(releases_only_its_own));
+      T(releases_only_its_own), T(of_an_owner_who_is_gone),
+      T(not_where_there_is_a_lock_delay));

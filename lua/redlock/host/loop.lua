@@ -225,9 +225,32 @@ function Box:take()
     return n
 end
 
+--- An owner is gone. For the collector: only notes it, if something is to be let go.
+function Box:note_end(owner)
+    for client in pairs(self.clients) do
+        if next(client.holds:of(owner)) ~= nil then
+            self.gone[#self.gone + 1] = owner
+            return
+        end
+    end
+end
+
+--- Lets go what owners held who are gone.
+function Box:let_go()
+    local gone = self.gone
+    while #gone > 0 do
+        local owner = gone[#gone]
+        gone[#gone] = nil
+        for client in pairs(self.clients) do
+            client:bury(owner)
+        end
+    end
+end
+
 --- Tells the clients of what else happened.
 -- @return how many wait still; at least 1 while somebody is to be told of a loss
 function Box:look()
+    self:let_go()
     for client in pairs(self.clients) do
         client.holds:look()
     end
@@ -336,6 +359,7 @@ function _M.new(def)
         waits = 0,               -- how many there were so far
         pool = {},               -- waiters to be used again
         woken = {},              -- who may not have run yet
+        gone = {},               -- owners that are, and what they held is not let go yet
         tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future
         clients = setmetatable({}, { __mode = "k" }),    -- those that are open
     }, Box)

@@ -7,8 +7,8 @@
 local ffi = require "ffi"
 local loop = require "redlock.host.loop"
 
-local assert, error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring =
-    assert, error, next, pcall, rawget, rawset, setmetatable, tonumber, tostring
+local assert, error, next, pcall, tonumber, tostring =
+    assert, error, next, pcall, tonumber, tostring
 local min = math.min
 local clock = os.clock        -- processor time: it may be the others' turn meanwhile
 local ngx = ngx
@@ -23,7 +23,7 @@ local found, semaphore = pcall(require, "ngx.semaphore")
 if not found then
     error("redlock: lua-resty-core is needed in nginx: " .. tostring(semaphore), 0)
 end
-local get_request = require "resty.core.base".get_request
+local owners = require "redlock.host.nginx_owner"
 
 local IDLE_MS = 1000          -- the reader ends after so long without anybody waiting
 -- While something is held the collector gets so much processor time so often: a small worker
@@ -96,8 +96,8 @@ local function ring_later(box, ms)
     return ffi.gc(round, box.C.rl_round_free)
 end
 
--- Collections to be finished before the leases of the dead are given back: one that may have
--- been under way when he died, one that finds the owner, one for what he held.
+-- Collections to be finished before what the dead held is let go: one that may have been under
+-- way when he died, one that finds the owner, and of an opts.owner one for what that held.
 local COLLECTIONS = 3
 local left_to_collect = 0
 local hunt = 0                -- how many are left of those that are hurried
@@ -127,6 +127,7 @@ local function look_for_dead(box)
     end
     local hunting = hunt > 0
     collect()
+    box:let_go()
     if hunting then
         return hunt > 0 and HUNT_MS or IDLE_MS
     end
@@ -309,48 +310,6 @@ local function wake(w)
     end
 end
 
--- ---- owners ----------------------------------------------------------------------
-
--- The owner is the request: its light threads share it, and it survives phases. Not the
--- coroutine: the module uses one thread object for many requests.
-local TOKEN = {}
-local NO_REQUEST = {}
-
--- ngx.exec empties ngx.ctx; the request is found again by its address and numbers.
-local by_address = setmetatable({}, { __mode = "v" })
-
-local function numbers()
-    return tonumber(ffi.cast("intptr_t", get_request())), ngx.var.connection,
-        ngx.var.connection_requests
-end
-
-local function new_token()
-    local ok, address, connection, request = pcall(numbers)
-    if not ok then            -- a timer's run, or a TLS handshake
-        return {}
-    end
-    local token = by_address[address]
-    if token and token.connection == connection and token.request == request then
-        return token
-    end
-    token = { connection = connection, request = request }
-    by_address[address] = token
-    return token
-end
-
-local function owner()
-    if not get_request() then
-        return NO_REQUEST
-    end
-    local ctx = ngx.ctx
-    local token = rawget(ctx, TOKEN)     -- a handshake's is inherited by its requests
-    if not token then
-        token = new_token()
-        rawset(ctx, TOKEN, token)
-    end
-    return token
-end
-
 -- ---- the host --------------------------------------------------------------------
 
 local function defer(fn)
@@ -365,7 +324,7 @@ host = loop.new {
     name = "nginx",
     dir = "/tmp",             -- where the wake-up socket's directory is made
     mortal = true,
-    owner = owner,
+    owner = owners.owner,
     alive = function() return true end,      -- a token dies by being collected
     can_wait = function()
         return YIELDS[get_phase()] or false
@@ -377,5 +336,7 @@ host = loop.new {
     defer = defer,
     log = log,
 }
+
+owners.tell(function(owner) host.box:note_end(owner) end)
 
 return host
