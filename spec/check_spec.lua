@@ -172,6 +172,20 @@ describe("client:check()", function()
         assert.equal(1, report.voting)
     end)
 
+    it("has no time for quarantines of servers that are down", function()
+        local cluster = support.cluster(3, { new = true })
+        local client = support.client(cluster)
+        assert.equal("guarded", client:check()[2].guard)
+        cluster[2]:kill()
+        local row = support.eventually(function()
+            local row = client:check()[2]
+            return not row.ready and row
+        end)
+        assert.equal("guarded", row.guard)
+        assert.is_nil(row.guard_left)
+        assert.matches("no votes before it is back: it may have forgotten locks", row.remedy)
+    end)
+
     it("says what keeps it from connecting at all", function()
         local client = support.client({ "rediss://127.0.0.1:1" }, { ca_file = "/none.crt" })
         for _, method in ipairs { "check", "init" } do

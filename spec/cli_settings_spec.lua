@@ -171,6 +171,71 @@ describe("redlock", function()
         assert.matches("check takes no names", text, 1, true)
     end)
 
+    it("takes options of all commands before the command, too", function()
+        local path = home .. "/before.conf"
+        sys.write_file(path, "timeout = 3\n")
+        for _, words in ipairs {
+            { "--config", path, "status", "x" }, { "--config=" .. path, "status", "x" },
+            { "--timeout", "3", "--no-tls-verify", "status", "--prefix", "a", "x" },
+        } do
+            local status, text = redlock(unpack(words))
+            assert.equal(1, status, text)
+            assert.equal("x is free\n", text:match "^[^\n]*\n")
+        end
+        local status, text = redlock("--json", "status", "x")
+        assert.equal(1, status)
+        assert.matches('^{"answered": true', text)
+        status, text = redlock("--config", path, "run", "x", "--", "echo", "--json", "ran")
+        assert.same({ 0, "--json ran\n" }, { status, text })
+        for _, words in ipairs { { "--config", path, "--help" }, { "--json", "help" } } do
+            status, text = redlock(unpack(words))
+            assert.equal(0, status)
+            assert.matches("^redlock: locks on Redis servers", text)
+        end
+        status, text = redlock("--config", path, "help", "run")
+        assert.equal(0, status)
+        assert.matches("^redlock run NAME", text)
+        for _, words in ipairs { { "--config", path }, { "--json" }, {} } do
+            status, text = redlock(unpack(words))
+            assert.equal(125, status)
+            assert.matches("what is to be done?", text, 1, true)
+        end
+        status, text = redlock("--wait", "5", "run", "x", "--", "true")
+        assert.equal(125, status)
+        assert.matches("there is no command '--wait'", text, 1, true)
+    end)
+
+    it("says that a server is not there, that answers, but with no vote", function()
+        local new = support.cluster(3, { new = true })
+        local function said(...)
+            local status, text = redlock("--nodes", table.concat(new:uris(), ","), "--timeout", "3",
+                ...)
+            assert.equal(125, status, text)
+            return text
+        end
+        assert.matches("no majority of the servers gave its vote\n", said("run", "x", "-n", "--",
+            "true"))
+        new:each(function(s) s:call("CONFIG", "SET", "requirepass", "pw") end)
+        assert.matches("no majority of the servers gave its vote\n", said("run", "x", "-n", "--",
+            "true"))
+        assert.matches("no majority of the servers says whether it is held\n", said("status", "x"))
+        new[1]:kill()
+        new[2]:kill()
+        assert.matches("no majority of the servers answered\n", said("run", "x", "-n", "--",
+            "true"))
+        new:stop()
+    end)
+
+    it("init says that its only server is not there", function()
+        local server = support.server()
+        local status, text = redlock("init", "--nodes", server.uri)
+        assert.same({ 0, "the servers may vote\n" }, { status, text })
+        server:kill()
+        status, text = redlock("init", "--nodes", server.uri)
+        assert.equal(125, status)
+        assert.matches("^redlock: init: no majority of the servers answered\n.*refused", text)
+    end)
+
     it("helps with commands that there are", function()
         local status, text = redlock("help", "status")
         assert.equal(0, status)

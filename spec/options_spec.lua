@@ -65,6 +65,19 @@ describe("options", function()
             patience = math.huge })
     end)
 
+    it("say what to do about a lease that does not fit", function()
+        refused({ nodes = NODES, lease = 90 },
+            "bad option lease: 90 s is over max_lease %(60 s%); raise max_lease for every client")
+        refused({ nodes = NODES, lease = 31, lock_delay = 30 },
+            "bad option lease: 31 s is over max_lease %- lock_delay %(30 s%); raise max_lease")
+        refused({ nodes = NODES, max_lease = 10 }, "bad option max_lease: 10 s is less than the "
+            .. "lease %(30 s, unless you give another one%); give a shorter lease as well")
+        refused({ nodes = NODES, max_lease = 10, lease = 11 }, "bad option lease: 11 s is over")
+        local lock = redlock.new({ nodes = NODES }):getLock "x"
+        assert.error_matches(function() lock:tryLock(0, 90) end,
+            "90 s is over max_lease %(60 s%); raise max_lease for every client, or extend in time")
+    end)
+
     it("blame the line that is wrong", function()
         local function wrong()
             redlock.new { nodes = NODES, lease = -1 }   -- this line

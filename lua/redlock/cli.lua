@@ -1,5 +1,6 @@
 --- The command `redlock`: see cli/help.lua for what it does.
 
+local args = require "redlock.cli.args"
 local help = require "redlock.cli.help"
 local report = require "redlock.cli.report"
 
@@ -18,10 +19,11 @@ local COMMANDS = {
 }
 
 local function dispatch(list)
-    if list[1] == "help" and list[2] then
-        list = { list[2], "--help" }
+    local at = args.command(list)
+    local word = list[at]
+    if word == "help" and list[at + 1] then
+        word, list, at = list[at + 1], { list[at + 1], "--help" }, 1
     end
-    local word = list[1]
     if word == "--help" or word == "-h" or word == "help" then
         print(help[""])
         return 0
@@ -29,11 +31,17 @@ local function dispatch(list)
         print("redlock " .. require("redlock")._VERSION)
         return 0
     elseif not COMMANDS[word] then
-        report.note(word and "there is no command '" .. word .. "'" or "what is to be done?",
-            "\nTry: redlock --help")
+        report.note(word and "there is no command '" .. args.words({ word }, 1) .. "'"
+            or "what is to be done?", "\nTry: redlock --help")
         return FAILED
     end
-    local status = COMMANDS[word](list)
+    local words = { word }               -- options before it are options of it
+    for i, other in ipairs(list) do
+        if i ~= at then
+            words[#words + 1] = other
+        end
+    end
+    local status = COMMANDS[word](words)
     if not status then            -- it was asked for help
         print(help[word])
     end

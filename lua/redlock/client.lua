@@ -299,7 +299,7 @@ end
 --   handshake), code and message (why it is not), version, role, run_id, uptime (by its own
 --   word), round_trip, clock_offset (its wall clock minus ours; clock_error: give or take),
 --   persistence ("aof", "rdb", "none seen": as far as INFO tells), eviction, maxmemory, guard
---   ("admitted", "guarded" for guard_left seconds, "unverified", "disagrees", "off",
+--   ("admitted", "guarded" (for guard_left seconds, if it is up), "unverified", "disagrees", "off",
 --   "unknown": marker_code says why the marker cannot be read),
 --   suspect_left (seconds without votes after a step of its clock), verdict ("ok", "warning",
 --   "error": it does not vote), findings ({ kind, verdict, message }) and remedy (the same as
@@ -323,16 +323,14 @@ end
 --   go through their quarantine
 -- @return true: all nodes (with force: a majority, and all that answer) are admitted; or nil
 --   and an error: config (not a new cluster: the message says why; or as Client:open),
---   no_quorum, closed, phase (the caller cannot wait). With the guard off: true.
+--   no_quorum, closed, phase (the caller cannot wait). With the guard off there is nothing to
+--   admit: true when a majority answers.
 function Client:init(opts)
     opts = check.options("options", opts, INIT)
     local force = check.flag("force", opts.force)
     local ok, err = open_to_wait(self, "init")
     if not ok then
         return nil, err
-    end
-    if not self.guarded then
-        return true
     end
     return guard.init(self, force)
 end

@@ -13,6 +13,8 @@
 -- give "redlock: <code>: <message>", and the methods of strings work on that. table.concat
 -- takes strings only: give it tostring(err).
 
+local quorum = require "redlock.quorum"
+
 local setmetatable, getmetatable, tostring, type, ipairs, pairs =
     setmetatable, getmetatable, tostring, type, ipairs, pairs
 local format, concat = string.format, table.concat
@@ -25,7 +27,7 @@ local SENTENCES = {
     expired = "%s: the lease is over",
     lost = "%s: the lease is lost",
     not_held = "%s is not held by this owner",
-    unknown = "%s: no majority of the servers answered the release; what is left ends with "
+    unknown = "%s: no majority of the servers confirmed the release; what is left ends with "
         .. "its lease",
     cancelled = "%s was cancelled",
     closed = "%s: the client is closed",
@@ -40,6 +42,8 @@ local SENTENCES = {
     config = "%s",
     nomem = "%s: out of memory or file descriptors",
 }
+
+local NO_VOTES = "%s: no majority of the servers gave its vote"
 
 -- An error has its text's methods: err:find "timeout", err:match, err:sub ...
 local Error, methods = {}, {}
@@ -59,9 +63,22 @@ function Error.__concat(a, b)
     return tostring(a) .. tostring(b)
 end
 
+-- Codes of nodes that did not answer; the others that are no votes said why.
+local SILENT = { timeout = true, refused = true, dns = true, tls = true, pending = true }
+
+--- Whether a majority answered, but not with votes.
+local function answered(nodes)
+    local n = 0
+    for _, row in ipairs(nodes or {}) do
+        n = n + (SILENT[row.code] and 0 or 1)
+    end
+    return nodes ~= nil and n >= quorum(#nodes)
+end
+
 local function sentence(code, subject, nodes, reason)
     local what = type(subject) == "table" and subject:describe() or subject
-    local text = format(SENTENCES[code] or "%s: " .. code, what)
+    local known = code == "no_quorum" and answered(nodes) and NO_VOTES or SENTENCES[code]
+    local text = format(known or "%s: " .. code, what)
         .. (reason and " (" .. reason .. ")" or "")
     if not nodes then
         return text

@@ -6,7 +6,8 @@
 --   lost       name, reason: as onLost has it
 --   renewed    count: renewals by the watchdog since the last event
 --   node_up, node_down   node, code
---   node_guarded    node, left: no votes for so many seconds, it may have forgotten locks
+--   node_guarded    node, left: no votes for so many seconds (nil: it is down, too), it may have
+--              forgotten locks
 --   node_admitted   node: it votes (again)
 --   node_suspect    node, step, left: its clock was stepped by so many seconds, no votes
 --   warning    kind, message (with the remedy), node (nil: about the whole): once each;

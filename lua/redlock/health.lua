@@ -6,7 +6,8 @@ local quorum = require "redlock.quorum"
 local rounds = require "redlock.rounds"
 
 local ipairs, setmetatable, tonumber, tostring = ipairs, setmetatable, tonumber, tostring
-local format, concat, rep, max, abs = string.format, table.concat, string.rep, math.max, math.abs
+local format, concat, rep = string.format, table.concat, string.rep
+local max, abs, ceil = math.max, math.abs, math.ceil
 local ffi_string = ffi.string
 
 local _M = {}
@@ -37,7 +38,9 @@ local function read(client, i, info, text)
     row.steps = info.steps
     row.step = tonumber(info.step_ms) / 1000
     row.suspect_left = tonumber(info.suspect_left_ms) / 1000
-    row.guard_left = row.guard == "guarded" and tonumber(info.guard_left_ms) / 1000 or nil
+    if row.guard == "guarded" and info.guard_left_ms >= 0 then       -- else it is down
+        row.guard_left = tonumber(info.guard_left_ms) / 1000
+    end
     row.marker_code = info.marker_code ~= 0 and ffi_string(C.rl_code_name(info.marker_code))
         or nil
     row.unverified = info.unverified ~= 0
@@ -76,8 +79,9 @@ local function findings_of(client, row)
         found("max_lease", "error", "another client uses it with another max_lease; give all "
             .. "clients the same one, or stop them and run redlock init --force")
     elseif row.guard == "guarded" then
-        found("guarded", "error", "no votes for %.0f s: it may have forgotten locks; new "
-            .. "cluster? run redlock init", row.guard_left)
+        found("guarded", "error", "no votes%s: it may have forgotten locks; new cluster? run "
+            .. "redlock init", row.guard_left and format(" for %d s", ceil(row.guard_left))
+            or " before it is back")
     end
     if row.ready and row.marker_code then
         found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "
@@ -85,8 +89,8 @@ local function findings_of(client, row)
             .. "HSET, EVAL", row.marker_code)
     end
     if row.suspect_left > 0 then
-        found("clock_step", "error", "no votes for %.0f s: its clock was stepped by %+.3f s; "
-            .. "let NTP slew it", row.suspect_left, row.step)
+        found("clock_step", "error", "no votes for %d s: its clock was stepped by %+.3f s; "
+            .. "let NTP slew it", ceil(row.suspect_left), row.step)
     end
     if row.ready and row.unverified then
         found("unverified", "warning", "its run_id is not known%s; allow INFO to this user",

@@ -179,11 +179,8 @@ local function check_lease(self, lease)
     if lease == nil then
         return nil
     end
-    local longest = options.longest_lease(o)
-    if type(lease) == "number" and lease > longest then
-        check.bad("lease", format("%g s is over max_lease%s (%g s); raise max_lease for every "
-            .. "client, or extend in time", lease, o.lock_delay > 0 and " - lock_delay" or "",
-            longest))
+    if type(lease) == "number" and lease > options.longest_lease(o) then
+        check.bad("lease", options.too_long(o, lease) .. ", or extend in time")
     end
     return check.seconds("lease", lease, options.min_lease(o))
 end

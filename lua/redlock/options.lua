@@ -57,7 +57,27 @@ function _M.longest_lease(o)
     return o.max_lease - o.lock_delay
 end
 
-local function check_values(o)
+--- Why a lease is too long, and what to do.
+function _M.too_long(o, lease)
+    return format("%g s is over max_lease%s (%g s); raise max_lease for every client", lease,
+        o.lock_delay > 0 and " - lock_delay" or "", _M.longest_lease(o))
+end
+
+--- @param given  what the user said: the others are defaults
+local function check_lease(o, given)
+    local longest = _M.longest_lease(o)
+    if type(o.lease) == "number" and o.lease > longest then
+        if given.lease == nil and given.max_lease ~= nil then
+            bad("option max_lease", format("%g s%s is less than the lease (%g s, unless you give "
+                .. "another one); give a shorter lease as well", o.max_lease,
+                o.lock_delay > 0 and " - lock_delay" or "", o.lease))
+        end
+        bad("option lease", _M.too_long(o, o.lease))
+    end
+    check.seconds("option lease", o.lease, _M.min_lease(o))
+end
+
+local function check_values(o, given)
     check.seconds("option timeout", o.timeout, 0.001, DAY)
     check.seconds("option connect_timeout", o.connect_timeout, 0.001, DAY)
     check.seconds("option retry_delay", o.retry_delay, 0.001, DAY)
@@ -72,7 +92,7 @@ local function check_values(o)
     check.seconds("option max_lease", o.max_lease, _M.min_lease(o), DAY)
     check.seconds("option fence_ttl", o.fence_ttl, o.max_lease, nil)
     check.seconds("option lock_delay", o.lock_delay, 0, o.max_lease - _M.min_lease(o))
-    check.seconds("option lease", o.lease, _M.min_lease(o), _M.longest_lease(o))
+    check_lease(o, given)
     if type(o.prefix) ~= "string" or #o.prefix > MAX_PREFIX then
         bad("option prefix", format("a string of at most %d bytes is needed", MAX_PREFIX))
     end
@@ -188,7 +208,7 @@ function _M.new(opts)
         end
     end
     check.options("options", opts, known)
-    check_values(o)
+    check_values(o, opts)
     check_tls(o)
     local shared = shared_password(o)
     o.user, o.password, o.password_file, o.password_env = nil, nil, nil, nil

@@ -91,6 +91,19 @@ local function objection(by)
     return text and errors.new("config", text .. HOW)
 end
 
+local function no_quorum(rows)
+    return nil, errors.new("no_quorum", "init", health.complaints(rows))
+end
+
+--- With the guard off: whether a majority is there.
+local function are_up(rows)
+    local up = 0
+    for _, row in ipairs(rows) do
+        up = up + (row.ready and 1 or 0)
+    end
+    return up >= quorum(#rows)
+end
+
 --- See client:init.
 function _M.init(client, force)
     local looked, err = rounds.check(client)
@@ -100,6 +113,12 @@ function _M.init(client, force)
     -- Who loses its memory from now on may forget a lock, once others are admitted.
     local seen = client.now()
     local rows = health.rows(client)
+    if not client.guarded then
+        if are_up(rows) then
+            return true
+        end
+        return no_quorum(rows)
+    end
     local by = sort_out(rows)
     if #by.admitted == #rows then
         return true
@@ -123,7 +142,7 @@ function _M.init(client, force)
     if err then
         return nil, err
     end
-    return nil, errors.new("no_quorum", "init", health.complaints(health.rows(client)))
+    return no_quorum(health.rows(client))
 end
 
 --- Seconds until a majority may vote, when it is only quarantines, or steps of clocks, that

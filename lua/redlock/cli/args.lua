@@ -43,6 +43,17 @@ local function value_of(option, kind, text)
     return text
 end
 
+--- Where the command is: options of all commands may come before it.
+-- @return its index in list; of --help, --version, or another word that is no such option
+function _M.command(list)
+    local i = 1
+    while list[i] and COMMON[list[i]:match "^[^=]+"] and list[i] ~= "--help" do
+        local inline = list[i]:find("=", 1, true)
+        i = i + ((inline or COMMON[list[i]] == "") and 1 or 2)
+    end
+    return i
+end
+
 --- Reads a command line.
 -- @param list   arguments, the first of them at `from`
 -- @param known  further options, as COMMON; "--": a command follows it. Else names do, which

@@ -27,7 +27,8 @@ a line `option = value` for each option of redlock.new that is to be other than 
   password_file = /etc/redlock.password
   ca_file = /etc/ssl/redis-ca.crt
 
-Options of all commands (durations are seconds; fractions are fine):
+Options of all commands, behind or before the command (durations are seconds; fractions are
+fine):
   --nodes URIS          redis://[user:password@]host[:port][/db], rediss:// (TLS),
                         unix:///path; separated by spaces or commas
   --config FILE         instead of the usual places
@@ -97,7 +98,7 @@ redlock status NAME [--json]
 
 Says whether NAME is held, for how long unless it is renewed, and what each server knows of
 it. A holder is shown by eight digits that are other ones for each hold.
-Exit status: 0: it is held; 1: it is free; 125: no majority of the servers answered.
+Exit status: 0: it is held; 1: it is free; 125: no majority of the servers says so.
 
   redlock status deploy:web || echo "nobody deploys"]]
 

@@ -85,7 +85,7 @@ end
 
 local function show_status(name, rows, seen)
     if not seen then
-        report.note("no majority of the servers answered")
+        report.note("no majority of the servers says whether it is held")
     elseif seen.held then
         print(("%s is held, for %s unless it is renewed, by holder %s"):format(printable(name),
             seconds(seen.remaining), printable(seen.holder)))

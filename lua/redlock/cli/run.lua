@@ -2,7 +2,7 @@
 
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local defaults = require("redlock.options").defaults
+local options = require "redlock.options"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 
@@ -163,14 +163,14 @@ local function check_at_least(given)
     if not at_least then
         return
     end
-    local opts = config.client_options(given)
-    local max_lease = opts.max_lease or defaults.max_lease
-    local longest = max_lease - (opts.lock_delay or defaults.lock_delay)
-    if at_least > longest then
-        args.fail(("--at-least: %g s is over max_lease%s (%g s); raise max_lease for every "
-            .. "client"):format(at_least, longest < max_lease and " - lock_delay" or "", longest))
+    local o = config.client_options(given)
+    for _, option in ipairs { "lease", "max_lease", "lock_delay" } do
+        o[option] = o[option] or options.defaults[option]
     end
-    given["--lease"] = math.max(opts.lease or defaults.lease, at_least)
+    if at_least > options.longest_lease(o) then
+        args.fail("--at-least: " .. options.too_long(o, at_least))
+    end
+    given["--lease"] = math.max(o.lease, at_least)
 end
 
 --- @return the exit status
