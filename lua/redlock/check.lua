@@ -1,6 +1,6 @@
 --- Checks of arguments: misuse raises at the caller's line and names the argument.
 
-local type, error, tostring, pairs = type, error, tostring, pairs
+local type, error, tostring, pairs, getmetatable = type, error, tostring, pairs, getmetatable
 local format, find, sort, concat = string.format, string.find, table.sort, table.concat
 local getinfo = debug.getinfo
 
@@ -27,6 +27,40 @@ local function bad(what, text)
     _M.raise(format("redlock: bad %s: %s", what, text))
 end
 _M.bad = bad
+
+local function no_object(what, name)
+    _M.raise(format("redlock: %s.%s needs a %s as its first argument; write %s:%s(...), with a "
+        .. "colon", what, name, what, what, name))
+end
+
+--- Gives a class methods that raise at the caller's line when they are called with a dot in
+-- place of a colon, or on anything but an object of the class.
+-- @param class    the metatable of the objects
+-- @param what     how the user calls an object: "lock"
+-- @param methods  name -> function of the object and three values at most, as LuaJIT compiles
+--   such a call best; metamethods stay as they are
+function _M.methods(class, what, methods)
+    for name, method in pairs(methods) do
+        class[name] = find(name, "^__") and method or function(self, a, b, c)
+            if getmetatable(self) ~= class then
+                no_object(what, name)
+            end
+            return method(self, a, b, c)
+        end
+    end
+end
+
+--- The same for functions of any number of values.
+function _M.any_methods(class, what, methods)
+    for name, method in pairs(methods) do
+        class[name] = function(self, ...)
+            if getmetatable(self) ~= class then
+                no_object(what, name)
+            end
+            return method(self, ...)
+        end
+    end
+end
 
 --- A number of seconds in [least, most] (both may be nil); not NaN.
 function _M.seconds(what, value, least, most)

@@ -27,7 +27,7 @@ local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring,
 
 local _M = {}
 
-local Client = {}
+local Client, methods = {}, {}
 Client.__index = Client
 
 local LINGER = 0.05          -- NET_LINGER_MS of the core, which goes on with it
@@ -63,11 +63,6 @@ function _M.new(opts)
     self.events = events.new(self, self.options.on_event or nil)
     self.credentials = credentials.new(self)
     return self
-end
-
---- Seconds on CLOCK_BOOTTIME, as all times of the library.
-function Client.now()
-    return tonumber(rounds.load().rl_now_ms()) / 1000
 end
 
 -- ---- the core --------------------------------------------------------------------
@@ -161,7 +156,7 @@ end
 --- Opens the core at first use.
 -- @return true; nil when the client is closed; or nil and a `config` error: a certificate
 --   or a password is not to be had
-function Client:open()
+function methods:open()
     if self.closed then      -- also while close() waits
         return nil
     end
@@ -172,7 +167,7 @@ function Client:open()
 end
 
 --- The script numbers of a primitive in this client's core.
-function Client:scripts(prim)
+function methods:scripts(prim)
     local ids = self.registered[prim]
     if not ids then
         ids = prim:register(self)
@@ -197,20 +192,20 @@ end
 -- @param opts  owner: any value but nil; whoever gives the same one is the same owner.
 --   Default: the running coroutine.
 -- @return a lock object (see lock.lua)
-function Client:getLock(name, opts)
+function methods:getLock(name, opts)
     return lock.new(self, plain_lock, name, opts)
 end
 
 --- A lock whose holds have fencing tokens; otherwise as getLock. Its lock() and tryLock()
 -- return true and the token.
 -- @return a lock object, with token(), stillMine() and sequencer() (see fenced_lock.lua)
-function Client:getFencedLock(name, opts)
+function methods:getFencedLock(name, opts)
     return lock.new(self, fenced_lock, name, opts)
 end
 
 --- An object of a primitive of your own, with the methods of a lock. No I/O.
 -- @param prim  from redlock.primitive
-function Client:get(prim, name, opts)
+function methods:get(prim, name, opts)
     if not primitive.is_primitive(prim) then
         check.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
     end
@@ -223,8 +218,11 @@ end
 -- @return the lock, held by the current owner and kept by the watchdog; or nil and an
 --   error: lost (it ended on the way), no_quorum, config (not a token for this), not_held
 --   (in a child that was forked meanwhile: the parent has it), closed
-function Client:import(token, opts)
+function methods:import(token, opts)
     opts = check.options("options", opts, IMPORT)
+    if type(token) ~= "string" then
+        check.bad("token", "what lock:export() returned is needed, not " .. type(token))
+    end
     local prims, prim = BUILT_IN, opts.primitive
     if prim ~= nil then
         if not primitive.is_primitive(prim) then
@@ -240,7 +238,7 @@ end
 -- @param text  what lock:sequencer() returned, anywhere
 -- @return true; false: it is over; or nil and an error: no_quorum, config (not a
 --   sequencer), closed
-function Client:checkSequencer(text)
+function methods:checkSequencer(text)
     local seq = sequencer.parse(text)
     if not seq or lock.is_reserved(self, seq.name) then
         return nil, errors.new("config", "a text that lock:sequencer() did not make")
@@ -259,7 +257,7 @@ end
 -- @return true and fn's results, also when fn has let it go itself; false and fn's results
 --   when the lease was lost before fn was done; nil and an error when fn did not run. An
 --   error in fn is raised again after the release.
-function Client:using(name, opts, fn)
+function methods:using(name, opts, fn)
     if fn == nil and type(opts) == "function" then
         opts, fn = nil, opts
     end
@@ -306,7 +304,7 @@ end
 --   text); seconds throughout. The list has verdict ("error": no majority votes), voting,
 --   quorum, and findings about the whole. tostring() of it is for people.
 --   Or nil and an error: closed, config (as Client:open), phase (the caller cannot wait).
-function Client:check()
+function methods:check()
     local ok, err = open_to_wait(self, "check")
     if not ok then
         return nil, err
@@ -325,7 +323,7 @@ end
 --   and an error: config (not a new cluster: the message says why; or as Client:open),
 --   no_quorum, closed, phase (the caller cannot wait). With the guard off there is nothing to
 --   admit: true when a majority answers.
-function Client:init(opts)
+function methods:init(opts)
     opts = check.options("options", opts, INIT)
     local force = check.flag("force", opts.force)
     local ok, err = open_to_wait(self, "init")
@@ -342,7 +340,7 @@ end
 --   whose clean-up not all servers have confirmed), forgone (whose clean-up was not pursued:
 --   more than 131072 at once; they end with their time), nodes = { { node, ready, code,
 --   requests, replies, errors, timeouts, connects, disconnects, in_flight, owed }, ... } }
-function Client:stats()
+function methods:stats()
     local stats = { waiting = self.waiting, nodes = {} }
     for name, value in pairs(self.counters) do
         stats[name] = value
@@ -376,7 +374,7 @@ end
 -- Later calls return nil and a `closed` error. Never fails; may be called again. Waits for
 -- servers that answer, 50 ms at most: a lock that is not released by then ends with its time.
 -- @return true
-function Client:close()
+function methods:close()
     if self.closed then
         return true
     end
@@ -411,6 +409,13 @@ end
 function Client:__tostring()
     return ("client(%d nodes, %s)"):format(#self.options.nodes,
         self.closed and "closed" or self.holds:count() .. " held")
+end
+
+check.methods(Client, "client", methods)
+
+--- Seconds on CLOCK_BOOTTIME, as all times of the library.
+function Client.now()
+    return tonumber(rounds.load().rl_now_ms()) / 1000
 end
 
 return _M

@@ -121,11 +121,11 @@ end
 -- Where an event loop runs the coroutines, each call is one of its own, and whoever waits
 -- for a future sleeps until it wakes him.
 
-local Future = {}
+local Future, methods = {}, {}
 Future.__index = Future
 
 --- The first result stands.
-function Future:settle(ok, ...)
+function methods:settle(ok, ...)
     if self.done then
         return
     end
@@ -208,7 +208,7 @@ end
 -- @param timeout  seconds to wait for them; default: as long as it takes
 -- @return the call's results; or nil and an error, and the call goes on: timeout, phase (the
 --   caller cannot wait)
-function Future:get(timeout)
+function methods:get(timeout)
     if timeout ~= nil then
         check.seconds("timeout", timeout, 0)
     end
@@ -231,7 +231,7 @@ function Future:get(timeout)
 end
 
 --- @return whether get() would return at once
-function Future:isDone()
+function methods:isDone()
     if not self.done and not self.sleepers then
         self.client.tasks:poll()
     end
@@ -241,7 +241,7 @@ end
 --- Ends the call: an attempt under way is released, get() returns nil and `cancelled`. In a
 -- callback of the call itself: when it waits next.
 -- @return false when it was done before
-function Future:cancel()
+function methods:cancel()
     if self:isDone() then
         return false
     end
@@ -265,6 +265,8 @@ end
 function Future:__tostring()
     return self.done and "future(done)" or "future(pending)"
 end
+
+check.methods(Future, "future", methods)
 
 local function check_list(list)
     if type(list) ~= "table" or getmetatable(list) == Future then

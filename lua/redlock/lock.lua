@@ -13,7 +13,7 @@ local options = require "redlock.options"
 local rounds = require "redlock.rounds"
 local printable = require("redlock.text").printable
 
-local ipairs, pairs, setmetatable, type = ipairs, pairs, setmetatable, type
+local ipairs, setmetatable, type = ipairs, setmetatable, type
 local getmetatable = getmetatable
 local format, sub = string.format, string.sub
 local huge = math.huge
@@ -22,7 +22,6 @@ local _M = {}
 
 -- What every lock can do; transfer.lua has more of it.
 local Lock = {}
-Lock.__index = Lock
 _M.methods = Lock
 
 local MAX_NAME = 65536
@@ -31,11 +30,10 @@ local OPTIONS = { owner = true }
 
 --- The class of a primitive's objects: a lock's methods and its own.
 local function class_of(prim)
-    local class = setmetatable({ __tostring = Lock.__tostring }, { __index = Lock })
-    for method, fn in pairs(prim.methods) do
-        class[method] = fn
-    end
+    local class = {}
     class.__index = class
+    check.methods(class, "lock", Lock)
+    check.any_methods(class, "lock", prim.methods)
     prim.class = class
     return class
 end
