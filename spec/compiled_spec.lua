@@ -7,15 +7,20 @@ if os.getenv "COVERAGE_LINES" then
     return               -- lines are counted without the compiler
 end
 
--- places_not_compiled(fn): where the compiler gave up, while fn was run often, for something
--- that it does not do, like making a function.
+-- places_not_compiled(fn): where the compiler gave up again and again, while fn was run often,
+-- for something that it does not do, like making a function. (Its counters of what runs often
+-- are shared by chance with what runs once a second, where it may try, too, and give up once.)
 local WATCH = [[
     local traceerr, funcinfo = require("jit.vmdef").traceerr, require("jit.util").funcinfo
     function places_not_compiled(fn)
-        local places = {}
+        local places, times = {}, {}
         local function note(what, _, f, pc, code)
             if what == "abort" and traceerr[code]:find "^NYI: bytecode" then
-                places[#places + 1] = tostring(funcinfo(f, pc).loc:match "[^/]*$")
+                local place = tostring(funcinfo(f, pc).loc:match "[^/]*$")
+                times[place] = (times[place] or 0) + 1
+                if times[place] == 2 then
+                    places[#places + 1] = place
+                end
             end
         end
         jit.flush()

@@ -232,10 +232,10 @@ describe("a hold", function()
         assert.equal("lost", err.code)
         assert.is_true(client:getLock("x", { owner = 2 }):isLocked())
         assert.is_true(client:getLock("x", { owner = 2 }):unlock())
-        for _, bad in ipairs { "", "garbage", 1, token:gsub("redlock1", "redlock9"),
+        for _, bad in ipairs { "", "garbage", token:gsub("redlock1", "redlock9"),
             token:gsub("%d+$", "99999999"), token:gsub("%d+(%.%d+)$", "99999999%1"),
             token:sub(1, -8), token:gsub("%.78%.", ".7."),
-            token:gsub("%.78%.", "." .. ("78"):rep(65537) .. ".") } do
+            (token:gsub("%.78%.", "." .. ("78"):rep(65537) .. ".")) } do
             ok, err = client:import(bad)
             assert.is_nil(ok)
             assert.equal("config", err.code)

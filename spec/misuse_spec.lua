@@ -53,7 +53,8 @@ describe("misuse raises at the caller's line", function()
             raises_here("bad name", function() client:getLock(wrong) end)
             raises_here("bad name", function() client:getFencedLock(wrong) end)
             raises_here("bad primitive", function() client:get(wrong, "x") end)
-            raises_here("bad %a+", function() client:using("x", wrong ~= print and wrong or nil) end)
+            local fn = wrong ~= print and wrong or nil
+            raises_here("bad %a+", function() client:using("x", fn) end)
         end
         for _, wrong in ipairs { "5", true, {}, print } do
             raises_here("bad wait", function() plain:tryLock(wrong) end)

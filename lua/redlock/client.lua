@@ -177,7 +177,7 @@ function methods:scripts(prim)
 end
 
 --- Lets go of all that an owner held who is gone. Waits for nothing.
-function Client:bury(owner)
+function methods:bury(owner)
     for id, hold in pairs(self.holds:of(owner)) do
         self.holds:remove(owner, id)
         rounds.orphan(hold.lease)

@@ -469,8 +469,8 @@ Lock.isHeldByCurrentThread = Lock.isValid
 
 --- The same lock for the same owner, wherever it is used.
 local function for_this_owner(self)
-    return setmetatable({ owner = owner_of(self) }, {
-        __index = self, __tostring = getmetatable(self).__tostring })
+    return setmetatable({ client = self.client, primitive = self.primitive, name = self.name,
+        id = self.id, owner = owner_of(self) }, getmetatable(self))
 end
 
 local function start(self, method, ...)
