@@ -72,6 +72,16 @@ uint32_t core_unreleased(const struct core *core, int64_t since_ms)
     return nodes;
 }
 
+uint32_t core_unanswered(const struct core *core, int64_t since_ms)
+{
+    uint32_t nodes = 0;
+    for (int i = 0; i < core->n; i++) {
+        if (core->nodes[i].state == NODE_READY && node_asked(&core->nodes[i], since_ms))
+            nodes |= bit(i);
+    }
+    return nodes;
+}
+
 void core_close(struct core *core, int64_t now_ms)
 {
     core->over = 1;

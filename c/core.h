@@ -101,6 +101,10 @@ void core_leave(struct core *core, int64_t now_ms);
  * it, a bit each. */
 uint32_t core_unreleased(const struct core *core, int64_t since_ms);
 
+/* The connected nodes that have not answered what they were asked since then, a bit each:
+ * what was exported, or stays closed, is perhaps not there yet. */
+uint32_t core_unanswered(const struct core *core, int64_t since_ms);
+
 /* Ends all rounds and voids all leases; releases that could be queued are in core_out().
  * Nothing can be started any more. */
 void core_close(struct core *core, int64_t now_ms);

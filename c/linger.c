@@ -1,6 +1,6 @@
-/* linger.c - the last moments of a client: what is let go gets through.
+/* linger.c - the last moments of a client: what is let go, or given away, gets through.
  *
- * What was written is not there yet. A server that reads the first of our releases and
+ * What was written is not there yet. A server that reads the first of our requests and
  * answers when we are gone gets a reset, and with it loses those it has not read. So the
  * answers are waited for, as are connections that are being made, but not for long: a
  * process that ends must end.
@@ -11,10 +11,14 @@
 
 #include "core.h"
 
-/* Whether a server that has not confirmed a release may do so until then. */
+/* Whether a server that has not confirmed a release, or another request, may do so until
+ * then. */
 static int is_awaited(const struct net *net, int64_t now_ms, int64_t until_ms)
 {
-    uint32_t nodes = core_unreleased(net->core, now_ms - NET_LINGER_MS);
+    int64_t since_ms = now_ms - NET_LINGER_MS;
+    uint32_t nodes = core_unreleased(net->core, since_ms);
+    if (core_unanswered(net->core, since_ms))
+        return 1;
     for (int i = 0; i < net->core->n; i++) {
         const struct node *nd = &net->core->nodes[i];
         if (nodes >> i & 1 && (nd->state != NODE_DOWN || nd->retry_ms < until_ms))

@@ -8,7 +8,7 @@
 enum {
     NET_EVENTS = 64,
     NET_READ = 16384,
-    NET_LINGER_MS = 50            /* so long after it was begun a release is waited for */
+    NET_LINGER_MS = 50            /* so long after it was begun an answer is waited for */
 };
 
 struct net {
@@ -31,7 +31,8 @@ int net_init(struct net *net, struct core *core, const struct net_address *addre
              int n);
 
 /* After core_leave(), with the loop to itself: waits until the releases are confirmed by
- * all servers that are not down, or until then, or NET_LINGER_MS from their begin on. */
+ * all servers that are not down, and what else was asked is answered, or until then, or
+ * NET_LINGER_MS from their begin on. */
 void net_linger(struct net *net, int64_t until_ms);
 
 /* Ends all connections in a way that lets the bytes written before get through. */

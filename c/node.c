@@ -469,6 +469,19 @@ static int64_t awaited_ms(const struct node *nd)
     return sent_ms > nd->answered_ms ? sent_ms : nd->answered_ms;
 }
 
+int node_asked(const struct node *nd, int64_t since_ms)
+{
+    for (uint32_t k = nd->queue_len; k > 0; k--) {
+        const struct request *r =
+            &nd->queue[(nd->queue_head + k - 1) & (nd->queue_cap - 1)];
+        if (r->sent_ms < since_ms)
+            return 0;
+        if (r->kind == REQUEST_CALL)
+            return 1;
+    }
+    return 0;
+}
+
 int node_hung(const struct node *nd, int64_t now_ms)
 {
     return nd->queue_len > 0 && now_ms - awaited_ms(nd) >= nd->config->timeout_ms;

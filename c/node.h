@@ -183,6 +183,9 @@ int node_load(struct node *nd, int script, int64_t now_ms);
 /* The server does not know this script any more (NOSCRIPT). */
 void node_unload(struct node *nd, int script);
 
+/* True when a call sent since then is unanswered. */
+int node_asked(const struct node *nd, int64_t since_ms);
+
 /* True when requests wait and nothing was answered for longer than one answer may take:
  * such a node is not asked for votes until it answers again. */
 int node_hung(const struct node *nd, int64_t now_ms);

@@ -109,6 +109,30 @@ describe("the end of a process", function()
         end)
     end
 
+    -- A majority was enough for them; the third server may not have read all of it yet.
+    for name, how in pairs(ENDS) do
+        it("leaves what was exported on all servers: " .. name, function()
+            local proxies = support.proxies(cluster)
+            local c = support.child(proxies, SLOW, [[
+                io.read()
+                local futures = {}
+                for i = 1, 400 do
+                    futures[i] = client:getLock("n" .. i):tryLockAsync(0, 60)
+                end
+                assert(require("redlock").wait_all(futures))
+                for i = 1, 400 do
+                    assert(client:getLock("n" .. i):export())
+                end
+            ]] .. how, { stdin = "pipe", stderr = "null" })
+            assert.equal("ready", c:read_line(30))
+            proxies[3]:delay("both", 10)
+            c:write "go\n"
+            c:read_all(30)
+            assert.is_number(c:wait(SOON))
+            assert.equal(1200, cluster:keys())
+        end)
+    end
+
     -- What a server has not read when we are gone would be lost with its first answer.
     it("releases hundreds of locks", function()
         local c = support.child(cluster, SLOW, [[
