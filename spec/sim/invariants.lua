@@ -184,6 +184,17 @@ _M.list = {
         end,
     } },
 
+    -- Who extends it is who holds it: what others do, or did before him, adds nothing.
+    { name = "a lease as long as was asked for", on = {
+        hold = function(_, hold, before)
+            local a, left = hold.attempt, hold.deadline_ms - hold.now_ms
+            if before and a and not hold.extended and left > a.lease_ms - drift_ms(a.lease_ms) then
+                return format("%s has %s for %d ms more, and asked for a lease of %d", hold.lane,
+                    hold.name, left, a.lease_ms)
+            end
+        end,
+    } },
+
     { name = "max_hold", on = {
         hold = function(sim, hold, before)
             local lease = sim.max_lease_ms * MS

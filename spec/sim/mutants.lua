@@ -400,6 +400,10 @@ return {
         from = " and from.seconds == seconds\n", to = "\n",
         prefix = "a hand-over half-way", by = { "passed on as good as new" } },
 
+    { name = "an extended lease passes on as it is", file = "lua/redlock/acquire.lua",
+        from = "not from.extended and ", to = "", prefix = "an extension at a hand-over",
+        by = { "a lease as long as was asked for", "passed on as good as new" } },
+
     { name = "a token passes on with the lock", file = "lua/redlock/acquire.lua",
         from = "not lock.primitive.confirm_script and ", to = "",
         by = { "passed on as good as new" } },

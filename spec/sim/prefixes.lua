@@ -426,6 +426,27 @@ _M.list = {
             C.sim_cut(a.process.index, 2, 1, 0, 0)
         end },
 
+    -- Its holder extends it, for long; the answers come when somebody else has got it.
+    { name = "an extension at a hand-over", often = 0.3, n = 3, guarded = false, fenced = 0,
+        processes = 1, tasks = 3, concurrent = true, lease = 5,
+        config = { handover = 16, max_hold = 3600 }, play = function(s)
+            local a, other, again = unpack(s[1].process.tasks)
+            s:await_done(s:take(a))
+            s:take(other, 4)
+            s:await(function() return other.round ~= nil end)
+            s:have(a, function() s.sim:sleep(10 * MS) end)
+            local attempt = a.attempt
+            for i = 1, 3 do
+                s:silent(a, i, 2, 40)
+            end
+            s.sim:hold_of(attempt.value).extended = true
+            s:tell(again, function()
+                return a.process.client:getLock(s.name, { owner = a.id }):extend(9)
+            end)
+            s:await(function() return attempt.extend[0] + attempt.extend[1] > 0 end)
+            s:release(a)
+        end },
+
     -- It fails, for one server's answer is lost, and the third has the value before.
     { name = "a hand-over that fails", often = 0.3, n = 3, guarded = false, fenced = 0,
         processes = 1, tasks = 2, concurrent = true, lease = 20,
