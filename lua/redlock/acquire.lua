@@ -97,11 +97,12 @@ end
 local WORN = 0.01
 
 --- Whether a hold may pass to the next holder without a word to the servers: what they have
--- is what an attempt of his would put there, and he needs no token of his own.
+-- is what an attempt of his would put there, and he needs no token of his own. An
+-- extension may be under way still, or have got through to some.
 local function is_as_new(lock, from, lease)
     local o, left = lock.client.options, rounds.remaining(from.lease)
     local seconds = lease or o.lease
-    return not lock.primitive.confirm_script and from.seconds == seconds
+    return not lock.primitive.confirm_script and not from.extended and from.seconds == seconds
         and from.kept == (lease == nil)
         and left >= seconds * (1 - o.drift_factor - WORN) and left <= seconds
 end

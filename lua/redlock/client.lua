@@ -20,6 +20,7 @@ local primitive = require "redlock.primitive"
 local rounds = require "redlock.rounds"
 local sequencer = require "redlock.sequencer"
 local transfer = require "redlock.transfer"
+require "redlock.background"
 
 local error, pcall, select, unpack, pairs, ipairs = error, pcall, select, unpack, pairs, ipairs
 local ngx = rawget(_G, "ngx")
@@ -384,11 +385,15 @@ function methods:close()
         line.wake_all(queue)
     end
     local C, pending = rounds.load(), {}
-    for i, hold in ipairs(self.holds:all()) do
-        pending[i] = rounds.release(hold.lease)
-        self.holds:lose(hold, "closed")
-    end
+    local ended = self.holds
+    local list = ended:all()
     self.holds = holds.new(self)
+    for i, hold in ipairs(list) do
+        pending[i] = rounds.release(hold.lease)
+    end
+    for _, hold in ipairs(list) do       -- who is told of it finds nothing to let go any more
+        ended:lose(hold, "closed")
+    end
     if self.host.can_wait() then
         pcall(rounds.settle, self, pending, LINGER)
     end

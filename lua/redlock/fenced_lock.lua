@@ -5,6 +5,7 @@
 -- keeps: fenced/counter.lua. On the servers the lock itself is a plain lock's key, so plain
 -- and fenced locks of one name exclude each other.
 
+local asking = require "redlock.asking"
 local floors = require "redlock.floors"
 local hash = require "redlock.hash"
 local lock = require "redlock.lock"
@@ -56,14 +57,14 @@ end
 --- Asks the servers whether a larger token can have been issued. One round trip; the lease
 -- stays as it is.
 -- @return true: none had been when this was called; or nil and an error: lost, no_quorum,
---   not_held, closed
+--   not_held (also: let go meanwhile), phase, closed
 function methods:stillMine()
     local hold, err = lock.valid_hold(self)
     if not hold then
         return nil, err
     end
     local ok
-    ok, err = lock.prolong(self, hold, 0)
+    ok, err = lock.prolong(self, 0)
     if not ok then
         return nil, err
     end
@@ -116,7 +117,7 @@ local fenced = primitive.new {
 -- @return whether a majority says so; nil and an error: also no_quorum, where that depends on
 --   those who have not answered
 function fenced.is_current(view, token, value)
-    local answers, err = lock.ask(view, "current", { format("%.0f", token), value or "" })
+    local answers, err = asking.ask(view, "current", { format("%.0f", token), value or "" })
     if not answers then
         return nil, err
     end

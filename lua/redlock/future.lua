@@ -155,6 +155,15 @@ local function start_in_loop(future, host, fn, args, n)
     return future
 end
 
+-- Who sleeps until a future is done; the round of one who was killed or cancelled is given back
+-- before that.
+local Sleeper = {}
+Sleeper.__index = Sleeper
+
+function Sleeper:vanish()
+    self.future.sleepers[self.round] = nil
+end
+
 --- In an event loop: sleeps until it is done. Nothing wakes who waits where its client is
 -- closed: then that is the result.
 local function sleep(future, seconds)
@@ -165,8 +174,12 @@ local function sleep(future, seconds)
         return
     end
     future.sleepers[round] = true
-    rounds.finish_sleep(client, round)
-    future.sleepers[round] = nil
+    local sleeper = setmetatable({ future = future, round = round }, Sleeper)
+    local ok, err = pcall(rounds.finish_sleep, client, round, sleeper)
+    sleeper:vanish()
+    if not ok then
+        error(err, 0)
+    end
 end
 
 --- Waits until it is done, at most `seconds`.

@@ -200,8 +200,8 @@ local function look_for_losses(self, now)
     for _, hold in pairs(self.live) do
         list[#list + 1] = hold
     end
-    for _, hold in ipairs(list) do
-        local left = self:remaining(hold)
+    for _, hold in ipairs(list) do       -- or let one go
+        local left = self.live[hold.number] == hold and self:remaining(hold) or 0
         if left > 0 and not hold.kept and now + left < self.next_deadline then
             self.next_deadline = now + left
         end

@@ -71,7 +71,7 @@ end
 --- Leaves the queue; when another one is first now, it is woken.
 function Place:leave()
     local queue = self.queue
-    self.gone = true
+    self.gone, self.round = true, nil
     self.client.waiting = self.client.waiting - 1
     queue.gone = queue.gone + 1
     if queue[queue.first] ~= self then

@@ -7,20 +7,18 @@ local acquire = require "redlock.acquire"
 local check = require "redlock.check"
 local closing = require "redlock.closing"
 local errors = require "redlock.errors"
-local future = require "redlock.future"
-local holders = require "redlock.holders"
 local options = require "redlock.options"
 local rounds = require "redlock.rounds"
 local printable = require("redlock.text").printable
 
 local ipairs, setmetatable, type = ipairs, setmetatable, type
-local getmetatable = getmetatable
 local format, sub = string.format, string.sub
 local huge = math.huge
 
 local _M = {}
 
--- What every lock can do; transfer.lua has more of it.
+-- What every lock can do; asking.lua, background.lua and transfer.lua have
+-- more of it.
 local Lock = {}
 _M.methods = Lock
 
@@ -87,6 +85,10 @@ end
 local owner_of = _M.owner_of
 
 --- The hold of an owner, also when its time is over; or nil.
+--
+-- Whatever waits, or calls a function of the user, gives others the time to let it go, pass it
+-- on or close the client: then its lease is not to be touched any more. So the hold is looked
+-- up after that, or again.
 local function hold_of(self, owner)
     return self.client.holds:get(owner or owner_of(self), self.id)
 end
@@ -95,6 +97,10 @@ function _M.failure(self, code)
     return nil, errors.new(code, self)
 end
 local failure = _M.failure
+
+local function not_held(self)
+    return failure(self, self.client.closed and "closed" or "not_held")
+end
 
 local function open(self)
     local client = self.client
@@ -116,7 +122,6 @@ function _M.open_to_wait(self)
     end
     return open(self)
 end
-local open_to_wait = _M.open_to_wait
 
 --- The hold of the current owner, after a look at what was lost meanwhile.
 local function current_hold(self, owner)
@@ -132,7 +137,7 @@ end
 function _M.valid_hold(self, owner)
     local hold = current_hold(self, owner)
     if not hold then
-        return failure(self, self.client.closed and "closed" or "not_held")
+        return not_held(self)
     end
     if self.client.holds:remaining(hold) <= 0 then
         return failure(self, "lost")
@@ -147,7 +152,7 @@ end
 local function granted(self, owner)
     local hold = hold_of(self, owner)
     if not hold then
-        return failure(self, self.client.closed and "closed" or "not_held")
+        return not_held(self)
     end
     local token = rounds.token(hold.lease)
     if token then
@@ -165,6 +170,8 @@ local function reenter(self, owner)
     if self.client.holds:remaining(hold) > 0 then
         hold.count = hold.count + 1
         return true
+    elseif hold_of(self, owner) ~= hold then     -- by who was told that it is lost
+        return reenter(self, owner)
     end
     -- Its time is over: a new attempt, with a new value.
     self.client.holds:remove(owner, self.id)
@@ -172,7 +179,7 @@ local function reenter(self, owner)
     return false
 end
 
-local function check_lease(self, lease)
+function _M.check_lease(self, lease)
     local o = self.client.options
     if lease == nil then
         return nil
@@ -183,9 +190,12 @@ local function check_lease(self, lease)
     return check.seconds("lease", lease, options.min_lease(o))
 end
 
-local function check_wait(wait)
+local check_lease = _M.check_lease
+
+function _M.check_wait(wait)
     return wait == nil and 0 or check.seconds("wait", wait, 0)
 end
+local check_wait = _M.check_wait
 
 --- Takes it for the caller, who may have it already.
 -- @param lease, wait, patience  as for acquire()
@@ -229,23 +239,6 @@ function Lock:tryLock(wait, lease)
     return take(self, check_lease(self, lease), wait, huge)
 end
 
---- The answers of the nodes to one of the primitive's questions.
--- @param args  default: the primitive's
--- @return a list (see rounds.ask), or nil and an error
-function _M.ask(self, script, args)
-    local ok, err = open_to_wait(self)
-    if not ok then
-        return nil, err
-    end
-    local client, prim = self.client, self.primitive
-    if not prim[script .. "_script"] then
-        return failure(self, "unsupported")
-    end
-    return rounds.ask(client, self, prim, script, prim.keys(client, self.name),
-        args or prim.args(self))
-end
-local ask = _M.ask
-
 -- ---- release ---------------------------------------------------------------------
 
 --- Why it was lost, by what the servers said to the release.
@@ -271,7 +264,6 @@ local function close(self, owner, hold, left)
     if not self.primitive.settle_script then
         return failure(self, "unsupported")
     end
-    client.credentials:poll()
     local ends = client.now() + rounds.remaining(hold.lease)
     client.holds:remove(owner, self.id)
     local ok, err = closing.settle(self, hold, left)
@@ -296,13 +288,13 @@ end
 --   (somebody else has it now), not_held, unknown (no majority answered), closed; with
 --   closed_for also unsupported (a primitive of your own)
 function Lock:unlock(opts)
-    local closed_for = opts ~= nil and closing.options(self.client, opts) or nil
-    local owner = owner_of(self)
+    local client, owner = self.client, owner_of(self)
+    local closed_for = opts ~= nil and closing.options(client, opts) or nil
+    client.credentials:poll()
     local hold = current_hold(self, owner)
     if not hold then
-        return failure(self, self.client.closed and "closed" or "not_held")
+        return not_held(self)
     end
-    local client = self.client
     if hold.count > 1 then
         hold.count = hold.count - 1
         if client.holds:remaining(hold) <= 0 then
@@ -311,7 +303,7 @@ function Lock:unlock(opts)
         return true
     end
     local left = closed_for and closing.left(self, hold, closed_for) or 0
-    if left > 0 and client.holds:remaining(hold) > 0 then
+    if left > 0 and rounds.remaining(hold.lease) > 0 then
         return close(self, owner, hold, left)
     end
     if acquire.pass(self, hold) then
@@ -319,7 +311,6 @@ function Lock:unlock(opts)
         client.counters.released = client.counters.released + 1
         return true
     end
-    client.credentials:poll()
     local ends = client.now() + rounds.remaining(hold.lease)
     -- In this order: an interrupt between the two must not keep it on the servers.
     local round = rounds.release(hold.lease)
@@ -350,31 +341,15 @@ end
 --- Leaves it as often as it was entered since it had been `before` times, for client:using.
 -- @return whether it was held until now, or left by the caller before; false: it was lost
 function _M.leave(self, before)
+    local held = self:isValid()
     local hold = hold_of(self)
     if not hold or hold.count <= before then
         return true
     end
-    local held = self:isValid()
     hold.count = before + 1
     local ok, err = self:unlock()
     -- No answer to the release says nothing against the time before it.
     return held and (ok or err.code == "unknown")
-end
-
---- Deletes it on all servers, whoever holds it; the holder is not told before its next
--- extension.
--- @return true: it was there; false: it was not; or nil and an error: no_quorum, closed
-function Lock:forceUnlock()
-    local answers, err = ask(self, "force")
-    if not answers then
-        return nil, err
-    end
-    for i = 1, #answers do
-        if answers[i].vote > 0 then
-            return true
-        end
-    end
-    return false
 end
 
 -- ---- holding ---------------------------------------------------------------------
@@ -382,32 +357,38 @@ end
 --- Makes the hold last `lease` seconds from now; never shortens it.
 -- @param lease  seconds; default: as it was taken
 -- @return true and the seconds of validity left; or nil and an error: lost (not ours any
---   more), no_quorum (the old validity stands), not_held, unsupported, closed
+--   more), no_quorum (the old validity stands), not_held (also: let go meanwhile), phase,
+--   unsupported, closed
 function Lock:extend(lease)
-    local hold = current_hold(self)
-    lease = check_lease(self, lease) or hold and hold.seconds
-    if not hold then
-        return failure(self, self.client.closed and "closed" or "not_held")
-    end
-    if not self.client.host.can_wait() then
-        return failure(self, "phase")
-    end
-    self.client.credentials:poll()
-    return _M.prolong(self, hold, lease)
+    return _M.prolong(self, check_lease(self, lease))
 end
 
---- @param lease  seconds; 0: only asks
+--- @param lease  seconds; 0: only asks; nil: as it was taken
 -- @return as Lock:extend
-function _M.prolong(self, hold, lease)
-    local ok, err = rounds.extend(self.client, self, hold.lease, lease)
-    if ok then
+function _M.prolong(self, lease)
+    local client, owner = self.client, owner_of(self)
+    local can_wait = client.host.can_wait()
+    if can_wait then
+        client.credentials:poll()
+    end
+    local hold = current_hold(self, owner)
+    if not hold then
+        return not_held(self)
+    elseif not can_wait then
+        return failure(self, "phase")
+    end
+    hold.extended = hold.extended or lease ~= 0
+    local ok, err = rounds.extend(client, self, hold.lease, lease or hold.seconds)
+    if hold_of(self, owner) ~= hold then
+        return not_held(self)
+    elseif ok then
         return true, rounds.remaining(hold.lease)
     end
     if err.code == "not_held" then       -- voided meanwhile: the owner did hold it
         err = errors.new("lost", self)
     end
     if err.code == "lost" then
-        self.client.holds:lose(hold, rounds.lost(hold.lease) or "expired")
+        client.holds:lose(hold, rounds.lost(hold.lease) or "expired")
         errors.because(err, self, hold.lost)
     end
     return nil, err
@@ -450,7 +431,7 @@ function Lock:onLost(fn)
     check.is_function("fn", fn)
     local hold = current_hold(self)
     if not hold then
-        return failure(self, self.client.closed and "closed" or "not_held")
+        return not_held(self)
     end
     self.client.holds:on_lost(hold, fn, self)
     return true
@@ -465,75 +446,7 @@ end
 --- @return whether this owner (in plain LuaJIT: this coroutine) holds it
 Lock.isHeldByCurrentThread = Lock.isValid
 
--- ---- in the background -----------------------------------------------------------
-
---- The same lock for the same owner, wherever it is used.
-local function for_this_owner(self)
-    return setmetatable({ client = self.client, primitive = self.primitive, name = self.name,
-        id = self.id, owner = owner_of(self) }, getmetatable(self))
-end
-
-local function start(self, method, ...)
-    return future.start(self.client, method, for_this_owner(self), ...)
-end
-
---- lock, tryLock, unlock and extend as futures (see future.lua), on behalf of the owner
--- who calls them: the call has begun when these return.
-function Lock:lockAsync(lease)
-    check_lease(self, lease)
-    return start(self, self.lock, lease)
-end
-
-function Lock:tryLockAsync(wait, lease)
-    check_wait(wait)
-    check_lease(self, lease)
-    return start(self, self.tryLock, wait, lease)
-end
-
-function Lock:unlockAsync(opts)
-    closing.options(self.client, opts)
-    return start(self, self.unlock, opts)
-end
-
-function Lock:extendAsync(lease)
-    check_lease(self, lease)
-    return start(self, self.extend, lease)
-end
-
 -- ---- looking ---------------------------------------------------------------------
-
-local function count_holders(self)
-    local answers, err = ask(self, "peek")
-    if not answers then
-        return nil, err
-    end
-    local left = holders.count(answers, #self.client.options.nodes)
-    if not left then
-        return failure(self, "no_quorum")
-    end
-    return left
-end
-
---- @return whether somebody holds it on a majority of the servers; or nil and an error:
---   no_quorum, also when servers that did not answer would make a majority with those that
---   see one holder; closed
-function Lock:isLocked()
-    local left, err = count_holders(self)
-    if not left then
-        return nil, err
-    end
-    return #left > 0
-end
-
---- @return seconds until it opens by itself, 0 when nobody holds it; or nil and an error.
---   huge for a key without an end (not made by this library).
-function Lock:remainTimeToLive()
-    local left, err = count_holders(self)
-    if not left then
-        return nil, err
-    end
-    return holders.time_to_live(left, #self.client.options.nodes)
-end
 
 --- @return the name as it was given
 function Lock:getName()
