@@ -11,6 +11,7 @@ LIBDIR  ?= $(PREFIX)/lib/lua/5.1
 BINDIR  ?= $(PREFIX)/bin
 
 CC      ?= cc
+STD     ?= c11
 CFLAGS  ?= -O2 -g
 LUAJIT  ?= luajit
 BUILD   ?= build
@@ -40,8 +41,8 @@ endif
 ABI := $(shell sed -n 's/^\#define RL_ABI //p' c/redlock.h)
 
 WARN  = -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror=incompatible-pointer-types \
-        -Wno-unknown-warning-option -Wno-format-truncation
-FLAGS = -std=c11 -D_GNU_SOURCE $(WARN) $(if $(HIREDIS_INCDIR),-I$(HIREDIS_INCDIR)) \
+        -Wno-unknown-warning-option -Wno-format-truncation $(if $(STRICT),-Werror)
+FLAGS = $(if $(STD),-std=$(STD)) -D_GNU_SOURCE $(CPPFLAGS) $(WARN) $(if $(HIREDIS_INCDIR),-I$(HIREDIS_INCDIR)) \
         $(if $(HIREDIS_NAME),-DHIREDIS_SHARED='"$(HIREDIS_NAME)"')
 HIDE  = -fPIC -fvisibility=hidden
 LINK  = -shared -pthread -Wl,-z,nodelete -Wl,-z,relro,-z,now -Wl,-Bsymbolic \
@@ -120,7 +121,7 @@ UNIT = $(filter-out spec/c/threads.c spec/c/refused.c spec/c/ends.c,$(wildcard s
 
 $(TOOLS)/unit: $(UNIT) $(PURE:%=$(BUILD)/obj/%.o)
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -g -Ic -o $@ $(filter %.c %.o,$^) $(WRAP) $(LIBHIREDIS) -ldl
+	$(CC) $(FLAGS) -g -Ic -o $@ $(filter %.c %.o,$^) $(LDFLAGS) $(WRAP) $(LIBHIREDIS) -ldl
 
 $(TOOLS)/unit-sanitized: $(UNIT) $(PURE:%=c/%.c)
 	@mkdir -p $(@D)
@@ -267,6 +268,11 @@ test:
 	@$(MAKE) --no-print-directory -j$$(nproc) all tools $(TOOLS)/floor $(TOOLS)/unit \
 	    $(TOOLS)/unit-sanitized threads asan-core fuzzers sim-core
 	@spec/run
+
+# Each compiler that is here, at each level, in each dialect; see spec/compilers.
+.PHONY: compilers
+compilers:
+	@spec/compilers $(COMPILERS)
 
 # Real servers and clients under faults drawn from a seed; see spec/chaos/README.md.
 SEED ?=

@@ -1,9 +1,10 @@
 /* openssl.c - loads libssl. */
 #include "openssl.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+
+#include "load.h"
 
 #ifdef OPENSSL_VERSION_MAJOR
 #define TEXT_(x) #x
@@ -11,13 +12,6 @@
 #define LIBSSL "libssl.so." TEXT(OPENSSL_SHLIB_VERSION)
 #else
 #define LIBSSL "libssl.so.1.1"
-#endif
-
-/* The sanitizers' own versions of malloc and the like must be found first. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { LOAD = RTLD_NOW | RTLD_LOCAL };
-#else
-enum { LOAD = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND };
 #endif
 
 struct openssl o;

@@ -9,26 +9,19 @@ const char *reader_load(void)
 
 #else
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 
-/* With RTLD_DEEPBIND hiredis calls itself, and none that was loaded before it. musl has no
- * such flag: there another hiredis 1.x can come in between, whose strings are the same (those
- * of 0.x have other names). The sanitizers' malloc and the like must be found first. */
-#if defined(RTLD_DEEPBIND) && !defined(__SANITIZE_ADDRESS__) &&                          \
-    !defined(__SANITIZE_THREAD__)
-enum { LOAD = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND };
-#else
-enum { LOAD = RTLD_NOW | RTLD_LOCAL };
-#endif
+#include "load.h"
 
 struct reader_functions reader_functions;
 
 static pthread_once_t loaded_once = PTHREAD_ONCE_INIT;
 static char load_error[256];      /* "": it is there */
 
-/* dlsym() on the handle looks in hiredis and what it needs, and nowhere else. */
+/* dlsym() on the handle looks in hiredis and what it needs, and nowhere else. Where it cannot
+ * be kept from calling others (load.h), those of its version are like it, and those of 0.x
+ * have other names. */
 static void load(void)
 {
     void *lib = dlopen(HIREDIS_SHARED, LOAD);

@@ -52,6 +52,8 @@ static void *on_string(const redisReadTask *task, char *data, size_t len)
                                                               : REPLY_STRING;
     if (type == REPLY_STRING && task->type != REDIS_REPLY_STRING)
         return refuse_resp3(task);
+    if (type != REPLY_STRING && (memchr(data, '\r', len) || memchr(data, '\n', len)))
+        return refuse(task, "a line of a reply has a line break in it");
     struct reply *r = reply_begin(task, type);
     const struct wire *w = task->privdata;
     if (w->taker && type == REPLY_STRING)

@@ -37,7 +37,7 @@ static const struct sample {
     {"+OK\r\n", "status 'OK'"},
     {"+\r\n", "status ''"},
     {"-ERR no\r\n", "error 'ERR no'"},
-    {"-ERR \033]0;x\a\033[2J a\nb\tc\177 \303\244 \233\r\n", "error 'ERR ?]0;x??[2J a?b?c? ?? ?'"},
+    {"-ERR \033]0;x\a\033[2J a\fb\tc\177 \303\244 \233\r\n", "error 'ERR ?]0;x??[2J a?b?c? ?? ?'"},
     {"$3\r\na\nb\r\n", "str 'a\nb'"},
     {"$5\r\nhello\r\n", "str 'hello'"},
     {"$0\r\n\r\n", "str ''"},
@@ -53,7 +53,7 @@ static const struct sample {
     {"*3\r\n*2\r\n:1\r\n:2\r\n:3\r\n*1\r\n$1\r\nx\r\n", "array 1 2 3 'x'"},
     {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:7\r\n", "array 7"},
     {"*2\r\n:1\r\n-ERR in it\r\n", "array 1 'ERR in it'"},
-    {"*2\r\n:1\r\n-ERR in\nit\r\n", "array 1 'ERR in?it'"},
+    {"*2\r\n:1\r\n-ERR in\vit\r\n", "array 1 'ERR in?it'"},
     {"*2\r\n*0\r\n*-1\r\n", "array"},
 };
 
@@ -251,6 +251,7 @@ static void refuses_what_is_not_resp2(void)
         ":1x\r\n", ":\r\n", ":--1\r\n", ":9223372036854775808\r\n", ":1.0\r\n",
         "$-2\r\nab\r\n", "$x\r\n", "$\r\n", "$1a\r\n",
         "*-2\r\n", "*x\r\n", "*\r\n",
+        "-ERR a\nb\r\n", "+a\rb\r\n", "+a\n\r\n",
         "$99999999999999999999\r\n", "$-9223372036854775808\r\n",
         "*4294967297\r\n", "*2147483648\r\n", "*9223372036854775807\r\n",
         "*99999999999999999999\r\n",
