@@ -331,6 +331,10 @@ local function alive(who)
     return type(who) ~= "thread" or status(who) ~= "dead"
 end
 
+local function always()
+    return true
+end
+
 local function spawn(fn)
     assert(resume(create(fn)))
 end
@@ -348,6 +352,7 @@ function _M.new(def)
     end
     host.owner = host.owner or owner
     host.alive = host.alive or alive
+    host.can_wait = host.can_wait or always
     host.spawn = host.spawn or spawn
     host.defer = host.defer or host.spawn
     host.log = host.log or log
@@ -367,9 +372,7 @@ function _M.new(def)
     function host.wait(round, vanish, a, b)
         return box:wait(round, vanish, a, b)
     end
-    function host.concurrent()
-        return true
-    end
+    host.concurrent = always
     return host
 end
 
