@@ -1,4 +1,5 @@
 -- Installing from a checkout, and using it from any folder.
+local annotations = require "spec.support.annotations"
 local support = require "spec.support"
 
 local function run(...)
@@ -18,6 +19,9 @@ end
 
 -- Locks once in a fresh process that only knows the installed tree.
 local function works(path, cpath)
+    for _, file in ipairs(annotations.files) do
+        assert(io.open(path .. file:match "^lua(/.*)$")):close()
+    end
     local server = support.server()
     local c = support.lua(([[
         local client = require("redlock").new { nodes = %q }

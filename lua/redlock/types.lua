@@ -1,0 +1,203 @@
+---@meta redlock
+
+-- The reference of the library, for lua-language-server (LuaCATS) and for `make docs`. The
+-- rest of it is in types/*.lua. Nothing here runs: the library never loads these files. Specs
+-- compare them with the code, and run the examples.
+
+---Distributed locks on N independent Redis servers, or on one.
+---
+---Durations are seconds; fractions are fine. What goes wrong in the world is `nil` and an
+---error, a `redlock.Error`; what the programmer does wrong raises a text at the caller's line,
+---which names the argument. A method that asks the servers waits for them as the host does:
+---it blocks the thread in plain LuaJIT, and only the coroutine or the request elsewhere. Where
+---such a call fails, its codes are listed; each can also fail with `closed`, `config`, `phase`,
+---`nomem` and, in a future, `cancelled`.
+---```lua
+---local redlock = require "redlock"
+---local client = redlock.new { nodes = { "redis://10.0.0.1", "redis://10.0.0.2",
+---    "redis://10.0.0.3" } }
+---```
+---@class redlock
+---@field _VERSION string  the version of the library, such as "0.1.0"
+---@field guard redlock.guard  resources in Redis that refuse late writers
+local redlock = {}
+
+---A client of N servers. Opens nothing: connections are made at first use, in each process of
+---its own; safe in `init_by_lua`. Raises on bad options, naming them.
+---```lua
+---local client = redlock.new { nodes = "redis://127.0.0.1", lease = 20, prefix = "app:" }
+---```
+---@param opts redlock.Options  the servers, and what shall differ from the defaults
+---@return redlock.Client client  a client, not connected yet
+function redlock.new(opts) end
+
+---Defines a primitive: a kind of lock of your own, for `client:get`. Raises on a bad definition.
+---```lua
+---local slot = redlock.primitive {
+---    name = "slot",
+---    acquire = "return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0",
+---    release = "return redis.call('get', KEYS[1]) == ARGV[1] and redis.call('del', KEYS[1]) or 0",
+---}
+---assert(client:get(slot, "a"):tryLock(1, 10))
+---```
+---@param def redlock.PrimitiveDefinition  scripts, and functions for what they are given
+---@return redlock.Primitive primitive  what `client:get` wants
+function redlock.primitive(def) end
+
+---Waits for all futures of a list.
+---```lua
+---local futures = {}
+---for i = 1, 3 do
+---    futures[i] = client:getLock("part " .. i):tryLockAsync(5)
+---end
+---assert(redlock.wait_all(futures, 10))
+---```
+---@param list redlock.Future[]  futures of any clients
+---@param timeout? number  seconds; default: as long as it takes
+---@return boolean|nil done  true: all are done; false: not all are yet
+---@return redlock.Error err  phase
+function redlock.wait_all(list, timeout) end
+
+---Whether a value is an error object of this library.
+---```lua
+---local ok, err = lock:unlock()
+---assert(not ok and redlock.is_error(err) and err.code == "not_held")
+---```
+---@param value any  what a call returned, or raised
+---@return boolean is_error  true: it is one
+function redlock.is_error(value) end
+
+-- ---- options ---------------------------------------------------------------------
+
+---The options of `redlock.new`; all but `nodes` may be left out.
+---```lua
+---local client = redlock.new {
+---    nodes = { "redis://10.0.0.1", "rediss://app:secret@10.0.0.2:6380/0",
+---        { host = "10.0.0.3", db = 2, password_file = "/run/secrets/redis" } },
+---    lease = 20, wake = "poll", on_event = function(e) print(e.type) end,
+---}
+---```
+---@class (exact) redlock.Options
+---@field nodes string|(string|redlock.Node)[]  1 to 32 servers: URIs or tables, or one URI
+---@field lease? number  seconds of `lock` and `tryLock` without a lease (default 30)
+---@field max_lease? number  seconds; a longer lease is refused; for all clients alike (default 60)
+---@field lock_delay? number  seconds a name stays closed behind a lost holder (default 0)
+---@field timeout? number  seconds for one server's answer (default 0.25)
+---@field connect_timeout? number  seconds for name, connection and handshake (default 1)
+---@field max_hold? number|false  seconds the watchdog keeps a lock; false: no end (default 3600)
+---@field wake? "push"|"poll"  waiters are woken by messages, or only ask (default "push")
+---@field retry_delay? number  seconds between attempts without messages, +- half (default 0.2)
+---@field fallback? number  seconds between attempts with messages, +- half (default 1)
+---@field patience? number  seconds without a majority until `lock` gives up (default 10)
+---@field drift_factor? number  no unit: how much faster a server's clock may run (default 0.01)
+---@field prefix? string  put before every name (default "")
+---@field client_name? string|false  in `CLIENT LIST`; false: none (default "redlock")
+---@field on_event? false|fun(e: redlock.Event)  is told of what happens (default false)
+---@field fence_ttl? number  seconds an idle fenced lock's counter stays (default 86400)
+---@field handover? integer  hand-overs in the process in a row; 0: none (default 16)
+---@field max_waiting? integer  how many may wait in the process, of all names (default 10000)
+---@field host? redlock.Host|false  who knows how to wait; false: found out (default false)
+---@field socket_dir? string  nginx: below it is the wake-up socket's directory (default "/tmp")
+---@field restart_guard? boolean|"auto"|"require"  for more than one server (default "auto")
+---@field user? string|false  of all nodes without their own password (default false)
+---@field password? false|string|fun(): string, string?  also a function (default false)
+---@field password_file? string|false  its first line, read for each connection (default false)
+---@field password_env? string|false  an environment variable with it (default false)
+---@field password_refresh? number  seconds a password function's answer is used (default 300)
+---@field ca_file? string|false  certificates to trust; false: the system's (default false)
+---@field cert_file? string|false  the client's certificate, with its chain (default false)
+---@field key_file? string|false  its key (default false)
+---@field tls_verify? boolean  false: any certificate will do (default true)
+
+---The address of one server, as a table: `host` or `path` is needed.
+---```lua
+---redlock.new { nodes = { { host = "redis-1.example.org", port = 6380, db = 2 } } }
+---redlock.new { nodes = { { path = "/run/redis.sock", password = "secret" } } }
+---```
+---@class (exact) redlock.Node
+---@field host? string  name or IP address
+---@field port? integer  default 6379
+---@field path? string  of a unix socket, in place of host and port
+---@field user? string  default: the default user
+---@field password? string|fun(): string, string?  or a function that returns it, and a user
+---@field password_file? string  whose first line is the password
+---@field password_env? string  an environment variable with the password
+---@field db? integer  number of the database; default 0
+---@field tls? boolean  true: TLS
+---@field server_name? string  whose certificate is expected; default: that of host
+
+-- ---- errors ----------------------------------------------------------------------
+
+---What went wrong, in a word.
+---@alias redlock.Code
+---| "held" # somebody else has it, on too many servers
+---| "no_quorum" # no majority of the servers answered, or they may not vote: see `nodes`
+---| "expired" # it was, or would have been, had, but the lease ran out; `unlock`: it was ours
+---| "lost" # the lease is over, or a majority does not know it any more
+---| "not_held" # this owner does not hold it
+---| "unknown" # no majority answered a release: what is left ends with its lease
+---| "cancelled" # `future:cancel` ended the call
+---| "closed" # the client is closed
+---| "config" # a setting, a file or a text is wrong: the message says which
+---| "phase" # the caller cannot wait here: in nginx's log phase, say
+---| "unsupported" # the primitive has no script for it
+---| "deadlock" # another owner of this thread has it, and cannot let it go while this one waits
+---| "overload" # `max_waiting` callers wait in this process already
+---| "timeout" # a future was not done in time; its call goes on
+---| "nomem" # no memory or no file descriptor was left
+
+---Why one server gave no vote, in a word.
+---@alias redlock.NodeCode
+---| "ok" # it answered: see `vote`
+---| "pending" # not asked, or its answer came after the decision
+---| "timeout" # no answer, or no connection, in time
+---| "refused" # no connection, or it broke
+---| "dns" # the host name was not found
+---| "tls" # the handshake failed: the message says why
+---| "auth" # user or password is wrong, or one is wanted
+---| "noperm" # this user may not do that (ACL)
+---| "readonly" # it takes no writes: a replica, a full disk
+---| "loading" # not now: it loads its data, or a script runs
+---| "oom" # `maxmemory` is reached
+---| "script" # the script, or another command, failed
+---| "protocol" # what it said is no answer of Redis
+---| "guarded" # it may have forgotten locks, or its clock was stepped: no vote for a while
+---| "unseeded" # it does not know which fencing tokens it has counted
+---| "config" # one server under two addresses, a replica, another `max_lease`
+---| "unsupported" # it cannot do what is asked
+---| "overload" # too many requests on one connection have no answer
+---| "nomem" # no memory was left for it in this process
+
+---Why a hold was lost.
+---@alias redlock.LossReason
+---| "expired" # no majority confirmed it in time
+---| "taken" # a majority does not have it, and somebody else has it on some servers
+---| "forgotten" # a majority does not have it, and nobody else was seen: deleted, evicted
+---| "max_hold" # the watchdog kept it for `max_hold` seconds
+---| "suspended" # this process did not run for longer than the lease
+---| "closed" # the client was closed, or this is the child of a fork
+
+---What a call returns beside `nil`. A table of plain values, for `cjson.encode` and the like;
+---`tostring(err)`, `"..." .. err` and the methods of strings read it as the text "redlock:
+---code: message". `table.concat` wants `tostring(err)`.
+---```lua
+---local ok, err = client:getLock("a"):unlock()
+---assert(not ok and err.code == "not_held" and err:find "not held by this owner")
+---print("cannot unlock: " .. err)
+---```
+---@class (exact) redlock.Error: string
+---@field code redlock.Code  what it was
+---@field message string  a sentence, in printable ASCII
+---@field nodes? redlock.NodeAnswer[]  what each server said, when they were asked
+---@field waited? number  seconds spent in the call
+---@field reason? redlock.LossReason  why the hold was lost, when that is what the call met
+---@operator concat(any): string
+
+---One server's part in an error.
+---@class (exact) redlock.NodeAnswer
+---@field node string  its address, without secrets
+---@field code redlock.NodeCode  what it was
+---@field message string  a sentence
+---@field vote? integer  with `ok`: 1 yes, 0 no, -1 somebody else has it
+
+return redlock

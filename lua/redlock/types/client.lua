@@ -1,0 +1,214 @@
+---@meta _
+
+-- Part of types.lua: clients, and primitives of one's own.
+
+---The connections to one set of servers, and everything that is held through them.
+---`tostring(client)` is for people: "client(3 nodes, 1 held)".
+---@class redlock.Client
+---@field options redlock.Options  as checked, with the defaults; for reading only
+local Client = {}
+
+-- ---- locks -----------------------------------------------------------------------
+
+---A plain lock: exclusive, re-entrant for its owner. No I/O.
+---```lua
+---local lock = client:getLock "invoice:42"
+---local job = client:getLock("invoice:42", { owner = "job 7" })
+---assert(lock:tryLock() and not job:tryLock())
+---```
+---@param name string  1 to 65536 bytes, any bytes
+---@param opts? redlock.LockOptions  who the owner is
+---@return redlock.Lock lock  a view of what the owner holds
+function Client:getLock(name, opts) end
+
+---A lock whose holds have fencing tokens. Excludes plain locks of its name. No I/O.
+---```lua
+---local lock = client:getFencedLock "stock"
+---local ok, token = lock:tryLock(5)
+---assert(ok and token == lock:token())
+---```
+---@param name string  1 to 65536 bytes, any bytes
+---@param opts? redlock.LockOptions  who the owner is
+---@return redlock.FencedLock lock  a view of what the owner holds
+function Client:getFencedLock(name, opts) end
+
+---An object of a primitive of your own, with the methods of a lock. No I/O.
+---```lua
+---local slot = redlock.primitive {
+---    name = "slot",
+---    acquire = "return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0",
+---    release = "return redis.call('del', KEYS[1])",
+---    methods = { twice = function(self) return self:getName():rep(2) end },
+---}
+---assert(client:get(slot, "a"):twice() == "aa")
+---```
+---@param prim redlock.Primitive  from `redlock.primitive`
+---@param name string  1 to 65536 bytes, any bytes
+---@param opts? redlock.LockOptions  who the owner is
+---@return redlock.Lock lock  with the methods of the definition, too
+function Client:get(prim, name, opts) end
+
+---Who owns what is taken through a lock object.
+---@class (exact) redlock.LockOptions
+---@field owner? any  who gives the same value is the same owner; default: the running coroutine
+
+---Runs `fn(lock)` while the lock is held, and releases it whatever happens. An error in `fn` is
+---raised again after the release.
+---```lua
+---local held, sum = client:using("invoice:42", { wait = 5 }, function(lock)
+---    lock:check()
+---    return 1 + 2
+---end)
+---assert(held and sum == 3)
+---```
+---@param name string  of the lock
+---@param opts? redlock.UsingOptions  may be left out: `client:using(name, fn)`
+---@param fn fun(lock: redlock.Lock): ...  what is to be done under the lock
+---@return boolean|nil held  true; false: the lease was lost before the end; nil: `fn` did not run
+---@return any ...  what `fn` returned; with nil: the error, as of `lock` and `tryLock`
+---@overload fun(self: redlock.Client, name: string, fn: fun(l: redlock.Lock): ...): boolean?, any
+function Client:using(name, opts, fn) end
+
+---How `client:using` takes the lock.
+---@class (exact) redlock.UsingOptions
+---@field wait? number  seconds; default: as long as it takes
+---@field lease? number  seconds, not renewed; default: the client's, kept by the watchdog
+---@field owner? any  as for `client:getLock`
+---@field fenced? boolean  true: a fenced lock
+
+-- ---- between processes -----------------------------------------------------------
+
+---Takes over a hold that another process gave away with `lock:export`. Once: a hold that is
+---imported twice has two owners.
+---```lua
+---assert(lock:tryLock(5))
+---local text = assert(lock:export())
+---local mine = assert(client:import(text))
+---assert(mine:isValid() and mine:unlock())
+---```
+---@param token string  what `lock:export` returned
+---@param opts? redlock.ImportOptions  who owns it from now on
+---@return redlock.Lock|nil lock  held, and kept by the watchdog
+---@return redlock.Error err  lost; no_quorum; not_held: in a forked child; config: no text for this
+function Client:import(token, opts) end
+
+---What `client:import` wants to know.
+---@class (exact) redlock.ImportOptions
+---@field owner? any  as for `client:getLock`
+---@field primitive? redlock.Primitive  of a lock that is neither plain nor fenced
+
+---Asks the servers whether the hold that a sequencer stands for is still current: the lock is
+---held, and no larger token was given out.
+---```lua
+---local fenced = client:getFencedLock "stock"
+---assert(fenced:tryLock(5))
+---local text = assert(fenced:sequencer())
+---assert(client:checkSequencer(text) == true)
+---assert(fenced:unlock())
+---assert(client:checkSequencer(text) == false)
+---```
+---@param text string  what `lock:sequencer` returned, anywhere
+---@return boolean|nil current  true; false: the hold is over
+---@return redlock.Error err  no_quorum; config: the text is no sequencer
+function Client:checkSequencer(text) end
+
+-- ---- servers ---------------------------------------------------------------------
+
+---Asks every server how it is.
+---```lua
+---local report = assert(client:check())
+---for _, row in ipairs(report) do
+---    print(row.node, row.verdict, row.remedy or "")
+---end
+---print(report)        -- the same as a table for people
+---```
+---@return redlock.Report|nil report  a row for each server, and a verdict
+---@return redlock.Error err  closed; config; phase
+function Client:check() end
+
+---Admits the servers of a brand-new cluster at once, which otherwise takes `max_lease` * 1.01 + 1
+---seconds. Only when nobody can hold a lock. Without `force` every server must answer, and none
+---may be admitted already, unless all are.
+---```lua
+---assert(client:init())
+---```
+---@param opts? redlock.InitOptions  whether to insist
+---@return true|nil ok  all are admitted; with `force` a majority, and all that answer
+---@return redlock.Error err  no_quorum; config: this is no new cluster, the message says why
+function Client:init(opts) end
+
+---Whether `client:init` insists.
+---@class (exact) redlock.InitOptions
+---@field force? boolean  admits whatever answers, also what had another `max_lease`
+
+---Counters since the client was made. No I/O.
+---```lua
+---assert(lock:tryLock(5) and lock:unlock())
+---local stats = client:stats()
+---assert(stats.acquired == 1 and stats.nodes[1].requests > 0)
+---```
+---@return redlock.Stats stats  a new table each time
+function Client:stats() end
+
+---Releases everything that is held through the client and closes its connections. Waits 50 ms
+---at most: what is not released by then ends with its lease. Later calls fail with `closed`.
+---```lua
+---assert(client:close())
+---assert(select(2, lock:tryLock()).code == "closed")
+---```
+---@return true ok  always; may be called again
+function Client:close() end
+
+---The time as the library counts it: on CLOCK_BOOTTIME, which goes on during suspend and is
+---never set. `e.time` of events is of it.
+---```lua
+---local began = client.now()
+---assert(lock:tryLock(5))
+---print(("had it after %.3f s"):format(client.now() - began))
+---```
+---@return number now  seconds
+function Client.now() end
+
+-- ---- primitives ------------------------------------------------------------------
+
+---What taking, keeping and letting go mean on one server. Each script gets KEYS = `keys`, and
+---ARGV = the attempt's value (40 characters), the lease in ms, `args`...; `peek` and `force` get
+---ARGV = `args`. It returns an integer, its vote, or an array of the vote, an integer and a
+---string. What it writes must end by itself after the lease. Sound only if two holds that must
+---not be there together conflict on every server: majorities share a single one.
+---```lua
+---local pair = redlock.primitive {
+---    name = "pair",
+---    acquire = [[
+---        if redis.call('exists', KEYS[1], KEYS[2]) > 0 then return 0 end
+---        redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
+---        redis.call('set', KEYS[2], ARGV[1], 'PX', ARGV[2])
+---        return 1
+---    ]],
+---    release = [[
+---        if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+---        redis.call('del', KEYS[1], KEYS[2])
+---        return 1
+---    ]],
+---    keys = function(c, name)
+---        return { c.options.prefix .. name .. "/a", c.options.prefix .. name .. "/b" }
+---    end,
+---}
+---assert(client:get(pair, "x"):tryLock(1, 10))
+---```
+---@class (exact) redlock.PrimitiveDefinition
+---@field name string  for messages, 1 to 64 bytes
+---@field acquire string  1: taken; 2: with this value before; 0 or {0, ms}: refused, for so long
+---@field release string  1: let go; 0: it was gone; -1: somebody else's; may run more than once
+---@field extend? string  1: until now + lease at least; 0: gone; -1: somebody else's
+---@field handover? string  ARGV[3] = old value: 1: replaced; 2: before; 0: gone; -1: another's
+---@field peek? string  {1, ms left, who}: somebody has it; 0: nobody. For `isLocked`
+---@field force? string  1: removed; 0: there was nothing. For `forceUnlock`
+---@field keys? fun(client: redlock.Client, name: string): string[]  default: prefix .. name
+---@field args? fun(lock: redlock.Lock): string[]  at most 16; default: none
+---@field channel? fun(client: redlock.Client, name: string): string  where releases are announced
+---@field methods? table<string, function>  further methods of its locks
+
+---A kind of lock, from `redlock.primitive`.
+---@class redlock.Primitive
+---@field name string  as defined

@@ -1,0 +1,238 @@
+-- Writes what ldoc makes the HTML reference from: a page for each file of the reference
+-- (lua/redlock/types.lua, types/*.lua), and a configuration.
+--
+--     luajit spec/docs/pages.lua DIR
+local annotations = require "spec.support.annotations"
+local typing = require "spec.support.typing"
+
+local model = annotations.read()
+
+local dir = assert(arg[1], "luajit spec/docs/pages.lua DIR")
+
+-- ---- text --------------------------------------------------------------------------
+
+local function html(text)
+    text = text:gsub("&", "&amp;"):gsub("<", "&lt;")
+    return (text:gsub("`([^`]+)`", "<code>%1</code>"))
+end
+
+-- A tag that ldoc makes links of, as far as it can read the type; else the type is text.
+local function tagged(tag, item, name)
+    local option = item.optional and "[opt]" or ""
+    name = name and name .. " " or ""
+    local text = html(item.text)
+    if item.type:find "[%s()<?{]" then
+        return ("-- @%s%s %s<code>%s</code> %s"):format(tag, option, name, html(item.type), text)
+    end
+    return ("-- @t%s%s %s %s%s"):format(tag, option, item.type, name, text)
+end
+
+-- Names on a page of their own.
+local function short(name)
+    return (name:gsub("^redlock%.", ""))
+end
+
+local Page = {}
+Page.__index = Page
+
+function Page:add(...)
+    self[#self + 1] = table.concat({ ... })
+end
+
+function Page:text(text)
+    for line in (html(text) .. "\n"):gmatch "(.-)\n" do
+        self:add(#self == self.from and "--- " or "-- ", line)
+    end
+end
+
+-- A comment: text first, then what fn adds.
+function Page:comment(item, fn)
+    self:add ""
+    self.from = #self
+    self:text(item.text)
+    fn()
+    for _, example in ipairs(item.examples) do
+        self:add "-- @usage"
+        for line in (example .. "\n"):gmatch "(.-)\n" do
+            self:add("-- ", line)
+        end
+    end
+end
+
+-- ---- items -------------------------------------------------------------------------
+
+function Page:method(method, variable, in_class)
+    self:comment(method, function()
+        if in_class and not method.colon then
+            self:add "-- @static"
+        end
+        for _, param in ipairs(method.params) do
+            self:add(tagged("param", param, param.name))
+        end
+        for _, ret in ipairs(method.returns) do
+            self:add(tagged("return", ret, "<code>" .. ret.name .. "</code>"))
+        end
+    end)
+    self:add("function ", variable, method.colon and ":" or ".", method.name, "(",
+        table.concat(method.args, ", "), ") end")
+end
+
+local function inherited(class)
+    local list = {}
+    for _, parent in ipairs(class.parents or {}) do
+        list[#list + 1] = model[parent] and ("@{%s}"):format(parent) or parent
+    end
+    if #list > 0 and #class.fields == 0 and #class.methods == 0 then
+        return ("Either %s."):format(table.concat(list, " or "))
+    end
+    return #list > 0 and ("Has all of %s, too."):format(table.concat(list, ", ")) or nil
+end
+
+-- Fields, or the words that a type consists of.
+function Page:fields(item)
+    for _, field in ipairs(item.fields) do
+        self:add(tagged("field", field, (field.name:gsub("^%[integer%]$", "n"))))
+    end
+    for _, value in ipairs(item.values) do
+        local class = model[value.type]
+        if class then
+            local names = typing.fields(model, class.name).type.type:gsub('"', "")
+            self:add("-- @tfield ", class.name, " ", names, " ", html(class.text))
+        else
+            self:add("-- @field ", value.type:match '^"(.*)"$', " ", html(value.text))
+        end
+    end
+end
+
+function Page:table(item)
+    self:comment(item, function()
+        local parents = inherited(item)
+        if parents then
+            self:add("-- ", parents)
+        end
+        self:add("-- @table ", short(item.name))
+        self:fields(item)
+    end)
+    self:add ""
+end
+
+-- A class with methods, as a section or as the page.
+function Page:class(class, tag, name)
+    local variable = class.name:match "[^.]+$"
+    self:comment(class, function()
+        local parents = inherited(class)
+        if parents then
+            self:add("-- ", parents)
+        end
+        self:add("-- @", tag, " ", name)
+    end)
+    self:add("local ", variable, " = {}")
+    for _, method in ipairs(class.methods) do
+        self:method(method, variable, tag ~= "module")
+    end
+    self:add ""
+    if #class.fields > 0 then
+        self:comment({ text = "Fields.", examples = {} }, function()
+            self:add "-- @table fields"
+            self:fields(class)
+        end)
+        self:add ""
+    end
+end
+
+-- ---- pages -------------------------------------------------------------------------
+
+local where = {}                 -- type -> page#anchor
+
+local function write(path, lines)
+    local file = assert(io.open(path, "w"))
+    file:write(table.concat(lines, "\n"), "\n")
+    file:close()
+end
+
+-- What a file is about, by its second comment.
+local function subject_of(file)
+    for line in io.lines(file) do
+        local text = line:match "^%-%- Part of types.lua: (.*)$"
+        if text then
+            return text:sub(1, 1):upper() .. text:sub(2)
+        end
+    end
+end
+
+-- The first class with methods is the page; without one, the first class gives it its name.
+local function main_of(items)
+    local first
+    for _, item in ipairs(items) do
+        if #item.methods > 0 then
+            return item, item
+        end
+        first = first or item.kind == "class" and item
+    end
+    return nil, first
+end
+
+local function page_of(file, items)
+    local page = setmetatable({}, Page)
+    local main, first = main_of(items)
+    local kind, folder, name = "classmod", "classes", short(first.name)
+    if main and not main.methods[1].colon then
+        kind, folder, name = "module", "modules", main.name
+    end
+    if main then
+        page:class(main, kind, name)
+    else
+        page:add("--- ", subject_of(file))
+        page:add("-- @", kind, " ", name)
+    end
+    local url = ("../%s/%s.html"):format(folder, name)
+    local sections = {}
+    for _, item in ipairs(items) do
+        if item == main then
+            where[item.name] = url
+        elseif #item.methods > 0 then
+            sections[#sections + 1] = item
+            where[item.name] = ("%s#Class_%s"):format(url, short(item.name))
+        else
+            page:table(item)
+            local prefix = kind == "classmod" and name .. "." or ""
+            where[item.name] = ("%s#%s%s"):format(url, prefix, short(item.name))
+        end
+    end
+    for _, item in ipairs(sections) do
+        page:class(item, "type", short(item.name))
+        page:add "-- @section end"
+    end
+    return page, name
+end
+
+local files = {}
+for _, file in ipairs(annotations.files) do
+    local items = {}
+    for _, name in ipairs(model.order) do
+        if model[name].file == file then
+            items[#items + 1] = model[name]
+        end
+    end
+    local page, name = page_of(file, items)
+    files[#files + 1] = ("    %q,"):format(name .. ".lua")
+    write(("%s/%s.lua"):format(dir, name), page)
+end
+
+-- ---- the configuration -------------------------------------------------------------
+
+local links = {}
+for name, url in pairs(where) do
+    links[#links + 1] = ("    [%q] = %q,"):format(name, url)
+end
+table.sort(links)
+
+local config = {}
+for line in io.lines "spec/docs/config.ld" do
+    config[#config + 1] = line
+end
+for _, lines in ipairs { { "file = {" }, files, { "}", "local links = {" }, links, { "}",
+    'custom_see_handler("^(redlock[%w_.]*)$", function(name) return name, links[name] end)' } } do
+    config[#config + 1] = table.concat(lines, "\n")
+end
+write(dir .. "/config.ld", config)

@@ -1,0 +1,78 @@
+-- `make docs`: the reference as HTML, without warnings, whole, and with links that lead somewhere.
+local annotations = require "spec.support.annotations"
+local support = require "spec.support"
+
+local function read(path)
+    local file = io.open(path)
+    local text = file and file:read "*a"
+    return text, file and file:close()
+end
+
+describe("make docs", function()
+    local dir, pages = nil, {}
+
+    setup(function()
+        local build = support.tmpdir()
+        local p = support.spawn { "make", "-s", "docs", "BUILD=" .. build, stdout = "pipe",
+            stderr = "stdout", env = support.lua_env() }
+        local text = p:read_all(60)
+        assert.equal(0, p:wait(60), text)
+        assert.equal(build .. "/docs/index.html\n", text)
+        dir = build .. "/docs/"
+        for path in io.popen("cd " .. dir .. " && find * -name '*.html'"):lines() do
+            pages[path] = read(dir .. path)
+        end
+    end)
+    teardown(support.cleanup)
+
+    it("has whatever the reference has", function()
+        local all = {}
+        for _, page in pairs(pages) do
+            all[#all + 1] = page
+        end
+        all = table.concat(all)
+        local function has(pattern, what)
+            assert.truthy(all:find(pattern), what)
+        end
+        local model = annotations.read()
+        for _, name in ipairs(model.order) do
+            local item = model[name]
+            local short = name:gsub("^redlock%.", "")
+            has(">[%w_]*[ .]?" .. short .. " ?<", name)
+            for _, method in ipairs(item.methods) do
+                has('<a name = "[%w_]*[:.]?' .. method.name .. '">', name .. ":" .. method.name)
+            end
+            -- A list has its elements under "n"; events stand under what their type says.
+            for _, list in ipairs { item.fields, name ~= "redlock.Event" and item.values or {} } do
+                for _, field in ipairs(list) do
+                    local word = (field.name or field.type):gsub("%[integer%]", "n"):match "[%w_]+"
+                    has('<span class="parameter">' .. word .. "[%w_|]*</span>", name .. "." .. word)
+                end
+            end
+        end
+    end)
+
+    it("has no dead links", function()
+        local n = 0
+        local function names(page)
+            local set = {}
+            for name in page:gmatch 'name ?= ?"([^"]*)"' do
+                set[name] = true
+            end
+            return set
+        end
+        for path, page in pairs(pages) do
+            for link in page:gmatch 'href="([^"]*)"' do
+                local file, anchor = link:match "^([^#]*)#?(.*)$"
+                local target = file == "" and path or file:find "^%.%./" and file:sub(4) or file
+                if not file:find "^http:" and not file:find "%.css$" then
+                    assert.truthy(pages[target], path .. ": " .. link)
+                    assert.truthy(anchor == "" or names(pages[target])[anchor],
+                        path .. ": " .. link)
+                    n = n + 1
+                end
+            end
+        end
+        assert.is_true(n > 200)
+    end)
+end)

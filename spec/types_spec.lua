@@ -1,0 +1,491 @@
+-- The reference (lua/redlock/types.lua) has what the code has, under the same names, and nothing
+-- else.
+local annotations = require "spec.support.annotations"
+local redlock = require "redlock"
+local loop = require "redlock.host.loop"
+local support = require "spec.support"
+local typing = require "spec.support.typing"
+
+local RESOURCE = "guard"         -- the module for resources: redlock.guard
+
+local model = annotations.read()
+
+-- What can be reached, and is the library's own.
+local INTERNAL = {
+    ["redlock.Client"] = { "bury", "open", "scripts" },
+    ["redlock.Lock"] = { "describe" },
+    ["redlock.FencedLock"] = { "describe" },
+    ["redlock.Future"] = { "settle" },
+    ["redlock.PrimitiveDefinition"] = { "confirm", "current", "floor", "heal", "seed", "settle",
+        "unseeded" },
+}
+
+-- A module of the library, wherever it is.
+local function inside(name)
+    for path, module in pairs(package.loaded) do
+        if path:find "^redlock%." and path:match "[^.]+$" == name then
+            return module
+        end
+    end
+    error("there is no module " .. name)
+end
+
+-- ---- names on both sides -----------------------------------------------------------
+
+local function set_of(list)
+    local set = {}
+    for _, name in ipairs(list) do
+        set[name] = true
+    end
+    return set
+end
+
+local function differences(documented, real)
+    local list = {}
+    for name in pairs(real) do
+        if not documented[name] then
+            list[#list + 1] = name .. " is not in the reference"
+        end
+    end
+    for name in pairs(documented) do
+        if not real[name] then
+            list[#list + 1] = name .. " is in the reference only"
+        end
+    end
+    table.sort(list)
+    return list
+end
+
+local function assert_same(documented, real)
+    assert.same({}, differences(documented, real))
+end
+
+local function keys_of(t)
+    local set = {}
+    for key in pairs(t) do
+        set[key] = true
+    end
+    return set
+end
+
+local function with_internal(name, documented)
+    local set = keys_of(documented)
+    for _, internal in ipairs(INTERNAL[name] or {}) do
+        assert.is_nil(set[internal], internal)
+        set[internal] = true
+    end
+    return set
+end
+
+local function values_of(alias)
+    local set = {}
+    for _, value in ipairs(model[alias].values) do
+        set[value.type:match '^"(.*)"$'] = true
+    end
+    return set
+end
+
+-- The functions that an object has from its class, and from those that this inherits from.
+local function methods_of(object)
+    local methods = {}
+    local class = getmetatable(object).__index
+    while class do
+        for name, fn in pairs(class) do
+            if type(fn) == "function" and not name:find "^__" then
+                methods[name] = methods[name] or fn
+            end
+        end
+        class = getmetatable(class) and getmetatable(class).__index
+    end
+    return methods
+end
+
+-- A method without the check of its object that is put before it.
+local function unchecked(fn)
+    for i = 1, debug.getinfo(fn, "u").nups do
+        local name, value = debug.getupvalue(fn, i)
+        if name == "method" then
+            return value
+        end
+    end
+    return fn
+end
+
+-- The names of a function's parameters.
+local function parameters(fn)
+    fn = unchecked(fn)
+    local info, names = debug.getinfo(fn, "u"), {}
+    for i = 1, info.nparams do
+        names[i] = debug.getlocal(fn, i)
+    end
+    if info.isvararg then
+        names[#names + 1] = "..."
+    end
+    return table.concat(names, ", ")
+end
+
+local client = redlock.new { nodes = "redis://127.0.0.1:1" }
+local lock, fenced = client:getLock "x", client:getFencedLock "x"
+local resources = redlock[RESOURCE]
+
+local MODULES = {
+    ["redlock"] = redlock,
+    ["redlock." .. RESOURCE] = resources,
+    ["redlock.host.loop"] = loop,
+}
+local OBJECTS = {
+    ["redlock.Client"] = client,
+    ["redlock.Lock"] = lock,
+    ["redlock.FencedLock"] = fenced,
+    ["redlock.Future"] = lock:unlockAsync(),
+    ["redlock.Resource"] = resources.new "x",
+    ["redlock.OwnedResource"] = resources.owned "x",
+}
+
+describe("the reference of", function()
+    teardown(support.cleanup)
+
+    for name, module in pairs(MODULES) do
+        it("the module " .. name .. " has all of it", function()
+            local documented = keys_of(typing.methods(model, name))
+            for field in pairs(typing.fields(model, name)) do
+                documented[field] = true
+            end
+            assert_same(documented, keys_of(module))
+            assert.equal(module, require(name))
+        end)
+    end
+
+    for name, object in pairs(OBJECTS) do
+        it(name .. " has all methods", function()
+            local documented = with_internal(name, typing.methods(model, name))
+            assert_same(documented, keys_of(methods_of(object)))
+        end)
+    end
+
+    it("every class with methods was looked at", function()
+        local looked_at = { ["redlock.AnyResource"] = true, ["redlock.Box"] = true }
+        for name in pairs(MODULES) do
+            looked_at[name] = true
+        end
+        for name in pairs(OBJECTS) do
+            looked_at[name] = true
+        end
+        for _, name in ipairs(model.order) do
+            assert.truthy(#model[name].methods == 0 or looked_at[name], name)
+        end
+    end)
+
+    it("hosts has what they have", function()
+        local needed = { name = "own" }
+        for _, field in ipairs(model["redlock.LoopDefinition"].fields) do
+            if not field.optional and field.name ~= "name" then
+                needed[field.name] = function() end
+            end
+        end
+        local made = loop.new(needed)
+        assert.is_true(made.can_wait())
+        for _, host in ipairs { made, require "redlock.host.plain", require "redlock.host.luv",
+            require "redlock.host.cqueues" } do
+            for _, field in ipairs(model["redlock.Host"].fields) do
+                local ok, why = typing.matches(model, host[field.name], field.type)
+                assert.is_true(ok, ("%s.%s: %s"):format(host.name, field.name, tostring(why)))
+            end
+        end
+        local box = methods_of(made.box)
+        for name in pairs(typing.methods(model, "redlock.Box")) do
+            assert.is_function(box[name], name)
+        end
+    end)
+
+    it("parameters has the names of the code", function()
+        local function check(name, functions)
+            for _, method in pairs(typing.methods(model, name)) do
+                local args = table.concat(method.args, ", ")
+                if method.colon then
+                    args = #method.args == 0 and "self" or "self, " .. args
+                end
+                local real = parameters(functions[method.name])
+                assert.equal(real, args, method.of .. ":" .. method.name)
+                local described = {}
+                for i, param in ipairs(method.params) do
+                    described[i] = param.name
+                end
+                assert.same(method.args, described, method.of .. ":" .. method.name)
+            end
+        end
+        for name, module in pairs(MODULES) do
+            check(name, module)
+        end
+        for name, object in pairs(OBJECTS) do
+            check(name, methods_of(object))
+        end
+        check("redlock.Box", methods_of(loop.new({ name = "x" }).box))
+    end)
+end)
+
+-- ---- options -----------------------------------------------------------------------
+
+describe("the reference of options", function()
+    -- What a call takes, as it says when it is given something else.
+    local function known(fn)
+        local _, err = pcall(fn, { no_such_option = 1 })
+        local list = assert(err:match "unknown option 'no_such_option'; known are: (.*)$", err)
+        local set = {}
+        for name in list:gmatch "[%w_]+" do
+            set[name] = true
+        end
+        return set
+    end
+
+    local URI = "redis://127.0.0.1:1"
+    for name, take in pairs {
+        ["redlock.Options"] = redlock.new,
+        ["redlock.Node"] = function(o) redlock.new { nodes = { o } } end,
+        ["redlock.LockOptions"] = function(o) client:getLock("x", o) end,
+        ["redlock.UsingOptions"] = function(o) client:using("x", o, print) end,
+        ["redlock.ImportOptions"] = function(o) client:import("x", o) end,
+        ["redlock.InitOptions"] = function(o) client:init(o) end,
+        ["redlock.UnlockOptions"] = function(o) lock:unlock(o) end,
+        ["redlock.PrimitiveDefinition"] = redlock.primitive,
+        ["redlock.ResourceOptions"] = function(o) resources.new("x", nil, o) end,
+    } do
+        it(name .. " has them all", function()
+            assert_same(with_internal(name, typing.fields(model, name)), known(take))
+        end)
+    end
+
+    it("has the defaults, and types that they are of", function()
+        for name, default in pairs(inside "options".defaults) do
+            local field = typing.fields(model, "redlock.Options")[name]
+            local as_text = type(default) == "string" and ("%q"):format(default)
+                or tostring(default)
+            assert.equal(as_text, field.text:match "%(default (.-)%)$", name)
+            assert.is_true(typing.matches(model, default, field.type), name)
+            assert.is_true(field.optional, name)
+        end
+        assert.truthy(redlock.new { nodes = URI })
+    end)
+end)
+
+-- ---- words -------------------------------------------------------------------------
+
+-- The sources of the library, one after the other; not those of the reference.
+local sources = {}
+for path in io.popen "find lua/redlock -name '*.lua' ! -path '*/types*'":lines() do
+    local file = assert(io.open(path))
+    sources[#sources + 1] = file:read "*a"
+    file:close()
+end
+
+-- What a pattern finds in them.
+local function found(...)
+    local set = {}
+    for _, text in ipairs(sources) do
+        for _, pattern in ipairs { ... } do
+            for word in text:gmatch(pattern) do
+                set[word] = true
+            end
+        end
+    end
+    return set
+end
+
+-- The value of the first upvalue that fits, of a function or those that it calls.
+local function upvalue(fn, fits, seen)
+    seen = seen or {}
+    seen[fn] = true
+    for i = 1, debug.getinfo(fn, "u").nups do
+        local _, value = debug.getupvalue(fn, i)
+        if fits(value) then
+            return value
+        elseif type(value) == "function" and not seen[value] then
+            local inner = upvalue(value, fits, seen)
+            if inner then
+                return inner
+            end
+        end
+    end
+end
+
+describe("the reference of words", function()
+    local C = inside "ffi".load()
+    local ffi = require "ffi"
+
+    -- The words of the core, by the names of its constants.
+    local function core_words(first, last)
+        local set = {}
+        for code = tonumber(C[first]), tonumber(C[last]) - 1 do
+            set[ffi.string(C.rl_code_name(code))] = true
+        end
+        return set
+    end
+
+    it("has the codes of errors", function()
+        local sentences = upvalue(inside "errors".new, function(value)
+            return type(value) == "table" and type(value.not_held) == "string"
+        end)
+        assert_same(values_of "redlock.Code", keys_of(sentences))
+        for word in pairs(found('errors%.new%("([%w_]+)"', 'failure%([%w_]+, "([%w_]+)"')) do
+            assert.truthy(sentences[word], word)
+        end
+        -- What a round may end with in the core is one of them, too.
+        local own = set_of { "granted", "interrupted" }
+        for word in pairs(core_words("RL_GRANTED", "RL_TIMEOUT")) do
+            assert.truthy(own[word] or sentences[word], word)
+        end
+    end)
+
+    it("has the codes of nodes", function()
+        local documented = values_of "redlock.NodeCode"
+        for word in pairs(core_words("RL_TIMEOUT", "RL_CODES")) do
+            assert.is_true(documented[word], word)
+        end
+        local all = core_words("RL_OK", "RL_CODES")
+        for word in pairs(documented) do
+            assert.truthy(all[word] or word == "pending", word)
+        end
+        assert.is_true(found('"(pending)"').pending)
+    end)
+
+    it("has the reasons of losses", function()
+        local reasons = {}
+        for name in inside "cdef".cdef:gmatch "RL_LOSS_([%u_]+)" do
+            reasons[name:lower()] = true
+        end
+        assert_same(values_of "redlock.LossReason", reasons)
+    end)
+
+    it("has the kinds of findings", function()
+        assert_same(values_of "redlock.FindingKind",
+            found('found%("([%w_]+)"', 'kind = "([%w_]+)"'))
+    end)
+end)
+
+-- ---- events ------------------------------------------------------------------------
+
+describe("the reference of events", function()
+    -- type -> the fields that an event of that type has where it is told of.
+    local function emitted()
+        local events = {}
+        for _, text in ipairs(sources) do
+            for event in text:gmatch ":emit%s*(%b{})" do
+                local fields = {}
+                for key in event:gmatch "[{,]%s*([%a_]+)%s*=" do
+                    fields[key] = true
+                end
+                for word in event:match("type%s*=%s*([^,}]*)"):gmatch '"([%w_]+)"' do
+                    events[word] = fields
+                end
+            end
+        end
+        return events
+    end
+
+    local function documented()
+        local events = {}
+        for _, class in ipairs(model["redlock.Event"].values) do
+            local fields = typing.fields(model, class.type)
+            assert.equal("redlock.AnyEvent", model[class.type].parents[1], class.type)
+            for word in fields.type.type:gmatch '"([%w_]+)"' do
+                events[word] = fields
+            end
+        end
+        return events
+    end
+
+    it("has them all, with their fields", function()
+        local real, told = emitted(), documented()
+        assert_same(keys_of(told), keys_of(real))
+        for word, fields in pairs(real) do
+            local names = keys_of(told[word])
+            names.time = nil         -- all have that
+            assert.same({}, differences(names, fields), word)
+        end
+    end)
+end)
+
+-- ---- what is said of them ------------------------------------------------------------
+
+describe("the reference", function()
+    local function each(fn)
+        for _, name in ipairs(model.order) do
+            for _, method in ipairs(model[name].methods) do
+                fn(("%s:%s"):format(name, method.name), method)
+            end
+        end
+    end
+
+    it("has an example for each function", function()
+        each(function(what, method)
+            assert.is_true(#method.examples > 0, what)
+        end)
+    end)
+
+    it("says what each function does, takes and returns", function()
+        each(function(what, method)
+            assert.matches("%.$", method.text, what)
+            assert.is_true(#method.returns > 0, what)
+            for _, param in ipairs(method.params) do
+                assert.is_true(#param.text > 0, what .. ": " .. param.name)
+            end
+        end)
+    end)
+
+    it("gives the units of numbers", function()
+        local function check(what, field)
+            if (" " .. field.type:gsub("%p", " ") .. " "):find " number "
+                and not field.type:find "string" then
+                assert.truthy(field.text:find "second" or field.text:find "no unit",
+                    ("%s: %s: %s"):format(what, field.name, field.text))
+            end
+        end
+        each(function(what, method)
+            for _, list in ipairs { method.params, method.returns } do
+                for _, field in ipairs(list) do
+                    check(what, field)
+                end
+            end
+        end)
+        for _, name in ipairs(model.order) do
+            for _, field in ipairs(model[name].fields) do
+                check(name, field)
+            end
+        end
+    end)
+
+    it("knows every type that it names", function()
+        local function check(what, t)
+            for name in t:gmatch "redlock%.[%w_.]+" do
+                assert.truthy(model[name], what .. ": " .. name)
+            end
+        end
+        for _, name in ipairs(model.order) do
+            local item = model[name]
+            check(name, table.concat(item.parents or {}, " "))
+            for _, list in ipairs { item.fields, item.values } do
+                for _, field in ipairs(list) do
+                    check(name, field.type)
+                end
+            end
+        end
+        each(function(what, method)
+            for _, list in ipairs { method.params, method.returns } do
+                for _, field in ipairs(list) do
+                    check(what, field.type)
+                end
+            end
+        end)
+    end)
+
+    it("does nothing to whoever loads it", function()
+        local before = keys_of(_G)
+        for _, file in ipairs(annotations.files) do
+            assert(loadfile(file))()
+        end
+        assert.same(before, keys_of(_G))
+        assert.is_table(require "redlock.types")
+        assert.equal(redlock, require "redlock")
+        assert.is_not.equal(redlock, require "redlock.types")
+    end)
+end)
