@@ -62,6 +62,17 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
     return guard_objects(core, i, 0, now_ms);
 }
 
+/* Node i is another's server; either of the two may be the later one next time. */
+static void note_twin(struct core *core, int i)
+{
+    for (int k = 0; k < core->n; k++) {
+        if (core->nodes[k].twin)
+            return;
+    }
+    core->nodes[i].twin = 1;
+    core->node_changes++;
+}
+
 void round_answer(struct rl_round *round, int i, const struct reply *reply, int by_sha,
                   int64_t now_ms)
 {
@@ -78,6 +89,8 @@ void round_answer(struct rl_round *round, int i, const struct reply *reply, int 
             return;
     } else if (code) {
         vote_explain(&round->core->nodes[i], code, reply);
+        if (code == RL_CONFIG)
+            note_twin(round->core, i);
     }
     if (code == RL_UNSEEDED)
         round->lease->unseeded |= bit(i);

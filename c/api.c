@@ -305,6 +305,9 @@ void rl_round_node(const rl_round *round, int i, rl_node_result *out)
     out->answered = slot->state == SLOT_ANSWERED;
     out->vote = slot->vote;
     out->code = slot->code;
+    out->asked = slot->state == SLOT_SENT || slot->state == SLOT_CONFIRMING;
+    out->ready = round->core->nodes[i].state == NODE_READY;
+    out->lost = round->core->nodes[i].lost;
     out->info = slot->info;
     out->data_len = slot->data_len;
     memcpy(out->data, slot->data, slot->data_len);
@@ -372,6 +375,11 @@ int64_t rl_renewals(const rl_client *c)
 int64_t rl_node_changes(const rl_client *c)
 {
     return c ? c->core.node_changes : 0;
+}
+
+int64_t rl_happenings(const rl_client *c)
+{
+    return c ? c->core.losses + c->core.renewals + c->core.node_changes : 0;
 }
 
 int rl_set_password(rl_client *c, int i, const char *user, const char *password)
@@ -474,6 +482,8 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     int64_t now_ms = rl_now_ms();
     out->ready = nd->state == NODE_READY;
     out->code = out->ready ? RL_OK : nd->code;
+    out->lost = nd->lost;
+    out->twin = nd->twin;
     out->known = info->known;
     out->role = info->role;
     out->aof = info->aof;

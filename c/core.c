@@ -149,6 +149,7 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
 {
     struct node *nd = &core->nodes[i];
     int was_ready = nd->state == NODE_READY;
+    int news = was_ready || nd->lost != code;
     if (nd->state == NODE_DOWN)
         return;
     node_down(nd, code, text, now_ms, core_random(core));
@@ -161,7 +162,7 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
     int written;
     if (nd->subscriber)
         watch_lost(core, i - core->n);
-    else if (was_ready)
+    else if (news)
         core->node_changes++;
     while (node_abandon(nd, &request, &written)) {
         if (request.kind != REQUEST_CALL)

@@ -69,7 +69,7 @@ struct core {
     int64_t late_ms;              /* by how much the running tick is late */
     _Atomic int64_t losses;       /* leases lost so far */
     _Atomic int64_t renewals;     /* by the watchdog */
-    _Atomic int64_t node_changes; /* nodes that came up or went down */
+    _Atomic int64_t node_changes; /* what rl_node_get_info() tells of one has changed */
     _Atomic int64_t auth_failures; /* connections whose credentials were refused */
     uint64_t random;              /* state of the generator for jitter */
     _Atomic unsigned epoch;       /* leases of another epoch are void */

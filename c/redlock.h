@@ -172,7 +172,11 @@ typedef struct rl_primitive {
 typedef struct rl_node_result {
     int32_t answered;        /* 1: vote, info and data are the node's answer */
     int32_t vote;            /* RL_VOTE_* or what the script says */
-    int32_t code;            /* rl_code when not answered or the vote did not count */
+    int32_t code;            /* rl_code when not answered or the vote did not count; RL_OK
+                                and not answered: it was decided without this node, which */
+    int32_t asked;           /* was asked, */
+    int32_t ready;           /* is connected now, */
+    int32_t lost;            /* or is not, for this reason (as in rl_node_info) */
     int32_t data_len;
     int64_t info;
     char data[RL_DATA_MAX];
@@ -195,6 +199,9 @@ typedef struct rl_node_stats {
 typedef struct rl_node_info {
     int32_t ready;           /* as in rl_node_stats */
     int32_t code;
+    int32_t lost;            /* why it was lost, or could not be connected, last; RL_OK: it
+                                is ready, or was not tried yet */
+    int32_t twin;            /* 1: the same server has voted under another address */
     int32_t known;           /* 1: INFO was read */
     int32_t role;            /* RL_ROLE_* */
     int32_t aof;             /* appendonly is on */
@@ -438,10 +445,13 @@ int rl_lease_lost(rl_lease *lease);
  * rl_lease_lost(). */
 int64_t rl_losses(const rl_client *client);
 
-/* How many renewals the watchdog got through, and how often nodes came up or went down,
- * were guarded, admitted or suspected. */
+/* How many renewals the watchdog got through, and how often nodes came up, went down or were
+ * refused for another reason than before, were guarded, admitted or suspected. */
 int64_t rl_renewals(const rl_client *client);
 int64_t rl_node_changes(const rl_client *client);
+
+/* All three together: one look tells that there is nothing new. No lock. */
+int64_t rl_happenings(const rl_client *client);
 
 /* Milliseconds of validity left; 0 when over, void, or not acquired. No round trip, no
  * lock: one clock read. */

@@ -34,7 +34,7 @@ end
 local function tell_contended(lock, owner)
     local client = lock.client
     client.counters.contended = client.counters.contended + 1
-    if client.options.on_event then
+    if client.events.fn then
         client.events:emit { type = "contended", name = lock.name, owner = owner }
     end
 end
@@ -410,7 +410,7 @@ function _M.acquire(lock, owner, lease, wait, patience)
     end
     if ok then
         counters.acquired = counters.acquired + 1
-        if client.options.on_event then
+        if client.events.fn then
             client.events:emit { type = "acquired", name = lock.name, owner = owner,
                 waited = client.now() - started }
         end

@@ -61,7 +61,7 @@ function _M.new(opts)
     self.guarded = guard.is_on(self.options)
     self.holds = holds.new(self)
     self.tasks = future.new_tasks(self)
-    self.events = events.new(self, self.options.on_event or nil)
+    self.events = events.new(self)
     self.credentials = credentials.new(self)
     return self
 end
@@ -105,7 +105,7 @@ local function share_key(self)
     local function add(prefix, t)
         local names = {}
         for name, value in pairs(t) do
-            if type(value) ~= "table" and type(value) ~= "function" then
+            if type(value) ~= "table" and type(value) ~= "function" and name ~= "on_event" then
                 names[#names + 1] = name
             end
         end
@@ -299,7 +299,9 @@ end
 --   word), round_trip, clock_offset (its wall clock minus ours; clock_error: give or take),
 --   persistence ("aof", "rdb", "none seen": as far as INFO tells), eviction, maxmemory, guard
 --   ("admitted", "guarded" (for guard_left seconds, if it is up), "unverified", "disagrees", "off",
---   "unknown": marker_code says why the marker cannot be read),
+--   "unknown": marker_code says why the marker cannot be read), lost (why it was lost, or could
+--   not be connected, last; nil when it is ready), twin (the same server has voted under another
+--   address, though it does not say who it is),
 --   suspect_left (seconds without votes after a step of its clock), verdict ("ok", "warning",
 --   "error": it does not vote), findings ({ kind, verdict, message }) and remedy (the same as
 --   text); seconds throughout. The list has verdict ("error": no majority votes), voting,

@@ -5,7 +5,7 @@
 -- err.message  a sentence
 -- err.nodes    { { node = "redis://...", code = "timeout", message = "..." }, ... } or nil;
 --              code is "ok" for a node that answered (vote tells what it said), "pending"
---              for one whose answer did not matter any more
+--              for one that is up, or being connected, and whose answer did not matter any more
 -- err.waited   seconds spent in the call, or nil
 -- err.reason   why the hold was lost, as onLost has it, when that is what the call met; or nil
 --

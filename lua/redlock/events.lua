@@ -5,7 +5,11 @@
 --   contended  name, owner: not had at the first attempt
 --   lost       name, reason: as onLost has it
 --   renewed    count: renewals by the watchdog since the last event
---   node_up, node_down   node, code
+--   node_up    node, code ("ok"): connected, also after node_down and node_refused
+--   node_down  node, code, message: the connection is lost, or the first one cannot be made
+--   node_refused    node, code, message: it is there, and gets no vote for how it or this client
+--              is set up: one server under two addresses, a replica, another max_lease, a wrong
+--              password or user
 --   node_guarded    node, left: no votes for so many seconds (nil: it is down, too), it may have
 --              forgotten locks
 --   node_admitted   node: it votes (again)
@@ -17,24 +21,110 @@
 --              they go on from the clock
 --   password_failed   message: a password function failed; the old password stays
 -- All have type and time (seconds of CLOCK_BOOTTIME).
+--
+-- Where nobody listens (on_event = "auto"), hosts that have warn(text), as nginx has, are told what
+-- becomes of servers, a line for each change.
 
+local ffi = require "ffi"
 local health = require "redlock.health"
 local rounds = require "redlock.rounds"
 
-local pcall, tostring, ipairs, setmetatable = pcall, tostring, ipairs, setmetatable
+local pcall, tonumber, tostring, ipairs, setmetatable, type =
+    pcall, tonumber, tostring, ipairs, setmetatable, type
+local format = string.format
 
 local _M = {}
 
 local Events = {}
 Events.__index = Events
 
-function _M.new(client, fn)
-    return setmetatable({ client = client, fn = fn, renewals = 0, changes = 0,
-        seen = {}, warned = {} }, Events)
+--- @return the events of a client, which go to fn if its user listens
+function _M.new(client)
+    local listener = client.options.on_event
+    return setmetatable({
+        client = client,
+        fn = type(listener) == "function" and listener or nil,
+        warn = listener == "auto" and client.host.warn or nil,
+        renewals = 0,
+        changes = 0,
+        seen = {},               -- the nodes' rows as of the last look
+        warned = {},
+        away = {},               -- nodes of which the log was told that they are
+    }, Events)
 end
+
+-- ---- for the log -----------------------------------------------------------------
+
+local LINES = {
+    node_up = function(e)
+        return e.node .. " is there again"
+    end,
+    node_down = function(e)
+        return format("%s is down: %s (%s)", e.node, e.code, e.message)
+    end,
+    node_refused = function(e)
+        return format("%s gets no vote: %s (%s)", e.node, e.code, e.message)
+    end,
+    node_guarded = function(e)
+        return format("%s gives no votes%s: it may have forgotten locks; new cluster? run redlock "
+            .. "init", e.node, e.left and format(" for %.0f s", e.left) or "")
+    end,
+    node_admitted = function(e)
+        return e.node .. " votes again"
+    end,
+    node_suspect = function(e)
+        return format("%s gives no votes for %.0f s: its clock was stepped by %+.3f s; let NTP "
+            .. "slew it", e.node, e.left, e.step)
+    end,
+    warning = function(e)
+        return (e.node or "all servers") .. ": " .. e.message
+    end,
+    password_failed = function(e)
+        return "the old password stays: " .. e.message
+    end,
+}
+
+-- Clients of one core see the same: the first of them tells of it.
+local tellers = setmetatable({}, { __mode = "v" })
+
+local function is_teller(self)
+    local core = self.client.core
+    if not core then
+        return true
+    end
+    local key = tonumber(ffi.cast("intptr_t", core))
+    local teller = tellers[key]
+    if not teller or teller.client.core ~= core then
+        tellers[key] = self
+        return true
+    end
+    return teller == self
+end
+
+local function tell_log(self, e)
+    local line = LINES[e.type]
+    local news = line ~= nil
+    if e.type == "node_up" then
+        news = self.away[e.node]         -- else it is the first connection
+        self.away[e.node] = nil
+    elseif e.type == "node_down" or e.type == "node_refused" then
+        self.away[e.node] = true
+    elseif e.type == "password_failed" then
+        news = self.away.password ~= e.message
+        self.away.password = e.message
+    end
+    if news and is_teller(self) then
+        self.warn(line(e))
+    end
+end
+
+-- ---- events ----------------------------------------------------------------------
 
 --- Tells of an event, if anybody listens.
 function Events:emit(e)
+    if self.warn then
+        tell_log(self, e)
+    end
     if not self.fn then
         return
     end
@@ -46,7 +136,7 @@ function Events:emit(e)
 end
 
 --- Tells of a warning, once.
-local function warn(self, node, found)
+local function warn_once(self, node, found)
     local key = (node or "") .. " " .. found.kind
     if not self.warned[key] then
         self.warned[key] = true
@@ -55,16 +145,43 @@ local function warn(self, node, found)
 end
 
 -- What events of their own tell: not warned of.
-local TOLD = { guarded = true, clock_step = true }
+local TOLD = { guarded = true, clock_step = true, max_lease = true, twin = true }
+
+-- Findings about a node that is connected, and why others are not, that are a matter of settings.
+local REFUSALS = { max_lease = "config", twin = "config" }
+local SET_UP = { config = true, readonly = true, noperm = true, auth = true, unsupported = true }
+
+--- Why a node gets no vote for how things are set up: what it is, a code and a text; or nil.
+local function refusal(row)
+    if not row.ready and SET_UP[row.lost] then
+        return row.lost, row.lost, row.message
+    end
+    for _, found in ipairs(row.ready and row.findings or {}) do
+        if REFUSALS[found.kind] then
+            return found.kind, REFUSALS[found.kind], found.message
+        end
+    end
+end
+
+local UNTOLD = { guarded = true, disagrees = true }
 
 local function look_at_node(self, row, was)
     local node = row.node
-    if row.ready ~= (was.ready or false) then
-        self:emit { type = row.ready and "node_up" or "node_down", node = node, code = row.code }
+    local refused, code, message = refusal(row)
+    row.refused = refused
+    -- While it is being connected again it is what it was.
+    row.state = row.ready and "up" or row.lost and (refused or "down") or was.state
+    if row.state ~= was.state and row.ready then
+        self:emit { type = "node_up", node = node, code = row.code }
+    elseif row.state ~= was.state and not refused then
+        self:emit { type = "node_down", node = node, code = row.lost, message = row.message }
+    end
+    if refused and refused ~= was.refused then
+        self:emit { type = "node_refused", node = node, code = code, message = message }
     end
     if row.guard ~= was.guard and row.guard == "guarded" then
         self:emit { type = "node_guarded", node = node, left = row.guard_left }
-    elseif was.guard == "guarded" and row.guard ~= "guarded" and row.guard ~= "disagrees" then
+    elseif UNTOLD[was.guard] and not UNTOLD[row.guard] then
         self:emit { type = "node_admitted", node = node }
     end
     if row.steps ~= (was.steps or 0) then
@@ -73,7 +190,7 @@ local function look_at_node(self, row, was)
     end
     for _, found in ipairs(row.ready and row.findings or {}) do
         if not TOLD[found.kind] then
-            warn(self, node, found)
+            warn_once(self, node, found)
         end
     end
 end
@@ -85,17 +202,17 @@ local function look_at_nodes(self)
     end
     self.seen = rows
     for _, found in ipairs(health.findings(self.client)) do
-        warn(self, nil, found)
+        warn_once(self, nil, found)
     end
 end
 
 --- Tells of what the core did since the last call.
 function Events:poll()
-    if not self.fn then
+    if not (self.fn or self.warn) then
         return
     end
     local renewals, changes = rounds.happenings(self.client)
-    if renewals ~= self.renewals then
+    if self.fn and renewals ~= self.renewals then
         local count = renewals - self.renewals
         self.renewals = renewals
         self:emit { type = "renewed", count = count }

@@ -18,11 +18,25 @@ function _M.code_name(outcome)
 end
 local code_name = _M.code_name
 
--- Whether a node is connected: then what its text says is about an answer before.
-local function is_ready(client, i)
-    local stats = ffi_new "rl_node_stats"
-    load().rl_node_get_stats(client.core, i - 1, stats)
-    return stats.ready ~= 0
+--- Why a node gives no votes, by its own text.
+local function text_of(client, i, text)
+    text[0] = 0
+    if client.core then
+        load().rl_node_text(client.core, i - 1, text)
+    end
+    return text[0] ~= 0 and ffi_string(text) or nil
+end
+
+--- What is known of a node that a round was decided without: a code and a message.
+local function without(client, i, text)
+    if node_out.ready ~= 0 then
+        return "pending", node_out.asked ~= 0 and "asked, no answer when it was decided"
+            or "connected, not asked before it was decided"
+    elseif node_out.lost == 0 then
+        return "pending", "not connected"
+    end
+    local code = code_name(node_out.lost)
+    return code, text_of(client, i, text) or code
 end
 
 local function read_node(client, round, i, text)
@@ -39,17 +53,12 @@ local function read_node(client, round, i, text)
                 and "somebody else's" or "no"
         end
     elseif node_out.code == 0 then
-        row.code, row.message = "pending", "not asked, or no answer when it was decided"
+        row.code, row.message = without(client, i, text)
     else
         row.code = code_name(node_out.code)
-        text[0] = 0
-        if client.core and row.code == "timeout" and is_ready(client, i) then
-            row.message = "connected, but no answer in time"
-            return row
-        elseif client.core then
-            C.rl_node_text(client.core, i - 1, text)
-        end
-        row.message = text[0] ~= 0 and ffi_string(text) or row.code
+        -- What the text of a node that is connected says is about an answer before.
+        row.message = row.code == "timeout" and node_out.ready ~= 0
+            and "connected, but no answer in time" or text_of(client, i, text) or row.code
     end
     return row
 end

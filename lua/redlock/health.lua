@@ -34,6 +34,8 @@ local function read(client, i, info, text)
         C.rl_node_text(client.core, i - 1, text)
         row.message = ffi_string(text)
     end
+    row.lost = info.lost ~= 0 and ffi_string(C.rl_code_name(info.lost)) or nil
+    row.twin = info.twin ~= 0
     row.guard = GUARDS[tonumber(info.guard)]
     row.steps = info.steps
     row.step = tonumber(info.step_ms) / 1000
@@ -74,6 +76,9 @@ local function findings_of(client, row)
         found(row.code, "error", "%s", row.message)
     elseif row.role == "replica" then
         found("replica", "error", "a replica; only masters can vote")
+    end
+    if row.ready and row.twin then
+        found("twin", "error", "the same server has voted under another address; name each once")
     end
     if row.guard == "disagrees" then
         found("max_lease", "error", "another client uses it with another max_lease; give all "

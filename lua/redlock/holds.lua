@@ -26,7 +26,8 @@ function _M.new(client)
         -- theirs.
         live = setmetatable({}, { __mode = "v" }),
         number = 0,
-        losses = 0,              -- rl_losses() as seen last
+        happened = 0,            -- rl_happenings() as seen last
+        losses = 0,              -- rl_losses()
         next_deadline = huge,    -- of a lease that nobody watches
         next_sweep = 0,
     }, Holds)
@@ -226,6 +227,11 @@ end
 
 --- Notices what the core did since the last call.
 function Holds:look()
+    local happened = rounds.happened(self.client)
+    if happened == self.happened then
+        return
+    end
+    self.happened = happened
     local losses = rounds.losses(self.client)
     if losses ~= self.losses then
         self.losses = losses

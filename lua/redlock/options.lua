@@ -29,7 +29,8 @@ _M.defaults = {
     drift_factor = 0.01,      -- how much faster a server's clock may run (no unit)
     prefix = "",              -- put before every lock name
     client_name = "redlock",  -- shown by CLIENT LIST; false: none
-    on_event = false,         -- a function that is told of what happens (events.lua)
+    on_event = "auto",        -- a function that is told of what happens (events.lua); "auto":
+                              --   in nginx the log is told what becomes of servers
     handover = 16,            -- holds passed on within the process in a row; 0: none
     max_waiting = 10000,      -- who may wait for locks of the client at once, in a process
     host = false,             -- who knows how to wait; false: found out
@@ -105,8 +106,8 @@ local function check_values(o, given)
     if o.max_hold ~= false then
         check.seconds("option max_hold", o.max_hold, 0.001)
     end
-    if o.on_event ~= false then
-        check.is_function("option on_event", o.on_event)
+    if o.on_event ~= false and o.on_event ~= "auto" and type(o.on_event) ~= "function" then
+        bad("option on_event", 'a function, false or "auto" is needed, not ' .. type(o.on_event))
     end
     check.integer("option handover", o.handover, 0, 1e6)
     check.integer("option max_waiting", o.max_waiting, 1, 1e9)

@@ -326,7 +326,13 @@ function _M.disown(handle)
     return value
 end
 
---- What happened so far: renewals got through, nodes that came up or went down.
+--- A number that is another one when anything of this has happened: losses, renewals, changes
+-- of nodes.
+function _M.happened(client)
+    return tonumber(C.rl_happenings(client.core))
+end
+
+--- What happened so far: renewals got through, changes of nodes.
 function _M.happenings(client)
     return tonumber(C.rl_renewals(client.core)), tonumber(C.rl_node_changes(client.core))
 end

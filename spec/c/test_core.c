@@ -169,6 +169,17 @@ static void refused_handshake_is_the_vote(void)
     sim_finish(s);
 }
 
+/* Somebody who tries all the time. */
+static void try_in_vain(struct sim *s, int times)
+{
+    for (int k = 0; k < times; k++) {
+        struct hold h = sim_acquire(s, "k", 9000, 1000);
+        sim_advance(s, 20);
+        CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+        sim_drop(s, &h);
+    }
+}
+
 static void back_off_spares_the_server(void)
 {
     struct sim *s = sim_up(1);
@@ -177,15 +188,37 @@ static void back_off_spares_the_server(void)
     s->server[0].refuses = 1;
     core_lease_drop(lease, s->now_ms);
     int64_t before = s->core.nodes[0].stats.disconnects;
-    struct hold h;
-    for (int k = 0; k < 1000; k++) {     /* somebody who tries all the time */
-        h = sim_acquire(s, "k", 9000, 1000);
-        sim_advance(s, 20);
-        CHECK_INT(h.round->outcome, RL_NO_QUORUM);
-        sim_drop(s, &h);
-    }
+    try_in_vain(s, 1000);
     int64_t tries = s->core.nodes[0].stats.disconnects - before;
     CHECK(tries >= 10 && tries <= 30);   /* 20 s */
+    sim_finish(s);
+}
+
+/* For who listens: a server that cannot be reached is news once for each reason. */
+static void changes_are_news_once(void)
+{
+    struct sim *s = sim_new(1);
+    s->server[0].refuses = 1;
+    try_in_vain(s, 500);
+    CHECK(s->core.nodes[0].stats.disconnects > 3);
+    CHECK_INT(s->core.node_changes, 1);
+    CHECK_INT(s->core.nodes[0].lost, RL_REFUSED);
+    s->server[0].refuses = 0;
+    s->config[0].password = "pw";
+    s->server[0].greets = "-WRONGPASS invalid password\r\n";
+    try_in_vain(s, 500);
+    CHECK_INT(s->core.node_changes, 2);
+    CHECK_INT(s->core.nodes[0].lost, RL_AUTH);
+    s->server[0].greets = NULL;
+    sim_skip(s, NODE_BACKOFF_MAX_MS * 2);
+    struct hold h = sim_acquire(s, "k", 9000, 9000);
+    CHECK_INT(sim_wait(s, h.round, 5000), RL_GRANTED);
+    CHECK_INT(s->core.node_changes, 3);
+    CHECK_INT(s->core.nodes[0].lost, RL_OK);
+    sim_cut(s, 0);
+    CHECK_INT(s->core.node_changes, 4);
+    CHECK_INT(s->core.nodes[0].lost, RL_REFUSED);
+    sim_drop(s, &h);
     sim_finish(s);
 }
 
@@ -682,7 +715,7 @@ static void nothing_is_allocated_twice(void)
 SUITE(core, T(hung_node_is_spared_and_asked_again), T(silent_connection_is_given_up),
       T(slow_is_not_silent), T(no_connection_in_time), T(given_up_before_it_was_begun),
       T(no_handshake_in_time), T(refused_handshake_is_the_vote),
-      T(back_off_spares_the_server), T(idle_nodes_stay_down), T(garbage_is_a_break),
+      T(back_off_spares_the_server), T(changes_are_news_once), T(idle_nodes_stay_down), T(garbage_is_a_break),
       T(questions_find_the_majority), T(questions_compare_the_data),
       T(questions_end_in_time), T(question_sees_the_holder), T(sleeps), T(same_script_same_number),
       T(script_during_the_handshake_is_loaded), T(fork_voids_everything),

@@ -21,7 +21,9 @@
 --                    not, and unlock() does not wait. Default: always
 --   spawn(fn)        runs fn in a coroutine that may be suspended. Default: a new one
 --   defer(fn)        the same, soon, for the user's callbacks. Default: spawn
---   log(text)        Default: to stderr
+--   log(text)        of what fails. Default: to stderr
+--   warn(text)       told what becomes of servers, unless the user listens (on_event).
+--                    Default: nobody is
 -- See examples/own_loop.lua for one, and host/luv.lua.
 
 local ffi = require "ffi"

@@ -57,6 +57,10 @@ local function log(text)
     ngx.log(ngx.ERR, "redlock: ", text)
 end
 
+local function warn(text)
+    ngx.log(ngx.WARN, "redlock: ", text)
+end
+
 local function now_ms(box)
     return tonumber(box.C.rl_now_ms())
 end
@@ -335,6 +339,7 @@ host = loop.new {
     spawn = function(fn) return ngx.thread.spawn(fn) end,
     defer = defer,
     log = log,
+    warn = warn,
 }
 
 owners.tell(function(owner) host.box:note_end(owner) end)

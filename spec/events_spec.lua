@@ -1,0 +1,185 @@
+-- What on_event is told of servers: they come, go, and are refused; once for each change.
+local support = require "spec.support"
+
+describe("events of servers", function()
+    local told, client
+
+    local function listen(e)
+        if e.type:find "^node_" then
+            told[#told + 1] = e
+        end
+    end
+
+    -- The events so far, as "<what> <node's number> <code>"; where the first and the third are
+    -- one, either may be refused: as if the third was.
+    local function types()
+        local list, numbers = {}, {}
+        for k, node in ipairs(client.options.nodes) do
+            numbers[node.label] = k
+        end
+        for _, e in ipairs(told) do
+            if e.type == "node_refused" and e.code == "config" and numbers[e.node] == 1 then
+                numbers[client.options.nodes[3].label], numbers[e.node] = 1, 3
+            end
+        end
+        for i, e in ipairs(told) do
+            list[i] = ("%s %d %s"):format(e.type, numbers[e.node], e.code or "-")
+        end
+        table.sort(list)
+        return list
+    end
+
+    -- Uses the client until it was told of all that is expected; and no more than that, while it
+    -- goes on.
+    local function hears(...)
+        local expected = { ... }
+        table.sort(expected)
+        local function use()
+            local ok = client:getLock("x"):tryLock(0.1)
+            if ok then
+                client:getLock("x"):unlock()
+            end
+            return #types() >= #expected
+        end
+        support.eventually(use, 15, function() return table.concat(types(), ", ") end)
+        assert.same(expected, types())
+        local attempts = client:stats().nodes[2].requests
+        support.eventually(function()
+            use()
+            return client:stats().nodes[2].requests > attempts + 20
+        end, 30)
+        support.sleep(0.5)       -- some attempts to connect
+        use()
+        assert.same(expected, types())
+        return told
+    end
+
+    local function open(nodes, opts)
+        opts = opts or {}
+        opts.on_event, opts.connect_timeout = listen, 5
+        told = {}
+        client = support.client(nodes, opts)
+    end
+
+    after_each(function()
+        client:close()
+        support.cleanup()
+    end)
+
+    it("that are down from the start", function()
+        local cluster = support.cluster(2)
+        local port = support.free_port()
+        open { cluster[1], cluster[2], "redis://127.0.0.1:" .. port }
+        local e = hears("node_up 1 ok", "node_up 2 ok", "node_down 3 refused")
+        for i = 1, 3 do
+            if e[i].type == "node_down" then
+                assert.equal("connect: Connection refused", e[i].message)
+            end
+        end
+    end)
+
+    it("that go and come", function()
+        local cluster = support.cluster(3)
+        open(cluster)
+        hears("node_up 1 ok", "node_up 2 ok", "node_up 3 ok")
+        told = {}
+        cluster[3]:kill()
+        hears "node_down 3 refused"
+        told = {}
+        cluster[3]:start():admit()
+        hears("node_up 3 ok")
+    end)
+
+    it("that are replicas", function()
+        local cluster = support.cluster(3)
+        cluster[3]:call("REPLICAOF", "127.0.0.1", cluster[1].port)
+        open(cluster)
+        hears("node_up 1 ok", "node_up 2 ok", "node_refused 3 readonly")
+        for _, e in ipairs(told) do
+            if e.type == "node_refused" then
+                assert.matches("^a replica of 127.0.0.1:" .. cluster[1].port, e.message)
+            end
+        end
+        told = {}
+        cluster[3]:call("REPLICAOF", "NO", "ONE")
+        cluster[3]:admit()
+        hears("node_up 3 ok")
+    end)
+
+    it("that are one, under two addresses", function()
+        local cluster = support.cluster(2, { unixsocket = true })
+        open { cluster[1], cluster[2], "unix://" .. cluster[1].socket }
+        hears("node_up 1 ok", "node_up 2 ok", "node_refused 3 config")
+        for _, e in ipairs(told) do
+            if e.type == "node_refused" then
+                assert.matches("^the same server under two addresses", e.message)
+            end
+        end
+    end)
+
+    it("that do not say that they are one", function()
+        local cluster = support.cluster(2, { unixsocket = true })
+        cluster[1]:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", "-info")
+        local uri = "redis://app:pw@127.0.0.1:" .. cluster[1].port
+        open({ uri, cluster[2], "unix://app:pw@" .. cluster[1].socket },
+            { retry_delay = 0.01 })
+        hears("node_up 1 ok", "node_up 2 ok", "node_up 3 ok", "node_refused 3 config")
+        local report = client:check()
+        local twin = report[1].twin and report[1] or report[3]
+        assert.equal("error", twin.verdict)
+        assert.matches("the same server has voted under another address", twin.remedy)
+    end)
+
+    it("that were set up with another max_lease", function()
+        local cluster = support.cluster(3)
+        cluster[2]:admit(30)
+        open(cluster)
+        hears("node_up 1 ok", "node_up 2 ok", "node_up 3 ok", "node_refused 2 config")
+        told = {}
+        assert.is_true(client:init { force = true })
+        hears "node_admitted 2 -"
+    end)
+
+    it("that want another password", function()
+        local cluster = support.cluster(3)
+        open { cluster[1], cluster[2], "redis://:wrong@127.0.0.1:" .. cluster[3].port }
+        hears("node_up 1 ok", "node_up 2 ok", "node_refused 3 auth")
+        told = {}
+        cluster[3]:kill()
+        hears "node_down 3 refused"
+    end)
+end)
+
+describe("the error of a round", function()
+    teardown(support.cleanup)
+
+    it("says what is known of servers that it was decided without", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster)
+        local function rows()
+            local _, err = client:getLock("x"):tryLock(0)
+            assert.equal("no_quorum", err.code)
+            local codes = {}
+            for i, row in ipairs(err.nodes) do
+                codes[i] = row.code
+            end
+            return codes, err.nodes
+        end
+        cluster[1]:kill()
+        cluster[2]:kill()
+        support.eventually(function()
+            local codes, nodes = rows()
+            return codes[1] == "refused" and codes[2] == "refused" and codes[3] == "pending"
+                and nodes[3].message == "connected, not asked before it was decided"
+        end, 10)
+        cluster[3]:kill()
+        for _ = 1, 20 do
+            support.eventually(function()
+                local codes, nodes = rows()
+                return codes[3] == "refused" and nodes[3].message:find "Connection refused"
+            end, 10)
+            assert.same({ "refused", "refused", "refused" }, (rows()))
+        end
+        client:close()
+    end)
+end)
