@@ -98,7 +98,7 @@ function Client:import(token, opts) end
 ---@field primitive? redlock.Primitive  of a lock that is neither plain nor fenced
 
 ---Asks the servers whether the hold that a sequencer stands for is still current: the lock is
----held, and no larger token was given out.
+---held, and neither a larger token nor a lock of another kind was given out since.
 ---```lua
 ---local fenced = client:getFencedLock "stock"
 ---assert(fenced:tryLock(5))
@@ -128,7 +128,7 @@ function Client:check() end
 
 ---Admits the servers of a brand-new cluster at once, which otherwise takes `max_lease` * 1.01 + 1
 ---seconds. Only when nobody can hold a lock. Without `force` every server must answer, and none
----may be admitted already, unless all are.
+---may be admitted already, unless all are. With the guard off there is nothing to admit.
 ---```lua
 ---assert(client:init())
 ---```
@@ -180,7 +180,9 @@ function Client.now() end
 ---local pair = redlock.primitive {
 ---    name = "pair",
 ---    acquire = [[
----        if redis.call('exists', KEYS[1], KEYS[2]) > 0 then return 0 end
+---        local value = redis.call('get', KEYS[1])
+---        if value == ARGV[1] then return 2 end
+---        if value or redis.call('exists', KEYS[2]) > 0 then return 0 end
 ---        redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
 ---        redis.call('set', KEYS[2], ARGV[1], 'PX', ARGV[2])
 ---        return 1
