@@ -92,7 +92,7 @@ function redlock.is_error(value) end
 ---@field drift_factor? number  no unit: how much faster a server's clock may run (default 0.01)
 ---@field prefix? string  put before every name (default "")
 ---@field client_name? string|false  in `CLIENT LIST`; false: none (default "redlock")
----@field on_event? false|fun(e: redlock.Event)  is told of what happens (default false)
+---@field on_event? "auto"|false|fun(e: redlock.Event)  "auto": nginx's log (default "auto")
 ---@field fence_ttl? number  seconds an idle fenced lock's counter stays (default 86400)
 ---@field handover? integer  hand-overs in the process in a row; 0: none (default 16)
 ---@field max_waiting? integer  how many may wait in the process, of all names (default 10000)

@@ -37,6 +37,7 @@ function loop.new(def) end
 ---@field spawn? fun(fn: function)  runs it in a coroutine that may be suspended; default: a new one
 ---@field defer? fun(fn: function)  the same, soon, for callbacks of the user; default: `spawn`
 ---@field log? fun(text: string)  default: to stderr
+---@field warn? fun(text: string)  is told what becomes of servers if `on_event` is "auto"
 
 ---Who knows how to wait: a module such as `redlock.host.luv`, or what `redlock.host.loop` made.
 ---@class redlock.Host

@@ -23,6 +23,7 @@
 ---@alias redlock.FindingKind
 ---| "replica" # it is no master
 ---| "max_lease" # another client uses another `max_lease`
+---| "twin" # the same server has voted under another address
 ---| "guarded" # no votes for a while: it may have forgotten locks
 ---| "marker" # its marker cannot be read or set
 ---| "clock_step" # no votes for a while: its clock was stepped
@@ -56,6 +57,8 @@
 ---@field ready boolean  it is connected, and through the handshake
 ---@field code redlock.NodeCode  why it is not ready; "ok"
 ---@field message? string  the same as a sentence
+---@field lost? redlock.NodeCode  why it was lost, or could not be connected, last
+---@field twin boolean  the same server has voted under another address, without saying that it is
 ---@field verdict redlock.Verdict  "error": it does not vote
 ---@field findings redlock.Finding[]  what is wrong with it
 ---@field remedy? string  their messages: what is to be done
@@ -134,7 +137,9 @@
 ---| redlock.ContendedEvent
 ---| redlock.RenewedEvent
 ---| redlock.LostEvent
----| redlock.NodeEvent
+---| redlock.NodeUpEvent
+---| redlock.NodeDownEvent
+---| redlock.NodeRefusedEvent
 ---| redlock.NodeGuardedEvent
 ---| redlock.NodeAdmittedEvent
 ---| redlock.NodeSuspectEvent
@@ -171,17 +176,32 @@
 ---@field name string  of the lock
 ---@field reason redlock.LossReason  as for `lock:onLost`
 
----A server can be used now, or cannot any more.
----@class (exact) redlock.NodeEvent: redlock.AnyEvent
----@field type "node_up"|"node_down"
+---A server is connected.
+---@class (exact) redlock.NodeUpEvent: redlock.AnyEvent
+---@field type "node_up"
 ---@field node string  its address, without secrets
----@field code redlock.NodeCode  why it is down
+---@field code redlock.NodeCode  "ok"
+
+---The connection to a server is lost, or its first one cannot be made.
+---@class (exact) redlock.NodeDownEvent: redlock.AnyEvent
+---@field type "node_down"
+---@field node string  its address, without secrets
+---@field code redlock.NodeCode  why
+---@field message string  the same as a sentence
+
+---A server is there, and gets no vote for how it or this client is set up: a replica, one server
+---under two addresses, another `max_lease`, a wrong password.
+---@class (exact) redlock.NodeRefusedEvent: redlock.AnyEvent
+---@field type "node_refused"
+---@field node string  its address, without secrets
+---@field code redlock.NodeCode  why
+---@field message string  the same as a sentence
 
 ---A server has no vote for a while, as it may have forgotten locks.
 ---@class (exact) redlock.NodeGuardedEvent: redlock.AnyEvent
 ---@field type "node_guarded"
 ---@field node string  its address, without secrets
----@field left number  seconds
+---@field left? number  seconds; nil: it is down, too
 
 ---A server votes, or votes again.
 ---@class (exact) redlock.NodeAdmittedEvent: redlock.AnyEvent
