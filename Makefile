@@ -150,10 +150,12 @@ $(TOOLS)/refused-asan: spec/c/refused.c $(SRC) $(wildcard c/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) -g -O1 $(ASAN) -pthread -Ic -o $@ $(filter %.c,$^) $(REFUSE) $(LIBHIREDIS) -ldl
 
-# Awkward moments for threads, forks and exits.
-$(TOOLS)/ends: spec/c/ends.c $(SRC) $(wildcard c/*.h)
+# Awkward moments for threads, forks, signals and exits.
+$(TOOLS)/ends: SANITIZER = $(ASAN)
+$(TOOLS)/ends-tsan: SANITIZER = $(TSAN)
+$(TOOLS)/ends $(TOOLS)/ends-tsan: spec/c/ends.c $(SRC) $(wildcard c/*.h)
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -g -O1 $(ASAN) -pthread -Ic -o $@ $(filter %.c,$^) \
+	$(CC) $(FLAGS) -g -O1 $(SANITIZER) -pthread -Ic -o $@ $(filter %.c,$^) \
 	    -Wl,--wrap=pthread_join,--wrap=getaddrinfo $(LIBHIREDIS) -ldl
 
 ASAN_CORE = $(BUILD)/asan/redlock/core-$(ABI).so
@@ -164,7 +166,8 @@ $(ASAN_CORE): $(SRC) $(wildcard c/*.h)
 
 .PHONY: asan-core threads
 asan-core: $(ASAN_CORE)
-threads: $(TOOLS)/threads-tsan $(TOOLS)/threads-asan $(TOOLS)/refused $(TOOLS)/refused-asan $(TOOLS)/ends
+threads: $(TOOLS)/threads-tsan $(TOOLS)/threads-asan $(TOOLS)/refused $(TOOLS)/refused-asan $(TOOLS)/ends \
+    $(TOOLS)/ends-tsan
 
 # ---- coverage ----------------------------------------------------------------------
 

@@ -21,10 +21,12 @@ static void before_fork(void)
     for (struct rl_client *c = clients; c; c = c->next)
         engine_lock(c);
     mailbox_before_fork();
+    signals_before_fork();
 }
 
 static void after_fork_in_parent(void)
 {
+    signals_after_fork(0);
     mailbox_after_fork(0);
     for (struct rl_client *c = clients; c; c = c->next)
         engine_unlock(c);
@@ -33,6 +35,7 @@ static void after_fork_in_parent(void)
 
 static void after_fork_in_child(void)
 {
+    signals_after_fork(1);
     mailbox_after_fork(1);
     for (struct rl_client *c = clients; c; c = c->next) {
         net_void(&c->net);
@@ -71,6 +74,32 @@ static void at_exit(void)
             core_close(&c->core, rl_now_ms());
             net_finish(&c->net);
         }
+        engine_unlock(c);
+    }
+    pthread_mutex_unlock(&clients_mutex);
+}
+
+void clients_let_go(int signals)
+{
+    pthread_mutex_lock(&clients_mutex);
+    int64_t now_ms = rl_now_ms(), until_ms = now_ms + NET_LINGER_MS;
+    for (struct rl_client *c = clients; c; c = c->next) {
+        if (!(c->signals & signals))
+            continue;
+        engine_lock(c);
+        if (c->net.epfd < 0)
+            continue;
+        core_leave(&c->core, now_ms);
+        net_flush(&c->net, now_ms);
+    }
+    for (struct rl_client *c = clients; c; c = c->next) {
+        if (!(c->signals & signals))
+            continue;
+        if (c->net.epfd >= 0) {
+            net_linger(&c->net, until_ms);
+            net_wake(c->net.wakefd);       /* who waits has an answer */
+        }
+        pthread_cond_broadcast(&c->turned);
         engine_unlock(c);
     }
     pthread_mutex_unlock(&clients_mutex);
@@ -204,6 +233,7 @@ static struct rl_client *client_new(const rl_options *options,
         return NULL;
     }
     c->core.lock_delay_ms = options->lock_delay_ms;
+    c->signals = options->signals;
     guard_init(&c->core, c->marker, c->mark_script, options->max_lease_ms,
                options->lease_ms);
     return c;

@@ -131,8 +131,10 @@ int64_t engine_enter(struct rl_client *c)
     if (!c)
         return -1;
     engine_lock(c);
+    int first = c->net.epfd < 0;           /* use in this process */
     if (!c->core.closed &&
-        (net_open(&c->net) < 0 || (c->key && keeper_start(c) < 0))) {
+        ((first && c->signals && signals_catch(c->signals) < 0) ||
+         net_open(&c->net) < 0 || (c->key && keeper_start(c) < 0))) {
         engine_leave(c);
         return -1;
     }

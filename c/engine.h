@@ -47,6 +47,7 @@ struct rl_client {
     struct tls_context *tls;           /* NULL: no node has TLS */
     char *client_name;
     char *marker;                 /* of the restart guard; NULL: none */
+    int signals;                  /* RL_SIGNAL_*: they let go what is held */
     char *mark_script;
     int n;
 };
@@ -70,6 +71,10 @@ void engine_forget(rl_round *round);
 /* Takes a client out of the list of all, and frees it. */
 void client_forget(struct rl_client *c);
 
+/* Lets go what is held, of all clients with one of these signals; waits for confirmations,
+ * NET_LINGER_MS at most. Nothing can be started with them any more. */
+void clients_let_go(int signals);
+
 /* Unlocks; frees the client when it is closed and nobody has a handle any more. */
 void engine_leave(struct rl_client *c);
 
@@ -85,6 +90,16 @@ static inline struct rl_client *client_of(const struct core *core)
 {
     return (struct rl_client *)core;
 }
+
+/* ---- signals.c ---- */
+
+/* From now on these signals (RL_SIGNAL_*) let go what clients hold that have them, before
+ * they do what they would do otherwise. 0, or -1: no thread. */
+int signals_catch(int signals);
+
+/* Around a fork, with all mutexes of clients. */
+void signals_before_fork(void);
+void signals_after_fork(int is_child);
 
 /* ---- the keeper; all with the mutex held ---- */
 

@@ -100,6 +100,16 @@ typedef enum rl_guard {
 
 enum { RL_ROLE_UNKNOWN, RL_ROLE_MASTER, RL_ROLE_REPLICA };
 
+/* Signals that release what is held (rl_options.signals): a mask. */
+enum {
+    RL_SIGNAL_HUP = 1,
+    RL_SIGNAL_INT = 2,
+    RL_SIGNAL_QUIT = 4,
+    RL_SIGNAL_USR1 = 8,
+    RL_SIGNAL_USR2 = 16,
+    RL_SIGNAL_TERM = 32
+};
+
 /* Why a lease is lost. */
 typedef enum rl_loss {
     RL_NOT_LOST = 0,
@@ -154,6 +164,11 @@ typedef struct rl_options {
     const char *ca_file;     /* certificates to trust; NULL: the system's */
     const char *cert_file;   /* the client's, with its chain, and its key; or NULL */
     const char *key_file;
+    int32_t signals;         /* RL_SIGNAL_*: at one of these what is held is released, by a
+                                thread, within 50 ms, and the client is as one that is
+                                closed; then the signal does what it would have done
+                                without. Not of a shared client. From the first use in a
+                                process on, unless the signal is ignored then. */
 } rl_options;
 
 typedef struct rl_primitive {

@@ -2,7 +2,8 @@
 local support = require "spec.support"
 
 local CASES = { "exit_before_close", "exit_while_waiting", "exit_while_unsharing",
-    "two_who_wait", "keep_in_a_child", "gone_while_corked", "a_resolver_that_hangs" }
+    "two_who_wait", "keep_in_a_child", "gone_while_corked", "a_resolver_that_hangs",
+    "signals_with_a_handler", "signals_while_forking" }
 
 describe("a process", function()
     local cluster
@@ -11,17 +12,28 @@ describe("a process", function()
     before_each(function() cluster:flush() end)
     teardown(support.cleanup)
 
+    local function survives(program, case)
+        local p = support.spawn {
+            program, case, cluster[1].port, cluster[2].port, cluster[3].port,
+            stdout = "pipe", stderr = "stdout",
+            -- It ends in the middle; and a child may start threads.
+            env = { ASAN_OPTIONS = "detect_leaks=0", TSAN_OPTIONS = "die_after_fork=0" },
+        }
+        local text = p:read_all(60)
+        assert.equal(0, p:wait(10), text)
+        assert.equal("", text)
+        support.eventually(function() return cluster:keys() == 0 end)
+    end
+
     for _, case in ipairs(CASES) do
         it("survives " .. case:gsub("_", " "), function()
-            local p = support.spawn {
-                "build/spec/ends", case, cluster[1].port, cluster[2].port, cluster[3].port,
-                stdout = "pipe", stderr = "stdout",
-                env = { ASAN_OPTIONS = "detect_leaks=0" },       -- it ends in the middle
-            }
-            local text = p:read_all(60)
-            assert.equal(0, p:wait(10), text)
-            assert.equal("", text)
-            support.eventually(function() return cluster:keys() == 0 end)
+            survives("build/spec/ends", case)
         end)
+
+        if case:find "^signals" then
+            it("has no data races: " .. case:gsub("_", " "), function()
+                survives("build/spec/ends-tsan", case)
+            end)
+        end
     end
 end)

@@ -1,6 +1,7 @@
 --- Clients: the connections to one set of servers, and everything held through them.
 
 local ffi = require "ffi"
+local bit = require "bit"
 local acquire = require "redlock.acquire"
 local check = require "redlock.check"
 local credentials = require "redlock.credentials"
@@ -58,6 +59,10 @@ function _M.new(opts)
         unseeded = {},           -- buckets of fenced locks whose floors have to be asked for
         closed = false,
     }, Client)
+    if opts.signals and self.host.shared then
+        check.bad("option signals", "for plain hosts only; an event loop has its own way to hear "
+            .. "of signals")
+    end
     self.guarded = guard.is_on(self.options)
     self.holds = holds.new(self)
     self.tasks = future.new_tasks(self)
@@ -96,6 +101,9 @@ local function core_options(o)
     settings.ca_file = o.ca_file or nil
     settings.cert_file, settings.key_file = o.cert_file or nil, o.key_file or nil
     settings.tls_verify = o.tls_verify and 1 or 0
+    for _, signal in pairs(o.signals or {}) do
+        settings.signals = bit.bor(settings.signals, rounds.load()["RL_SIGNAL_" .. signal])
+    end
     return settings
 end
 

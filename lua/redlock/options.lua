@@ -33,6 +33,8 @@ _M.defaults = {
                               --   in nginx the log is told what becomes of servers
     handover = 16,            -- holds passed on within the process in a row; 0: none
     max_waiting = 10000,      -- who may wait for locks of the client at once, in a process
+    signals = false,          -- plain hosts: a list of signals ("TERM", "HUP") that release first
+                              --   what is held
     host = false,             -- who knows how to wait; false: found out
     socket_dir = "/tmp",      -- nginx: where the wake-up socket's directory is made
     fence_ttl = DAY,          -- how long the counter of an idle fenced lock stays
@@ -78,6 +80,20 @@ local function check_lease(o, given)
     check.seconds("option lease", o.lease, _M.min_lease(o))
 end
 
+--- Those that end a process, unless it catches them (RL_SIGNAL_* of the core).
+_M.signals = { HUP = true, INT = true, QUIT = true, USR1 = true, USR2 = true, TERM = true }
+
+local function check_signals(list)
+    if type(list) ~= "table" then
+        bad("option signals", 'a list as { "TERM", "HUP" } is needed, not ' .. type(list))
+    end
+    for key, name in pairs(list) do
+        if type(key) ~= "number" or not _M.signals[name] then
+            bad("option signals", "a list of HUP, INT, QUIT, USR1, USR2, TERM is needed")
+        end
+    end
+end
+
 local function check_values(o, given)
     check.seconds("option timeout", o.timeout, 0.001, DAY)
     check.seconds("option connect_timeout", o.connect_timeout, 0.001, DAY)
@@ -108,6 +124,9 @@ local function check_values(o, given)
     end
     if o.on_event ~= false and o.on_event ~= "auto" and type(o.on_event) ~= "function" then
         bad("option on_event", 'a function, false or "auto" is needed, not ' .. type(o.on_event))
+    end
+    if o.signals ~= false then
+        check_signals(o.signals)
     end
     check.integer("option handover", o.handover, 0, 1e6)
     check.integer("option max_waiting", o.max_waiting, 1, 1e9)

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,8 @@ static struct {
     rl_node_options nodes[RL_MAX_NODES];
     int n;
     rl_primitive primitive;
+    int signals;                  /* of clients opened from now on */
+    int slow_join;                /* ms that joining takes */
     rl_client *client;
     rl_lease *lease;
 } this = {.primitive = {0, 1, 2, -1, -1, -1}};
@@ -80,7 +83,8 @@ static rl_client *open_client(const char *key)
 {
     char err[256];
     rl_options options = {.client_name = "ends", .timeout_ms = 250,
-                          .connect_timeout_ms = 1000, .drift_ppm = 10000};
+                          .connect_timeout_ms = 1000, .drift_ppm = 10000,
+                          .signals = this.signals};
     rl_client *c = key ? rl_share(key, strlen(key), &options, this.nodes, this.n, err,
                                   sizeof(err))
                        : rl_open(&options, this.nodes, this.n, err, sizeof(err));
@@ -94,7 +98,8 @@ static rl_client *open_client(const char *key)
 static int finish(rl_round *round)
 {
     int outcome;
-    EXPECT(round);
+    if (!round)
+        return RL_CLOSED;
     while ((outcome = rl_wait(round)) == RL_INTERRUPTED)
         continue;
     rl_round_free(round);
@@ -104,6 +109,7 @@ static int finish(rl_round *round)
 static int take(rl_client *c, rl_lease **lease)
 {
     rl_bytes key = {"x", 1};
+    *lease = NULL;
     return finish(rl_acquire(c, &this.primitive, &key, 1, NULL, 0, LEASE_MS, 10000, -1,
                              lease));
 }
@@ -167,8 +173,8 @@ int __wrap_pthread_join(pthread_t thread, void **result);
 int __wrap_pthread_join(pthread_t thread, void **result)
 {
     static atomic_int joins;
-    EXPECT(joins++ == 0);
-    pause_ms(50);
+    EXPECT(!this.slow_join || joins++ == 0);
+    pause_ms(this.slow_join);
     return __real_pthread_join(thread, result);
 }
 
@@ -182,6 +188,7 @@ static void exit_while_unsharing(void)
 {
     pthread_t thread;
     atexit(linger);
+    this.slow_join = 50;
     this.client = open_client("k");
     EXPECT(finish(rl_sleep(this.client, 10)) == RL_GRANTED);
     pthread_create(&thread, NULL, give_up, NULL);
@@ -295,10 +302,101 @@ static void a_resolver_that_hangs(void)
     exit(0);
 }
 
+/* The program has a handler of its own, which lets it go on: it comes behind the release, and
+ * the client is as one that is closed. Again and again, while threads wait on it. */
+static atomic_int handled;
+
+static void on_signal(int signo)
+{
+    handled += signo == SIGTERM;
+}
+
+static void *wait_until_closed(void *arg)
+{
+    while (finish(rl_sleep(this.client, LEASE_MS)) != RL_CLOSED)
+        continue;
+    return arg;
+}
+
+static void signals_with_a_handler(void)
+{
+    pthread_t threads[3];
+    struct sigaction act = {.sa_handler = on_signal};
+    sigaction(SIGTERM, &act, NULL);
+    this.signals = RL_SIGNAL_TERM | RL_SIGNAL_USR1;
+    for (int k = 1; k <= 20; k++) {
+        this.client = open_client(NULL);
+        EXPECT(take(this.client, &this.lease) == RL_GRANTED);
+        EXPECT(k % 2 || rl_keep(this.lease, LEASE_MS, 0) == RL_OK);
+        for (int i = 0; i < 3; i++)
+            pthread_create(&threads[i], NULL, wait_until_closed, NULL);
+        pause_ms(k);
+        kill(getpid(), SIGTERM);
+        for (int i = 0; i < STUCK_S * 1000 && handled < k; i++)
+            pause_ms(1);
+        EXPECT(handled == k);
+        EXPECT(rl_remaining_ms(this.lease) == 0);
+        EXPECT(rl_lease_lost(this.lease) == RL_LOSS_CLOSED);
+        for (int i = 0; i < 3; i++)
+            __real_pthread_join(threads[i], NULL);
+        rl_lease_drop(this.lease);
+        rl_close(this.client);
+    }
+    exit(0);
+}
+
+/* Signals come while threads fork and clients come and go: each child ends by the signal. */
+static void *fork_on(void *arg)
+{
+    int status;
+    for (int k = 0; k < 50; k++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            for (;;)
+                pause();
+        }
+        kill(pid, SIGUSR1);
+        while (waitpid(pid, &status, 0) < 0)
+            EXPECT(errno == EINTR);
+        EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
+    }
+    return arg;
+}
+
+static void signals_while_forking(void)
+{
+    pthread_t threads[2];
+    struct sigaction act = {.sa_handler = on_signal};
+    sigaction(SIGTERM, &act, NULL);
+    this.signals = RL_SIGNAL_TERM | RL_SIGNAL_USR1;
+    this.client = open_client(NULL);
+    EXPECT(take(this.client, &this.lease) == RL_GRANTED);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, fork_on, NULL);
+    for (int k = 0; k < 30; k++) {
+        rl_client *other = open_client(NULL);
+        rl_lease *lease;
+        int outcome = take(other, &lease);
+        EXPECT(outcome == RL_HELD || outcome == RL_GRANTED || outcome == RL_CLOSED);
+        if (k % 5 == 0)
+            kill(getpid(), SIGTERM);
+        if (lease)
+            rl_lease_drop(lease);
+        rl_close(other);
+    }
+    for (int i = 0; i < 2; i++)
+        __real_pthread_join(threads[i], NULL);
+    rl_lease_drop(this.lease);
+    rl_close(this.client);
+    exit(0);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
+    {"signals_with_a_handler", signals_with_a_handler},
+    {"signals_while_forking", signals_while_forking},
     {"exit_before_close", exit_before_close},
     {"exit_while_waiting", exit_while_waiting},
     {"exit_while_unsharing", exit_while_unsharing},
