@@ -96,6 +96,7 @@ function redlock.is_error(value) end
 ---@field fence_ttl? number  seconds an idle fenced lock's counter stays (default 86400)
 ---@field handover? integer  hand-overs in the process in a row; 0: none (default 16)
 ---@field max_waiting? integer  how many may wait in the process, of all names (default 10000)
+---@field signals? redlock.Signal[]|false  plain: they release first what is held (default false)
 ---@field host? redlock.Host|false  who knows how to wait; false: found out (default false)
 ---@field socket_dir? string  nginx: below it is the wake-up socket's directory (default "/tmp")
 ---@field restart_guard? boolean|"auto"|"require"  for more than one server (default "auto")
@@ -125,6 +126,15 @@ function redlock.is_error(value) end
 ---@field db? integer  number of the database; default 0
 ---@field tls? boolean  true: TLS
 ---@field server_name? string  whose certificate is expected; default: that of host
+
+---One that ends a process, unless it catches it.
+---@alias redlock.Signal
+---| "HUP" # the terminal is gone
+---| "INT" # Ctrl-C
+---| "QUIT" # Ctrl-\
+---| "USR1" # what the program makes of it
+---| "USR2" # the same
+---| "TERM" # by systemd, `docker stop`, `kill`
 
 -- ---- errors ----------------------------------------------------------------------
 
