@@ -356,6 +356,10 @@ describe("the reference of words", function()
         assert_same(values_of "redlock.LossReason", reasons)
     end)
 
+    it("has the signals", function()
+        assert_same(values_of "redlock.Signal", inside "options".signals)
+    end)
+
     it("has the kinds of findings", function()
         assert_same(values_of "redlock.FindingKind",
             found('found%("([%w_]+)"', 'kind = "([%w_]+)"'))
