@@ -360,14 +360,16 @@ mutant-core:
 mutants: sim-core
 	@luajit spec/sim/mutate.lua
 
-# The reference (lua/redlock/types.lua) as HTML: build/docs/index.html. A warning is an error.
+# The reference (lua/redlock/types.lua) as HTML: build/docs/index.html; below it inside/, what
+# modules give each other. A warning is an error.
 .PHONY: docs
 docs:
 	@spec/setup docs
 	@rm -rf $(BUILD)/docs
 	@mkdir -p $(BUILD)/docs/src
 	@$(RUN_LUA) spec/docs/pages.lua $(BUILD)/docs/src
-	@ldoc -q --fatalwarnings -c $(BUILD)/docs/src/config.ld -d $(abspath $(BUILD)/docs) . > /dev/null
+	@cd $(BUILD)/docs/src && ldoc -q --fatalwarnings -c config.ld -d .. . > /dev/null
+	@cd $(BUILD)/docs/src && ldoc -q --fatalwarnings -c inside.ld -d ../inside . > /dev/null
 	@rm -r $(BUILD)/docs/src
 	@echo $(BUILD)/docs/index.html
 

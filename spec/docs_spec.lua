@@ -19,7 +19,7 @@ describe("make docs", function()
         assert.equal(0, p:wait(60), text)
         assert.equal(build .. "/docs/index.html\n", text)
         dir = build .. "/docs/"
-        for path in io.popen("cd " .. dir .. " && find * -name '*.html'"):lines() do
+        for path in io.popen("cd " .. dir .. " && find [!i]* index.html -name '*.html'"):lines() do
             pages[path] = read(dir .. path)
         end
     end)
@@ -74,5 +74,38 @@ describe("make docs", function()
             end
         end
         assert.is_true(n > 200)
+    end)
+end)
+
+describe("comments", function()
+    -- Each comment before a function: how it begins, and the line that it is about.
+    local function each_comment(fn)
+        for path in io.popen "find lua/redlock -name '*.lua' ! -path '*/types*'":lines() do
+            local first, number = nil, 0
+            for line in io.lines(path) do
+                number = number + 1
+                if line:find "^%-%-" then
+                    first = first or line
+                else
+                    if first then
+                        fn(first:match "^%-%-%-?", line, ("%s:%d"):format(path, number))
+                    end
+                    first = nil
+                end
+            end
+        end
+    end
+
+    it("for ldoc are those of what a module gives to others", function()
+        local n = 0
+        each_comment(function(begins, line, where)
+            if line:find "^local function " then
+                assert.equal("--", begins, where)
+            elseif line:find "^function " then
+                assert.equal("---", begins, where)
+                n = n + 1
+            end
+        end)
+        assert.is_true(n > 100)
     end)
 end)

@@ -24,7 +24,7 @@ local RETRY = { held = true, no_quorum = true, expired = true }
 -- So often at most in a row: then it is no split, but a holder whose key a node has lost.
 local SPLIT_DELAY, SPLIT_DOUBLINGS, SPLIT_TRIES = 0.001, 5, 10
 
---- A number by which all contenders for a name find the same node.
+-- A number by which all contenders for a name find the same node.
 local function home_of(name)
     return bit.band(hash(name:sub(1, 64)), 0x7fffffff)
 end
@@ -39,7 +39,7 @@ local function tell_contended(lock, owner)
     end
 end
 
---- He has to wait.
+-- He has to wait.
 -- @return true; or nil and `overload`: too many of this process wait already
 local function begin_waiting(lock, owner, place)
     local client = lock.client
@@ -63,7 +63,7 @@ end
 _M.GIVE_WAY = 0.005
 local RUN = 0.05              -- seconds that the hold may be passed on in a row
 
---- How long others have to be let first; 0: not at all.
+-- How long others have to be let first; 0: not at all.
 local function give_way(lock)
     return lock.client.out:left(lock.id, lock.client.now())
 end
@@ -81,6 +81,7 @@ function _M.pass(lock, hold)
 end
 
 --- The lock was released.
+-- @param lock  a lock object
 -- @param told  how many connections were told of it; nil: not known yet
 function _M.released(lock, told)
     local client = lock.client
@@ -96,7 +97,7 @@ end
 -- A lease that has lost less than this share, beside the drift, passes on as it is.
 local WORN = 0.01
 
---- Whether a hold may pass to the next holder without a word to the servers: what they have
+-- Whether a hold may pass to the next holder without a word to the servers: what they have
 -- is what an attempt of his would put there, and he needs no token of his own. An
 -- extension may be under way still, or have got through to some.
 local function is_as_new(lock, from, lease)
@@ -107,7 +108,7 @@ local function is_as_new(lock, from, lease)
         and left >= seconds * (1 - o.drift_factor - WORN) and left <= seconds
 end
 
---- Takes what was offered.
+-- Takes what was offered.
 -- @return true, or nil and a round
 local function take_over(lock, owner, lease, place)
     local client, from = lock.client, place.offer
@@ -124,7 +125,7 @@ local function take_over(lock, owner, lease, place)
     return attempt.taken(lock, owner, lease, handle, from)
 end
 
---- The owner has got it meanwhile, by another of his coroutines.
+-- The owner has got it meanwhile, by another of his coroutines.
 local function reenter(lock, owner)
     local hold = lock.client.holds:get(owner, lock.id)
     if hold and rounds.remaining(hold.lease) > 0 then
@@ -134,13 +135,13 @@ local function reenter(lock, owner)
     return false
 end
 
---- Whether it is known of a name that somebody has it: without that an answer is due to
+-- Whether it is known of a name that somebody has it: without that an answer is due to
 -- everybody who asks.
 local function is_held(lock, queue)
     return queue.held or lock.client.holds:left_here(lock.id) > 0
 end
 
---- What somebody in line is to do now.
+-- What somebody in line is to do now.
 -- @return true: it is held; nil and an error; false: he is to try, as it is his turn, or as
 --   his time is over and those before him have no answer yet; or nil, nil and the seconds
 --   that he is to sleep
@@ -179,7 +180,7 @@ local function next_step(lock, owner, lease, wait, started, place)
     return nil, err, may and min(left, pause + 0.001)
 end
 
---- Sleeps in line while it is not its turn on the network.
+-- Sleeps in line while it is not its turn on the network.
 -- @return true, false, or nil and an error, as next_step()
 local function line_up(lock, owner, lease, wait, started, place)
     place.tried = false
@@ -196,7 +197,7 @@ end
 
 -- ---- waking ----------------------------------------------------------------------
 
---- Subscribes to what wakes a wait, if it may be woken.
+-- Subscribes to what wakes a wait, if it may be woken.
 -- @param w  the state of the wait: gets watch (or none) and seen
 local function subscribe(w, lock)
     local client, prim = lock.client, lock.primitive
@@ -211,7 +212,7 @@ local function subscribe(w, lock)
     end
 end
 
---- Sleeps until the next attempt makes sense, at most `left` seconds.
+-- Sleeps until the next attempt makes sense, at most `left` seconds.
 -- @param guarded  seconds until quarantines let a majority vote, or nil
 local function sleep(w, lock, code, free_in, split, left, guarded)
     local client = lock.client
@@ -245,7 +246,7 @@ local function sleep(w, lock, code, free_in, split, left, guarded)
     end
 end
 
---- Whether waiting is in vain: another owner of this thread holds the lock beyond the wait,
+-- Whether waiting is in vain: another owner of this thread holds the lock beyond the wait,
 -- and cannot let it go while the thread is blocked.
 local function is_deadlock(lock, owner, wait, started)
     local client = lock.client
@@ -254,7 +255,7 @@ local function is_deadlock(lock, owner, wait, started)
     return left == huge or left and wait and left > wait - (client.now() - started)
 end
 
---- Attempts again until it is held, `wait` seconds are over, or no majority has answered
+-- Attempts again until it is held, `wait` seconds are over, or no majority has answered
 -- for `patience` seconds.
 -- @param round    of the first attempt, which failed
 -- @param started  when that began
@@ -306,7 +307,7 @@ local function attempts(lock, owner, lease, wait, patience, round, started, w)
     end
 end
 
---- The same; unsubscribes at the end. (After an error that is left to the collector.)
+-- The same; unsubscribes at the end. (After an error that is left to the collector.)
 local function retry(lock, owner, lease, wait, patience, round, started, place)
     local w = { splits = 0, place = place }
     local got, last = attempts(lock, owner, lease, wait, patience, round, started, w)
@@ -319,7 +320,7 @@ local function retry(lock, owner, lease, wait, patience, round, started, place)
     return got, last
 end
 
---- An attempt, repeated when there is a password that it may have failed for want of.
+-- An attempt, repeated when there is a password that it may have failed for want of.
 -- @param within  seconds that both may take, from `started` on, or nil
 local function first_attempt(lock, owner, lease, within, started, place)
     local client = lock.client
@@ -332,7 +333,7 @@ local function first_attempt(lock, owner, lease, within, started, place)
     return got, round
 end
 
---- All of it for somebody in line.
+-- All of it for somebody in line.
 -- @param within  seconds the first attempt may last, or nil
 -- @return also nil and `overload`: too many wait already
 local function in_line(lock, owner, lease, wait, patience, within, started, place)
@@ -358,7 +359,7 @@ local function in_line(lock, owner, lease, wait, patience, within, started, plac
     return retry(lock, owner, lease, wait, patience, round, started, place)
 end
 
---- The same in the queue of its process.
+-- The same in the queue of its process.
 local function queued(lock, owner, lease, wait, patience, within, started)
     local place = line.join(lock.client, lock.id, wait and started + wait)
     local ok, got, failed = pcall(in_line, lock, owner, lease, wait, patience, within, started,
@@ -377,6 +378,8 @@ end
 -- ---- acquire ---------------------------------------------------------------------
 
 --- Takes the lock for an owner who does not hold it.
+-- @param lock      a lock object
+-- @param owner     who wants it
 -- @param lease     seconds, or nil: the client's, kept by the watchdog
 -- @param wait      seconds, or nil: as long as it is held
 -- @param patience  seconds without a majority after which it gives up

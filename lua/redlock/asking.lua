@@ -9,7 +9,9 @@ local _M = {}
 local methods = lock.methods
 
 --- The answers of the nodes to one of the primitive's questions.
--- @param args  default: the primitive's
+-- @param self    a lock
+-- @param script  "peek", "force" and the like
+-- @param args    default: the primitive's
 -- @return a list (see rounds.ask), or nil and an error
 function _M.ask(self, script, args)
     local ok, err = lock.open_to_wait(self)

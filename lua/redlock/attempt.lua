@@ -7,7 +7,11 @@ local error, max, next, pcall = error, math.max, next, pcall
 local _M = {}
 
 --- What was taken gets its owner.
--- @param from  the hold it was passed on from, or nil
+-- @param lock    a lock object
+-- @param owner   who has it now
+-- @param lease   seconds, or nil: the client's, kept by the watchdog
+-- @param handle  the lease
+-- @param from    the hold it was passed on from, or nil
 -- @return true; nil: the client was closed meanwhile, and it is let go
 function _M.taken(lock, owner, lease, handle, from)
     local client, prim = lock.client, lock.primitive
@@ -34,7 +38,7 @@ function _M.left_until(ends, client)
 end
 local left_until = _M.left_until
 
---- Asks the servers for it, once.
+-- Asks the servers for it, once.
 -- @return as rounds.acquire
 local function ask(lock, lease, within, home, op)
     local client, prim = lock.client, lock.primitive
@@ -42,7 +46,7 @@ local function ask(lock, lease, within, home, op)
         lease or client.options.lease, within, home, op)
 end
 
---- The same for a lock with fencing tokens: servers that do not know what they have counted
+-- The same for a lock with fencing tokens: servers that do not know what they have counted
 -- learn it first.
 local function ask_seeded(lock, lease, within, home, op)
     local client, prim = lock.client, lock.primitive
@@ -65,7 +69,7 @@ local function ask_seeded(lock, lease, within, home, op)
     return ask(lock, lease, within, home, op)
 end
 
---- One attempt.
+-- One attempt.
 -- @param lease   seconds, or nil: the client's lease, kept by the watchdog
 -- @param within  seconds that all of it may take, or nil
 -- @param op      who is to be told when the caller is killed meanwhile, or nil

@@ -9,7 +9,7 @@ local getmetatable, setmetatable = getmetatable, setmetatable
 
 local methods = lock.methods
 
---- The same lock for the same owner, wherever it is used.
+-- The same lock for the same owner, wherever it is used.
 local function for_this_owner(self)
     return setmetatable({ client = self.client, primitive = self.primitive, name = self.name,
         id = self.id, owner = lock.owner_of(self) }, getmetatable(self))

@@ -39,7 +39,7 @@ local INIT = { force = true }
 local USING = { wait = true, lease = true, owner = true, fenced = true }
 local BUILT_IN = { [plain_lock.name] = plain_lock, [fenced_lock.name] = fenced_lock }
 
---- nginx's when this is nginx, else one that blocks.
+-- nginx's when this is nginx, else one that blocks.
 local function default_host()
     local nginx = ngx and ngx.get_phase and ngx.config
     return require(nginx and "redlock.host.nginx" or "redlock.host.plain")
@@ -107,7 +107,7 @@ local function core_options(o)
     return settings
 end
 
---- Everything the core is opened with, as a string: clients with the same share one core.
+-- Everything the core is opened with, as a string: clients with the same share one core.
 local function share_key(self)
     local o, parts = self.options, {}
     local function add(prefix, t)
@@ -214,6 +214,8 @@ end
 
 --- An object of a primitive of your own, with the methods of a lock. No I/O.
 -- @param prim  from redlock.primitive
+-- @param name  as for getLock
+-- @param opts  as for getLock
 function methods:get(prim, name, opts)
     if not primitive.is_primitive(prim) then
         check.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
@@ -255,14 +257,16 @@ function methods:checkSequencer(text)
     return fenced_lock.is_current(lock.new(self, fenced_lock, seq.name), seq.token)
 end
 
---- What `using` returns behind its first value.
+-- What `using` returns behind its first value.
 local function pack(ok, ...)
     return ok, select("#", ...), { ... }
 end
 
 --- Runs fn(lock) while holding the lock `name`, and releases it whatever happens.
+-- @param name  as for getLock
 -- @param opts  wait: seconds, default: as long as it takes; lease: seconds; owner; fenced:
 --   true for a fenced lock
+-- @param fn    what is to be done under the lock
 -- @return true and fn's results, also when fn has let it go itself; false and fn's results
 --   when the lease was lost before fn was done; nil and an error when fn did not run. An
 --   error in fn is raised again after the release.
@@ -292,7 +296,7 @@ function methods:using(name, opts, fn)
     return kept, unpack(results, 1, n)
 end
 
---- Opens it for a call that waits for the servers; nil and an error: phase, closed, config.
+-- Opens it for a call that waits for the servers; nil and an error: phase, closed, config.
 local function open_to_wait(self, what)
     if not self.host.can_wait() then
         return nil, errors.new("phase", what)

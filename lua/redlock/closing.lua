@@ -32,6 +32,8 @@ end
 
 --- How long the name of a hold is to stay closed still, by clocks of servers, which may be
 -- fast: seconds; 0: it is not.
+-- @param lock     whose hold it is
+-- @param hold     one of client.holds
 -- @param seconds  since it was taken
 function _M.left(lock, hold, seconds)
     local client = lock.client
@@ -55,6 +57,8 @@ local function failure(lock, answers, n)
 end
 
 --- Ends a hold on the servers so: the last of it here, whatever comes of it.
+-- @param lock     whose hold it is
+-- @param hold     one of client.holds
 -- @param seconds  see left()
 -- @return true; or nil and an error: expired, held, unknown (no majority answered: it opens
 --   with its lease, or then), closed

@@ -48,7 +48,7 @@ local function call(fn)
     return { password = password, user = user }
 end
 
---- Calls each function once.
+-- Calls each function once.
 -- @return a list with { password, user } for each node that has a function, else false; or
 --   nil and what went wrong
 local function fetch(self)

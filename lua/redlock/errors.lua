@@ -66,7 +66,7 @@ end
 -- Codes of nodes that did not answer; the others that are no votes said why.
 local SILENT = { timeout = true, refused = true, dns = true, tls = true, pending = true }
 
---- Whether a majority answered, but not with votes.
+-- Whether a majority answered, but not with votes.
 local function answered(nodes)
     local n = 0
     for _, row in ipairs(nodes or {}) do
@@ -91,7 +91,9 @@ local function sentence(code, subject, nodes, reason)
     return text .. ": " .. concat(said, "; ")
 end
 
---- @param subject  what it is about: a string, or an object with describe()
+--- @param code     a word of the list above
+-- @param subject  what it is about: a string, or an object with describe()
+-- @param nodes    what each said, or nil
 -- @return an error object
 function _M.new(code, subject, nodes)
     return setmetatable({ code = code, message = sentence(code, subject, nodes), nodes = nodes },
@@ -99,7 +101,9 @@ function _M.new(code, subject, nodes)
 end
 
 --- Says in an error why the hold that it is about was lost.
--- @param reason  as onLost has it
+-- @param err      the error, which is changed
+-- @param subject  as for new()
+-- @param reason   as onLost has it
 function _M.because(err, subject, reason)
     err.reason, err.message = reason, sentence(err.code, subject, err.nodes, reason)
 end

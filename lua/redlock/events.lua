@@ -135,7 +135,7 @@ function Events:emit(e)
     end
 end
 
---- Tells of a warning, once.
+-- Tells of a warning, once.
 local function warn_once(self, node, found)
     local key = (node or "") .. " " .. found.kind
     if not self.warned[key] then
@@ -151,7 +151,7 @@ local TOLD = { guarded = true, clock_step = true, max_lease = true, twin = true 
 local REFUSALS = { max_lease = "config", twin = "config" }
 local SET_UP = { config = true, readonly = true, noperm = true, auth = true, unsupported = true }
 
---- Why a node gets no vote for how things are set up: what it is, a code and a text; or nil.
+-- Why a node gets no vote for how things are set up: what it is, a code and a text; or nil.
 local function refusal(row)
     if not row.ready and SET_UP[row.lost] then
         return row.lost, row.lost, row.message

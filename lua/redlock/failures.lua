@@ -18,7 +18,7 @@ function _M.code_name(outcome)
 end
 local code_name = _M.code_name
 
---- Why a node gives no votes, by its own text.
+-- Why a node gives no votes, by its own text.
 local function text_of(client, i, text)
     text[0] = 0
     if client.core then
@@ -27,7 +27,7 @@ local function text_of(client, i, text)
     return text[0] ~= 0 and ffi_string(text) or nil
 end
 
---- What is known of a node that a round was decided without: a code and a message.
+-- What is known of a node that a round was decided without: a code and a message.
 local function without(client, i, text)
     if node_out.ready ~= 0 then
         return "pending", node_out.asked ~= 0 and "asked, no answer when it was decided"
@@ -65,7 +65,7 @@ end
 
 local SEEDING = "; a user of fenced locks needs all ACL rules that the README lists"
 
---- Why a node is unseeded still, if it is because this user may not change that.
+-- Why a node is unseeded still, if it is because this user may not change that.
 local function explain(row, seeding)
     if row.code == "unseeded" and seeding and seeding.code == "noperm" then
         row.code, row.message = "noperm", seeding.message .. SEEDING
@@ -74,6 +74,8 @@ local function explain(row, seeding)
 end
 
 --- The error of a round that is done; gives the round back.
+-- @param client   whose round it was
+-- @param subject  what the error is about
 -- @param round    nil: none could be started
 -- @param seeding  the error of the primitive's unseeded(), or nil
 function _M.of(client, subject, round, seeding)

@@ -20,7 +20,7 @@ local format, unpack = string.format, unpack
 -- Of floors, at most 80 KB a server: names that share a bucket only skip numbers.
 local BUCKETS = 1024
 
---- A script of several parts; each declares what the next ones use.
+-- A script of several parts; each declares what the next ones use.
 local function parts(...)
     local names = { ... }
     for i = 1, #names do
@@ -113,6 +113,7 @@ local fenced = primitive.new {
 --- Asks the servers whether a hold is current: the lock is held, and none has counted past
 -- its token.
 -- @param view   a fenced lock
+-- @param token  of the hold
 -- @param value  of the hold, or nil: of whoever has the lock
 -- @return whether a majority says so; nil and an error: also no_quorum, where that depends on
 --   those who have not answered

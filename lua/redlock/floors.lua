@@ -52,7 +52,8 @@ end
 -- next attempt finds what it does, as that goes before it.
 -- @param view    a lock of the primitive that has the scripts "floor" and "seed"
 -- @param bucket  a string
--- @param op, within  as for rounds.acquire
+-- @param op      as for rounds.acquire
+-- @param within  as for rounds.acquire
 -- @return true; or nil and an error: no_quorum, closed
 function _M.seed(view, bucket, op, within)
     local client, prim = view.client, view.primitive

@@ -164,7 +164,7 @@ function Sleeper:vanish()
     self.future.sleepers[self.round] = nil
 end
 
---- In an event loop: sleeps until it is done. Nothing wakes who waits where its client is
+-- In an event loop: sleeps until it is done. Nothing wakes who waits where its client is
 -- closed: then that is the result.
 local function sleep(future, seconds)
     local client = future.client
@@ -182,7 +182,7 @@ local function sleep(future, seconds)
     end
 end
 
---- Waits until it is done, at most `seconds`.
+-- Waits until it is done, at most `seconds`.
 -- @return true; or nil and an error: the caller cannot wait
 local function await(future, seconds)
     local client = future.client
@@ -293,6 +293,7 @@ local function check_list(list)
 end
 
 --- Waits for all futures of a list.
+-- @param list     futures, of any clients
 -- @param timeout  seconds; default: as long as it takes
 -- @return true when all are done, false otherwise; or nil and an error: phase (the caller
 --   cannot wait)

@@ -156,7 +156,10 @@ function Resource:call(right, command, keys, ...)
 end
 
 --- Runs a script of your own under the token, for what takes several commands.
--- @param body  text: KEYS[2..] are keys, ARGV[3..] are args; it returns {1, reply}
+-- @param right  the token; for guard.owned: the value
+-- @param body   text: KEYS[2..] are keys, ARGV[3..] are args; it returns {1, reply}
+-- @param keys   a key, or a list of keys
+-- @param args   a list of strings and numbers, or nil
 -- @return as call()
 function Resource:eval(right, body, keys, args)
     return send(self, eval(self, self.head .. body, right, keys, args or {}))
@@ -170,7 +173,9 @@ function Resource:get(right)
 end
 
 --- Writes the key named as the resource.
--- @param ttl  seconds after which the data, not the mark, ends; default: it stays
+-- @param right  the token; for guard.owned: the value
+-- @param value  a string or a number
+-- @param ttl    seconds after which the data, not the mark, ends; default: it stays
 -- @return true, or as call()
 function Resource:set(right, value, ttl)
     if ttl ~= nil then
@@ -248,10 +253,10 @@ local function new(class, kind, text, right_word, name, send_words, opts)
 end
 
 --- A resource that is written under fencing tokens. No I/O.
--- @param name  of the resource: its key or, if it has several, what they share
--- @param send  function(...) that sends one command, given as its words, with a Redis client
+-- @param name        of the resource: its key or, if it has several, what they share
+-- @param send_words  function(...) that sends one command, given as its words, with a Redis client
 --   and returns the reply, or nil or false and the error. Default: for words() only.
--- @param opts  keep: seconds after which an unused mark is forgotten; must be longer than
+-- @param opts        keep: seconds after which an unused mark is forgotten; must be longer than
 --   any holder can be paused or any request be late. Default: never.
 -- @return a guard with call, eval, get, set, append, delete, fence_in, words
 function _M.new(name, send_words, opts)
@@ -263,7 +268,9 @@ end
 -- before its claim() takes it from a newer one, whose writes are refused then. What is read
 -- and written between a claim and its end has no other claim in between, so no update is
 -- lost; but nothing says that the latest holder is the one who writes.
--- @param name, send, opts  as for new(); keep: seconds after which an unused claim ends
+-- @param name        as for new()
+-- @param send_words  as for new()
+-- @param opts        keep: seconds after which an unused claim ends
 -- @return a guard with claim and, under the value in place of a token, call, eval, get, set,
 --   append, delete, words
 function _M.owned(name, send_words, opts)

@@ -23,7 +23,7 @@ local function persistence_of(info)
     return info.aof ~= 0 and "aof" or info.rdb ~= 0 and "rdb" or "none seen"
 end
 
---- Reads one node's row, without verdict.
+-- Reads one node's row, without verdict.
 local function read(client, i, info, text)
     local C = rounds.load()
     C.rl_node_get_info(client.core, i - 1, info)
@@ -65,7 +65,7 @@ local function read(client, i, info, text)
     return row
 end
 
---- What is wrong with a node: a list of { kind, verdict, message }.
+-- What is wrong with a node: a list of { kind, verdict, message }.
 local function findings_of(client, row)
     local list = {}
     local function found(kind, verdict, ...)
@@ -133,7 +133,7 @@ function _M.exposed(path)
         path)
 end
 
---- Those of the files of a client: a list.
+-- Those of the files of a client: a list.
 local function secret_files(client)
     local list, seen = { client.options.key_file or nil }, {}
     for _, node in ipairs(client.options.nodes) do

@@ -32,6 +32,7 @@ function _M.count(answers, n)
 end
 
 --- @param left  see count()
+-- @param n     how many servers there are
 -- @return seconds until it opens by itself, 0 when nobody holds it; huge for keys without
 --   an end
 function _M.time_to_live(left, n)

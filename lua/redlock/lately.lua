@@ -16,7 +16,8 @@ function _M.new(seconds)
 end
 
 --- Remembers a name from now on.
--- @param now  seconds, on a clock that never goes back
+-- @param name  a string
+-- @param now   seconds, on a clock that never goes back
 function Lately:add(name, now)
     if now - self.since >= self.seconds then
         self.now, self.before, self.since = {}, self.now, now

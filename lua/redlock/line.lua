@@ -18,8 +18,9 @@ local Place = {}
 Place.__index = Place
 
 --- The end of the line for a name.
--- @param id    kind:name
--- @param ends  when its wait is over, or nil
+-- @param client  whose queue it is
+-- @param id      kind:name
+-- @param ends    when its wait is over, or nil
 function _M.join(client, id, ends)
     local queue = client.queues[id]
     if not queue then
@@ -51,7 +52,7 @@ function _M.wake_all(queue)
     end
 end
 
---- Closes the gaps that others have left behind the first, when they are most of the queue.
+-- Closes the gaps that others have left behind the first, when they are most of the queue.
 local function close_ranks(queue)
     if queue.gone * 2 <= queue.last - queue.first then
         return

@@ -26,7 +26,7 @@ local MAX_NAME = 65536
 local OWN_KEYS = "redlock:{"
 local OPTIONS = { owner = true }
 
---- The class of a primitive's objects: a lock's methods and its own.
+-- The class of a primitive's objects: a lock's methods and its own.
 local function class_of(prim)
     local class = {}
     class.__index = class
@@ -84,7 +84,7 @@ function _M.owner_of(self)
 end
 local owner_of = _M.owner_of
 
---- The hold of an owner, also when its time is over; or nil.
+-- The hold of an owner, also when its time is over; or nil.
 --
 -- Whatever waits, or calls a function of the user, gives others the time to let it go, pass it
 -- on or close the client: then its lease is not to be touched any more. So the hold is looked
@@ -123,7 +123,7 @@ function _M.open_to_wait(self)
     return open(self)
 end
 
---- The hold of the current owner, after a look at what was lost meanwhile.
+-- The hold of the current owner, after a look at what was lost meanwhile.
 local function current_hold(self, owner)
     local client = self.client
     if client.core then
@@ -147,7 +147,7 @@ end
 
 -- ---- acquire ---------------------------------------------------------------------
 
---- What an owner gets who holds it: true, and the token if there is one. An on_event function
+-- What an owner gets who holds it: true, and the token if there is one. An on_event function
 -- may have let it go.
 local function granted(self, owner)
     local hold = hold_of(self, owner)
@@ -161,7 +161,7 @@ local function granted(self, owner)
     return true
 end
 
---- Enters again what the owner holds already: no round trip, the lease stays as it is.
+-- Enters again what the owner holds already: no round trip, the lease stays as it is.
 local function reenter(self, owner)
     local hold = hold_of(self, owner)
     if not hold then
@@ -197,7 +197,7 @@ function _M.check_wait(wait)
 end
 local check_wait = _M.check_wait
 
---- Takes it for the caller, who may have it already.
+-- Takes it for the caller, who may have it already.
 -- @param lease, wait, patience  as for acquire()
 -- @return as lock() and tryLock()
 local function take(self, lease, wait, patience)
@@ -222,7 +222,7 @@ end
 -- @param lease  seconds, not renewed; default: the client's lease, kept by the watchdog
 --   until unlock(), for max_hold at most
 -- @return true, and the token of a fenced lock; or nil and an error: no_quorum (no majority
---   answered for the client's `patience`), expired (nor in time for the lease), deadlock
+--   answered for the client's `patience`), expired (not in time for the lease), deadlock
 --   (another coroutine of this thread has it), overload (max_waiting of this process wait
 --   already), closed
 function Lock:lock(lease)
@@ -231,6 +231,7 @@ end
 
 --- Tries for `wait` seconds; 0 or nil: once. Returns within wait + timeout (the first
 -- attempt of all, which connects, may take connect_timeout).
+-- @param wait   seconds
 -- @param lease  as of lock()
 -- @return true, and the token of a fenced lock; or nil and an error: held, no_quorum,
 --   expired (granted too late), deadlock, overload, closed
@@ -241,7 +242,7 @@ end
 
 -- ---- release ---------------------------------------------------------------------
 
---- Why it was lost, by what the servers said to the release.
+-- Why it was lost, by what the servers said to the release.
 -- @param early  it was to last still: keys that are gone were removed, not run out
 local function reason_of(err, early)
     if err.code == "held" then
@@ -257,7 +258,7 @@ local function reason_of(err, early)
     return "forgotten"
 end
 
---- Leaves it for the last time, so that its name stays closed.
+-- Leaves it for the last time, so that its name stays closed.
 -- @param left  seconds
 local function close(self, owner, hold, left)
     local client = self.client
@@ -363,7 +364,8 @@ function Lock:extend(lease)
     return _M.prolong(self, check_lease(self, lease))
 end
 
---- @param lease  seconds; 0: only asks; nil: as it was taken
+--- @param self   a lock
+-- @param lease  seconds; 0: only asks; nil: as it was taken
 -- @return as Lock:extend
 function _M.prolong(self, lease)
     local client, owner = self.client, owner_of(self)

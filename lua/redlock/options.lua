@@ -66,7 +66,7 @@ function _M.too_long(o, lease)
         o.lock_delay > 0 and " - lock_delay" or "", _M.longest_lease(o))
 end
 
---- @param given  what the user said: the others are defaults
+-- @param given  what the user said: the others are defaults
 local function check_lease(o, given)
     local longest = _M.longest_lease(o)
     if type(o.lease) == "number" and o.lease > longest then
@@ -175,7 +175,7 @@ local function check_tls(o)
     end
 end
 
---- What the nodes without a password of their own have.
+-- What the nodes without a password of their own have.
 local function shared_password(o)
     local shared = {}
     for _, field in ipairs { "user", "password", "password_file", "password_env" } do

@@ -69,7 +69,7 @@ local function default_args()
     return NO_ARGS
 end
 
---- A function of the user, with its results checked: they go to C.
+-- A function of the user, with its results checked: they go to C.
 local function checked(what, fn, most)
     return function(...)
         local list = fn(...)

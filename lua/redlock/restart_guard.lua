@@ -43,6 +43,7 @@ local mark_script             -- kept: the core's settings only point to it
 
 --- Sets what the core needs to know.
 -- @param settings  rl_options
+-- @param options   of the client
 function _M.configure(settings, options)
     if _M.is_on(options) then
         mark_script = mark_script or scripts.read "redlock.restart_guard.mark"
@@ -59,7 +60,7 @@ local function list(rows)
     return concat(labels, ", ")
 end
 
---- The rows of each kind: admitted, guarded, disagrees, unknown, absent.
+-- The rows of each kind: admitted, guarded, disagrees, unknown, absent.
 local function sort_out(rows)
     local by = { admitted = {}, guarded = {}, disagrees = {}, unknown = {}, absent = {} }
     by.unverified = by.admitted
@@ -73,7 +74,7 @@ end
 local HOW = " init { force = true } admits what is there at once; only when nobody can hold "
     .. "a lock"
 
---- Why servers must not be admitted at once: an error, or nil.
+-- Why servers must not be admitted at once: an error, or nil.
 local function objection(by)
     local text
     if #by.unknown > 0 then
@@ -95,7 +96,7 @@ local function no_quorum(rows)
     return nil, errors.new("no_quorum", "init", health.complaints(rows))
 end
 
---- With the guard off: whether a majority is there.
+-- With the guard off: whether a majority is there.
 local function are_up(rows)
     local up = 0
     for _, row in ipairs(rows) do

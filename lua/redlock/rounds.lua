@@ -49,7 +49,7 @@ end
 
 -- ---- waiting for a round ------------------------------------------------------------
 
---- Gives back what a caller had whose wait has ended early, because he was killed, say.
+-- Gives back what a caller had whose wait has ended early, because he was killed, say.
 -- @param handle  the lease of an attempt, or nil
 -- @param op      nil, or what else is to end: op:vanish()
 local function vanish(round, handle, op)
@@ -63,7 +63,7 @@ local function vanish(round, handle, op)
     end
 end
 
---- Waits for a round; nil is one that could not be started. A wait that raises (Ctrl-C, or
+-- Waits for a round; nil is one that could not be started. A wait that raises (Ctrl-C, or
 -- a future that is cancelled) gives back the round and, of an attempt, the lease.
 -- @return whether it was granted; the round is the caller's still
 local function wait(client, round, handle, op)
@@ -81,12 +81,12 @@ local function wait(client, round, handle, op)
     return outcome == GRANTED
 end
 
---- Whether what was granted lasts still: we may have been stopped since it was decided.
+-- Whether what was granted lasts still: we may have been stopped since it was decided.
 local function lasts(round)
     return C.rl_round_outcome(round) == GRANTED
 end
 
---- Waits for a round and gives it back.
+-- Waits for a round and gives it back.
 -- @return true when it was granted, or nil and an error
 local function conclude(client, subject, round, op)
     if wait(client, round, nil, op) and lasts(round) then
@@ -98,7 +98,7 @@ end
 
 -- ---- acquire ---------------------------------------------------------------------
 
---- Waits for an attempt whose lease is in lease_out.
+-- Waits for an attempt whose lease is in lease_out.
 local function taken(client, round, op)
     local handle = lease_out[0]
     local shared = client.host.shared
@@ -122,7 +122,10 @@ end
 
 --- One attempt to take the keys on a majority. An interrupt (Ctrl-C) can raise between
 -- any two steps of it: run it under pcall, with interrupted() for the error.
+-- @param client  whose servers are asked
 -- @param prim    the primitive, registered
+-- @param keys    the KEYS of its scripts
+-- @param args    their further ARGV
 -- @param lease   seconds
 -- @param within  seconds the attempt may last, or nil
 -- @param home    nil, or a whole number that picks the node to be asked first
@@ -140,7 +143,10 @@ end
 
 --- Passes a lease to another holder of this process, with a new value on the servers. The
 -- old handle is given back.
--- @param lease  seconds
+-- @param client  whose servers are asked
+-- @param handle  the lease
+-- @param lease   seconds
+-- @param op      as for acquire()
 -- @return as acquire()
 function _M.handover(client, handle, lease, op)
     lease_out[0] = nil
@@ -266,6 +272,8 @@ function _M.remaining(handle)
 end
 
 --- Hands a lease to the watchdog.
+-- @param handle    the lease
+-- @param lease     seconds, each time
 -- @param max_hold  seconds, or false
 function _M.keep(handle, lease, max_hold)
     if C.rl_keep(handle, to_ms(lease), max_hold and to_ms(max_hold) or 0) ~= 0 then
@@ -343,7 +351,10 @@ function _M.auth_failures(client)
 end
 
 --- Gives node i (from 1) other credentials for connections to come.
--- @param user  or nil
+-- @param client    an open one
+-- @param i         from 1
+-- @param user      or nil
+-- @param password  a string
 function _M.set_password(client, i, user, password)
     if C.rl_set_password(client.core, i - 1, user, password) ~= 0 then
         error("redlock: out of memory", 0)
@@ -403,7 +414,14 @@ end
 -- ---- questions and pauses --------------------------------------------------------
 
 --- Asks one of a primitive's further scripts ("peek", "force") on all nodes.
--- @param op, within  as for acquire()
+-- @param client   whose servers are asked
+-- @param subject  what an error is about
+-- @param prim     the primitive
+-- @param script   its name
+-- @param keys     the KEYS
+-- @param args     the ARGV
+-- @param op       as for acquire()
+-- @param within   as for acquire()
 -- @return a list of { vote, info, data, agreed } for the nodes that answered, agreed telling
 --   whether the node is one of a majority with the same answer; or nil and an error
 function _M.ask(client, subject, prim, script, keys, args, op, within)
@@ -433,7 +451,7 @@ function _M.say(client, prim, script, keys, args)
         FOREVER_MS))
 end
 
---- What was learned is read from the client: true, or nil and an error when it is closed.
+-- What was learned is read from the client: true, or nil and an error when it is closed.
 local function learned(client, subject, ok, err)
     if ok and client.closed then
         return nil, failure(client, subject, nil)
@@ -465,7 +483,9 @@ function _M.wake(round)
 end
 
 --- Waits for a pause and gives it back.
--- @param op  as for acquire()
+-- @param client  as for begin_sleep()
+-- @param round   from begin_sleep() or begin_pause()
+-- @param op      as for acquire()
 function _M.finish_sleep(client, round, op)
     conclude(client, "a pause", round, op)
 end

@@ -23,13 +23,13 @@ local function unhex(s)
     return (gsub(s, "%x%x", function(c) return char(tonumber(c, 16)) end))
 end
 
---- @param hold  { kind, name, value, ms (of the lease), token (0: none) }
+-- @param hold  { kind, name, value, ms (of the lease), token (0: none) }
 local function to_text(hold)
     return format("redlock1.%s.%s.%s.%d.%.0f", hex(hold.kind), hex(hold.name), hold.value,
         hold.ms, hold.token)
 end
 
---- @return the same; nil: the text is not what to_text() made
+-- @return the same; nil: the text is not what to_text() made
 local function parse(text)
     if type(text) ~= "string" then
         return nil
@@ -64,7 +64,10 @@ function lock.methods:export()
 end
 
 --- See client:import.
--- @param prims  the primitives it may be of, by their names
+-- @param client  who takes it over
+-- @param prims   the primitives it may be of, by their names
+-- @param text    what export() returned
+-- @param opts    owner, as for getLock
 function _M.import(client, prims, text, opts)
     local parcel = parse(text)
     local prim = parcel and prims[parcel.kind]

@@ -23,14 +23,14 @@ local function unescape(s)
     end)
 end
 
---- The part of a label that reads as s again; keep: characters that stay besides the usual.
+-- The part of a label that reads as s again; keep: characters that stay besides the usual.
 local function escape(s, keep)
     return (gsub(s, "[^%w._~" .. keep .. "-]", function(c)
         return format("%%%02X", byte(c))
     end))
 end
 
---- Splits "user:password@rest". The password may contain ":".
+-- Splits "user:password@rest". The password may contain ":".
 local function split_credentials(rest)
     local credentials, host = match(rest, "^(.*)@([^@]*)$")
     if not credentials then
@@ -104,7 +104,8 @@ end
 
 --- Where the password comes from: at most one of the fields password (a string or a function),
 -- password_file and password_env, which becomes a password.
--- @param what  put before the fields' names in errors
+-- @param what    put before the fields' names in errors
+-- @param fields  a table with them, which is changed
 function _M.password(what, fields)
     local source
     for _, field in ipairs { "password", "password_file", "password_env" } do

@@ -1,5 +1,6 @@
 -- Writes what ldoc makes the HTML reference from: a page for each file of the reference
--- (lua/redlock/types.lua, types/*.lua), and a configuration.
+-- (lua/redlock/types.lua, types/*.lua); and the configurations, for that and for the comments of
+-- the modules inside.
 --
 --     luajit spec/docs/pages.lua DIR
 local annotations = require "spec.support.annotations"
@@ -160,43 +161,30 @@ local function subject_of(file)
     end
 end
 
--- The first class with methods is the page; without one, the first class gives it its name.
-local function main_of(items)
-    local first
-    for _, item in ipairs(items) do
-        if #item.methods > 0 then
-            return item, item
-        end
-        first = first or item.kind == "class" and item
-    end
-    return nil, first
-end
-
+-- A module is a page; else a file is one, and classes with methods are sections of it.
 local function page_of(file, items)
-    local page = setmetatable({}, Page)
-    local main, first = main_of(items)
-    local kind, folder, name = "classmod", "classes", short(first.name)
-    if main and not main.methods[1].colon then
-        kind, folder, name = "module", "modules", main.name
+    local page, sections = setmetatable({}, Page), {}
+    local main, name = nil, file:match "([^/]+)%.lua$"
+    for _, item in ipairs(items) do
+        if #item.methods > 0 and not item.methods[1].colon then
+            main, name = item, item.name
+        end
     end
+    local url = ("../modules/%s.html"):format(name)
     if main then
-        page:class(main, kind, name)
+        page:class(main, "module", name)
+        where[name] = url
     else
         page:add("--- ", subject_of(file))
-        page:add("-- @", kind, " ", name)
+        page:add("-- @module ", name)
     end
-    local url = ("../%s/%s.html"):format(folder, name)
-    local sections = {}
     for _, item in ipairs(items) do
-        if item == main then
-            where[item.name] = url
-        elseif #item.methods > 0 then
+        if item ~= main and #item.methods > 0 then
             sections[#sections + 1] = item
             where[item.name] = ("%s#Class_%s"):format(url, short(item.name))
-        else
+        elseif item ~= main then
             page:table(item)
-            local prefix = kind == "classmod" and name .. "." or ""
-            where[item.name] = ("%s#%s%s"):format(url, prefix, short(item.name))
+            where[item.name] = ("%s#%s"):format(url, short(item.name))
         end
     end
     for _, item in ipairs(sections) do
@@ -219,20 +207,33 @@ for _, file in ipairs(annotations.files) do
     write(("%s/%s.lua"):format(dir, name), page)
 end
 
--- ---- the configuration -------------------------------------------------------------
+-- ---- configurations ----------------------------------------------------------------
+
+local function config(path, title, ...)
+    local lines = {}
+    for line in io.lines "spec/docs/config.ld" do
+        lines[#lines + 1] = line
+    end
+    write(path, { table.concat(lines, "\n"), ("title = %q"):format(title), ... })
+end
 
 local links = {}
 for name, url in pairs(where) do
     links[#links + 1] = ("    [%q] = %q,"):format(name, url)
 end
 table.sort(links)
+config(dir .. "/config.ld", "redlock: reference",
+    "file = {", table.concat(files, "\n"), "}", "local links = {", table.concat(links, "\n"), "}",
+    'custom_see_handler("^(redlock[%w_.]*)$", function(name) return name, links[name] end)')
 
-local config = {}
-for line in io.lines "spec/docs/config.ld" do
-    config[#config + 1] = line
+-- Modules have a comment for ldoc at their heads, and others at what they export; scripts for
+-- Redis have none.
+local modules = {}
+for path in io.popen "find $PWD/lua/redlock -name '*.lua' ! -path '*/types*' | sort":lines() do
+    local file = assert(io.open(path))
+    if ("\n" .. file:read "*a"):find "\n%-%-%- .*\n%-%-%- " then
+        modules[#modules + 1] = ("    %q,"):format(path)
+    end
+    file:close()
 end
-for _, lines in ipairs { { "file = {" }, files, { "}", "local links = {" }, links, { "}",
-    'custom_see_handler("^(redlock[%w_.]*)$", function(name) return name, links[name] end)' } } do
-    config[#config + 1] = table.concat(lines, "\n")
-end
-write(dir .. "/config.ld", config)
+config(dir .. "/inside.ld", "redlock: inside", "file = {", table.concat(modules, "\n"), "}")

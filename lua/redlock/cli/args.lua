@@ -56,6 +56,7 @@ end
 
 --- Reads a command line.
 -- @param list   arguments, the first of them at `from`
+-- @param from   where its arguments begin
 -- @param known  further options, as COMMON; "--": a command follows it. Else names do, which
 --   may begin with "-".
 -- @return { ["--wait"] = 5, ... }, the names, and the command (or nil)

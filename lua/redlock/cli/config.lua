@@ -65,7 +65,7 @@ local function lines_of(path)
     return lines:gmatch "([^\n]*)\n?"
 end
 
---- Reads a file of settings into opts.
+-- Reads a file of settings into opts.
 local function read(path, opts)
     local number, in_nodes = 0, false
     for line in lines_of(path) do

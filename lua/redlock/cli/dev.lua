@@ -32,7 +32,7 @@ local function answers(uri)
     return open ~= nil
 end
 
---- Waits until a server answers.
+-- Waits until a server answers.
 -- @return true; or false and its exit status
 local function settle(server)
     local finish = now() + UP_WITHIN
@@ -51,7 +51,7 @@ local function settle(server)
     return false, 0
 end
 
---- One server that answers.
+-- One server that answers.
 local function server(program)
     local status
     for _ = 1, ATTEMPTS do
@@ -105,7 +105,7 @@ local function show(servers, as_json)
     return uris
 end
 
---- Nobody has held a lock on them yet.
+-- Nobody has held a lock on them yet.
 local function admit(uris)
     local client = redlock.new { nodes = uris, timeout = UP_WITHIN, connect_timeout = UP_WITHIN }
     local ok, err = client:init()

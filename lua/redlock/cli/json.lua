@@ -31,7 +31,7 @@ local function character(s, i)
     end
 end
 
---- Bytes that are no UTF-8 become U+FFFD, one each.
+-- Bytes that are no UTF-8 become U+FFFD, one each.
 local function repaired(s)
     local parts, i = {}, 1
     while i <= #s do

@@ -12,7 +12,7 @@ local _M = {}
 
 local FAILED = 125
 
---- The options of the client of one node, to hear what each of them says.
+-- The options of the client of one node, to hear what each of them says.
 local function only(client_options, i)
     local opts = {}
     for option, value in pairs(client_options) do
@@ -22,7 +22,7 @@ local function only(client_options, i)
     return opts
 end
 
---- What one node says of a lock.
+-- What one node says of a lock.
 local function ask_node(opts, name)
     local client = require("redlock").new(opts)
     local lock = client:getLock(name)
@@ -48,7 +48,7 @@ local function ask_node(opts, name)
     return row
 end
 
---- Adds why nodes would give no vote for a new lock, though they answer.
+-- Adds why nodes would give no vote for a new lock, though they answer.
 local function tell_guarded(client, rows)
     local found = client.guarded and client:check() or {}
     for i, row in ipairs(found) do
@@ -59,7 +59,7 @@ local function tell_guarded(client, rows)
     end
 end
 
---- The majority's view of the rows: held, remaining, holder; or nil: there is none.
+-- The majority's view of the rows: held, remaining, holder; or nil: there is none.
 local function summary(rows)
     local q = quorum(#rows)
     local answered, held = 0, {}

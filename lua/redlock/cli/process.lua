@@ -108,7 +108,7 @@ end
 
 -- ---- programs --------------------------------------------------------------------
 
---- What the child does between fork and exec; never returns.
+-- What the child does between fork and exec; never returns.
 local function become(argv, opts, parent)
     if not opts.outlives then
         C.rlc_prctl(PR_SET_PDEATHSIG, _M.KILL, 0, 0, 0)

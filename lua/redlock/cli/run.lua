@@ -1,4 +1,4 @@
---- redlock run NAME -- CMD...: a command under a lock.
+--- redlock run: a command under a lock.
 
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
@@ -22,7 +22,7 @@ local GIVE_UP = 5             -- seconds to end who is left behind by a supervis
 local ENDING = { [process.INT] = true, [process.TERM] = true, [process.HUP] = true,
     [process.QUIT] = true }
 
---- Waits for the lock; a signal ends the wait.
+-- Waits for the lock; a signal ends the wait.
 -- @return true; or nil, an exit status, and an error to be told
 local function acquire(lock, wait)
     local future = wait and lock:tryLockAsync(wait) or lock:lockAsync()
@@ -49,7 +49,7 @@ local function interpreter()
     return arg[i]
 end
 
---- Starts the supervisor, which starts the command.
+-- Starts the supervisor, which starts the command.
 -- @return its process id, and our end of the connection to it
 local function start(argv, group, kill_after, env)
     local ours, theirs = process.connection()
@@ -66,7 +66,7 @@ local function start(argv, group, kill_after, env)
     return pid or args.fail("no process: " .. (why or theirs)), ours
 end
 
---- Somebody killed the supervisor, with which the kernel kills the command: what is left of it
+-- Somebody killed the supervisor, with which the kernel kills the command: what is left of it
 -- are children of ours now.
 local function bury(status)
     local finish = process.now() + GIVE_UP
@@ -80,7 +80,7 @@ local function bury(status)
     return status
 end
 
---- Stays with the command until it ends, and ends it when the lock is lost, or has been held
+-- Stays with the command until it ends, and ends it when the lock is lost, or has been held
 -- for max_hold.
 -- @param pid, to  of the supervisor, as start() returned them
 -- @return its exit status; and why it was ended, or nil
@@ -118,7 +118,7 @@ local function attend(lock, pid, to, group, kill_after)
     end
 end
 
---- Lets the lock go behind the command.
+-- Lets the lock go behind the command.
 -- @param at_least  how long the name stays closed, from when it was taken; or nil
 -- @return the exit status of it all
 local function finish(lock, status, lost, at_least)
@@ -143,7 +143,7 @@ local function finish(lock, status, lost, at_least)
     return LOST
 end
 
---- What changes for the command; false: it does not get that variable.
+-- What changes for the command; false: it does not get that variable.
 local function environment(lock, given)
     local env = {}
     for _, variable in ipairs(config.secret_variables(given)) do
@@ -156,7 +156,7 @@ local function environment(lock, given)
     return env
 end
 
---- Sees to it that the lease is as long as the name is to stay closed: so it does also when
+-- Sees to it that the lease is as long as the name is to stay closed: so it does also when
 -- this process is killed.
 local function check_at_least(given)
     local at_least = given["--at-least"]

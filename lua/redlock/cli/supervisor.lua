@@ -36,7 +36,7 @@ local function signal(signo)
     end
 end
 
---- Says to those that are our children now, but not to the command's group, which was told.
+-- Says to those that are our children now, but not to the command's group, which was told.
 local function say_to_children(signo)
     for _, child in ipairs(process.children()) do
         local fresh = child ~= pid and not told[child]
@@ -53,7 +53,7 @@ local function begin_end(seconds)
     signal(process.TERM)
 end
 
---- He who should have said that the lock is lost is not there, or does not run.
+-- He who should have said that the lock is lost is not there, or does not run.
 local function end_alone()
     local left = valid - process.now() - BEFORE
     begin_end(left > 0 and min(kill_after, left) or valid > process.now() and 0 or kill_after)
@@ -76,7 +76,7 @@ local function hear(text)
     end
 end
 
---- @return whether nobody is left
+-- @return whether nobody is left
 local function reap()
     while true do
         local code, child = process.reap(-1)

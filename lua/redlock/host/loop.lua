@@ -91,7 +91,7 @@ function Box:forget(key, w)
     end
 end
 
---- The same, of whom no ring may come: the loop looks whether anybody waits still.
+-- The same, of whom no ring may come: the loop looks whether anybody waits still.
 local function give_up(self, key, w)
     self:forget(key, w)
     self.C.rl_mailbox_ring(self.mailbox)
@@ -104,8 +104,11 @@ local function check_cancelled(task)
 end
 
 --- Suspends the caller until the round is done.
+-- @param round   the round, of a client of this process
 -- @param vanish  vanish(round, a, b) cleans up when the caller is gone, killed while it
 --   waited; it must not wait
+-- @param a       for vanish
+-- @param b       for vanish
 -- @return the round's outcome
 function Box:wait(round, vanish, a, b)
     local task = next(self.tasks) ~= nil and self.tasks[running()] or nil

@@ -69,7 +69,7 @@ end
 
 local path_buf
 
---- A connection to the mailbox; or nil and why.
+-- A connection to the mailbox; or nil and why.
 local function connect(box)
     path_buf = path_buf or ffi.new "char[108]"
     local errno = box.C.rl_mailbox_listen(box.mailbox, host.dir, path_buf, 108)
@@ -87,7 +87,7 @@ local function connect(box)
     return sock
 end
 
---- Lets the mailbox ring after a while: a read with a time-out would be logged as an error
+-- Lets the mailbox ring after a while: a read with a time-out would be logged as an error
 -- each time.
 -- @return a round, or nil: no client is open
 local function ring_later(box, ms)
@@ -117,7 +117,7 @@ local function collect()
     end
 end
 
---- Once in a while: whoever died without letting go must be found by the collector for his
+-- Once in a while: whoever died without letting go must be found by the collector for his
 -- locks not to be renewed any more, also where nothing else makes it run.
 -- @return in how many ms that is to go on; false: not at all
 local function look_for_dead(box)
@@ -150,7 +150,7 @@ local function new_fence()
     return fence
 end
 
---- Lets those have their turn who were woken. What they start is sent together, and who
+-- Lets those have their turn who were woken. What they start is sent together, and who
 -- does not come is dead.
 local function let_run(box, fence)
     local woken = #box.woken
@@ -167,7 +167,7 @@ local function let_run(box, fence)
     end
 end
 
---- Wakes those whose rounds are done, also those that become so meanwhile: nothing rings
+-- Wakes those whose rounds are done, also those that become so meanwhile: nothing rings
 -- for them. All of that is one event of nginx, so after a while the others get their turn.
 local function turn(box, fence)
     local ends = now_ms(box) + TURN_MS
@@ -181,12 +181,12 @@ local function turn(box, fence)
     return box:look()
 end
 
---- A worker that is told to quit waits for nothing but the reader, once nobody waits.
+-- A worker that is told to quit waits for nothing but the reader, once nobody waits.
 local function is_over(box)
     return ngx.worker.exiting() and not box:holds_something()
 end
 
---- Reads until nobody waits any more, and nothing is held.
+-- Reads until nobody waits any more, and nothing is held.
 local function read(box)
     local sock = assert(connect(box))
     local fence = new_fence()
@@ -230,7 +230,7 @@ local function run(_, box)
     end
 end
 
---- nginx closes the connection behind a worker's timers when that is told to quit. If the first
+-- nginx closes the connection behind a worker's timers when that is told to quit. If the first
 -- timer is made later, it logs "open socket #-2 left in connection" at the end.
 local function too_late()
     return not timed and ngx.worker.exiting()
@@ -256,7 +256,7 @@ end
 
 -- ---- waiting ---------------------------------------------------------------------
 
---- Without a reader (lua_max_running_timers, too_late) one of those who wait looks for all.
+-- Without a reader (lua_max_running_timers, too_late) one of those who wait looks for all.
 local function poll(w)
     local box = host.box
     if not warned and not too_late() then
