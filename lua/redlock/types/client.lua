@@ -145,7 +145,7 @@ function Client:init(opts) end
 ---```lua
 ---assert(lock:tryLock(5) and lock:unlock())
 ---local stats = client:stats()
----assert(stats.acquired == 1 and stats.nodes[1].requests > 0)
+---assert(stats.acquired == 1 and #stats.nodes > 0)
 ---```
 ---@return redlock.Stats stats  a new table each time
 function Client:stats() end
