@@ -208,7 +208,10 @@ int wire_error_code(const char *text)
     if (strncmp(text, "ERR AUTH", 8) == 0 || strstr(text, "invalid password") ||
         strstr(text, "without any password configured"))
         return RL_AUTH;
-    if (strstr(text, "user executing the script can't"))
+    /* Since 7.2; before that in other words, and wrapped before 7.0. */
+    static const char denied[] = "ERR ACL failure in script: ";
+    if (strncmp(text, denied, sizeof(denied) - 1) == 0 ||
+        strstr(text, "user executing the script can't"))
         return RL_NOPERM;
     return strstr(text, "unknown command") ? RL_UNSUPPORTED : RL_SCRIPT;
 }

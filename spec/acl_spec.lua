@@ -19,20 +19,22 @@ end
 
 describe("the documented ACL rules", function()
     local rules = documented()
-    local cluster, client
+    local cluster, client, channels
 
     -- A user with the rules but the one given.
-    local function allow(but)
-        cluster:each(function(server)
-            local argv = { "on", ">pw", "resetkeys", "resetchannels", "-@all" }
-            for _, rule in ipairs(rules) do
-                if rule ~= but then
-                    argv[#argv + 1] = rule
-                end
+    local function set_user(server, but)
+        local argv = { "on", ">pw", "resetkeys", "-@all", channels and "resetchannels" }
+        for _, rule in ipairs(rules) do
+            if rule ~= but and (channels or not rule:find "^&") then
+                argv[#argv + 1] = rule
             end
-            server:call("ACL", "DELUSER", "locks")
-            assert.equal("OK", server:call("ACL", "SETUSER", "locks", unpack(argv)))
-        end)
+        end
+        server:call("ACL", "DELUSER", "locks")
+        assert.equal("OK", server:call("ACL", "SETUSER", "locks", unpack(argv)))
+    end
+
+    local function allow(but)
+        cluster:each(function(server) set_user(server, but) end)
     end
 
     local function open(opts)
@@ -58,7 +60,10 @@ describe("the documented ACL rules", function()
         cluster:each(function(s) assert(s:call("SET", "app:" .. name, "theirs", "PX", 60000)) end)
     end
 
-    setup(function() cluster = support.cluster(3) end)
+    setup(function()
+        cluster = support.cluster(3)
+        channels = cluster[1]:call("ACL", "SETUSER", "probe", "resetchannels")
+    end)
     before_each(function() cluster:flush() end)
     after_each(function() if client then client:close() end end)
     teardown(support.cleanup)
@@ -99,9 +104,9 @@ describe("the documented ACL rules", function()
         for _, row in ipairs(err.nodes) do
             if row.code == "noperm" then
                 n = n + 1
-                local denied = row.message:find "can't run this command"
-                    or row.message:find "no permissions to access"
-                assert.truthy(denied, tostring(err))
+                local words = row.message:lower()        -- of the server, each has its own
+                assert.truthy(words:find "can't run this" or words:find "no permissions to",
+                    tostring(err))
             end
         end
         assert.is_true(n >= 1, tostring(err))       -- those whose floor was asked for
@@ -183,7 +188,7 @@ describe("the documented ACL rules", function()
         client:close()
         client = open { db = "/3" }                     -- by init()
         assert.is_true(take("x"):unlock())
-        assert.equal("ok", client:check().verdict)
+        assert.equal(channels and "ok" or "warning", client:check().verdict)
         cluster:each(function(s)
             assert(s:call("SCRIPT", "FLUSH"))
             assert.same({}, s:call("ACL", "LOG"))       -- nothing was denied
@@ -223,10 +228,7 @@ describe("the documented ACL rules", function()
 
     it("are enough for a restarted server's quarantine", function()
         local other = support.cluster(3):admit(0.5)
-        other:each(function(s)
-            assert.equal("OK", s:call("ACL", "SETUSER", "locks", "on", ">pw", "resetkeys",
-                "resetchannels", "-@all", unpack(rules)))
-        end)
+        other:each(function(s) set_user(s) end)
         local admitted = false
         client = support.client(other, { prefix = "app:", user = "locks", password = "pw",
             max_lease = 0.5, lease = 0.4, on_event = function(e)
@@ -369,6 +371,9 @@ describe("the documented ACL rules", function()
     for _, rule in ipairs(rules) do
         it("include " .. rule, function()
             assert.is_function(breaks[rule], "this rule has no spec")
+            if rule:find "^&" and not channels then
+                return pending "Redis before 6.2 has no rules for channels"
+            end
             allow(rule)
             client = open()
             breaks[rule]()

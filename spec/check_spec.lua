@@ -23,7 +23,9 @@ describe("client:check()", function()
             local info = cluster[i]:call "INFO"
             assert.equal(cluster[i].uri, row.node)
             assert.is_true(row.reachable)
-            assert.equal(info:match "redis_version:(%S+)", row.version)
+            local valkey = info:match "valkey_version:(%S+)"
+            assert.equal(valkey and "valkey " .. valkey or info:match "redis_version:(%S+)",
+                row.version)
             assert.equal(info:match "run_id:(%x+)", row.run_id)
             assert.equal("master", row.role)
             assert.is_true(math.abs(row.uptime - info:match "uptime_in_seconds:(%d+)") <= 5)
@@ -37,7 +39,7 @@ describe("client:check()", function()
         end
         local text = tostring(report)
         assert.matches("^node +verdict +version", text)
-        assert.matches(cluster[2].uri:gsub("%p", "%%%0") .. " +ok +%d", text)
+        assert.matches(cluster[2].uri:gsub("%p", "%%%0") .. " +ok +[v%d]", text)
         assert.matches("\nverdict: ok$", text)
         assert.is_true(support.threads() <= threads)
     end)
@@ -149,12 +151,35 @@ describe("client:check()", function()
 
     it("warns of a user who may not ask for the time", function()
         local server = support.server()
-        server:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", "-time")
+        assert(server:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all", "-time"))
         local client = support.client { "redis://app:pw@127.0.0.1:" .. server.port }
         local report = client:check()
         assert.matches("allow TIME", report[1].remedy)
         assert.is_nil(tostring(report):find "pw")
         assert.is_true((client:getLock("x"):tryLock(5, 1)))
+    end)
+
+    it("tells what an old server cannot do, and whom that concerns", function()
+        local lacks = require("redlock.health").lacks
+        for version, said in pairs {
+            ["5.0.14"] = "version channels", ["2.8"] = "version channels", ["6.0.16"] = "channels",
+            ["6.1.241"] = "channels", ["6.2.0"] = "", ["7.0.15"] = "", ["10.0.1"] = "",
+            ["valkey 7.2.7"] = "", ["valkey 10.1"] = "", ["?"] = "", [""] = "",
+        } do
+            assert.equal(said, kinds(lacks({}, version, "app")), version)
+            assert.equal((said:gsub(" ?channels", "")), kinds(lacks({}, version)), version)
+        end
+    end)
+
+    it("warns a user of a server without rules for channels", function()
+        local server = support.server()
+        local old = not server:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all")
+        assert(server:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all"))
+        local function told(opts)
+            return kinds(support.client({ server }, opts):check()[1].findings)
+        end
+        assert.equal(old or nil, told({ user = "app", password = "pw" }):match "channels" and true)
+        assert.is_nil(told():find "channels")
     end)
 
     it("tells of quarantines", function()

@@ -65,8 +65,32 @@ local function read(client, i, info, text)
     return row
 end
 
+-- What servers before a version cannot do (Valkey began as 7.2), and for whom that matters.
+local LACKS = {
+    { before = 6.00, kind = "version", verdict = "warning", message = "it is older than Redis "
+        .. "6.0, the first one that the library is tested with; upgrade it" },
+    { before = 6.02, kind = "channels", verdict = "warning", user = true, message = "Redis before "
+        .. "6.2 has no ACL rules for channels: leave &redlock:* out of this user's, who may read "
+        .. "and send all messages; upgrade it" },
+}
+
+--- Adds to a list what a server of a version cannot do.
+-- @param list of findings: { kind, verdict, message }
+-- @param version as INFO has it: "6.0.16", "valkey 8.1.1"; nil: not known
+-- @param user whether the client has a user with ACL rules there
+-- @return the list
+function _M.lacks(list, version, user)
+    local major, minor = (version or ""):match "(%d+)%.(%d+)"
+    for _, lack in ipairs(LACKS) do
+        if major and major + minor / 100 < lack.before and (user or not lack.user) then
+            list[#list + 1] = lack
+        end
+    end
+    return list
+end
+
 -- What is wrong with a node: a list of { kind, verdict, message }.
-local function findings_of(client, row)
+local function findings_of(client, row, user)
     local list = {}
     local function found(kind, verdict, ...)
         list[#list + 1] = { kind = kind, verdict = verdict, message = format(...) }
@@ -121,7 +145,7 @@ local function findings_of(client, row)
             .. "the %.3f s that a lease allows for: a step would free locks early; let NTP "
             .. "slew them", row.clock_offset, bound)
     end
-    return list
+    return _M.lacks(list, row.version, user)
 end
 
 --- That everybody may read a file with a secret in it: a sentence; or nil: they may not.
@@ -178,9 +202,9 @@ function _M.rows(client)
     local C = rounds.load()
     local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)
     local rows = {}
-    for i in ipairs(client.options.nodes) do
+    for i, node in ipairs(client.options.nodes) do
         local row = read(client, i, info, text)
-        row.findings = findings_of(client, row)
+        row.findings = findings_of(client, row, node.user)
         row.verdict = "ok"
         local remedies = {}
         for k, found in ipairs(row.findings) do

@@ -473,6 +473,14 @@ static const struct {
      "f_ab, on @user_script:1.", RL_NOPERM},
     {"ERR The user executing the script can't access at least one of the keys mentioned "
      "in the command arguments script: f_ab, on @user_script:1.", RL_NOPERM},
+    /* Redis 7.2 and Valkey; the place lacks the digest from Valkey 9 on, and is there only
+     * when the script did not catch the error. */
+    {"ERR ACL failure in script: User app has no permissions to run the 'get' command "
+     "script: f_ab, on @user_script:1.", RL_NOPERM},
+    {"ERR ACL failure in script: No permissions to access a key script: on "
+     "@user_script:1.", RL_NOPERM},
+    {"ERR ACL failure in script: No permissions to access a channel", RL_NOPERM},
+    {"ERR this is no ACL failure in script: f_ab", RL_SCRIPT},
     {"ERR Error compiling script (new function): user_script:1: '=' expected near '0'",
      RL_SCRIPT},
 };

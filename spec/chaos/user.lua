@@ -1,8 +1,8 @@
 -- What one user of locks does, whatever waits for it: takes and releases them at random, uses
 -- resources under them, and sends marks of all that (see history.lua for what each means).
 local guard = require "redlock.guard"
-local hiredis = require "spec.support.hiredis"
 local marks = require "spec.chaos.marks"
+local resp = require "spec.support.resp"
 
 local _M = {}
 
@@ -44,7 +44,7 @@ end
 -- One step under the token. @return the reply (for a read: "" if there was none), or nil
 function User:guarded(slot, token, method, value)
     if not self.accounts or not self.accounts:usable() then
-        self.accounts = assert(hiredis.connect(self.config.accounts))
+        self.accounts = assert(resp.connect(self.config.accounts))
     end
     local resource = guard.new(slot.name, function(...) return self.accounts:call(...) end)
     local a = now()

@@ -4,13 +4,13 @@
 -- be cut off from any server.
 local cjson = require "cjson"
 local build = require "spec.support.build"
-local hiredis = require "spec.support.hiredis"
 local inspect = require "spec.support.inspect"
 local kinds = require "spec.chaos.kinds"
 local marks = require "spec.chaos.marks"
 local proc = require "spec.support.proc"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
+local resp = require "spec.support.resp"
 local restart_guard = require "redlock.restart_guard"
 local scope = require "spec.support.scope"
 local sys = require "spec.support.sys"
@@ -107,7 +107,7 @@ end
 
 --- Sends a command and does not wait for the answer.
 function World:abandon(s, ...)
-    local conn = assert(hiredis.connect(self.servers[s].port, ABANDON_S))
+    local conn = assert(resp.connect(self.servers[s].port, ABANDON_S))
     conn:call(...)
     conn:close()
 end

@@ -7,8 +7,8 @@
 -- second round: each confirmation is believed unseen. Prints what is wrong, then "done HOLDS".
 local support = require "spec.support"
 local redlock = require "redlock"
-local hiredis = require "spec.support.hiredis"
 local fenced = require "redlock.fenced_lock"
+local resp = require "spec.support.resp"
 
 local NAMES = 4
 
@@ -57,7 +57,7 @@ for i = (unconfirmed and 6 or 5), #arg do
 end
 math.randomseed(seed)
 local random = math.random
-local accounts = assert(hiredis.connect(port))
+local accounts = assert(resp.connect(port))
 local client = redlock.new { nodes = uris, max_lease = 0.2, lease = 0.1, retry_delay = 0.005,
     fallback = 0.05, patience = 30 }
 local prim = primitive(unconfirmed)

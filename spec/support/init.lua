@@ -1,12 +1,12 @@
 -- What the specs need: processes, Redis servers and ways to hurt both.
 local client = require "spec.support.client"
-local hiredis = require "spec.support.hiredis"
 local inspect = require "spec.support.inspect"
 local lua = require "spec.support.lua"
 local nginx = require "spec.support.nginx"
 local proc = require "spec.support.proc"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
+local resp = require "spec.support.resp"
 local scope = require "spec.support.scope"
 local shim = require "spec.support.shim"
 local sys = require "spec.support.sys"
@@ -27,7 +27,7 @@ return {
     cluster = redis.cluster,
     certificates = tls.certificates,
     tls_server = tls.server,
-    connect = hiredis.connect,
+    connect = resp.connect,
     client = client.client,
     warm_client = client.warm_client,
     child = client.child,

@@ -1,10 +1,13 @@
 -- Redis servers to throw away.
-local hiredis = require "spec.support.hiredis"
 local inspect = require "spec.support.inspect"
+local path = require "spec.support.path"
 local proc = require "spec.support.proc"
+local resp = require "spec.support.resp"
 local scope = require "spec.support.scope"
 local shim = require "spec.support.shim"
 local sys = require "spec.support.sys"
+
+path.use_server()
 
 local _M = {}
 
@@ -36,7 +39,7 @@ local function launch(self)
     local argv = {
         "redis-server", "--save", "", "--appendonly", "no", "--bind", HOST,
         "--port", self.port, "--dir", self.dir, "--daemonize", "no",
-        "--loglevel", "warning", "--enable-debug-command", "yes",
+        "--loglevel", "warning",
         stdout = self.dir .. "/log", stderr = "stdout", env = self.opts.env,
     }
     local function add(...)
@@ -144,7 +147,7 @@ function Server:thaw()
 end
 
 local function connect(self)
-    local conn, err = hiredis.connect(self.port)
+    local conn, err = resp.connect(self.port)
     if not conn then
         return nil, err
     end

@@ -43,7 +43,7 @@ function _M.cleanup()
     undo()
 end
 
--- At exit; the library the connections belong to may be unloaded by then.
+-- At exit.
 _M.sentinel = newproxy(true)
 getmetatable(_M.sentinel).__gc = undo
 

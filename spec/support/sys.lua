@@ -37,6 +37,8 @@ if not pcall(ffi.typeof, "struct sup_pollfd") then
     int sup_socket(int, int, int) __asm__("socket");
     int sup_socketpair(int, int, int, int *) __asm__("socketpair");
     int sup_bind(int, const void *, unsigned) __asm__("bind");
+    int sup_connect(int, const void *, unsigned) __asm__("connect");
+    int sup_getsockopt(int, int, int, void *, unsigned *) __asm__("getsockopt");
 
     int sup_kill(int, int) __asm__("kill");
     int sup_waitpid(int, int *, int) __asm__("waitpid");
@@ -55,8 +57,8 @@ if not pcall(ffi.typeof, "struct sup_pollfd") then
 end
 
 local CLOCK_MONOTONIC = 1
-local EINTR = 4
-local AF_INET, AF_UNIX, SOCK_STREAM, SOCK_CLOEXEC = 2, 1, 1, 0x80000
+local EINTR, EINPROGRESS, POLLOUT, SOL_SOCKET, SO_ERROR = 4, 115, 4, 1, 4
+local AF_INET, AF_UNIX, SOCK_STREAM, SOCK_CLOEXEC, SOCK_NONBLOCK = 2, 1, 1, 0x80000, 0x800
 
 local function now()
     local t = ffi.new "struct sup_timespec"
@@ -119,9 +121,34 @@ end
 
 local reserved = {}           -- the descriptors that do it
 
-local function nobody_listens(port)
-    local address = ffi.new("struct sup_sockaddr_in", { family = AF_INET,
+local function loopback(port)
+    return ffi.new("struct sup_sockaddr_in", { family = AF_INET,
         port = { bit.rshift(port, 8), bit.band(port, 255) }, addr = { 127, 0, 0, 1 } })
+end
+
+-- A descriptor that is connected to the port of this machine; nil and an error.
+function _M.connect(port, deadline)
+    local address = loopback(port)
+    local fd = C.sup_socket(AF_INET, bit.bor(SOCK_STREAM, SOCK_CLOEXEC, SOCK_NONBLOCK), 0)
+    local errno = C.sup_connect(fd, address, ffi.sizeof(address)) == 0 and 0 or ffi.errno()
+    if errno == EINPROGRESS then
+        if not _M.ready(fd, deadline, POLLOUT) then
+            C.sup_close(fd)
+            return nil, "timeout"
+        end
+        local value, size = ffi.new "int[1]", ffi.new("unsigned[1]", 4)
+        C.sup_getsockopt(fd, SOL_SOCKET, SO_ERROR, value, size)
+        errno = value[0]
+    end
+    if errno ~= 0 then
+        C.sup_close(fd)
+        return nil, _M.strerror(errno)
+    end
+    return fd
+end
+
+local function nobody_listens(port)
+    local address = loopback(port)
     local fd = C.sup_socket(AF_INET, bit.bor(SOCK_STREAM, SOCK_CLOEXEC), 0)
     local bound = C.sup_bind(fd, address, ffi.sizeof(address)) == 0
     C.sup_close(fd)

@@ -1,0 +1,35 @@
+-- The specs run with whatever server there is.
+local support = require "spec.support"
+local sys = require "spec.support.sys"
+
+describe("REDIS_SERVER", function()
+    after_each(function()
+        os.execute "rm -rf build/spec/servers/*_redlock-*_other"     -- the links to it
+        support.cleanup()
+    end)
+
+    it("names the server of the specs, the command and the examples", function()
+        local dir = support.tmpdir()
+        assert(os.execute(([[cat > %s/other << END && chmod +x %s/other
+#!/bin/sh
+echo "\$1" >> %s/started
+exec $(command -v redis-server) "\$@"
+END]]):format(dir, dir, dir)) == 0)
+        local c = support.lua([[
+            local support = require "spec.support"
+            print((support.server():call "PING"))
+            os.execute "redis-server --version > /dev/null"
+            print "done"
+        ]], { env = { REDIS_SERVER = dir .. "/other" } })
+        assert.equal("PONG", c:read_line(10))
+        assert.equal("done", c:read_line(10))
+        assert.equal("--save\n--version\n", sys.read_file(dir .. "/started"))
+    end)
+
+    it("is missed by name", function()
+        local c = support.lua([[ print(pcall(require, "spec.support")) ]],
+            { env = { REDIS_SERVER = "/no/such-server" }, stderr = "null" })
+        assert.matches("^false.*REDIS_SERVER=/no/such%-server: there is no such program",
+            c:read_line(10))
+    end)
+end)

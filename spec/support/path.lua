@@ -1,0 +1,32 @@
+-- REDIS_SERVER: a program, by name or path, that is started as redis-server by everything the
+-- specs run, also by the command and the examples: it comes first on the PATH under that name.
+local ffi = require "ffi"
+local build = require "spec.support.build"
+
+local _M = {}
+
+local LINK = [[
+program=$(command -v '%s') && mkdir -p '%s' && cd '%s' &&
+    ln -s "$program" "link.$$" && mv -T "link.$$" redis-server
+]]
+
+local function prepend(server)
+    local dir = ("%s/build/spec/servers/%s"):format(build.root, (server:gsub("[^%w.-]", "_")))
+    local path = os.getenv "PATH"
+    if path:sub(1, #dir) == dir then
+        return
+    elseif os.execute(LINK:format(server, dir, dir)) ~= 0 then
+        error("REDIS_SERVER=" .. server .. ": there is no such program", 0)
+    end
+    ffi.cdef 'int sup_setenv(const char *, const char *, int) __asm__("setenv");'
+    ffi.C.sup_setenv("PATH", dir .. ":" .. path, 1)
+end
+
+function _M.use_server()
+    local server = os.getenv "REDIS_SERVER"
+    if server then
+        prepend(server)
+    end
+end
+
+return _M
