@@ -1,13 +1,11 @@
 -- Every example of the reference (lua/redlock/types.lua) runs, against real servers. Whatever is
 -- called in it takes and returns what the reference says, and fails with no other codes.
-local annotations = require "spec.support.annotations"
 local redlock = require "redlock"
+local reference = require "spec.support.reference"
 local support = require "spec.support"
 local typing = require "spec.support.typing"
 
-local RESOURCE = "guard"         -- the module for resources: redlock.guard
-
-local model = annotations.read()
+local RESOURCE, model = reference.RESOURCE, reference.model
 local resources = redlock[RESOURCE]
 
 -- ---- calls, as they are made ---------------------------------------------------------
@@ -107,7 +105,8 @@ end
 local cluster, events
 
 local function new_client(opts)
-    local o = { nodes = cluster:uris(), on_event = function(e) events[#events + 1] = e end }
+    local o = { nodes = cluster:uris(), connect_timeout = 10, timeout = 5,
+        on_event = function(e) events[#events + 1] = e end }
     for name, value in pairs(opts or {}) do
         o[name] = value
     end

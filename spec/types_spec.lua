@@ -3,12 +3,12 @@
 local annotations = require "spec.support.annotations"
 local redlock = require "redlock"
 local loop = require "redlock.host.loop"
+local reference = require "spec.support.reference"
 local support = require "spec.support"
 local typing = require "spec.support.typing"
 
-local RESOURCE = "guard"         -- the module for resources: redlock.guard
-
-local model = annotations.read()
+local RESOURCE, model = reference.RESOURCE, reference.model
+local differences, keys_of = reference.differences, reference.keys_of
 
 -- What can be reached, and is the library's own.
 local INTERNAL = {
@@ -16,56 +16,15 @@ local INTERNAL = {
     ["redlock.Lock"] = { "describe" },
     ["redlock.FencedLock"] = { "describe" },
     ["redlock.Future"] = { "settle" },
+    ["redlock.Host"] = { "box", "dir", "mortal", "shared" },
     ["redlock.PrimitiveDefinition"] = { "confirm", "current", "floor", "heal", "seed", "settle",
         "unseeded" },
 }
 
--- A module of the library, wherever it is.
-local function inside(name)
-    for path, module in pairs(package.loaded) do
-        if path:find "^redlock%." and path:match "[^.]+$" == name then
-            return module
-        end
-    end
-    error("there is no module " .. name)
-end
-
 -- ---- names on both sides -----------------------------------------------------------
-
-local function set_of(list)
-    local set = {}
-    for _, name in ipairs(list) do
-        set[name] = true
-    end
-    return set
-end
-
-local function differences(documented, real)
-    local list = {}
-    for name in pairs(real) do
-        if not documented[name] then
-            list[#list + 1] = name .. " is not in the reference"
-        end
-    end
-    for name in pairs(documented) do
-        if not real[name] then
-            list[#list + 1] = name .. " is in the reference only"
-        end
-    end
-    table.sort(list)
-    return list
-end
 
 local function assert_same(documented, real)
     assert.same({}, differences(documented, real))
-end
-
-local function keys_of(t)
-    local set = {}
-    for key in pairs(t) do
-        set[key] = true
-    end
-    return set
 end
 
 local function with_internal(name, documented)
@@ -73,14 +32,6 @@ local function with_internal(name, documented)
     for _, internal in ipairs(INTERNAL[name] or {}) do
         assert.is_nil(set[internal], internal)
         set[internal] = true
-    end
-    return set
-end
-
-local function values_of(alias)
-    local set = {}
-    for _, value in ipairs(model[alias].values) do
-        set[value.type:match '^"(.*)"$'] = true
     end
     return set
 end
@@ -192,6 +143,15 @@ describe("the reference of", function()
                 assert.is_true(ok, ("%s.%s: %s"):format(host.name, field.name, tostring(why)))
             end
         end
+        -- And what the library asks of them, or of their definitions.
+        local documented = typing.fields(model, "redlock.LoopDefinition")
+        for name, field in pairs(typing.fields(model, "redlock.Host")) do
+            documented[name] = field
+        end
+        local used = reference.found("client%.host%.([%a_]+)", "self%.host%.([%a_]+)",
+            '[^%w."]host%.([%a_]+)')
+        used.name = true             -- for whoever looks at one
+        assert_same(with_internal("redlock.Host", documented), used)
         local box = methods_of(made.box)
         for name in pairs(typing.methods(model, "redlock.Box")) do
             assert.is_function(box[name], name)
@@ -256,7 +216,7 @@ describe("the reference of options", function()
     end
 
     it("has the defaults, and types that they are of", function()
-        for name, default in pairs(inside "options".defaults) do
+        for name, default in pairs(reference.inside "options".defaults) do
             local field = typing.fields(model, "redlock.Options")[name]
             local as_text = type(default) == "string" and ("%q"):format(default)
                 or tostring(default)
@@ -265,147 +225,6 @@ describe("the reference of options", function()
             assert.is_true(field.optional, name)
         end
         assert.truthy(redlock.new { nodes = URI })
-    end)
-end)
-
--- ---- words -------------------------------------------------------------------------
-
--- The sources of the library, one after the other; not those of the reference.
-local sources = {}
-for path in io.popen "find lua/redlock -name '*.lua' ! -path '*/types*'":lines() do
-    local file = assert(io.open(path))
-    sources[#sources + 1] = file:read "*a"
-    file:close()
-end
-
--- What a pattern finds in them.
-local function found(...)
-    local set = {}
-    for _, text in ipairs(sources) do
-        for _, pattern in ipairs { ... } do
-            for word in text:gmatch(pattern) do
-                set[word] = true
-            end
-        end
-    end
-    return set
-end
-
--- The value of the first upvalue that fits, of a function or those that it calls.
-local function upvalue(fn, fits, seen)
-    seen = seen or {}
-    seen[fn] = true
-    for i = 1, debug.getinfo(fn, "u").nups do
-        local _, value = debug.getupvalue(fn, i)
-        if fits(value) then
-            return value
-        elseif type(value) == "function" and not seen[value] then
-            local inner = upvalue(value, fits, seen)
-            if inner then
-                return inner
-            end
-        end
-    end
-end
-
-describe("the reference of words", function()
-    local C = inside "ffi".load()
-    local ffi = require "ffi"
-
-    -- The words of the core, by the names of its constants.
-    local function core_words(first, last)
-        local set = {}
-        for code = tonumber(C[first]), tonumber(C[last]) - 1 do
-            set[ffi.string(C.rl_code_name(code))] = true
-        end
-        return set
-    end
-
-    it("has the codes of errors", function()
-        local sentences = upvalue(inside "errors".new, function(value)
-            return type(value) == "table" and type(value.not_held) == "string"
-        end)
-        assert_same(values_of "redlock.Code", keys_of(sentences))
-        for word in pairs(found('errors%.new%("([%w_]+)"', 'failure%([%w_]+, "([%w_]+)"')) do
-            assert.truthy(sentences[word], word)
-        end
-        -- What a round may end with in the core is one of them, too.
-        local own = set_of { "granted", "interrupted" }
-        for word in pairs(core_words("RL_GRANTED", "RL_TIMEOUT")) do
-            assert.truthy(own[word] or sentences[word], word)
-        end
-    end)
-
-    it("has the codes of nodes", function()
-        local documented = values_of "redlock.NodeCode"
-        for word in pairs(core_words("RL_TIMEOUT", "RL_CODES")) do
-            assert.is_true(documented[word], word)
-        end
-        local all = core_words("RL_OK", "RL_CODES")
-        for word in pairs(documented) do
-            assert.truthy(all[word] or word == "pending", word)
-        end
-        assert.is_true(found('"(pending)"').pending)
-    end)
-
-    it("has the reasons of losses", function()
-        local reasons = {}
-        for name in inside "cdef".cdef:gmatch "RL_LOSS_([%u_]+)" do
-            reasons[name:lower()] = true
-        end
-        assert_same(values_of "redlock.LossReason", reasons)
-    end)
-
-    it("has the signals", function()
-        assert_same(values_of "redlock.Signal", inside "options".signals)
-    end)
-
-    it("has the kinds of findings", function()
-        assert_same(values_of "redlock.FindingKind",
-            found('found%("([%w_]+)"', 'kind = "([%w_]+)"'))
-    end)
-end)
-
--- ---- events ------------------------------------------------------------------------
-
-describe("the reference of events", function()
-    -- type -> the fields that an event of that type has where it is told of.
-    local function emitted()
-        local events = {}
-        for _, text in ipairs(sources) do
-            for event in text:gmatch ":emit%s*(%b{})" do
-                local fields = {}
-                for key in event:gmatch "[{,]%s*([%a_]+)%s*=" do
-                    fields[key] = true
-                end
-                for word in event:match("type%s*=%s*([^,}]*)"):gmatch '"([%w_]+)"' do
-                    events[word] = fields
-                end
-            end
-        end
-        return events
-    end
-
-    local function documented()
-        local events = {}
-        for _, class in ipairs(model["redlock.Event"].values) do
-            local fields = typing.fields(model, class.type)
-            assert.equal("redlock.AnyEvent", model[class.type].parents[1], class.type)
-            for word in fields.type.type:gmatch '"([%w_]+)"' do
-                events[word] = fields
-            end
-        end
-        return events
-    end
-
-    it("has them all, with their fields", function()
-        local real, told = emitted(), documented()
-        assert_same(keys_of(told), keys_of(real))
-        for word, fields in pairs(real) do
-            local names = keys_of(told[word])
-            names.time = nil         -- all have that
-            assert.same({}, differences(names, fields), word)
-        end
     end)
 end)
 

@@ -14,7 +14,7 @@ local Client = {}
 ---```lua
 ---local lock = client:getLock "invoice:42"
 ---local job = client:getLock("invoice:42", { owner = "job 7" })
----assert(lock:tryLock() and not job:tryLock())
+---assert(lock:tryLock(5) and not job:tryLock())
 ---```
 ---@param name string  1 to 65536 bytes, any bytes
 ---@param opts? redlock.LockOptions  who the owner is

@@ -59,9 +59,9 @@ function Lock:unlock(opts) end
 
 ---Makes the hold last `lease` seconds from now; never shortens it.
 ---```lua
----assert(lock:tryLock(5, 2))
----local ok, left = lock:extend(10)
----assert(ok and left > 9)
+---assert(lock:tryLock(5, 10))
+---local ok, left = lock:extend(30)
+---assert(ok and left > 20)
 ---```
 ---@param lease? number  seconds; default: as it was taken
 ---@return true|nil ok  it is held, and for how long is returned as well
@@ -89,8 +89,8 @@ function Lock:isValid() end
 
 ---For how long it is held still. Local: one clock read.
 ---```lua
----assert(lock:tryLock(5, 10))
----assert(lock:remaining() > 9)
+---assert(lock:tryLock(5, 30))
+---assert(lock:remaining() > 20)
 ---```
 ---@return number left  seconds of validity; 0: not held by this owner, or over
 function Lock:remaining() end
@@ -149,7 +149,7 @@ function Lock:export() end
 
 ---Whether anybody holds it, as a majority of the servers sees it.
 ---```lua
----assert(lock:isLocked() == false)
+---assert(lock:tryLock(5) and lock:isLocked())
 ---```
 ---@return boolean|nil locked  true: somebody does
 ---@return redlock.Error err  no_quorum; unsupported
@@ -157,8 +157,8 @@ function Lock:isLocked() end
 
 ---How long it stays closed if nobody renews or releases it, as a majority sees it.
 ---```lua
----assert(lock:tryLock(5, 10))
----assert(lock:remainTimeToLive() > 9)
+---assert(lock:tryLock(5, 30))
+---assert(lock:remainTimeToLive() > 20)
 ---```
 ---@return number|nil left  seconds; 0: nobody has it; math.huge: a key without an end
 ---@return redlock.Error err  no_quorum; unsupported
@@ -204,9 +204,9 @@ function Lock:unlockAsync(opts) end
 
 ---`extend` as a future, on behalf of the owner who calls this.
 ---```lua
----assert(lock:tryLock(5, 5))
----local ok, left = lock:extendAsync(10):get()
----assert(ok and left > 9)
+---assert(lock:tryLock(5, 10))
+---local ok, left = lock:extendAsync(30):get()
+---assert(ok and left > 20)
 ---```
 ---@param lease? number  seconds, as for `extend`
 ---@return redlock.Future future  of what `extend` returns

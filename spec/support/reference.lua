@@ -1,0 +1,106 @@
+-- What the specs of the reference (lua/redlock/types.lua) share: it, the code, and how the two are
+-- compared.
+local annotations = require "spec.support.annotations"
+require "redlock"
+
+local _M = {}
+
+_M.RESOURCE = "guard"            -- the module for resources: redlock.guard
+
+_M.model = annotations.read()
+
+-- ---- sets of names -----------------------------------------------------------------
+
+function _M.set_of(list)
+    local set = {}
+    for _, name in ipairs(list) do
+        set[name] = true
+    end
+    return set
+end
+
+function _M.keys_of(t)
+    local set = {}
+    for key in pairs(t) do
+        set[key] = true
+    end
+    return set
+end
+
+-- The words that a type consists of.
+function _M.values_of(alias)
+    local set = {}
+    for _, value in ipairs(_M.model[alias].values) do
+        set[value.type:match '^"(.*)"$'] = true
+    end
+    return set
+end
+
+-- A list of what only one of the two sets has.
+function _M.differences(documented, real)
+    local list = {}
+    for name in pairs(real) do
+        if not documented[name] then
+            list[#list + 1] = name .. " is not in the reference"
+        end
+    end
+    for name in pairs(documented) do
+        if not real[name] then
+            list[#list + 1] = name .. " is in the reference only"
+        end
+    end
+    table.sort(list)
+    return list
+end
+
+-- ---- the code ----------------------------------------------------------------------
+
+-- A module of the library, wherever it is.
+function _M.inside(name)
+    for path, module in pairs(package.loaded) do
+        if path:find "^redlock%." and path:match "[^.]+$" == name then
+            return module
+        end
+    end
+    error("there is no module " .. name)
+end
+
+-- The texts of all files of the library but those of the reference.
+_M.sources = {}
+for path in io.popen "find lua/redlock -name '*.lua' ! -path '*/types*'":lines() do
+    local file = assert(io.open(path))
+    _M.sources[#_M.sources + 1] = file:read "*a"
+    file:close()
+end
+
+-- What patterns find in them.
+function _M.found(...)
+    local set = {}
+    for _, text in ipairs(_M.sources) do
+        for _, pattern in ipairs { ... } do
+            for word in text:gmatch(pattern) do
+                set[word] = true
+            end
+        end
+    end
+    return set
+end
+
+-- The value of the first upvalue that fits, of a function or of those that it calls.
+function _M.upvalue(fn, fits, seen)
+    seen = seen or {}
+    seen[fn] = true
+    for i = 1, debug.getinfo(fn, "u").nups do
+        local _, value = debug.getupvalue(fn, i)
+        if fits(value) then
+            return value
+        elseif type(value) == "function" and not seen[value] then
+            local inner = _M.upvalue(value, fits, seen)
+            if inner then
+                return inner
+            end
+        end
+    end
+end
+
+return _M
