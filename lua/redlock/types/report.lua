@@ -31,6 +31,8 @@
 ---| "no_clock" # steps of its clock are not noticed
 ---| "eviction" # `maxmemory-policy` can drop locks
 ---| "persistence" # it may forget locks, and the guard is off
+---| "version" # it is older than the first one that is supported
+---| "channels" # it is too old for ACL rules for channels, and its user is not the default one
 ---| "clock" # its clock and ours are apart
 ---| "two" # two servers tolerate no failure
 ---| "even" # an even number of servers
