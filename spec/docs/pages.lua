@@ -19,13 +19,11 @@ end
 
 -- A tag that ldoc makes links of, as far as it can read the type; else the type is text.
 local function tagged(tag, item, name)
-    local option = item.optional and "[opt]" or ""
-    name = name and name .. " " or ""
-    local text = html(item.text)
+    local option, text = item.optional and "[opt]" or "", html(item.text)
     if item.type:find "[%s()<?{]" then
-        return ("-- @%s%s %s<code>%s</code> %s"):format(tag, option, name, html(item.type), text)
+        return ("-- @%s%s %s <code>%s</code> %s"):format(tag, option, name, html(item.type), text)
     end
-    return ("-- @t%s%s %s %s%s"):format(tag, option, item.type, name, text)
+    return ("-- @t%s%s %s %s %s"):format(tag, option, item.type, name, text)
 end
 
 -- Names on a page of their own.
@@ -46,11 +44,26 @@ function Page:text(text)
     end
 end
 
+local function inherited(class)
+    local list = {}
+    for _, parent in ipairs(class.parents or {}) do
+        list[#list + 1] = model[parent] and ("@{%s}"):format(parent) or parent
+    end
+    if #list > 0 and #class.fields == 0 and #class.methods == 0 then
+        return ("Either %s."):format(table.concat(list, " or "))
+    end
+    return #list > 0 and ("Has all of %s, too."):format(table.concat(list, ", ")) or nil
+end
+
 -- A comment: text first, then what fn adds.
 function Page:comment(item, fn)
     self:add ""
     self.from = #self
     self:text(item.text)
+    local parents = inherited(item)
+    if parents then
+        self:add("-- ", parents)
+    end
     fn()
     for _, example in ipairs(item.examples) do
         self:add "-- @usage"
@@ -78,17 +91,6 @@ function Page:method(method, variable, in_class)
         table.concat(method.args, ", "), ") end")
 end
 
-local function inherited(class)
-    local list = {}
-    for _, parent in ipairs(class.parents or {}) do
-        list[#list + 1] = model[parent] and ("@{%s}"):format(parent) or parent
-    end
-    if #list > 0 and #class.fields == 0 and #class.methods == 0 then
-        return ("Either %s."):format(table.concat(list, " or "))
-    end
-    return #list > 0 and ("Has all of %s, too."):format(table.concat(list, ", ")) or nil
-end
-
 -- Fields, or the words that a type consists of.
 function Page:fields(item)
     for _, field in ipairs(item.fields) do
@@ -107,10 +109,6 @@ end
 
 function Page:table(item)
     self:comment(item, function()
-        local parents = inherited(item)
-        if parents then
-            self:add("-- ", parents)
-        end
         self:add("-- @table ", short(item.name))
         self:fields(item)
     end)
@@ -121,10 +119,6 @@ end
 function Page:class(class, tag, name)
     local variable = class.name:match "[^.]+$"
     self:comment(class, function()
-        local parents = inherited(class)
-        if parents then
-            self:add("-- ", parents)
-        end
         self:add("-- @", tag, " ", name)
     end)
     self:add("local ", variable, " = {}")

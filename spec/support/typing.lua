@@ -24,7 +24,6 @@ local function alternatives(type)
     parts[#parts + 1] = type:sub(from)
     return parts
 end
-_M.alternatives = alternatives
 
 local BASIC = { boolean = true, number = true, string = true, table = true, ["function"] = true,
     ["nil"] = true }
