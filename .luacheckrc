@@ -7,6 +7,7 @@ files[".busted"] = { std = "luajit" }
 files["lua/redlock/host/nginx*.lua"] = { std = "ngx_lua" }
 files["examples/nginx"] = { std = "ngx_lua" }
 files["spec/chaos/handler.lua"] = { std = "ngx_lua" }
+files["spec/support/requests.lua"] = { std = "ngx_lua", read_globals = { "client" } }
 -- Signatures without bodies.
 files["lua/redlock/types"] = { ignore = { "212", "241" } }
 files["lua/redlock/types.lua"] = { ignore = { "212", "241" } }

@@ -16,7 +16,8 @@ local INTERNAL = {
     ["redlock.Lock"] = { "describe" },
     ["redlock.FencedLock"] = { "describe" },
     ["redlock.Future"] = { "settle" },
-    ["redlock.Host"] = { "box", "dir", "mortal", "shared" },
+    ["redlock.Host"] = { "box", "dir", "enclose", "in_vain", "mortal", "owners", "shared",
+        "taken" },
     ["redlock.PrimitiveDefinition"] = { "confirm", "current", "floor", "heal", "seed", "settle",
         "unseeded" },
 }

@@ -141,6 +141,16 @@ local function is_held(lock, queue)
     return queue.held or lock.client.holds:left_here(lock.id) > 0
 end
 
+-- Whether it is waited for in vain: whoever has it may wait for this one, and keeps it for
+-- longer than this one waits.
+-- @param left  seconds
+local function is_vain(lock, owner, left)
+    local client = lock.client
+    local in_vain = client.host.in_vain
+    local hold = in_vain and in_vain(client.holds, lock.id, owner)
+    return hold and (hold.kept or rounds.remaining(hold.lease) > left)
+end
+
 -- What somebody in line is to do now.
 -- @return true: it is held; nil and an error; false: he is to try, as it is his turn, or as
 --   his time is over and those before him have no answer yet; or nil, nil and the seconds
@@ -158,6 +168,9 @@ local function next_step(lock, owner, lease, wait, started, place)
         return true
     end
     local left = wait and wait - (client.now() - started) or huge
+    if is_vain(lock, owner, left) then
+        return nil, errors.new("deadlock", lock)
+    end
     local pause = client.host.mortal and line.NAP or huge
     if queue[queue.first] == place then
         client.holds:poll()      -- of owners that are gone nobody else may tell

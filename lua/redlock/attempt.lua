@@ -27,6 +27,7 @@ function _M.taken(lock, owner, lease, handle, from)
     end
     client.holds:set(owner, lock.id,
         { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
+            primitive = prim, taker = false,
             passed = from and from.passed + 1 or 0, since = from and from.since or client.now() })
     rounds.claim()
     return true

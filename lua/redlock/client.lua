@@ -262,22 +262,8 @@ local function pack(ok, ...)
     return ok, select("#", ...), { ... }
 end
 
---- Runs fn(lock) while holding the lock `name`, and releases it whatever happens.
--- @param name  as for getLock
--- @param opts  wait: seconds, default: as long as it takes; lease: seconds; owner; fenced:
---   true for a fenced lock
--- @param fn    what is to be done under the lock
--- @return true and fn's results, also when fn has let it go itself; false and fn's results
---   when the lease was lost before fn was done; nil and an error when fn did not run. An
---   error in fn is raised again after the release.
-function methods:using(name, opts, fn)
-    if fn == nil and type(opts) == "function" then
-        opts, fn = nil, opts
-    end
-    opts = check.options("options", opts, USING)
-    check.is_function("fn", fn)
-    local l = lock.new(self, check.flag("fenced", opts.fenced) and fenced_lock or plain_lock,
-        name, { owner = opts.owner })
+-- What client:using does with its lock.
+local function use(l, opts, fn)
     local got, err
     local before = l:getHoldCount()
     if opts.wait == nil then
@@ -294,6 +280,55 @@ function methods:using(name, opts, fn)
         error(results[1], 0)
     end
     return kept, unpack(results, 1, n)
+end
+
+--- Runs fn(lock) while holding the lock `name`, and releases it whatever happens.
+-- It belongs to the running coroutine, also in nginx, whose other locks are the request's.
+-- @param name  as for getLock
+-- @param opts  wait: seconds, default: as long as it takes; lease: seconds; owner; fenced:
+--   true for a fenced lock
+-- @param fn    what is to be done under the lock
+-- @return true and fn's results, also when fn has let it go itself; false and fn's results
+--   when the lease was lost before fn was done; nil and an error when fn did not run. An
+--   error in fn is raised again after the release.
+function methods:using(name, opts, fn)
+    if fn == nil and type(opts) == "function" then
+        opts, fn = nil, opts
+    end
+    opts = check.options("options", opts, USING)
+    check.is_function("fn", fn)
+    local l = lock.new(self, check.flag("fenced", opts.fenced) and fenced_lock or plain_lock,
+        name, { owner = opts.owner })
+    local enclose = self.host.enclose
+    if enclose and opts.owner == nil then
+        return enclose(l, use, opts, fn)
+    end
+    return use(l, opts, fn)
+end
+
+--- Releases everything that the current owner holds through this client, however often it was
+-- entered; in nginx also what using() holds still for coroutines of the request that were
+-- killed. Where the caller cannot wait (nginx's log phase) the releases are sent.
+-- @return true; or nil and the first error of an unlock(), after all the others; closed
+function methods:releaseAll()
+    if self.closed then
+        return nil, errors.new("closed", "releaseAll")
+    end
+    local first
+    for _, owner in ipairs(self.host.owners and self.host.owners() or { self.host.owner() }) do
+        for _, hold in ipairs(self.holds:held_by(owner)) do
+            local l = lock.new(self, hold.primitive, hold.name, { owner = owner })
+            if self.holds:get(owner, l.id) == hold then      -- still
+                hold.count = 1
+                local ok, err = l:unlock()
+                first = first or not ok and err
+            end
+        end
+    end
+    if first then
+        return nil, first
+    end
+    return true
 end
 
 -- Opens it for a call that waits for the servers; nil and an error: phase, closed, config.

@@ -1,10 +1,10 @@
 --- What the owners of one process hold through one client.
 --
 -- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog,
--- name, number (in the order they were taken), on_lost = { { fn, lock }, ... } or nil, lost =
--- reason or nil, lost_at (when) }. Lock objects are views of holds: collecting one changes
--- nothing. What an owner held that is gone is let go when that is found: its coroutine has
--- ended, or it was collected.
+-- name, primitive, taker = what the host notes of it, number (in the order they were taken),
+-- on_lost = { { fn, lock }, ... } or nil, lost = reason or nil, lost_at (when) }. Lock objects
+-- are views of holds: collecting one changes nothing. What an owner held that is gone is let go
+-- when that is found: its coroutine has ended, or it was collected.
 
 local rounds = require "redlock.rounds"
 
@@ -51,6 +51,9 @@ function Holds:set(owner, id, hold)
     self.here[id] = hold
     self.live[hold.number] = hold
     local host = self.client.host
+    if host.taken then
+        host.taken(hold, owner)
+    end
     if host.mortal then          -- his death is to be noticed, also if he never waited
         host.box:attend()
     end
@@ -73,6 +76,24 @@ function Holds:remove(owner, id)
     if next(mine) == nil then
         self.owners[owner] = nil
     end
+end
+
+local NOTHING = {}
+
+--- What an owner has, also what is lost, by kind:name. Not to be changed.
+function Holds:of(owner)
+    return self.owners[owner] or NOTHING
+end
+
+--- A list of what an owner holds now.
+function Holds:held_by(owner)
+    local list = {}
+    for _, hold in pairs(self:of(owner)) do
+        if rounds.remaining(hold.lease) > 0 then
+            list[#list + 1] = hold
+        end
+    end
+    return list
 end
 
 --- How long somebody else of this process will hold a name: seconds, math.huge when the
@@ -105,13 +126,6 @@ end
 -- his hold.
 function Holds:any()
     return next(self.live) ~= nil
-end
-
-local NOTHING = {}
-
---- What an owner has, also what is lost, by kind:name. Not to be changed.
-function Holds:of(owner)
-    return self.owners[owner] or NOTHING
 end
 
 --- Whether somebody is to be told when a hold is lost.

@@ -78,7 +78,8 @@ end
 function _M.owner_of(self)
     local owner = self.owner
     if owner == nil then
-        owner = self.client.host.owner()
+        local client = self.client
+        owner = client.host.owner(client.holds, self.id)
     end
     return owner
 end

@@ -97,6 +97,7 @@ function _M.import(client, prims, text, opts)
     rounds.keep(handle, seconds, client.options.max_hold)
     client.holds:set(lock.owner_of(self), self.id,
         { lease = handle, count = 1, seconds = seconds, kept = true, name = self.name,
+            primitive = prim, taker = false,
             passed = 0, since = client.now() })
     return self
 end

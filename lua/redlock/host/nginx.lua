@@ -329,6 +329,10 @@ host = loop.new {
     dir = "/tmp",             -- where the wake-up socket's directory is made
     mortal = true,
     owner = owners.owner,
+    owners = owners.owners,
+    taken = owners.taken,
+    enclose = owners.enclose,
+    in_vain = owners.in_vain,
     alive = function() return true end,      -- a token dies by being collected
     can_wait = function()
         return YIELDS[get_phase()] or false

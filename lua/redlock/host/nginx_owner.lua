@@ -1,38 +1,55 @@
---- Who owns what in nginx: the request.
+--- Who owns what in nginx: the request, and of client:using() one of its coroutines.
 --
--- Its light threads share it, and it survives phases. Not the coroutine: the module uses one
--- thread object for many requests. Nothing tells of a request's end but the collector, which
--- finds that nobody has its token any more.
+-- What getLock() takes is the request's: its light threads share it, and it survives phases.
+-- Not the coroutine's: the module uses one thread object for many requests. What using() takes
+-- is its coroutine's, as long as the outermost using() on it runs: a scope. So light threads
+-- exclude each other there, also of one timer that runs for ever and does many jobs.
+--
+-- Both are tables that nothing refers to but the request's ngx.ctx, or the stack of the scope's
+-- coroutine: nothing tells that these are gone but the collector.
 
 local ffi = require "ffi"
 local get_request = require "resty.core.base".get_request
 
-local getmetatable, newproxy, pcall, rawget, rawset, setmetatable, tonumber =
-    getmetatable, newproxy, pcall, rawget, rawset, setmetatable, tonumber
-local getfenv, setfenv = debug.getfenv, debug.setfenv
+local getmetatable, newproxy, next, pairs, pcall, rawget, rawset, setmetatable, tonumber =
+    getmetatable, newproxy, next, pairs, pcall, rawget, rawset, setmetatable, tonumber
+local getfenv, setfenv, getinfo = debug.getfenv, debug.setfenv, debug.getinfo
+local running, status = coroutine.running, coroutine.status
 local ngx = ngx
+local get_phase = ngx.get_phase
 
 local _M = {}
 
--- A token is in the request's ngx.ctx, under this key.
-local TOKEN = {}
-local NO_REQUEST = {}
+-- ---- requests --------------------------------------------------------------------
 
--- Tokens have what a table has not, a finalizer.
+local Owner = {}
+local NO_REQUEST = setmetatable({}, Owner)
+
+-- The request's owner is in its ngx.ctx, under this key.
+local TOKEN = {}
+
+-- Owners have what a table has not, a finalizer.
 local SENTINEL = newproxy(true)
+
+local function new_owner(fields)
+    fields.sentinel = newproxy(SENTINEL)
+    setfenv(fields.sentinel, fields)
+    return setmetatable(fields, Owner)
+end
 
 --- From now on at_end(owner) is called when an owner is gone, by the collector: it must not
 -- wait, and nothing in it may fail.
 function _M.tell(at_end)
     getmetatable(SENTINEL).__gc = function(sentinel)
-        local token = getfenv(sentinel)
-        if token.sentinel == sentinel then
-            at_end(token)
+        local owner = getfenv(sentinel)
+        if getmetatable(owner) == Owner then
+            at_end(owner)
         end
     end
 end
 
--- ngx.exec empties ngx.ctx; the request is found again by its address and numbers.
+-- ngx.exec empties ngx.ctx; the request is found again by its address and numbers. These are
+-- the same for its subrequests, which have addresses of their own.
 local by_address = setmetatable({}, { __mode = "v" })
 
 local function numbers()
@@ -40,34 +57,246 @@ local function numbers()
         ngx.var.connection_requests
 end
 
-local function new_token()
-    local ok, address, connection, request = pcall(numbers)
-    local token = ok and by_address[address]
-    if token and token.connection == connection and token.request == request then
-        return token
-    end
-    token = { sentinel = newproxy(SENTINEL) }
-    setfenv(token.sentinel, token)
-    if ok then                -- else a timer's run, or a TLS handshake
-        token.connection, token.request = connection, request
-        by_address[address] = token
-    end
-    return token
+local function is_of(owner, connection, number)
+    return owner.connection == connection and owner.number == number
 end
 
---- @return the token of the running request, timer or handshake; one for all where there is
---   none
-function _M.owner()
+local function find_or_make()
+    local ok, address, connection, number = pcall(numbers)
+    if not ok then            -- a timer's run, or a TLS handshake
+        return new_owner { life = 0 }
+    end
+    local owner = by_address[address]
+    if owner and is_of(owner, connection, number) then
+        owner.life = owner.life + 1
+        return owner
+    end
+    owner = new_owner { connection = connection, number = number, main = not ngx.is_subrequest,
+        life = 0 }            -- how often its coroutines were ended by ngx.exec
+    by_address[address] = owner
+    return owner
+end
+
+local function request()
     if not get_request() then
         return NO_REQUEST
     end
     local ctx = ngx.ctx
-    local token = rawget(ctx, TOKEN)     -- a handshake's is inherited by its requests
-    if not token then
-        token = new_token()
-        rawset(ctx, TOKEN, token)
+    local owner = rawget(ctx, TOKEN)     -- a handshake's is inherited by its requests
+    if not owner then
+        owner = find_or_make()
+        rawset(ctx, TOKEN, owner)
     end
-    return token
+    return owner
+end
+
+-- ---- coroutines ------------------------------------------------------------------
+
+-- A coroutine is known by a box of its own, which does not keep it.
+local boxes = setmetatable({}, { __mode = "k" })
+
+local function box_of(co)
+    local box = boxes[co]
+    if not box then
+        box = setmetatable({ co }, { __mode = "v" })
+        boxes[co] = box
+    end
+    return box
+end
+
+-- coroutine -> the last scope that was begun on it
+local scopes = setmetatable({}, { __mode = "kv" })
+
+local function ended(co, ...)
+    scopes[co] = nil
+    return ...
+end
+
+-- Its frame on a coroutine's stack shows that the last scope of that lasts: the coroutine may
+-- have been killed, and its thread object run something else since.
+local function within(co, run, ...)
+    return ended(co, run(...))
+end
+
+local function is_on_stack(scope)
+    local co, level = scope.box[1], 0
+    local frame = co and scopes[co] == scope and getinfo(co, level, "f")
+    while frame do
+        if frame.func == within then
+            return true
+        end
+        level = level + 1
+        frame = getinfo(co, level, "f")
+    end
+    return false
+end
+
+-- Whether a scope of the running request lasts.
+local function lasts(scope)
+    local co = scope.box[1]
+    return co ~= nil and status(co) ~= "dead" and is_on_stack(scope)
+end
+
+-- The scope of a coroutine of the running request, or nil.
+local function scope_of(co)
+    local scope = scopes[co]
+    return scope and lasts(scope) and scope or nil
+end
+
+-- Whether a coroutine, of this or another request, waits for a subrequest.
+local function captures(box)
+    local frame = box[1] and getinfo(box[1], 0, "f")
+    local fn = frame and frame.func
+    return fn ~= nil and (fn == ngx.location.capture or fn == ngx.location.capture_multi)
+end
+
+-- ---- who it is -------------------------------------------------------------------
+
+local function valid(holds, owner, id)
+    local hold = holds:get(owner, id)
+    return hold and holds:remaining(hold) > 0 and hold or nil
+end
+
+--- Who is asking: the scope for what that has, else the request.
+function _M.owner(holds, id)
+    local owner = request()
+    if next(scopes) == nil then
+        return owner
+    end
+    local co = running()
+    local scope = co and scopes[co]
+    if scope and holds:get(scope, id) and not holds:get(owner, id) and lasts(scope) then
+        return scope
+    end
+    return owner
+end
+
+--- All that belong to the running coroutine, and to those of the request that are no more.
+function _M.owners()
+    local owner, co, phase = request(), running(), get_phase()
+    local list = { owner }
+    for scope in pairs(owner.scopes or {}) do
+        if phase == "log" or scope.box == boxes[co] or not lasts(scope) then
+            list[#list + 1] = scope
+        end
+    end
+    return list
+end
+
+--- Notes by which of its coroutines a request got a hold.
+function _M.taken(hold, owner)
+    local co = getmetatable(owner) == Owner and owner.life and running()
+    if not co then
+        return
+    end
+    local box, phase, last = box_of(co), get_phase(), owner.last
+    if not last or last.box ~= box or last.phase ~= phase or last.life ~= owner.life then
+        last = { box = box, phase = phase, life = owner.life }
+        owner.last = last
+    end
+    hold.taker = last
+end
+
+-- Whether that coroutine is one of the running request that goes on beside the one that asks.
+-- Phases come one after the other, and what was resumed for another one comes in its place.
+local function is_beside(hold, owner, co)
+    local taker = hold.taker
+    local other = taker and taker.box[1]
+    if not other or other == co or taker.life ~= owner.life or taker.phase ~= get_phase() then
+        return false
+    end
+    local state = status(other)
+    return state ~= "dead" and state ~= "normal"
+end
+
+-- Who is to own what using() takes on the running coroutine: the scope, or the request if
+-- that has it by this coroutine, or by one that is no more.
+local function owner_for(holds, id, owner, scope, co)
+    local hold = not valid(holds, scope, id) and valid(holds, owner, id)
+    if not hold or is_beside(hold, owner, co) then
+        return scope
+    end
+    _M.taken(hold, owner)
+    return owner
+end
+
+--- Runs run(lock, ...), which takes and leaves the lock for the running coroutine.
+-- @return what that returns
+function _M.enclose(lock, run, ...)
+    local holds, owner, co = lock.client.holds, request(), running()
+    if not co or owner == NO_REQUEST then
+        lock.owner = owner
+        return run(lock, ...)
+    end
+    local scope = scope_of(co)
+    if scope then
+        lock.owner = owner_for(holds, lock.id, owner, scope, co)
+        return run(lock, ...)
+    end
+    scope = new_owner { of = owner, box = box_of(co) }
+    owner.scopes = owner.scopes or setmetatable({}, { __mode = "k" })
+    owner.scopes[scope] = true
+    scopes[co] = scope
+    lock.owner = owner_for(holds, lock.id, owner, scope, co)
+    return within(co, run, lock, ...)
+end
+
+-- ---- waiting in vain -------------------------------------------------------------
+
+-- What light threads of the same request have, who may not go on before this one has done so:
+-- the hold, or nil. What one had that was killed is let go: something may refer to it for long.
+local function held_beside(holds, id, owner, asker)
+    local hold = asker ~= owner and valid(holds, owner, id)
+    if hold then
+        return hold
+    end
+    for scope in pairs(owner.scopes or {}) do
+        hold = scope ~= asker and valid(holds, scope, id)
+        if hold and not lasts(scope) then
+            holds.client:bury(scope)
+        -- Scopes wait for each other, but not for one that resumed the coroutine that asks.
+        elseif hold and (asker == owner or status(scope.box[1]) == "normal") then
+            return hold
+        end
+    end
+end
+
+-- The same of what a request has that waits for a subrequest.
+local function held_above(holds, id, parent)
+    local hold = valid(holds, parent, id)
+    if hold and (parent.main or hold.taker and captures(hold.taker.box)) then
+        return hold
+    end
+    for scope in pairs(parent.scopes or {}) do
+        hold = valid(holds, scope, id)
+        if hold and captures(scope.box) and is_on_stack(scope) then
+            return hold
+        end
+    end
+end
+
+--- What keeps a name closed that would be waited for in vain, as its owner waits for the one
+-- that asks, or may do so.
+-- @param holds  of the client
+-- @param id     kind:name
+-- @param asker  an owner
+-- @return the hold, or nil
+function _M.in_vain(holds, id, asker)
+    if getmetatable(asker) ~= Owner then
+        return nil
+    end
+    local owner = asker.of or asker
+    local hold = held_beside(holds, id, owner, asker)
+    if hold or owner.main ~= false then
+        return hold
+    end
+    for _, parent in pairs(by_address) do
+        hold = parent ~= owner and is_of(parent, owner.connection, owner.number)
+            and held_above(holds, id, parent)
+        if hold then
+            return hold
+        end
+    end
 end
 
 return _M

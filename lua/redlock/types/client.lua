@@ -150,6 +150,18 @@ function Client:init(opts) end
 ---@return redlock.Stats stats  a new table each time
 function Client:stats() end
 
+---Releases everything that the current owner holds, however often it was entered. In nginx that
+---is the request, with what `client:using` took for coroutines of it that are no more: for
+---`log_by_lua`, where the releases are sent and not waited for.
+---```lua
+---assert(lock:tryLock(5) and client:getLock("invoice:43"):tryLock(5))
+---assert(client:releaseAll())
+---assert(not lock:isValid())
+---```
+---@return true|nil ok  also when nothing was held
+---@return redlock.Error err  expired; held; unknown: the first one, after all the others; closed
+function Client:releaseAll() end
+
 ---Releases everything that is held through the client and closes its connections. Waits 50 ms
 ---at most: what is not released by then ends with its lease. Later calls fail with `closed`.
 ---```lua
