@@ -66,10 +66,10 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
 static void note_twin(struct core *core, int i)
 {
     for (int k = 0; k < core->n; k++) {
-        if (core->nodes[k].twin)
+        if (core->guards[k].twin)
             return;
     }
-    core->nodes[i].twin = 1;
+    core->guards[i].twin = 1;
     core->node_changes++;
 }
 

@@ -153,6 +153,7 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
     if (nd->state == NODE_DOWN)
         return;
     node_down(nd, code, text, now_ms, core_random(core));
+    nd->lost = code;
     core->auth_failures += code == RL_AUTH;
     timer_clear(&core->timers, &core->node_timers[i]);
     core->want_write &= ~link_bit(i);
@@ -185,6 +186,7 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
 
 static void core_ready(struct core *core, int i, int64_t now_ms)
 {
+    core->nodes[i].lost = RL_OK;
     core->node_changes++;
     /* What is owed goes first: an attempt must not meet the leftovers of the last one. */
     for (struct rl_lease *lease = core->owing; lease; lease = lease->next)

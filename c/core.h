@@ -26,6 +26,7 @@ struct guard {
     int state;                    /* rl_guard */
     int asked;                    /* the answer about its marker is outstanding */
     int refused;                  /* rl_code of the last error about its marker; or RL_OK */
+    int twin;                     /* the same server has voted under another address */
     int64_t until_ms;             /* QUARANTINED: until; 0: it has not begun */
     int64_t theirs_ms;            /* DISAGREES: their max_lease */
     int64_t suspect_ms;           /* no votes before that, because of its clock */

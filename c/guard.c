@@ -199,7 +199,7 @@ int guard_up(struct core *core, int i, int64_t now_ms)
      * its former life, which comes back with the data, counts no more. */
     if (core->guards[i].marker[0])
         guard_saw(core, i, core->guards[i].marker, now_ms);
-    core->guards[i].asked = 0;
+    core->guards[i].asked = core->guards[i].twin = 0;
     core->guards[i].refused = RL_OK;
     node_ready(nd, now_ms);
     guard_visit(core, i, now_ms);
@@ -389,6 +389,7 @@ void guard_tell(const struct core *core, int i, rl_node_info *out, int64_t now_m
     const struct guard *g = &core->guards[i];
     out->guard = !core->marker ? RL_GUARD_OFF : g->state ? g->state : RL_GUARD_UNKNOWN;
     out->marker_code = g->refused;
+    out->twin = g->twin;
     if (out->guard == RL_GUARD_QUARANTINED)
         out->guard_left_ms = node_left_ms(core, i, now_ms);
     if (g->suspect_ms > now_ms)

@@ -200,7 +200,6 @@ int node_connected(struct node *nd, int64_t now_ms)
     nd->handshake_left = 0;
     nd->loaded = 0;
     nd->timing = 0;
-    nd->twin = 0;
     memset(&nd->info, 0, sizeof(nd->info));
     nd->code = RL_OK;
     buf_clear(&nd->out);
@@ -243,7 +242,6 @@ void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
 {
     int stable = nd->state == NODE_READY && now_ms - nd->ready_ms >= NODE_STABLE_MS;
     node_fail(nd, code, text);
-    nd->lost = code;
     nd->stats.disconnects++;
     nd->state = NODE_DOWN;
     if (stable) {
@@ -350,7 +348,6 @@ void node_ready(struct node *nd, int64_t now_ms)
 {
     assert(nd->state == NODE_HANDSHAKE && nd->handshake_left == 0);
     nd->state = NODE_READY;
-    nd->lost = RL_OK;
     nd->ready_ms = now_ms;
     nd->stats.connects++;
 }

@@ -95,9 +95,8 @@ struct node {
     char sha[RL_MAX_SCRIPTS][40];
     int code;                     /* why it gives no votes: rl_code, with text */
     char text[RL_TEXT_MAX];
-    int lost;                     /* why it was lost last, rl_code; RL_OK: it was not since
-                                     it was ready */
-    int twin;                     /* the same server has voted under another address */
+    int lost;                     /* the core's: why it was lost last, rl_code; RL_OK: it
+                                     was not since it was ready */
     const char *waits_for;        /* CONNECTING: what has not happened when it takes too long */
     int failures;                 /* in a row, without a stable connection between */
     int64_t retry_ms;             /* DOWN: not before */

@@ -109,7 +109,6 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     out->ready = nd->state == NODE_READY;
     out->code = out->ready ? RL_OK : nd->code;
     out->lost = nd->lost;
-    out->twin = nd->twin;
     out->known = info->known;
     out->role = info->role;
     out->aof = info->aof;
