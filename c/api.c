@@ -114,8 +114,9 @@ rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
     int64_t now_ms = engine_enter(c);
     if (now_ms < 0)
         return NULL;
-    return engine_started(
-        c, core_ask(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms), now_ms);
+    rl_round *round =
+        core_ask(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms);
+    return engine_started(c, round, now_ms);
 }
 
 rl_round *rl_check(rl_client *c)

@@ -185,6 +185,18 @@ int rl_wait(rl_round *round)
     return outcome;
 }
 
+int64_t rl_poll(rl_client *c)
+{
+    int64_t now_ms = engine_enter(c), due_ms = INT64_MAX;
+    if (now_ms < 0)
+        return due_ms;
+    if (!c->turning && !c->key && !c->core.closed)
+        core_tick(&c->core, now_ms);
+    due_ms = core_due_ms(&c->core);
+    engine_started(c, NULL, now_ms);
+    return due_ms;
+}
+
 void rl_round_notify(rl_round *round)
 {
     struct rl_client *c = client_of(round->core);

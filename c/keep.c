@@ -49,8 +49,10 @@ void keep_lose(struct rl_lease *lease, enum rl_loss reason)
     lease->keep_ms = 0;
     if (lease->lost)
         return;
+    struct core *core = lease->core;
     lease->lost = reason;
-    lease->core->losses++;
+    core->lost[core->losses % LOST_MAX] = lease;
+    core->losses++;
 }
 
 void keep_orphan(struct rl_lease *lease)

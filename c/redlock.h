@@ -460,6 +460,14 @@ int rl_lease_lost(rl_lease *lease);
  * rl_lease_lost(). */
 int64_t rl_losses(const rl_client *client);
 
+/* The handle of the k-th of them, from 1, as a number: it may have been given back since. 0:
+ * so many more were lost since that it is not known any more. */
+uintptr_t rl_lost(rl_client *client, int64_t k);
+
+/* Does what is due, if nobody turns the loop: leases whose time is over are lost. When
+ * something is due next. */
+int64_t rl_poll(rl_client *client);
+
 /* How many renewals the watchdog got through, and how often nodes came up, went down or were
  * refused for another reason than before, were guarded, admitted or suspected. */
 int64_t rl_renewals(const rl_client *client);

@@ -45,6 +45,18 @@ int64_t rl_losses(const rl_client *c)
     return c ? c->core.losses : 0;
 }
 
+uintptr_t rl_lost(rl_client *c, int64_t k)
+{
+    if (!c)
+        return 0;
+    engine_lock(c);
+    int64_t ago = c->core.losses - k;
+    const struct rl_lease *lease =
+        k > 0 && ago >= 0 && ago < LOST_MAX ? c->core.lost[(k - 1) % LOST_MAX] : NULL;
+    engine_unlock(c);
+    return (uintptr_t)lease;
+}
+
 int64_t rl_renewals(const rl_client *c)
 {
     return c ? c->core.renewals : 0;

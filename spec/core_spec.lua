@@ -86,6 +86,8 @@ describe("the core", function()
             C.rl_next(nil, nil, 1) == nil,
             C.rl_script(nil, "return 1", 8) == 0,
             C.rl_losses(nil) == 0,
+            C.rl_lost(nil, 1) == 0,
+            C.rl_poll(nil) > C.rl_now_ms(),
             C.rl_renewals(nil) == 0,
         } do
             assert.is_true(started)

@@ -159,6 +159,7 @@ local function open(self)
         self.core = ffi.gc(core, C.rl_close)
     end
     self.registered = {}
+    self.holds.losses = rounds.losses(self)      -- of others who share it
     return true
 end
 

@@ -9,7 +9,7 @@ local check = require "redlock.check"
 local rounds = require "redlock.rounds"
 
 local coroutine, pcall, error, select, unpack = coroutine, pcall, error, select, unpack
-local tonumber, ipairs, pairs, next, type = tonumber, ipairs, pairs, next, type
+local tonumber, ipairs, pairs, type = tonumber, ipairs, pairs, type
 local getmetatable, setmetatable = getmetatable, setmetatable
 local huge = math.huge
 
@@ -24,7 +24,7 @@ Tasks.__index = Tasks
 local running_tasks = setmetatable({}, { __mode = "k" })
 
 function _M.new_tasks(client)
-    return setmetatable({ client = client, waiting = {} }, Tasks)
+    return setmetatable({ client = client, waiting = {}, count = 0 }, Tasks)
 end
 
 --- Whether the running coroutine is a task, which must not block.
@@ -53,6 +53,7 @@ function Tasks:step(future, outcome)
     else
         future.round = round
         self.waiting[key_of(round)] = future
+        self.count = self.count + 1
         rounds.notify(round)
         if future.cancelled then      -- by itself, while it ran
             self:take(round)
@@ -65,7 +66,10 @@ end
 function Tasks:take(round)
     local key = key_of(round)
     local future = self.waiting[key]
-    self.waiting[key] = nil
+    if future then
+        self.waiting[key] = nil
+        self.count = self.count - 1
+    end
     return future
 end
 
@@ -98,7 +102,7 @@ end
 
 --- Lets tasks go on as far as they can without waiting.
 function Tasks:poll()
-    local round = next(self.waiting) ~= nil and self.client.core
+    local round = self.count > 0 and self.client.core
         and rounds.next(self.client, nil, false)
     while round do
         self:resume(round)
@@ -108,11 +112,17 @@ end
 
 --- Ends all tasks, which get a `closed` error.
 function Tasks:close()
-    local _, future = next(self.waiting)
-    while future do
-        self:take(future.round)
-        self:step(future, errors.new("closed", "a future"))
-        _, future = next(self.waiting)
+    while self.count > 0 do      -- one that is ended may wait for something else
+        local list = {}
+        for _, future in pairs(self.waiting) do
+            list[#list + 1] = future
+        end
+        for _, future in ipairs(list) do
+            if self.waiting[key_of(future.round)] == future then
+                self:take(future.round)
+                self:step(future, errors.new("closed", "a future"))
+            end
+        end
     end
 end
 
@@ -144,10 +154,9 @@ local function start_in_loop(future, host, fn, args, n)
             return
         end
         future.begun = true
-        local co, tasks = coroutine.running(), host.box.tasks
-        tasks[co] = future
+        host.box:begin_task(future)
         future:settle(pcall(fn, unpack(args, 1, n)))
-        tasks[co] = nil
+        host.box:end_task()
     end)
     if not can_spawn then
         future:settle(true, nil, errors.new("phase", "a future"))

@@ -8,7 +8,7 @@ local ffi_core = require "redlock.ffi"
 local pcall, error, tonumber = pcall, error, tonumber
 local yield, type = coroutine.yield, type
 local ceil = math.ceil
-local ffi_new, ffi_string, ffi_gc = ffi.new, ffi.string, ffi.gc
+local cast, ffi_new, ffi_string, ffi_gc = ffi.cast, ffi.new, ffi.string, ffi.gc
 
 local _M = { failure = failures.of }
 local failure = failures.of
@@ -299,6 +299,23 @@ end
 --- How many leases of a client were lost so far.
 function _M.losses(client)
     return tonumber(C.rl_losses(client.core))
+end
+
+--- What the core calls a lease: a number, while its handle is not given back.
+function _M.key(handle)
+    return tonumber(cast("intptr_t", handle))
+end
+
+--- What it called the k-th lease that was lost; nil: it is not known any more.
+function _M.lost_as(client, k)
+    local key = tonumber(C.rl_lost(client.core, k))
+    return key ~= 0 and key or nil
+end
+
+--- Lets the core do what is due, where nobody else does.
+-- @return when something is due next, of client.now()
+function _M.poll(client)
+    return tonumber(C.rl_poll(client.core)) / 1000
 end
 
 --- The fencing token of a lease; nil: it has none.

@@ -851,6 +851,10 @@ static void losses_count_once(void)
     CHECK_INT(losses(s), 6);
     for (int k = 0; k < 6; k++)
         CHECK_INT(core_lost_why(lease[k], s->now_ms), RL_LOSS_EXPIRED);
+    uint32_t known = 0;
+    for (int k = 0; k < 36; k++)
+        known |= (uint32_t)(s->core.lost[k % 6] == lease[k / 6]) << k / 6;
+    CHECK_INT(known, 63);
     sim_end(extend);
     extend = core_extend(lease[0], 3000, s->now_ms);
     CHECK_INT(sim_end(extend), RL_LOST);

@@ -335,6 +335,9 @@ static void *look(void *arg)
         EXPECT(stats.replies <= stats.requests && memchr(text, 0, sizeof(text)));
         EXPECT(rl_losses(this.client) >= losses);
         losses = rl_losses(this.client);
+        EXPECT(losses == 0 || rl_lost(this.client, losses) != 0);
+        EXPECT(rl_lost(this.client, losses + 1000) == 0 && rl_lost(this.client, 0) == 0);
+        EXPECT(rl_poll(this.client) >= 0);
         struct worker *w = &this.workers[rng_below(&rng, WORKERS)];
         pthread_mutex_lock(&w->mutex);
         if (w->offered && rng_one_in(&rng, 8))

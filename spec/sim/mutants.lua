@@ -141,7 +141,12 @@ return {
         by = { "a lost counter is nobody's" } },
 
     { name = "the watchdog's losses are not counted", file = "c/keep.c",
-        from = "    lease->core->losses++;\n", to = "",
+        from = "    core->losses++;\n", to = "",
+        by = { "lost is told" } },
+
+    { name = "the wrong lease is noted as lost", file = "c/keep.c",
+        from = "core->lost[core->losses % LOST_MAX] = lease;",
+        to = "core->lost[core->losses % LOST_MAX] = lease - 1;",
         by = { "lost is told" } },
 
     { name = "renewed without a pause", file = "c/keep.c",

@@ -111,7 +111,7 @@ end
 -- @param b       for vanish
 -- @return the round's outcome
 function Box:wait(round, vanish, a, b)
-    local task = next(self.tasks) ~= nil and self.tasks[running()] or nil
+    local task = self.task_count > 0 and self.tasks[running()] or nil
     check_cancelled(task)
     if not self.mailbox then
         open(self)
@@ -310,6 +310,17 @@ function Box:is_waited_for(seconds)
     return false
 end
 
+--- The running coroutine is a future's until end_task().
+function Box:begin_task(future)
+    self.tasks[running()] = future
+    self.task_count = self.task_count + 1
+end
+
+function Box:end_task()
+    self.tasks[running()] = nil
+    self.task_count = self.task_count - 1
+end
+
 --- Ends the wait of a task, with an error. (If it runs, or is about to, it finds that it is
 -- cancelled at the end of its wait, or with its next one.)
 function Box:cancel(task, err)
@@ -370,7 +381,8 @@ function _M.new(def)
         pool = {},               -- waiters to be used again
         woken = {},              -- who may not have run yet
         gone = {},               -- owners that are, and what they held is not let go yet
-        tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future
+        tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future ...
+        task_count = 0,          -- ... and how many are not done, those that were killed included
         clients = setmetatable({}, { __mode = "k" }),    -- those that are open
     }, Box)
     host.box = box

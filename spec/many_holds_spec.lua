@@ -1,0 +1,183 @@
+-- Much is held at once: what it costs, and that all losses are told.
+local support = require "spec.support"
+
+-- Lua text: steps(fn) is how many instructions of Lua fn executes.
+local STEPS = [[
+    jit.off()
+    local function steps(fn)
+        local n = 0
+        debug.sethook(function() n = n + 1 end, "", 1)
+        fn()
+        debug.sethook()
+        return n
+    end
+]]
+
+-- Takes n locks with a lease that nobody renews, `opts.owner` each.
+local function take(client, n, lease, from)
+    for first = from or 1, (from or 1) + n - 1, 250 do
+        local futures = {}
+        for i = first, math.min(first + 249, (from or 1) + n - 1) do
+            futures[#futures + 1] =
+                client:getLock("k" .. i, { owner = i }):tryLockAsync(0, lease)
+        end
+        for _, future in ipairs(futures) do
+            assert.is_true(future:get(30))
+        end
+    end
+end
+
+describe("with much held at once", function()
+    local cluster, client
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster)
+    end)
+    after_each(function() client:close() end)
+    teardown(support.cleanup)
+
+    -- The instructions for a loss to be told, and for a lock to be taken and let go, while so
+    -- many others are held.
+    local function cost(n)
+        local p = support.child(cluster, "{ lease = 50 }", STEPS .. ([[
+            local told = 0
+            for i = 1, %d do
+                assert(client:getLock("k" .. i, { owner = i }):tryLock(0, 60))
+                client:getLock("k" .. i, { owner = i }):onLost(function() told = told + 1 end)
+            end
+            local short = client:getLock "short"
+            assert(short:tryLock(0, 0.05))
+            short:onLost(function() told = told + 1 end)
+            support.sleep(0.1)
+            local loss = steps(function() assert(not short:isValid()) end)
+            assert(told == 1)
+            print(loss, steps(function()
+                assert(l:tryLock(0, 60))
+                assert(l:unlock())
+            end))
+        ]]):format(n))
+        p:read_line(10)
+        local line = p:read_line(60)
+        assert.equal(0, p:wait(10))
+        return line:match "^(%d+)%s+(%d+)$"
+    end
+
+    it("a loss and a cycle cost what they cost alone", function()
+        local loss_alone, cycle_alone = cost(0)
+        local loss, cycle = cost(2000)
+        assert.is_true(tonumber(loss) < loss_alone * 1.5, loss .. " of " .. loss_alone)
+        assert.is_true(tonumber(cycle) < cycle_alone * 1.1, cycle .. " of " .. cycle_alone)
+    end)
+
+    it("a turn of an event loop costs what it costs alone, listened to or not", function()
+        local function turn(n, listened)
+            local p = support.lua(([[
+                local uv, redlock = require "luv", require "redlock"
+                local host, listened = require "redlock.host.luv", %s
+                %s
+                local client = redlock.new { host = host, nodes = { "%s" } }
+                coroutine.wrap(function()
+                    for i = 1, %d do
+                        local l = client:getLock("k" .. i, { owner = i })
+                        assert(l:tryLock(5, 60))
+                        if listened then l:onLost(function() end) end
+                    end
+                    print(steps(function()
+                        assert(host.box:drain() == (listened and 1 or 0))
+                    end))
+                    os.exit(0)
+                end)()
+                uv.run()
+            ]]):format(listened, STEPS, table.concat(cluster:uris(), '", "'), n),
+                { stderr = "stdout" })
+            local text = p:read_all(60)
+            return assert(tonumber(text), text)
+        end
+        for _, listened in ipairs { false, true } do
+            assert.is_true(turn(1000, listened) < turn(1, listened) * 1.5)
+        end
+    end)
+
+    it("all are told of, when they are lost while nobody asks", function()
+        local N, told = 5000, {}
+        take(client, N, 2)
+        for i = 1, N do
+            client:getLock("k" .. i, { owner = i }):onLost(function(_, why)
+                assert.equal("expired", why)
+                told[i] = (told[i] or 0) + 1
+            end)
+        end
+        support.sleep(2.2)
+        assert.is_false(client:getLock("other"):isValid())
+        assert.equal(N, #told)
+        for i = 1, N do
+            assert.equal(1, told[i])
+        end
+        assert.equal(N, client:stats().lost)
+    end)
+
+    it("each is told of in the first call after its time", function()
+        local other = client:getLock "other"
+        for _ = 1, 20 do
+            local l, told = client:getLock "short", 0
+            if l:tryLock(0, 0.015) and l:onLost(function() told = told + 1 end) then
+                local from = support.now()
+                repeat until support.now() - from > 0.016
+                assert.is_false(other:isValid())
+                assert.equal(1, told)
+            end
+        end
+    end)
+
+    it("the last 10,000 that ran out are remembered", function()
+        take(client, 250, 1)
+        take(client, 10000, 1, 251)
+        support.sleep(1.1)
+        local function code(i)
+            return select(2, client:getLock("k" .. i, { owner = i }):unlock()).code
+        end
+        for i = 1, 250, 50 do
+            assert.equal("not_held", code(i))
+        end
+        for i = 251, 10250, 500 do
+            assert.equal("expired", code(i))
+        end
+    end)
+
+    it("who is not listened to any more does not keep an event loop", function()
+        local p = support.lua(([[
+            local uv, redlock = require "luv", require "redlock"
+            local client = redlock.new { host = require "redlock.host.luv", nodes = { "%s" } }
+            local main
+            main = coroutine.create(function()
+                local y = client:getLock("y", { owner = "y" })
+                assert(y:tryLock(5, 60))
+                y:onLost(print)
+                coroutine.wrap(function()
+                    local z = client:getLock "z"
+                    assert(z:tryLock(5, 60))
+                    z:onLost(print)
+                    assert(coroutine.resume(main))
+                end)()
+                coroutine.yield()
+                local timer = uv.new_timer()
+                timer:start(1, 0, function()         -- it has ended
+                    timer:close()
+                    for _ = 1, 3 do collectgarbage() end
+                    assert(client.holds:listened())          -- to y
+                    assert(coroutine.resume(main))
+                end)
+                coroutine.yield()
+                assert(y:unlock())
+                assert(not client.holds:listened())
+                print "ends"
+            end)
+            assert(coroutine.resume(main))
+            uv.run()
+        ]]):format(table.concat(cluster:uris(), '", "')), { stderr = "stdout" })
+        assert.equal("ends\n", p:read_all(30))
+        assert.equal(0, p:wait(5))
+    end)
+end)
