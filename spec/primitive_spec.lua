@@ -122,6 +122,20 @@ describe("a primitive", function()
         assert.error_matches(function() client:get({}, "x") end, "bad primitive")
     end)
 
+    it("is what README shows: taken, known when it is asked again, released", function()
+        local text = io.open("README.md"):read "*a":match "\n(local slot = .-\n}\n)"
+        local slot = loadstring("local redlock = ...\n" .. text .. "return slot")(redlock)
+        local l = client:get(slot, "a")
+        assert.is_true(l:tryLock(1, 10))
+        support.eventually(function() return cluster:keys() == 3 end)
+        assert.is_nil((client:get(slot, "a", { owner = 2 }):tryLock(0, 10)))
+        local value = cluster[1]:call("GET", "p:a")
+        assert.equal(2, cluster[1]:call("EVAL", text:match "acquire = %[%[(.-)%]%]", 1, "p:a", value,
+            10000))
+        assert.is_true(l:unlock())
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+
     it("has a bound on how many scripts there are", function()
         local ok, err
         for i = 1, 70 do
