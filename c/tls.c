@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "openssl.h"
 
@@ -43,7 +44,8 @@ enum { FILES = 3 };
 
 /* Which file a path named, and as of when. */
 struct stamp {
-    int there;
+    int sure;                     /* nothing can have been written to it since that is not
+                                     seen by its times, which are those of the last tick */
     dev_t dev;
     ino_t ino;
     off_t size;
@@ -61,8 +63,9 @@ static struct stamp stamp_of(const char *path)
 {
     struct stat st;
     if (!path || stat(path, &st) < 0)
-        return (struct stamp){0};
-    return (struct stamp){1, st.st_dev, st.st_ino, st.st_size, st.st_mtim, st.st_ctim};
+        return (struct stamp){.sure = 1};
+    int sure = time(NULL) - st.st_ctim.tv_sec > 1;
+    return (struct stamp){sure, st.st_dev, st.st_ino, st.st_size, st.st_mtim, st.st_ctim};
 }
 
 static int same_time(const struct timespec *a, const struct timespec *b)
@@ -70,11 +73,11 @@ static int same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-static int same_file(const struct stamp *a, const struct stamp *b)
+static int same_file(const struct stamp *before, const struct stamp *now)
 {
-    return a->there == b->there && a->dev == b->dev && a->ino == b->ino &&
-           a->size == b->size && same_time(&a->written, &b->written) &&
-           same_time(&a->changed, &b->changed);
+    return before->sure && before->dev == now->dev && before->ino == now->ino &&
+           before->size == now->size && same_time(&before->written, &now->written) &&
+           same_time(&before->changed, &now->changed);
 }
 
 static int read_files(SSL_CTX *ctx, char *const *file, char *err, size_t err_size)
@@ -139,7 +142,7 @@ static int context_renew(struct tls_context *context, char *err, size_t err_size
     int same = context->ctx != NULL;
     for (int i = 0; i < FILES; i++) {
         struct stamp now = stamp_of(context->file[i]);
-        same &= same_file(&now, &context->stamps[i]);
+        same &= same_file(&context->stamps[i], &now);
         context->stamps[i] = now;
     }
     if (same)
