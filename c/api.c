@@ -375,6 +375,11 @@ void rl_lease_drop(rl_lease *lease)
     give_back(lease, core_lease_drop);
 }
 
+void rl_lease_abandon(rl_lease *lease)
+{
+    give_back(lease, core_lease_abandon);
+}
+
 void rl_lease_orphan(rl_lease *lease)
 {
     give_back(lease, core_lease_orphan);

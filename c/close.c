@@ -56,8 +56,15 @@ void core_leave(struct core *core, int64_t now_ms)
         lease_unref(lease);
     }
     while (core->held) {
-        keep_lose(core->held, RL_LOSS_CLOSED);
-        lease_end(core->held, now_ms);
+        struct rl_lease *lease = core->held;
+        lease->refs++;       /* a look at an orphan whose time is over is its end */
+        if (lease_delays(lease, now_ms)) {
+            lease_leave(lease, RL_CLOSED);
+        } else if (lease->list == &core->held) {
+            keep_lose(lease, RL_LOSS_CLOSED);
+            lease_end(lease, now_ms);
+        }
+        lease_unref(lease);
     }
     end_rounds(core);
 }

@@ -185,6 +185,7 @@ int core_lost_why(rl_lease *lease, int64_t now_ms);
 int64_t core_remaining_ms(const rl_lease *lease, int64_t now_ms);
 void core_round_free(rl_round *round);
 void core_lease_drop(rl_lease *lease, int64_t now_ms);
+void core_lease_abandon(rl_lease *lease, int64_t now_ms);
 void core_lease_orphan(rl_lease *lease, int64_t now_ms);
 
 #endif

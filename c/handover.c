@@ -73,8 +73,10 @@ rl_round *core_handover(rl_lease *old, const char *value, int64_t lease_ms,
         return refused(next, round, RL_UNSUPPORTED);
     if (old->epoch != core->epoch || old->state != LEASE_HELD)
         return refused(next, round, core->closed ? RL_CLOSED : RL_NOT_HELD);
-    if (now_ms >= old->deadline_ms)
+    if (now_ms >= old->deadline_ms) {
+        lease_end(old, now_ms);
         return refused(next, round, RL_LOST);
+    }
     round->lease_ms = lease_ms;
     round->cap_ms = old->deadline_ms;
     next->acquire = round;

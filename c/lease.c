@@ -312,12 +312,8 @@ rl_lease *core_adopt(struct core *core, const rl_primitive *primitive,
 
 void core_disown(rl_lease *lease)
 {
-    if (lease->list == &lease->core->held) {
-        lease->deadline_ms = 0;
-        lease->state = LEASE_OVER;
-        lease->release->outcome = RL_NOT_HELD;
-        lease_forget(lease);
-    }
+    if (lease->list == &lease->core->held)
+        lease_leave(lease, RL_NOT_HELD);
     lease->core->handles--;
     lease_unref(lease);
 }
@@ -344,6 +340,13 @@ void core_lease_drop(rl_lease *lease, int64_t now_ms)
         keep_orphan(lease);
     lease->core->handles--;
     lease_unref(lease);
+}
+
+void core_lease_abandon(rl_lease *lease, int64_t now_ms)
+{
+    if (!lease_void(lease))
+        lease_end(lease, now_ms);
+    core_lease_drop(lease, now_ms);
 }
 
 void core_lease_orphan(rl_lease *lease, int64_t now_ms)

@@ -262,10 +262,10 @@ int64_t rl_unix_ms(void);
 rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int n,
                    char *err, size_t err_size);
 
-/* Ends all rounds with RL_CLOSED, releases all that is held, and frees the client. It waits
- * for servers that are connected or being connected to confirm that, at most 50 ms from the
- * begin of a release on. The same is done when the process ends by exit(). Rounds and
- * leases must still be freed with rl_round_free and rl_lease_drop, before or after. */
+/* Ends all rounds with RL_CLOSED, releases all that is held as rl_release() does, and frees
+ * the client. It waits for servers that are connected or being connected to confirm that, at
+ * most 50 ms from the begin of a release on. The same is done when the process ends by exit().
+ * Rounds and leases must still be freed with rl_round_free and rl_lease_drop, before or after. */
 void rl_close(rl_client *client);
 
 /* Registers a script and loads it on every connection. The number of the script (the
@@ -301,7 +301,8 @@ rl_round *rl_extend(rl_lease *lease, int64_t lease_ms);
 rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next);
 
 /* Starts the release, on all nodes; also ends an attempt that is still under way, with
- * RL_CANCELLED. The lease is over at once. Outcomes: RL_GRANTED (let go in time),
+ * RL_CANCELLED. The lease is over at once. With a lock delay, one that is lost is not
+ * released: its keys end with their time. Outcomes: RL_GRANTED (let go in time),
  * RL_EXPIRED, RL_HELD (somebody else has it now), RL_NOT_HELD, RL_UNKNOWN, RL_CLOSED.
  * NULL: out of memory; the release itself is under way nevertheless. */
 rl_round *rl_release(rl_lease *lease);
@@ -494,6 +495,10 @@ uint32_t rl_lease_unseeded(const rl_lease *lease);
 /* Gives the handle back. A held lease is not released, and not renewed any more: its
  * keys end with its time. */
 void rl_lease_drop(rl_lease *lease);
+
+/* The same for an attempt or a lease that nobody counts on: it is released, which is not
+ * waited for, also when its time is over. */
+void rl_lease_abandon(rl_lease *lease);
 
 /* The same for a lease whose owner is gone: what it holds is released, which is not waited for;
  * with a lock delay its keys end with their time. Neither waits nor calls back, so a collector

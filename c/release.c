@@ -84,10 +84,27 @@ void lease_owe(struct rl_lease *lease, int64_t now_ms)
     }
 }
 
+int lease_delays(struct rl_lease *lease, int64_t now_ms)
+{
+    struct core *core = lease->core;
+    return core->lock_delay_ms && core_lost_why(lease, now_ms) &&
+           lease->list == &core->held;
+}
+
+void lease_leave(struct rl_lease *lease, int outcome)
+{
+    lease->deadline_ms = 0;
+    lease->state = LEASE_OVER;
+    lease->release->outcome = outcome;
+    lease_forget(lease);
+}
+
 rl_round *core_release(rl_lease *lease, int64_t now_ms)
 {
     round_handle(lease->release);
-    if (!lease_void(lease))
+    if (lease_delays(lease, now_ms))
+        lease_leave(lease, RL_EXPIRED);
+    else if (!lease_void(lease))
         lease_end(lease, now_ms);
     else if (!lease->release->outcome)
         lease->release->outcome = lease->core->closed ? RL_CLOSED : RL_NOT_HELD;

@@ -268,6 +268,14 @@ static inline int lease_owing(const struct rl_lease *lease)
 /* Ends the lease, whatever its state, and begins the release. */
 void lease_end(struct rl_lease *lease, int64_t now_ms);
 
+/* Whether its holder was lost, and the name is to stay closed behind him for the lock delay,
+ * whatever he does now. */
+int lease_delays(struct rl_lease *lease, int64_t now_ms);
+
+/* Gives up a held lease as it is: its keys end with their time. The outcome is that of its
+ * release, which is not sent. */
+void lease_leave(struct rl_lease *lease, int outcome);
+
 /* The release's verdict: its outcome. */
 int lease_released(struct rl_lease *lease, enum verdict verdict);
 

@@ -1,6 +1,5 @@
 -- Fenced locks: every hold has a token, and tokens only grow, whatever servers forget.
 local support = require "spec.support"
-local redlock = require "redlock"
 
 local FENCE, FLOORS, MARKER = "redlock:{x}:fence", "redlock:{server}:floor",
     "redlock:{server}:marker"
@@ -398,39 +397,5 @@ describe("a token", function()
         assert.is_nil(l.token)
         assert.same({ true }, { l:tryLock() })
         assert.is_true(l:unlock())
-    end)
-end)
-
-describe("lock_delay", function()
-    it("keeps a name closed after a holder that was lost, not after a release", function()
-        local cluster = support.cluster(3)
-        local delay = { lock_delay = 1.5 }
-        local client = support.warm_client(cluster, delay)
-        local other = support.warm_client(cluster, delay)
-        local l, o = client:getFencedLock "x", other:getFencedLock "x"
-        local started = client.now()
-        assert.is_true((l:tryLock(0, 0.2)))
-        support.eventually(function() return not l:isValid() end)
-        assert.is_nil((o:tryLock()))
-        assert.is_true((o:tryLock(5)))
-        assert.is_true(client.now() - started >= 1.7)
-        assert.is_true(o:unlock())
-        assert.is_true((l:tryLock()))
-        assert.is_true(l:unlock())
-        client:close()
-        other:close()
-        cluster:stop()
-    end)
-
-    it("stays within max_lease", function()
-        local bad = function(o)
-            o.nodes = { "redis://127.0.0.1" }
-            assert.has_error(function() redlock.new(o) end)
-        end
-        bad { lock_delay = 60 }
-        bad { lock_delay = 31 }
-        bad { lock_delay = -1 }
-        local client = redlock.new { nodes = { "redis://127.0.0.1" }, lock_delay = 20 }
-        assert.has_error(function() client:getLock("x"):tryLock(0, 41) end)
     end)
 end)

@@ -176,7 +176,7 @@ local function reenter(self, owner)
     end
     -- Its time is over: a new attempt, with a new value.
     self.client.holds:remove(owner, self.id)
-    rounds.abandon(hold.lease)
+    rounds.leave(hold.lease, rounds.release(hold.lease))
     return false
 end
 

@@ -55,8 +55,7 @@ end
 local function vanish(round, handle, op)
     C.rl_round_free(round)
     if handle ~= nil then
-        C.rl_round_free(C.rl_release(handle))
-        C.rl_lease_drop(handle)
+        C.rl_lease_abandon(handle)
     end
     if op then
         op:vanish()
@@ -112,10 +111,7 @@ local function taken(client, round, op)
     end
     lease_out[0] = nil
     if handle ~= nil then
-        if granted then
-            C.rl_round_free(C.rl_release(handle))
-        end
-        C.rl_lease_drop(handle)
+        C.rl_lease_abandon(handle)
     end
     return nil, round
 end
@@ -423,9 +419,10 @@ function _M.leave(handle, round)
     _M.drop(handle)
 end
 
---- Lets a lease go without waiting for the answers.
+--- Lets a lease go that nobody was given, or has let go already, without waiting for the
+-- answers.
 function _M.abandon(handle)
-    _M.leave(handle, C.rl_release(handle))
+    C.rl_lease_abandon(ffi_gc(handle, nil))
 end
 
 -- ---- questions and pauses --------------------------------------------------------

@@ -82,5 +82,145 @@ static void a_partition(void)
     }
 }
 
+/* ---- what a holder does who was lost ---- */
+
+enum loss { RAN_OUT, RAN_OUT_UNSEEN, NOT_RENEWED, REACHED_ITS_BOUND, DISOWNED, LOSSES };
+
+/* A lease that is lost; servers 0 and 1, or all but those that forgot, have its key for the
+ * delay. until_ms: so long at least. */
+static rl_lease *lost(struct sim *s, enum loss how, uint32_t *with, int64_t *until_ms)
+{
+    rl_lease *lease = how == RAN_OUT || how == RAN_OUT_UNSEEN ? sim_hold(s, "k", LEASE_MS)
+                                                              : sim_keep(s, "k", LEASE_MS);
+    *with = all_of(3);
+    if (how == REACHED_ITS_BOUND)
+        core_keep(lease, LEASE_MS, 100, s->now_ms);
+    if (how == NOT_RENEWED) {
+        for (int i = 0; i < 3; i++)
+            s->server[i].say[SIM_EXTEND] = "-ERR no\r\n";
+    }
+    if (how == DISOWNED) {
+        s->server[1].keys = s->server[2].keys = 0;
+        *with = 1;
+        sim_advance(s, LEASE_MS / 2);      /* a renewal is told so */
+    }
+    *until_ms = how == DISOWNED ? lease->promised_ms : lease->deadline_ms + DELAY_MS;
+    if (how == RAN_OUT_UNSEEN)
+        sim_skip(s, lease->deadline_ms + 5 - s->now_ms);
+    else if (how != DISOWNED)
+        sim_advance(s, lease->deadline_ms + 5 - s->now_ms);
+    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    return lease;
+}
+
+/* Nothing is let go before the delay is over, and all of it is gone some time after. */
+static void stays_closed(struct sim *s, uint32_t with, int64_t until_ms)
+{
+    while (s->now_ms < until_ms - 5 && !test_failures()) {
+        sim_advance(s, 100);
+        if (s->now_ms < until_ms - 5)
+            CHECK_INT(sim_with(s, "k") & with, with);
+    }
+    sim_advance(s, LEASE_MS + DELAY_MS);
+    CHECK_INT(sim_with(s, "k"), 0);
+}
+
+static void each_loss(void (*then)(struct sim *s, rl_lease *lease))
+{
+    for (enum loss how = RAN_OUT; how < LOSSES; how++) {
+        struct sim *s = sim_up(3);
+        uint32_t with;
+        int64_t until_ms;
+        test_note("loss %d", how);
+        s->core.lock_delay_ms = DELAY_MS;
+        rl_lease *lease = lost(s, how, &with, &until_ms);
+        then(s, lease);
+        stays_closed(s, with, until_ms);
+        sim_finish(s);
+    }
+}
+
+static void let_go(struct sim *s, rl_lease *lease)
+{
+    CHECK_INT(sim_end(core_release(lease, s->now_ms)), RL_EXPIRED);
+    CHECK_INT(sim_end(core_release(lease, s->now_ms)), RL_EXPIRED);
+    core_lease_drop(lease, s->now_ms);
+}
+
+static void a_loser_lets_go(void)
+{
+    each_loss(let_go);
+}
+
+static void leave(struct sim *s, rl_lease *lease)
+{
+    core_leave(&s->core, s->now_ms);
+    CHECK(s->core.held == NULL);
+    core_lease_drop(lease, s->now_ms);
+}
+
+static void a_loser_leaves(void)
+{
+    each_loss(leave);
+}
+
+static void dropped(struct sim *s, rl_lease *lease)
+{
+    core_lease_drop(lease, s->now_ms);
+}
+
+static void collected(struct sim *s, rl_lease *lease)
+{
+    core_lease_orphan(lease, s->now_ms);
+}
+
+static void a_loser_is_gone(void)
+{
+    each_loss(dropped);
+    each_loss(collected);
+}
+
+/* Its time is over, but nobody was told that it is his, or he has let it go in time. */
+static void what_was_nobodys(void)
+{
+    struct sim *s = sim_up(3);
+    s->core.lock_delay_ms = DELAY_MS;
+    rl_lease *lease = sim_hold(s, "k", LEASE_MS);
+    sim_skip(s, LEASE_MS + 10);
+    CHECK(core_lost_why(lease, s->now_ms) != 0);
+    core_lease_abandon(lease, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), 0);
+    lease = sim_hold(s, "k", LEASE_MS);
+    sim_skip(s, LEASE_MS + 10);
+    struct hold next = sim_handover(s, lease, LEASE_MS);      /* too late */
+    CHECK_INT(next.round->outcome, RL_LOST);
+    core_lease_drop(lease, s->now_ms);
+    sim_drop(s, &next);
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), 0);
+    sim_finish(s);
+}
+
+/* A release in time opens at once; so does leaving. */
+static void who_lets_go_in_time(void)
+{
+    struct sim *s = sim_up(3);
+    s->core.lock_delay_ms = DELAY_MS;
+    rl_lease *lease = sim_hold(s, "k", LEASE_MS);
+    rl_round *release = core_release(lease, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_with(s, "k"), 0);
+    core_lease_drop(lease, s->now_ms);
+    lease = sim_keep(s, "k", LEASE_MS);
+    core_leave(&s->core, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), 0);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
 SUITE(delay, T(a_renewal_of_a_stopped_process), T(a_late_renewal), T(a_late_extension),
-      T(a_partition));
+      T(a_partition), T(a_loser_lets_go), T(a_loser_leaves), T(a_loser_is_gone),
+      T(what_was_nobodys), T(who_lets_go_in_time));

@@ -113,13 +113,18 @@ static void free_round(rl_round **round)
     *round = NULL;
 }
 
-static void drop(struct world *w, struct deal *d)
+static void give_back(struct world *w, struct deal *d, void (*how)(rl_lease *, int64_t))
 {
     free_round(&d->acquire);
     free_round(&d->other);
     if (d->lease)
-        core_lease_drop(d->lease, w->now_ms);
+        how(d->lease, w->now_ms);
     memset(d, 0, sizeof(*d));
+}
+
+static void drop(struct world *w, struct deal *d)
+{
+    give_back(w, d, core_lease_drop);
 }
 
 static void acquire(struct world *w, struct deal *d, struct input *in)
@@ -146,7 +151,7 @@ static void acquire(struct world *w, struct deal *d, struct input *in)
 static void use_lease(struct world *w, struct deal *d, struct input *in)
 {
     uint8_t how = input_byte(in);
-    switch (how % 6) {
+    switch (how % 8) {
     case 0:
         free_round(&d->other);
         d->other = core_release(d->lease, w->now_ms);
@@ -170,6 +175,12 @@ static void use_lease(struct world *w, struct deal *d, struct input *in)
             core_disown(d->lease);
             memset(d, 0, sizeof(*d));
         }
+        break;
+    case 5:
+        give_back(w, d, core_lease_abandon);
+        break;
+    case 6:
+        give_back(w, d, core_lease_orphan);
         break;
     default:
         drop(w, d);

@@ -177,7 +177,7 @@ _M.list = {
     { name = "heals after a majority", on = {
         script = function(sim, server, role, key, args, vote, attempt)
             if (role == "heal" or role == "acquire" and attempt
-                and tonumber(args[2]) ~= attempt.lease_ms) and vote == 1 and attempt
+                and tonumber(args[2]) ~= attempt.lease_ms + sim.delay_ms) and vote == 1 and attempt
                 and attempt.held and count(attempt.extend.yes) < sim.quorum then
                 return server.lane .. " gets " .. key .. " again, and no majority has confirmed it"
             end
@@ -358,8 +358,25 @@ _M.list = {
     { name = "keys end", on = {
         write = function(sim, server, key, _, new)
             if new and sim.is_name[key]
-                and (not new.at or new.at - server.now_ms > sim.max_lease_ms) then
+                and (not new.at or new.at - server.now_ms > sim.max_lease_ms + sim.delay_ms) then
                 return key .. " gets an end beyond every lease"
+            end
+        end,
+    } },
+
+    -- With a lock delay: what was over when he let it go, or closed, is not released.
+    -- (A pause may have kept from its caller that it was granted.)
+    { name = "closed behind a loser", needs = { "clocks", "boottime" }, on = {
+        call = function(sim, call)
+            local attempt, released = sim.attempts[call.value or 0], 0
+            if call.method == "unlock" and call.last and attempt and sim.delay_ms > 0
+                and (attempt.process.closed_at or -1) < attempt.at and sim.pauses == 0
+                and call.hold and call.began_ms >= call.hold.deadline_ms
+                and call.began_ms < call.hold.deadline_ms + sim.delay_ms then
+                for i = 0, sim.n - 1 do
+                    released = released + attempt.release[i]
+                end
+                return released > 0 and call.task.lane .. " releases what it has lost"
             end
         end,
     } },

@@ -52,6 +52,10 @@ return {
         to = "vote >= RL_VOTE_YES || (vote == 0 && round->kind == ROUND_EXTEND) ? &t->yes :",
         by = { "a majority confirmed", "keys outlive the hold" } },
 
+    { name = "a loser opens the name", file = "c/release.c",
+        from = "    if (lease_delays(lease, now_ms))\n", to = "    if (0)\n",
+        prefix = "a loser lets go", by = { "closed behind a loser" } },
+
     -- ---- time ----
 
     { name = "no drift subtracted", file = "c/quorum.c",

@@ -426,6 +426,27 @@ _M.list = {
             C.sim_cut(a.process.index, 2, 1, 0, 0)
         end },
 
+    -- Its time is over, and its holder lets it go, or closes his client.
+    { name = "a loser lets go", often = 0.3, n = 3, guarded = false, processes = 2, tasks = 2,
+        lease = 1, config = { lock_delay = 2, max_lease = 10, fence_ttl = 100, max_hold = 3600 },
+        play = function(s)
+            local a, b, sim = s[1], s[2], s.sim
+            repeat
+                s:await_done(s:take(a))
+            until a.taken
+            local ends = sim.now() + 3 * SECOND
+            s:have(a, function() sim:sleep(sim:between(1000, 1800) * MS) end)
+            if sim:chance(50) then
+                s:await_done(s:release(a))
+            else
+                s:have(a.process.tasks[2], workload.close)
+            end
+            s:await_done(s:take(b, 5))
+            if b.taken and sim.now() < ends - 60 * MS then
+                sim:violated("closed behind a loser", s.name .. " opens too early")
+            end
+        end },
+
     -- Its holder extends it, for long; the answers come when somebody else has got it.
     { name = "an extension at a hand-over", often = 0.3, n = 3, guarded = false, fenced = 0,
         processes = 1, tasks = 3, concurrent = true, lease = 5,

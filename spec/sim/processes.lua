@@ -89,7 +89,7 @@ local function new_client(self)
         connect_timeout = o.connect_timeout, retry_delay = o.retry_delay,
         fallback = o.fallback, patience = o.patience, max_hold = o.max_hold,
         wake = o.wake, fence_ttl = o.fence_ttl, restart_guard = self.guarded,
-        handover = o.handover,
+        handover = o.handover, lock_delay = o.lock_delay,
     }
 end
 

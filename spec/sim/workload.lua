@@ -49,6 +49,7 @@ function _M.names(sim)
     tokens.names(sim)
     local lease_ms = sim.config.lease * 1000
     sim.max_lease_ms, sim.min_lease_ms = lease_ms * 2, max(lease_ms * 0.3, 20)
+    sim.delay_ms = (sim.config.lock_delay or 0) * 1000
 end
 
 --- How long it may take until everybody is served, once faults have stopped.
@@ -56,7 +57,8 @@ function _M.patience_us(sim)
     local o = sim.config
     -- A server whose clock seemed to step gives no votes for max_lease * 1.01 + 1 s.
     return (12 + 62) * SECOND + 3 * sim.max_lease_ms * MS + (sim.stepped_us or 0)
-        + #sim.tasks * #sim.names * (o.fallback * 1.5 + o.timeout * 2) * SECOND
+        + #sim.tasks * #sim.names * ((o.fallback * 1.5 + o.timeout * 2) * SECOND
+            + 3 * sim.delay_ms * MS)
 end
 
 --- A lease for an operation, in seconds; nil: the watchdog keeps it.

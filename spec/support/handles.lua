@@ -6,7 +6,7 @@ local ffi_core = require "redlock.ffi"
 local _M = {}
 
 local GIVES_BACK = { rl_round_free = true, rl_lease_drop = true, rl_disown = true,
-    rl_watch_close = true }
+    rl_lease_orphan = true, rl_lease_abandon = true, rl_watch_close = true }
 -- Which argument is the place for a lease that is made.
 local MAKES = { rl_acquire = 10, rl_handover = 3 }
 local KINDS = { "rl_lease *", "rl_round *", "rl_watch *" }
