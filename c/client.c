@@ -79,26 +79,41 @@ static void at_exit(void)
     pthread_mutex_unlock(&clients_mutex);
 }
 
-void clients_let_go(int signals)
+/* The next client that has one of these signals; c: from there on. */
+static struct rl_client *with(struct rl_client *c, int signals)
+{
+    while (c && !(c->signals & signals))
+        c = c->next;
+    return c;
+}
+
+void clients_lock(int signals)
 {
     pthread_mutex_lock(&clients_mutex);
-    int64_t now_ms = rl_now_ms(), until_ms = now_ms + NET_LINGER_MS;
-    for (struct rl_client *c = clients; c; c = c->next) {
-        if (!(c->signals & signals))
-            continue;
+    for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next)
         engine_lock(c);
-        if (c->net.epfd < 0)
-            continue;
-        core_leave(&c->core, now_ms);
-        net_flush(&c->net, now_ms);
-    }
-    for (struct rl_client *c = clients; c; c = c->next) {
-        if (!(c->signals & signals))
-            continue;
+}
+
+void clients_let_go(int signals)
+{
+    int64_t now_ms = rl_now_ms(), until_ms = now_ms + NET_LINGER_MS;
+    for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
         if (c->net.epfd >= 0) {
-            net_linger(&c->net, until_ms);
-            net_wake(c->net.wakefd);       /* who waits has an answer */
+            core_leave(&c->core, now_ms);
+            net_flush(&c->net, now_ms);
         }
+    }
+    for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
+        if (c->net.epfd >= 0)
+            net_linger(&c->net, until_ms);
+    }
+}
+
+void clients_unlock(int signals)
+{
+    for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
+        if (c->net.epfd >= 0)
+            net_wake(c->net.wakefd);       /* who waits has an answer */
         pthread_cond_broadcast(&c->turned);
         engine_unlock(c);
     }

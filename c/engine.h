@@ -71,9 +71,12 @@ void engine_forget(rl_round *round);
 /* Takes a client out of the list of all, and frees it. */
 void client_forget(struct rl_client *c);
 
-/* Lets go what is held, of all clients with one of these signals; waits for confirmations,
- * NET_LINGER_MS at most. Nothing can be started with them any more. */
+/* All clients with one of these signals: takes and gives back their mutexes; in between,
+ * lets go what they hold, and waits for confirmations, NET_LINGER_MS at most. Nothing can be
+ * started with them any more. */
+void clients_lock(int signals);
 void clients_let_go(int signals);
+void clients_unlock(int signals);
 
 /* Unlocks; frees the client when it is closed and nobody has a handle any more. */
 void engine_leave(struct rl_client *c);

@@ -165,10 +165,12 @@ typedef struct rl_options {
     const char *cert_file;   /* the client's, with its chain, and its key; or NULL */
     const char *key_file;
     int32_t signals;         /* RL_SIGNAL_*: at one of these what is held is released, by a
-                                thread, within 50 ms, and the client is as one that is
+                                thread, within 50 ms, while the thread that got the
+                                signal stands still, and the client is as one that is
                                 closed; then the signal does what it would have done
                                 without. Not of a shared client. From the first use in a
-                                process on, unless the signal is ignored then. */
+                                process on, unless the signal is ignored then. Calls of
+                                the system that it meets may return EINTR before. */
 } rl_options;
 
 typedef struct rl_primitive {

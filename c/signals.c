@@ -1,20 +1,39 @@
 /* signals.c - signals that end a process let go first what it holds.
  *
- * The handler only rings a bell; a thread does the rest, also while the main thread is in a
+ * The handler rings a bell, and a thread does the rest, also while the main thread is in a
  * system call, or in a loop that LuaJIT has compiled. Then the signal is raised again, with
  * what was to become of it before. What is ignored stays so. The bell is a semaphore: a
  * program that closes all descriptors when it becomes a daemon does not close it.
+ *
+ * Meanwhile the thread that got the signal stands still in the handler: it may be in the middle
+ * of what it does under a lock that others have by now. If it has one of our mutexes, it goes
+ * on until it has given that back, and is stopped by the signal once more. It may have
+ * another mutex that is needed, as of malloc: it never stands still for long.
  */
 #include "engine.h"
 
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM};
 
-enum { KINDS = sizeof(numbers) / sizeof(numbers[0]) };   /* RL_SIGNAL_* in this order */
+enum {
+    KINDS = sizeof(numbers) / sizeof(numbers[0]),        /* RL_SIGNAL_* in this order */
+    OFFER_MS = 3,            /* it stands still for a moment: it may have one of our mutexes */
+    STOP_MS = 5,             /* to stop it when it has given that back */
+    HALT_MS = NET_LINGER_MS + 50,
+    NAP_NS = 100000
+};
+
+enum halt {
+    GOING,
+    OFFERED,                 /* it stands still for a moment ... */
+    HALTED                   /* ... or until all is let go */
+};
 
 static struct {
     pthread_mutex_t mutex;
@@ -23,18 +42,48 @@ static struct {
     struct sigaction before[KINDS];    /* ... these are of */
     sigset_t outside;                  /* blocked before a fork */
     sem_t bell;
-    _Atomic int came;
+    _Atomic int came;                  /* signals: a mask */
+    _Atomic int served;                /* the thread is about these */
+    _Atomic int halt;                  /* enum halt, of ... */
+    _Atomic int tid;                   /* ... who got the last one */
 } this = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Waits while halt is as given. */
+static void stay(enum halt halt, int64_t ms)
+{
+    int64_t until_ms = rl_now_ms() + ms;
+    while (this.halt == (int)halt && rl_now_ms() < until_ms)
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+}
 
 static void on_signal(int signo)
 {
-    int saved = errno;
-    for (int k = 0; k < KINDS; k++) {
-        if (numbers[k] == signo)
-            this.came |= 1 << k;
+    int saved = errno, signal = 0, offered = OFFERED;
+    for (int k = 0; k < KINDS; k++)
+        signal |= numbers[k] == signo ? 1 << k : 0;
+    this.tid = (int)syscall(SYS_gettid);
+    if (this.served & signal) {
+        this.halt = HALTED;            /* see halt() */
+    } else {
+        this.halt = OFFERED;
+        this.came |= signal;
+        sem_post(&this.bell);
+        stay(OFFERED, OFFER_MS);
+        atomic_compare_exchange_strong(&this.halt, &offered, GOING);
     }
-    sem_post(&this.bell);
+    stay(HALTED, HALT_MS);
     errno = saved;
+}
+
+/* With the mutexes of the clients: stops who was told to end, if it can be stopped. */
+static void halt(int came)
+{
+    int offered = OFFERED;
+    if (atomic_compare_exchange_strong(&this.halt, &offered, HALTED))
+        return;
+    int k = __builtin_ctz((unsigned)came);
+    syscall(SYS_tgkill, getpid(), this.tid, numbers[k]);
+    stay(GOING, STOP_MS);
 }
 
 /* With the mutex. Gives the signals back, unless somebody else has taken them since. */
@@ -59,6 +108,9 @@ static void *serve(void *arg)
         int came = atomic_exchange(&this.came, 0);
         if (!came)
             continue;
+        this.served = came;
+        clients_lock(came);
+        halt(came);
         clients_let_go(came);
         pthread_mutex_lock(&this.mutex);
         give_back(came);
@@ -67,6 +119,9 @@ static void *serve(void *arg)
             if (came & 1 << k)
                 kill(getpid(), numbers[k]);
         }
+        this.served = 0;
+        this.halt = GOING;
+        clients_unlock(came);
     }
     return arg;
 }
@@ -86,8 +141,7 @@ void signals_after_fork(int is_child)
     sigset_t outside = this.outside;
     if (is_child) {
         give_back(this.caught);
-        this.running = 0;
-        this.came = 0;
+        this.running = this.came = this.served = this.halt = 0;
         pthread_mutex_init(&this.mutex, NULL);
     } else {
         pthread_mutex_unlock(&this.mutex);

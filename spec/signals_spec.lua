@@ -1,4 +1,5 @@
 -- The option `signals`: who is told to end lets go first what he holds.
+local ffi = require "ffi"
 local support = require "spec.support"
 local redlock = require "redlock"
 
@@ -8,12 +9,13 @@ local SOON = 3               -- for processes to end on a busy machine; servers 
 -- Where a process may be when the signal comes.
 local PLACES = {
     ["reads"] = "io.read()",
-    ["is in a system call"] = "ffi.C.poll(nil, 0, 60000)",
+    ["is in a system call"] = "repeat until ffi.C.poll(nil, 0, 60000) == 0",    -- not EINTR
     ["is in a compiled loop"] = "local n = 0 while true do n = (n + 1) % 7 end",
     ["waits for another lock"] = "client:getLock('theirs'):lock()",
     ["waits for a future"] = "client:getLock('theirs'):lockAsync():get()",
     ["sleeps in the middle of a coroutine"] =
-        "coroutine.wrap(function() client:getLock('y'):lock() ffi.C.poll(nil, 0, 60000) end)()",
+        "coroutine.wrap(function() client:getLock('y'):lock() "
+        .. "repeat until ffi.C.poll(nil, 0, 60000) == 0 end)()",
 }
 
 describe("a process that is told to end", function()
@@ -66,6 +68,60 @@ describe("a process that is told to end", function()
             end
         end)
     end
+
+    -- It notes the time, again and again, where we can read it when it is gone. One server
+    -- hangs: for 50 ms it waits for that one's answer, while others may have the lock.
+    for what, code in pairs {
+        ["computes"] = "",
+        ["takes other locks"] = "local y = client:getLock 'y' y:tryLock() y:unlock()",
+    } do
+        it("does nothing under a lock that somebody else has by now: it " .. what, function()
+            local file = support.tmpdir() .. "/time"
+            local other = support.warm_client(cluster, { max_lease = 600, timeout = 5 })
+            for _ = 1, 5 do
+                local p = holder(OPTIONS, ([[
+                    ffi.cdef "void *mmap(void *, size_t, int, int, int, long);"
+                    ffi.cdef "int open(const char *, int, ...); int ftruncate(int, long);"
+                    local fd = ffi.C.open("%s", 66, ffi.cast("int", 384))
+                    assert(ffi.C.ftruncate(fd, 8) == 0)
+                    local time = ffi.cast("volatile double *", ffi.C.mmap(nil, 8, 3, 1, fd, 0))
+                    while true do
+                        time[0] = client.now()
+                        %s
+                    end
+                ]]):format(file, code))
+                local future = other:getLock("x"):tryLockAsync(30)
+                assert.is_nil(future:get(0.1))
+                cluster[3]:freeze()
+                p:kill "TERM"
+                assert.is_true(future:get(30))
+                local taken = other.now()
+                assert.equal(143, p:wait(SOON))
+                local f = assert(io.open(file, "rb"))
+                local noted = ffi.cast("const double *", f:read(8))[0]
+                f:close()
+                assert.is_true(noted > 0 and noted <= taken, noted - taken)
+                cluster[3]:thaw()
+                assert(other:getLock("x"):unlock())
+                is_free()
+            end
+            other:close()
+        end)
+    end
+
+    it("stands still, though it was in the middle of the engine", function()
+        local p = support.spawn { "build/spec/ends", "a_signal_in_the_engine", cluster[1].port,
+            cluster[2].port, cluster[3].port, stdin = "pipe", stdout = "pipe",
+            stderr = "stdout", env = { ASAN_OPTIONS = "detect_leaks=0" } }
+        assert.equal("held", p:read_line(20))
+        cluster[3]:freeze()
+        p:write "\n"
+        local text = p:read_all(60)
+        cluster[3]:thaw()
+        assert.equal("", text)
+        assert.equal(0, p:wait(10))
+        is_free()
+    end)
 
     it("releases a fixed lease, too, without a watchdog", function()
         local p = holder(OPTIONS, "l:unlock() assert(l:tryLock(0, 60)) print 'again' io.read()")
@@ -162,10 +218,10 @@ describe("a process that is told to end", function()
                     assert(client:getLock("child"):lock())
                 end
                 print(0)
-                ffi.C.poll(nil, 0, 60000)
+                repeat until ffi.C.poll(nil, 0, 60000) == 0
             end
             print(pid)
-            ffi.C.poll(nil, 0, 60000)
+            repeat until ffi.C.poll(nil, 0, 60000) == 0
         ]])
         local pid = tonumber(p:read_line(10))
         p:write "take\n"

@@ -21,7 +21,7 @@
 
 #include "redlock.h"
 
-enum { LEASE_MS = 60000, WAIT_MS = 1500, STUCK_S = 60 };
+enum { LEASE_MS = 60000, WAIT_MS = 1500, IN_LOOKUP_MS = 15, STUCK_S = 60 };
 
 static struct {
     rl_node_options nodes[RL_MAX_NODES];
@@ -258,7 +258,7 @@ static void gone_while_corked(void)
 
 /* The resolver hangs: there is one lookup for each connection, not one more each second; and
  * a program that is executed meanwhile inherits nothing. */
-static atomic_int hangs;
+static atomic_int hangs, ends;
 
 int __real_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
                        struct addrinfo **list);
@@ -270,6 +270,11 @@ int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo
 {
     while (hangs && !(hints->ai_flags & AI_NUMERICHOST))
         pause_ms(10);
+    if (ends && hints->ai_flags & AI_NUMERICHOST) {
+        ends = 0;            /* in the engine, with its mutex */
+        kill(getpid(), SIGTERM);
+        pause_ms(IN_LOOKUP_MS);
+    }
     return __real_getaddrinfo(host, port, hints, list);
 }
 
@@ -345,6 +350,44 @@ static void signals_with_a_handler(void)
     exit(0);
 }
 
+/* The thread that gets the signal has a mutex of ours: it is stopped when it has given that
+ * back, until what it held is let go, for which the last server, which hangs, is waited for. */
+static void a_signal_in_the_engine(void)
+{
+    rl_lease *lease;
+    rl_bytes key = {"y", 1};
+    struct sigaction act = {.sa_handler = on_signal};
+    sigaction(SIGTERM, &act, NULL);
+    this.signals = RL_SIGNAL_TERM;
+    this.client = open_client(NULL);
+    for (rl_node_stats stats = {0}; !stats.ready;) {      /* else it has none to release */
+        EXPECT(take(this.client, &this.lease) == RL_GRANTED);
+        give_back();
+        rl_node_get_stats(this.client, this.n - 1, &stats);
+    }
+    EXPECT(take(this.client, &this.lease) == RL_GRANTED);
+    puts("held");
+    fflush(stdout);
+    getchar();               /* it hangs from now on */
+    rl_client *other = open_client(NULL);
+    ends = 1;
+    int64_t last_ms = rl_now_ms(), longest_ms = 0;
+    rl_round *round = rl_acquire(other, &this.primitive, &key, 1, NULL, 0, LEASE_MS, 10000,
+                                 -1, &lease);
+    for (int over = 0; !over;) {
+        over = handled;      /* before the look at the clock: the pause was before, too */
+        int64_t now_ms = rl_now_ms();
+        if (now_ms - last_ms > longest_ms)
+            longest_ms = now_ms - last_ms;
+        last_ms = now_ms;
+    }
+    EXPECT(longest_ms >= 40);
+    EXPECT(finish(round) == RL_CLOSED);
+    rl_lease_drop(lease);
+    rl_lease_drop(this.lease);
+    exit(0);
+}
+
 /* Signals come while threads fork and clients come and go: each child ends by the signal. */
 static void *fork_on(void *arg)
 {
@@ -397,6 +440,7 @@ static const struct {
 } cases[] = {
     {"signals_with_a_handler", signals_with_a_handler},
     {"signals_while_forking", signals_while_forking},
+    {"a_signal_in_the_engine", a_signal_in_the_engine},
     {"exit_before_close", exit_before_close},
     {"exit_while_waiting", exit_while_waiting},
     {"exit_while_unsharing", exit_while_unsharing},
