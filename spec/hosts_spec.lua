@@ -142,6 +142,23 @@ describe("over the host", function()
             p:wait(5)
         end)
 
+        it(name .. ", a loop that ended goes on with what is held", function()
+            local p = support.lua(([[
+                NODES = %s %s %s
+                local c = new { lease = 0.9 }
+                local l = c:getLock("x", { owner = "me" })
+                main(function() assert(l:lock()) end)
+                main(function()
+                    sleep(2)
+                    assert(l:isValid() and l:unlock())
+                end)
+                print "over"
+            ]]):format(nodes, loop, behaviour.prelude), { stderr = "stdout" })
+            assert.equal("over\n", p:read_all(30))
+            assert.equal(0, p:wait(5))
+            free()
+        end)
+
         it(name .. ", what cannot be suspended raises, and leaves nothing", function()
             -- Who finds it free may have his answer before he looks, and need not wait.
             somebody_has "held"
@@ -196,6 +213,49 @@ describe("over the host", function()
                 for i = 1, #files do files[i]:close() end
                 assert(l:forceUnlock() and l:tryLock(5) and l:unlock())
             ]], { "prlimit", "--nofile=100" }))
+            free()
+        end)
+    end
+
+    -- Hosts with a timer that looks for owners that are gone.
+    for _, name in ipairs { "luv", "cqueues" } do
+        local loop = behaviour.loops[name]
+
+        it(name .. ", what an owner held who has ended is let go in a quiet process", function()
+            local p = starts(loop, [[
+                local c = new { lease = 1.5 }
+                local taken = 0
+                spawn(function()
+                    assert(c:getLock("dead"):lock())
+                    taken = taken + 1
+                end)
+                spawn(function()
+                    assert(c:getLock("alive"):lock())
+                    taken = taken + 1
+                    sleep(30)
+                end)
+                repeat sleep(0.01) until taken == 2
+                print "taken"
+                sleep(30)
+            ]])
+            assert.equal("taken", p:read_line(10))
+            support.eventually(function()
+                return cluster[1]:call("EXISTS", "dead") == 0
+            end, 10, "the end of what nobody has")
+            support.sleep(3)             -- several looks
+            assert.equal(1, cluster[1]:call("EXISTS", "alive"))
+            p:kill "KILL"
+            p:wait(5)
+        end)
+
+        it(name .. ", what is held does not keep the loop running", function()
+            local began = support.now()
+            -- The next look at it would be in 10 s.
+            assert.equal("over\n", says(loop, [[
+                spawn(function() assert(client:getLock("x"):tryLock(5)) end)
+                assert(client:getLock("y"):tryLock(5))
+            ]]))
+            assert.is_true(support.now() - began < 8)
             free()
         end)
     end

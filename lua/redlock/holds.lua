@@ -112,6 +112,8 @@ function Holds:set(owner, id, hold)
     end
     if host.mortal then          -- his death is to be noticed, also if he never waited
         host.box:attend()
+    elseif host.remind then
+        host.box:patrol(self.client.options.lease / 3)
     end
     if not hold.kept then
         self.fixed = self.fixed + 1
@@ -395,6 +397,13 @@ function Holds:poll()
     if now >= self.next_sweep then
         sweep(self, now)
     end
+end
+
+--- The same, for who calls it when nobody calls the library.
+-- @return in how many seconds it is to be called again; nil: nothing is held
+function Holds:patrol()
+    self:poll()
+    return self:any() and max(self.next_sweep - self.client.now(), 0.001) or nil
 end
 
 return _M

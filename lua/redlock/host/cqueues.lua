@@ -24,6 +24,28 @@ local function listen(box)
     end)
 end
 
+-- Whatever waits in a controller keeps it running, so it is not a coroutine that waits for the
+-- time of a reminder: the controllers' step() returns by then.
+local reminder, remind_at
+
+local function seconds_left()
+    return remind_at and math.max(remind_at - cqueues.monotime(), 0)
+end
+
+local step
+step = cqueues.interpose("step", function(controller, timeout)
+    local left = seconds_left()
+    if left == 0 then
+        remind_at = nil
+        reminder()
+        left = seconds_left()
+    end
+    if left and (not timeout or left < timeout) then
+        timeout = left
+    end
+    return step(controller, timeout)
+end)
+
 return loop.new {
     name = "cqueues",
 
@@ -44,5 +66,9 @@ return loop.new {
 
     spawn = function(fn)
         cqueues.running():wrap(fn)
+    end,
+
+    remind = function(seconds, fn)
+        reminder, remind_at = fn, cqueues.monotime() + seconds
     end,
 }

@@ -21,6 +21,9 @@
 --                    not, and unlock() does not wait. Default: always
 --   spawn(fn)        runs fn in a coroutine that may be suspended. Default: a new one
 --   defer(fn)        the same, soon, for the user's callbacks. Default: spawn
+--   remind(s, fn)    calls fn() after so many seconds, and must not keep the loop running for
+--                    that. Default: never; what an owner held that has ended is let go by the
+--                    next call into the library, not by itself
 --   log(text)        of what fails. Default: to stderr
 --   warn(text)       told what becomes of servers, unless the user listens (on_event).
 --                    Default: nobody is
@@ -276,6 +279,37 @@ function Box:attend()
     if self.mailbox then
         self.host.listen(self)
     end
+end
+
+-- As long as something is held it is looked once in a third of a lease whether its owner is gone.
+local function patrol(self)
+    self.reminder = nil
+    for client in pairs(self.clients) do
+        local seconds = client.holds:patrol()
+        if seconds then
+            self:patrol(seconds)
+        end
+    end
+end
+
+--- Something is held whose owner may be gone, unnoticed.
+-- @param seconds  after which it is to be looked, at the latest
+function Box:patrol(seconds)
+    local before = self.reminder
+    if before and before.seconds <= seconds then
+        return
+    end
+    local due = tonumber(ffi_core.load().rl_now_ms()) / 1000 + seconds
+    if before and before.due <= due then
+        return
+    end
+    local reminder = { seconds = seconds, due = due }
+    self.reminder = reminder
+    self.host.remind(seconds, function()
+        if self.reminder == reminder then    -- else there is one that comes sooner
+            patrol(self)
+        end
+    end)
 end
 
 --- Whether onLost() was called for something that is held.

@@ -43,6 +43,15 @@ local host = loop.new {
             end
         end)
     end,
+
+    remind = function(seconds, fn)
+        local timer = uv.new_timer()
+        timer:start(math.ceil(seconds * 1000), 0, function()
+            timer:close()
+            fn()
+        end)
+        timer:unref()
+    end,
 }
 
 return host
