@@ -13,16 +13,15 @@ local STEPS = [[
     end
 ]]
 
--- Takes n locks with a lease that nobody renews, `opts.owner` each.
-local function take(client, n, lease, from)
-    for first = from or 1, (from or 1) + n - 1, 250 do
+-- Takes the locks k1 to kn, each for an owner of its own, with a lease that nobody renews.
+local function take(client, n, lease)
+    for first = 1, n, 250 do
         local futures = {}
-        for i = first, math.min(first + 249, (from or 1) + n - 1) do
-            futures[#futures + 1] =
-                client:getLock("k" .. i, { owner = i }):tryLockAsync(0, lease)
+        for i = first, math.min(first + 249, n) do
+            futures[i] = client:getLock("k" .. i, { owner = i }):tryLockAsync(20, lease)
         end
-        for _, future in ipairs(futures) do
-            assert.is_true(future:get(30))
+        for i, future in pairs(futures) do
+            assert(future:get(30), i)
         end
     end
 end
@@ -33,7 +32,7 @@ describe("with much held at once", function()
     setup(function() cluster = support.cluster(3) end)
     before_each(function()
         cluster:flush()
-        client = support.warm_client(cluster)
+        client = support.warm_client(cluster, { timeout = 5 })
     end)
     after_each(function() client:close() end)
     teardown(support.cleanup)
@@ -77,11 +76,13 @@ describe("with much held at once", function()
                 local uv, redlock = require "luv", require "redlock"
                 local host, listened = require "redlock.host.luv", %s
                 %s
-                local client = redlock.new { host = host, nodes = { "%s" } }
+                local client = redlock.new { host = host, timeout = 20, nodes = { "%s" } }
                 coroutine.wrap(function()
-                    for i = 1, %d do
-                        local l = client:getLock("k" .. i, { owner = i })
-                        assert(l:tryLock(5, 60))
+                    local n = %d
+                    for i = 1, n do
+                        local name = ("k%%d of %%d %%s"):format(i, n, listened)
+                        local l = client:getLock(name, { owner = i })
+                        assert(l:tryLock(20, 60))
                         if listened then l:onLost(function() end) end
                     end
                     print(steps(function()
@@ -102,14 +103,14 @@ describe("with much held at once", function()
 
     it("all are told of, when they are lost while nobody asks", function()
         local N, told = 5000, {}
-        take(client, N, 2)
+        take(client, N, 4)
         for i = 1, N do
             client:getLock("k" .. i, { owner = i }):onLost(function(_, why)
                 assert.equal("expired", why)
                 told[i] = (told[i] or 0) + 1
             end)
         end
-        support.sleep(2.2)
+        support.sleep(4.1)
         assert.is_false(client:getLock("other"):isValid())
         assert.equal(N, #told)
         for i = 1, N do
@@ -132,9 +133,8 @@ describe("with much held at once", function()
     end)
 
     it("the last 10,000 that ran out are remembered", function()
-        take(client, 250, 1)
-        take(client, 10000, 1, 251)
-        support.sleep(1.1)
+        take(client, 10250, 2)
+        support.sleep(2.1)
         local function code(i)
             return select(2, client:getLock("k" .. i, { owner = i }):unlock()).code
         end
@@ -149,33 +149,45 @@ describe("with much held at once", function()
     it("who is not listened to any more does not keep an event loop", function()
         local p = support.lua(([[
             local uv, redlock = require "luv", require "redlock"
-            local client = redlock.new { host = require "redlock.host.luv", nodes = { "%s" } }
-            local main
-            main = coroutine.create(function()
-                local y = client:getLock("y", { owner = "y" })
-                assert(y:tryLock(5, 60))
-                y:onLost(print)
-                coroutine.wrap(function()
-                    local z = client:getLock "z"
-                    assert(z:tryLock(5, 60))
-                    z:onLost(print)
-                    assert(coroutine.resume(main))
-                end)()
-                coroutine.yield()
-                local timer = uv.new_timer()
-                timer:start(1, 0, function()         -- it has ended
+            local client = redlock.new { host = require "redlock.host.luv", timeout = 20,
+                nodes = { "%s" } }
+            local function sleep(ms)
+                local co, timer = coroutine.running(), uv.new_timer()
+                timer:start(ms, 0, function()
                     timer:close()
-                    for _ = 1, 3 do collectgarbage() end
-                    assert(client.holds:listened())          -- to y
-                    assert(coroutine.resume(main))
+                    assert(coroutine.resume(co))
                 end)
                 coroutine.yield()
+            end
+            local function hold(name, opts, done)
+                local l = client:getLock(name, opts)
+                assert(l:tryLock(20, 60))
+                l:onLost(print)
+                done.done = true
+                return l
+            end
+            local function main(i)
+                local y = hold("y", { owner = "y" }, {})
+                local z = {}
+                coroutine.wrap(hold)("z" .. i, {}, z)        -- and ends with it
+                while not z.done do sleep(1) end
+                sleep(1)
+                for _ = 1, 3 do collectgarbage() end
+                assert(client.holds:listened(), "to y")
                 assert(y:unlock())
-                assert(not client.holds:listened())
-                print "ends"
-            end)
-            assert(coroutine.resume(main))
-            uv.run()
+                assert(not client.holds:listened(), "to the one who has ended")
+            end
+            for i = 1, 10 do
+                coroutine.wrap(function()
+                    local ok, err = xpcall(main, debug.traceback, i)
+                    if not ok then
+                        print(err)
+                        os.exit(1)
+                    end
+                end)()
+                uv.run()
+            end
+            print "ends"
         ]]):format(table.concat(cluster:uris(), '", "')), { stderr = "stdout" })
         assert.equal("ends\n", p:read_all(30))
         assert.equal(0, p:wait(5))

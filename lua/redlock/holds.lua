@@ -124,6 +124,14 @@ function Holds:set(owner, id, hold)
     end
 end
 
+local function is_not_listened_to(self)
+    local host = self.client.host
+    self.listeners = self.listeners - 1
+    if self.listeners == 0 and host.shared then
+        host.box:look_again()    -- nothing else may happen that lets it end
+    end
+end
+
 -- It is not held any more, or known to be lost.
 local function is_over(self, hold)
     if self.live[hold.key] == hold then
@@ -133,7 +141,7 @@ local function is_over(self, hold)
     if hold.sentinel then
         ffi.gc(hold.sentinel, nil)
         hold.sentinel = nil
-        self.listeners = self.listeners - 1
+        is_not_listened_to(self)
     end
 end
 
@@ -252,7 +260,7 @@ function Holds:on_lost(hold, fn, lock)
         self.listeners = self.listeners + 1
         -- Of those that are collected nobody is told any more.
         hold.sentinel = ffi.gc(ffi.new "char[1]", function()
-            self.listeners = self.listeners - 1
+            is_not_listened_to(self)
         end)
     end
     hold.on_lost[#hold.on_lost + 1] = { fn, lock }

@@ -97,7 +97,7 @@ end
 -- The same, of whom no ring may come: the loop looks whether anybody waits still.
 local function give_up(self, key, w)
     self:forget(key, w)
-    self.C.rl_mailbox_ring(self.mailbox)
+    self:look_again()
 end
 
 local function check_cancelled(task)
@@ -310,6 +310,13 @@ function Box:patrol(seconds)
             patrol(self)
         end
     end)
+end
+
+--- The loop looks whether anybody waits still, or is to be told of a loss.
+function Box:look_again()
+    if self.mailbox then
+        self.C.rl_mailbox_ring(self.mailbox)
+    end
 end
 
 --- Whether onLost() was called for something that is held.
