@@ -72,6 +72,9 @@ end
 --- Leaves the queue; when another one is first now, it is woken.
 function Place:leave()
     local queue = self.queue
+    if self.gone then        -- it was given up before
+        return
+    end
     self.gone, self.round = true, nil
     self.client.waiting = self.client.waiting - 1
     queue.gone = queue.gone + 1

@@ -62,6 +62,9 @@ local function vanish(round, handle, op)
     end
 end
 
+-- What a host's wait raises that has called vanish() itself.
+_M.GIVEN_UP = "redlock: a wait was given up, as the event loop was blocked for too long"
+
 -- Waits for a round; nil is one that could not be started. A wait that raises (Ctrl-C, or
 -- a future that is cancelled) gives back the round and, of an attempt, the lease.
 -- @return whether it was granted; the round is the caller's still
@@ -74,7 +77,9 @@ local function wait(client, round, handle, op)
         if handle ~= nil then
             lease_out[0] = nil
         end
-        vanish(round, handle)
+        if outcome ~= _M.GIVEN_UP then
+            vanish(round, handle)
+        end
         error(outcome, 0)
     end
     return outcome == GRANTED

@@ -31,6 +31,7 @@
 
 local ffi = require "ffi"
 local ffi_core = require "redlock.ffi"
+local rounds = require "redlock.rounds"
 
 local assert, error, next, pairs, pcall, setmetatable, tonumber, type =
     assert, error, next, pairs, pcall, setmetatable, tonumber, type
@@ -152,7 +153,7 @@ function Box:wait(round, vanish, a, b)
         error(why, 0)
     end
     if w.gone then
-        error("redlock: a wait was given up, as the event loop was blocked for too long", 0)
+        error(rounds.GIVEN_UP, 0)
     end
     local result, err = w.outcome, w.err
     w.came = true

@@ -50,7 +50,7 @@ local reader = { running = false, connected = false,
     starting = 0,             -- until when it may come (ms)
 }
 local timed = false           -- it was started in this worker
-local poller = {}             -- waiter, at (ms); looked: when for the dead (ms)
+local poller = {}             -- waiter, at (ms); drained: who did last; looked: for the dead (ms)
 local warned = false
 
 local function log(text)
@@ -270,7 +270,10 @@ local function poll(w)
             poller.waiter, poller.at = w, now
             ngx.sleep(POLL_S)
             poller.at = now_ms(box)
-            box:bury()           -- those who were woken before have had their turn
+            if poller.drained == w then          -- not by another one in this very event
+                box:bury()       -- those who were woken before have had their turn
+            end
+            poller.drained = w
             box:drain()
             if poller.at - (poller.looked or 0) > CALM_MS then
                 poller.looked = poller.at

@@ -36,7 +36,7 @@ function loop.new(def) end
 ---@field can_wait? fun(): boolean  whether the caller may be suspended now; default: always
 ---@field spawn? fun(fn: function)  runs it in a coroutine that may be suspended; default: a new one
 ---@field defer? fun(fn: function)  the same, soon, for callbacks of the user; default: `spawn`
----@field remind? fun(s: number, fn: function)  calls it in s seconds; must not keep the loop running
+---@field remind? fun(s: number, fn: function)  calls it in s seconds; keeps no loop running
 ---@field log? fun(text: string)  default: to stderr
 ---@field warn? fun(text: string)  is told what becomes of servers if `on_event` is "auto"
 

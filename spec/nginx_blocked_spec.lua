@@ -1,0 +1,95 @@
+-- A worker of nginx whose event loop stands still for a while, for a request that computes.
+local support = require "spec.support"
+
+local SERVER = [[
+    # In one event the answer to a waiter is taken, and he is given up as he has not come.
+    location = /given_up { content_by_lua_block {
+        local box = client.host.box
+        for _, name in ipairs { "here", "elsewhere" } do
+            if name == "here" then
+                assert(client:getLock("here", { owner = "other" }):lock())
+            end
+            local thread = ngx.thread.spawn(function()
+                local l = client:getLock(name)
+                return pcall(l.tryLock, l, 0.1)
+            end)
+            box:bury()                   -- those who have come
+            repeat box:drain() until box.woken[1]
+            box:bury()
+            local _, ok, err = ngx.thread.wait(thread)
+            ngx.say(tostring(ok), " ", tostring(err), " ", client:stats().waiting)
+        end
+        client:releaseAll()
+        client:getLock("here", { owner = "other" }):unlock()
+    } }
+    location = /cycles { content_by_lua_block {
+        local l = client:getLock "x"
+        for _ = 1, 20 do
+            local ok, err = pcall(function()
+                assert(l:tryLock(20, 10))
+                ngx.sleep(0.001)
+                assert(l:unlock())
+            end)
+            if not ok then
+                return ngx.print(tostring(err))
+            end
+        end
+        ngx.print "ok"
+    } }
+    location = /compute { content_by_lua_block {
+        for _ = 1, 20 do
+            ngx.update_time()
+            local ends = ngx.now() + 0.06
+            repeat ngx.update_time() until ngx.now() > ends
+            ngx.sleep(0.001)
+        end
+        ngx.print "ok"
+    } }
+]]
+
+describe("a worker of nginx that stands still", function()
+    local cluster, ng, other
+
+    setup(function()
+        cluster = support.cluster(3)
+        other = support.warm_client(cluster)
+        assert(other:getLock("elsewhere"):lock())
+    end)
+
+    teardown(function()
+        other:close()
+        support.cleanup()
+    end)
+
+    it("ends a wait that was given up with an error, once", function()
+        ng = support.nginx { nodes = cluster, server = SERVER }
+        local pid = ng:get "/ping"
+        for _ = 1, 3 do
+            local line = "false redlock: a wait was given up, as the event loop was blocked for "
+                .. "too long 0\n"
+            assert.equal(line:rep(2), (ng:get "/given_up"))
+        end
+        assert.equal("ok", ng:get "/cycles")
+        assert.equal(pid, ng:get "/ping")
+        assert.equal(0, ng:stop "TERM")
+        assert.equal("", ng:complaints())
+    end)
+
+    it("gives no wait up where no timer reads the wake-up socket", function()
+        ng = support.nginx { nodes = cluster, server = SERVER, shutdown = "1s",
+            http = "lua_max_running_timers 1;",
+            init_worker = "ngx.timer.at(0, function() ngx.sleep(600) end)" }
+        local pid = ng:get "/ping"
+        for _ = 1, 5 do
+            local requests = { ng:begin "/compute" }
+            for i = 2, 13 do
+                requests[i] = ng:begin "/cycles"
+            end
+            for i = 1, 13 do
+                assert.equal("ok", (requests[i]:finish(60)))
+            end
+        end
+        assert.equal(pid, ng:get "/ping")
+        ng:stop "TERM"
+    end)
+end)
