@@ -138,8 +138,9 @@ describe("TLS", function()
             local clock = support.clock()
             clock:set(5 * 86400)
             local p = support.spawn { "openssl", "x509", "-req", "-in", dir .. "/good.csr", "-CA",
-                dir .. "/ca.crt", "-CAkey", dir .. "/ca.key", "-days", "2", "-copy_extensions",
-                "copy", "-out", dir .. "/early.crt", stderr = "null", env = clock.env }
+                dir .. "/ca.crt", "-CAkey", dir .. "/ca.key", "-days", "2", "-extfile",
+                dir .. "/good.ext", "-out", dir .. "/early.crt", stderr = "null",
+                env = clock.env }
             assert.equal(0, p:wait(20))
             output("cp", dir .. "/good.key", dir .. "/early.key")
             refused(support.tls_server(dir, "early"), files { ca_file = "ca.crt" },

@@ -1,21 +1,23 @@
 -- Certificates made on the spot, and Redis servers that use them.
 local redis = require "spec.support.redis"
 local scope = require "spec.support.scope"
+local shim = require "spec.support.shim"
 local sys = require "spec.support.sys"
 
 local _M = {}
 
 local MAKE = [[
-exec 2>&1; set -e; cd %q
+exec 2>&1; set -e; cd '%s'
 ca() { # NAME
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
         -subj "/CN=$1" -keyout "$1.key" -out "$1.crt"
 }
 cert() { # NAME CA DAYS ALTERNATIVE-NAMES
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" \
-        ${4:+-addext "subjectAltName=$4"} -keyout "$1.key" -out "$1.csr"
+        -keyout "$1.key" -out "$1.csr"
+    echo "${4:+subjectAltName=$4}" > "$1.ext"
     openssl x509 -req -in "$1.csr" -CA "$2.crt" -CAkey "$2.key" -CAcreateserial -days "$3" \
-        -copy_extensions copy -out "$1.crt"
+        -extfile "$1.ext" -out "$1.crt"
 }
 here=DNS:localhost,IP:127.0.0.1,IP:::1
 ca ca
@@ -24,7 +26,7 @@ cert good ca 2 "$here"
 cert named ca 2 DNS:localhost
 cert wildcard ca 2 DNS:*.example.org
 cert wrong-host ca 2 DNS:example.org,IP:10.0.0.1
-cert expired ca -1 "$here"
+(export LD_PRELOAD='%s' CLOCKSHIM='%s'; cert expired ca 1 "$here")      # two days ago
 cert client ca 2 DNS:client
 cert stranger other-ca 2 DNS:stranger
 cert elsewhere other-ca 2 "$here"
@@ -36,7 +38,9 @@ cat client.crt >> forged.crt
 -- A folder with NAME.crt and NAME.key for each of the names above.
 function _M.certificates()
     local dir = scope.tmpdir()
-    local p = assert(io.popen(MAKE:format(dir)))
+    local clock = shim.clock()
+    clock:set(-2 * 86400)
+    local p = assert(io.popen(MAKE:format(dir, clock.env.LD_PRELOAD, clock.env.CLOCKSHIM)))
     local said = p:read "*a"
     p:close()
     if not sys.read_file(dir .. "/stranger.crt") then

@@ -1,0 +1,294 @@
+# What tests need and do; part of the Makefile.
+
+TOOLS = $(BUILD)/spec
+
+# ---- programs of the specs ---------------------------------------------------------
+
+$(TOOLS)/launch $(TOOLS)/hostile: $(TOOLS)/%: spec/support/%.c $(wildcard spec/support/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) -O1 -g -o $@ $<
+
+$(TOOLS)/proxy: spec/support/proxy.c spec/support/carry.c $(wildcard spec/support/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) -O1 -g -o $@ $(filter %.c,$^)
+
+$(TOOLS)/floor: spec/bench/floor.c
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) $(CFLAGS) -o $@ $< $(LIBHIREDIS)
+
+.PHONY: tools
+tools: $(TOOLS)/launch $(TOOLS)/hostile $(TOOLS)/proxy
+
+# ---- unit tests, and the whole core under sanitizers --------------------------------
+
+ASAN = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+TSAN = -fsanitize=thread
+
+# Objects of c/ and spec/c/ that are compiled in another way: $(BUILD)/asan/c/wire.o.
+define variant
+$(BUILD)/$1/%.o: %.c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$$(CC) $$(FLAGS) $$(DEPS) -Ic $$(HIDE) -g $2 -c -o $$@ $$<
+endef
+$(eval $(call variant,test,))
+$(eval $(call variant,asan,-O1 $(ASAN)))
+$(eval $(call variant,tsan,-O1 $(TSAN)))
+
+define program
+@mkdir -p $(@D)
+$(CC) $(FLAGS) -g -pthread -o $@ $(filter %.o,$^) $1 $(LIBHIREDIS) -ldl
+endef
+
+# The unit tests link the objects that ship; the sanitizers want them compiled again.
+PURE = buf reader wire quorum timer cmd info clock node core close guard round answer vote \
+       fence lease release handover keep watch
+UNIT = $(filter-out %/threads.o %/refused.o %/ends.o,\
+       $(patsubst %.c,$(BUILD)/$1/%.o,$(wildcard spec/c/*.c)))
+
+# test_memory.c makes allocations fail.
+WRAP = -Wl,--wrap=malloc,--wrap=calloc
+
+$(TOOLS)/unit: $(call UNIT,test) $(PURE:%=$(BUILD)/obj/%.o)
+	$(call program,$(LDFLAGS) $(WRAP))
+
+$(TOOLS)/unit-sanitized: $(call UNIT,asan) $(PURE:%=$(BUILD)/asan/c/%.o)
+	$(call program,$(ASAN) $(WRAP))
+
+OBJ_OF = $(SRC:%.c=$(BUILD)/$1/%.o)
+
+# Below a program with threads.
+$(TOOLS)/threads-tsan: $(BUILD)/tsan/spec/c/threads.o $(call OBJ_OF,tsan)
+	$(call program,$(TSAN))
+
+$(TOOLS)/threads-asan: $(BUILD)/asan/spec/c/threads.o $(call OBJ_OF,asan)
+	$(call program,$(ASAN))
+
+# With calls of the system in between that may be refused; also the objects that ship.
+REFUSE = $(foreach f,malloc calloc realloc strdup socket getsockopt epoll_create1 epoll_ctl \
+    epoll_wait timerfd_create eventfd fcntl bind accept4 mkdtemp send recv getrandom \
+    pthread_create,-Wl,--wrap=$f)
+
+$(TOOLS)/refused: $(BUILD)/test/spec/c/refused.o $(OBJ)
+	$(call program,$(REFUSE))
+
+$(TOOLS)/refused-asan: $(BUILD)/asan/spec/c/refused.o $(call OBJ_OF,asan)
+	$(call program,$(ASAN) $(REFUSE))
+
+# Awkward moments for threads, forks, signals and exits.
+AWKWARD = -Wl,--wrap=pthread_join,--wrap=getaddrinfo
+
+$(TOOLS)/ends: $(BUILD)/asan/spec/c/ends.o $(call OBJ_OF,asan)
+	$(call program,$(ASAN) $(AWKWARD))
+
+$(TOOLS)/ends-tsan: $(BUILD)/tsan/spec/c/ends.o $(call OBJ_OF,tsan)
+	$(call program,$(TSAN) $(AWKWARD))
+
+# Below Lua.
+ASAN_CORE = $(BUILD)/asan/redlock/core-$(ABI).so
+
+$(ASAN_CORE): $(call OBJ_OF,asan)
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) $(ASAN) $(LINK) -o $@ $^ $(CORE_HIREDIS) -ldl
+
+.PHONY: asan-core threads
+asan-core: $(ASAN_CORE)
+threads: $(addprefix $(TOOLS)/,threads-tsan threads-asan refused refused-asan ends ends-tsan)
+
+.PHONY: test
+test: ## unit tests, specs against real servers, simulator, sanitizers
+	@spec/setup test
+	@$(MAKE) --no-print-directory -j$$(nproc) all tools $(TOOLS)/floor $(TOOLS)/unit \
+	    $(TOOLS)/unit-sanitized threads asan-core fuzzers sim-core
+	@spec/run
+
+# ---- compilers, releases of Debian, servers ------------------------------------------
+
+.PHONY: compilers
+compilers: ## with each compiler that is here, at each level, in each dialect
+	@spec/compilers $(COMPILERS)
+
+.PHONY: matrix
+matrix: ## in clean Debian releases, with their servers; ROWS="trixie sid"
+	@spec/matrix/run $(ROWS)
+
+# ---- coverage ----------------------------------------------------------------------
+
+COVER = $(BUILD)/coverage
+COVER_OBJ = $(SRC:c/%.c=$(COVER)/obj/%.o)
+
+$(COVER)/obj/%.o: c/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) $(DEPS) $(HIDE) -g -O0 --coverage -fprofile-update=atomic -c -o $@ $<
+
+COVER_CORE = $(COVER)/redlock/core-$(ABI).so
+
+$(COVER_CORE): $(COVER_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LINK) --coverage -o $@ $^ $(CORE_HIREDIS) -ldl
+
+$(COVER)/unit: $(call UNIT,test) $(PURE:%=$(COVER)/obj/%.o)
+	$(call program,--coverage $(WRAP))
+
+$(COVER)/threads: $(BUILD)/test/spec/c/threads.o $(COVER_OBJ)
+	$(call program,--coverage)
+
+$(COVER)/refused: $(BUILD)/test/spec/c/refused.o $(COVER_OBJ)
+	$(call program,--coverage $(REFUSE))
+
+$(COVER)/sim/redlock/core-$(ABI).so: $(COVER_OBJ) $(wildcard spec/sim/*.[ch])
+	@mkdir -p $(@D)
+	$(CC) $(LINK) --coverage -o $@ $(SIM_OBJ:$(BUILD)/obj/%=$(COVER)/obj/%) \
+	    $(wildcard $(SIM)/obj/*.o) $(CORE_HIREDIS) -ldl
+
+.PHONY: coverage
+coverage: ## lines of c/ and lua/ that no test runs; ten minutes
+	@spec/setup test
+	@$(MAKE) --no-print-directory -s all tools sim-core
+	@$(MAKE) --no-print-directory -s $(COVER_CORE) $(COVER)/unit $(COVER)/threads \
+	    $(COVER)/refused $(COVER)/sim/redlock/core-$(ABI).so
+	@$(MAKE) --no-print-directory -s all TLS=no BUILD=$(COVER)/no_tls LDFLAGS=--coverage \
+	    CFLAGS="-g -O0 --coverage -fprofile-update=atomic"
+	@spec/coverage/run
+
+# ---- fuzzing: any bytes, calls and arguments -----------------------------------------
+
+FUZZERS = $(BUILD)/fuzz/resp $(BUILD)/fuzz/core $(BUILD)/fuzz/lua
+FUZZ = clang $(FLAGS) -g -O1 -fsanitize=fuzzer,address,undefined \
+       -fno-sanitize-recover=all -fno-omit-frame-pointer -Ispec/fuzz
+
+$(BUILD)/fuzz/resp $(BUILD)/fuzz/core: $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
+        $(PURE:%=c/%.c) $(wildcard c/*.h) $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(FUZZ) -Ic -o $@ $< $(PURE:%=c/%.c) $(LIBHIREDIS) -ldl
+
+$(BUILD)/fuzz/lua: spec/fuzz/lua.c spec/fuzz/fuzz.h
+	@mkdir -p $(@D)
+	$(FUZZ) -I/usr/include/luajit-2.1 -o $@ $< -lluajit-5.1
+
+.PHONY: fuzzers fuzz
+fuzzers: all $(FUZZERS)
+fuzz: ## servers' answers, users' calls, arguments; T=seconds each (30)
+	@spec/setup test
+	@$(MAKE) --no-print-directory -s fuzzers
+	@spec/fuzz/run $(or $(T),30)
+
+# ---- the simulator (spec/sim/README.md), and models ------------------------------------
+
+# The objects that ship, but for those that touch sockets and threads: spec/sim/*.c takes
+# their places.
+SIM      = $(BUILD)/sim
+SIM_CORE = $(SIM)/redlock/core-$(ABI).so
+SIM_OBJ  = $(filter-out $(addprefix $(BUILD)/obj/,net.o conn.o linger.o keeper.o resolve.o),$(OBJ))
+
+$(SIM)/obj/%.o: spec/sim/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) $(DEPS) -Ic $(HIDE) $(CFLAGS) -c -o $@ $<
+
+$(SIM_CORE): $(SIM_OBJ) $(patsubst spec/sim/%.c,$(SIM)/obj/%.o,$(wildcard spec/sim/*.c))
+	@mkdir -p $(@D)
+	$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(CORE_HIREDIS) -ldl
+
+.PHONY: sim-core
+sim-core: $(SIM_CORE) $(BUILD)/redlock/cdef.lua
+
+.PHONY: sim
+sim: sim-core ## simulated schedules; N=, or T=seconds, J=cores; SEED=n replays one
+	@luajit spec/sim/run.lua
+
+# The simulated core with one file of c/ changed; see spec/sim/mutate.lua.
+.PHONY: mutant-core
+mutant-core:
+	@mkdir -p $(DIR)/redlock
+	@$(CC) $(FLAGS) -w -Ic $(HIDE) $(CFLAGS) -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
+	@$(CC) $(LINK) -o $(DIR)/redlock/core-$(ABI).so $(DIR)/$(MUTANT).o \
+	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$(SIM_OBJ)) $(wildcard $(SIM)/obj/*.o) \
+	    $(CORE_HIREDIS) -ldl
+
+.PHONY: mutants
+mutants: sim-core ## wrong variants it must catch; ONLY=part of a name, CI=1: fewer
+	@luajit spec/sim/mutate.lua
+
+.PHONY: models
+models: ## the protocol in all schedules, and its broken variants (spin)
+	@spec/setup test
+	@spec/models/run full
+
+# ---- what is shown and measured ------------------------------------------------------
+
+# Lua in this checkout, from its root.
+RUN_LUA = LUA_PATH="./lua/?.lua;./lua/?/init.lua;./build/?.lua;./?.lua;./?/init.lua;;" \
+          LUA_CPATH="./build/?.so;;" $(LUAJIT)
+
+.PHONY: demo
+demo: ## two processes, one lock, five servers, one of them killed
+	@spec/setup demo
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) examples/demo.lua
+
+.PHONY: fencing
+fencing: ## a paused holder at resources that check its token, and at some that do not
+	@spec/setup fencing
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) examples/fencing/redis.lua
+	@$(RUN_LUA) examples/fencing/sql.lua
+	@$(RUN_LUA) examples/fencing/file.lua
+
+.PHONY: demo-nginx
+demo-nginx: ## nginx with pages that lock, until Ctrl-C
+	@spec/setup nginx
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) examples/nginx/run.lua
+
+SEED ?=
+NODES ?= 5
+BEYOND ?=
+RATE ?= 1
+GUARD ?= 1
+
+.PHONY: chaos
+chaos: ## real servers and clients under faults; T=seconds (60); spec/chaos/README.md
+	@spec/setup chaos
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) spec/chaos/main.lua "$(or $(T),60)" "$(SEED)" "$(NODES)" \
+	    "$(BEYOND)" "$(RATE)" "$(GUARD)"
+
+.PHONY: stress
+stress: ## fencing tokens, real servers; N=holds, SEED, VARIANT=forgets, unconfirmed
+	@spec/setup demo
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) spec/stress/fence.lua $(or $(N),200000) $(or $(SEED),1) $(VARIANT)
+
+# ROUNDS, CYCLES: batches of each row, and their size; SECONDS of each hand-off.
+.PHONY: bench
+bench: ## ratios to a C loop that sends the same, and the hand-off; a minute
+	@spec/setup demo
+	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
+	@$(RUN_LUA) spec/bench/run.lua $(or $(ROUNDS),30) $(or $(CYCLES),150)
+	@$(RUN_LUA) spec/bench/handoff.lua $(or $(SECONDS),10)
+
+# CYCLES of each batch; SECONDS of each row after those.
+.PHONY: bench-nginx
+bench-nginx: ## the same in a worker of nginx
+	@spec/setup test
+	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
+	@$(RUN_LUA) spec/bench/nginx.lua $(or $(SECONDS),5) $(or $(CYCLES),1000)
+
+# N fenced names, each locked once: what they cost the servers, and that it is over after
+# fence_ttl (SECONDS).
+.PHONY: bench-fencing
+bench-fencing: ## what fenced names cost the servers; ten minutes for N=1000000
+	@spec/setup demo
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) spec/bench/fence_memory.lua $(or $(N),1000000) $(SECONDS)
+
+# Below build/docs/inside: what modules give each other. A warning is an error.
+.PHONY: docs
+docs: ## the reference as HTML: build/docs/index.html
+	@spec/setup docs
+	@rm -rf $(BUILD)/docs
+	@mkdir -p $(BUILD)/docs/src
+	@$(RUN_LUA) spec/docs/pages.lua $(BUILD)/docs/src
+	@cd $(BUILD)/docs/src && ldoc -q --fatalwarnings -c config.ld -d .. . > /dev/null
+	@cd $(BUILD)/docs/src && ldoc -q --fatalwarnings -c inside.ld -d ../inside . > /dev/null
+	@rm -r $(BUILD)/docs/src
+	@echo $(BUILD)/docs/index.html
