@@ -28,6 +28,13 @@ describe("a process that is told to end", function()
     end)
     teardown(support.cleanup)
 
+    -- How many servers have x: a majority is enough for a lock.
+    local function has_x()
+        local n = 0
+        cluster:each(function(s) n = n + s:call("EXISTS", "x") end)
+        return n
+    end
+
     -- A process that holds x, and goes on with that.
     local function holder(options, code)
         local p = support.child(cluster, options, [[
@@ -39,11 +46,7 @@ describe("a process that is told to end", function()
         ]] .. code, { stdin = "pipe" })
         assert.equal("ready", p:read_line(30))
         assert.equal("held", p:read_line(30))
-        support.eventually(function()
-            local n = 0
-            cluster:each(function(s) n = n + s:call("EXISTS", "x") end)
-            return n == 3
-        end)
+        support.eventually(function() return has_x() >= 2 end)
         support.sleep(0.1)           -- it goes on
         return p
     end
@@ -79,7 +82,7 @@ describe("a process that is told to end", function()
             local file = support.tmpdir() .. "/time"
             local other = support.warm_client(cluster, { max_lease = 600, timeout = 5 })
             for _ = 1, 5 do
-                local p = holder(OPTIONS, ([[
+                local p = holder('{ signals = { "TERM" }, max_lease = 600, lease = 9 }', ([[
                     ffi.cdef "void *mmap(void *, size_t, int, int, int, long);"
                     ffi.cdef "int open(const char *, int, ...); int ftruncate(int, long);"
                     local fd = ffi.C.open("%s", 66, ffi.cast("int", 384))
@@ -103,7 +106,7 @@ describe("a process that is told to end", function()
                 assert.is_true(noted > 0 and noted <= taken, noted - taken)
                 cluster[3]:thaw()
                 assert(other:getLock("x"):unlock())
-                is_free()
+                cluster:flush()              -- the one that hung may have lost the release
             end
             other:close()
         end)
@@ -147,7 +150,7 @@ describe("a process that is told to end", function()
             { stdin = "pipe" })
         assert.equal("ready", p:read_line(30))
         assert.equal("held", p:read_line(30))
-        support.eventually(function() return cluster:keys() == 3 end)
+        support.eventually(function() return has_x() >= 2 end)
         support.sleep(1.1)           -- one that broke sooner is not made again at once
         for i = 1, 3 do
             proxies[i]:cut()
@@ -179,7 +182,7 @@ describe("a process that is told to end", function()
             p:kill "TERM"
             assert.equal(143, p:wait(SOON))
             support.sleep(0.2)
-            cluster:each(function(s) assert.equal(1, s:call("EXISTS", "x")) end)
+            assert.is_true(has_x() >= 2)
             cluster:flush()
         end
     end)
@@ -230,7 +233,7 @@ describe("a process that is told to end", function()
         is_free "child"
         support.sleep(0.2)
         assert.is_true(p:alive())
-        cluster:each(function(s) assert.equal(1, s:call("EXISTS", "x")) end)
+        assert.is_true(has_x() >= 2)
         p:kill "TERM"
         assert.equal(143, p:wait(SOON))
         is_free()
