@@ -88,7 +88,7 @@ return {
 
     { name = "max_hold is ignored", file = "c/keep.c",
         from = "    if (now_ms >= lease->hold_until_ms)\n        lease->keep_ms = 0;\n", to = "",
-        by = { "max_hold" } },
+        prefix = "held beyond max_hold", by = { "max_hold" } },
 
     -- ---- scripts ----
 
@@ -299,7 +299,7 @@ return {
         prefix = "C10", by = { "a yes is exact", "extended before a newer token" } },
 
     { name = "a release leaves the counter behind", file = "lua/redlock/fenced/release.lua",
-        fenced = 100, from = "if found[2] ~= run .. ARGV[3] then", to = "if false then",
+        fenced = 100, from = "if found[2] ~= run .. ARGV[3] .. mine then", to = "if false then",
         by = { "a release leaves the token behind" } },
 
     { name = "any lock makes a sequencer current", file = "lua/redlock/fenced/current.lua",
@@ -406,7 +406,8 @@ return {
         by = { "passed on as good as new" } },
 
     { name = "a lease of another length passes on", file = "lua/redlock/acquire.lua",
-        from = " and from.seconds == seconds\n", to = "\n",
+        { " and from.seconds == seconds\n        and from.kept == (lease == nil)", "" },
+        { " and left <= seconds\n", "\n" },
         prefix = "a hand-over half-way", by = { "passed on as good as new" } },
 
     { name = "an extended lease passes on as it is", file = "lua/redlock/acquire.lua",

@@ -426,6 +426,15 @@ _M.list = {
             C.sim_cut(a.process.index, 2, 1, 0, 0)
         end },
 
+    -- Kept by the watchdog for as long as it may, and its holder goes on.
+    { name = "held beyond max_hold", often = 0.3, n = 3, guarded = false, processes = 2,
+        lease = 1, config = { max_hold = 3 }, play = function(s)
+            local a = s[1]
+            s:await_done(s:take(a, 0, false))
+            s:have(a, function() s.sim:sleep(6 * SECOND) end)
+            s:await_done(s:release(a))
+        end },
+
     -- Its time is over, and its holder lets it go, or closes his client.
     { name = "a loser lets go", often = 0.3, n = 3, guarded = false, processes = 2, tasks = 2,
         lease = 1, config = { lock_delay = 2, max_lease = 10, fence_ttl = 100, max_hold = 3600 },
