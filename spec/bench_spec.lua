@@ -40,7 +40,7 @@ describe("a bench", function()
     teardown(support.cleanup)
 
     it("of the plain host has all its rows", function()
-        local text = output(make("bench", "ROUNDS=2", "CYCLES=5", "SECONDS=1"))
+        local text = output(make("bench", "ROUNDS=2", "CYCLES=5", "SECONDS=1", "HELD=500"))
         local tables = text:find("CLIENT ON ITS OWN CORE", 1, true) and 2 or 1
         assert.equal(tables > 1, tonumber(io.popen("nproc"):read "*n") > 1)
         for _, n in ipairs { 1, 3, 5 } do
@@ -59,6 +59,12 @@ describe("a bench", function()
         rows(text, tables + 1, "fenced / plain: (%d+%.%d+) %(")
         rows(text, 1, ROW:format(5, "floor, SET, 64 at once"))
         rows(text, 1, ROW:format(5, "floor, script, 64 at once"))
+        for _, what in ipairs { "lock %+ unlock", "leases that run out",
+            "both, loop, listened to" } do
+            rows(text, 1, ROW:format(5, what))
+            rows(text, 1, ROW:format(5, what .. " %+"))
+        end
+        rows(text, 3, "%+ beside 500 held / none: (%d+%.%d+) %(.-; cpu (%d+%.%d+) %(")
         rows(text, 1, "\nhand%-off, 2 processes: p50 (%d+) us, p99 (%d+) us, max (%d+) us "
             .. "%((%d+)%)")
         rows(text, 1, "\n8 contenders: (%d+) holds/s .* to (%d+) times .*, "

@@ -258,12 +258,13 @@ stress: ## fencing tokens, real servers; N=holds, SEED, VARIANT=forgets, unconfi
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/stress/fence.lua $(or $(N),200000) $(or $(SEED),1) $(VARIANT)
 
-# ROUNDS, CYCLES: batches of each row, and their size; SECONDS of each hand-off.
+# ROUNDS, CYCLES: batches of each row, and their size; SECONDS of each hand-off; HELD: how
+# many locks are held beside.
 .PHONY: bench
-bench: ## ratios to a C loop that sends the same, and the hand-off; a minute
+bench: ## ratios to a C loop that sends the same, and the hand-off; two minutes
 	@spec/setup demo
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
-	@$(RUN_LUA) spec/bench/run.lua $(or $(ROUNDS),30) $(or $(CYCLES),150)
+	@$(RUN_LUA) spec/bench/run.lua $(or $(ROUNDS),30) $(or $(CYCLES),150) $(or $(HELD),100000)
 	@$(RUN_LUA) spec/bench/handoff.lua $(or $(SECONDS),10)
 
 # CYCLES of each batch; SECONDS of each row after those.

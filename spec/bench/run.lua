@@ -1,6 +1,6 @@
 -- make bench: how far the library is from the floor (see floor.c), on this machine, now.
 --
---     luajit spec/bench/run.lua [rounds] [cycles]
+--     luajit spec/bench/run.lua [rounds] [cycles] [held]
 --
 -- Absolute times depend on the machine and on what else it does. So the competitors take
 -- turns, a short batch each, and what counts is the ratio within one round of turns.
@@ -17,6 +17,7 @@ local support = require "spec.support"
 
 local ROUNDS = tonumber(arg[1]) or 30
 local CYCLES = tonumber(arg[2]) or 150
+local HELD = tonumber(arg[3]) or 100000
 local WARM_UP = 300           -- cycles: compile, fill pools
 local IN_FLIGHT = 64
 
@@ -30,10 +31,10 @@ local function worker(argv)
     return setmetatable({ proc = support.spawn(argv) }, Worker)
 end
 
-function Worker:run(cycles, in_flight)
+function Worker:run(cycles, in_flight, seconds)
     assert(self.proc:write(("run %d%s\n"):format(cycles,
         in_flight and " " .. in_flight or "")))
-    local line = self.proc:read_line(60)
+    local line = self.proc:read_line(seconds or 60)
     if not line then
         error("a worker of the bench has failed", 0)
     end
@@ -55,6 +56,16 @@ end
 --- @param mode  see cycle.lua; default: fixed
 local function ours(cluster, mode)
     local argv = { arg[-1] or "luajit", root .. "/spec/bench/cycle.lua", mode or "fixed" }
+    argv.env = support.lua_env()
+    for _, uri in ipairs(cluster:uris()) do
+        argv[#argv + 1] = uri
+    end
+    return worker(argv)
+end
+
+--- Locks taken beside so many that are held already.
+local function beside(cluster, kind, held)
+    local argv = { arg[-1] or "luajit", root .. "/spec/bench/held.lua", kind, held }
     argv.env = support.lua_env()
     for _, uri in ipairs(cluster:uris()) do
         argv[#argv + 1] = uri
@@ -213,6 +224,29 @@ local function freeze_one(n, cluster, lame)
     lame:stop()
 end
 
+--- What a cycle costs while much is held, that does not run out or does, beside the same while
+-- nothing is.
+local function held(n, cluster)
+    for _, row in ipairs {
+        { "plain", "lock + unlock" },
+        { "dropped", "leases that run out" },
+        { "loop", "both, loop, listened to" },
+    } do
+        local workers = { beside(cluster, row[1], 0), beside(cluster, row[1], HELD) }
+        for _, w in ipairs(workers) do
+            w:run(WARM_UP, nil, 600)         -- it waits until all is held
+        end
+        local batches = take_turns(workers, ROUNDS)
+        for i, w in ipairs(workers) do
+            print_batches(n, ("%s%s"):format(row[2], i == 2 and " +" or ""), batches[i])
+            w:stop()
+        end
+        print(("    + beside %d held / none: %s; cpu %s"):format(HELD,
+            ratio(batches[2], batches[1], "p50"), ratio(batches[2], batches[1], "cpu")))
+        cluster:flush()
+    end
+end
+
 --- For the day when the library has many calls in flight from one process.
 local function in_flight(n, cluster)
     for _, mode in ipairs { "set", "evalsha" } do
@@ -330,6 +364,8 @@ local function main()
     local cluster = support.cluster(5)
     in_flight(5, cluster)
     fenced(5, cluster)
+    print_header "MUCH IS HELD"
+    held(5, cluster)
 end
 
 io.stdout:setvbuf "line"
