@@ -19,7 +19,7 @@ enum {
     WATCH_BUCKETS = 256,
     MARKER_MAX = 96,
     OWING_MAX = 1 << 17,          /* leases whose clean-up is pursued at once */
-    LOST_MAX = 1 << 12            /* leases that are known to have been lost last */
+    NOTED_MAX = 1 << 12           /* leases that are known to have been lost, or renewed, last */
 };
 
 /* What is known of a node's right to vote (guard.h). */
@@ -70,8 +70,9 @@ struct core {
     int unattended;               /* active rounds nobody waits for */
     int64_t late_ms;              /* by how much the running tick is late */
     _Atomic int64_t losses;       /* leases lost so far */
-    const struct rl_lease *lost[LOST_MAX]; /* the last of them, in a ring; may be used again */
-    _Atomic int64_t renewals;     /* by the watchdog */
+    const struct rl_lease *lost[NOTED_MAX]; /* the last of them, in a ring; may be used again */
+    _Atomic int64_t renewals;     /* by the watchdog; the same: */
+    const struct rl_lease *renewed[NOTED_MAX];
     _Atomic int64_t node_changes; /* what rl_node_get_info() tells of one has changed */
     _Atomic int64_t auth_failures; /* connections whose credentials were refused */
     uint64_t random;              /* state of the generator for jitter */

@@ -51,7 +51,7 @@ void keep_lose(struct rl_lease *lease, enum rl_loss reason)
         return;
     struct core *core = lease->core;
     lease->lost = reason;
-    core->lost[core->losses % LOST_MAX] = lease;
+    core->lost[core->losses % NOTED_MAX] = lease;
     core->losses++;
 }
 
@@ -141,6 +141,7 @@ void keep_renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
         return;
     if (outcome == RL_GRANTED) {
         lease->failures = 0;
+        lease->core->renewed[lease->core->renewals % NOTED_MAX] = lease;
         lease->core->renewals++;
         renew_later(lease, now_ms);
         if (lease->hurried)

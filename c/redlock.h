@@ -471,9 +471,12 @@ uintptr_t rl_lost(rl_client *client, int64_t k);
  * something is due next. */
 int64_t rl_poll(rl_client *client);
 
-/* How many renewals the watchdog got through, and how often nodes came up, went down or were
- * refused for another reason than before, were guarded, admitted or suspected. */
+/* How many renewals the watchdog got through; and whose the k-th was, as rl_lost(). */
 int64_t rl_renewals(const rl_client *client);
+uintptr_t rl_renewed(rl_client *client, int64_t k);
+
+/* How often nodes came up, went down or were refused for another reason than before, were
+ * guarded, admitted or suspected. */
 int64_t rl_node_changes(const rl_client *client);
 
 /* All three together: one look tells that there is nothing new. No lock. */

@@ -45,16 +45,26 @@ int64_t rl_losses(const rl_client *c)
     return c ? c->core.losses : 0;
 }
 
-uintptr_t rl_lost(rl_client *c, int64_t k)
+/* The k-th of so many leases that were noted in a ring; 0: not any more. */
+static uintptr_t noted(rl_client *c, const struct rl_lease *const *ring,
+                       const _Atomic int64_t *count, int64_t k)
 {
-    if (!c)
-        return 0;
     engine_lock(c);
-    int64_t ago = c->core.losses - k;
+    int64_t ago = *count - k;
     const struct rl_lease *lease =
-        k > 0 && ago >= 0 && ago < LOST_MAX ? c->core.lost[(k - 1) % LOST_MAX] : NULL;
+        k > 0 && ago >= 0 && ago < NOTED_MAX ? ring[(k - 1) % NOTED_MAX] : NULL;
     engine_unlock(c);
     return (uintptr_t)lease;
+}
+
+uintptr_t rl_lost(rl_client *c, int64_t k)
+{
+    return c ? noted(c, c->core.lost, &c->core.losses, k) : 0;
+}
+
+uintptr_t rl_renewed(rl_client *c, int64_t k)
+{
+    return c ? noted(c, c->core.renewed, &c->core.renewals, k) : 0;
 }
 
 int64_t rl_renewals(const rl_client *c)

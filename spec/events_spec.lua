@@ -150,6 +150,92 @@ describe("events of servers", function()
     end)
 end)
 
+describe("renewed", function()
+    teardown(support.cleanup)
+
+    local function sorted(set)
+        local list = {}
+        for name in pairs(set) do
+            list[#list + 1] = name
+        end
+        table.sort(list)
+        return list
+    end
+
+    -- Two clients that share one core in hosts of loops; each is told of its own locks.
+    for _, host in ipairs { "plain", "luv" } do
+        it("names the locks that the watchdog has renewed, over " .. host, function()
+            local cluster = support.cluster(3)
+            local uv = require "luv"
+            local told, opts = { {}, {} }, { lease = 0.9, host = host == "luv"
+                and require "redlock.host.luv" or nil }
+            local clients, done = {}, false
+            for i = 1, 2 do
+                opts.on_event = function(e)
+                    for _, name in ipairs(e.type == "renewed" and e.names or {}) do
+                        told[i][name] = (told[i][name] or 0) + 1
+                        assert(#e.names <= e.count)
+                    end
+                end
+                clients[i] = support.client(cluster, opts)
+            end
+            local function take()
+                for i, c in ipairs(clients) do
+                    for k = 1, 3 do
+                        assert(c:getLock(("l%d.%d"):format(i, k)):tryLock(5))
+                    end
+                    assert(c:getLock("fixed" .. i):tryLock(5, 30))
+                end
+                done = true
+            end
+            if host == "luv" then
+                coroutine.wrap(take)()
+                while not done do
+                    uv.run "once"
+                end
+            else
+                take()
+            end
+            support.eventually(function()
+                uv.run "nowait"
+                for _, c in ipairs(clients) do
+                    c:getLock("x"):isValid()
+                end
+                return #sorted(told[1]) >= 3 and #sorted(told[2]) >= 3
+            end, 10)
+            assert.same({ "l1.1", "l1.2", "l1.3" }, sorted(told[1]))
+            assert.same({ "l2.1", "l2.2", "l2.3" }, sorted(told[2]))
+            for _, c in ipairs(clients) do
+                c:close()
+            end
+        end)
+    end
+
+    it("counts those whose names are forgotten", function()
+        local cluster, count, names = support.cluster(1), 0, nil
+        local client = support.client(cluster, { lease = 0.3, on_event = function(e)
+            if e.type == "renewed" then
+                count, names = count + e.count, #e.names
+            end
+        end })
+        local futures = {}
+        for i = 1, 500 do
+            futures[i] = client:getLock("n" .. i):tryLockAsync(5)
+        end
+        assert(require("redlock").wait_all(futures))
+        local from = client.now()
+        count = 0
+        support.sleep(2)         -- nobody asks for the events
+        local renewals = support.eventually(function()
+            client:getLock("x"):isValid()
+            return count > 4096 and count
+        end, 20)
+        assert.is_true(renewals <= 500 * ((client.now() - from) / 0.1 + 2), renewals)
+        assert.is_true(names <= 500)
+        client:close()
+    end)
+end)
+
 describe("the error of a round", function()
     teardown(support.cleanup)
 

@@ -4,7 +4,8 @@
 --   acquired   name, owner, waited (seconds)
 --   contended  name, owner: not had at the first attempt
 --   lost       name, reason: as onLost has it
---   renewed    count: renewals by the watchdog since the last event
+--   renewed    count: renewals by the watchdog since the last event; names: a list of whose, each
+--              once, the last one first (of the last 4096)
 --   node_up    node, code ("ok"): connected, also after node_down and node_refused
 --   node_down  node, code, message: the connection is lost, or the first one cannot be made
 --   node_refused    node, code, message: it is there, and gets no vote for how it or this client
@@ -206,6 +207,28 @@ local function look_at_nodes(self)
     end
 end
 
+-- The core may have done others for clients that share it.
+local function tell_renewed(self, from, to)
+    local count, names, named = 0, {}, {}
+    for k = to, from, -1 do
+        local key = rounds.renewed_as(self.client, k)
+        local hold = key and self.client.holds:known_as(key)
+        if not key then          -- so long ago that nobody knows
+            count = count + k - from + 1
+            break
+        elseif hold then
+            count = count + 1
+            if not named[hold] then
+                named[hold] = true
+                names[#names + 1] = hold.name
+            end
+        end
+    end
+    if count > 0 then
+        self:emit { type = "renewed", count = count, names = names }
+    end
+end
+
 --- Tells of what the core did since the last call.
 function Events:poll()
     if not (self.fn or self.warn) then
@@ -213,9 +236,9 @@ function Events:poll()
     end
     local renewals, changes = rounds.happenings(self.client)
     if self.fn and renewals ~= self.renewals then
-        local count = renewals - self.renewals
+        local from = self.renewals + 1
         self.renewals = renewals
-        self:emit { type = "renewed", count = count }
+        tell_renewed(self, from, renewals)
     end
     if changes ~= self.changes then
         self.changes = changes

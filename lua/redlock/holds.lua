@@ -208,6 +208,11 @@ function Holds:held_for(id)
     return hold and rounds.remaining(hold.lease) > 0 and self.client.now() - hold.since or 0
 end
 
+--- The hold that the core calls so, if it is not known to be lost; or nil.
+function Holds:known_as(key)
+    return self.live[key]
+end
+
 --- Whether anything is held, perhaps by nobody any more: an owner may be collected long before
 -- his hold.
 function Holds:any()

@@ -313,6 +313,12 @@ function _M.lost_as(client, k)
     return key ~= 0 and key or nil
 end
 
+--- The same of the k-th renewal.
+function _M.renewed_as(client, k)
+    local key = tonumber(C.rl_renewed(client.core, k))
+    return key ~= 0 and key or nil
+end
+
 --- Lets the core do what is due, where nobody else does.
 -- @return when something is due next, of client.now()
 function _M.poll(client)

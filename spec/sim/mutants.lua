@@ -149,8 +149,8 @@ return {
         by = { "lost is told" } },
 
     { name = "the wrong lease is noted as lost", file = "c/keep.c",
-        from = "core->lost[core->losses % LOST_MAX] = lease;",
-        to = "core->lost[core->losses % LOST_MAX] = lease - 1;",
+        from = "core->lost[core->losses % NOTED_MAX] = lease;",
+        to = "core->lost[core->losses % NOTED_MAX] = lease - 1;",
         by = { "lost is told" } },
 
     { name = "renewed without a pause", file = "c/keep.c",

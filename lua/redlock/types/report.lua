@@ -171,6 +171,7 @@
 ---@class (exact) redlock.RenewedEvent: redlock.AnyEvent
 ---@field type "renewed"
 ---@field count integer  renewals since the last such event
+---@field names string[]  of the locks, each once, the last one first; of the last 4096 renewals
 
 ---A hold was lost.
 ---@class (exact) redlock.LostEvent: redlock.AnyEvent
