@@ -91,6 +91,14 @@ local SERVER = requests.SERVER .. [[
         end)
         ngx.print(ngx.location.capture("/using").body)
     } }
+    location = /other_kind { content_by_lua_block {
+        local l = client:getFencedLock "x"
+        assert(l:lock())
+        say(try_lock())
+        ngx.print(ngx.location.capture("/lock").body, ngx.location.capture("/using").body)
+        l:unlock()
+        say(try_lock())
+    } }
     location = /beside_sub { content_by_lua_block {
         -- The one that holds it goes on: it is waited for.
         local thread = ngx.thread.spawn(client.using, client, "x", function() ngx.sleep(0.3) end)
@@ -217,6 +225,11 @@ describe("in nginx", function()
     describe("a subrequest", function()
         it("is told at once that its parent has what it asks for", function()
             says("/sub", "deadlock true; deadlock true; deadlock true; deadlock true; in 1 true")
+            free()
+        end)
+
+        it("is told so of what its parent, or the request itself, has as another kind", function()
+            says("/other_kind", "deadlock true; deadlock true; deadlock true; in 1 true")
             free()
         end)
 

@@ -116,10 +116,37 @@ describe("a primitive", function()
             ["bad primitive.methods.m"] = { name = "n", acquire = "x", release = "x",
                 methods = { m = 1 } },
             ["unknown option 'aquire'"] = { name = "n", aquire = "x" },
+            ["primitive.name: 'lock' is"] = { name = "lock", acquire = "x", release = "x" },
+            ["primitive.name: 'fenced lock'"] = { name = "fenced lock", acquire = "x",
+                release = "x" },
+            ["bad primitive.name: a string"] = {},
         } do
             assert.error_matches(function() redlock.primitive(def) end, pattern)
         end
         assert.error_matches(function() client:get({}, "x") end, "bad primitive")
+    end)
+
+    it("has none of the fields of the library's own", function()
+        for _, field in ipairs { "confirm", "heal", "settle", "current", "floor", "seed",
+            "unseeded", "guarded", "rivals" } do
+            local def = { name = "n", acquire = "return 1", release = "return 1" }
+            def[field] = "return 1"
+            assert.error_matches(function() redlock.primitive(def) end,
+                "unknown option '" .. field .. "'; known are: acquire, args, channel, extend, "
+                .. "force, handover, keys, methods, name, peek, release$")
+        end
+    end)
+
+    it("has no votes of servers that may have forgotten", function()
+        local new = support.cluster(3, { new = true })
+        local c = support.warm_client(new, { restart_guard = true })
+        local one = redlock.primitive { name = "one", acquire = "return 1", release = "return 1" }
+        local ok, err = c:get(one, "x"):tryLock(0, 5)
+        assert.is_nil(ok)
+        assert.equal("no_quorum", err.code)
+        assert.matches("guarded", err.message)
+        c:close()
+        new:stop()
     end)
 
     it("is what README shows: taken, known when it is asked again, released", function()
@@ -130,8 +157,8 @@ describe("a primitive", function()
         support.eventually(function() return cluster:keys() == 3 end)
         assert.is_nil((client:get(slot, "a", { owner = 2 }):tryLock(0, 10)))
         local value = cluster[1]:call("GET", "p:a")
-        assert.equal(2, cluster[1]:call("EVAL", text:match "acquire = %[%[(.-)%]%]", 1, "p:a", value,
-            10000))
+        assert.equal(2, cluster[1]:call("EVAL", text:match "acquire = %[%[(.-)%]%]", 1, "p:a",
+            value, 10000))
         assert.is_true(l:unlock())
         support.eventually(function() return cluster:keys() == 0 end)
     end)

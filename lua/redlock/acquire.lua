@@ -39,14 +39,48 @@ local function tell_contended(lock, owner)
     end
 end
 
+-- Whether a hold, or none, is kept for longer than somebody waits.
+-- @param left  seconds
+local function outlasts(hold, left)
+    local remaining = hold and rounds.remaining(hold.lease) or 0
+    return remaining > 0 and (hold.kept or remaining > left)
+end
+
+-- Whether it is waited for in vain: whoever has it may wait for this one, and keeps it for
+-- longer than this one waits.
+local function is_vain(lock, owner, left)
+    local client = lock.client
+    local in_vain = client.host.in_vain
+    return in_vain and outlasts(in_vain(client.holds, lock.id, owner), left)
+end
+
+-- The same of what is held as another kind of lock, which this owner may do itself.
+local function is_vain_beside(lock, owner, left)
+    local client, kinds = lock.client, lock.primitive.rivals
+    local in_vain = client.host.in_vain
+    for i = 1, #kinds do
+        local id = kinds[i] .. ":" .. lock.name
+        if outlasts(client.holds:get(owner, id), left)
+            or in_vain and outlasts(in_vain(client.holds, id, owner), left) then
+            return true
+        end
+    end
+    return false
+end
+
 -- He has to wait.
--- @return true; or nil and `overload`: too many of this process wait already
-local function begin_waiting(lock, owner, place)
+-- @param left  seconds
+-- @return true; or nil and an error: `overload` (too many of this process wait already),
+--   `deadlock`
+local function begin_waiting(lock, owner, place, left)
     local client = lock.client
     if place.waits then
         return true
     end
     tell_contended(lock, owner)
+    if is_vain_beside(lock, owner, left) then
+        return nil, errors.new("deadlock", lock)
+    end
     local most = client.options.max_waiting      -- and he one of them, if he came in time
     if client.waiting > most and place.behind >= most then
         client.counters.overloaded = client.counters.overloaded + 1
@@ -141,16 +175,6 @@ local function is_held(lock, queue)
     return queue.held or lock.client.holds:left_here(lock.id) > 0
 end
 
--- Whether it is waited for in vain: whoever has it may wait for this one, and keeps it for
--- longer than this one waits.
--- @param left  seconds
-local function is_vain(lock, owner, left)
-    local client = lock.client
-    local in_vain = client.host.in_vain
-    local hold = in_vain and in_vain(client.holds, lock.id, owner)
-    return hold and (hold.kept or rounds.remaining(hold.lease) > left)
-end
-
 -- What somebody in line is to do now.
 -- @return true: it is held; nil and an error; false: he is to try, as it is his turn, or as
 --   his time is over and those before him have no answer yet; or nil, nil and the seconds
@@ -189,7 +213,7 @@ local function next_step(lock, owner, lease, wait, started, place)
         end
         return nil, errors.new("held", lock)
     end
-    local may, err = begin_waiting(lock, owner, place)
+    local may, err = begin_waiting(lock, owner, place, left)
     return nil, err, may and min(left, pause + 0.001)
 end
 
@@ -259,12 +283,15 @@ local function sleep(w, lock, code, free_in, split, left, guarded)
     end
 end
 
--- Whether waiting is in vain: another owner of this thread holds the lock beyond the wait,
--- and cannot let it go while the thread is blocked.
+-- Whether waiting is in vain: another owner of this thread holds the lock beyond the wait, or
+-- anybody of it as another kind of lock, and cannot let it go while the thread is blocked.
 local function is_deadlock(lock, owner, wait, started)
-    local client = lock.client
+    local client, kinds = lock.client, lock.primitive.rivals
     client.tasks:poll()          -- one of its futures may have got it
     local left = client.holds:held_by_others(owner, lock.id)
+    for i = 1, #kinds do
+        left = left or client.holds:held_by_others(nil, kinds[i] .. ":" .. lock.name)
+    end
     return left == huge or left and wait and left > wait - (client.now() - started)
 end
 
@@ -364,7 +391,8 @@ local function in_line(lock, owner, lease, wait, patience, within, started, plac
     if mine then
         return true
     end
-    local may, err = begin_waiting(lock, owner, place)
+    local may, err = begin_waiting(lock, owner, place,
+        wait and wait - (client.now() - started) or huge)
     if not may then
         rounds.free(round)
         return nil, err

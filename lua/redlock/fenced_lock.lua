@@ -84,6 +84,8 @@ end
 
 local fenced = primitive.new {
     name = "fenced lock",
+    rivals = { "lock" },
+    guarded = true,
     acquire = parts("counter", "acquire"),
     confirm = parts("counter", "counted", "confirm"),
     extend = parts("counter", "counted", "extend"),

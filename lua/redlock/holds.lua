@@ -183,8 +183,9 @@ function Holds:held_by(owner)
     return list
 end
 
---- How long somebody else of this process will hold a name: seconds, math.huge when the
--- watchdog keeps it, nil when nobody does. What somebody has who is gone is let go.
+--- How long somebody else of this process (owner nil: anybody) will hold a name: seconds,
+-- math.huge when the watchdog keeps it, nil when nobody does. What somebody has who is gone is
+-- let go.
 function Holds:held_by_others(owner, id)
     local hold = self.here[id]
     local other = hold and self.whose[hold.mine]

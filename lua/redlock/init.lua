@@ -49,8 +49,9 @@ end
 -- woken by messages on channel(client, name), which release and force should PUBLISH when
 -- they let go; without it they ask from time to time.
 --
--- @param def  name, acquire, release, and if wanted extend, handover, peek, force (texts of
---   scripts), keys, args, channel (functions), methods (a table of further methods)
+-- @param def  name (not that of a lock of the library's own), acquire, release, and if wanted
+--   extend, handover, peek, force (texts of scripts), keys, args, channel (functions), methods
+--   (a table of further methods)
 -- @return the primitive, for client:get(primitive, name, opts)
 function _M.primitive(def)
     return primitive.define(def)

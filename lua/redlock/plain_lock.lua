@@ -5,6 +5,7 @@ local scripts = require "redlock.scripts"
 
 return primitive.new {
     name = "lock",
+    rivals = { "fenced lock" },
     acquire = scripts.read "redlock.lock.acquire",
     extend = scripts.read "redlock.lock.extend",
     release = scripts.read "redlock.lock.release",

@@ -21,10 +21,20 @@ Primitive.__index = Primitive
 local MAX_SCRIPT = 65536
 local MAX_KEYS, MAX_ARGS = 16, 16                -- RL_MAX_KEYS, RL_MAX_ARGS
 local MAX_CHANNEL = 2 * 65536
+
+-- What users may define; see redlock.primitive.
 local FIELDS = { name = true, acquire = true, extend = true, release = true, peek = true,
-    force = true, settle = true, handover = true, current = true, floor = true, seed = true,
-    confirm = true, heal = true, keys = true, args = true, channel = true, unseeded = true,
-    methods = true }
+    force = true, handover = true, keys = true, args = true, channel = true, methods = true }
+-- What the library's own have besides: scripts (what the core does with confirm and heal:
+-- rl_primitive),
+--   unseeded  function(lock, ...): gives servers what they go on from (attempt.lua)
+--   guarded   true: its acquire looks at the restart guard's marker itself
+--   rivals    the kinds of locks that exclude this one under the same name
+local OWN = { settle = true, current = true, floor = true, seed = true, confirm = true, heal = true,
+    unseeded = true, guarded = true, rivals = true }
+for field in pairs(FIELDS) do
+    OWN[field] = true
+end
 
 -- Scripts that take part in a lease; the others are questions.
 local OF_A_LEASE = { "acquire", "extend", "release", "handover", "confirm", "heal" }
@@ -46,8 +56,7 @@ function Primitive:register(client)
     local ids = { primitive = ffi.new("rl_primitive") }
     for _, name in ipairs(OF_A_LEASE) do
         local body = self[name .. "_script"]
-        -- Fenced ones look at the marker themselves.
-        if name == "acquire" and client.guarded and not self.confirm_script then
+        if name == "acquire" and client.guarded and not self.guarded then
             body = guard.wrap(body)
         end
         ids.primitive[name] = body and register(client, name, body) or -1
@@ -64,9 +73,9 @@ local function default_keys(client, name)
     return { client.options.prefix .. name }
 end
 
-local NO_ARGS = {}
+local NOTHING = {}
 local function default_args()
-    return NO_ARGS
+    return NOTHING
 end
 
 -- A function of the user, with its results checked: they go to C.
@@ -87,20 +96,7 @@ local function checked(what, fn, most)
     end
 end
 
---- A primitive of the user's; see redlock.primitive.
-function _M.define(def)
-    local self = _M.new(def)
-    self.keys = def.keys and checked("primitive.keys()", def.keys, MAX_KEYS) or self.keys
-    self.args = def.args and checked("primitive.args()", def.args, MAX_ARGS) or self.args
-    self.channel = def.channel and function(...)
-        return check.name("primitive.channel()", def.channel(...), MAX_CHANNEL)
-    end
-    return self
-end
-
---- Makes one of the library's own, whose functions need no checks.
-function _M.new(def)
-    def = check.options("primitive", def, FIELDS)
+local function make(def)
     check.name("primitive.name", def.name, 64)
     local self = setmetatable({}, Primitive)
     for _, scripts in ipairs { OF_A_LEASE, QUESTIONS } do
@@ -123,9 +119,35 @@ function _M.new(def)
         methods[name] = check.is_function("primitive.methods." .. name, method)
     end
     self.name, self.methods, self.channel = def.name, methods, def.channel
-    self.unseeded = def.unseeded
+    self.unseeded, self.guarded = def.unseeded, def.guarded
+    self.rivals = def.rivals or NOTHING
     self.keys, self.args = def.keys or default_keys, def.args or default_args
     return self
+end
+
+-- Kinds whose holds would be taken for those of the library.
+local names = {}
+
+--- A primitive of the user's; see redlock.primitive.
+function _M.define(def)
+    def = check.options("primitive", def, FIELDS)
+    local self = make(def)
+    if names[self.name] then
+        check.bad("primitive.name", "'" .. self.name .. "' is a lock of the library's own")
+    end
+    self.keys = def.keys and checked("primitive.keys()", def.keys, MAX_KEYS) or self.keys
+    self.args = def.args and checked("primitive.args()", def.args, MAX_ARGS) or self.args
+    self.channel = def.channel and function(...)
+        return check.name("primitive.channel()", def.channel(...), MAX_CHANNEL)
+    end
+    return self
+end
+
+--- Makes one of the library's own, whose functions need no checks.
+function _M.new(def)
+    check.options("primitive", def, OWN)
+    names[def.name] = true
+    return make(def)
 end
 
 --- The channel of the locks: as in their scripts for release and force.

@@ -1,0 +1,97 @@
+-- Waiting in vain for what is held under another kind: plain and fenced locks of one name.
+local behaviour = require "spec.support.behaviour"
+local support = require "spec.support"
+
+describe("a lock that is held as another kind of lock", function()
+    local cluster, client
+    local KINDS = { getLock = "getFencedLock", getFencedLock = "getLock" }
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { lease = 2 })
+    end)
+    after_each(function() client:close() end)
+    teardown(support.cleanup)
+
+    local function is_deadlock(ok, err)
+        assert.is_nil(ok)
+        assert.equal("deadlock", err.code)
+        assert.matches("another kind of lock", err.message)
+    end
+
+    for kind, other in pairs(KINDS) do
+        it("is not waited for by its thread, " .. kind, function()
+            coroutine.wrap(function() assert(client[kind](client, "x", { owner = 1 }):lock()) end)()
+            local l = client[other](client, "x")
+            is_deadlock(l:lock())
+            is_deadlock(l:tryLock(30))
+            local ok, err = l:tryLock()
+            assert.is_nil(ok)
+            assert.equal("held", err.code)
+            assert.is_true(client[kind](client, "x", { owner = 1 }):unlock())
+            assert.is_truthy(l:tryLock(5))
+            assert.is_true(l:unlock())
+        end)
+
+        it("is not waited for by its owner, " .. kind, function()
+            local l = client[kind](client, "x")
+            assert(l:tryLock(5, 20))
+            is_deadlock(client[other](client, "x"):tryLock(10))
+            is_deadlock(client[other](client, "x"):tryLockAsync(10):get(20))
+            assert.is_true(l:unlock())
+        end)
+
+        it("is waited for where that ends in time, " .. kind, function()
+            assert(client[kind](client, "x"):tryLock(5, 0.3))
+            assert(client[other](client, "x"):tryLock(20, 5))
+            assert.is_true(client[other](client, "x"):unlock())
+            assert(client[kind](client, "x"):tryLock(5, 0.3))
+            assert(client[other](client, "x"):tryLockAsync(20, 5):get(20))
+        end)
+
+        it("is waited for by futures of others, " .. kind, function()
+            local l = client[kind](client, "x")
+            assert(l:tryLock(5))
+            local f = client[other](client, "x", { owner = 2 }):tryLockAsync(20)
+            local ok, err = f:get(0.05)
+            assert.is_nil(ok)
+            assert.equal("timeout", err.code)
+            assert.is_true(l:unlock())
+            assert(f:get(20))
+        end)
+    end
+
+    it("is waited for by other coroutines of a loop, not by the owner's", function()
+        local uris = {}
+        for i, uri in ipairs(cluster:uris()) do
+            uris[i] = ("%q"):format(uri)
+        end
+        local p = support.lua(("NODES = { %s } %s %s main(function() %s print 'ok' end)"):format(
+            table.concat(uris, ","), behaviour.loops.luv, behaviour.prelude, [[
+            for _, kinds in ipairs { { "getLock", "getFencedLock" },
+                { "getFencedLock", "getLock" } } do
+                local l, n = client[kinds[1] ](client, "y"), 0
+                assert(l:tryLock(5))
+                local from = now()
+                local ok, err = client[kinds[2] ](client, "y"):tryLock(30)
+                assert(not ok and err.code == "deadlock", tostring(err))
+                for i = 1, 3 do
+                    spawn(function()
+                        local theirs = client[kinds[2] ](client, "y", { owner = i })
+                        assert(theirs:tryLock(30))
+                        assert(theirs:unlock())
+                        n = n + 1
+                    end)
+                end
+                -- Also behind others in the line.
+                ok, err = client[kinds[2] ](client, "y"):tryLock(30)
+                assert(not ok and err.code == "deadlock", tostring(err))
+                assert(n == 0 and now() - from < 25)
+                assert(l:unlock())
+                while n < 3 do sleep(0.001) end
+            end
+        ]]), { stderr = "stdout" })
+        assert.equal("ok\n", p:read_all(60))
+    end)
+end)
