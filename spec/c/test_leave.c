@@ -106,6 +106,31 @@ static void closing_connects_nothing(void)
     sim_finish(s);
 }
 
+/* What was given away is on its way to the third: that it arrives is waited for. */
+static void what_was_asked_of_late(void)
+{
+    struct sim *s = sim_up(3);
+    CHECK_INT(core_unanswered(&s->core, 0), 0);
+    sim_hold_answers(s, bit(2));
+    struct hold h = sim_acquire(s, "k", 9000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    core_round_free(h.round);
+    core_disown(h.lease);
+    core_leave(&s->core, s->now_ms);
+    CHECK_INT(core_unreleased(&s->core, 0), 0);
+    CHECK_INT(core_unanswered(&s->core, s->now_ms), bit(2));
+    CHECK_INT(core_unanswered(&s->core, s->now_ms + 1), 0);    /* asked before that */
+    sim_hold_answers(s, 0);
+    sim_run(s);
+    CHECK_INT(core_unanswered(&s->core, 0), 0);
+    CHECK_INT(sim_with(s, "k"), all_of(3));
+    core_close(&s->core, s->now_ms);
+    for (int i = 0; i < 3; i++)
+        s->server[i].keys = 0;
+    sim_finish(s);
+}
+
 SUITE(leave, T(what_is_held_is_released_and_confirmed), T(all_rounds_end),
       T(only_those_who_may_have_it), T(connections_that_are_gone),
-      T(closing_connects_nothing));
+      T(closing_connects_nothing), T(what_was_asked_of_late));
