@@ -82,6 +82,46 @@ describe("a future of a plain script", function()
         end
     end)
 
+    -- Its rounds are not those that the futures' client looks for.
+    for _, how in ipairs { "at once", "after a wait", "in a future", "closes" } do
+        it("lets its callbacks use another client, who gets it " .. how, function()
+            local other, told = support.warm_client(cluster), nil
+            local theirs = support.child(cluster, "{ restart_guard = false }", [[
+                assert(client:getLock("y"):tryLock(0, 10))
+                print "taken"
+                io.read()
+                client:getLock("y"):unlock()
+                io.read()
+            ]])
+            theirs:read_line(20)
+            assert.equal("taken", theirs:read_line(20))
+            local c = support.warm_client(cluster, { on_event = function(event)
+                if event.type ~= "acquired" or event.name ~= "x2" then
+                    return
+                elseif how == "after a wait" then
+                    theirs:write "\n"
+                    told = { other:getLock("y"):tryLock(20, 5) }
+                elseif how == "in a future" then
+                    told = { other:getLock("z"):tryLockAsync(20, 5):get(20) }
+                elseif how == "closes" then
+                    told = { other:getLock("z"):tryLock(0, 5), other:close() }
+                else
+                    told = { other:getLock("z"):tryLock(0, 5) }
+                end
+            end })
+            finally(function() c:close() other:close() end)
+            local futures = {}
+            for i = 1, 3 do
+                futures[i] = c:getLock("x" .. i):tryLockAsync(5, 5)
+            end
+            for i = 1, 3 do
+                assert.is_true(futures[i]:get(20))
+                assert.is_true(c:getLock("x" .. i):isValid())
+            end
+            assert.is_true(told[1])
+        end)
+    end
+
     it("is looked for in a list of them", function()
         somebody_has "x"
         local f = client:getLock("x"):tryLockAsync(5)
@@ -91,6 +131,29 @@ describe("a future of a plain script", function()
             assert.matches("bad list.*future", err)
         end
         assert.matches("bad list", select(2, pcall(redlock.wait_all)))
+        for text, list in pairs {
+            ["bad list%[1%]: a future is needed, not nil"] = { nil, f },
+            ["bad list%[2%]: a future is needed, not nil"] = { f, nil, f },
+            ["bad list: .* it has a key 'n'"] = { f, n = 1 },
+            ["bad list: .* it has a key '0'"] = { [0] = f, f },
+            ["bad list: .* it has a key '1.5'"] = { f, [1.5] = f },
+        } do
+            assert.error_matches(function() redlock.wait_all(list) end, text)
+        end
+        assert.is_true(redlock.wait_all {})
         assert.is_true(f:cancel())
+        assert.is_true(redlock.wait_all { f })
+    end)
+
+    it("is waited for with all others, also when the time is over", function()
+        somebody_has "x"
+        local free = client:getLock("free"):tryLockAsync(5)
+        local busy = client:getLock("x"):tryLockAsync(5)
+        -- Its answer is there when it is looked for, and the time is over by then.
+        support.sleep(0.05)
+        assert.is_false(redlock.wait_all({ free, busy }, 0))
+        assert.is_true(free:isDone())
+        assert.is_false(busy:isDone())
+        assert.is_true(busy:cancel())
     end)
 end)

@@ -433,7 +433,7 @@ function _M.acquire(lock, owner, lease, wait, patience)
     local within = wait and wait + max(answer, client.options.timeout)
     client.used = true
     local ok, round
-    if wait ~= 0 and client.host.concurrent() then
+    if wait ~= 0 and client.host.concurrent(client) then
         ok, round = queued(lock, owner, lease, wait, patience, within, started)
     else
         local pause = wait ~= 0 and give_way(lock) or 0

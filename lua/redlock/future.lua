@@ -9,7 +9,7 @@ local check = require "redlock.check"
 local rounds = require "redlock.rounds"
 
 local coroutine, pcall, error, select, unpack = coroutine, pcall, error, select, unpack
-local tonumber, ipairs, pairs, type = tonumber, ipairs, pairs, type
+local tonumber, tostring, ipairs, pairs, type = tonumber, tostring, ipairs, pairs, type
 local getmetatable, setmetatable = getmetatable, setmetatable
 local huge = math.huge
 
@@ -20,17 +20,18 @@ local _M = {}
 local Tasks = {}
 Tasks.__index = Tasks
 
--- The coroutines that are tasks.
-local running_tasks = setmetatable({}, { __mode = "k" })
+-- Of coroutines that are tasks, among whose.
+local running_tasks = setmetatable({}, { __mode = "kv" })
 
 function _M.new_tasks(client)
     return setmetatable({ client = client, waiting = {}, count = 0 }, Tasks)
 end
 
---- Whether the running coroutine is a task, which must not block.
-function _M.is_task()
+--- Whether the running coroutine is a task of this client, which must not block. One of another
+-- client that uses this one in a callback has to: nobody would look for it here.
+function _M.is_task(client)
     local co = coroutine.running()
-    return co ~= nil and running_tasks[co] ~= nil
+    return co ~= nil and running_tasks[co] == client.tasks
 end
 
 local function key_of(round)
@@ -221,7 +222,7 @@ function _M.start(client, fn, ...)
     future.co = coroutine.create(function()
         future:settle(pcall(fn, unpack(args, 1, n)))
     end)
-    running_tasks[future.co] = true      -- not the future, which knows its coroutine
+    running_tasks[future.co] = client.tasks      -- not the future, which knows its coroutine
     client.tasks:step(future)
     return future
 end
@@ -294,9 +295,17 @@ local function check_list(list)
     if type(list) ~= "table" or getmetatable(list) == Future then
         check.bad("list", "a list of futures is needed")
     end
-    for i, future in ipairs(list) do
-        if getmetatable(future) ~= Future then
-            check.bad(("list[%d]"):format(i), "a future is needed, not " .. type(future))
+    local n = 0
+    for key in pairs(list) do
+        if type(key) ~= "number" or key % 1 ~= 0 or key < 1 then
+            check.bad("list", ("a list of futures is needed; it has a key '%s'"):format(
+                tostring(key)))
+        end
+        n = n + 1
+    end
+    for i = 1, n do              -- with a gap, something is behind n, and nil before
+        if getmetatable(list[i]) ~= Future then
+            check.bad(("list[%d]"):format(i), "a future is needed, not " .. type(list[i]))
         end
     end
 end
@@ -316,7 +325,10 @@ function _M.wait_all(list, timeout)
         while not future.done do
             local left = finish and finish - future.client.now()
             if left and left <= 0 then
-                return future:isDone()
+                if not future:isDone() then
+                    return false
+                end
+                break
             end
             local ok, err = await(future, left)
             if not ok then

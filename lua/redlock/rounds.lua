@@ -72,7 +72,7 @@ local function wait(client, round, handle, op)
     if round == nil then
         return false
     end
-    local ok, outcome = pcall(client.host.wait, round, vanish, handle, op)
+    local ok, outcome = pcall(client.host.wait, round, vanish, handle, op, client)
     if not ok then
         if handle ~= nil then
             lease_out[0] = nil

@@ -4,8 +4,9 @@
 --   host.owner()      who is asking: the key of an ownership, compared by identity
 --   host.alive(owner) whether an owner can still ask for anything
 --   host.can_wait()   whether the caller may wait at all
---   host.wait(round)  returns the round's outcome when it is done
---   host.concurrent() whether others can go on while the caller waits
+--   host.wait(round, vanish, a, b, client)  returns the outcome of a round of that client
+--                     when it is done; vanish: see loop.lua
+--   host.concurrent(client)  whether others that use it can go on while the caller waits
 --   host.defer(fn)    runs a callback of the user
 --   host.log(text)
 --   host.shared       whether its clients are shared (rl_share)
@@ -48,8 +49,8 @@ function _M.log(text)
     io.stderr:write("redlock: ", text, "\n")
 end
 
-function _M.concurrent()
-    return future.is_task()
+function _M.concurrent(client)
+    return future.is_task(client)
 end
 
 -- A signal handler of Lua (Ctrl-C) runs between two calls of rl_wait and may raise from
@@ -67,12 +68,12 @@ end
 
 --- Waits until the round is done.
 -- @return its outcome
-function _M.wait(round)
+function _M.wait(round, _, _, _, client)
     if not C then
         C = ffi_core.load()
         INTERRUPTED = C.RL_INTERRUPTED
     end
-    if future.is_task() then
+    if future.is_task(client) then
         return rounds.suspend(round)
     end
     local outcome = C.rl_wait(round)
