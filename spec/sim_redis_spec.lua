@@ -10,7 +10,7 @@ local support = require "spec.support"
 
 local STEPS = tonumber(os.getenv "STEPS" or 6000)
 local KEYS, VALUES = { "a", "b", "c", "d" }, { "v1", "v2", "v3" }
-local ROLES = { "acquire", "extend", "release", "handover", "peek", "force" }
+local ROLES = { "acquire", "extend", "release", "handover", "peek", "force", "settle" }
 local LONG = { "100000", "200000", "300000" }
 
 local FENCED = { "acquire", "confirm", "extend", "heal", "release", "handover" }
@@ -132,7 +132,8 @@ local function script_call()
         return { "EVAL", body, "1", pick(KEYS), pick(VALUES), pick(LONG), pick(VALUES) }
     end
     return { "EVALSHA", sha1.hex(body), "1", pick(KEYS), pick(VALUES),
-        math.random(10) == 1 and role ~= "handover" and "0" or pick(LONG), pick(VALUES) }
+        math.random(10) == 1 and role ~= "handover" and role ~= "settle" and "0" or pick(LONG),
+        pick(VALUES) }
 end
 
 local KEY = { counter = "e", floors = "redlock:{server}:floor", marker = "redlock:{server}:marker" }
