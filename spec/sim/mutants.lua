@@ -504,6 +504,24 @@ return {
         from = "        if (k != i && other->vote", to = "        if (0 && other->vote",
         prefix = "one server twice, in secret", by = { "a majority confirmed" } },
 
+    -- ---- owners that are gone ----
+
+    { name = "who is gone is not looked for", file = "lua/redlock/holds.lua",
+        from = "    elseif not self.client.host.alive(owner) then\n"
+            .. "        self.client:bury(owner)\n    end\nend",
+        to = "    end\nend", by = { "everybody is served" } },
+
+    { name = "what one held who is gone is renewed on", file = "lua/redlock/client.lua",
+        from = "        rounds.orphan(hold.lease)\n        line.wake_first",
+        to = "        line.wake_first", by = { "everybody is served" } },
+
+    { name = "what one held who is gone is not his only", file = "lua/redlock/client.lua",
+        from = "    for id, hold in pairs(self.holds:of(owner)) do\n"
+            .. "        self.holds:remove(owner, id)",
+        to = "    for _, hold in ipairs(self.holds:all()) do\n        local id = hold.id\n"
+            .. "        self.holds:remove(self.holds.whose[hold.mine], id)",
+        by = { "lost only by time" } },
+
     -- ---- waiting ----
 
     { name = "who is not first is told that it is held", file = "lua/redlock/acquire.lua",

@@ -276,8 +276,11 @@ local function use(sim, t, lock, hold)
             end
         end
     end
-    if sim:chance(2) and not sim.calm_at and t.hold and t.hold.fixed then
+    -- Nobody finds what the watchdog keeps for it in a process without a loop.
+    if sim:chance(2) and not sim.calm_at and t.hold
+        and (t.hold.fixed or t.hold.fixed == false and t.process.concurrent) then
         t.gone = true        -- the coroutine ends without letting go
+        sim:log(t.lane, "note", "is gone, and has " .. lock:getName())
         return
     end
     if sim.gives and t.hold and sim:chance(20) and not sim.calm_at
@@ -292,6 +295,16 @@ local function use(sim, t, lock, hold)
             + sim.config.timeout * 4 + 0.05) * SECOND + seeding_us(sim, lock) })
     t.hold = nil
     sim:log(t.lane, "released", lock:getName())
+end
+
+--- What the timer of an event loop does.
+local function look_for_gone(sim, t)
+    local client = t.process.client
+    local seconds = t.process.concurrent and client.holds:patrol()
+    while seconds and not client.closed do
+        sim:sleep(seconds * SECOND)
+        seconds = client.holds:patrol()
+    end
 end
 
 --- Admits the servers of a new cluster, or sees that it is new no more. Not when somebody
@@ -352,6 +365,7 @@ function _M.run(sim, t)
         if ok then
             use(sim, t, lock, hold)
             if t.gone then
+                look_for_gone(sim, t)
                 return
             end
         end
