@@ -228,14 +228,14 @@ end)
 -- A copy of the library that is wrong in one place. (A run removes temporary directories.)
 local function mutant(name, file, from, to)
     local dir = ("%s/build/mutants/%s"):format(build.root, name:gsub(" ", "-"))
-    assert(os.execute(("rm -rf '%s'; mkdir -p '%s/build' && cd '%s' && cp -a c lua Makefile "
+    assert(support.sh(("rm -rf '%s'; mkdir -p '%s/build' && cd '%s' && cp -a c lua Makefile "
         .. "'%s' && cp -a build/obj build/redlock '%s/build'"):format(dir, dir, build.root, dir,
-        dir)) == 0)
+        dir)))
     local text = sys.read_file(dir .. "/" .. file)
     local at, last = text:find(from, 1, true)
     assert(at, file .. " has changed: '" .. from .. "' is not there")
     sys.write_file(dir .. "/" .. file, text:sub(1, at - 1) .. to .. text:sub(last + 1))
-    assert(os.execute(("make -s -C '%s' CFLAGS=-O1 all"):format(dir)) == 0)
+    assert(support.sh(("make -s -C '%s' CFLAGS=-O1 all"):format(dir)))
     return dir
 end
 

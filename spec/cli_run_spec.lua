@@ -99,7 +99,7 @@ describe("redlock run", function()
             end, 20)
             local supervisor, command, other = text:match "(%d+) (%d+) (%d+)"
             local stat = sys.read_file("/proc/" .. supervisor .. "/stat")
-            assert.equal(0, os.execute("kill -KILL " .. stat:match "%) %a (%d+)"))
+            assert.is_true(support.sh("kill -KILL " .. stat:match "%) %a (%d+)"))
             all_gone { command, other, supervisor }
             p:kill "KILL"
         end)
@@ -119,7 +119,7 @@ describe("redlock run", function()
     it("ends all of the command when its supervisor is killed", function()
         local p = start(FAMILY)
         local list = pids(p)
-        assert.equal(0, os.execute("kill -KILL " .. supervisor_of(p)))
+        assert.is_true(support.sh("kill -KILL " .. supervisor_of(p)))
         local status, text = ends(p)
         assert.equal(128 + 9, status)
         assert.equal("redlock: the supervisor of the command was killed, and so was the command\n",
@@ -135,7 +135,7 @@ describe("redlock run", function()
         local list = pids(p)
         assert.equal(0, (ends(p)))
         assert.is_false(cli.has_ended(list[1]))
-        assert.equal(0, os.execute("kill " .. list[1]))
+        assert.is_true(support.sh("kill " .. list[1]))
         gone(list[1])
     end)
 

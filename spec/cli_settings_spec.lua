@@ -29,7 +29,7 @@ describe("redlock", function()
         local function status(text, ...)
             local path = home .. "/lines.conf"
             sys.write_file(path, text)
-            assert.equal(0, os.execute("chmod 600 " .. path))
+            assert.is_true(support.sh("chmod 600 " .. path))
             return cli.ends(cli.start(cluster, home, { env = { REDLOCK_NODES = false } },
                 "status", "x", "--config", path, ...))
         end
@@ -89,7 +89,7 @@ describe("redlock", function()
             local function warned(mode, text, ...)
                 sys.write_file(file, text)
                 sys.write_file(secret, "pw\n")
-                assert.equal(0, os.execute(("chmod %s '%s' '%s'"):format(mode, file, secret)))
+                assert.is_true(support.sh(("chmod %s '%s' '%s'"):format(mode, file, secret)))
                 local _, said = redlock("status", "x", "--config", file, ...)
                 return said:match "redlock: warning: everybody on this machine may read (%S+),"
             end
@@ -105,7 +105,7 @@ describe("redlock", function()
 
     it("run hands no passwords on, and all else", function()
         cluster:each(function(s)
-            s:call("ACL", "SETUSER", "locks", "on", ">hunter2", "~*", "&*", "+@all")
+            s:user("locks", "on", ">hunter2", "~*", "&*", "+@all")
         end)
         local with = cluster:uris()
         for i, uri in ipairs(with) do

@@ -164,7 +164,7 @@ describe("redlock", function()
 
         it("from where secrets may be, and shows them nowhere", function()
             cluster:each(function(s)
-                s:call("ACL", "SETUSER", "locks", "on", ">hunter2", "~*", "&*", "+@all")
+                s:user("locks", "on", ">hunter2", "~*", "&*", "+@all")
             end)
             local secret = write("password", "hunter2\n")
             local file = write("secret.conf", "user = locks\npassword = hunter2\n")
@@ -570,7 +570,7 @@ describe("redlock", function()
         -- A program of the shell.
         local function script(name, text)
             local path = write(name, "#!/bin/sh\n" .. text .. "\n")
-            assert.equal(0, os.execute("chmod +x " .. path))
+            assert.is_true(support.sh("chmod +x " .. path))
             return path
         end
 

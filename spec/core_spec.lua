@@ -44,12 +44,12 @@ describe("the core", function()
 
     it("is refused when it has another ABI", function()
         local dir = support.tmpdir()
-        assert(os.execute("mkdir " .. dir .. "/redlock") == 0)
+        assert(support.sh("mkdir " .. dir .. "/redlock"))
         local f = assert(io.open(dir .. "/fake.c", "w"))
         f:write "int rl_abi(void) { return -1; }"
         f:close()
-        assert(os.execute(("cc -shared -fPIC -o %s/redlock/core-%d.so %s/fake.c"):format(dir,
-            require("redlock.cdef").abi, dir)) == 0)
+        assert(support.sh(("cc -shared -fPIC -o %s/redlock/core-%d.so %s/fake.c"):format(dir,
+            require("redlock.cdef").abi, dir)))
         local c = support.lua([[
             local client = require("redlock").new { nodes = "redis://127.0.0.1:1" }
             print(pcall(client.getLock(client, "x").tryLock, client:getLock "x"))
@@ -64,8 +64,8 @@ describe("the core", function()
 
     it("is missed by name, as are the scripts", function()
         local dir = support.tmpdir()
-        assert(os.execute(("cp -r lua build/redlock/cdef.lua %s && mv %s/cdef.lua %s/lua/redlock "
-            .. "&& rm %s/lua/redlock/lock/release.lua"):format(dir, dir, dir, dir)) == 0)
+        assert(support.sh(("cp -r lua build/redlock/cdef.lua %s && mv %s/cdef.lua %s/lua/redlock "
+            .. "&& rm %s/lua/redlock/lock/release.lua"):format(dir, dir, dir, dir)))
         local c = support.lua("print(pcall(require, 'redlock'))", { env = {
             LUA_PATH = ("%s/lua/?.lua;%s/lua/?/init.lua"):format(dir, dir) } })
         assert.matches("^false.*redlock: a script is not installed", c:read_line(10))

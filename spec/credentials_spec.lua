@@ -10,8 +10,7 @@ end
 -- Gives the user another password and ends the user's connections, which makes every client
 -- authenticate again.
 local function rotate(server, password)
-    assert(server:call("ACL", "SETUSER", "app", "on", "resetpass", ">" .. password, "~*", "&*",
-        "+@all") == "OK")
+    server:user("app", "on", "resetpass", ">" .. password, "~*", "&*", "+@all")
     server:call("CLIENT", "KILL", "USER", "app")
 end
 

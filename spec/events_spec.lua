@@ -119,7 +119,7 @@ describe("events of servers", function()
 
     it("that do not say that they are one", function()
         local cluster = support.cluster(2, { unixsocket = true })
-        cluster[1]:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", "-info")
+        cluster[1]:user("app", "on", ">pw", "~*", "&*", "+@all", "-info")
         local uri = "redis://app:pw@127.0.0.1:" .. cluster[1].port
         open({ uri, cluster[2], "unix://app:pw@" .. cluster[1].socket },
             { retry_delay = 0.01 })

@@ -585,7 +585,7 @@ describe("a release [13, 14]", function()
     end)
 
     it("is repeated while a server is busy", function()
-        local cluster = support.cluster(3, { args = { "--busy-reply-threshold", "20" } })
+        local cluster = support.cluster(3, { args = { "--lua-time-limit", "20" } })
         local client = support.warm_client(cluster)
         local l = client:getLock "x"
         assert.is_true(l:tryLock())

@@ -92,6 +92,9 @@ describe("a server that restarts empty [34]", function()
 
     -- It answers INFO while it is loading, but not what its marker is.
     it("is not believed when it is loading the marker of its former life", function()
+        if not support.since(7, 0) then
+            return pending "Redis before 7.0 answers only every 2 MiB of what it loads"
+        end
         local slow = support.server { args = { "--save", "3600 1000000", "--key-load-delay",
             "200", "--loading-process-events-interval-bytes", "1024" } }:admit(MAX_LEASE)
         local loader = support.warm_client({ slow, cluster[2], cluster[3] }, options())
@@ -303,7 +306,7 @@ describe("a server whose INFO may not be read", function()
     before_each(function()
         cluster = support.cluster(3)
         cluster:each(function(s)
-            s:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", "-info")
+            s:user("app", "on", ">pw", "~*", "&*", "+@all", "-info")
         end)
     end)
     after_each(support.cleanup)
@@ -432,7 +435,7 @@ describe("a server that cannot say which run of it this is", function()
         theirs[1]:refuse(true)
         theirs[1]:cut()
         cluster[1]:restart()
-        assert.equal("OK", cluster[1]:call("CONFIG", "SET", "busy-reply-threshold", "10"))
+        assert.equal("OK", cluster[1]:call("CONFIG", "SET", "lua-time-limit", "10"))
         support.eventually(function()
             local busy = support.connect(cluster[1].port, 0.05)
             busy:call("EVAL", "while true do end", "0")

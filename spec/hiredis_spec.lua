@@ -18,7 +18,7 @@ end
 -- A build of the core in a folder of its own; more: variables for make.
 local function make(kind, targets, more)
     local dir = support.tmpdir()
-    assert(os.execute("chmod 711 " .. dir) == 0)    -- workers of nginx are nobody's
+    assert(support.sh("chmod 711 " .. dir))    -- workers of nginx are nobody's
     local code, text = run("sh", "-c", ("exec make -s BUILD=%s HIREDIS=%s %s %s"):format(dir, kind,
         more or "", targets:gsub("%%", dir)))
     assert.equal(0, code, text)
@@ -51,8 +51,7 @@ local function broken()
     names:close()
     f:close()
     assert(count > 40)
-    assert(os.execute(("${CC:-cc} -w -shared -fPIC -o %s/broken.so %s/broken.c"):format(dir, dir))
-        == 0)
+    assert(support.sh(("${CC:-cc} -w -shared -fPIC -o %s/broken.so %s/broken.c"):format(dir, dir)))
     return dir .. "/broken.so"
 end
 
@@ -115,8 +114,8 @@ describe("a core whose shared hiredis", function()
         local libs = support.tmpdir()
         local lib = libs .. "/libhiredis.so"
         local function put(name)
-            assert(os.execute(("echo 'int none;' | ${CC:-cc} -xc -shared -fPIC -Wl,-soname,"
-                .. "libredlock-none.so -o %s -"):format(name)) == 0)
+            assert(support.sh(("echo 'int none;' | ${CC:-cc} -xc -shared -fPIC -Wl,-soname,"
+                .. "libredlock-none.so -o %s -"):format(name)))
         end
         put(lib)
         local dir = make("shared", "all", "HIREDIS_LIBDIR=" .. libs)

@@ -10,11 +10,11 @@ describe("REDIS_SERVER", function()
 
     it("names the server of the specs, the command and the examples", function()
         local dir = support.tmpdir()
-        assert(os.execute(([[cat > %s/other << END && chmod +x %s/other
+        assert(support.sh(([[cat > %s/other << END && chmod +x %s/other
 #!/bin/sh
 echo "\$1" >> %s/started
 exec $(command -v redis-server) "\$@"
-END]]):format(dir, dir, dir)) == 0)
+END]]):format(dir, dir, dir)))
         local c = support.lua([[
             local support = require "spec.support"
             print((support.server():call "PING"))

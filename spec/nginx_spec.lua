@@ -216,8 +216,8 @@ describe("nginx", function()
 
         it("of a TLS handshake can wait, too, and are owners of their own", function()
             local dir, port = support.tmpdir(), support.free_port()
-            assert(os.execute(("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=x "
-                .. "-keyout %s/key -out %s/cert 2> /dev/null"):format(dir, dir)) == 0)
+            assert(support.sh(("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=x "
+                .. "-keyout %s/key -out %s/cert 2> /dev/null"):format(dir, dir)))
             start("", { http = ([[server {
                 listen 127.0.0.1:%d ssl;
                 ssl_certificate %s/cert;

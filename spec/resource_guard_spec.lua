@@ -328,7 +328,7 @@ describe("a guard", function()
         assert.is_true(stock:delete(3))
         assert(server:call("CONFIG", "SET", "maxmemory", 0))
         assert.is_nil(ok)
-        assert.matches("^OOM", err)
+        assert.matches("%f[%u]OOM ", err)       -- wrapped by Redis before 7.0
         assert.equal(0, server:call("EXISTS", "stock"))
         assert.equal("3", mark())
     end)

@@ -234,14 +234,13 @@ describe("servers that refuse", function()
 
     it("without permission [36]", function()
         server = support.server()
-        assert.equal("OK", server:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all", "-eval",
-            "-evalsha"))
+        server:user("app", "on", ">pw", "~*", "+@all", "-eval", "-evalsha")
         refuses("noperm", "NOPERM", "redis://app:pw@127.0.0.1:" .. server.port)
     end)
 
     it("in a script without permission for a command [36]", function()
         server = support.server()
-        assert.equal("OK", server:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all", "-set"))
+        server:user("app", "on", ">pw", "~*", "+@all", "-set")
         refuses("noperm", "", "redis://app:pw@127.0.0.1:" .. server.port)
     end)
 
@@ -273,7 +272,7 @@ describe("servers that refuse", function()
 
     it("that cannot save [36]", function()
         server = support.server { args = { "--dbfilename", "d.rdb" } }
-        assert.is_true(os.execute("mkdir -p " .. server.dir .. "/d.rdb/x") == 0)
+        assert.is_true(support.sh("mkdir -p " .. server.dir .. "/d.rdb/x"))
         server:call("CONFIG", "SET", "save", "3600 1")
         server:call("SET", "k", "v")
         server:call "BGSAVE"
@@ -284,6 +283,9 @@ describe("servers that refuse", function()
     end)
 
     it("while they load their data [36]", function()
+        if not support.since(7, 0) then
+            return pending "Redis before 7.0 answers only every 2 MiB of what it loads"
+        end
         server = support.server { args = { "--save", "3600 1000000" } }
         server:call("EVAL", "for i = 1, 20000 do redis.call('set', i, i) end", 0)
         server:call "SAVE"
@@ -301,7 +303,7 @@ describe("servers that refuse", function()
     end)
 
     it("while a script runs [36]", function()
-        server = support.server { args = { "--busy-reply-threshold", "10" } }
+        server = support.server { args = { "--lua-time-limit", "10" } }
         local busy = support.lua(([[
             local c = require("spec.support").connect(%d, 20)
             print "started"
@@ -373,7 +375,7 @@ describe("ways to connect", function()
 
     it("a password, a user, special characters", function()
         local server = support.server()
-        server:call("ACL", "SETUSER", "a:b", "on", ">p@/:w", "~*", "+@all")
+        server:user("a:b", "on", ">p@/:w", "~*", "+@all")
         works("redis://a%3Ab:p%40%2F%3Aw@127.0.0.1:" .. server.port, server)
         works({ host = "127.0.0.1", port = server.port, user = "a:b", password = "p@/:w" }, server)
         server:call("CONFIG", "SET", "requirepass", "pw")
@@ -383,8 +385,8 @@ describe("ways to connect", function()
     it("a user over a unix socket and over IPv6", function()
         local server = support.server { unixsocket = true,
             args = { "--bind", "127.0.0.1", "::1" } }
-        server:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all")
-        server:call("ACL", "SETUSER", "default", "-@all", "+auth", "+ping")
+        server:user("app", "on", ">pw", "~*", "&*", "+@all")
+        server:user("default", "-@all", "+auth", "+ping")
         for _, uri in ipairs { "unix://app:pw@" .. server.socket,
             "redis://app:pw@[::1]:" .. server.port } do
             works(uri, server)

@@ -229,7 +229,7 @@ describe("a process that is told to end", function()
         local pid = tonumber(p:read_line(10))
         p:write "take\n"
         assert.equal("0", p:read_line(10))
-        assert.equal(0, os.execute("kill -TERM " .. pid))
+        assert.is_true(support.sh("kill -TERM " .. pid))
         is_free "child"
         support.sleep(0.2)
         assert.is_true(p:alive())

@@ -2,6 +2,8 @@
 -- hold when an assumption of the algorithm is broken. (That it finds mistakes of the library
 -- is shown by the mutants: spec/sim/mutants.lua.)
 
+local sys = require "spec.support.sys"
+
 local function simulate(env, option)
     local pipe = io.popen(("%s luajit %s spec/sim/run.lua 2>&1"):format(env, option or ""))
     local output = pipe:read "*a"
@@ -11,7 +13,7 @@ end
 
 describe("the simulator", function()
     setup(function()
-        assert.equal(0, os.execute "make -s sim-core")
+        assert.is_true(sys.sh "make -s sim-core")
     end)
 
     it("replays a seed, event by event", function()

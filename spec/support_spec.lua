@@ -190,7 +190,7 @@ describe("support", function()
             local value, err = server:call("INCR", "a\0b")
             assert.is_nil(value)
             assert.matches("^ERR value is not an integer", err)
-            assert.equal(0, os.execute("test -S " .. server.socket))
+            assert.is_true(support.sh("test -S " .. server.socket))
         end)
 
         it("counts the connections of others", function()

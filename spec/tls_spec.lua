@@ -340,7 +340,7 @@ describe("TLS", function()
             f:write(("void %s(void) { abort(); }\n"):format(name))
         end
         f:close()
-        assert(os.execute(("cc -w -shared -fPIC -o %s/other.so %s/other.c"):format(lib, lib)) == 0)
+        assert(support.sh(("cc -w -shared -fPIC -o %s/other.so %s/other.c"):format(lib, lib)))
         local code = ([[
             local redlock = require "redlock"
             assert(redlock.new({ nodes = %q }):getLock("plain"):tryLock(5))

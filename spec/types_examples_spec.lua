@@ -244,7 +244,7 @@ describe("in the reference", function()
             client:close()
         end
         local function user(name, server, ...)
-            assert.equal("OK", server:call("ACL", "SETUSER", name, "on", ">pw", "+@all", "&*", ...))
+            server:user(name, "on", ">pw", "+@all", "&*", ...)
         end
         local fresh = support.cluster(1, { new = true })[1]
         local down = support.server()

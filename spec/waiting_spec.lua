@@ -188,8 +188,7 @@ describe("without messages a waiter", function()
         local cluster = support.cluster(3)
         local uris = {}
         for i, s in ipairs(cluster) do
-            assert.equal("OK", s:call("ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all",
-                "resetchannels"))
+            s:user("app", "on", ">pw", "~*", "+@all", "resetchannels")
             uris[i] = "redis://app:pw@127.0.0.1:" .. s.port
         end
         local client = support.warm_client(uris, { fallback = 0.2 })

@@ -245,7 +245,7 @@ local _M = {
     end),
 
     server_fault("busy_script", 3, { 0.1, 0.8 }, function(w, f)
-        w:command(f.server, "CONFIG", "SET", "busy-reply-threshold", "20")
+        w:command(f.server, "CONFIG", "SET", "lua-time-limit", "20")
         w:abandon(f.server, "EVAL", "while true do end", "0")
         w:server_is(f.server, "slow", "a script that does not end")
     end, function(w, f)

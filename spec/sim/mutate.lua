@@ -11,7 +11,8 @@ local DIR = "build/mutants"
 
 local function sh(command, ...)
     command = command:format(...)
-    if os.execute(command) ~= 0 then
+    local status = os.execute(command)
+    if status ~= 0 and status ~= true then       -- true: LuaJIT built to be like Lua 5.2
         error("failed: " .. command, 0)
     end
 end

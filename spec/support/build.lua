@@ -31,8 +31,7 @@ local built = {}
 -- @return the path of a helper program, or of a library to be preloaded
 function _M.program(name)
     if not built[name] then
-        local status = os.execute(SCRIPT:format(_M.root, name, SOURCES[name]))
-        if status ~= 0 then
+        if not sys.sh(SCRIPT:format(_M.root, name, SOURCES[name])) then
             error("cannot build " .. name)
         end
         built[name] = _M.root .. "/build/spec/" .. name

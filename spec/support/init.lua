@@ -3,6 +3,7 @@ local client = require "spec.support.client"
 local inspect = require "spec.support.inspect"
 local lua = require "spec.support.lua"
 local nginx = require "spec.support.nginx"
+local path = require "spec.support.path"
 local proc = require "spec.support.proc"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
@@ -15,6 +16,7 @@ local tls = require "spec.support.tls"
 return {
     now = sys.now,
     sleep = sys.sleep,
+    sh = sys.sh,
     eventually = sys.eventually,
     free_port = sys.free_port,
     tmpdir = scope.tmpdir,
@@ -23,6 +25,7 @@ return {
     lua = lua.run,
     lua_env = lua.env,
     nginx = nginx.nginx,
+    since = path.since,
     server = redis.server,
     cluster = redis.cluster,
     certificates = tls.certificates,

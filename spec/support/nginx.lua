@@ -168,7 +168,7 @@ function Nginx:workers()
 end
 
 function Nginx:signal(name)
-    assert(os.execute(("kill -%s %d"):format(name, self.master)) == 0)
+    assert(sys.sh(("kill -%s %d"):format(name, self.master)))
     return self
 end
 
@@ -214,8 +214,8 @@ function _M.nginx(opts)
     local self = setmetatable({ opts = opts, dir = scope.tmpdir() }, Nginx)
     self.port = sys.free_port()
     self.sockets = self.dir .. "/sockets"
-    assert(os.execute(("mkdir '%s' && chmod 777 '%s' && chmod 711 '%s'"):format(self.sockets,
-        self.sockets, self.dir)) == 0)
+    assert(sys.sh(("mkdir '%s' && chmod 777 '%s' && chmod 711 '%s'"):format(self.sockets,
+        self.sockets, self.dir)))
     write_conf(self)
     return self:start()
 end

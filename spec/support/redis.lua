@@ -170,6 +170,22 @@ function Server:call(...)
     return self.conn:call(...)
 end
 
+-- Makes or changes a user. Rules for channels are left out where there are none, and everybody
+-- may use all: before Redis 6.2.
+function Server:user(name, ...)
+    local rules = {}
+    for _, rule in ipairs { ... } do
+        if path.since(6, 2) or not rule:find "^&" and not rule:find "channels$" then
+            rules[#rules + 1] = rule
+        end
+    end
+    local ok, err = self:call("ACL", "SETUSER", name, unpack(rules))
+    if ok ~= "OK" then
+        error("ACL SETUSER: " .. tostring(err), 2)
+    end
+    return self
+end
+
 -- How many clients are connected, not counting the connection used by call().
 function Server:connections()
     local own = assert(self:call("CLIENT", "ID"))

@@ -81,6 +81,13 @@ local function pack(...)
     return { n = select("#", ...), ... }
 end
 
+-- Runs a command of the shell: whether it succeeded. A LuaJIT that is built to be like Lua 5.2
+-- tells that in another way.
+function _M.sh(command)
+    local status = os.execute(command)
+    return status == 0 or status == true
+end
+
 -- The values of fn() as soon as the first of them is true.
 function _M.eventually(fn, timeout, what)
     timeout = timeout or 5
