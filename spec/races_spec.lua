@@ -10,9 +10,8 @@ describe("of two calls for one hold", function()
     before_each(function() cluster:flush() end)
     teardown(support.cleanup)
 
-    -- `client`, connected through `proxies`, which keep answers for so long; `mine` counts what
-    -- a hold's owner is told of. CALLS: by name; ORDER: their names.
-    local COMMON = [[
+    -- another() is connected through `proxies`, which keep answers while hold(true).
+    local PROXIES = [[
         local support = require "spec.support"
         local redlock = require "redlock"
         local touched = require("spec.support.handles").watch()
@@ -39,6 +38,10 @@ describe("of two calls for one hold", function()
             for key, value in pairs(opts) do o[key] = value end
             return redlock.new(o)
         end
+    ]]
+
+    -- The calls, and what may come of them.
+    local CALLS = [[
         -- What a call comes to, in a word.
         local function result(call, l)
             local fine, ok, err = pcall(call, l)
@@ -71,8 +74,8 @@ describe("of two calls for one hold", function()
         AFTER.close.tryLock = "closed"
     ]]
 
-    -- What is to be seen of a hold after call a had begun, and call b was made. Prints what is
-    -- not as it should be.
+    -- What is to be seen of a hold after call a had begun, and call b was made; `mine`: of what
+    -- its owner was told. Prints what is not as it should be.
     local JUDGE = [[
         local function judge(how, a, b, ra, rb, mine, l)
             local name = how .. " " .. a .. "+" .. b .. ": "
@@ -104,8 +107,8 @@ describe("of two calls for one hold", function()
         for i, server in ipairs(cluster) do
             ports[i] = server.port
         end
-        local p = support.lua((COMMON .. JUDGE .. code):gsub("PORTS", table.concat(ports, ",")),
-            { stderr = "stdout" })
+        local p = support.lua((PROXIES .. CALLS .. JUDGE .. code):gsub("PORTS",
+            table.concat(ports, ",")), { stderr = "stdout" })
         local text = p:read_all(120)
         assert.equal("ok\n", text)
         p:wait(5)
@@ -114,7 +117,8 @@ describe("of two calls for one hold", function()
     for _, loop in ipairs { "luv", "cqueues" } do
         -- The second is called by a coroutine, or where nobody can wait; the answers to the first
         -- come after that, or are there, but its coroutine has not had its turn.
-        for _, how in ipairs { "both wait", "one cannot wait", "one is answered" } do
+        for _, how in ipairs { "both wait", "one cannot wait",
+            loop == "luv" and "one is answered" or nil } do
             it("in " .. loop .. " " .. how, function()
                 run(behaviour.loops[loop] .. ([[
                     local how = "%s"
@@ -373,6 +377,29 @@ describe("of two calls for one hold", function()
         end)]])
     end)
 
+    it("the first opens the client, whose password function waits", function()
+        run(behaviour.loops.luv .. [[ main(function()
+            for _, how in ipairs { "close", "tryLock" } do
+                local client = another { host = HOST, password = function()
+                    sleep(0.05)
+                    return "any", "default"
+                end }
+                local ra, rb
+                local function take(l) return l:tryLock(5, 5) end
+                local l = client:getLock(how, { owner = 1 })
+                spawn(function() ra = result(take, l) end)
+                spawn(function() rb = result(how == "close" and CALLS.close or take, l) end)
+                while not (ra and rb) do sleep(0.001) end
+                assert(ra == (how == "close" and "closed" or "true") and rb == "true", ra .. rb)
+                assert((client.core == nil) == (how == "close"))
+                assert(l:getHoldCount() == (how == "close" and 0 or 2))
+                client:close()
+            end
+            for _, text in ipairs(touched) do print(text) end
+            print "ok"
+        end)]])
+    end)
+
     it("one waits in line, and is cancelled before the client is closed", function()
         run(behaviour.loops.luv .. [[ main(function()
             local client = another { host = HOST }
@@ -389,5 +416,76 @@ describe("of two calls for one hold", function()
             for _, text in ipairs(touched) do print(text) end
             print "ok"
         end)]])
+    end)
+
+    it("in nginx both wait, or one is killed", function()
+        local proxies = support.proxies(cluster)
+        for _, proxy in ipairs(proxies) do
+            proxy:delay("down", 3)
+        end
+        local ng = support.nginx { nodes = proxies, options = "restart_guard = false",
+            init = [[ touched = require("spec.support.handles").watch() ]], server = [[
+            location /race { content_by_lua_block {
+                local touched, print = touched, ngx.say
+                ]] .. CALLS .. JUDGE .. [[
+                local n = 0
+                local function race(a, b, kill)
+                    n = n + 1
+                    local mine = { lost = 0, events = 0 }
+                    local c = redlock.new { nodes = nodes, timeout = 5, restart_guard = false,
+                        client_name = "c" .. n, on_event = function(e)
+                            if e.type == "lost" then mine.events = mine.events + 1 end
+                        end }
+                    local l = c:getFencedLock(a .. b .. n)
+                    local ok, err = l:tryLock(5, 9)
+                    assert(ok, tostring(err))
+                    assert(l:onLost(function() mine.lost = mine.lost + 1 end))
+                    local ra, rb
+                    local ta = ngx.thread.spawn(function() ra = result(CALLS[a], l) end)
+                    local tb = ngx.thread.spawn(function() rb = result(CALLS[b], l) end)
+                    if kill then
+                        ngx.thread.kill(ta)
+                        ngx.thread.wait(tb)
+                        ra = ra or "killed"
+                    else
+                        ngx.thread.wait(ta)
+                        ngx.thread.wait(tb)
+                    end
+                    ngx.sleep(0.001)
+                    if not kill then judge("nginx", a, b, ra, rb, mine, l) end
+                    c:close()
+                end
+                for _, a in ipairs(ORDER) do
+                    for _, b in ipairs(ORDER) do
+                        if a ~= "onLost" then
+                            race(a, b)
+                        end
+                        if a == "extend" or a == "unlock" or a == "shut" then
+                            race(a, b, true)
+                        end
+                    end
+                end
+                for i = 1, #touched do print(touched[i]) end
+                print "ok"
+            } }
+            location /killed { content_by_lua_block {
+                assert(client:getLock("w", { owner = 0 }):tryLock(5, 9))
+                local future = client:getLock("w", { owner = 1 }):tryLockAsync(20, 9)
+                local thread = ngx.thread.spawn(function() future:get(0.1) end)
+                ngx.sleep(0.05)
+                assert(ngx.thread.kill(thread))
+                while next(future.sleepers) and #touched == 0 do
+                    ngx.sleep(0.01)
+                end
+                assert(client:getLock("w", { owner = 0 }):unlock())
+                assert(future:get(20))
+                for i = 1, #touched do ngx.say(touched[i]) end
+                ngx.say "ok"
+            } }
+        ]] }
+        assert.equal("ok\n", (ng:get("/race", 120)))
+        assert.equal("ok\n", (ng:get("/killed", 60)))
+        assert.equal(0, ng:stop "QUIT")
+        assert.equal("", ng:complaints())
     end)
 end)

@@ -109,6 +109,29 @@ describe("a client", function()
         end
     end)
 
+    it("tells with using() of what was lost so long ago that it is forgotten", function()
+        local held, code = client:using("x", { lease = 0.1 }, function(l)
+            support.eventually(function() return not l:isValid() end)
+            return support.eventually(function()
+                local _, err = l:extend()
+                return err.code == "not_held" and err.code
+            end)
+        end)
+        assert.is_false(held)
+        assert.equal("not_held", code)
+    end)
+
+    it("tells with using() of what was lost, and taken again, or closed", function()
+        local held = client:using("x", { lease = 0.1 }, function(l)
+            support.eventually(function() return not l:isValid() end)
+            assert(l:tryLock(20))
+        end)
+        assert.is_false(held)
+        assert.is_false(client:getLock("x"):isLocked())
+        held = client:using("x", function() client:close() end)
+        assert.is_false(held)
+    end)
+
     it("leaves with using() what was entered in it", function()
         local l = client:getLock "x"
         local ok, err = pcall(client.using, client, "x", function(again)

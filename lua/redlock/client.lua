@@ -136,8 +136,8 @@ local function open(self)
     local C = rounds.load()
     local o = self.options
     local ok, err = self.credentials:begin()
-    if not ok then
-        return nil, err
+    if not ok or self.closed or self.core then       -- meanwhile
+        return ok and not self.closed or nil, err
     end
     local text = ffi.new("char[?]", MAX_TEXT)
     local settings, nodes = core_options(o), core_nodes(self)
@@ -275,8 +275,9 @@ local function use(l, opts, fn)
     if not got then
         return nil, err
     end
+    local hold = lock.hold_of(l)
     local ok, n, results = pack(pcall(fn, l))
-    local kept = lock.leave(l, before)
+    local kept = lock.leave(l, hold, before)
     if not ok then
         error(results[1], 0)
     end

@@ -33,7 +33,8 @@ local SENTENCES = {
     closed = "%s: the client is closed",
     unsupported = "%s cannot do that: its primitive has no script for it",
     deadlock = "%s is held by another owner of this thread or request, or by this one as another "
-        .. "kind of lock, and may not be released while this one waits; use the same opts.owner, or lockAsync in plain LuaJIT",
+        .. "kind of lock, and may not be released while this one waits; use the same opts.owner, "
+        .. "or lockAsync in plain LuaJIT",
     phase = "%s: the caller cannot wait here; in nginx that is possible in rewrite, access, "
         .. "content, ssl_certificate and timers, in other loops in a coroutine",
     overload = "%s: too many wait for locks in this process already; let fewer in, wait for "

@@ -90,9 +90,10 @@ local owner_of = _M.owner_of
 -- Whatever waits, or calls a function of the user, gives others the time to let it go, pass it
 -- on or close the client: then its lease is not to be touched any more. So the hold is looked
 -- up after that, or again.
-local function hold_of(self, owner)
+function _M.hold_of(self, owner)
     return self.client.holds:get(owner or owner_of(self), self.id)
 end
+local hold_of = _M.hold_of
 
 function _M.failure(self, code)
     return nil, errors.new(code, self)
@@ -341,12 +342,13 @@ function Lock:unlock(opts)
 end
 
 --- Leaves it as often as it was entered since it had been `before` times, for client:using.
--- @return whether it was held until now, or left by the caller before; false: it was lost
-function _M.leave(self, before)
-    local held = self:isValid()
+-- @param entered  the hold, as it was entered then
+-- @return whether that was held until now, or left by the caller before; false: it was lost
+function _M.leave(self, entered, before)
+    local held = self:isValid() and not entered.lost
     local hold = hold_of(self)
     if not hold or hold.count <= before then
-        return true
+        return not entered.lost
     end
     hold.count = before + 1
     local ok, err = self:unlock()
