@@ -23,6 +23,7 @@ build = {
     -- "builtin" cannot pass linker flags, and litters the source tree.
     type = "make",
     build_target = "all",
+    install_target = "install-lua",
     build_variables = {
         CC = "$(CC)",
         CFLAGS = "$(CFLAGS) -g",

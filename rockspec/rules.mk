@@ -1,0 +1,42 @@
+# Archives and packages; part of the Makefile.
+
+DIST = $(BUILD)/dist
+NAME = redlock-$(VERSION)
+ROCK = $(subst ~,,$(VERSION))-1
+
+# Where the archive is to be found; and the page of the project, if the repository knows it.
+DIST_URL ?= file://$(abspath $(DIST))/$(NAME).tar.gz
+HOMEPAGE ?= $(shell git config remote.origin.url 2> /dev/null | sed -n 's,\.git$$,,; /^https:/p')
+
+comma := ,
+
+# What git has, with changes; in an archive all but what was built. The same bytes each time.
+.PHONY: dist
+dist: ## build/dist/: a source archive and its rockspec; DIST_URL=where it will be found
+	@mkdir -p $(DIST)
+	if [ -d .git ]; then git ls-files -co --exclude-standard; \
+	    else find . -path ./build -prune -o -type f -print | sed 's,^\./,,'; fi | LC_ALL=C sort | \
+	    tar c -T - --ignore-failed-read --transform 's,^,$(NAME)/,' --mode=go-w \
+	    --owner=0 --group=0 --numeric-owner \
+	    --mtime="@$$(git log -1 --format=%ct 2> /dev/null || echo 0)" | \
+	    gzip -n > $(DIST)/$(NAME).tar.gz
+	sed -e 's,^version = .*,version = "$(ROCK)",' \
+	    -e 's,^    url = .*,    url = "$(DIST_URL)"\,\n    dir = "$(NAME)"\,,' \
+	    $(if $(HOMEPAGE),-e 's|^    license =|    homepage = "$(HOMEPAGE)"$(comma)\n&|') \
+	    rockspec/redlock-dev-1.rockspec > $(DIST)/redlock-$(ROCK).rockspec
+
+# Who is responsible for the package, as the repository names the author of its last change.
+MAINTAINER ?= $(shell git log -1 --format='%an <%ae>' 2> /dev/null)
+
+.PHONY: deb
+deb: dist ## build/deb/: packages for Debian, redlock and lua-redlock
+	@[ -n "$(MAINTAINER)" ] || { echo "Please give MAINTAINER='NAME <ADDRESS>'" >&2; exit 1; }
+	rm -rf $(BUILD)/deb
+	mkdir -p $(BUILD)/deb
+	tar x -C $(BUILD)/deb -f $(DIST)/$(NAME).tar.gz
+	cd $(BUILD)/deb/$(NAME) && mv rockspec/debian debian && \
+	    sed -i 's/^Maintainer:.*/Maintainer: $(MAINTAINER)/' debian/control && \
+	    sed -e 's/@version@/$(VERSION)/' -e 's/@maintainer@/$(MAINTAINER)/' \
+	        -e "s/@date@/$$(LC_ALL=C date -uR -d "$$(stat -c @%Y Makefile)")/" \
+	        debian/changelog.in > debian/changelog && rm debian/changelog.in && \
+	    dpkg-buildpackage -b -us -uc

@@ -46,27 +46,118 @@ local function commands(bin)
     assert.equal(0, p:wait(10))
 end
 
-describe("installing", function()
+-- LuaRocks in a folder, with a home of its own.
+local function luarocks(dir, ...)
+    return run("env", "HOME=" .. support.tmpdir(), "sh", "-c", 'cd "$0" && exec "$@"', dir,
+        "luarocks", "--lua-version", "5.1", ...)
+end
+
+-- A tree that LuaRocks made.
+local function installed(tree)
+    works(tree .. "/share/lua/5.1", tree .. "/lib/lua/5.1")
+    commands(tree .. "/bin")
+end
+
+local function only_file(pattern)
+    return assert(run("sh", "-c", "ls " .. pattern):match "^([^\n]+)\n$")
+end
+
+describe("installing by luarocks", function()
+    local OLD = "LuaRocks before 3.0 does not read rockspecs of format 3.0"
+    local modern = not run("luarocks", "--version"):find " 2%."
     teardown(support.cleanup)
 
-    it("by luarocks into an empty tree, offline", function()
+    it("from a checkout into an empty tree, offline", function()
+        if not modern then return pending(OLD) end
         local dir, tree = checkout(), support.tmpdir()
-        local p = support.spawn { "luarocks", "--lua-version", "5.1", "--tree", tree, "make",
-            "rockspec/redlock-dev-1.rockspec", cwd = dir, stdout = "pipe", stderr = "stdout",
-            env = { HOME = support.tmpdir() } }
-        local text = p:read_all(120)
-        assert.equal(0, p:wait(120), text)
-        works(tree .. "/share/lua/5.1", tree .. "/lib/lua/5.1")
-        commands(tree .. "/bin")
+        luarocks(dir, "--tree", tree, "make", "rockspec/redlock-dev-1.rockspec")
+        installed(tree)
         -- Nothing but build/ was written into the checkout.
         assert.equal("Makefile\nbuild\nc\nlua\nrockspec\n", run("ls", dir))
     end)
 
-    it("by make, with a prefix and a staging folder", function()
+    it("of the source rock that is packed from the archive", function()
+        if not modern then return pending(OLD) end
+        local dir, tree = checkout(), support.tmpdir()
+        run("make", "-s", "-C", dir, "dist")
+        local dist = dir .. "/build/dist"
+        luarocks(dist, "pack", only_file(dist .. "/*.rockspec"))
+        luarocks(dir, "--tree", tree, "install", only_file(dist .. "/*.src.rock"))
+        installed(tree)
+    end)
+
+    it("of the binary rock that is packed from a tree", function()
+        if not modern then return pending(OLD) end
+        local dir, tree, other = checkout(), support.tmpdir(), support.tmpdir()
+        luarocks(dir, "--tree", tree, "make", "rockspec/redlock-dev-1.rockspec")
+        luarocks(tree, "--tree", tree, "pack", "redlock")
+        luarocks(dir, "--tree", other, "install", only_file(tree .. "/*.rock"))
+        run("rm", "-rf", dir)
+        installed(other)
+    end)
+end)
+
+describe("the source archive", function()
+    teardown(support.cleanup)
+
+    it("has what is needed, under one version, and is the same bytes each time", function()
+        local dir = checkout()
+        local function sum()
+            run("make", "-s", "-C", dir, "dist")
+            return run("sh", "-c", "sha256sum " .. dir .. "/build/dist/*.tar.gz")
+        end
+        local first = sum()
+        assert.equal(first, sum())
+        local archive = first:match "%s(/.*)\n"
+        local version = require("redlock")._VERSION
+        assert.equal(("redlock-%s.tar.gz"):format(version), archive:match "[^/]*$")
+        local names = "\n" .. run("tar", "tzf", archive)
+        for _, name in ipairs { "Makefile", "c/redlock.h", "lua/redlock/init.lua",
+            "rockspec/redlock-dev-1.rockspec" } do
+            assert.truthy(names:find(("\nredlock-%s/%s\n"):format(version, name), 1, true), name)
+        end
+        assert.is_nil(names:find "/build/")
+        local rockspec = run("sh", "-c", ("cat %s/build/dist/*.rockspec"):format(dir))
+        assert.truthy(rockspec:find(('version = "%s-1"'):format((version:gsub("~", ""))), 1, true))
+        assert.truthy(rockspec:find('url = "file://' .. archive .. '"', 1, true))
+        assert.is_nil(rockspec:find "homepage")       -- the copy knows of none
+    end)
+end)
+
+describe("installing by make", function()
+    teardown(support.cleanup)
+
+    it("with a prefix and a staging folder", function()
         local dir, stage = checkout(), support.tmpdir()
         run("make", "-s", "-C", dir, "install", "PREFIX=/opt/x", "DESTDIR=" .. stage)
         works(stage .. "/opt/x/share/lua/5.1", stage .. "/opt/x/lib/lua/5.1")
         commands(stage .. "/opt/x/bin")
         assert.equal("opt\n", run("ls", stage))
+        assert.equal("bin\ninclude\nlib\nshare\n", run("ls", stage .. "/opt/x"))
+    end)
+
+    it("lets programs in C lock without Lua", function()
+        local dir, prefix, server = checkout(), support.tmpdir(), support.server()
+        run("make", "-s", "-C", dir, "install-c", "PREFIX=" .. prefix)
+        run("sh", "-c", ([[${CC:-cc} -std=c11 -Wall -Wextra -Werror -o %s/lock examples/c/lock.c \
+            $(PKG_CONFIG_PATH=%s/lib/pkgconfig pkg-config --cflags --libs redlock) \
+            -Wl,-rpath,%s/lib]]):format(prefix, prefix, prefix))
+        local function lock()
+            return support.spawn { prefix .. "/lock", "x", "127.0.0.1:" .. server.port,
+                stdin = "pipe", stdout = "pipe" }
+        end
+        local holder = lock()
+        assert.matches("^held for 29%d%d%d ms$", holder:read_line(10))
+        assert.equal(40, #server:call("GET", "x"))
+        local ok, err = support.client({ server }):getLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("held", err.code)
+        local other = lock()
+        assert.equal("held", other:read_line(10))
+        assert.equal(1, other:wait(10))
+        holder:write "\n"
+        assert.equal("released", holder:read_line(10))
+        assert.equal(0, holder:wait(10))
+        assert.equal(0, server:keys())
     end)
 end)

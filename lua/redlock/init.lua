@@ -11,7 +11,7 @@ local future = require "redlock.future"
 local guard = require "redlock.guard"
 local primitive = require "redlock.primitive"
 
-local _M = { _VERSION = "0.1.0" }
+local _M = { _VERSION = "0.1.0~dev" }
 
 --- A client of N servers. Opens nothing: connections are made at first use, in each
 -- process of its own.
