@@ -106,6 +106,16 @@ local SERVER = requests.SERVER .. [[
         ngx.print(ngx.location.capture("/lock").body)
         ngx.thread.wait(thread)
     } }
+    location = /shared_ctx { content_by_lua_block {
+        local with = { ctx = ngx.ctx }
+        client:using("x", function()
+            ngx.print(ngx.location.capture("/using", with).body,
+                ngx.location.capture("/lock", with).body)
+        end)
+        lock_x()
+        ngx.print(ngx.location.capture("/lock", with).body)
+        client:getLock("x"):unlock()
+    } }
     location = /phases_sub {
         access_by_lua_block { in_thread(lock_x) }
         content_by_lua_block {
@@ -235,6 +245,11 @@ describe("in nginx", function()
 
         it("waits for what the parent lets go while it runs", function()
             says("/beside_sub", "in 1 true")
+            free()
+        end)
+
+        it("that has its parent's ctx enters what that has by getLock, and is told else", function()
+            says("/shared_ctx", "deadlock true; deadlock true; in 2 true")
             free()
         end)
 

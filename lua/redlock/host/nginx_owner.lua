@@ -11,8 +11,8 @@
 local ffi = require "ffi"
 local get_request = require "resty.core.base".get_request
 
-local getmetatable, newproxy, next, pairs, pcall, rawget, rawset, setmetatable, tonumber =
-    getmetatable, newproxy, next, pairs, pcall, rawget, rawset, setmetatable, tonumber
+local getmetatable, newproxy, pairs, pcall, rawget, rawset, setmetatable, tonumber =
+    getmetatable, newproxy, pairs, pcall, rawget, rawset, setmetatable, tonumber
 local getfenv, setfenv, getinfo = debug.getfenv, debug.setfenv, debug.getinfo
 local running, status = coroutine.running, coroutine.status
 local ngx = ngx
@@ -43,6 +43,7 @@ function _M.tell(at_end)
     getmetatable(SENTINEL).__gc = function(sentinel)
         local owner = getfenv(sentinel)
         if getmetatable(owner) == Owner then
+            owner.connection = nil       -- it is not found again by the address
             at_end(owner)
         end
     end
@@ -52,9 +53,12 @@ end
 -- the same for its subrequests, which have addresses of their own.
 local by_address = setmetatable({}, { __mode = "v" })
 
+local function address()
+    return tonumber(ffi.cast("intptr_t", get_request()))
+end
+
 local function numbers()
-    return tonumber(ffi.cast("intptr_t", get_request())), ngx.var.connection,
-        ngx.var.connection_requests
+    return address(), ngx.var.connection, ngx.var.connection_requests
 end
 
 local function is_of(owner, connection, number)
@@ -62,18 +66,18 @@ local function is_of(owner, connection, number)
 end
 
 local function find_or_make()
-    local ok, address, connection, number = pcall(numbers)
+    local ok, at, connection, number = pcall(numbers)
     if not ok then            -- a timer's run, or a TLS handshake
         return new_owner { life = 0 }
     end
-    local owner = by_address[address]
+    local owner = by_address[at]
     if owner and is_of(owner, connection, number) then
         owner.life = owner.life + 1
         return owner
     end
     owner = new_owner { connection = connection, number = number, main = not ngx.is_subrequest,
         life = 0 }            -- how often its coroutines were ended by ngx.exec
-    by_address[address] = owner
+    by_address[at] = owner
     return owner
 end
 
@@ -131,10 +135,11 @@ local function is_on_stack(scope)
     return false
 end
 
--- Whether a scope of the running request lasts.
+-- Whether a scope lasts, of the running request or of one that shares its ngx.ctx: how that
+-- one's coroutines are is not known here.
 local function lasts(scope)
     local co = scope.box[1]
-    return co ~= nil and status(co) ~= "dead" and is_on_stack(scope)
+    return co ~= nil and (scope.at ~= address() or status(co) ~= "dead") and is_on_stack(scope)
 end
 
 -- The scope of a coroutine of the running request, or nil.
@@ -159,11 +164,7 @@ end
 
 --- Who is asking: the scope for what that has, else the request.
 function _M.owner(holds, id)
-    local owner = request()
-    if next(scopes) == nil then
-        return owner
-    end
-    local co = running()
+    local owner, co = request(), running()
     local scope = co and scopes[co]
     if scope and holds:get(scope, id) and not holds:get(owner, id) and lasts(scope) then
         return scope
@@ -233,7 +234,7 @@ function _M.enclose(lock, run, ...)
         lock.owner = owner_for(holds, lock.id, owner, scope, co)
         return run(lock, ...)
     end
-    scope = new_owner { of = owner, box = box_of(co) }
+    scope = new_owner { of = owner, box = box_of(co), at = address() }
     owner.scopes = owner.scopes or setmetatable({}, { __mode = "k" })
     owner.scopes[scope] = true
     scopes[co] = scope
@@ -243,8 +244,17 @@ end
 
 -- ---- waiting in vain -------------------------------------------------------------
 
--- What light threads of the same request have, who may not go on before this one has done so:
--- the hold, or nil. What one had that was killed is let go: something may refer to it for long.
+-- Whether a scope that lasts waits for the coroutine that asks, which is of its request, or of a
+-- subrequest that shares its ngx.ctx.
+local function waits(scope)
+    if scope.at ~= address() then
+        return captures(scope.box)
+    end
+    return status(scope.box[1]) == "normal"
+end
+
+-- What the same request has for others, who may not go on before this one has done so: the
+-- hold, or nil. What one had that was killed is let go: something may refer to it for long.
 local function held_beside(holds, id, owner, asker)
     local hold = asker ~= owner and valid(holds, owner, id)
     if hold then
@@ -254,8 +264,7 @@ local function held_beside(holds, id, owner, asker)
         hold = scope ~= asker and valid(holds, scope, id)
         if hold and not lasts(scope) then
             holds.client:bury(scope)
-        -- Scopes wait for each other, but not for one that resumed the coroutine that asks.
-        elseif hold and (asker == owner or status(scope.box[1]) == "normal") then
+        elseif hold and (asker == owner or waits(scope)) then
             return hold
         end
     end
