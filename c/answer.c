@@ -88,7 +88,7 @@ void round_answer(struct rl_round *round, int i, const struct reply *reply, int 
         if (!code)
             return;
     } else if (code) {
-        vote_explain(&round->core->nodes[i], code, reply);
+        vote_explain(round, i, code, reply);
         if (code == RL_CONFIG)
             note_twin(round->core, i);
     }

@@ -119,6 +119,19 @@ rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
     return engine_started(c, round, now_ms);
 }
 
+rl_round *rl_ask_all(rl_client *c, int script, const rl_bytes *keys, int nkeys,
+                     const rl_bytes *args, int nargs, int64_t within_ms)
+{
+    if (!in_range(nkeys, nargs) || within_ms < 0)
+        return NULL;
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(
+        c, core_ask_all(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms),
+        now_ms);
+}
+
 rl_round *rl_check(rl_client *c)
 {
     int64_t now_ms = engine_enter(c);
@@ -195,7 +208,8 @@ rl_lease *rl_adopt(rl_client *c, const rl_primitive *primitive, const rl_bytes *
                    int nkeys, const rl_bytes *args, int nargs, const char *value,
                    int64_t lease_ms, int64_t token)
 {
-    if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || token < 0)
+    if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) ||
+        (token && !is_token(token)))
         return NULL;
     engine_lock(c);
     rl_lease *lease = core_adopt(&c->core, primitive, keys, nkeys, args, nargs, value,

@@ -359,17 +359,30 @@ void core_tick(struct core *core, int64_t now_ms)
 
 /* ---- rounds without a lease ---- */
 
-rl_round *core_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
-                   const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms)
+static rl_round *ask(struct core *core, enum round_kind kind, int script, struct cmd *cmd,
+                     int64_t within_ms, int64_t now_ms)
 {
-    struct cmd *cmd = core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
-    struct rl_round *round = cmd ? round_new(core, ROUND_ASK, script, NULL, cmd) : NULL;
+    struct rl_round *round = cmd ? round_new(core, kind, script, NULL, cmd) : NULL;
     if (!round)
         return NULL;
     round->cap_ms = now_ms + within_ms;
     core->handles++;
     round_begin(round_ref(round), now_ms);
     return round;
+}
+
+rl_round *core_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
+                   const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms)
+{
+    struct cmd *cmd = core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
+    return ask(core, ROUND_ASK, script, cmd, within_ms, now_ms);
+}
+
+rl_round *core_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
+                       const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms)
+{
+    struct cmd *cmd = core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
+    return ask(core, ROUND_ASK_ALL, script, cmd, within_ms, now_ms);
 }
 
 rl_round *core_check(struct core *core, int64_t now_ms)

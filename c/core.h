@@ -165,6 +165,8 @@ rl_round *core_handover(rl_lease *lease, const char *value, int64_t lease_ms,
 rl_round *core_release(rl_lease *lease, int64_t now_ms);
 rl_round *core_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
                    const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms);
+rl_round *core_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
+                       const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms);
 rl_round *core_check(struct core *core, int64_t now_ms);
 rl_round *core_sleep(struct core *core, int64_t ms, int64_t now_ms);
 rl_round *core_pause(rl_watch *watch, int64_t seen, int64_t ms, int64_t now_ms);

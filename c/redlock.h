@@ -65,7 +65,8 @@ typedef enum rl_code {
     RL_LOADING,              /* LOADING, BUSY, MASTERDOWN, TRYAGAIN: not now */
     RL_OOM,                  /* maxmemory is reached */
     RL_SCRIPT,               /* the script, or another command, failed */
-    RL_PROTOCOL,             /* not RESP, or not what a script may return */
+    RL_PROTOCOL,             /* not RESP, or not what a script may return, as a counter
+                                outside [1, 10^14) */
     RL_GUARDED,              /* in quarantine: it may have forgotten locks, or its clock
                                 was stepped */
     RL_UNSEEDED,             /* it does not know what fencing tokens it has counted */
@@ -315,6 +316,11 @@ rl_round *rl_release(rl_lease *lease);
 rl_round *rl_ask(rl_client *client, int script, const rl_bytes *keys, int nkeys,
                  const rl_bytes *args, int nargs, int64_t within_ms);
 
+/* The same question; done when each node has answered or will not any more, with RL_GRANTED
+ * or RL_CLOSED. */
+rl_round *rl_ask_all(rl_client *client, int script, const rl_bytes *keys, int nkeys,
+                     const rl_bytes *args, int nargs, int64_t within_ms);
+
 /* Starts asking every node for its INFO, TIME and marker anew. Done when each has answered
  * or will not any more, with RL_GRANTED or RL_CLOSED; rl_node_get_info() tells. NULL: out
  * of memory. */
@@ -423,7 +429,8 @@ int rl_mailbox_take(rl_mailbox *mailbox, rl_done *out, int max);
 /* Makes the descriptor readable now, for who leaves off before the mailbox is empty. */
 void rl_mailbox_ring(rl_mailbox *mailbox);
 
-/* Takes over a lease from another process by its value and its token (0: none); it counts
+/* Takes over a lease from another process by its value and its token (0: none; below 10^14,
+ * and what a majority has counted for that value: extensions raise counters to it); it counts
  * as held when an rl_extend() has been granted. NULL: out of memory, closed, or an argument is out of
  * range. */
 rl_lease *rl_adopt(rl_client *client, const rl_primitive *primitive, const rl_bytes *keys,

@@ -208,6 +208,7 @@ void round_settle(struct rl_round *round, int64_t now_ms)
             round_end(round, quorum_answered(t) ? RL_GRANTED : RL_NO_QUORUM);
         break;
     case ROUND_CONFIRM:
+    case ROUND_ASK_ALL:
     case ROUND_CHECK:
         if (!t->pending)
             round_end(round, RL_GRANTED);

@@ -14,6 +14,7 @@ enum round_kind {
     ROUND_HEAL,              /* acquire for the nodes that lost a lease's keys; no votes */
     ROUND_RELEASE,
     ROUND_ASK,
+    ROUND_ASK_ALL,           /* until each node has answered; no votes */
     ROUND_CHECK,             /* every node is asked about itself; no votes */
     ROUND_SLEEP
 };
@@ -209,6 +210,14 @@ void fence_counted(struct rl_lease *lease, int i, int64_t counter);
 /* Queues the release for node i. 0, or why not: rl_code. */
 int fence_release(struct rl_round *release, int i, int64_t now_ms);
 
+/* Counters and tokens: whole numbers that Lua, JSON and a printed text keep as they are. */
+#define TOKEN_END INT64_C(100000000000000)
+
+static inline int is_token(int64_t n)
+{
+    return n > 0 && n < TOKEN_END;
+}
+
 static inline int fenced(const struct rl_lease *lease)
 {
     return lease->primitive.confirm >= 0;
@@ -298,7 +307,7 @@ int vote_read(struct rl_round *round, int i, const struct reply *reply, int *vot
 int64_t vote_info(const struct rl_round *round, const struct reply *reply);
 
 /* Keeps for the node's text why its reply was no vote. */
-void vote_explain(struct node *nd, int code, const struct reply *reply);
+void vote_explain(struct rl_round *round, int i, int code, const struct reply *reply);
 
 /* ---- handover.c ---- */
 

@@ -17,6 +17,14 @@ int64_t vote_info(const struct rl_round *round, const struct reply *reply)
     return reply->nums > 1 ? reply->num[1] : 0;
 }
 
+/* A vote that comes with a counter: a grant, and a confirmation that is refused for it. */
+static int counts(const struct rl_round *round, int vote)
+{
+    return round->kind == ROUND_CONFIRM ? vote == RL_VOTE_ABSENT
+                                        : round_begins(round) && vote == RL_VOTE_YES &&
+                                              fenced(round->lease);
+}
+
 /* Two nodes may be one server under two addresses, unless both are ready and have said
  * who they are: guard_up() compares them. */
 static int may_be_one(const struct node *a, const struct node *b)
@@ -51,12 +59,14 @@ int vote_read(struct rl_round *round, int i, const struct reply *reply, int *vot
         return RL_PROTOCOL;
     if (is_count(round, reply)) {
         *vote = RL_VOTE_YES;
-        return may_have_voted(round, i) ? RL_TIMEOUT : RL_OK;
+        return !is_token(vote_info(round, reply)) ? RL_PROTOCOL
+               : may_have_voted(round, i)         ? RL_TIMEOUT
+                                                  : RL_OK;
     }
     if (reply->num[0] < INT32_MIN || reply->num[0] > INT32_MAX)
         return RL_PROTOCOL;
     *vote = (int)reply->num[0];
-    if (round->kind == ROUND_ASK)
+    if (round->kind == ROUND_ASK || round->kind == ROUND_ASK_ALL)
         return RL_OK;
     if (*vote == RL_VOTE_GUARDED && round->kind == ROUND_ACQUIRE && round->core->marker)
         return RL_GUARDED;
@@ -70,9 +80,8 @@ int vote_read(struct rl_round *round, int i, const struct reply *reply, int *vot
         slot->again = 1;
         *vote = RL_VOTE_YES;
     }
-    if (round_begins(round) && *vote == RL_VOTE_YES && fenced(round->lease) &&
-        (reply->nums < 2 || reply->num[1] <= 0))
-        return RL_PROTOCOL;      /* a grant without a counter */
+    if (counts(round, *vote) && !is_token(vote_info(round, reply)))
+        return RL_PROTOCOL;
     if (round_begins(round) && *vote == RL_VOTE_YES && may_have_voted(round, i))
         return RL_TIMEOUT;       /* its first answer is lost, and this one is not sure */
     /* The first release may have been executed although its answer was lost, and somebody
@@ -82,11 +91,15 @@ int vote_read(struct rl_round *round, int i, const struct reply *reply, int *vot
     return RL_OK;
 }
 
-void vote_explain(struct node *nd, int code, const struct reply *reply)
+void vote_explain(struct rl_round *round, int i, int code, const struct reply *reply)
 {
+    struct node *nd = &round->core->nodes[i];
+    int counts = round->lease && fenced(round->lease) && reply->nums;
     const char *text = code == RL_CONFIG     ? "the same server under two addresses"
                        : code == RL_UNSEEDED ? "it does not know what it has counted"
-                       : code == RL_PROTOCOL ? "a script's reply has no vote"
+                       : code == RL_PROTOCOL
+                           ? counts ? "a script's reply has a vote or a counter that cannot be"
+                                    : "a script's reply has no vote"
                        : code == RL_TIMEOUT  ? "it may be a server that has voted already"
                                              : reply->text;
     snprintf(nd->text, sizeof(nd->text), "%.*s", RL_TEXT_MAX - 1, text);

@@ -26,7 +26,7 @@ describe("the table of attacks", function()
         for i = 1, 42 do
             assert.is_true(numbers["A" .. i], "A" .. i .. " is missing")
         end
-        for i = 1, 11 do
+        for i = 1, 12 do
             assert.is_true(numbers["C" .. i], "C" .. i .. " is missing")
         end
     end)

@@ -78,7 +78,7 @@ describe("a fencing token", function()
         local zero = once(a, cluster)
         for i = 2, 3 do
             local run = cluster[i]:call("GET", FENCE):sub(1, 8)
-            cluster[i]:call("SET", FENCE, ("%s%.0f"):format(run, zero + 1))
+            cluster[i]:call("SET", FENCE, ("%s%.0f 01234567"):format(run, zero + 1))
         end
         local function counts(first, second, third)
             support.eventually(function()

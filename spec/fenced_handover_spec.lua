@@ -104,7 +104,7 @@ describe("a fenced lock that is passed on among futures", function()
         local waiter = own(2):tryLockAsync(10, 10)
         for i = 1, 3 do
             local run = cluster[i]:call("GET", FENCE):sub(1, 8)
-            cluster[i]:call("SET", FENCE, ("%s%.0f"):format(run, first + 10 * i))
+            cluster[i]:call("SET", FENCE, ("%s%.0f 01234567"):format(run, first + 10 * i))
         end
         assert.is_true(own(1):unlock())
         local ok, token = waiter:get(5)

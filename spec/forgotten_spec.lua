@@ -124,7 +124,7 @@ describe("a fenced hold", function()
         local token = lock:token()
         for i = 1, 2 do
             local run = cluster[i]:call("GET", FENCE):sub(1, 8)
-            cluster[i]:call("SET", FENCE, ("%s%.0f"):format(run, token + 1))
+            cluster[i]:call("SET", FENCE, ("%s%.0f 01234567"):format(run, token + 1))
         end
         assert.equal("taken", reason())
     end)

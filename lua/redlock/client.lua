@@ -8,6 +8,7 @@ local credentials = require "redlock.credentials"
 local errors = require "redlock.errors"
 local events = require "redlock.events"
 local fenced_lock = require "redlock.fenced_lock"
+local floors = require "redlock.floors"
 local future = require "redlock.future"
 local guard = require "redlock.restart_guard"
 local health = require "redlock.health"
@@ -361,7 +362,7 @@ function methods:check()
     if not ok then
         return nil, err
     end
-    return health.check(self)
+    return health.check(self, floors.findings)
 end
 
 --- Admits the servers of a brand-new cluster at once, which otherwise happens when they were

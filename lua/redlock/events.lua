@@ -136,8 +136,10 @@ function Events:emit(e)
     end
 end
 
--- Tells of a warning, once.
-local function warn_once(self, node, found)
+--- Tells of a warning, once.
+-- @param node   a label; nil: it is about the whole
+-- @param found  kind and message
+function Events:warn_once(node, found)
     local key = (node or "") .. " " .. found.kind
     if not self.warned[key] then
         self.warned[key] = true
@@ -191,7 +193,7 @@ local function look_at_node(self, row, was)
     end
     for _, found in ipairs(row.ready and row.findings or {}) do
         if not TOLD[found.kind] then
-            warn_once(self, node, found)
+            self:warn_once(node, found)
         end
     end
 end
@@ -203,7 +205,7 @@ local function look_at_nodes(self)
     end
     self.seen = rows
     for _, found in ipairs(health.findings(self.client)) do
-        warn_once(self, nil, found)
+        self:warn_once(nil, found)
     end
 end
 

@@ -65,10 +65,12 @@ end
 
 local SEEDING = "; a user of fenced locks needs all ACL rules that the README lists"
 
--- Why a node is unseeded still, if it is because this user may not change that.
+-- Why a node is unseeded still: this user may not change that, or its floor is out of range.
 local function explain(row, seeding)
     if row.code == "unseeded" and seeding and seeding.code == "noperm" then
         row.code, row.message = "noperm", seeding.message .. SEEDING
+    elseif row.code == "unseeded" and seeding and seeding.code == "unseeded" then
+        row.message = seeding.message
     end
     return row
 end

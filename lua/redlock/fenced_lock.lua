@@ -39,7 +39,9 @@ local function bucket_of(view)
 end
 
 local function args(view)
-    return { bucket_of(view), format("%d", rounds.to_ms(view.client.options.fence_ttl)) }
+    local client = view.client
+    return { bucket_of(view), format("%d", rounds.to_ms(client.options.fence_ttl)),
+        floors.limit(client) }
 end
 
 local methods = {}

@@ -2,6 +2,7 @@
 -- client:check(), and for warnings as events.
 
 local ffi = require "ffi"
+local errors = require "redlock.errors"
 local quorum = require "redlock.quorum"
 local rounds = require "redlock.rounds"
 
@@ -198,13 +199,16 @@ function _M.findings(client)
 end
 
 --- The rows of all nodes, as far as is known now; with verdict and remedy.
-function _M.rows(client)
+-- @param client  whose nodes they are
+-- @param more    a further finding of a node, by its number; or nil
+function _M.rows(client, more)
     local C = rounds.load()
     local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)
     local rows = {}
     for i, node in ipairs(client.options.nodes) do
         local row = read(client, i, info, text)
         row.findings = findings_of(client, row, node.user)
+        row.findings[#row.findings + 1] = more and more[i]
         row.verdict = "ok"
         local remedies = {}
         for k, found in ipairs(row.findings) do
@@ -217,16 +221,6 @@ function _M.rows(client)
         rows[i] = row
     end
     return rows
-end
-
---- The same, after every server was asked anew.
--- @return the rows; or nil and an error: closed
-function _M.look(client)
-    local ok, err = rounds.check(client)
-    if not ok then
-        return nil, err
-    end
-    return _M.rows(client)
 end
 
 --- The rows as an error has them.
@@ -301,11 +295,18 @@ function Report:__tostring()
 end
 
 --- See client:check.
-function _M.check(client)
-    local rows, err = _M.look(client)
-    if not rows then
+-- @param client  which is open
+-- @param more    function(client): asks for further findings, for rows()
+function _M.check(client, more)
+    local ok, err = rounds.check(client)
+    if not ok then
         return nil, err
     end
+    local found = more(client)
+    if client.closed then    -- meanwhile
+        return nil, errors.new("closed", "check")
+    end
+    local rows = _M.rows(client, found)
     rows.findings = _M.findings(client)
     rows.quorum = quorum(#rows)
     local voting, warned = 0, #rows.findings > 0

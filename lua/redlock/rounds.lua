@@ -438,6 +438,22 @@ end
 
 -- ---- questions and pauses --------------------------------------------------------
 
+-- What was answered in a question's round, which is given back.
+local function answers_of(client, round)
+    local agreed, answers = C.rl_round_agreed(round), {}
+    for i = 0, #client.options.nodes - 1 do
+        C.rl_round_node(round, i, node_out)
+        if node_out.answered ~= 0 then
+            answers[#answers + 1] = { node = i + 1, vote = node_out.vote,
+                info = tonumber(node_out.info),
+                data = ffi_string(node_out.data, node_out.data_len),
+                agreed = bit.band(agreed, bit.lshift(1, i)) ~= 0 }
+        end
+    end
+    C.rl_round_free(round)
+    return answers
+end
+
 --- Asks one of a primitive's further scripts ("peek", "force") on all nodes.
 -- @param client   whose servers are asked
 -- @param subject  what an error is about
@@ -447,8 +463,8 @@ end
 -- @param args     the ARGV
 -- @param op       as for acquire()
 -- @param within   as for acquire()
--- @return a list of { vote, info, data, agreed } for the nodes that answered, agreed telling
---   whether the node is one of a majority with the same answer; or nil and an error
+-- @return a list of { node, vote, info, data, agreed } for the nodes that answered, agreed
+--   telling whether the node is one of a majority with the same answer; or nil and an error
 function _M.ask(client, subject, prim, script, keys, args, op, within)
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     local round = C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf,
@@ -456,17 +472,24 @@ function _M.ask(client, subject, prim, script, keys, args, op, within)
     if not wait(client, round, nil, op) then
         return nil, failure(client, subject, round)
     end
-    local agreed, answers = C.rl_round_agreed(round), {}
-    for i = 0, #client.options.nodes - 1 do
-        C.rl_round_node(round, i, node_out)
-        if node_out.answered ~= 0 then
-            answers[#answers + 1] = { vote = node_out.vote, info = tonumber(node_out.info),
-                data = ffi_string(node_out.data, node_out.data_len),
-                agreed = bit.band(agreed, bit.lshift(1, i)) ~= 0 }
-        end
+    return answers_of(client, round)
+end
+
+--- Asks a script on all nodes, until each has answered or will not any more.
+-- @param client   whose servers are asked
+-- @param subject  what an error is about
+-- @param body     the text of the script
+-- @param keys     the KEYS
+-- @return as ask()
+function _M.ask_all(client, subject, body, keys)
+    local nkeys = fill(keys_buf, keys)
+    local id = C.rl_script(client.core, body, #body)
+    local round = id >= 0 and C.rl_ask_all(client.core, id, keys_buf, nkeys, args_buf, 0,
+        FOREVER_MS) or nil
+    if not wait(client, round) then
+        return nil, failure(client, subject, round)
     end
-    C.rl_round_free(round)
-    return answers
+    return answers_of(client, round)
 end
 
 --- Runs such a script on all nodes, and does not wait for the answers.

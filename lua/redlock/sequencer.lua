@@ -1,7 +1,7 @@
 --- Sequencers: a hold in one printable string (name, mode, token), as in Chubby.
 
 local check = require "redlock.check"
-local hash = require "redlock.hash"
+local checksum = require "redlock.checksum"
 
 local tonumber, type = tonumber, type
 local format, gsub, match = string.format, string.gsub, string.match
@@ -20,15 +20,10 @@ local function decode(text)
     return (gsub(text, "%%(%x%x)", function(c) return char(tonumber(c, 16)) end))
 end
 
-local function checksum(text)
-    return format("%08x", hash(text))
-end
-
 --- @param seq  { name, mode = "exclusive", token }
 -- @return such as "fence;invoice:42;exclusive;17;5d0c2a91", without spaces
 function _M.format(seq)
-    local text = format("fence;%s;%s;%.0f", encode(seq.name), seq.mode, seq.token)
-    return text .. ";" .. checksum(text)
+    return checksum.add(format("fence;%s;%s;%.0f", encode(seq.name), seq.mode, seq.token), ";")
 end
 
 --- @return { name, mode, token }; nil: the text is not what format() made
@@ -36,11 +31,8 @@ function _M.parse(text)
     if type(text) ~= "string" then
         check.bad("sequencer", "a string is needed, not " .. type(text))
     end
-    local body, sum = match(text, "^(.*);(%x+)$")
-    if not body or sum ~= checksum(body) then
-        return nil
-    end
-    local name, mode, token = match(body, "^fence;([^;]+);(%l+);(%d+)$")
+    local name, mode, token =
+        match(checksum.strip(text, ";") or "", "^fence;([^;]+);(%l+);(%d+)$")
     name = name and decode(name)
     return name and #name <= MAX_NAME and { name = name, mode = mode, token = tonumber(token) }
         or nil

@@ -1,5 +1,6 @@
 --- A hold on its way to another process, as one printable string.
 
+local checksum = require "redlock.checksum"
 local errors = require "redlock.errors"
 local lock = require "redlock.lock"
 local options = require "redlock.options"
@@ -25,8 +26,8 @@ end
 
 -- @param hold  { kind, name, value, ms (of the lease), token (0: none) }
 local function to_text(hold)
-    return format("redlock1.%s.%s.%s.%d.%.0f", hex(hold.kind), hex(hold.name), hold.value,
-        hold.ms, hold.token)
+    return checksum.add(format("redlock1.%s.%s.%s.%d.%.0f", hex(hold.kind), hex(hold.name),
+        hold.value, hold.ms, hold.token), ".")
 end
 
 -- @return the same; nil: the text is not what to_text() made
@@ -35,7 +36,7 @@ local function parse(text)
         return nil
     end
     local kind, name, value, ms, token =
-        match(text, "^redlock1%.(%x+)%.(%x+)%.(%x+)%.(%d+)%.(%d+)$")
+        match(checksum.strip(text, ".") or "", "^redlock1%.(%x+)%.(%x+)%.(%x+)%.(%d+)%.(%d+)$")
     if not kind or #value ~= VALUE_LEN or #token > TOKEN_DIGITS
         or #kind % 2 ~= 0 or #name % 2 ~= 0 or #name > 2 * MAX_NAME then
         return nil
@@ -63,6 +64,19 @@ function lock.methods:export()
     return to_text(parcel)
 end
 
+-- Whether a majority has counted the hold's token, and for its value: an extension, which
+-- confirms the import, makes the others count to it, too.
+-- @return true; or nil and an error
+local function is_counted(self, parcel)
+    local current, err = self.primitive.is_current(self, parcel.token, parcel.value)
+    if self.client.closed then
+        return lock.failure(self, "closed")
+    elseif current == false then
+        return lock.failure(self, "lost")
+    end
+    return current, err
+end
+
 --- See client:import.
 -- @param client  who takes it over
 -- @param prims   the primitives it may be of, by their names
@@ -76,11 +90,14 @@ function _M.import(client, prims, text, opts)
         and seconds >= options.min_lease(client.options)
     if not fits or lock.is_reserved(client, parcel.name)
         or (prim.confirm_script ~= nil) ~= (parcel.token > 0) then
-        return nil, errors.new("config", "a token that is not of this kind of lock, or whose "
-            .. "lease is over max_lease")
+        return nil, errors.new("config", "a token that was changed on its way, is not of this "
+            .. "kind of lock, or whose lease is over max_lease")
     end
     local self = lock.new(client, prim, parcel.name, opts)
     local ok, err = lock.open_to_wait(self)
+    if ok and parcel.token > 0 then
+        ok, err = is_counted(self, parcel)
+    end
     if not ok then
         return nil, err
     end

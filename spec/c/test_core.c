@@ -273,6 +273,36 @@ static void ask_outcome(int n, const char *const *answers, int outcome, uint32_t
     sim_finish(s);
 }
 
+/* Decided neither by a majority that agrees, nor by one that answers. */
+static void questions_to_all_wait_for_all(void)
+{
+    static const char *const answers[] = {":1\r\n", ":1\r\n", "-OOM no\r\n", ":7\r\n"};
+    struct sim *s = sim_up(5);
+    for (int i = 0; i < 4; i++)
+        s->server[i].say[SIM_ASK] = answers[i];
+    s->server[4].frozen = 1;
+    rl_bytes key = {"k", 1};
+    rl_round *round =
+        core_ask_all(&s->core, SIM_ASK, &key, 1, NULL, 0, 10000, s->now_ms);
+    for (int i = 0; i < 4; i++) {
+        CHECK_INT(round->outcome, RL_OK);
+        sim_pass(s, i);
+    }
+    CHECK_INT(round->outcome, RL_OK);
+    int64_t t0 = s->now_ms;
+    sim_wait(s, round, 1000);
+    CHECK_INT(round->outcome, RL_GRANTED);
+    CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
+    CHECK_INT(round->slot[0].vote, 1);
+    CHECK_INT(round->slot[2].code, RL_OOM);
+    CHECK_INT(round->slot[3].vote, 7);
+    CHECK_INT(round->slot[4].code, RL_TIMEOUT);
+    sim_end(round);
+    core_close(&s->core, s->now_ms);
+    CHECK(core_ask_all(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms) == NULL);
+    sim_finish(s);
+}
+
 static void questions_find_the_majority(void)
 {
     static const char *const same[] = {":0\r\n", ":0\r\n", ":0\r\n"};
@@ -715,7 +745,8 @@ static void nothing_is_allocated_twice(void)
 SUITE(core, T(hung_node_is_spared_and_asked_again), T(silent_connection_is_given_up),
       T(slow_is_not_silent), T(no_connection_in_time), T(given_up_before_it_was_begun),
       T(no_handshake_in_time), T(refused_handshake_is_the_vote),
-      T(back_off_spares_the_server), T(changes_are_news_once), T(idle_nodes_stay_down), T(garbage_is_a_break),
+      T(back_off_spares_the_server), T(changes_are_news_once), T(idle_nodes_stay_down),
+      T(garbage_is_a_break), T(questions_to_all_wait_for_all),
       T(questions_find_the_majority), T(questions_compare_the_data),
       T(questions_end_in_time), T(question_sees_the_holder), T(sleeps), T(same_script_same_number),
       T(script_during_the_handshake_is_loaded), T(fork_voids_everything),

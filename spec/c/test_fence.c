@@ -207,6 +207,54 @@ static void a_grant_needs_a_counter(void)
     }
 }
 
+/* Nothing that cannot be a token becomes one, or is confirmed by others. */
+static void a_counter_has_a_range(void)
+{
+    static const char *const said[] = {
+        ":100000000000003\r\n",           ":9223372036854775807\r\n",
+        "*2\r\n:1\r\n:100000000000000\r\n", "*2\r\n:1\r\n:9223372036854775807\r\n",
+        "*2\r\n:1\r\n:-9223372036854775808\r\n"};
+    for (int k = 0; k < 5; k++) {
+        struct sim *s = up(3, (int64_t[]){6, 6, 6});
+        test_note("%s", said[k]);
+        s->server[0].say[SIM_FENCED_ACQUIRE] = said[k];
+        struct hold h = begin(s);
+        sim_run(s);
+        CHECK_INT(h.round->outcome, RL_GRANTED);
+        CHECK_INT(h.lease->token, 7);
+        CHECK_INT(h.round->slot[0].code, RL_PROTOCOL);
+        CHECK_INT(s->server[1].counter, 7);
+        end(s, &h);
+    }
+    struct sim *s = up(1, (int64_t[]){1});
+    s->server[0].say[SIM_FENCED_ACQUIRE] = ":100000000000002\r\n";
+    struct hold h = begin(s);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, TOKEN_END - 1);
+    end(s, &h);
+}
+
+/* The same in the second round trip: where it is not confirmed, for it was counted on. */
+static void a_refused_confirmation_has_a_range(void)
+{
+    static const char *const said[] = {"*2\r\n:0\r\n:100000000000000\r\n",
+                                       "*2\r\n:0\r\n:-5\r\n", ":0\r\n"};
+    for (int k = 0; k < 3; k++) {
+        struct sim *s = up(3, (int64_t[]){1, 3, 0});
+        test_note("%s", said[k]);
+        s->server[2].refuses = 1;
+        sim_cut(s, 2);
+        s->server[0].say[SIM_CONFIRM] = said[k];
+        struct hold h = begin(s);
+        sim_wait(s, h.round, 1000);
+        CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+        CHECK_INT(h.round->slot[0].code, RL_PROTOCOL);
+        CHECK_INT(s->server[1].counter, 4);
+        end(s, &h);
+    }
+}
+
 /* ---- counterexamples ---- */
 
 /* C1: counters (1, 0, 0). A has servers 0 and 1 with counters 2 and 1. Server 1 forgets
@@ -484,7 +532,8 @@ SUITE(fence, T(counters_in_step), T(a_minority_out_of_step),
       T(does_not_wait_for_the_dead), T(goes_on_with_a_larger_one),
       T(no_confirmation_no_hold), T(a_silent_confirmation_times_out),
       T(a_torn_confirmation_is_no_witness), T(a_forgotten_script_is_sent),
-      T(a_grant_needs_a_counter), T(c1_no_second_round),
+      T(a_grant_needs_a_counter), T(a_counter_has_a_range),
+      T(a_refused_confirmation_has_a_range), T(c1_no_second_round),
       T(c2_key_gone_before_the_confirmation), T(c3_late_grant_with_a_larger_counter),
       T(a_late_grant_is_confirmed), T(c4_executed_twice),
       T(c9_extension_below_the_counter), T(c10_heals_only_below_the_token),

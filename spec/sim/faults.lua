@@ -40,6 +40,9 @@ local function step_clock(sim, server, ms)
     sim:log(server.lane, "clock", "its clock is stepped", { step_ms = ms })
 end
 
+local OUT_OF_RANGE = { "60000000000000", "99999999999998", "100000000000000",
+    "9223372036854775807", "1e+14", "-1", "" }
+
 _M.list = {
     { name = "slow network", often = 30, times = { 1, 3 }, strike = function(sim)
         local server, p = some_server(sim), some_process(sim)
@@ -147,6 +150,13 @@ _M.list = {
         sim:later(some_us(sim), function() server.refuses = nil end)
     end },
 
+    -- No vote, nor a counter.
+    { name = "says what cannot be", often = 10, times = { 1, 2 }, strike = function(sim)
+        local server = some_server(sim)
+        server.says = sim:pick { 1e14 + 3, 2 ^ 53, -3 }
+        sim:later(some_us(sim), function() server.says = nil end)
+    end },
+
     { name = "scripts forgotten", often = 15, times = { 1, 3 }, strike = function(sim)
         some_server(sim).scripts = {}
     end },
@@ -251,6 +261,14 @@ _M.list = {
             local server = some_server(sim)
             server.db["redlock:{server}:floor"] = nil
             server.db[sim.counter_of[sim:pick(sim.names)]] = nil
+        end },
+
+    -- As after a mistake; of one server, as others must be there to learn from.
+    { name = "a floor out of range", breaks = "floors", often = 15, times = { 1, 3 },
+        strike = function(sim)
+            sim.misled = sim.misled or some_server(sim)
+            tokens.set_floor(sim, sim.misled, sim:pick(sim.names), sim:pick(OUT_OF_RANGE),
+                sim:chance(50) and sim:pick(OUT_OF_RANGE) or nil)
         end },
 
     { name = "all memory lost", breaks = "memory", often = 40, times = { 1, 2 },

@@ -34,8 +34,8 @@ return {
         by = { "a majority confirmed", "a majority let go" } },
 
     { name = "a re-sent attempt counts as refused", file = "c/vote.c",
-        from = "*vote = RL_VOTE_YES;\n    }\n    if (round_begins(round) && *vote",
-        to = "*vote = RL_VOTE_ABSENT;\n    }\n    if (round_begins(round) && *vote",
+        from = "*vote = RL_VOTE_YES;\n    }\n    if (counts(round, *vote)",
+        to = "*vote = RL_VOTE_ABSENT;\n    }\n    if (counts(round, *vote)",
         prefix = "an attempt sent again" },
 
     { name = "kept after a majority disowned it", file = "c/lease.c",
@@ -223,7 +223,7 @@ return {
     { name = "an inner leave does not say that it is over", file = "lua/redlock/lock.lua",
         from = "if client.holds:remaining(hold) <= 0 then\n            return failure(self, "
             .. "\"expired\")", to = "if false then\n            return nil",
-        by = { "validity" } },
+        by = { "validity" }, budget = 20000 },
 
     { name = "entering again is not counted", file = "lua/redlock/lock.lua",
         from = "hold.count = hold.count + 1\n", to = "hold.count = hold.count + 0\n" },
@@ -308,8 +308,8 @@ return {
         fenced = 50, by = { "a sequencer ends with its hold" } },
 
     { name = "counted after it was told", file = "lua/redlock/fenced/acquire.lua",
-        fenced = 100, from = "counter = counter + 1\nwrite(counter, floor)",
-        to = "write(counter + 1, floor)",
+        fenced = 100, from = "counter = counter + 1\nif not write(counter, floor) then",
+        to = "if not write(counter + 1, floor) then",
         by = { "a yes is exact", "a token has its witnesses", "tokens grow" } },
 
     { name = "floors are not raised", file = "lua/redlock/fenced/counter.lua", prefix = "C8",
@@ -325,13 +325,48 @@ return {
     { name = "a counter goes on without a floor", file = "lua/redlock/fenced/acquire.lua",
         fenced = 100, from = "local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))",
         to = "local floor = of_this_run(call('hget', KEYS[3], ARGV[4])) or\n"
-            .. "    of_this_run(found[2]) and 1e14",
+            .. "    counted_in(found[2]) and 1e14",
         by = { "what is counted has a floor above it" }, budget = 20000 },
+
+    { name = "a number out of range is one", file = "lua/redlock/fenced/counter.lua",
+        fenced = 100, faults = { "a floor out of range", "a floor out of range" },
+        { "n >= 0 and n < limit and n or nil", "n >= 0 and n or nil" },
+        { "if n >= limit then", "if false then" },
+        by = { "tokens fit", "nobody learns a floor out of range" } },
+
+    { name = "a floor out of range is taught", file = "lua/redlock/floors.lua", guarded = true,
+        fenced = 100, faults = { "a floor out of range", "a floor out of range", "crash",
+            "floors lost" },
+        from = "if vote == OUT_OF_RANGE then", to = "if false then",
+        by = { "nobody learns a floor out of range" } },
+
+    { name = "the clock where floors are out of range", file = "lua/redlock/floors.lua",
+        from = "if seeded < enough and wild > 0 then", to = "if false then",
+        prefix = "C12", by = { "tokens grow", "counters never go back",
+            "counted above what was witnessed" } },
+
+    { name = "a floor out of range is learned anew at once", guarded = true, fenced = 100,
+        file = "lua/redlock/fenced/seed.lua", from = "if tag == run and ARGV[2] ~= '' then",
+        to = "if false then", faults = { "a floor out of range", "a floor out of range",
+            "counter lost", "cut", "lost replies" },
+        by = { "floors are seeded after the quarantine", "counted above what was witnessed",
+            "tokens grow" } },
+
+    { name = "an import raises counters", file = "lua/redlock/transfer.lua", fenced = 100,
+        from = "if ok and parcel.token > 0 then", to = "if false then",
+        by = { "a forged token is refused", "a held lock is held", "a majority confirmed",
+            "tokens fit" } },
+
+    { name = "any number is a counter", file = "c/vote.c", fenced = 100,
+        from = "return !is_token(vote_info(round, reply)) ? RL_PROTOCOL\n"
+            .. "               : may_have_voted(round, i)         ? RL_TIMEOUT\n",
+        to = "return may_have_voted(round, i) ? RL_TIMEOUT\n",
+        faults = { "says what cannot be", "says what cannot be" },
+        by = { "tokens fit", "a majority confirmed" } },
 
     { name = "counts of a run before are counts", file = "lua/redlock/fenced/counter.lua",
         fenced = 100, guarded = true,
-        from = "return text and sub(text, 1, RUN) == run and tonumber(", to =
-            "return text and tonumber(" },
+        from = "local n = text and sub(text, 1, RUN) == run and", to = "local n = text and" },
 
     { name = "floors without a quarantine", file = "lua/redlock/fenced/run.lua",
         from = "    if admitted and found[2] ~= marker then",
@@ -368,7 +403,7 @@ return {
 
     { name = "the marker is not checked with tokens", file = "lua/redlock/fenced/acquire.lua",
         guarded = true, fenced = 100,
-        from = "if KEYS[4] and found[3] ~= ARGV[6] then", to = "if false then" },
+        from = "if KEYS[4] and found[3] ~= ARGV[7] then", to = "if false then" },
 
     { name = "a server that names another run is admitted", file = "c/guard.c", guarded = true,
         fenced = 0, from = "m.valid = !run_id[0] || !strcmp(id, run_id);", to = "m.valid = 1;",

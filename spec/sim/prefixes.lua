@@ -9,11 +9,12 @@
 --             coroutines of the processes (stage[1], ...) what to do, and waits for what
 --             the servers have executed
 --
--- C1 to C11 are the counterexamples of spec/ATTACKS.md: each is safe by the rule that it
+-- C1 to C12 are the counterexamples of spec/ATTACKS.md: each is safe by the rule that it
 -- is named after there, and a mutant without that rule is caught in it.
 
 local base = require "spec.sim.sim"
 local stage = require "spec.sim.stage"
+local tokens = require "spec.sim.tokens"
 local workload = require "spec.sim.workload"
 
 local error, ipairs, pairs, unpack = error, ipairs, pairs, unpack
@@ -256,6 +257,25 @@ _M.list = {
         s:expire(1)
         s:count(5, 0, 0)
         s:extend(a)
+    end },
+
+    -- A's clock is eleven years ahead, and all servers have counted past what B's allows: B must
+    -- not bring the floors back to its own clock.
+    fenced { name = "C12", often = 0.3, breaks = { "wall" }, play = function(s)
+        local a, b, sim = s[1], s[2], s.sim
+        local function step(p)
+            C.sim_step_wall(p.index, 11 * 365 * 86400 * SECOND)
+        end
+        step(a.process)
+        for _, server in ipairs(sim.servers) do
+            tokens.set_floor(sim, server, s.name, "33500000000000")
+        end
+        s:once(a)
+        s:await_done(s:take(b, 0.1))
+        s:once(a)
+        for i = 2, #sim.processes do
+            step(sim.processes[i])
+        end
     end },
 
     -- One server wants to be healed, and no majority says that it is ours.

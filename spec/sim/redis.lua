@@ -49,6 +49,7 @@ function _M.new(clock, reply, id)
         before_script = nil,     -- function(server, sha, keys, args)
         on_script = nil,         -- function(server, sha, keys, args, result)
         refuses = nil,           -- error that every script is answered with
+        says = nil,              -- what EVALSHA is answered with; nothing is executed
         denied = nil,            -- lower-case names of commands that its user may not give
     }, Server)
     self:restart({})
@@ -632,7 +633,7 @@ _M.encode = encode
 -- @param argv  its words, for this and other servers; also what they find out about it
 function Server:execute(conn, argv, n)
     self.now_ms = floor(self:clock() / 1000)
-    local result = run(self, argv, n, conn)
+    local result = argv[1] == "EVALSHA" and self.says or run(self, argv, n, conn)
     if result ~= ANSWERED then
         self.reply(conn, encode(result))
     end

@@ -8,6 +8,7 @@ local vm = require "spec.sim.vm"
 local attempts = require "spec.sim.attempts"
 local processes = require "spec.sim.processes"
 local servers = require "spec.sim.servers"
+local tokens = require "spec.sim.tokens"
 
 local ipairs, pairs, floor, min, max = ipairs, pairs, math.floor, math.min, math.max
 local SECOND, C = base.SECOND, base.C
@@ -46,7 +47,7 @@ local function calm(self)
     self.calm_at, self.trap, self.repeats = self.now(), nil, nil
     self:log("resource", "note", "faults stop")
     for _, server in ipairs(self.servers) do
-        server.refuses = nil
+        server.refuses, server.says = nil, nil
         if math.abs(server.rate - 1) > self.drift then     -- else it has no vote for ever
             server.offset = server.offset + self.now() * (server.rate - 1)
             server.rate = 1
@@ -65,6 +66,11 @@ local function calm(self)
         end
     end
     C.sim_crumble(0)
+    for _, after_us in ipairs(self.misled and { 0, 3 * SECOND } or {}) do
+        self:later(after_us, function()          -- it may come back with what it had saved
+            tokens.delete_floors(self.misled)
+        end)
+    end
 end
 
 --- Lets so much time pass, or less: until(self) is true.

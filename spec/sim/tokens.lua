@@ -12,7 +12,7 @@ local count = require("spec.sim.attempts").count
 local _M = {}
 
 local FLOOR = "redlock:{server}:floor"
-local LIMIT = 1e14
+local LIMIT = 5e13           -- no clock here leads as far
 local STEP = 32              -- of fenced/counter.lua
 
 --- The number in a counter or in a field of the floors, and in which run it was written.
@@ -21,10 +21,10 @@ local function read(text)
     return tonumber(n), run
 end
 
---- A number of the server's present run; nil: none.
+--- A number of the server's present run; nil: none, or out of range.
 local function of_this_run(server, text)
     local n, run = read(text)
-    return run == server.run_id:sub(1, 8) and n or nil
+    return run == server.run_id:sub(1, 8) and n < LIMIT and n or nil
 end
 
 --- What the keys of a name are called.
@@ -68,7 +68,26 @@ function _M.count_on(sim, server, name, by)
         floors[bucket] = run .. format("%.0f", n - n % STEP + STEP - 1)
         server.db[FLOOR] = { value = floors }
     end
-    server.db[key] = { value = run .. format("%.0f", n), at = entry and entry.at }
+    server.db[key] = { value = run .. format("%.0f 00000000", n), at = entry and entry.at }
+end
+
+--- Gives a server a floor that nobody can have come to, and the counter's text as well, or none.
+function _M.set_floor(sim, server, name, text, counter)
+    local run, floors = server.run_id:sub(1, 8), {}
+    if not server.db[FLOOR] or not server.db[FLOOR].value[sim.bucket_of[name]] then
+        return
+    end
+    for field, value in pairs(server.db[FLOOR].value) do
+        floors[field] = value
+    end
+    floors[sim.bucket_of[name]] = run .. text
+    server.db[FLOOR] = { value = floors }
+    server.db[sim.counter_of[name]] = counter and { value = run .. counter .. " 00000000" } or nil
+end
+
+--- What is done about it by hand, where it cannot learn from others.
+function _M.delete_floors(server)
+    server.db[FLOOR] = nil
 end
 
 --- The largest token of a name that was issued before that time; 0: none.
@@ -257,9 +276,19 @@ _M.list = {
             elseif key == FLOOR and old and new then
                 for bucket, text in pairs(new.value) do
                     local was = bucket ~= "marker" and of_this_run(server, old.value[bucket])
-                    if was and read(text) < was then
+                    if was and (read(text) or 0) < was then
                         return server.lane .. " lowers a floor"
                     end
+                end
+            end
+        end,
+    } },
+
+    { name = "nobody learns a floor out of range", on = {
+        write = function(_, server, key, old, new)
+            for bucket, text in pairs(key == FLOOR and new and new.value or {}) do
+                if text ~= (old and old.value[bucket]) and (read(text) or 0) >= LIMIT then
+                    return server.lane .. " gets a floor that nobody can have come to"
                 end
             end
         end,

@@ -235,6 +235,19 @@ local function give_away(sim, t, lock, hold)
     return text ~= nil
 end
 
+--- Tries to take it with a token that it has not, as somebody who made up the text.
+local function import_forged(sim, t, parcel, lock)
+    local checksum, client = require "redlock.checksum", t.process.client
+    local token = sim:pick { "1", "99999999999999" }
+    local text = checksum.add(checksum.strip(parcel.text, "."):gsub("%d+$", token), ".")
+    local forged = { id = lock.id, getName = function() return parcel.name end,
+        import = function() return client:import(text) end }
+    if call(sim, t, forged, "import") then
+        sim:violated("a forged token is refused", t.lane .. " takes " .. parcel.name
+            .. " over with token " .. token)
+    end
+end
+
 --- Takes what somebody gave away. The lock and its hold; or nil.
 local function take_parcel(sim, t)
     local parcel = table.remove(sim.parcels, 1)
@@ -244,6 +257,9 @@ local function take_parcel(sim, t)
     local parcels = { id = lock.id, getName = function() return parcel.name end,
         import = function() return client:import(parcel.text) end }
     local info = {}
+    if parcel.fenced and not sim.calm_at and sim:chance(20) then
+        import_forged(sim, t, parcel, lock)
+    end
     if client.holds:get(t.id, lock.id) or not call(sim, t, parcels, "import", info) then
         return nil
     end

@@ -1,10 +1,10 @@
 -- 3 + counter: taken (a table would take longer); {2, counter}: it was ours already (a
 -- request sent twice); {0, ms}: not free for so long; {3, marker}: not the marker; -2: no
--- floor. The counter is written first: whatever fails half-way must not leave a lock that was
--- not counted.
+-- floor, or the last number was given out. The counter is written first: whatever fails
+-- half-way must not leave a lock that was not counted.
 local found = call('mget', KEYS[1], KEYS[2], KEYS[4] or KEYS[1])
 local value = found[1]
-if KEYS[4] and found[3] ~= ARGV[6] then
+if KEYS[4] and found[3] ~= ARGV[7] then
     return {3, found[3] or ''}
 end
 if value and value ~= ARGV[1] then
@@ -14,12 +14,14 @@ local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))
 if not floor then
     return -2
 end
-local counter = of_this_run(found[2]) or floor
+local counter = counted_in(found[2]) or floor
 if value then
     return {2, counter}
 end
 counter = counter + 1
-write(counter, floor)
+if not write(counter, floor) then
+    return -2
+end
 if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then
     return 3 + counter
 end

@@ -1,21 +1,20 @@
 -- What those scripts of a fenced lease go on with, behind counter.lua, that not every hold
 -- needs: acquire and release have it shorter.
 local found = call('mget', KEYS[1], KEYS[2])
-local value, stored = found[1], of_this_run(found[2])
+local value, stored = found[1], counted_in(found[2])
 local token = tonumber(ARGV[3])
 local counter = stored or of_this_run(call('hget', KEYS[3], ARGV[4]))
 
--- False: nothing was written, for want of a floor.
+-- False: nothing was written, for want of a floor, or out of range.
 local function count_to(n)
     if found[2] == run .. n .. mine then      -- works when the server is out of memory, too
         call('pexpire', KEYS[2], ARGV[5])
         return true
     end
     local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))
-    if not floor then
+    if not floor or not write(n, floor) then
         return false
     end
-    write(n, floor)
     counter = n
     return true
 end

@@ -1,11 +1,14 @@
 -- What the scripts about floors begin with. KEYS[1] the floors of this server, KEYS[2] the
--- marker; ARGV[1] a bucket, ARGV[2] max_lease in ms, "" without the guard.
+-- marker; ARGV[1] a bucket, ARGV[2] max_lease in ms, "" without the guard, ARGV[3] what no
+-- counter can have come to.
 local info = redis.pcall('info', 'server')
 local run_id = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '--------'
 local run = string.sub(run_id, 1, 8)
 local found = redis.call('hmget', KEYS[1], ARGV[1], 'marker')
-local tag, floor = string.match(found[1] or '', '^(........)(%d+)$')
-floor = tonumber(floor) or 0
+local text = found[1] or ''
+local tag = string.sub(text, 1, 8)
+local floor = text == '' and 0 or tonumber(string.match(text, '^%d+$', 9)) or math.huge
+local wild = floor + 1 >= tonumber(ARGV[3])
 
 -- The marker is written together with a field of the floors: where that is gone, the floors
 -- have been lost since, and the quarantine begins anew.

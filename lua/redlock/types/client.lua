@@ -98,7 +98,7 @@ function Client:import(token, opts) end
 ---@field primitive? redlock.Primitive  of a lock that is neither plain nor fenced
 
 ---Asks the servers whether the hold that a sequencer stands for is still current: the lock is
----held, and neither a larger token nor a lock of another kind was given out since.
+---held, and neither a larger token nor a lock of any kind was given out since.
 ---```lua
 ---local fenced = client:getFencedLock "stock"
 ---assert(fenced:tryLock(5))

@@ -29,6 +29,7 @@
 ---| "clock_step" # no votes for a while: its clock was stepped
 ---| "unverified" # its `run_id` is not known
 ---| "no_clock" # steps of its clock are not noticed
+---| "tokens" # it counts fencing tokens from where no clock allows
 ---| "eviction" # `maxmemory-policy` can drop locks
 ---| "persistence" # it may forget locks, and the guard is off
 ---| "version" # it is older than the first one that is supported

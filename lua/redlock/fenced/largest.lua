@@ -1,0 +1,13 @@
+-- KEYS[1] the floors of this server. {1, the largest of this run}; {1, 0}: it has none.
+local info = redis.call('info', 'server')
+local run, largest = string.sub(string.match(info, 'run_id:(%w+)'), 1, 8), 0
+local buckets = {}
+for i = 0, 1023 do
+    buckets[i + 1] = i
+end
+for _, text in ipairs(redis.call('hmget', KEYS[1], unpack(buckets))) do
+    if text and text ~= '' and string.sub(text, 1, 8) == run then
+        largest = math.max(largest, tonumber(string.match(text, '^%d+$', 9)) or 1e15)
+    end
+end
+return {1, math.min(largest, 1e15)}
