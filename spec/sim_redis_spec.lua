@@ -58,7 +58,7 @@ end
 
 -- The word of an error that says what it is. Redis before 7.0 puts the place in a script in
 -- front, and no word behind it if the error is of the script's kind.
-local function word(err)
+local function error_word(err)
     return (err or "ERR"):gsub("^.*@user_script: ?%d+: %-?", ""):match "^%u+%f[%s%z]" or "ERR"
 end
 
@@ -71,7 +71,8 @@ local function same(real, model, late_ms)
     elseif type(real) ~= "table" then
         return real == model
     elseif real.err or model.err then
-        return real.err ~= nil and model.err ~= nil and word(real.err) == word(model.err)
+        return real.err ~= nil and model.err ~= nil and error_word(real.err)
+            == error_word(model.err)
     end
     for i = 1, math.max(#real, #model) do
         if not same(real[i], model[i], late_ms) then
