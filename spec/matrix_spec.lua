@@ -1,4 +1,4 @@
--- The specs run with whatever server there is.
+-- The specs run with whatever server there is, in clean releases, and in workflows.
 local support = require "spec.support"
 local sys = require "spec.support.sys"
 
@@ -31,5 +31,33 @@ END]]):format(dir, dir, dir)))
             { env = { REDIS_SERVER = "/no/such-server" }, stderr = "null" })
         assert.matches("^false.*REDIS_SERVER=/no/such%-server: there is no such program",
             c:read_line(10))
+    end)
+end)
+
+describe("the workflows", function()
+    local function read(name)
+        return assert(sys.read_file(".github/workflows/" .. name .. ".yml"))
+    end
+
+    it("run every row of the matrix, and what must pass", function()
+        local rows = {}
+        for row in sys.read_file("spec/matrix/run"):match '\nROWS="([^"]*)"':gmatch "%S+" do
+            rows[#rows + 1] = row
+        end
+        local night = read "nightly"
+        assert.equal(table.concat(rows, ", "), night:match "\n +row: %[([^%]]*)%]")
+        assert.truthy(night:find("- run: make nightly\n", 1, true))
+        assert.truthy(read "test":find("- run: .ci/run\n", 1, true))
+    end)
+
+    it("use nothing whose meaning others can change, and no secrets", function()
+        for _, name in ipairs { "test", "nightly" } do
+            local text = read(name)
+            for action in text:gmatch "uses: ([^\n]*)" do
+                assert.matches("^actions/[%w-]+@" .. ("%x"):rep(40) .. "  # v[%d.]+$", action)
+            end
+            assert.is_nil(text:find "secrets")
+            assert.truthy(text:find("permissions:\n  contents: read\n", 1, true))
+        end
     end)
 end)

@@ -111,6 +111,10 @@ compilers: ## with each compiler that is here, at each level, in each dialect
 matrix: ## in clean Debian releases, with their servers; ROWS="trixie sid"
 	@spec/matrix/run $(ROWS)
 
+.PHONY: nightly
+nightly: ## what takes hours: compilers, all mutants, models, fuzzers, chaos, stress
+	@spec/nightly
+
 # ---- coverage ----------------------------------------------------------------------
 
 COVER = $(BUILD)/coverage
