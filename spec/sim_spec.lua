@@ -37,8 +37,11 @@ describe("the simulator", function()
 
     it("plays every prefix to its end", function()
         local names = {}
-        for name in io.open("spec/sim/prefixes.lua"):read("*a"):gmatch '{ name = "([^"]+)"' do
-            names[#names + 1] = name
+        for _, file in ipairs { "counterexamples", "prefixes" } do
+            local text = io.open("spec/sim/" .. file .. ".lua"):read "*a"
+            for name in text:gmatch '{ name = "([^"]+)"' do
+                names[#names + 1] = name
+            end
         end
         assert.is_true(#names >= 20)
         for _, name in ipairs(names) do
