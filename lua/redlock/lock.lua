@@ -85,7 +85,7 @@ function _M.owner_of(self)
 end
 local owner_of = _M.owner_of
 
--- The hold of an owner, also when its time is over; or nil.
+--- The hold of an owner, also when its time is over; or nil.
 --
 -- Whatever waits, or calls a function of the user, gives others the time to let it go, pass it
 -- on or close the client: then its lease is not to be touched any more. So the hold is looked
