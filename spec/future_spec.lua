@@ -219,6 +219,25 @@ describe("a hold", function()
         assert.is_true(l:unlock())
     end)
 
+    it("is not imported by a client with another prefix, which is told so", function()
+        local other = support.client(cluster, { prefix = "app:\n" })
+        local there = other:getLock "x"
+        assert.is_true(there:tryLock(5))
+        local token = there:export()
+        local ok, err = client:import(token)
+        assert.is_nil(ok)
+        assert.equal("config", err.code)
+        assert.matches("a token of a client with prefix 'app:\\x0a', which is '' here", err.message,
+            1, true)
+        ok, err = other:import(client:getLock("x"):tryLock(5) and client:getLock("x"):export())
+        assert.is_nil(ok)
+        assert.equal("config", err.code)
+        assert.matches("prefix '', which is 'app:\\x0a' here", err.message, 1, true)
+        assert.is_true(assert(other:import(token)):unlock())
+        cluster:flush()
+        other:close()
+    end)
+
     it("is not imported when it ended on the way, or is none", function()
         local l = client:getLock "x"
         local ok, err = l:export()

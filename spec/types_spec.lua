@@ -18,8 +18,6 @@ local INTERNAL = {
     ["redlock.Future"] = { "settle" },
     ["redlock.Host"] = { "box", "dir", "enclose", "in_vain", "mortal", "owners", "shared",
         "taken" },
-    ["redlock.PrimitiveDefinition"] = { "confirm", "current", "floor", "heal", "seed", "settle",
-        "unseeded" },
 }
 
 -- ---- names on both sides -----------------------------------------------------------

@@ -4,6 +4,7 @@ local checksum = require "redlock.checksum"
 local errors = require "redlock.errors"
 local lock = require "redlock.lock"
 local options = require "redlock.options"
+local printable = require("redlock.text").printable
 local rounds = require "redlock.rounds"
 
 local tonumber, type = tonumber, type
@@ -24,10 +25,10 @@ local function unhex(s)
     return (gsub(s, "%x%x", function(c) return char(tonumber(c, 16)) end))
 end
 
--- @param hold  { kind, name, value, ms (of the lease), token (0: none) }
+-- @param hold  { kind, prefix (of its client), name, value, ms (of the lease), token (0: none) }
 local function to_text(hold)
-    return checksum.add(format("redlock1.%s.%s.%s.%d.%.0f", hex(hold.kind), hex(hold.name),
-        hold.value, hold.ms, hold.token), ".")
+    return checksum.add(format("redlock1.%s.%s.%s.%s.%d.%.0f", hex(hold.kind), hex(hold.prefix),
+        hex(hold.name), hold.value, hold.ms, hold.token), ".")
 end
 
 -- @return the same; nil: the text is not what to_text() made
@@ -35,14 +36,14 @@ local function parse(text)
     if type(text) ~= "string" then
         return nil
     end
-    local kind, name, value, ms, token =
-        match(checksum.strip(text, ".") or "", "^redlock1%.(%x+)%.(%x+)%.(%x+)%.(%d+)%.(%d+)$")
+    local kind, prefix, name, value, ms, token = match(checksum.strip(text, ".") or "",
+        "^redlock1%.(%x+)%.(%x*)%.(%x+)%.(%x+)%.(%d+)%.(%d+)$")
     if not kind or #value ~= VALUE_LEN or #token > TOKEN_DIGITS
-        or #kind % 2 ~= 0 or #name % 2 ~= 0 or #name > 2 * MAX_NAME then
+        or #kind % 2 ~= 0 or #prefix % 2 ~= 0 or #name % 2 ~= 0 or #name > 2 * MAX_NAME then
         return nil
     end
-    return { kind = unhex(kind), name = unhex(name), value = value, ms = tonumber(ms),
-        token = tonumber(token) }
+    return { kind = unhex(kind), prefix = unhex(prefix), name = unhex(name), value = value,
+        ms = tonumber(ms), token = tonumber(token) }
 end
 
 --- Gives the hold away: this owner does not hold it any more, and it is not released. It
@@ -58,7 +59,8 @@ function lock.methods:export()
         return lock.failure(self, "unsupported")      -- nobody could import it
     end
     self.client.holds:remove(owner, self.id)
-    local parcel = { kind = self.primitive.name, name = self.name,
+    local parcel = { kind = self.primitive.name, prefix = self.client.options.prefix,
+        name = self.name,
         ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }
     parcel.value = rounds.disown(hold.lease)
     return to_text(parcel)
@@ -92,6 +94,10 @@ function _M.import(client, prims, text, opts)
         or (prim.confirm_script ~= nil) ~= (parcel.token > 0) then
         return nil, errors.new("config", "a token that was changed on its way, is not of this "
             .. "kind of lock, or whose lease is over max_lease")
+    elseif parcel.prefix ~= client.options.prefix then
+        return nil, errors.new("config", format("a token of a client with prefix '%s', which is "
+            .. "'%s' here: its key would be another one", printable(parcel.prefix),
+            printable(client.options.prefix)))
     end
     local self = lock.new(client, prim, parcel.name, opts)
     local ok, err = lock.open_to_wait(self)
