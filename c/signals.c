@@ -141,7 +141,10 @@ void signals_after_fork(int is_child)
     sigset_t outside = this.outside;
     if (is_child) {
         give_back(this.caught);
-        this.running = this.came = this.served = this.halt = 0;
+        this.running = 0;
+        this.came = 0;
+        this.served = 0;
+        this.halt = GOING;
         pthread_mutex_init(&this.mutex, NULL);
     } else {
         pthread_mutex_unlock(&this.mutex);
