@@ -61,3 +61,60 @@ describe("the workflows", function()
         end
     end)
 end)
+
+-- Whatever the specs run with is something that users may believe in.
+describe("what the README says of where it runs", function()
+    local said = sys.read_file "README.md":match "\n### Where it runs\n(.-)\n## "
+
+    local function output(command)
+        local p = assert(io.popen(command))
+        local text = p:read "*a"
+        p:close()
+        return text
+    end
+
+    -- "gcc 10 to 16" has "12.2.0" in it; the last number of each counts, and those before it
+    -- are the same or, as in "0.14 to 1.4", decide.
+    local function names(what, version)
+        local from, to = said:match(what .. "%s+([%d.]*%d)%s+to%s+([%d.]*%d)")
+        local function number(text)
+            local sum, _, dots = 0, from:gsub("%.", "")
+            for part in (text .. (".0"):rep(3)):gmatch "%d+" do
+                if dots >= 0 then
+                    sum, dots = sum * 1000 + part, dots - 1
+                end
+            end
+            return sum
+        end
+        assert.is_true(number(from) <= number(version) and number(version) <= number(to),
+            ("%s %s is not within %s to %s"):format(what, version, from, to))
+    end
+
+    it("names the server", function()
+        local kind, version = output "redis-server --version":match "^(%a+) server v=(%d+%.%d+)"
+        local named
+        for cell in said:gmatch "\n| (%u[^|]*) |" do
+            local list = cell:match(kind .. " ([%d., ]+)")
+            named = named or list and (" " .. list .. ","):find(" " .. version .. ",", 1, true)
+        end
+        assert.truthy(named, kind .. " " .. version)
+    end)
+
+    it("names the compilers, hiredis, and nginx's module if there is one", function()
+        names("gcc", output "gcc -dumpversion")
+        names("clang", output "clang -dumpversion")
+        names("hiredis", output "pkg-config --modversion hiredis")
+        local module = output "dpkg-query -W libnginx-mod-http-lua 2> /dev/null"
+        if module ~= "" then
+            names("lua%-nginx%-module may be", module:match "%d+%.%d+%.%d+")
+        end
+    end)
+
+    it("names the releases of the matrix", function()
+        local numbers = { bullseye = "11", bookworm = "12", trixie = "13", sid = "sid" }
+        for row in sys.read_file "spec/matrix/run":match '\nROWS="([^"]*)"':gmatch "%S+" do
+            local name = numbers[row:match "^%l+"]
+            assert.truthy(not name or said:find("Debian[^.]*%f[%w]" .. name .. "%f[%W]"), row)
+        end
+    end)
+end)
