@@ -386,4 +386,15 @@ describe("a build without TLS", function()
         assert.equal(0, c:wait(10))
         assert.is_nil(output("strings", "-a", dir .. "/redlock/core.so"):find("libssl.so", 1, true))
     end)
+
+    -- As on a machine that gets OpenSSL's headers after a first build.
+    it("becomes one with TLS in the same folder, and such a one again", function()
+        local dir = support.tmpdir()
+        for _, tls in ipairs { "no", "yes", "no" } do
+            output("make", "-s", "-j2", "all", "CFLAGS=-O0", "TLS=" .. tls, "BUILD=" .. dir)
+            assert.equal(tls == "yes", dofile(dir .. "/redlock/cdef.lua").tls)
+            local strings = output("strings", "-a", dir .. "/redlock/core.so")
+            assert.equal(tls == "yes", strings:find("libssl.so", 1, true) ~= nil)
+        end
+    end)
 end)
