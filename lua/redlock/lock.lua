@@ -341,8 +341,10 @@ function Lock:unlock(opts)
     return nil, err
 end
 
---- Leaves it as often as it was entered since it had been `before` times, for client:using.
+--- Leaves it as often as it was entered since then, for client:using.
+-- @param self  the lock
 -- @param entered  the hold, as it was entered then
+-- @param before  how often it had been entered before
 -- @return whether that was held until now, or left by the caller before; false: it was lost
 function _M.leave(self, entered, before)
     local held = self:isValid() and not entered.lost

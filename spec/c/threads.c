@@ -75,9 +75,10 @@ static struct {
     _Atomic int passed;                  /* holds handed over */
 } this = {.seed = 1};
 
-/* The threads of the parent are not in the child of a fork, what they allocated is. */
+/* The threads of the parent are not in the child of a fork, what they allocated is. The
+ * sanitizer's library calls this. */
 static int in_child;
-int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     return in_child;
