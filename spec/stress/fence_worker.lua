@@ -40,14 +40,12 @@ local function primitive(unconfirmed)
     if not unconfirmed then
         return fenced
     end
-    return redlock.primitive {
-        name = fenced.name,
-        acquire = fenced.acquire_script, confirm = "return 1", extend = fenced.extend_script,
-        heal = fenced.heal_script, release = fenced.release_script,
-        floor = fenced.floor_script, seed = fenced.seed_script,
-        keys = fenced.keys, args = fenced.args, unseeded = fenced.unseeded,
-        channel = fenced.channel,
-    }
+    local copy = setmetatable({}, getmetatable(fenced))
+    for name, value in pairs(fenced) do
+        copy[name] = value
+    end
+    copy.confirm_script = "return 1"
+    return copy
 end
 
 local seed, holds, port = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
