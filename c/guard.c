@@ -177,8 +177,11 @@ int guard_up(struct core *core, int i, int64_t now_ms)
     struct node *nd = &core->nodes[i];
     const struct info *info = &nd->info;
     if (info->role == RL_ROLE_REPLICA) {
-        node_refuse(nd, RL_READONLY, "a replica of %s:%d; only masters can vote",
-                    info->master_host, info->master_port);
+        if (info->master_host[0])
+            node_refuse(nd, RL_READONLY, "a replica of %s:%d; only masters can vote",
+                        info->master_host, info->master_port);
+        else
+            node_refuse(nd, RL_READONLY, "a replica; only masters can vote");
         return 0;
     }
     if (nd->config->require_info && !info->run_id[0]) {

@@ -40,6 +40,10 @@ describe("client:check()", function()
         local text = tostring(report)
         assert.matches("^node +verdict +version", text)
         assert.matches(cluster[2].uri:gsub("%p", "%%%0") .. " +ok +[v%d]", text)
+        for _, row in ipairs(report) do      -- servers tell whole seconds
+            local uptime = text:match(row.run_id:sub(1, 8) .. "  (.-)  ")
+            assert.equal(row.uptime == 0 and "< 1 s" or row.uptime .. " s", uptime)
+        end
         assert.matches("\nverdict: ok$", text)
         assert.is_true(support.threads() <= threads)
     end)

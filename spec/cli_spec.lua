@@ -542,7 +542,7 @@ describe("redlock", function()
             new[2]:restart()
             status, text = on_new "init"
             assert.equal(FAILED, status)
-            assert.matches("is admitted already, so this cluster is not new", text)
+            assert.matches("are admitted already, so this cluster is not new", text)
             assert.matches("force", text)
             assert.same({ 0, "the servers may vote\n" }, { on_new("init", "--force") })
             assert.equal(0, (on_new "check"))

@@ -148,6 +148,8 @@ describe("passwords", function()
                 client:close()
             end
             says(function() error "no token today" end, "function failed: .*no token today")
+            -- It may repeat what a server told it.
+            says(function() error("no\27[2J\nforged \155", 0) end, "failed: no%?%[2J%?forged %?$")
             says(function() end, "returned no password")
             says(function() return "" end, "returned no password")
             says(function() return "x", 1 end, "returned a user")

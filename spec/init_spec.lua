@@ -74,7 +74,7 @@ describe("a brand-new cluster", function()
         local ok, err = client:init()
         assert.is_nil(ok)
         assert.equal("config", err.code)
-        assert.matches("is admitted already, so this cluster is not new; "
+        assert.matches("are admitted already, so this cluster is not new; "
             .. cluster[3].uri:gsub("%p", "%%%0") .. " will be after its quarantine",
             tostring(err))
         assert.is_true((client:getLock("x"):tryLock(0, 10)))     -- on two of three
@@ -125,5 +125,7 @@ describe("a brand-new cluster", function()
         ok, err = client:init { force = true }
         assert.is_nil(ok)
         assert.equal("no_quorum", err.code)
+        assert.matches(cluster[3].uri:gsub("%p", "%%%0") .. " are not%. ",
+            tostring(select(2, client:init())))
     end)
 end)

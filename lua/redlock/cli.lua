@@ -20,6 +20,9 @@ local COMMANDS = {
 
 local function dispatch(list)
     local at = args.command(list)
+    if at > #list + 1 then
+        args.fail(list[#list] .. " needs a value\nTry: redlock --help")
+    end
     local word = list[at]
     if word == "help" and list[at + 1] then
         word, list, at = list[at + 1], { list[at + 1], "--help" }, 1

@@ -39,7 +39,7 @@ end
 local function call(fn)
     local ok, password, user = pcall(fn)
     if not ok then
-        return nil, "the password function failed: " .. tostring(password)
+        return nil, "the password function failed: " .. tostring(password):gsub("[^ -~]", "?")
     elseif type(password) ~= "string" or password == "" or password:find "%z" then
         return nil, "the password function returned no password"
     elseif user ~= nil and (type(user) ~= "string" or user == "" or user:find "%z") then

@@ -253,10 +253,15 @@ local function duration(seconds)
     return format("%.0f days", seconds / 86400)
 end
 
+-- Servers tell whole seconds of it.
+local function age(uptime)
+    return uptime == 0 and "< 1 s" or duration(uptime)
+end
+
 local function cells(row)
     local run_id = row.run_id and row.run_id ~= "" and row.run_id:sub(1, 8) or "-"
     return { row.node, row.verdict, row.version or "-", row.role or "-", run_id,
-        duration(row.uptime), duration(row.round_trip),
+        age(row.uptime), duration(row.round_trip),
         row.clock_offset and format("%+.3f s", row.clock_offset) or "-",
         row.persistence or "-", row.eviction or "-", row.guard }
 end

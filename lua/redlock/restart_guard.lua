@@ -81,13 +81,15 @@ local function objection(by)
         return errors.new("config", format("init: %s: %s", list(by.unknown),
             by.unknown[1].remedy or "no answer about the marker"))
     elseif #by.disagrees > 0 then
-        text = format("init: %s was set up with another max_lease; give all clients the same "
-            .. "one, or stop them.", list(by.disagrees))
+        text = format("init: %s %s set up with another max_lease; give all clients the same "
+            .. "one, or stop them.", list(by.disagrees), #by.disagrees == 1 and "was" or "were")
     elseif #by.absent > 0 then
-        text = format("init: a new cluster is all up, but %s is not.", list(by.absent))
+        text = format("init: a new cluster is all up, but %s %s not.", list(by.absent),
+            #by.absent == 1 and "is" or "are")
     elseif #by.admitted > 0 then
-        text = format("init: %s is admitted already, so this cluster is not new; %s will be "
-            .. "after its quarantine, by whoever uses it.", list(by.admitted), list(by.guarded))
+        text = format("init: %s %s admitted already, so this cluster is not new; %s will be "
+            .. "after its quarantine, by whoever uses it.", list(by.admitted),
+            #by.admitted == 1 and "is" or "are", list(by.guarded))
     end
     return text and errors.new("config", text .. HOW)
 end

@@ -512,7 +512,10 @@ static void replicas_are_refused(void)
     CHECK_INT(try(s, "k"), RL_GRANTED);
     CHECK_INT(s->core.nodes[1].code, RL_READONLY);
     CHECK_STR(s->core.nodes[1].text, "a replica of h:1; only masters can vote");
+    s->server[1].info = "$22\r\nrun_id:x\r\nrole:slave\r\n\r\n";
     sim_advance(s, 2000);
+    CHECK_INT(try(s, "j"), RL_GRANTED);
+    CHECK_STR(s->core.nodes[1].text, "a replica; only masters can vote");
     sim_finish(s);
 }
 
