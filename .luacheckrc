@@ -18,7 +18,7 @@ files["lua/redlock/lock"] = { std = "lua51", read_globals = { "redis", "KEYS", "
 files["lua/redlock/fenced"] = {
     std = "lua51",
     read_globals = { "redis", "KEYS", "ARGV", "value", "token", "counter", "count_to", "admitted",
-        "tag", "run", "replaced", "call", "of_this_run", "write", "found", "let_go", "stored", "mine", "wild", "counted_in" },
+        "tag", "run", "replaced", "call", "of_this_run", "write", "found", "let_go", "stored", "mine", "wild", "counted_in", "sub" },
     globals = { "floor" },
 }
 -- They declare what the others use.

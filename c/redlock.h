@@ -81,7 +81,8 @@ enum {
     RL_VOTE_UNSEEDED = -2,   /* fenced: it does not know what it has counted; nothing was
                                 done */
     RL_VOTE_FOREIGN = -1,    /* somebody else's */
-    RL_VOTE_ABSENT = 0,      /* refused, or not there; info may say for how long (ms) */
+    RL_VOTE_ABSENT = 0,      /* refused, or not there; info may say for how long (ms), data
+                                whose it is */
     RL_VOTE_YES = 1,
     RL_VOTE_AGAIN = 2,       /* acquire only: it was mine already. Counts as yes only when
                                 this node was asked twice; else one server is listed

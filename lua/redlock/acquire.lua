@@ -5,29 +5,18 @@
 -- majority may be free by itself (the refusals say when), or for the fallback.
 
 local attempt = require "redlock.attempt"
-local bit = require "bit"
 local errors = require "redlock.errors"
 local guard = require "redlock.restart_guard"
-local hash = require "redlock.hash"
 local line = require "redlock.line"
 local rounds = require "redlock.rounds"
+local waking = require "redlock.waking"
 
 local error, pcall = error, pcall
-local random, min, max, huge = math.random, math.min, math.max, math.huge
+local min, max, huge = math.min, math.max, math.huge
 
 local _M = {}
 
 local RETRY = { held = true, no_quorum = true, expired = true }
-
--- After votes were split: uniform in [0.5, 1.5] of a millisecond, doubled each time up to
--- 2^5; a round trip on a local network is less, and the core's clock is no finer.
--- So often at most in a row: then it is no split, but a holder whose key a node has lost.
-local SPLIT_DELAY, SPLIT_DOUBLINGS, SPLIT_TRIES = 0.001, 5, 10
-
--- A number by which all contenders for a name find the same node.
-local function home_of(name)
-    return bit.band(hash(name:sub(1, 64)), 0x7fffffff)
-end
 
 -- ---- in line ---------------------------------------------------------------------
 
@@ -232,56 +221,7 @@ local function line_up(lock, owner, lease, wait, started, place)
     return got, err
 end
 
--- ---- waking ----------------------------------------------------------------------
-
--- Subscribes to what wakes a wait, if it may be woken.
--- @param w  the state of the wait: gets watch (or none) and seen
-local function subscribe(w, lock)
-    local client, prim = lock.client, lock.primitive
-    if client.options.wake == "push" and prim.channel then
-        w.watch = rounds.open_watch(client, prim.channel(client, lock.name))
-    end
-    -- A watch that others have is confirmed already: what it was woken by before our first
-    -- attempt failed may have been meant for us.
-    w.seen = w.watch and max(rounds.wakes(w.watch) - 1, 0) or 0
-    if w.place and w.watch then
-        w.place.queue.watching = w.place.queue.watching + 1
-    end
-end
-
--- Sleeps until the next attempt makes sense, at most `left` seconds.
--- @param guarded  seconds until quarantines let a majority vote, or nil
-local function sleep(w, lock, code, free_in, split, left, guarded)
-    local client = lock.client
-    local o = client.options
-    local pause = ((w.watch and code == "held" or guarded) and o.fallback or o.retry_delay)
-        * (0.5 + random())
-    if guarded then
-        pause = min(pause, guarded + 0.001)
-    end
-    if split and w.splits < SPLIT_TRIES then
-        w.home = w.home or home_of(lock.name)
-        w.splits = w.splits + 1
-        pause = min(pause, SPLIT_DELAY * 2 ^ min(w.splits, SPLIT_DOUBLINGS)
-            * (0.5 + random()))
-    elseif free_in then
-        pause = min(pause, free_in + 0.001 + random() * 0.002)
-    end
-    pause = left and min(pause, left) or pause
-    if w.place then
-        line.sleep(w.place, w, pause)
-    elseif w.watch then
-        rounds.finish_sleep(client, rounds.begin_pause(w.watch, w.seen, pause))
-    else
-        rounds.sleep(client, pause)
-    end
-    if w.watch then
-        local opened = rounds.opened(w.watch)
-        w.splits = opened ~= w.opened and 0 or w.splits
-        -- Before the attempt: later ones are news.
-        w.seen, w.opened = rounds.wakes(w.watch), opened
-    end
-end
+-- ---- attempts -----------------------------------------------------------------
 
 -- Whether waiting is in vain: another owner of this thread holds the lock beyond the wait, or
 -- anybody of it as another kind of lock, and cannot let it go while the thread is blocked.
@@ -319,11 +259,12 @@ local function attempts(lock, owner, lease, wait, patience, round, started, w)
             return nil, round
         end
         if not w.seen then
-            subscribe(w, lock)
+            waking.subscribe(w, lock)
         end
         local free_in, split = rounds.hints(round)
+        waking.learn(w, client, round)
         rounds.free(round)
-        sleep(w, lock, code, free_in, split and code == "held", left, guarded)
+        waking.sleep(w, lock, code, free_in, split and code == "held", left, guarded)
         if client.closed then
             return nil, errors.new("closed", lock)
         elseif not w.place and is_deadlock(lock, owner, wait, started) then
@@ -349,14 +290,9 @@ end
 
 -- The same; unsubscribes at the end. (After an error that is left to the collector.)
 local function retry(lock, owner, lease, wait, patience, round, started, place)
-    local w = { splits = 0, place = place }
+    local w = waking.new(place)
     local got, last = attempts(lock, owner, lease, wait, patience, round, started, w)
-    if w.watch then
-        rounds.close_watch(w.watch)
-        if place then
-            place.queue.watching = place.queue.watching - 1
-        end
-    end
+    waking.finish(w)
     return got, last
 end
 

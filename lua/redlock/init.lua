@@ -31,7 +31,9 @@ end
 -- strings; peek and force get ARGV = args(lock)... It returns an integer, its vote, or an
 -- array of the vote, an integer and a string:
 --   acquire   1: taken; 2: it was taken with this value already (must not take it twice);
---             0 or {0, ms}: refused, for so long. One atomic step: all keys or none.
+--             0, {0, ms} or {0, ms, who}: refused, for so long, by whom: waiters who are woken
+--             again and again and find the same holder listen less. One atomic step: all keys
+--             or none.
 --   extend    1: ours until now + lease at least; 0: gone; -1: somebody else's.
 --             Never shortens, never takes anew. Without it: extend() is unsupported.
 --   handover  ARGV = the next holder's value, the lease in ms, the value it takes the place

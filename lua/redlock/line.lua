@@ -119,9 +119,13 @@ function Place:vanish()
     end
 end
 
---- Sleeps for so long, until it is woken, or until the watch w.watch is.
+--- Sleeps for so long, until it is woken, or until the watch w.watch is. Not at all with an
+-- offer, which may have come when the last sleep was over.
 function _M.sleep(place, w, seconds)
     local client = place.client
+    if place.offer then
+        return
+    end
     place.round = w and w.watch and rounds.begin_pause(w.watch, w.seen, seconds)
         or rounds.begin_sleep(client, seconds)
     rounds.finish_sleep(client, place.round, place)

@@ -237,6 +237,27 @@ function _M.hints(round)
     return free_in >= 0 and free_in / 1000 or nil, C.rl_round_yes(round) > 0
 end
 
+--- Compares who has it, as the servers say that refused an attempt, with what they said before.
+-- @param client  whose attempt it was
+-- @param round   of the attempt
+-- @param said    list, by server, of what it said last; is brought up to date
+-- @return how many name the same holder; and how many another one, or none
+function _M.compare_holders(client, round, said)
+    local same, new = 0, 0
+    for i = 1, #client.options.nodes do
+        C.rl_round_node(round, i - 1, node_out)
+        if node_out.answered ~= 0 and node_out.vote == 0 then
+            local who = node_out.data_len > 0 and ffi_string(node_out.data, node_out.data_len)
+            if who and who == said[i] then
+                same = same + 1
+            else
+                new, said[i] = new + 1, who
+            end
+        end
+    end
+    return same, new
+end
+
 -- ---- waking ----------------------------------------------------------------------
 
 --- A watch on a channel, closed by its collection or close_watch(); nil: none to be had.

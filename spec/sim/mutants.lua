@@ -568,9 +568,9 @@ return {
         to = "w.home, w.place)\n        end\n"
             .. "        if got or w.watch and w.seen > 0 then" },
 
-    { name = "a waiter without a timer", file = "lua/redlock/acquire.lua",
+    { name = "a waiter without a timer", file = "lua/redlock/waking.lua",
         from = "pause = left and min(pause, left) or pause",
-        to = "pause = w.watch and huge or left and min(pause, left) or pause" },
+        to = "pause = w.watch and 1 / 0 or left and min(pause, left) or pause" },
 
     { name = "the next one in the queue is not woken", file = "lua/redlock/line.lua",
         from = "        rounds.wake(first.round)\n", to = "        first.round = nil\n" },

@@ -1,5 +1,5 @@
 -- 3 + counter: taken (a table would take longer); {2, counter}: it was ours already (a
--- request sent twice); {0, ms}: not free for so long; {3, marker}: not the marker; -2: no
+-- request sent twice); {0, ms, who}: as in lock/acquire.lua; {3, marker}: not the marker; -2: no
 -- floor, or the last number was given out. The counter is written first: whatever fails
 -- half-way must not leave a lock that was not counted.
 local found = call('mget', KEYS[1], KEYS[2], KEYS[4] or KEYS[1])
@@ -8,7 +8,7 @@ if KEYS[4] and found[3] ~= ARGV[7] then
     return {3, found[3] or ''}
 end
 if value and value ~= ARGV[1] then
-    return {0, call('pttl', KEYS[1])}
+    return {0, call('pttl', KEYS[1]), sub(value, 1, 20)}
 end
 local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))
 if not floor then

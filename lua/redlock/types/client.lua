@@ -212,7 +212,7 @@ function Client.now() end
 ---```
 ---@class (exact) redlock.PrimitiveDefinition
 ---@field name string  for messages, 1 to 64 bytes
----@field acquire string  1: taken; 2: with this value before; 0 or {0, ms}: refused, for so long
+---@field acquire string  1: taken; 2: with this value before; 0, {0, ms} or {0, ms, who}: refused
 ---@field release string  1: let go; 0: it was gone; -1: somebody else's; may run more than once
 ---@field extend? string  1: until now + lease at least; 0: gone; -1: somebody else's
 ---@field handover? string  ARGV[3] = old value: 1: replaced; 2: before; 0: gone; -1: another's
