@@ -243,6 +243,39 @@ describe("the documented ACL rules", function()
         other:stop()
     end)
 
+    -- What the server says to a user with the same rules for another prefix.
+    it("keep tenants apart, but for the marker and the floors", function()
+        allow()
+        local argv = { "on", ">pw", "resetkeys", "resetchannels", "-@all" }
+        for _, rule in ipairs(rules) do
+            argv[#argv + 1] = (rule:gsub("app:", "other:"))
+        end
+        local server = cluster[1]
+        server:user("neighbour", unpack(argv))
+        local conn = assert(support.connect(server.port))
+        assert.equal("OK", conn:call("AUTH", "neighbour", "pw"))
+        local function denied(...)
+            local reply, err = conn:call(...)
+            assert.matches("NOPERM", tostring(err or reply))
+        end
+        client = open()
+        local l = take_fenced("x", 5)
+        denied("DEL", "app:x")
+        denied("GET", "app:x")
+        denied("SET", "redlock:{app:x}:fence", "1")
+        denied("SET", "redlock:{server}:else", "1")
+        if channels then
+            denied("PUBLISH", "redlock:{app:x}:free", "")
+            denied("SUBSCRIBE", "redlock:{app:x}:free")
+        end
+        assert.is_true(l:unlock())
+        assert.equal(1, conn:call("DEL", "redlock:{server}:marker"))
+        assert.equal(1, conn:call("DEL", "redlock:{server}:floor"))
+        conn:close()
+        server:call("ACL", "DELUSER", "neighbour")
+        cluster:admit()
+    end)
+
     -- What breaks without a rule.
     local breaks = {
         ["~app:*"] = function()
@@ -296,7 +329,7 @@ describe("the documented ACL rules", function()
         ["+subscribe"] = function()
             assert.is_true(wake_up(2) >= 0.4)
         end,
-        ["&redlock:*"] = function()
+        ["&redlock:{app:*}:free"] = function()
             assert.is_true(wake_up(2) >= 0.4)
         end,
         ["+unsubscribe"] = function()
@@ -336,12 +369,13 @@ describe("the documented ACL rules", function()
             assert.equal("noperm", err.nodes[1].code)
             other:close()
         end,
-        ["~redlock:{server}:*"] = function()
+        ["~redlock:{server}:marker"] = function()
             noperm("no_quorum", client:getLock("x"):tryLock(1))
             local report = client:check()
             assert.equal("error", report.verdict)
             assert.equal("unknown", report[1].guard)
-            assert.matches("allow this user the keys redlock:{server}:%*", report[1].remedy)
+            assert.matches("allow this user the keys redlock:{server}:marker and ",
+                report[1].remedy)
             local _, err = client:init()
             assert.equal("config", err.code)
             assert.matches("allow this user", tostring(err))
@@ -360,6 +394,7 @@ describe("the documented ACL rules", function()
             assert.is_true(take_fenced("f"):unlock())
         end,
         ["~redlock:{app:*}:fence"] = only_plain,
+        ["~redlock:{server}:floor"] = only_plain,
         ["+mget"] = only_plain,
         ["+hget"] = only_plain,
         ["+hset"] = only_plain_seeding,

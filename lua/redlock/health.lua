@@ -71,8 +71,8 @@ local LACKS = {
     { before = 6.00, kind = "version", verdict = "warning", message = "it is older than Redis "
         .. "6.0, the first one that the library is tested with; upgrade it" },
     { before = 6.02, kind = "channels", verdict = "warning", user = true, message = "Redis before "
-        .. "6.2 has no ACL rules for channels: leave &redlock:* out of this user's, who may read "
-        .. "and send all messages; upgrade it" },
+        .. "6.2 has no ACL rules for channels: leave &redlock:{...}:free out of this user's, who "
+        .. "may read and send all messages; upgrade it" },
 }
 
 --- Adds to a list what a server of a version cannot do.
@@ -115,8 +115,8 @@ local function findings_of(client, row, user)
     end
     if row.ready and row.marker_code then
         found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "
-            .. "read or set (%s); allow this user the keys redlock:{server}:*, and GET, SET, "
-            .. "HSET, EVAL", row.marker_code)
+            .. "read or set (%s); allow this user the keys redlock:{server}:marker and "
+            .. "redlock:{server}:floor, and GET, SET, HSET, EVAL", row.marker_code)
     end
     if row.suspect_left > 0 then
         found("clock_step", "error", "no votes for %d s: its clock was stepped by %+.3f s; "
