@@ -22,7 +22,7 @@ LUAJIT  ?= luajit
 BUILD   ?= build
 
 # HIREDIS=static links libhiredis.a in; HIREDIS=shared loads libhiredis.so at run time
-# (c/reader.h), the default where there is no static one. HIREDIS_INCDIR, HIREDIS_LIBDIR:
+# (c/node/reader.h), the default where there is no static one. HIREDIS_INCDIR, HIREDIS_LIBDIR:
 # of one that the compiler does not find by itself.
 HIREDIS_INCDIR ?=
 HIREDIS_LIBDIR ?=
@@ -50,7 +50,7 @@ TLS     ?= $(or $(filter yes,$(OPENSSL)),no)
 
 WARN  = -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror=incompatible-pointer-types \
         -Wno-unknown-warning-option -Wno-format-truncation $(if $(STRICT),-Werror)
-FLAGS = $(if $(STD),-std=$(STD)) -D_GNU_SOURCE $(CPPFLAGS) $(WARN) \
+FLAGS = $(if $(STD),-std=$(STD)) -D_GNU_SOURCE -Ic $(CPPFLAGS) $(WARN) \
         $(if $(HIREDIS_INCDIR),-I$(HIREDIS_INCDIR)) \
         $(if $(HIREDIS_NAME),-DHIREDIS_SHARED='"$(HIREDIS_NAME)"') \
         $(if $(filter yes,$(TLS)),$(filter-out yes,$(OPENSSL)))
@@ -60,7 +60,8 @@ LINK  = -shared -pthread -Wl,-z,nodelete -Wl,-z,relro,-z,now -Wl,-Bsymbolic \
         -Wl,--exclude-libs,ALL -Wl,-soname,libredlock.so.$(ABI) \
         $(if $(HIREDIS_LIBDIR),-L$(HIREDIS_LIBDIR))
 
-SRC  = $(filter-out $(if $(filter yes,$(TLS)),c/tls_none.c,c/tls.c c/openssl.c),$(wildcard c/*.c))
+SRC  = $(filter-out $(if $(filter yes,$(TLS)),c/io/tls_none.c,c/io/tls.c c/io/openssl.c),\
+           $(wildcard c/*/*.c))
 OBJ  = $(SRC:c/%.c=$(BUILD)/obj/%.o)
 CORE = $(BUILD)/redlock/core-$(ABI).so
 

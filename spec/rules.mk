@@ -24,7 +24,7 @@ tools: $(TOOLS)/launch $(TOOLS)/hostile $(TOOLS)/proxy
 ASAN = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 TSAN = -fsanitize=thread
 
-# Objects of c/ and spec/c/ that are compiled in another way: $(BUILD)/asan/c/wire.o.
+# Objects of c/ and spec/unit/ that are compiled in another way: $(BUILD)/asan/c/node/wire.o.
 define variant
 $(BUILD)/$1/%.o: %.c $(BUILD)/flags
 	@mkdir -p $$(@D)
@@ -40,10 +40,9 @@ $(CC) $(FLAGS) -g -pthread -o $@ $(filter %.o,$^) $1 $(LIBHIREDIS) -ldl
 endef
 
 # The unit tests link the objects that ship; the sanitizers want them compiled again.
-PURE = buf reader wire quorum timer cmd info clock node core close guard round answer vote \
-       fence lease release handover keep watch
+PURE = $(patsubst c/%.c,%,$(wildcard c/node/*.c c/core/*.c))
 UNIT = $(filter-out %/threads.o %/refused.o %/ends.o,\
-       $(patsubst %.c,$(BUILD)/$1/%.o,$(wildcard spec/c/*.c)))
+       $(patsubst %.c,$(BUILD)/$1/%.o,$(wildcard spec/unit/*.c)))
 
 # test_memory.c makes allocations fail.
 WRAP = -Wl,--wrap=malloc,--wrap=calloc
@@ -57,10 +56,10 @@ $(TOOLS)/unit-sanitized: $(call UNIT,asan) $(PURE:%=$(BUILD)/asan/c/%.o)
 OBJ_OF = $(SRC:%.c=$(BUILD)/$1/%.o)
 
 # Below a program with threads.
-$(TOOLS)/threads-tsan: $(BUILD)/tsan/spec/c/threads.o $(call OBJ_OF,tsan)
+$(TOOLS)/threads-tsan: $(BUILD)/tsan/spec/unit/threads.o $(call OBJ_OF,tsan)
 	$(call program,$(TSAN))
 
-$(TOOLS)/threads-asan: $(BUILD)/asan/spec/c/threads.o $(call OBJ_OF,asan)
+$(TOOLS)/threads-asan: $(BUILD)/asan/spec/unit/threads.o $(call OBJ_OF,asan)
 	$(call program,$(ASAN))
 
 # With calls of the system in between that may be refused; also the objects that ship.
@@ -68,19 +67,19 @@ REFUSE = $(foreach f,malloc calloc realloc strdup socket getsockopt epoll_create
     epoll_wait timerfd_create eventfd fcntl bind accept4 mkdtemp send recv getrandom \
     pthread_create,-Wl,--wrap=$f)
 
-$(TOOLS)/refused: $(BUILD)/test/spec/c/refused.o $(OBJ)
+$(TOOLS)/refused: $(BUILD)/test/spec/unit/refused.o $(OBJ)
 	$(call program,$(REFUSE))
 
-$(TOOLS)/refused-asan: $(BUILD)/asan/spec/c/refused.o $(call OBJ_OF,asan)
+$(TOOLS)/refused-asan: $(BUILD)/asan/spec/unit/refused.o $(call OBJ_OF,asan)
 	$(call program,$(ASAN) $(REFUSE))
 
 # Awkward moments for threads, forks, signals and exits.
 AWKWARD = -Wl,--wrap=pthread_join,--wrap=getaddrinfo
 
-$(TOOLS)/ends: $(BUILD)/asan/spec/c/ends.o $(call OBJ_OF,asan)
+$(TOOLS)/ends: $(BUILD)/asan/spec/unit/ends.o $(call OBJ_OF,asan)
 	$(call program,$(ASAN) $(AWKWARD))
 
-$(TOOLS)/ends-tsan: $(BUILD)/tsan/spec/c/ends.o $(call OBJ_OF,tsan)
+$(TOOLS)/ends-tsan: $(BUILD)/tsan/spec/unit/ends.o $(call OBJ_OF,tsan)
 	$(call program,$(TSAN) $(AWKWARD))
 
 # Below Lua.
@@ -133,10 +132,10 @@ $(COVER_CORE): $(COVER_OBJ)
 $(COVER)/unit: $(call UNIT,test) $(PURE:%=$(COVER)/obj/%.o)
 	$(call program,--coverage $(WRAP))
 
-$(COVER)/threads: $(BUILD)/test/spec/c/threads.o $(COVER_OBJ)
+$(COVER)/threads: $(BUILD)/test/spec/unit/threads.o $(COVER_OBJ)
 	$(call program,--coverage)
 
-$(COVER)/refused: $(BUILD)/test/spec/c/refused.o $(COVER_OBJ)
+$(COVER)/refused: $(BUILD)/test/spec/unit/refused.o $(COVER_OBJ)
 	$(call program,--coverage $(REFUSE))
 
 $(COVER)/sim/redlock/core-$(ABI).so: $(COVER_OBJ) $(wildcard spec/sim/*.[ch])
@@ -161,9 +160,9 @@ FUZZ = clang $(FLAGS) -g -O1 -fsanitize=fuzzer,address,undefined \
        -fno-sanitize-recover=all -fno-omit-frame-pointer -Ispec/fuzz
 
 $(BUILD)/fuzz/resp $(BUILD)/fuzz/core: $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
-        $(PURE:%=c/%.c) $(wildcard c/*.h) $(BUILD)/flags
+        $(PURE:%=c/%.c) $(wildcard c/*.h c/*/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(FUZZ) -Ic -o $@ $< $(PURE:%=c/%.c) $(LIBHIREDIS) -ldl
+	$(FUZZ) -o $@ $< $(PURE:%=c/%.c) $(LIBHIREDIS) -ldl
 
 $(BUILD)/fuzz/lua: spec/fuzz/lua.c spec/fuzz/fuzz.h
 	@mkdir -p $(@D)
@@ -182,11 +181,12 @@ fuzz: ## servers' answers, users' calls, arguments; T=seconds each (30)
 # their places.
 SIM      = $(BUILD)/sim
 SIM_CORE = $(SIM)/redlock/core-$(ABI).so
-SIM_OBJ  = $(filter-out $(addprefix $(BUILD)/obj/,net.o conn.o linger.o keeper.o resolve.o),$(OBJ))
+SIM_OBJ  = $(filter-out $(addprefix $(BUILD)/obj/,io/net.o io/conn.o io/linger.o io/lookup.o engine/keeper.o),\
+               $(OBJ))
 
 $(SIM)/obj/%.o: spec/sim/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) $(DEPS) -Ic $(HIDE) $(CFLAGS) -c -o $@ $<
+	$(CC) $(FLAGS) $(DEPS) $(HIDE) $(CFLAGS) -c -o $@ $<
 
 $(SIM_CORE): $(SIM_OBJ) $(patsubst spec/sim/%.c,$(SIM)/obj/%.o,$(wildcard spec/sim/*.c))
 	@mkdir -p $(@D)
@@ -203,7 +203,7 @@ sim: sim-core ## simulated schedules; N=, or T=seconds, J=cores; SEED=n replays 
 .PHONY: mutant-core
 mutant-core:
 	@mkdir -p $(DIR)/redlock
-	@$(CC) $(FLAGS) -w -Ic $(HIDE) $(CFLAGS) -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
+	@$(CC) $(FLAGS) -w $(HIDE) $(CFLAGS) -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
 	@$(CC) $(LINK) -o $(DIR)/redlock/core-$(ABI).so $(DIR)/$(MUTANT).o \
 	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$(SIM_OBJ)) $(wildcard $(SIM)/obj/*.o) \
 	    $(CORE_HIREDIS) -ldl

@@ -1,7 +1,7 @@
--- Fencing tokens at data in Redis: redlock.guard does it, in one script per command.
+-- Fencing tokens at data in Redis: redlock.resource does it, in one script per command.
 -- Needs nothing more. `make fencing` runs it; arguments: the servers of the lock.
 
-local guard = require "redlock.guard"
+local resource = require "redlock.resource"
 local story = require "examples.fencing.story"
 local support = require "spec.support"
 
@@ -22,7 +22,7 @@ end
 function recipe.checked(port)
     local conn = support.connect(tonumber(port))
     -- With lua-resty-redis: function(cmd, ...) return red[cmd:lower()](red, ...) end
-    local account = guard.new(KEY, function(...) return conn:call(...) end)
+    local account = resource.new(KEY, function(...) return conn:call(...) end)
 
     local function read(token)
         local ok, value = account:get(token)     -- refuses older tokens from here on

@@ -5,11 +5,11 @@
 --                                            "redis://10.0.0.3" } }
 --     local ok, err = client:getLock("invoice:42"):tryLock(5, 10)
 
-local client = require "redlock.client"
-local errors = require "redlock.errors"
-local future = require "redlock.future"
-local guard = require "redlock.guard"
-local primitive = require "redlock.primitive"
+local client = require "redlock.api.client"
+local errors = require "redlock.core.errors"
+local future = require "redlock.api.future"
+local resource = require "redlock.resource"
+local primitive = require "redlock.api.primitive"
 
 local _M = { _VERSION = "0.1.0~dev" }
 
@@ -64,8 +64,8 @@ end
 -- @return true when all are done, false otherwise; or nil and an error: phase
 _M.wait_all = future.wait_all
 
---- Resources in Redis that refuse late writers (see guard.lua).
-_M.guard = guard
+--- Resources in Redis that refuse late writers (see resource.lua).
+_M.resource = resource
 
 --- @return whether a value is an error object of this library
 _M.is_error = errors.is_error

@@ -19,7 +19,7 @@
 ---```
 ---@class redlock
 ---@field _VERSION string  the version of the library, such as "0.1.0"
----@field guard redlock.guard  resources in Redis that refuse late writers
+---@field resource redlock.resource  resources in Redis that refuse late writers
 local redlock = {}
 
 ---A client of N servers. Opens nothing: connections are made at first use, in each process of

@@ -116,7 +116,8 @@ local ng = new_nginx()
 local pinned = new_nginx "worker_cpu_affinity auto;"
 
 local floor = support.spawn { root .. "/build/spec/floor", "evalsha",
-    root .. "/lua/redlock/lock/acquire.lua", root .. "/lua/redlock/lock/release.lua",
+    root .. "/lua/redlock/scripts/lock/acquire.lua",
+    root .. "/lua/redlock/scripts/lock/release.lua",
     cluster[1].port, cluster[2].port, cluster[3].port, cluster[4].port, cluster[5].port,
     stdin = "pipe", stdout = "pipe" }
 

@@ -44,7 +44,7 @@ function Worker:run(cycles, in_flight, seconds)
 end
 
 local function floor(mode, cluster)
-    local scripts = root .. "/lua/redlock/lock/"
+    local scripts = root .. "/lua/redlock/scripts/lock/"
     local argv = { root .. "/build/spec/floor", mode, scripts .. "acquire.lua",
         scripts .. "release.lua" }
     for _, server in ipairs(cluster) do

@@ -1,6 +1,6 @@
 -- What one user of locks does, whatever waits for it: takes and releases them at random, uses
 -- resources under them, and sends marks of all that (see history.lua for what each means).
-local guard = require "redlock.guard"
+local resource = require "redlock.resource"
 local marks = require "spec.chaos.marks"
 local resp = require "spec.support.resp"
 
@@ -46,9 +46,9 @@ function User:guarded(slot, token, method, value)
     if not self.accounts or not self.accounts:usable() then
         self.accounts = assert(resp.connect(self.config.accounts))
     end
-    local resource = guard.new(slot.name, function(...) return self.accounts:call(...) end)
+    local account = resource.new(slot.name, function(...) return self.accounts:call(...) end)
     local a = now()
-    local ok, reply, highest = resource[method](resource, token, value)
+    local ok, reply, highest = account[method](account, token, value)
     if ok or reply == "stale" then
         self:mark(slot, { k = ok and "accepted" or "refused", l = slot.name, n = slot.n, a = a,
             b = now(), token = token, value = value, highest = highest })

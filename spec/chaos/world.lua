@@ -11,7 +11,7 @@ local proc = require "spec.support.proc"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
 local resp = require "spec.support.resp"
-local restart_guard = require "redlock.restart_guard"
+local restart_guard = require "redlock.policy.restart_guard"
 local scope = require "spec.support.scope"
 local sys = require "spec.support.sys"
 
@@ -126,8 +126,8 @@ end
 
 local function acquire_script(opts, fenced)
     local function text(name)
-        return assert(sys.read_file(("%s/lua/redlock/%s.lua"):format(opts.library or build.root,
-            name)))
+        return assert(sys.read_file(("%s/lua/redlock/scripts/%s.lua"):format(
+            opts.library or build.root, name)))
     end
     if fenced then
         return text "fenced/counter" .. text "fenced/acquire"

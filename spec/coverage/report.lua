@@ -17,7 +17,8 @@ end
 
 local function gcov(folder, name)
     local ran = {}
-    local p = assert(io.popen(("gcov -t -o '%s/obj' '%s' 2>/dev/null"):format(folder, name)))
+    local p = assert(io.popen(("gcov -t -o '%s/obj/%s' '%s' 2>/dev/null"):format(folder,
+        name:match "^c/(.*)/", name)))
     local ours = false
     for line in p:lines() do
         local count, number, rest = line:match "^%s*([^:]+):%s*(%d+):(.*)$"
@@ -146,9 +147,9 @@ local function report(name, ran)
 end
 
 -- What is compiled only without TLS is counted in a build of its own.
-local p = assert(io.popen "LC_ALL=C ls c/*.c")
+local p = assert(io.popen "LC_ALL=C ls c/*/*.c")
 for name in p:lines() do
-    report(name, gcov(folder .. (name == "c/tls_none.c" and "/no_tls" or ""), name))
+    report(name, gcov(folder .. (name == "c/io/tls_none.c" and "/no_tls" or ""), name))
 end
 p:close()
 local file = assert(io.open(folder .. "/lines", "rb"))

@@ -223,7 +223,9 @@ config(dir .. "/config.ld", "redlock: reference",
 -- Modules have a comment for ldoc at their heads, and others at what they export; scripts for
 -- Redis have none.
 local modules = {}
-for path in io.popen "find $PWD/lua/redlock -name '*.lua' ! -path '*/types*' | sort":lines() do
+-- Names are told from the folder of the first one.
+local find = "find $PWD/lua/redlock -name '*.lua' ! -path '*/types*' "
+for path in io.popen(find .. "-maxdepth 1; " .. find .. "-mindepth 2 | sort"):lines() do
     local file = assert(io.open(path))
     if ("\n" .. file:read "*a"):find "\n%-%-%- .*\n%-%-%- " then
         modules[#modules + 1] = ("    %q,"):format(path)

@@ -1,8 +1,8 @@
 -- Properties of what the Lua API does with its arguments, for spec/fuzz/lua.c: whatever is
 -- given, it is taken as documented, or refused by an error that names the argument.
 local redlock = require "redlock"
-local options = require "redlock.options"
-local uri = require "redlock.uri"
+local options = require "redlock.api.options"
+local uri = require "redlock.api.uri"
 
 local huge, nan = math.huge, 0 / 0
 

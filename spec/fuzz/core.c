@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "reader.h"
-#include "watch.h"
+#include "node/reader.h"
+#include "core/subscription.h"
 
 enum {
     DEALS = 6,

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "node.h"
-#include "reader.h"
+#include "node/node.h"
+#include "node/reader.h"
 
 /* ---- the reader: the pieces make no difference ---- */
 

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "buf.h"
+#include "node/buf.h"
 
 static struct buf known[SIM_KNOWN];      /* by a hash of their bytes: the last that had it */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
+#include "node/buf.h"
 
 enum { CONNECTIONS = 1024 };
 

@@ -14,161 +14,162 @@
 return {
     -- ---- counting ----
 
-    { name = "quorum of a half", file = "c/quorum.c",
+    { name = "quorum of a half", file = "c/core/quorum.c",
         from = "return n / 2 + 1;", to = "return n > 1 ? n / 2 : 1;",
         by = { "a majority confirmed" } },
 
-    { name = "a tie wins", file = "c/quorum.c",
+    { name = "a tie wins", file = "c/core/quorum.c",
         from = "return n / 2 + 1;", to = "return (n + 1) / 2;", prefix = "C11",
         by = { "a majority confirmed" } },
 
-    { name = "lost one vote too early", file = "c/quorum.c",
+    { name = "lost one vote too early", file = "c/core/quorum.c",
         from = "return t->yes + t->pending < q ? LOST", to =
             "return t->yes + t->pending <= q ? LOST",
         faults = { "gone for good", "gone for good" } },
 
-    { name = "errors count as yes", file = "c/answer.c",
+    { name = "errors count as yes", file = "c/core/answer.c",
         from = "    if (code) {\n        round_miss(round, i, code, now_ms);\n"
             .. "        return;\n    }\n    slot->code = RL_OK;",
         to = "    if (code)\n        vote = RL_VOTE_YES;\n    slot->code = RL_OK;",
         by = { "a majority confirmed", "a majority let go" } },
 
-    { name = "a re-sent attempt counts as refused", file = "c/vote.c",
+    { name = "a re-sent attempt counts as refused", file = "c/core/vote.c",
         from = "*vote = RL_VOTE_YES;\n    }\n    if (counts(round, *vote)",
         to = "*vote = RL_VOTE_ABSENT;\n    }\n    if (counts(round, *vote)",
         prefix = "an attempt sent again" },
 
-    { name = "kept after a majority disowned it", file = "c/lease.c",
+    { name = "kept after a majority disowned it", file = "c/core/lease.c",
         from = "return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;",
         to = "return RL_NO_QUORUM;", by = { "no is no" } },
 
-    { name = "let go before the holder knows of the loss", file = "c/keep.c",
+    { name = "let go before the holder knows of the loss", file = "c/core/watchdog.c",
         from = "&& !lease->promised_ms)\n        end_as_said(lease);",
         to = ")\n        lease_end(lease, now_ms);",
         by = { "valid as long as it was said" } },
 
-    { name = "a missing key counts as extended", file = "c/answer.c",
+    { name = "a missing key counts as extended", file = "c/core/answer.c",
         from = "vote >= RL_VOTE_YES ? &t->yes :",
         to = "vote >= RL_VOTE_YES || (vote == 0 && round->kind == ROUND_EXTEND) ? &t->yes :",
         by = { "a majority confirmed", "keys outlive the hold" } },
 
-    { name = "a loser opens the name", file = "c/release.c",
+    { name = "a loser opens the name", file = "c/core/release.c",
         from = "    if (lease_delays(lease, now_ms))\n", to = "    if (0)\n",
         prefix = "a loser lets go", by = { "closed behind a loser" } },
 
     -- ---- time ----
 
-    { name = "no drift subtracted", file = "c/quorum.c",
+    { name = "no drift subtracted", file = "c/core/quorum.c",
         from = "return started_ms + lease_ms - quorum_drift_ms(lease_ms, drift_ppm);",
         to = "return (void)drift_ppm, started_ms + lease_ms;" },
 
-    { name = "wall clock", file = "c/engine.c",
+    { name = "wall clock", file = "c/engine/engine.c",
         from = "clock_ms(CLOCK_BOOTTIME)", to = "clock_ms(CLOCK_REALTIME)" },
 
-    { name = "a clock that stops in suspend", file = "c/engine.c",
+    { name = "a clock that stops in suspend", file = "c/engine/engine.c",
         from = "clock_ms(CLOCK_BOOTTIME)", to = "clock_ms(CLOCK_MONOTONIC)" },
 
-    { name = "validity counted from the end", file = "c/lease.c",
+    { name = "validity counted from the end", file = "c/core/lease.c",
         from = "quorum_deadline_ms(round->started_ms, round->lease_ms,\n"
             .. "                                                 lease->core->drift_ppm);",
         to = "quorum_deadline_ms(now_ms, round->lease_ms, lease->core->drift_ppm);" },
 
-    { name = "extension counted from the end", file = "c/lease.c",
+    { name = "extension counted from the end", file = "c/core/lease.c",
         from = "quorum_deadline_ms(round->started_ms, round->lease_ms,\n"
             .. "                                             lease->core->drift_ppm);",
         to = "quorum_deadline_ms(now_ms, round->lease_ms, lease->core->drift_ppm);" },
 
-    { name = "granted too late is granted", file = "c/lease.c",
+    { name = "granted too late is granted", file = "c/core/lease.c",
         from = "        if (now_ms >= deadline_ms)\n            return RL_EXPIRED;\n", to = "",
         by = { "validity" }, faults = { "stopped client", "stopped client", "suspend" } },
 
-    { name = "the deadline is seen late", file = "c/lease.c",
+    { name = "the deadline is seen late", file = "c/core/lease.c",
         from = "int64_t left_ms = lease->deadline_ms - now_ms;",
         to = "int64_t left_ms = lease->deadline_ms - now_ms + 20;" },
 
-    { name = "max_hold is ignored", file = "c/keep.c",
+    { name = "max_hold is ignored", file = "c/core/watchdog.c",
         from = "    if (now_ms >= lease->hold_until_ms)\n        lease->keep_ms = 0;\n", to = "",
         prefix = "held beyond max_hold", by = { "max_hold" } },
 
     -- ---- scripts ----
 
-    { name = "release without a look at the value", file = "lua/redlock/lock/release.lua",
+    { name = "release without a look at the value", file = "lua/redlock/scripts/lock/release.lua",
         from = "if value == ARGV[1] then", to = "if value then",
         by = { "only what is ours" } },
 
-    { name = "extend without a look at the value", file = "lua/redlock/lock/extend.lua",
+    { name = "extend without a look at the value", file = "lua/redlock/scripts/lock/extend.lua",
         from = "if value == ARGV[1] then", to = "if value then",
         by = { "only what is ours", "a majority confirmed", "one holder" } },
 
-    { name = "extend shortens", file = "lua/redlock/lock/extend.lua",
+    { name = "extend shortens", file = "lua/redlock/scripts/lock/extend.lua",
         from = "if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then", to = "do",
         by = { "only what is ours" } },
 
-    { name = "extend makes the key again", file = "lua/redlock/lock/extend.lua",
+    { name = "extend makes the key again", file = "lua/redlock/scripts/lock/extend.lua",
         from = "return value and -1 or 0",
         to = "if not value then redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1 end\n"
             .. "return -1",
         by = { "only what is ours" } },
 
-    { name = "acquire overwrites", file = "lua/redlock/lock/acquire.lua",
+    { name = "acquire overwrites", file = "lua/redlock/scripts/lock/acquire.lua",
         from = "ARGV[1], 'NX', 'PX', ARGV[2]", to = "ARGV[1], 'PX', ARGV[2]",
         by = { "only what is ours" } },
 
-    { name = "a key without an end", file = "lua/redlock/lock/acquire.lua",
+    { name = "a key without an end", file = "lua/redlock/scripts/lock/acquire.lua",
         from = "ARGV[1], 'NX', 'PX', ARGV[2]", to = "ARGV[1], 'NX'",
         by = { "keys end" } },
 
     -- ---- keeping ----
 
-    { name = "heal without a majority", file = "c/round.c",
+    { name = "heal without a majority", file = "c/core/round.c",
         from = "for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {",
         to = "for (int i = 0; i < round->core->n; i++) {",
         by = { "heals after a majority" }, prefix = "an extension alone" },
 
-    { name = "a loss is not told", file = "lua/redlock/holds.lua",
+    { name = "a loss is not told", file = "lua/redlock/policy/holds.lua",
         from = "local fns = hold.on_lost or {}", to = "local fns = {}",
         by = { "lost is told" } },
 
-    { name = "a loss is told twice", file = "lua/redlock/holds.lua",
+    { name = "a loss is told twice", file = "lua/redlock/policy/holds.lua",
         from = "        report(self, hold, fns[i][1], fns[i][2])\n",
         to = "        report(self, hold, fns[i][1], fns[i][2])\n"
             .. "        report(self, hold, fns[i][1], fns[i][2])\n",
         by = { "lost is told" } },
 
-    { name = "what is forgotten is taken", file = "c/keep.c",
+    { name = "what is forgotten is taken", file = "c/core/watchdog.c",
         from = "votes->foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN",
         to = "votes->foreign >= 0 ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN",
         by = { "taken is by somebody" } },
 
-    { name = "a counter that was lost is somebody's", file = "lua/redlock/fenced/extend.lua",
+    { name = "a counter that was lost is somebody's",
+        file = "lua/redlock/scripts/fenced/extend.lua",
         from = "value == ARGV[1] and not stored and 0 or -1", to = "-1", fenced = 100,
         by = { "a lost counter is nobody's" } },
 
-    { name = "the watchdog's losses are not counted", file = "c/keep.c",
+    { name = "the watchdog's losses are not counted", file = "c/core/watchdog.c",
         from = "    core->losses++;\n", to = "",
         by = { "lost is told" } },
 
-    { name = "the wrong lease is noted as lost", file = "c/keep.c",
+    { name = "the wrong lease is noted as lost", file = "c/core/watchdog.c",
         from = "core->lost[core->losses % NOTED_MAX] = lease;",
         to = "core->lost[core->losses % NOTED_MAX] = lease - 1;",
         by = { "lost is told" } },
 
-    { name = "renewed without a pause", file = "c/keep.c",
+    { name = "renewed without a pause", file = "c/core/watchdog.c",
         from = "lease->renew_ms = now_ms + (wait_ms > RETRY_MIN_MS ? wait_ms : RETRY_MIN_MS);",
         to = "(void)wait_ms, lease->renew_ms = now_ms;", by = { "requests are bounded" },
         faults = { "errors", "errors", "errors" } },
 
-    { name = "renewed at once after success", file = "c/keep.c",
+    { name = "renewed at once after success", file = "c/core/watchdog.c",
         from = "lease->renew_ms = from_ms + lease->keep_ms / RENEW_AFTER;",
         to = "lease->renew_ms = from_ms + 1;",
         by = { "requests are bounded", "time goes on" } },
 
-    { name = "a child of a fork inherits", file = "c/close.c",
+    { name = "a child of a fork inherits", file = "c/core/close.c",
         from = "    core->epoch++;\n", to = "", faults = { "fork", "fork" }, budget = 6000 },
 
     -- ---- letting go ----
 
-    { name = "only what was granted is released", file = "c/round.c",
+    { name = "only what was granted is released", file = "c/core/round.c",
         { "    int touched = round->lease && round->lease->touched & bit(i);\n",
             "    int touched = round->lease && round->lease->touched & bit(i);\n"
             .. "    if (round->kind == ROUND_RELEASE && !touched) {\n"
@@ -178,81 +179,81 @@ return {
             .. "    if (code == RL_TIMEOUT)\n" },
         guarded = false, fenced = 0, budget = 20000 },
 
-    { name = "no debt to servers that are away", file = "c/release.c",
+    { name = "no debt to servers that are away", file = "c/core/release.c",
         from = "lease->owed = lease->touched;\n    release->cap_ms",
         to = "lease->owed = 0;\n    release->cap_ms",
         lease = 20, guarded = false, faults = { "cut", "crash", "crash", "gone for good" },
         by = { "nothing is left" }, budget = 20000 },
 
     -- What is left shows when it outlives the calm.
-    { name = "a torn write is forgotten", file = "c/answer.c",
+    { name = "a torn write is forgotten", file = "c/core/answer.c",
         from = "        if (written) {\n", to = "        if (0) {\n", lease = 20, guarded = false,
         faults = { "cut", "cut", "cut", "lost replies", "crash" },
         by = { "nothing is left" }, budget = 20000 },
 
-    { name = "a torn write is released once", file = "c/release.c",
+    { name = "a torn write is released once", file = "c/core/release.c",
         from = "} else if (lease->torn & bit(i)) {", to = "} else if (0) {",
         prefix = "a straggler",
         by = { "nothing is left" } },
 
     -- Equivalent here: the Lua library has released an attempt before it drops it.
-    -- spec/c/test_core.c (dropping_an_attempt_cancels_it) has the core alone.
-    { name = "a cancelled attempt is not released", file = "c/lease.c",
+    -- spec/unit/test_core.c (dropping_an_attempt_cancels_it) has the core alone.
+    { name = "a cancelled attempt is not released", file = "c/core/lease.c",
         from = "if (lease->state == LEASE_ACQUIRING && !lease_void(lease))\n        "
             .. "lease_end(lease, now_ms);\n    else if",
         to = "if", equivalent = true },
 
-    { name = "a release is sure without a majority", file = "c/quorum.c",
+    { name = "a release is sure without a majority", file = "c/core/quorum.c",
         from = "if (!quorum_answered(t) || t->foreign + t->pending >= q)\n"
             .. "        return UNDECIDED;",
         to = "if (t->yes + t->absent + t->foreign == 0)\n        return UNDECIDED;",
         by = { "a majority let go" } },
 
-    { name = "a re-sent release believes others", file = "c/vote.c",
+    { name = "a re-sent release believes others", file = "c/core/vote.c",
         from = "*vote <= RL_VOTE_ABSENT && slot->resends", to =
             "*vote == RL_VOTE_ABSENT && slot->resends",
         by = { "lost only by time" }, prefix = "a release sent again" },
 
-    { name = "an unknown script is not sent again", file = "c/answer.c",
+    { name = "an unknown script is not sent again", file = "c/core/answer.c",
         from = "    if (wanted)\n", to = "    if (0)\n",
         faults = { "scripts forgotten", "scripts forgotten", "crash" } },
 
-    { name = "the last leave does not release", file = "lua/redlock/lock.lua",
+    { name = "the last leave does not release", file = "lua/redlock/api/lock.lua",
         from = "if hold.count > 1 then", to = "if hold.count >= 1 then" },
 
-    { name = "an inner leave does not say that it is over", file = "lua/redlock/lock.lua",
+    { name = "an inner leave does not say that it is over", file = "lua/redlock/api/lock.lua",
         from = "if client.holds:remaining(hold) <= 0 then\n            return failure(self, "
             .. "\"expired\")", to = "if false then\n            return nil",
         by = { "validity" }, budget = 20000 },
 
-    { name = "entering again is not counted", file = "lua/redlock/lock.lua",
+    { name = "entering again is not counted", file = "lua/redlock/api/lock.lua",
         from = "hold.count = hold.count + 1\n", to = "hold.count = hold.count + 0\n" },
 
     -- ---- values, replies ----
 
-    { name = "one value for all attempts", file = "c/api.c",
+    { name = "one value for all attempts", file = "c/engine/api.c",
         from = "    for (size_t i = 0; i < sizeof(raw); i++) {\n",
         to = "    for (size_t i = 0; i < sizeof(raw); i++) {\n        raw[i] = 7;\n",
         by = { "fresh values" } },
 
-    { name = "the last request gets the first reply", file = "c/node.c",
+    { name = "the last request gets the first reply", file = "c/node/node.c",
         { "    struct request r = nd->queue[nd->queue_head];\n",
             "    struct request r = nd->queue[(nd->queue_head + nd->queue_len - 1) &\n"
             .. "                                 (nd->queue_cap - 1)];\n" },
         { "    nd->queue_head = (nd->queue_head + 1) & (nd->queue_cap - 1);\n", "" } },
 
-    { name = "half a reply survives its connection", file = "c/node.c",
+    { name = "half a reply survives its connection", file = "c/node/node.c",
         from = "    if (wire_reset(&nd->wire) < 0)\n        return -1;\n", to = "",
         faults = { "fragments", "cut", "cut", "lost replies", "silence" } },
 
     -- ---- fencing tokens: design rules 1 to 7, and counterexamples ----
 
-    { name = "no confirmation", file = "c/fence.c",
+    { name = "no confirmation", file = "c/core/fence.c",
         from = "        if (witnesses >= quorum_size(t->n))\n            return WON;\n    }",
         to = "        return WON;\n    }",
         prefix = "C1", by = { "a token has its witnesses", "tokens grow" } },
 
-    { name = "the second largest of all counters", file = "c/fence.c", prefix = "C5",
+    { name = "the second largest of all counters", file = "c/core/fence.c", prefix = "C5",
         from = "    if (!round->token) {\n        enum verdict v = quorum_vote(t);",
         to = "    if (!round->token && t->yes == t->n) {\n        int64_t token = 0;\n"
             .. "        for (int i = 0; i < t->n; i++) {\n            int as_large = 0;\n"
@@ -266,256 +267,261 @@ return {
             .. "    if (!round->token) {\n        enum verdict v = quorum_vote(t);",
         by = { "a token has its witnesses", "tokens grow" } },
 
-    { name = "late grants count unconfirmed", file = "c/fence.c",
+    { name = "late grants count unconfirmed", file = "c/core/fence.c",
         { "    for (int i = 0; i < t->n; i++) {\n        if (granted(&round->slot[i]) && ",
             "    int late = round->confirm && round->confirm->token == round->token;\n"
             .. "    for (int i = 0; !late && i < t->n; i++) {\n"
             .. "        if (granted(&round->slot[i]) && " },
         prefix = "C3 below", by = { "a token has its witnesses", "tokens grow" } },
 
-    { name = "late grants may be above the token", file = "c/fence.c",
+    { name = "late grants may be above the token", file = "c/core/fence.c",
         from = "    if (most > round->token)\n        round->token = most;\n", to = "",
         prefix = "C3", by = { "a token has its witnesses", "tokens grow" } },
 
-    { name = "confirmed if above the token, too", file = "lua/redlock/fenced/confirm.lua",
+    { name = "confirmed if above the token, too", file = "lua/redlock/scripts/fenced/confirm.lua",
         { "if counter and counter > token then\n    return {0, counter}\nend\n", "" },
         { "counter and count_to(token) and 1",
             "counter and (counter >= token or count_to(token)) and 1" },
         prefix = "C4", by = { "a yes is exact", "tokens grow" } },
 
-    { name = "confirmed by whoever has counted", file = "lua/redlock/fenced/confirm.lua",
+    { name = "confirmed by whoever has counted", file = "lua/redlock/scripts/fenced/confirm.lua",
         from = "if value ~= ARGV[1] then\n    return -1\nend\n", to = "",
         prefix = "C2", by = { "a yes is exact", "tokens grow" } },
 
-    { name = "extended past a newer token", file = "lua/redlock/fenced/extend.lua",
+    { name = "extended past a newer token", file = "lua/redlock/scripts/fenced/extend.lua",
         { "if value ~= ARGV[1] or (counter and counter > token) then",
             "if value ~= ARGV[1] then" },
         { "not count_to(token)", "not (counter > token or count_to(token))" },
         prefix = "C9", by = { "a yes is exact", "extended before a newer token" } },
 
-    { name = "healed past a newer token", file = "lua/redlock/fenced/heal.lua",
+    { name = "healed past a newer token", file = "lua/redlock/scripts/fenced/heal.lua",
         from = "counter > token or not count_to(token)",
         to = "not (counter > token or count_to(token))",
         prefix = "C10", by = { "a yes is exact", "extended before a newer token" } },
 
-    { name = "a release leaves the counter behind", file = "lua/redlock/fenced/release.lua",
+    { name = "a release leaves the counter behind", file = "lua/redlock/scripts/fenced/release.lua",
         fenced = 100, from = "if found[2] ~= run .. ARGV[3] .. mine then", to = "if false then",
         by = { "a release leaves the token behind" } },
 
-    { name = "any lock makes a sequencer current", file = "lua/redlock/fenced/current.lua",
+    { name = "any lock makes a sequencer current", file = "lua/redlock/scripts/fenced/current.lua",
         { "string.sub(found[2] or '', 9)", "string.match(found[2] or '', '^%d+', 9)" },
         { "ARGV[1] .. ' ' .. string.sub(value, 1, 8)", "ARGV[1]" },
         fenced = 50, by = { "a sequencer ends with its hold" } },
 
-    { name = "counted after it was told", file = "lua/redlock/fenced/acquire.lua",
+    { name = "counted after it was told", file = "lua/redlock/scripts/fenced/acquire.lua",
         fenced = 100, from = "counter = counter + 1\nif not write(counter, floor) then",
         to = "if not write(counter + 1, floor) then",
         by = { "a yes is exact", "a token has its witnesses", "tokens grow" } },
 
-    { name = "floors are not raised", file = "lua/redlock/fenced/counter.lua", prefix = "C8",
+    { name = "floors are not raised",
+        file = "lua/redlock/scripts/fenced/counter.lua", prefix = "C8",
         from = "        call('hset', KEYS[3], ARGV[4], run .. floor)\n",
         to = "",
         by = { "what is counted has a floor above it", "counted above what was witnessed" } },
 
-    { name = "no floor is a floor of 0", file = "lua/redlock/fenced/acquire.lua", prefix = "C6",
+    { name = "no floor is a floor of 0",
+        file = "lua/redlock/scripts/fenced/acquire.lua", prefix = "C6",
         from = "local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))",
         to = "local floor = of_this_run(call('hget', KEYS[3], ARGV[4])) or 0",
         by = { "counted above what was witnessed", "tokens grow" } },
 
-    { name = "a counter goes on without a floor", file = "lua/redlock/fenced/acquire.lua",
+    { name = "a counter goes on without a floor", file = "lua/redlock/scripts/fenced/acquire.lua",
         fenced = 100, from = "local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))",
         to = "local floor = of_this_run(call('hget', KEYS[3], ARGV[4])) or\n"
             .. "    counted_in(found[2]) and 1e14",
         by = { "what is counted has a floor above it" }, budget = 20000 },
 
-    { name = "a number out of range is one", file = "lua/redlock/fenced/counter.lua",
+    { name = "a number out of range is one", file = "lua/redlock/scripts/fenced/counter.lua",
         fenced = 100, faults = { "a floor out of range", "a floor out of range" },
         { "n >= 0 and n < limit and n or nil", "n >= 0 and n or nil" },
         { "if n >= limit then", "if false then" },
         by = { "tokens fit", "nobody learns a floor out of range" } },
 
-    { name = "a floor out of range is taught", file = "lua/redlock/floors.lua", guarded = true,
+    { name = "a floor out of range is taught",
+        file = "lua/redlock/policy/floors.lua", guarded = true,
         fenced = 100, faults = { "a floor out of range", "a floor out of range", "crash",
             "floors lost" },
         from = "if vote == OUT_OF_RANGE then", to = "if false then",
         by = { "nobody learns a floor out of range" } },
 
-    { name = "the clock where floors are out of range", file = "lua/redlock/floors.lua",
+    { name = "the clock where floors are out of range", file = "lua/redlock/policy/floors.lua",
         from = "if seeded < enough and wild > 0 then", to = "if false then",
         prefix = "C12", by = { "tokens grow", "counters never go back",
             "counted above what was witnessed" } },
 
     { name = "a floor out of range is learned anew at once", guarded = true, fenced = 100,
-        file = "lua/redlock/fenced/seed.lua", from = "if tag == run and ARGV[2] ~= '' then",
+        file = "lua/redlock/scripts/fenced/seed.lua", from = "if tag == run and ARGV[2] ~= '' then",
         to = "if false then", faults = { "a floor out of range", "a floor out of range",
             "counter lost", "cut", "lost replies" },
         by = { "floors are seeded after the quarantine", "counted above what was witnessed",
             "tokens grow" } },
 
-    { name = "an import raises counters", file = "lua/redlock/transfer.lua", fenced = 100,
+    { name = "an import raises counters", file = "lua/redlock/api/transfer.lua", fenced = 100,
         from = "if ok and parcel.token > 0 then", to = "if false then",
         by = { "a forged token is refused", "a held lock is held", "a majority confirmed",
             "tokens fit" } },
 
-    { name = "any number is a counter", file = "c/vote.c", fenced = 100,
+    { name = "any number is a counter", file = "c/core/vote.c", fenced = 100,
         from = "return !is_token(vote_info(round, reply)) ? RL_PROTOCOL\n"
             .. "               : may_have_voted(round, i)         ? RL_TIMEOUT\n",
         to = "return may_have_voted(round, i) ? RL_TIMEOUT\n",
         faults = { "says what cannot be", "says what cannot be" },
         by = { "tokens fit", "a majority confirmed" } },
 
-    { name = "counts of a run before are counts", file = "lua/redlock/fenced/counter.lua",
+    { name = "counts of a run before are counts", file = "lua/redlock/scripts/fenced/counter.lua",
         fenced = 100, guarded = true,
         from = "local n = text and sub(text, 1, RUN) == run and", to = "local n = text and" },
 
-    { name = "floors without a quarantine", file = "lua/redlock/fenced/run.lua",
+    { name = "floors without a quarantine", file = "lua/redlock/scripts/fenced/run.lua",
         from = "    if admitted and found[2] ~= marker then",
         to = "    admitted = true\n    if false then",
         prefix = "C7", by = { "floors are seeded after the quarantine",
             "counted above what was witnessed", "tokens grow" } },
 
-    { name = "lost floors need no quarantine", file = "lua/redlock/fenced/run.lua", fenced = 100,
+    { name = "lost floors need no quarantine",
+        file = "lua/redlock/scripts/fenced/run.lua", fenced = 100,
         guarded = true, from = "    if admitted and found[2] ~= marker then",
         to = "    if false then",
         by = { "floors are seeded after the quarantine", "counted above what was witnessed",
             "tokens grow" }, budget = 20000 },
 
-    { name = "floors by too few", file = "lua/redlock/floors.lua", prefix = "C6",
+    { name = "floors by too few", file = "lua/redlock/policy/floors.lua", prefix = "C6",
         from = "local enough = n - quorum(n) + 1", to = "local enough = 1",
         by = { "counted above what was witnessed", "tokens grow" } },
 
     -- ---- the restart guard ----
 
-    { name = "the guard is off", file = "lua/redlock/restart_guard.lua", guarded = true,
+    { name = "the guard is off", file = "lua/redlock/policy/restart_guard.lua", guarded = true,
         from = "return options.restart_guard ~= false", to = "return false",
         by = { "who forgot does not vote", "one holder" } },
 
-    { name = "the quarantine is too short", file = "c/guard.c", guarded = true,
+    { name = "the quarantine is too short", file = "c/core/guard.c", guarded = true,
         from = "return core->max_lease_ms + (core->max_lease_ms + 99) / 100 + SLACK_MS;",
         to = "return core->max_lease_ms / 2;",
         by = { "who forgot does not vote", "one holder",
             "floors are seeded after the quarantine" } },
 
-    { name = "the marker is not checked", file = "lua/redlock/restart_guard/check.lua",
+    { name = "the marker is not checked", file = "lua/redlock/scripts/marker/check.lua",
         guarded = true, fenced = 0,
         from = "if want ~= '' and marker ~= want then", to = "if false then",
         by = { "who forgot does not vote", "one holder" } },
 
-    { name = "the marker is not checked with tokens", file = "lua/redlock/fenced/acquire.lua",
+    { name = "the marker is not checked with tokens",
+        file = "lua/redlock/scripts/fenced/acquire.lua",
         guarded = true, fenced = 100,
         from = "if KEYS[4] and found[3] ~= ARGV[7] then", to = "if false then" },
 
-    { name = "a server that names another run is admitted", file = "c/guard.c", guarded = true,
+    { name = "a server that names another run is admitted", file = "c/core/guard.c", guarded = true,
         fenced = 0, from = "m.valid = !run_id[0] || !strcmp(id, run_id);", to = "m.valid = 1;",
         by = { "who forgot does not vote", "one holder" } },
 
-    { name = "another nonce is the same quarantine", file = "c/guard.c", guarded = true,
+    { name = "another nonce is the same quarantine", file = "c/core/guard.c", guarded = true,
         from = "if (!same || g->state != RL_GUARD_QUARANTINED || !g->until_ms)",
         to = "if (g->state != RL_GUARD_QUARANTINED || !g->until_ms)",
         by = { "who forgot does not vote", "one holder" }, budget = 20000 },
 
-    { name = "a nonce admits", file = "c/guard.c", guarded = true,
+    { name = "a nonce admits", file = "c/core/guard.c", guarded = true,
         from = "m.pending = words == 3;", to = "m.pending = 0;" },
 
-    { name = "a marker is set over another one", file = "lua/redlock/restart_guard/mark.lua",
+    { name = "a marker is set over another one", file = "lua/redlock/scripts/marker/set.lua",
         guarded = true, from = "if marker == ARGV[1] then", to = "do",
         by = { "who forgot does not vote", "one holder",
             "floors are seeded after the quarantine" }, budget = 20000 },
 
     -- ---- passing on ----
 
-    { name = "passed on for ever", file = "lua/redlock/acquire.lua",
+    { name = "passed on for ever", file = "lua/redlock/policy/acquire.lua",
         from = "hold.passed >= client.options.handover", to = "false",
         by = { "passed on within bounds" } },
 
-    { name = "passed on for longer than the run", file = "lua/redlock/acquire.lua",
+    { name = "passed on for longer than the run", file = "lua/redlock/policy/acquire.lua",
         from = "client.now() - hold.since >= RUN", to = "false",
         by = { "passed on within bounds" } },
 
-    { name = "passing on is not counted", file = "lua/redlock/attempt.lua",
+    { name = "passing on is not counted", file = "lua/redlock/policy/attempt.lua",
         from = "passed = from and from.passed + 1 or 0", to = "passed = 0",
         by = { "passed on within bounds" } },
 
-    { name = "a worn lease passes on as it is", file = "lua/redlock/acquire.lua",
+    { name = "a worn lease passes on as it is", file = "lua/redlock/policy/acquire.lua",
         from = "left >= seconds * (1 - o.drift_factor - WORN)", to = "left >= 0",
         by = { "passed on as good as new" } },
 
-    { name = "a lease of another length passes on", file = "lua/redlock/acquire.lua",
+    { name = "a lease of another length passes on", file = "lua/redlock/policy/acquire.lua",
         { " and from.seconds == seconds\n        and from.kept == (lease == nil)", "" },
         { " and left <= seconds\n", "\n" },
         prefix = "a hand-over half-way", by = { "passed on as good as new" } },
 
-    { name = "an extended lease passes on as it is", file = "lua/redlock/acquire.lua",
+    { name = "an extended lease passes on as it is", file = "lua/redlock/policy/acquire.lua",
         from = "not from.extended and ", to = "", prefix = "an extension at a hand-over",
         by = { "a lease as long as was asked for", "passed on as good as new" } },
 
-    { name = "a token passes on with the lock", file = "lua/redlock/acquire.lua",
+    { name = "a token passes on with the lock", file = "lua/redlock/policy/acquire.lua",
         from = "not lock.primitive.confirm_script and ", to = "",
         by = { "passed on as good as new" } },
 
-    { name = "a hand-over takes what is free", file = "lua/redlock/lock/handover.lua",
+    { name = "a hand-over takes what is free", file = "lua/redlock/scripts/lock/handover.lua",
         from = "if value == ARGV[3] then", to = "if not value or value == ARGV[3] then",
         by = { "only what is ours" }, fenced = 0 },
 
-    { name = "a hand-over takes what others have", file = "lua/redlock/lock/handover.lua",
+    { name = "a hand-over takes what others have", file = "lua/redlock/scripts/lock/handover.lua",
         from = "if value == ARGV[3] then", to = "if value then",
         by = { "only what is ours" }, fenced = 0 },
 
-    { name = "a hand-over has the token before", file = "lua/redlock/fenced/handover.lua",
+    { name = "a hand-over has the token before", file = "lua/redlock/scripts/fenced/handover.lua",
         from = "not count_to(counter + 1)", to = "not count_to(counter)", fenced = 100,
         by = { "counted above what was witnessed", "tokens grow" } },
 
     { name = "a hand-over takes what is free, with tokens", file =
-        "lua/redlock/fenced/handover.lua", fenced = 100,
+        "lua/redlock/scripts/fenced/handover.lua", fenced = 100,
         from = "if value ~= replaced then", to = "if value and value ~= replaced then",
         by = { "only what is ours" } },
 
-    { name = "the value before stays where it was", file = "c/handover.c",
+    { name = "the value before stays where it was", file = "c/core/handover.c",
         from = "    if (old->touched)\n        lease_owe(old, now_ms);\n", to = "",
         prefix = "a hand-over half-way", by = { "nothing is left" } },
 
-    { name = "a hand-over that fails leaves the value before", file = "c/handover.c",
+    { name = "a hand-over that fails leaves the value before", file = "c/core/handover.c",
         from = "    if (old->state == LEASE_PASSED)\n        lease_end(old, now_ms);\n", to = "",
         prefix = "a hand-over that fails",
         by = { "nothing is left" } },
 
-    { name = "what was offered to the dead is forgotten", file = "lua/redlock/line.lua",
+    { name = "what was offered to the dead is forgotten", file = "lua/redlock/policy/queue.lua",
         from = "    if hold and not _M.offer(self.queue, hold) then\n", to = "    if false then\n",
         prefix = "an offer to the dead" },
 
-    { name = "floors take as long as they take", file = "lua/redlock/attempt.lua",
+    { name = "floors take as long as they take", file = "lua/redlock/policy/attempt.lua",
         from = "prim.unseeded(lock, op, left_until(ends, client))",
         to = "prim.unseeded(lock, op)", prefix = "floors of slow servers",
         by = { "calls return in time" } },
 
     -- ---- from process to process ----
 
-    { name = "what is imported is not asked for", file = "lua/redlock/rounds.lua",
+    { name = "what is imported is not asked for", file = "lua/redlock/core/rounds.lua",
         from = "local ok, err = _M.extend(client, subject, handle, lease)",
         to = "local ok, err = true",
         by = { "a held lock is held", "a majority confirmed", "one holder" } },
 
-    { name = "what was given away is held still", file = "lua/redlock/transfer.lua",
+    { name = "what was given away is held still", file = "lua/redlock/api/transfer.lua",
         from = "    self.client.holds:remove(owner, self.id)\n    local parcel",
         to = "    local parcel" },
 
     -- ---- closing ----
 
-    { name = "a close forgets attempts in flight", file = "c/close.c",
+    { name = "a close forgets attempts in flight", file = "c/core/close.c",
         from = "        round_end(round, RL_CLOSED);\n        lease_end(lease, now_ms);\n",
         to = "        round_end(round, RL_CLOSED);\n",
         prefix = "a close under fire", by = { "a close lets go" } },
 
-    { name = "a close has no end", file = "lua/redlock/client.lua",
+    { name = "a close has no end", file = "lua/redlock/api/client.lua",
         from = "local LINGER = 0.05 ", to = "local LINGER = 5 ", prefix = "a close under fire",
         by = { "calls return in time", "a close lets go" } },
 
-    { name = "a lock is taken while it is closed", file = "lua/redlock/attempt.lua",
+    { name = "a lock is taken while it is closed", file = "lua/redlock/policy/attempt.lua",
         from = "    if client.closed then\n        rounds.claim()", to =
             "    if false then\n        rounds.claim()",
         prefix = "a close that waits", by = { "closed is closed", "crash" } },
 
-    { name = "a client that is being closed goes on", file = "lua/redlock/client.lua",
+    { name = "a client that is being closed goes on", file = "lua/redlock/api/client.lua",
         from = "    if self.closed then      -- also while close() waits\n        return nil\n"
             .. "    end\n    if self.core then\n        return true\n    end\n",
         to = "    if self.core then\n        return true\n    end\n"
@@ -524,33 +530,33 @@ return {
 
     -- ---- one server under two addresses ----
 
-    { name = "one server under two addresses is not refused", file = "c/guard.c",
+    { name = "one server under two addresses is not refused", file = "c/core/guard.c",
         from = "        if (k == i || other->state != NODE_READY", to =
             "        if (1 || k == i || other->state != NODE_READY",
         prefix = "one server twice", by = { "one server, one vote" } },
 
-    { name = "ours already counts as a vote, always", file = "c/vote.c",
+    { name = "ours already counts as a vote, always", file = "c/core/vote.c",
         { "        if (!slot->resends)\n            return RL_CONFIG;",
             "        if (0)\n            return RL_CONFIG;" },
         { "        if (k != i && other->vote", "        if (0 && other->vote" },
         prefix = "one server twice, in secret", by = { "a majority confirmed" } },
 
-    { name = "a server votes through two addresses, in turn", file = "c/vote.c",
+    { name = "a server votes through two addresses, in turn", file = "c/core/vote.c",
         from = "        if (k != i && other->vote", to = "        if (0 && other->vote",
         prefix = "one server twice, in secret", by = { "a majority confirmed" } },
 
     -- ---- owners that are gone ----
 
-    { name = "who is gone is not looked for", file = "lua/redlock/holds.lua",
+    { name = "who is gone is not looked for", file = "lua/redlock/policy/holds.lua",
         from = "    elseif not self.client.host.alive(owner) then\n"
             .. "        self.client:bury(owner)\n    end\nend",
         to = "    end\nend", by = { "everybody is served" } },
 
-    { name = "what one held who is gone is renewed on", file = "lua/redlock/client.lua",
+    { name = "what one held who is gone is renewed on", file = "lua/redlock/api/client.lua",
         from = "        rounds.orphan(hold.lease)\n        line.wake_first",
         to = "        line.wake_first", by = { "everybody is served" } },
 
-    { name = "what one held who is gone is not his only", file = "lua/redlock/client.lua",
+    { name = "what one held who is gone is not his only", file = "lua/redlock/api/client.lua",
         from = "    for id, hold in pairs(self.holds:of(owner)) do\n"
             .. "        self.holds:remove(owner, id)",
         to = "    for _, hold in ipairs(self.holds:all()) do\n        local id = hold.id\n"
@@ -559,31 +565,31 @@ return {
 
     -- ---- waiting ----
 
-    { name = "who is not first is told that it is held", file = "lua/redlock/acquire.lua",
+    { name = "who is not first is told that it is held", file = "lua/redlock/policy/acquire.lua",
         from = "not place.tried and not is_held(lock, queue)", to = "false",
         by = { "held means held" } },
 
-    { name = "woken is granted", file = "lua/redlock/acquire.lua",
+    { name = "woken is granted", file = "lua/redlock/policy/acquire.lua",
         from = "w.home, w.place)\n        end\n        if got then",
         to = "w.home, w.place)\n        end\n"
             .. "        if got or w.watch and w.seen > 0 then" },
 
-    { name = "a waiter without a timer", file = "lua/redlock/waking.lua",
+    { name = "a waiter without a timer", file = "lua/redlock/policy/waking.lua",
         from = "pause = left and min(pause, left) or pause",
         to = "pause = w.watch and 1 / 0 or left and min(pause, left) or pause" },
 
-    { name = "the next one in the queue is not woken", file = "lua/redlock/line.lua",
+    { name = "the next one in the queue is not woken", file = "lua/redlock/policy/queue.lua",
         from = "        rounds.wake(first.round)\n", to = "        first.round = nil\n" },
 
-    { name = "waiters wake each other", file = "c/release.c",
+    { name = "waiters wake each other", file = "c/core/release.c",
         from = "    if (lease->state == LEASE_ACQUIRING)\n        lease_hush(lease);\n", to = "",
         by = { "attempts are bounded" } },
 
-    { name = "waits for less than a millisecond", file = "lua/redlock/acquire.lua",
+    { name = "waits for less than a millisecond", file = "lua/redlock/policy/acquire.lua",
         from = "(left and rounds.to_ms(left) <= 0)", to = "(left and left <= 0)",
         by = { "time goes on" }, prefix = "the last of a wait" },
 
-    { name = "silence is a no", file = "lua/redlock/holders.lua",
+    { name = "silence is a no", file = "lua/redlock/policy/peek.lua",
         from = "if #left == 0 and most > 0 and most + n - #answers >= quorum(n) then",
         to = "if false then", by = { "a holder sees its lock" } },
 }

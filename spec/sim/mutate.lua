@@ -48,7 +48,8 @@ local function build(mutant, dir)
     local text = patched(mutant)
     sh("rm -rf %s && mkdir -p %s", dir, dir)
     if mutant.file:match "^c/" then
-        local name = mutant.file:match "([^/]+)%.c$"
+        local name = mutant.file:match "^c/(.+)%.c$"
+        sh("mkdir -p %s/%s", dir, name:match "^(.*)/")
         write(dir .. "/" .. name .. ".c", text)
         sh("make -s mutant-core MUTANT=%s DIR=%s", name, dir)
     else

@@ -1,14 +1,14 @@
-/* net.c - in the place of c/net.c, c/keeper.c and c/resolve.c: moves bytes between a core
+/* net.c - in the place of c/io/net.c, c/engine/keeper.c and c/io/lookup.c: moves bytes between a core
  * and the world. The contracts are those of net.h and engine.h. */
 #include "world.h"
 
-#include "round.h"
+#include "core/round.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
-/* Epoll tag beyond the links, as in c/net.c. */
+/* Epoll tag beyond the links, as in c/io/net.c. */
 enum { TAG_TIMER = 2 * RL_MAX_NODES };
 
 /* The process is kept where the real one has the descriptor of its eventfd. */

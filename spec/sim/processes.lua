@@ -366,11 +366,11 @@ end
 -- @param lib      the core as it is
 function _M.load(library, lib)
     redlock = library
-    rounds, errors = require "redlock.rounds", require "redlock.errors"
+    rounds, errors = require "redlock.core.rounds", require "redlock.core.errors"
     rounds.load()
     step = C.sim_record()
     switch_pauses = wrap_core(lib)
-    watch_passing(require "redlock.acquire", require "redlock.holds")
+    watch_passing(require "redlock.policy.acquire", require "redlock.policy.holds")
 end
 
 --- Makes the processes and their coroutines.

@@ -2,7 +2,7 @@
 --
 -- Values are kept as Redis gives them to a script: a number for an integer, a string for a
 -- bulk string, false for nil, { ok = } for a status, { err = } for an error, a list for an
--- array. spec/sim_redis_spec.lua compares it with a real server.
+-- array. spec/meta/sim_redis_spec.lua compares it with a real server.
 
 local new_table = require "table.new"
 local memo = require "spec.sim.memo"

@@ -158,8 +158,9 @@ end
 --- Learns what each script is for.
 local function know_scripts()
     local sha1 = require "spec.sim.sha1"
-    local guard, scripts = require "redlock.restart_guard", require "redlock.scripts"
-    local prims = { require "redlock.plain_lock", require "redlock.fenced_lock" }
+    local guard = require "redlock.policy.restart_guard"
+    local scripts = require "redlock.core.script_text"
+    local prims = { require "redlock.api.plain_lock", require "redlock.api.fenced_lock" }
     for _, prim in ipairs(prims) do
         for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "handover",
             "seed" } do
@@ -170,7 +171,7 @@ local function know_scripts()
         end
         roles[sha1.hex(guard.wrap(prim.acquire_script))] = "acquire"
     end
-    roles[sha1.hex(scripts.read "redlock.restart_guard.mark")] = "mark"
+    roles[sha1.hex(scripts.read "redlock.scripts.marker.set")] = "mark"
 end
 
 function _M.load()

@@ -89,7 +89,7 @@ function _M.load(opts)
     package.path = table.concat({ lua .. "/?.lua", lua .. "/?/init.lua", "build/?.lua", "?.lua",
         package.path }, ";")
     _G.pairs = ordered_pairs
-    local loader = require "redlock.ffi"
+    local loader = require "redlock.core.ffi"
     local lib = loader.load()
     ffi.cdef(read_declarations())
     math.random = function() -- luacheck: ignore 122

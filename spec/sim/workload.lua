@@ -13,7 +13,7 @@ local _M = {}
 local CLOSE_US = 60 * MS      -- 50 ms, and what its sleeps are late
 
 local function is_error(value)
-    return require("redlock.errors").is_error(value)
+    return require("redlock.core.errors").is_error(value)
 end
 
 local function set(...)
@@ -237,7 +237,7 @@ end
 
 --- Tries to take it with a token that it has not, as somebody who made up the text.
 local function import_forged(sim, t, parcel, lock)
-    local checksum, client = require "redlock.checksum", t.process.client
+    local checksum, client = require "redlock.core.checksum", t.process.client
     local token = sim:pick { "1", "99999999999999" }
     local text = checksum.add(checksum.strip(parcel.text, "."):gsub("%d+$", token), ".")
     local forged = { id = lock.id, getName = function() return parcel.name end,

@@ -7,7 +7,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "round.h"
+#include "core/round.h"
 
 struct world world;
 

@@ -141,7 +141,7 @@ size_t sim_raw_take(int conn, char *out, size_t size);
 
 /* ---- between world.c, link.c and net.c ---- */
 
-#include "engine.h"
+#include "engine/engine.h"
 
 enum event_kind {
     EV_TIMER,                /* a: id, b: process */

@@ -8,10 +8,18 @@ local function read(path)
     return text
 end
 
+-- The path of a spec, whose names are unique.
+local function file_of(spec)
+    local pipe = io.popen("ls spec/*/" .. spec .. ".lua")
+    local path = pipe:read()
+    pipe:close()
+    return path or spec
+end
+
 -- Looks up what a cell of a table names:
 --
---   lock_spec "a title", "another"     titles, or parts of them, in spec/lock_spec.lua
---   c fence "c1_...", wire "..."       functions in spec/c/test_fence.c and so on
+--   lock_spec "a title", "another"     titles, or parts of them, in spec/*/lock_spec.lua
+--   unit fence "c1_...", wire "..."    functions in spec/unit/test_fence.c and so on
 --   models `a`, `b`; mutants `c`       variants in spec/models/run, spec/sim/mutants.lua
 --
 -- Returns how many there are; a name that is nowhere is an error.
@@ -25,9 +33,9 @@ function _M.check(cell)
     local readers = {
         { '^"([^"]+)"()', function(title)
             if suite then
-                need(title, "spec/c/test_" .. suite .. ".c", "%s(void)")
+                need(title, "spec/unit/test_" .. suite .. ".c", "%s(void)")
             else
-                need(title, "spec/" .. assert(kind, title) .. ".lua")
+                need(title, file_of(assert(kind, title)))
             end
         end },
         { "^`([^`]+)`()", function(variant)
@@ -38,7 +46,7 @@ function _M.check(cell)
             end
         end },
         { "^([%w_/]+)()", function(word)
-            if kind == "c" or kind == "spec/c" then
+            if kind == "unit" or kind == "spec/unit" then
                 suite = word
             else
                 kind = word

@@ -5,7 +5,7 @@ require "redlock"
 
 local _M = {}
 
-_M.RESOURCE = "guard"            -- the module for resources: redlock.guard
+_M.RESOURCE = "resource"            -- the module for resources: redlock.resource
 
 _M.model = annotations.read()
 

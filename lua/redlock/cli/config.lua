@@ -4,9 +4,9 @@
 
 local args = require "redlock.cli.args"
 local report = require "redlock.cli.report"
-local defaults = require("redlock.options").defaults
-local health = require "redlock.health"
-local rounds = require "redlock.rounds"
+local defaults = require("redlock.api.options").defaults
+local health = require "redlock.policy.health"
+local rounds = require "redlock.core.rounds"
 
 local _M = {}
 

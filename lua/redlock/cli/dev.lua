@@ -1,6 +1,6 @@
 --- redlock dev [N]: servers to throw away.
 
-local core = require "redlock.ffi"
+local core = require "redlock.core.ffi"
 local args = require "redlock.cli.args"
 local json = require "redlock.cli.json"
 local process = require "redlock.cli.process"

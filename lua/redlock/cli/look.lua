@@ -4,9 +4,9 @@ local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local json = require "redlock.cli.json"
 local report = require "redlock.cli.report"
-local quorum = require "redlock.quorum"
-local rounds = require "redlock.rounds"
-local printable = require("redlock.text").printable
+local quorum = require "redlock.core.quorum"
+local rounds = require "redlock.core.rounds"
+local printable = require("redlock.core.printable").printable
 
 local _M = {}
 

@@ -2,7 +2,7 @@
 
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local options = require "redlock.options"
+local options = require "redlock.api.options"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 

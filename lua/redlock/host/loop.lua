@@ -30,8 +30,8 @@
 -- See examples/own_loop.lua for one, and host/luv.lua.
 
 local ffi = require "ffi"
-local ffi_core = require "redlock.ffi"
-local rounds = require "redlock.rounds"
+local ffi_core = require "redlock.core.ffi"
+local rounds = require "redlock.core.rounds"
 
 local assert, error, next, pairs, pcall, setmetatable, tonumber, type =
     assert, error, next, pairs, pcall, setmetatable, tonumber, type

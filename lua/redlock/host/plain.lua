@@ -12,9 +12,9 @@
 --   host.shared       whether its clients are shared (rl_share)
 -- Hosts of event loops are made by loop.lua, which has more to say.
 
-local ffi_core = require "redlock.ffi"
-local future = require "redlock.future"
-local rounds = require "redlock.rounds"
+local ffi_core = require "redlock.core.ffi"
+local rounds = require "redlock.core.rounds"
+local tasks = require "redlock.core.tasks"
 
 local type = type
 local running, status = coroutine.running, coroutine.status
@@ -50,7 +50,7 @@ function _M.log(text)
 end
 
 function _M.concurrent(client)
-    return future.is_task(client)
+    return tasks.is_task(client)
 end
 
 -- A signal handler of Lua (Ctrl-C) runs between two calls of rl_wait and may raise from
@@ -73,7 +73,7 @@ function _M.wait(round, _, _, _, client)
         C = ffi_core.load()
         INTERRUPTED = C.RL_INTERRUPTED
     end
-    if future.is_task(client) then
+    if tasks.is_task(client) then
         return rounds.suspend(round)
     end
     local outcome = C.rl_wait(round)

@@ -1,4 +1,4 @@
----@meta redlock.guard
+---@meta redlock.resource
 
 -- Part of types.lua: data in Redis that refuses late writers.
 
@@ -7,32 +7,32 @@
 ---largest fencing token it has seen. Whatever is done under a token is one script: smaller tokens
 ---are refused, the mark is raised, the command runs. One resource, one lock.
 ---```lua
----local stock = redlock.guard.new("stock:7", function(...) return conn:call(...) end)
+---local stock = redlock.resource.new("stock:7", function(...) return conn:call(...) end)
 ---local ok, token = client:getFencedLock("stock"):tryLock(5)
 ---assert(ok and stock:set(token, 10))
 ---local read, n = stock:get(token)            -- from here on older holders are refused
 ---assert(read and stock:set(token, n - 1))
 ---```
----@class redlock.guard
+---@class redlock.resource
 ---@field scripts redlock.ResourceScripts  the scripts as they are sent, for other languages
-local guard = {}
+local resource = {}
 
 ---A resource that is written under fencing tokens. No I/O.
 ---```lua
----local stock = redlock.guard.new("stock:7", function(...) return conn:call(...) end)
+---local stock = redlock.resource.new("stock:7", function(...) return conn:call(...) end)
 ---assert(stock:set(token, 10))
 ---```
 ---@param name string  its key, or what its keys share; not the key of a lock on that server
 ---@param send_words? fun(...: string): any, any  sends a command; default: for `words` only
 ---@param opts? redlock.ResourceOptions  whether marks end
 ---@return redlock.Resource resource  under tokens
-function guard.new(name, send_words, opts) end
+function resource.new(name, send_words, opts) end
 
 ---A resource whose writers check that it is still theirs, by a random value; for locks without
 ---tokens. Weaker: it belongs to whoever claimed it last, and a holder who was paused before its
 ---`claim` takes it from a newer one, whose writes are refused then. No update is lost.
 ---```lua
----local stock = redlock.guard.owned("stock:7", function(...) return conn:call(...) end)
+---local stock = redlock.resource.owned("stock:7", function(...) return conn:call(...) end)
 ---local mine = assert(stock:claim())
 ---assert(stock:set(mine, 10))
 ---```
@@ -40,11 +40,11 @@ function guard.new(name, send_words, opts) end
 ---@param send_words? fun(...: string): any, any  sends a command; default: for `words` only
 ---@param opts? redlock.ResourceOptions  whether claims end
 ---@return redlock.OwnedResource resource  under claimed values
-function guard.owned(name, send_words, opts) end
+function resource.owned(name, send_words, opts) end
 
 ---Reads what a client returned for one of the scripts.
 ---```lua
----local ok, why = redlock.guard.read(conn:call(unpack(stock:words(token, "SET", "stock:7", 9))))
+---local ok, why = redlock.resource.read(conn:call(unpack(stock:words(token, "SET", "stock:7", 9))))
 ---assert(ok, why)
 ---```
 ---@param reply any  what the client returned
@@ -52,14 +52,14 @@ function guard.owned(name, send_words, opts) end
 ---@return true|nil ok  the command was run
 ---@return any reply  of the command, nil: it was null; with nil: "stale", or the error
 ---@return integer|nil largest  with "stale": the largest token seen; none for values
-function guard.read(reply, err) end
+function resource.read(reply, err) end
 
 ---A value for `claim`: 20 random bytes in hex.
 ---```lua
----assert(#redlock.guard.value() == 40)
+---assert(#redlock.resource.value() == 40)
 ---```
 ---@return string value  40 characters
-function guard.value() end
+function resource.value() end
 
 ---How long marks and claims are kept.
 ---@class (exact) redlock.ResourceOptions
@@ -75,7 +75,7 @@ function guard.value() end
 -- `owned` is one of the second kind.
 
 ---What the resources of both kinds do. The first argument is the token of the hold; of an owned
----resource the value that was claimed. `tostring` of it is for people: "guard(stock:7)".
+---resource the value that was claimed. `tostring` of it is for people: "resource(stock:7)".
 ---@class redlock.AnyResource
 local AnyResource = {}
 
@@ -155,7 +155,7 @@ function AnyResource:append(right, value) end
 ---@return integer|nil largest  as of `call`
 function AnyResource:delete(right) end
 
----The words of the command that does it, for pipelines, MULTI and other clients; `guard.read`
+---The words of the command that does it, for pipelines, MULTI and other clients; `resource.read`
 ---reads its reply.
 ---```lua
 ---local words = stock:words(token, "SET", "stock:7", 9)
@@ -168,7 +168,7 @@ function AnyResource:delete(right) end
 ---@return string[] words  "EVAL", the script, the number of keys, ...
 function AnyResource:words(right, command, keys, ...) end
 
----A resource under fencing tokens, from `redlock.guard.new`.
+---A resource under fencing tokens, from `redlock.resource.new`.
 ---@class redlock.Resource: redlock.AnyResource
 local Resource = {}
 
@@ -184,7 +184,7 @@ local Resource = {}
 ---@return integer|nil largest  as of `call`
 function Resource:fence_in(token) end
 
----A resource under claimed values, from `redlock.guard.owned`.
+---A resource under claimed values, from `redlock.resource.owned`.
 ---@class redlock.OwnedResource: redlock.AnyResource
 local OwnedResource = {}
 
@@ -198,4 +198,4 @@ local OwnedResource = {}
 ---@return any err  of the client
 function OwnedResource:claim(value) end
 
-return guard
+return resource

@@ -1,0 +1,148 @@
+/* close.c - how a core ends: what is held is let go, and then everything is forgotten. */
+#include "core/guard.h"
+#include "core/subscription.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void end_rounds(struct core *core)
+{
+    while (core->active) {
+        if (round_begins(core->active))
+            core->active->lease->acquire = NULL;
+        else if (core->active->unattended)
+            core->active->lease->renewal = NULL;
+        round_end(core->active, RL_CLOSED);
+    }
+}
+
+/* Ends all rounds, voids all leases, forgets what is owed. */
+static void end_all(struct core *core)
+{
+    core->epoch++;
+    end_rounds(core);
+    while (core->owing)
+        lease_forget(core->owing);
+    while (core->held) {
+        keep_lose(core->held, RL_LOSS_CLOSED);
+        lease_forget(core->held);
+    }
+}
+
+/* Takes the unanswered requests from a node that is down. */
+static void drop_requests(struct node *nd)
+{
+    struct request request;
+    int written;
+    while (node_abandon(nd, &request, &written)) {
+        if (request.kind == REQUEST_CALL)
+            round_unref(request.owner);
+    }
+}
+
+void core_leave(struct core *core, int64_t now_ms)
+{
+    struct rl_round *next;
+    core->closed = 1;
+    for (struct rl_round *round = core->active; round; round = next) {
+        next = round->next;
+        struct rl_lease *lease = round->lease;
+        if (!round_begins(round))
+            continue;
+        lease->acquire = NULL;
+        lease->refs++;
+        round_end(round, RL_CLOSED);
+        lease_end(lease, now_ms);
+        lease_unref(lease);
+    }
+    while (core->held) {
+        struct rl_lease *lease = core->held;
+        lease->refs++;       /* a look at an orphan whose time is over is its end */
+        if (lease_delays(lease, now_ms)) {
+            lease_leave(lease, RL_CLOSED);
+        } else if (lease->list == &core->held) {
+            keep_lose(lease, RL_LOSS_CLOSED);
+            lease_end(lease, now_ms);
+        }
+        lease_unref(lease);
+    }
+    end_rounds(core);
+}
+
+uint32_t core_unreleased(const struct core *core, int64_t since_ms)
+{
+    uint32_t nodes = 0;
+    for (const struct rl_lease *l = core->owing; l; l = l->next) {
+        if (l->release->started_ms >= since_ms)
+            nodes |= l->owed & l->touched;
+    }
+    return nodes;
+}
+
+uint32_t core_unanswered(const struct core *core, int64_t since_ms)
+{
+    uint32_t nodes = 0;
+    for (int i = 0; i < core->n; i++) {
+        if (core->nodes[i].state == NODE_READY && node_asked(&core->nodes[i], since_ms))
+            nodes |= bit(i);
+    }
+    return nodes;
+}
+
+void core_close(struct core *core, int64_t now_ms)
+{
+    core->over = 1;
+    core_leave(core, now_ms);
+    end_all(core);
+}
+
+void core_void(struct core *core)
+{
+    end_all(core);
+    for (int i = 0; i < 2 * core->n; i++) {
+        struct node *nd = &core->nodes[i];
+        if (nd->state != NODE_DOWN)
+            node_down(nd, RL_REFUSED, "not connected yet after fork", 0, 0);
+        nd->failures = 0;
+        nd->retry_ms = 0;
+        if (nd->subscriber)
+            watch_lost(core, i - core->n);
+        drop_requests(nd);
+        timer_clear(&core->timers, &core->node_timers[i]);
+    }
+    timer_clear(&core->timers, &core->health);
+    core->want_close = core->want_connect = core->want_write = 0;
+}
+
+void core_free(struct core *core)
+{
+    end_all(core);
+    timer_clear(&core->timers, &core->health);
+    while (core_next(core))
+        continue;
+    for (int i = 0; core->nodes && i < 2 * core->n; i++) {
+        struct node *nd = &core->nodes[i];
+        if (nd->state != NODE_DOWN)
+            node_down(nd, RL_CLOSED, "closed", 0, 0);
+        drop_requests(nd);
+        node_free(nd);
+    }
+    free(core->nodes);
+    free(core->node_timers);
+    free(core->guards);
+    while (core->lease_pool) {
+        struct rl_lease *lease = core->lease_pool;
+        core->lease_pool = lease->next;
+        free(lease);
+    }
+    while (core->round_pool) {
+        struct rl_round *round = core->round_pool;
+        core->round_pool = round->next;
+        free(round);
+    }
+    for (int i = 0; i < core->scripts.count; i++)
+        free(core->scripts.item[i].body);
+    cmd_pool_free(&core->cmds);
+    timers_free(&core->timers);
+    memset(core, 0, sizeof(*core));
+}

@@ -1,0 +1,410 @@
+/* core.c - the nodes' comings and goings, timers, and who is told of what. */
+#include "core/core.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/guard.h"
+#include "core/subscription.h"
+
+int core_init(struct core *core, const struct node_config *configs, int n,
+              int32_t drift_ppm, uint64_t seed)
+{
+    assert(n >= 1 && n <= RL_MAX_NODES);
+    memset(core, 0, sizeof(*core));
+    core->drift_ppm = drift_ppm;
+    core->random = seed | 1;
+    int links = 2 * n;
+    core->n = n;
+    core->nodes = calloc((size_t)links, sizeof(*core->nodes));
+    core->node_timers = calloc((size_t)links, sizeof(*core->node_timers));
+    core->guards = calloc((size_t)n, sizeof(*core->guards));
+    core->health.kind = TIMER_HEALTH;
+    guard_init(core, NULL, NULL, 0, 0);
+    int ok = core->nodes && core->node_timers && core->guards &&
+             core_add_timers(core, (uint32_t)links + 1) == 0;
+    for (int k = 0; ok && k < links; k++) {
+        core->node_timers[k].kind = TIMER_NODE;
+        ok = node_init(&core->nodes[k], &configs[k % n], &core->scripts) == 0;
+        core->nodes[k].subscriber = k >= n;
+    }
+    if (ok)
+        return 0;
+    core_free(core);
+    return -1;
+}
+
+void *core_alloc(struct core *core, size_t size)
+{
+    void *object = calloc(1, size);
+    if (object && core_add_timers(core, 1) == 0)
+        return object;
+    free(object);
+    return NULL;
+}
+
+int core_add_timers(struct core *core, uint32_t n)
+{
+    if (timers_reserve(&core->timers, core->timers_wanted + n) < 0)
+        return -1;
+    core->timers_wanted += n;
+    return 0;
+}
+
+/* xorshift64* (Marsaglia 2003, Vigna 2016) */
+uint64_t core_random(struct core *core)
+{
+    uint64_t x = core->random;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    core->random = x;
+    return x * 0x2545F4914F6CDD1DULL;
+}
+
+/* ---- scripts ---- */
+
+int core_script(struct core *core, const char *body, size_t len, int64_t now_ms)
+{
+    struct scripts *s = &core->scripts;
+    for (int i = 0; i < s->count; i++) {
+        if (s->item[i].len == len && !memcmp(s->item[i].body, body, len))
+            return i;
+    }
+    char *copy = s->count < RL_MAX_SCRIPTS ? malloc(len + 1) : NULL;
+    if (!copy)
+        return -1;
+    memcpy(copy, body, len);
+    copy[len] = '\0';
+    s->item[s->count].body = copy;
+    s->item[s->count].len = len;
+    for (int i = 0; i < core->n; i++) {
+        /* Not loading it is no harm: EVAL is used where it is not known. */
+        if (core->nodes[i].state >= NODE_HANDSHAKE &&
+            node_load(&core->nodes[i], s->count, now_ms) == 0)
+            core->want_write |= link_bit(i);
+    }
+    return s->count++;
+}
+
+/* ---- connections ---- */
+
+/* Somebody waits for node i to be ready. */
+static int node_wanted(const struct core *core, int i)
+{
+    if (i >= core->n)
+        return core->watching > 0;
+    for (const struct rl_round *r = core->active; r; r = r->next) {
+        if (r->slot[i].state == SLOT_WAITING)
+            return 1;
+    }
+    for (const struct rl_lease *l = core->owing; l; l = l->next) {
+        if (l->owed & bit(i))
+            return 1;
+    }
+    return 0;
+}
+
+void core_reconnect(struct core *core, int i, int64_t now_ms)
+{
+    struct node *nd = &core->nodes[i];
+    if (nd->state != NODE_DOWN || core->over || (core->closed && i >= core->n))
+        return;
+    if (now_ms < nd->retry_ms) {
+        timer_set(&core->timers, &core->node_timers[i], nd->retry_ms);
+        return;
+    }
+    node_connecting(nd, now_ms);
+    core->want_connect |= link_bit(i);
+    timer_set(&core->timers, &core->node_timers[i], node_give_up_ms(nd));
+}
+
+void core_waits_for(struct core *core, int i, const char *text)
+{
+    core->nodes[i].waits_for = text;
+}
+
+void core_retry(struct core *core, int i, int64_t now_ms)
+{
+    for (int k = i; k < 2 * core->n; k += core->n) {
+        core->nodes[k].failures = 0;
+        core->nodes[k].retry_ms = now_ms;
+        if (node_wanted(core, k))
+            core_reconnect(core, k, now_ms);
+    }
+}
+
+void core_connected(struct core *core, int i, int64_t now_ms)
+{
+    if (node_connected(&core->nodes[i], now_ms) < 0) {
+        core->want_close |= link_bit(i);
+        core_lost(core, i, RL_NOMEM, "out of memory", now_ms);
+        return;
+    }
+    core->want_write |= link_bit(i);
+}
+
+void core_lost(struct core *core, int i, int code, const char *text, int64_t now_ms)
+{
+    struct node *nd = &core->nodes[i];
+    int was_ready = nd->state == NODE_READY;
+    int news = was_ready || nd->lost != code;
+    if (nd->state == NODE_DOWN)
+        return;
+    node_down(nd, code, text, now_ms, core_random(core));
+    nd->lost = code;
+    core->auth_failures += code == RL_AUTH;
+    timer_clear(&core->timers, &core->node_timers[i]);
+    core->want_write &= ~link_bit(i);
+    core->want_connect &= ~link_bit(i);
+
+    struct request request;
+    int written;
+    if (nd->subscriber)
+        watch_lost(core, i - core->n);
+    else if (news)
+        core->node_changes++;
+    while (node_abandon(nd, &request, &written)) {
+        if (request.kind != REQUEST_CALL)
+            continue;
+        round_torn(request.owner, i, written, now_ms);
+        round_unref(request.owner);
+    }
+    /* Only now that the queue is empty: an end may begin to connect again. No vote for
+     * those who waited for this connection, or have been asked often enough. */
+    struct rl_round *next;
+    for (struct rl_round *round = core->active; i < core->n && round; round = next) {
+        const struct slot *slot = &round->slot[i];
+        next = round->next;
+        if (slot->state == SLOT_WAITING && (!was_ready || slot->deadline_ms <= now_ms))
+            round_miss(round, i, code, now_ms);
+    }
+    if (node_wanted(core, i))
+        core_reconnect(core, i, now_ms);
+}
+
+static void core_ready(struct core *core, int i, int64_t now_ms)
+{
+    core->nodes[i].lost = RL_OK;
+    core->node_changes++;
+    /* What is owed goes first: an attempt must not meet the leftovers of the last one. */
+    for (struct rl_lease *lease = core->owing; lease; lease = lease->next)
+        lease_pay(lease, i, now_ms);
+    struct rl_round *next;
+    for (struct rl_round *round = core->active; round; round = next) {
+        next = round->next;
+        if (round->slot[i].state == SLOT_WAITING)
+            round_send(round, i, now_ms);
+    }
+}
+
+/* Gives up a connection, for the reason that the node has. */
+static void core_drop(struct core *core, int i, int64_t now_ms)
+{
+    char text[RL_TEXT_MAX];
+    memcpy(text, core->nodes[i].text, sizeof(text));
+    core->want_close |= link_bit(i);
+    core_lost(core, i, core->nodes[i].code, text, now_ms);
+}
+
+void core_feed(struct core *core, int i, const char *data, size_t len, int64_t now_ms)
+{
+    struct node *nd = &core->nodes[i];
+    struct request request;
+    if (nd->state == NODE_DOWN)
+        return;
+    if (node_feed(nd, data, len) < 0) {
+        core->want_close |= link_bit(i);
+        core_lost(core, i, RL_NOMEM, "out of memory", now_ms);
+        return;
+    }
+    for (;;) {
+        switch (node_next(nd, &request, now_ms)) {
+        case NODE_IDLE:
+            return;
+        case NODE_UP:
+            if (nd->subscriber) {
+                node_ready(nd, now_ms);
+                watch_ready(core, i - core->n);
+            } else if (guard_up(core, i, now_ms)) {
+                core_ready(core, i, now_ms);
+            } else {
+                core_drop(core, i, now_ms);
+                return;
+            }
+            break;
+        case NODE_TOLD:
+            guard_told(core, i, &request, now_ms);
+            break;
+        case NODE_MESSAGE:
+            if (watch_message(core, i - core->n, &nd->wire.reply, now_ms) < 0) {
+                node_refuse(nd, RL_PROTOCOL, "messages that nobody asked for");
+                core_drop(core, i, now_ms);
+                return;
+            }
+            break;
+        case NODE_ANSWER:
+            round_answer(request.owner, i, &nd->wire.reply, request.by_sha, now_ms);
+            round_unref(request.owner);
+            break;
+        case NODE_FAILED:
+            core_drop(core, i, now_ms);
+            return;
+        }
+    }
+}
+
+struct buf *core_out(struct core *core, int i)
+{
+    return &core->nodes[i].out;
+}
+
+/* ---- time ---- */
+
+static void node_on_timer(struct core *core, int i, int64_t now_ms)
+{
+    struct node *nd = &core->nodes[i];
+    if (nd->state == NODE_DOWN) {
+        if (node_wanted(core, i))
+            core_reconnect(core, i, now_ms);
+        return;
+    }
+    int64_t give_up_ms = node_give_up_ms(nd);
+    if (give_up_ms > now_ms) {
+        timer_set(&core->timers, &core->node_timers[i], give_up_ms);
+        return;
+    }
+    core->want_close |= link_bit(i);
+    core_lost(core, i, RL_TIMEOUT,
+              nd->state == NODE_READY        ? "no answer"
+              : nd->state == NODE_CONNECTING ? nd->waits_for
+                                             : "no answer to the handshake",
+              now_ms);
+}
+
+int64_t core_due_ms(const struct core *core)
+{
+    return timers_due_ms(&core->timers);
+}
+
+int64_t core_late_ms(const struct core *core, int64_t now_ms)
+{
+    int64_t due_ms = core_due_ms(core);
+    int64_t late_ms = due_ms < now_ms ? now_ms - due_ms : 0;
+    return late_ms > core->late_ms ? late_ms : core->late_ms;
+}
+
+#define CONTAINER(ptr, type, member) \
+    ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+int core_busy(const struct core *core)
+{
+    if (core->unattended)
+        return 1;
+    for (int i = 0; i < core->n; i++) {
+        enum node_state state = core->nodes[i].state;
+        int connecting = state == NODE_CONNECTING || state == NODE_HANDSHAKE;
+        if (buf_len(&core->nodes[i].out) || (connecting && node_wanted(core, i)))
+            return 1;
+    }
+    return 0;
+}
+
+int core_timing(const struct core *core)
+{
+    for (int i = 0; i < core->n; i++) {
+        if (core->nodes[i].state == NODE_READY && core->nodes[i].timing > 0)
+            return 1;
+    }
+    return 0;
+}
+
+int core_owes_away(const struct core *core)
+{
+    for (const struct rl_lease *l = core->owing; l; l = l->next) {
+        for (int i = 0; i < core->n; i++) {
+            if (l->owed & bit(i) && core->nodes[i].state != NODE_READY)
+                return 1;
+        }
+    }
+    return 0;
+}
+
+void core_tick(struct core *core, int64_t now_ms)
+{
+    struct timer *t;
+    core->late_ms = core_late_ms(core, now_ms);
+    while ((t = timers_pop(&core->timers, now_ms))) {
+        switch (t->kind) {
+        case TIMER_ROUND:
+            round_on_timer(CONTAINER(t, struct rl_round, timer), now_ms);
+            break;
+        case TIMER_LEASE:
+            lease_on_timer(CONTAINER(t, struct rl_lease, timer), now_ms);
+            break;
+        case TIMER_WATCH:
+            watch_hint(CONTAINER(t, struct rl_watch, timer));
+            break;
+        case TIMER_HEALTH:
+            guard_on_timer(core, now_ms);
+            break;
+        case TIMER_NODE:
+            node_on_timer(core, (int)(t - core->node_timers), now_ms);
+            break;
+        }
+    }
+    core->late_ms = 0;
+}
+
+/* ---- rounds without a lease ---- */
+
+static rl_round *ask(struct core *core, enum round_kind kind, int script, struct cmd *cmd,
+                     int64_t within_ms, int64_t now_ms)
+{
+    struct rl_round *round = cmd ? round_new(core, kind, script, NULL, cmd) : NULL;
+    if (!round)
+        return NULL;
+    round->cap_ms = now_ms + within_ms;
+    core->handles++;
+    round_begin(round_ref(round), now_ms);
+    return round;
+}
+
+rl_round *core_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
+                   const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms)
+{
+    struct cmd *cmd = core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
+    return ask(core, ROUND_ASK, script, cmd, within_ms, now_ms);
+}
+
+rl_round *core_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
+                       const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms)
+{
+    struct cmd *cmd = core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
+    return ask(core, ROUND_ASK_ALL, script, cmd, within_ms, now_ms);
+}
+
+rl_round *core_check(struct core *core, int64_t now_ms)
+{
+    struct rl_round *round =
+        core->closed ? NULL : round_new(core, ROUND_CHECK, -1, NULL, NULL);
+    if (!round)
+        return NULL;
+    round->cap_ms = INT64_MAX;
+    core->handles++;
+    round_begin(round_ref(round), now_ms);
+    return round;
+}
+
+rl_round *core_sleep(struct core *core, int64_t ms, int64_t now_ms)
+{
+    struct rl_round *round =
+        core->closed ? NULL : round_new(core, ROUND_SLEEP, -1, NULL, NULL);
+    if (!round)
+        return NULL;
+    round->cap_ms = now_ms + ms;
+    core->handles++;
+    round_begin(round_ref(round), now_ms);
+    return round;
+}

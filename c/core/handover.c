@@ -1,0 +1,129 @@
+/* handover.c - a held lease passes to another holder of the same process: a new value
+ * takes the place of the old one on the servers, in one round.
+ *
+ * Why it is safe. The script replaces the old value and nothing else: a node that says
+ * yes had our key up to that moment and has it from then on, for the new lease, so a
+ * majority of yes is a majority that nobody else can have had in between. It never takes
+ * a key that is free, so a node that forgot has no vote. The old lease is over before
+ * the first byte is written; whatever the round ends in, it is never valid again.
+ *
+ * Fencing tokens. For them a hand-over is an acquire: a new value, and on every node that
+ * takes it the counter goes up by one in the same step, the floor with it, the key last.
+ * That is all the argument in fence.c asks of a grant; it does not ask that the key was
+ * free before. So the token is issued by the same rule, when a majority has witnessed
+ * exactly it, with confirmations where counters differ. It is larger than the one before,
+ * which a majority had witnessed before this round began: the two have a node in common.
+ * The token of the old lease is not sent along: until its own is issued, what the next
+ * lease sends leaves counters alone. Grants of a hand-over that fails only make a gap.
+ *
+ * Nothing is left behind. Each of the two leases cleans up after its own value, as
+ * lease.c does for every lease. When the round fails, both are released everywhere, the
+ * old value first: a straggling replacement then either finds nothing to replace or is
+ * undone by the second release. When it is won, a node that answered has the old value
+ * no more, and the others get the release of the old value a little later; on the one
+ * ordered connection it comes behind the replacement, which it does not harm.
+ */
+#include "core/round.h"
+
+/* An attempt that ended before it began. */
+static struct rl_round *refused(struct rl_lease *next, struct rl_round *round, int code)
+{
+    next->state = LEASE_OVER;
+    next->release->outcome = RL_NOT_HELD;
+    round->outcome = code;
+    return round;
+}
+
+static struct rl_round *passing_round(struct rl_lease *old, struct rl_lease *next)
+{
+    struct core *core = old->core;
+    struct cmd *cmd = cmd_with_old(&core->cmds, next->cmd, old->value);
+    return cmd ? round_new(core, ROUND_HANDOVER, old->primitive.handover, next, cmd)
+               : NULL;
+}
+
+/* Out of the held list, valid no more, its keys still there. */
+static void give_up(struct rl_lease *old)
+{
+    old->deadline_ms = 0;
+    lease_forget(old);
+    old->state = LEASE_PASSED;
+    if (old->before) {       /* its own clean-up goes on by itself */
+        lease_unref(old->before);
+        old->before = NULL;
+    }
+}
+
+rl_round *core_handover(rl_lease *old, const char *value, int64_t lease_ms,
+                        int64_t now_ms, rl_lease **out)
+{
+    struct core *core = old->core;
+    struct rl_lease *next = lease_like(old, value, lease_ms);
+    struct rl_round *round = next ? passing_round(old, next) : NULL;
+    if (!round) {
+        if (next)
+            lease_recycle(next);
+        return NULL;
+    }
+    *out = next;
+    next->refs++;
+    core->handles += 2;
+    round_ref(round);
+    if (old->primitive.handover < 0)
+        return refused(next, round, RL_UNSUPPORTED);
+    if (old->epoch != core->epoch || old->state != LEASE_HELD)
+        return refused(next, round, core->closed ? RL_CLOSED : RL_NOT_HELD);
+    if (now_ms >= old->deadline_ms) {
+        lease_end(old, now_ms);
+        return refused(next, round, RL_LOST);
+    }
+    round->lease_ms = lease_ms;
+    round->cap_ms = old->deadline_ms;
+    next->acquire = round;
+    next->before = old;
+    old->refs++;
+    give_up(old);
+    round_begin(round, now_ms);
+    return round;
+}
+
+void handover_answered(struct rl_lease *lease, int i)
+{
+    struct rl_lease *old = lease->before;
+    if (!old || old->torn & bit(i))
+        return;
+    old->touched &= ~bit(i);
+    if (!lease_owing(old) || old->releasing & bit(i))
+        return;
+    old->owed &= ~bit(i);
+    if (!old->owed)
+        lease_forget(old);
+}
+
+int handover_decided(struct rl_lease *lease, const struct rl_round *round,
+                     enum verdict verdict, int64_t now_ms)
+{
+    const struct tally *t = &round->tally;
+    struct rl_lease *old = lease->before;
+    if (verdict != WON) {
+        lease->acquire = NULL;
+        return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;
+    }
+    int outcome = lease_acquired(lease, round, verdict, now_ms);
+    if (outcome != RL_GRANTED || old->state != LEASE_PASSED)
+        return outcome;
+    old->state = LEASE_OVER;
+    old->release->outcome = RL_NOT_HELD;
+    if (old->touched)
+        lease_owe(old, now_ms);
+    return outcome;
+}
+
+void handover_undo(struct rl_lease *lease, int64_t now_ms)
+{
+    struct rl_lease *old = lease->before;
+    lease->before = NULL;
+    if (old->state == LEASE_PASSED)
+        lease_end(old, now_ms);
+    lease_unref(old);
+}

@@ -1,0 +1,169 @@
+/* release.c - a lease is let go, and cleaned up after until every server has confirmed it,
+ * or the keys are gone anyway. */
+#include "core/round.h"
+
+/* The next retry, doubled each time from one node time-out up to 8. */
+static void lease_retry(struct rl_lease *lease, int i, int64_t now_ms)
+{
+    int64_t wait_ms = (int64_t)lease->core->nodes[i].config->timeout_ms
+                      << (lease->retries < 3 ? lease->retries : 3);
+    lease->retries++;
+    int64_t due_ms = now_ms + wait_ms;
+    timer_set(&lease->core->timers, &lease->timer,
+              due_ms < lease->gone_ms ? due_ms : lease->gone_ms);
+}
+
+/* A minority that may have it kept nobody out: its release is not announced (lease 0).
+ * Waiters who are refused give back what they got, and would wake each other for ever. */
+static void lease_hush(struct rl_lease *lease)
+{
+    struct core *core = lease->core;
+    struct rl_round *release = lease->release;
+    if (__builtin_popcount(lease->touched & ~lease->failed) >= quorum_size(core->n))
+        return;
+    struct cmd *cmd = cmd_with_lease(&core->cmds, lease->cmd, 0);
+    if (!cmd)
+        return;
+    cmd_unref(&core->cmds, release->cmd);
+    release->cmd = cmd;
+}
+
+void lease_end(struct rl_lease *lease, int64_t now_ms)
+{
+    struct core *core = lease->core;
+    struct rl_round *release = lease->release;
+    if (lease->state == LEASE_OVER)
+        return;
+    if (lease->state == LEASE_ACQUIRING)
+        lease_hush(lease);
+    lease->refs++;                     /* while it is in no list */
+    if (lease->list)
+        lease_forget(lease);
+    lease->ended_valid_until_ms = lease->deadline_ms;
+    lease->state = LEASE_OVER;
+    lease->deadline_ms = 0;
+    lease_enlist(&core->owing, lease);
+    lease_unref(lease);
+    if (lease->acquire) {
+        struct rl_round *acquire = lease->acquire;
+        lease->acquire = NULL;
+        round_end(acquire, RL_CANCELLED);
+    }
+    if (lease->before)
+        handover_undo(lease, now_ms);      /* the old value first: see handover.c */
+    lease->owed = lease->touched;
+    release->cap_ms = INT64_MAX;
+    timer_set(&core->timers, &lease->timer, lease->gone_ms);
+    round_begin(release, now_ms);
+    for (int i = 0; i < core->n; i++) {
+        enum node_state state = core->nodes[i].state;
+        if (lease->releasing & bit(i) || state == NODE_CONNECTING ||
+            state == NODE_HANDSHAKE)
+            lease->owed |= bit(i);     /* sent, or to be sent when it is ready */
+        else if (lease->owed & bit(i) && state == NODE_DOWN)
+            core_reconnect(core, i, now_ms);
+        else if (lease->owed & bit(i))
+            lease_retry(lease, i, now_ms);     /* no room or memory to send it */
+    }
+    if (lease->owed && core->owing_len > OWING_MAX) {
+        core->forgone++;           /* it was sent as far as nodes are connected */
+        lease->owed = 0;
+    }
+    if (!lease->owed)
+        lease_forget(lease);
+}
+
+void lease_owe(struct rl_lease *lease, int64_t now_ms)
+{
+    lease->owed = lease->touched;
+    lease_enlist(&lease->core->owing, lease);
+    lease_retry(lease, __builtin_ctz(lease->owed), now_ms);
+    for (int i = 0; i < lease->core->n; i++) {
+        if (lease->owed & bit(i) && lease->core->nodes[i].state == NODE_DOWN)
+            core_reconnect(lease->core, i, now_ms);
+    }
+}
+
+int lease_delays(struct rl_lease *lease, int64_t now_ms)
+{
+    struct core *core = lease->core;
+    return core->lock_delay_ms && core_lost_why(lease, now_ms) &&
+           lease->list == &core->held;
+}
+
+void lease_leave(struct rl_lease *lease, int outcome)
+{
+    lease->deadline_ms = 0;
+    lease->state = LEASE_OVER;
+    lease->release->outcome = outcome;
+    lease_forget(lease);
+}
+
+rl_round *core_release(rl_lease *lease, int64_t now_ms)
+{
+    round_handle(lease->release);
+    if (lease_delays(lease, now_ms))
+        lease_leave(lease, RL_EXPIRED);
+    else if (!lease_void(lease))
+        lease_end(lease, now_ms);
+    else if (!lease->release->outcome)
+        lease->release->outcome = lease->core->closed ? RL_CLOSED : RL_NOT_HELD;
+    return lease->release;
+}
+
+int lease_released(struct rl_lease *lease, enum verdict verdict)
+{
+    const struct tally *t = &lease->release->tally;
+    if (verdict == LOST) {
+        if (!quorum_answered(t))
+            return RL_UNKNOWN;
+        return t->foreign >= quorum_size(t->n) ? RL_HELD : RL_EXPIRED;
+    }
+    int in_time = !lease->lost &&
+                  lease->release->started_ms < lease->ended_valid_until_ms;
+    return in_time ? RL_GRANTED : RL_EXPIRED;
+}
+
+/* ---- clean-up until every server has confirmed it, or the keys are gone anyway ---- */
+
+void lease_let_go(struct rl_lease *lease, int i, int answered, int64_t now_ms)
+{
+    lease->releasing &= ~bit(i);
+    if (!lease_owing(lease))
+        return;
+    if (!answered) {
+        lease_retry(lease, i, now_ms);
+    } else if (lease->torn & bit(i)) {
+        lease->torn &= ~bit(i);        /* once more: the lost write may come late */
+        lease_retry(lease, i, now_ms);
+    } else {
+        lease->owed &= ~bit(i);
+        if (!lease->owed)
+            lease_forget(lease);
+    }
+}
+
+void lease_pay(struct rl_lease *lease, int i, int64_t now_ms)
+{
+    if ((lease->owed & ~lease->releasing) & bit(i))
+        round_send(lease->release, i, now_ms);
+    if ((lease->owed & ~lease->releasing) & bit(i))
+        lease_retry(lease, i, now_ms);         /* no room or memory */
+}
+
+void lease_on_timer(struct rl_lease *lease, int64_t now_ms)
+{
+    if (!lease_owing(lease)) {
+        keep_on_timer(lease, now_ms);
+        return;
+    }
+    if (now_ms >= lease->gone_ms) {
+        lease_forget(lease);
+        return;
+    }
+    timer_set(&lease->core->timers, &lease->timer, lease->gone_ms);
+    for (int i = 0; i < lease->core->n; i++) {
+        if (lease->core->nodes[i].state == NODE_READY)
+            lease_pay(lease, i, now_ms);
+    }
+}

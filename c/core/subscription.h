@@ -1,0 +1,41 @@
+/* watch.h - inside the core: waiting for messages on a channel of all nodes.
+ *
+ * A message is a hint, never more: whoever is woken tries again, and whoever is not has a
+ * timer. So nothing here is repeated or confirmed.
+ */
+#ifndef WATCH_H
+#define WATCH_H
+
+#include "core/round.h"
+
+struct rl_watch {
+    struct core *core;
+    struct rl_watch *next;           /* in the bucket */
+    int refs;
+    uint32_t subscribed;          /* nodes that confirmed */
+    uint32_t notices;             /* nodes that sent a message since the last wake */
+    int doublings;                /* of the time that messages are gathered */
+    _Atomic int64_t wakes, opened;
+    struct timer timer;           /* after the first notice */
+    struct rl_round *sleepers;
+    size_t len;
+    char channel[WIRE_TEXT_MAX];
+};
+
+/* Subscriber i is ready: subscribes all channels. */
+void watch_ready(struct core *core, int i);
+
+/* Subscriber i is gone. */
+void watch_lost(struct core *core, int i);
+
+/* Subscriber i got the reply: a message, a confirmation, or an error. 0, or -1: it sends
+ * what nobody subscribed for, without end. */
+int watch_message(struct core *core, int i, const struct reply *reply, int64_t now_ms);
+
+/* Ends the pauses of all who sleep on it: its timer, after messages from too few nodes. */
+void watch_hint(struct rl_watch *w);
+
+/* The round does not sleep on its watch any more. */
+void watch_leave(struct rl_round *round);
+
+#endif

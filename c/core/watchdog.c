@@ -1,0 +1,209 @@
+/* keep.c - the watchdog: renews leases in time, heals nodes, notices losses. */
+#include "core/round.h"
+
+/* Shares of a lease, and bounds in ms. A renewal begins after a third of the lease (as
+ * the watchdog of Redisson), so two thirds are left for repeating it. */
+enum {
+    RENEW_AFTER = 3,
+    GRAIN = 32,              /* renewals within a 32nd of a lease go out together */
+    RETRY_FIRST = 60,        /* after a renewal failed: a 60th, doubled ... */
+    RETRY_LAST = 12,         /* ... up to a 12th: at most some 15 in a lease */
+    RETRY_MIN_MS = 5,
+    ROUNDING_MS = 1          /* a remaining time is a difference of whole ms */
+};
+
+void keep_schedule(struct rl_lease *lease)
+{
+    int64_t due_ms = lease->deadline_ms;
+    if (lease->keep_ms && !lease->renewal && lease->renew_ms < due_ms)
+        due_ms = lease->renew_ms;
+    timer_set(&lease->core->timers, &lease->timer, due_ms);
+}
+
+/* The lease counts from the start of its last round, which may be a while ago. */
+static void renew_later(struct rl_lease *lease, int64_t now_ms)
+{
+    int64_t grain_ms = lease->keep_ms / GRAIN + 1;
+    int64_t from_ms = lease->deadline_ms -
+                      quorum_deadline_ms(0, lease->keep_ms, lease->core->drift_ppm);
+    if (from_ms > now_ms)
+        from_ms = now_ms;
+    lease->renew_ms = from_ms + lease->keep_ms / RENEW_AFTER;
+    lease->renew_ms -= lease->renew_ms % grain_ms;
+}
+
+void core_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms, int64_t now_ms)
+{
+    if (lease->list != &lease->core->held || lease->lost || lease->primitive.extend < 0)
+        return;
+    lease->keep_ms = lease_ms;
+    lease->hold_until_ms = max_hold_ms ? now_ms + max_hold_ms : INT64_MAX;
+    renew_later(lease, now_ms);
+    keep_schedule(lease);
+}
+
+/* ---- losing ---- */
+
+void keep_lose(struct rl_lease *lease, enum rl_loss reason)
+{
+    lease->keep_ms = 0;
+    if (lease->lost)
+        return;
+    struct core *core = lease->core;
+    lease->lost = reason;
+    core->lost[core->losses % NOTED_MAX] = lease;
+    core->losses++;
+}
+
+void keep_orphan(struct rl_lease *lease)
+{
+    lease->orphan = 1;
+    lease->keep_ms = 0;
+    if (!lease->lost)
+        keep_schedule(lease);
+    else if (!lease->promised_ms)
+        lease_forget(lease);
+}
+
+/* It is valid no more, and released when it was said to end: till then its holder may act
+ * on that, and not have heard of the loss. If he has, his release ends it. */
+static void end_as_said(struct rl_lease *lease)
+{
+    lease->promised_ms = lease->deadline_ms + ROUNDING_MS + lease->core->lock_delay_ms;
+    lease->deadline_ms = 0;
+    timer_set(&lease->core->timers, &lease->timer, lease->promised_ms);
+}
+
+static void expire(struct rl_lease *lease, int64_t now_ms)
+{
+    if (lease->promised_ms) {
+        if (now_ms >= lease->promised_ms)
+            lease_end(lease, now_ms);
+        else
+            timer_set(&lease->core->timers, &lease->timer, lease->promised_ms);
+        return;
+    }
+    if (lease->orphan) {
+        lease_forget(lease);
+        return;
+    }
+    enum rl_loss reason = RL_LOSS_EXPIRED;
+    /* What was due longer ago than renewals are apart is not done: we did not run. */
+    if (lease->keep_ms && core_late_ms(lease->core, now_ms) > lease->keep_ms / 2)
+        reason = RL_LOSS_SUSPENDED;
+    else if (now_ms >= lease->hold_until_ms && lease->hold_until_ms)
+        reason = RL_LOSS_MAX_HOLD;
+    keep_lose(lease, reason);
+    /* A renewal whose answer was lost may have prolonged the keys. With a lock delay they
+     * are to stay. */
+    if (lease->hold_until_ms && !lease->core->lock_delay_ms)
+        end_as_said(lease);
+}
+
+int core_lost_why(rl_lease *lease, int64_t now_ms)
+{
+    if (lease->list == &lease->core->held && now_ms >= lease->deadline_ms)
+        expire(lease, now_ms);
+    return lease->lost;
+}
+
+/* Those who disown it may have lost their memory, and give no votes for a while: the others
+ * keep the name closed, for the lock delay, too. */
+void keep_disowned(struct rl_lease *lease, const struct tally *votes, int64_t now_ms)
+{
+    if (!core_lost_why(lease, now_ms))
+        keep_lose(lease, votes->foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN);
+    if (lease->list == &lease->core->held && !lease->promised_ms)
+        end_as_said(lease);
+    else if (lease->list != &lease->core->held && !lease->core->lock_delay_ms)
+        lease_end(lease, now_ms);        /* an orphan whose time was over already */
+}
+
+/* ---- renewing ---- */
+
+static void renew(struct rl_lease *lease, int64_t now_ms)
+{
+    struct rl_round *round = lease_extend_round(lease, lease->keep_ms);
+    if (!round) {            /* out of memory: as good as no answer */
+        keep_renewed(lease, RL_NO_QUORUM, now_ms);
+        return;
+    }
+    round->unattended = 1;
+    lease->hurried = 0;
+    lease->renewal = round;
+    round_begin(round, now_ms);
+}
+
+void keep_renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
+{
+    lease->renewal = NULL;
+    if (!lease->keep_ms || lease->state != LEASE_HELD)
+        return;
+    if (outcome == RL_GRANTED) {
+        lease->failures = 0;
+        lease->core->renewed[lease->core->renewals % NOTED_MAX] = lease;
+        lease->core->renewals++;
+        renew_later(lease, now_ms);
+        if (lease->hurried)
+            lease->renew_ms = now_ms;
+    } else {
+        int64_t wait_ms = (lease->keep_ms / RETRY_FIRST)
+                          << (lease->failures < 3 ? lease->failures : 3);
+        if (wait_ms > lease->keep_ms / RETRY_LAST)
+            wait_ms = lease->keep_ms / RETRY_LAST;
+        lease->failures++;
+        lease->renew_ms = now_ms + (wait_ms > RETRY_MIN_MS ? wait_ms : RETRY_MIN_MS);
+    }
+    keep_schedule(lease);
+}
+
+void keep_on_timer(struct rl_lease *lease, int64_t now_ms)
+{
+    if (now_ms >= lease->deadline_ms) {
+        expire(lease, now_ms);
+        return;
+    }
+    if (now_ms >= lease->hold_until_ms)
+        lease->keep_ms = 0;
+    keep_schedule(lease);
+    if (lease->keep_ms && !lease->renewal && now_ms >= lease->renew_ms)
+        renew(lease, now_ms);
+}
+
+void keep_hurry(struct core *core, int64_t lost_ms, int64_t now_ms)
+{
+    for (struct rl_lease *lease = core->held; lease; lease = lease->next) {
+        lease->deadline_ms -= lost_ms;
+        lease->renew_ms = now_ms;
+        lease->hurried = lease->renewal != NULL;
+        keep_schedule(lease);
+    }
+    for (struct rl_round *round = core->active; round; round = round->next) {
+        if (round_begins(round) || round->kind == ROUND_EXTEND)
+            round->started_ms -= lost_ms;
+    }
+}
+
+/* ---- healing ---- */
+
+void keep_heal(struct rl_lease *lease, const struct rl_round *round, int i,
+               int64_t now_ms)
+{
+    struct core *core = lease->core;
+    int64_t left_ms = round->started_ms + round->lease_ms - now_ms;
+    if (lease->state != LEASE_HELD || lease->lost || left_ms <= 0 ||
+        core->nodes[i].state != NODE_READY)
+        return;
+    struct cmd *cmd =
+        cmd_with_lease(&core->cmds, lease->cmd, left_ms + core->lock_delay_ms);
+    int script = lease->primitive.heal >= 0 ? lease->primitive.heal
+                                            : lease->primitive.acquire;
+    struct rl_round *heal = cmd ? round_new(core, ROUND_HEAL, script, lease, cmd) : NULL;
+    if (!heal)
+        return;              /* the next renewal tries again */
+    heal->lease_ms = left_ms;
+    heal->outcome = RL_GRANTED;          /* decided: its answers are no votes */
+    round_ref(heal);
+    round_send(heal, i, now_ms);
+    round_unref(heal);
+}

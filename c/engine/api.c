@@ -1,0 +1,400 @@
+/* api.c - the public functions that start, read and give back; engine.c turns the loop. */
+#include "engine/engine.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "core/guard.h"
+#include "core/round.h"
+#include "core/subscription.h"
+
+int rl_abi(void)
+{
+    return RL_ABI;
+}
+
+/* 20 bytes from the kernel for every attempt, never from a buffer of our own: a fork or
+ * a copied machine must not repeat a value. 0, or -1. */
+static int random_value(char *hex)
+{
+    unsigned char raw[RL_VALUE_LEN / 2];
+    if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+        return -1;
+    for (size_t i = 0; i < sizeof(raw); i++) {
+        hex[2 * i] = "0123456789abcdef"[raw[i] >> 4];
+        hex[2 * i + 1] = "0123456789abcdef"[raw[i] & 15];
+    }
+    return 0;
+}
+
+/* ---- starting ---- */
+
+/* No client (NULL) is as one that is closed: a coroutine may go on with a call that began
+ * before another one closed the client, and must not crash. */
+
+static int in_range(int nkeys, int nargs)
+{
+    return nkeys >= 0 && nkeys <= RL_MAX_KEYS && nargs >= 0 && nargs <= RL_MAX_ARGS;
+}
+
+/* No TTL beyond max_lease may ever reach a server: quarantines rely on that. */
+static int lease_in_range(const struct rl_client *c, int64_t lease_ms)
+{
+    return c && lease_ms > 0 && lease_ms <= c->core.max_lease_ms - c->core.lock_delay_ms;
+}
+
+int rl_script(rl_client *c, const char *body, size_t len)
+{
+    if (!c)
+        return 0;            /* nothing can be started with it */
+    engine_lock(c);
+    int64_t now_ms = rl_now_ms();
+    int script = core_script(&c->core, body, len, now_ms);
+    if (c->net.epfd >= 0)
+        net_flush(&c->net, now_ms);
+    engine_unlock(c);
+    return script;
+}
+
+rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
+                     int nkeys, const rl_bytes *args, int nargs, int64_t lease_ms,
+                     int64_t within_ms, int32_t home, rl_lease **lease)
+{
+    char value[RL_VALUE_LEN];
+    if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || within_ms < 0 ||
+        random_value(value))
+        return NULL;
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c,
+                   core_acquire(&c->core, primitive, keys, nkeys, args, nargs, value,
+                                lease_ms, within_ms, home, now_ms, lease),
+                   now_ms);
+}
+
+rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
+{
+    struct rl_client *c = client_of(lease->core);
+    if (lease_ms && !lease_in_range(c, lease_ms))
+        return NULL;
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_extend(lease, lease_ms, now_ms), now_ms);
+}
+
+rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next)
+{
+    struct rl_client *c = client_of(lease->core);
+    char value[RL_VALUE_LEN];
+    if (!lease_in_range(c, lease_ms) || random_value(value))
+        return NULL;
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_handover(lease, value, lease_ms, now_ms, next), now_ms);
+}
+
+rl_round *rl_release(rl_lease *lease)
+{
+    struct rl_client *c = client_of(lease->core);
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_release(lease, now_ms), now_ms);
+}
+
+rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
+                 const rl_bytes *args, int nargs, int64_t within_ms)
+{
+    if (!in_range(nkeys, nargs) || within_ms < 0)
+        return NULL;
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    rl_round *round =
+        core_ask(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms);
+    return engine_started(c, round, now_ms);
+}
+
+rl_round *rl_ask_all(rl_client *c, int script, const rl_bytes *keys, int nkeys,
+                     const rl_bytes *args, int nargs, int64_t within_ms)
+{
+    if (!in_range(nkeys, nargs) || within_ms < 0)
+        return NULL;
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(
+        c, core_ask_all(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms),
+        now_ms);
+}
+
+rl_round *rl_check(rl_client *c)
+{
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_check(&c->core, now_ms), now_ms);
+}
+
+rl_round *rl_admit(rl_client *c, int32_t force, int64_t seen_ms)
+{
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    guard_admit(&c->core, force, seen_ms, now_ms);
+    return engine_started(c, core_check(&c->core, now_ms), now_ms);
+}
+
+rl_round *rl_sleep(rl_client *c, int64_t ms)
+{
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_sleep(&c->core, ms, now_ms), now_ms);
+}
+
+rl_watch *rl_watch_open(rl_client *c, const char *channel, size_t len)
+{
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    rl_watch *watch = core_watch(&c->core, channel, len, now_ms);
+    engine_started(c, NULL, now_ms);
+    return watch;
+}
+
+void rl_watch_close(rl_watch *watch)
+{
+    struct rl_client *c = client_of(watch->core);
+    engine_lock(c);
+    core_unwatch(watch);
+    engine_started(c, NULL, rl_now_ms());
+}
+
+int64_t rl_watch_wakes(const rl_watch *watch)
+{
+    return watch->wakes;
+}
+
+int64_t rl_watch_opened(const rl_watch *watch)
+{
+    return watch->opened;
+}
+
+rl_round *rl_pause(rl_watch *watch, int64_t seen, int64_t ms)
+{
+    struct rl_client *c = client_of(watch->core);
+    int64_t now_ms = engine_enter(c);
+    if (now_ms < 0)
+        return NULL;
+    return engine_started(c, core_pause(watch, seen, ms, now_ms), now_ms);
+}
+
+void rl_round_wake(rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    engine_lock(c);
+    if (round->kind == ROUND_SLEEP && !round->outcome)
+        round_end(round, RL_GRANTED);
+    pthread_cond_broadcast(&c->turned);
+    engine_leave(c);
+}
+
+rl_lease *rl_adopt(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
+                   int nkeys, const rl_bytes *args, int nargs, const char *value,
+                   int64_t lease_ms, int64_t token)
+{
+    if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) ||
+        (token && !is_token(token)))
+        return NULL;
+    engine_lock(c);
+    rl_lease *lease = core_adopt(&c->core, primitive, keys, nkeys, args, nargs, value,
+                                 lease_ms, token, rl_now_ms());
+    engine_unlock(c);
+    return lease;
+}
+
+void rl_disown(rl_lease *lease)
+{
+    struct rl_client *c = client_of(lease->core);
+    engine_lock(c);
+    core_disown(lease);
+    engine_leave(c);
+}
+
+/* ---- looking ---- */
+
+int rl_round_yes(const rl_round *round)
+{
+    return round->tally.yes;
+}
+
+int64_t rl_round_info(const rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    int64_t most = 0;
+    engine_lock(c);
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state == SLOT_ANSWERED && slot->vote > 0 && slot->info > most)
+            most = slot->info;
+    }
+    engine_unlock(c);
+    return most;
+}
+
+uint32_t rl_round_unseeded(const rl_round *round)
+{
+    return round->lease ? round->lease->unseeded : 0;
+}
+
+int64_t rl_round_free_in_ms(const rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    int64_t info[RL_MAX_NODES];
+    int n = round->core->n, known = 0;
+    engine_lock(c);
+    for (int i = 0; i < n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state != SLOT_ANSWERED || (slot->vote <= 0 && slot->info < 0))
+            continue;
+        info[known++] = slot->vote > 0 ? 0 : slot->info;
+    }
+    engine_unlock(c);
+    return quorum_free_in_ms(info, known, n);
+}
+
+int rl_round_outcome(const rl_round *round)
+{
+    int outcome = round->outcome;
+    int gives = round_begins(round) || round->kind == ROUND_EXTEND;
+    if (outcome == RL_GRANTED && gives && rl_remaining_ms(round->lease) == 0)
+        return round->kind == ROUND_EXTEND ? RL_LOST : RL_EXPIRED;
+    return outcome;
+}
+
+void rl_round_node(const rl_round *round, int i, rl_node_result *out)
+{
+    struct rl_client *c = client_of(round->core);
+    const struct slot *slot = &round->slot[i];
+    engine_lock(c);
+    out->answered = slot->state == SLOT_ANSWERED;
+    out->vote = slot->vote;
+    out->code = slot->code;
+    out->asked = slot->state == SLOT_SENT || slot->state == SLOT_CONFIRMING;
+    out->ready = round->core->nodes[i].state == NODE_READY;
+    out->lost = round->core->nodes[i].lost;
+    out->info = slot->info;
+    out->data_len = slot->data_len;
+    memcpy(out->data, slot->data, slot->data_len);
+    engine_unlock(c);
+}
+
+uint32_t rl_round_agreed(const rl_round *round)
+{
+    return round->agreed;
+}
+
+void rl_round_free(rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    engine_lock(c);
+    int undecided = !round->outcome;
+    engine_forget(round);
+    core_round_free(round);
+    if (undecided)
+        keeper_take_over(c);
+    engine_leave(c);
+}
+
+int64_t rl_remaining_ms(const rl_lease *lease)
+{
+    return core_remaining_ms(lease, rl_now_ms());
+}
+
+int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms)
+{
+    struct rl_client *c = client_of(lease->core);
+    if (!lease_in_range(c, lease_ms))
+        return RL_CONFIG;
+    engine_lock(c);
+    int failed = c->core.closed || lease_void(lease) ? 0 : keeper_start(c);
+    if (!failed) {
+        core_keep(lease, lease_ms, max_hold_ms, rl_now_ms());
+        if (c->net.epfd >= 0)
+            net_flush(&c->net, rl_now_ms());   /* the keeper may be in its poll */
+        keeper_notice(c);
+    }
+    engine_unlock(c);
+    return failed ? RL_NOMEM : 0;
+}
+
+int rl_lease_lost(rl_lease *lease)
+{
+    struct rl_client *c = client_of(lease->core);
+    engine_lock(c);
+    int why = core_lost_why(lease, rl_now_ms());
+    engine_unlock(c);
+    return why;
+}
+
+int rl_set_password(rl_client *c, int i, const char *user, const char *password)
+{
+    engine_lock(c);
+    int64_t now_ms = rl_now_ms();
+    int failed = node_set_password(&c->configs[i], user, password) < 0;
+    if (!failed && !c->core.closed)
+        core_retry(&c->core, i, now_ms);
+    if (c->net.epfd >= 0)
+        net_flush(&c->net, now_ms);
+    keeper_notice(c);
+    engine_unlock(c);
+    return failed ? RL_NOMEM : 0;
+}
+
+const char *rl_lease_value(const rl_lease *lease)
+{
+    return lease->value;
+}
+
+uint32_t rl_lease_unseeded(const rl_lease *lease)
+{
+    return lease->unseeded;
+}
+
+int64_t rl_lease_token(const rl_lease *lease)
+{
+    return lease->token;
+}
+
+static void give_back(rl_lease *lease, void (*how)(rl_lease *lease, int64_t now_ms))
+{
+    struct rl_client *c = client_of(lease->core);
+    engine_lock(c);
+    int64_t now_ms = rl_now_ms();
+    how(lease, now_ms);
+    if (c->net.epfd >= 0) {
+        net_flush(&c->net, now_ms);
+        keeper_take_over(c);
+    }
+    engine_leave(c);
+}
+
+void rl_lease_drop(rl_lease *lease)
+{
+    give_back(lease, core_lease_drop);
+}
+
+void rl_lease_abandon(rl_lease *lease)
+{
+    give_back(lease, core_lease_abandon);
+}
+
+void rl_lease_orphan(rl_lease *lease)
+{
+    give_back(lease, core_lease_orphan);
+}

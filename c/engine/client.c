@@ -1,0 +1,373 @@
+/* client.c - clients begin and end: opened, shared, closed, forked, and left at exit. */
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "core/guard.h"
+#include "node/reader.h"
+
+/* ---- fork: the child's clients are as new, with no leases and no connections ---- */
+
+static pthread_mutex_t clients_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t watched_once = PTHREAD_ONCE_INIT;
+static struct rl_client *clients;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&clients_mutex);
+    for (struct rl_client *c = clients; c; c = c->next)
+        engine_lock(c);
+    mailbox_before_fork();
+    signals_before_fork();
+}
+
+static void after_fork_in_parent(void)
+{
+    signals_after_fork(0);
+    mailbox_after_fork(0);
+    for (struct rl_client *c = clients; c; c = c->next)
+        engine_unlock(c);
+    pthread_mutex_unlock(&clients_mutex);
+}
+
+static void after_fork_in_child(void)
+{
+    signals_after_fork(1);
+    mailbox_after_fork(1);
+    for (struct rl_client *c = clients; c; c = c->next) {
+        net_void(&c->net);
+        core_void(&c->core);
+        keeper_void(c);
+        c->turning = c->wanting = 0;
+        c->net.kicked = 0;
+        c->net.corked = 0;
+        c->kicking = 0;
+        pthread_mutex_init(&c->mutex, NULL);
+        pthread_cond_init(&c->turned, NULL);
+    }
+    pthread_mutex_init(&clients_mutex, NULL);
+}
+
+/* exit() without rl_close(): lets go what is held, of all clients at once. May be called
+ * twice: OpenSSL, if it goes first, must not be used any more after that. */
+static void at_exit(void)
+{
+    pthread_mutex_lock(&clients_mutex);
+    int64_t now_ms = rl_now_ms(), until_ms = now_ms + NET_LINGER_MS;
+    for (struct rl_client *c = clients; c; c = c->next) {
+        engine_lock(c);
+        if (c->net.epfd < 0)
+            continue;
+        core_leave(&c->core, now_ms);
+        net_wake(c->net.wakefd);
+        if (c->key)
+            keeper_stop(c);
+        if (c->net.epfd >= 0)        /* else another thread has closed it meanwhile */
+            net_flush(&c->net, now_ms);
+    }
+    for (struct rl_client *c = clients; c; c = c->next) {
+        if (c->net.epfd >= 0) {
+            net_linger(&c->net, until_ms);
+            core_close(&c->core, rl_now_ms());
+            net_finish(&c->net);
+        }
+        engine_unlock(c);
+    }
+    pthread_mutex_unlock(&clients_mutex);
+}
+
+/* The next client that has one of these signals; c: from there on. */
+static struct rl_client *with(struct rl_client *c, int signals)
+{
+    while (c && !(c->signals & signals))
+        c = c->next;
+    return c;
+}
+
+void clients_lock(int signals)
+{
+    pthread_mutex_lock(&clients_mutex);
+    for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next)
+        engine_lock(c);
+}
+
+void clients_let_go(int signals)
+{
+    int64_t now_ms = rl_now_ms(), until_ms = now_ms + NET_LINGER_MS;
+    for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
+        if (c->net.epfd >= 0) {
+            core_leave(&c->core, now_ms);
+            net_flush(&c->net, now_ms);
+        }
+    }
+    for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
+        if (c->net.epfd >= 0)
+            net_linger(&c->net, until_ms);
+    }
+}
+
+void clients_unlock(int signals)
+{
+    for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
+        if (c->net.epfd >= 0)
+            net_wake(c->net.wakefd);       /* who waits has an answer */
+        pthread_cond_broadcast(&c->turned);
+        engine_unlock(c);
+    }
+    pthread_mutex_unlock(&clients_mutex);
+}
+
+static void watch_process(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    atexit(at_exit);
+}
+
+/* ---- opening ---- */
+
+static void client_free(struct rl_client *c)
+{
+    core_free(&c->core);
+    for (int i = 0; c->configs && c->addresses && i < c->n; i++) {
+        free(c->configs[i].label);
+        node_config_free(&c->configs[i]);
+        free(c->addresses[i].host);
+        free(c->addresses[i].path);
+        free(c->addresses[i].server_name);
+        free(c->addresses[i].password_file);
+    }
+    free(c->configs);
+    free(c->addresses);
+    free(c->client_name);
+    free(c->marker);
+    free(c->mark_script);
+    free(c->key);
+    free(c->net.conns);
+    if (c->tls) {
+        pthread_mutex_lock(&clients_mutex);  /* as in client_secure() */
+        tls_context_free(c->tls);
+        pthread_mutex_unlock(&clients_mutex);
+    }
+    pthread_mutex_destroy(&c->mutex);
+    pthread_cond_destroy(&c->turned);
+    free(c);
+}
+
+/* Copies a string that may be NULL; *failed is set when there is no memory. */
+static char *copy(const char *s, int *failed)
+{
+    char *s2 = s ? strdup(s) : NULL;
+    if (s && !s2)
+        *failed = 1;
+    return s2;
+}
+
+static int client_configure(struct rl_client *c, const rl_options *o,
+                            const rl_node_options *nodes, int n)
+{
+    int failed = 0;
+    c->configs = calloc((size_t)n, sizeof(*c->configs));
+    c->addresses = calloc((size_t)n, sizeof(*c->addresses));
+    if (!c->configs || !c->addresses)
+        return -1;
+    c->n = n;
+    c->client_name = copy(o->client_name, &failed);
+    c->marker = copy(o->marker, &failed);
+    c->mark_script = copy(o->mark_script, &failed);
+    for (int i = 0; i < n; i++) {
+        c->configs[i].label = copy(nodes[i].label, &failed);
+        c->configs[i].marker = c->marker;
+        c->configs[i].require_info = o->require_info;
+        c->configs[i].user = copy(nodes[i].user, &failed);
+        c->configs[i].password = copy(nodes[i].password, &failed);
+        c->configs[i].client_name = c->client_name;
+        c->configs[i].db = nodes[i].db;
+        c->configs[i].timeout_ms = o->timeout_ms;
+        c->configs[i].connect_timeout_ms = o->connect_timeout_ms;
+        c->addresses[i].host = copy(nodes[i].host, &failed);
+        c->addresses[i].path = copy(nodes[i].path, &failed);
+        c->addresses[i].port = nodes[i].port;
+        c->addresses[i].server_name = copy(nodes[i].server_name, &failed);
+        c->addresses[i].password_file = copy(nodes[i].password_file, &failed);
+        c->addresses[i].config = &c->configs[i];
+    }
+    return failed ? -1 : 0;
+}
+
+/* Loads what TLS needs, if a node has it. 0, or -1 with a text in err, and it has none.
+ * With the list's mutex, so that there is no fork meanwhile: the child would have OpenSSL's
+ * and the loader's locks as they are just then. */
+static int client_secure(struct rl_client *c, const rl_options *o,
+                         const rl_node_options *nodes, char *err, size_t err_size)
+{
+    struct tls_options t = {.ca_file = o->ca_file,
+                            .cert_file = o->cert_file,
+                            .key_file = o->key_file,
+                            .verify = o->tls_verify};
+    int failed = 0;
+    for (int i = 0; i < c->n && !failed; i++) {
+        if (nodes[i].tls && !c->tls) {
+            c->tls = tls_context_new(&t, err, err_size);
+            failed = !c->tls;
+        }
+        c->addresses[i].tls = nodes[i].tls ? c->tls : NULL;
+    }
+    if (c->tls)
+        tls_on_cleanup(at_exit);
+    return failed ? -1 : 0;
+}
+
+/* A client in no list yet. NULL: with a text in err. With the list's mutex, as it loads
+ * hiredis. */
+static struct rl_client *client_new(const rl_options *options,
+                                    const rl_node_options *nodes, int n, char *err,
+                                    size_t err_size)
+{
+    uint64_t seed;
+    const char *missing = reader_load();
+    if (missing) {
+        snprintf(err, err_size, "hiredis cannot be loaded: %s", missing);
+        return NULL;
+    }
+    struct rl_client *c = n >= 1 && n <= RL_MAX_NODES ? calloc(1, sizeof(*c)) : NULL;
+    if (!c) {
+        snprintf(err, err_size, "out of memory, or not 1 to %d nodes", RL_MAX_NODES);
+        return NULL;
+    }
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->turned, NULL);
+    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed) ||
+        client_configure(c, options, nodes, n) < 0 ||
+        core_init(&c->core, c->configs, n, options->drift_ppm, seed) < 0 ||
+        net_init(&c->net, &c->core, c->addresses, n) < 0) {
+        snprintf(err, err_size, "out of memory");
+        client_free(c);
+        return NULL;
+    }
+    c->core.lock_delay_ms = options->lock_delay_ms;
+    c->signals = options->signals;
+    guard_init(&c->core, c->marker, c->mark_script, options->max_lease_ms,
+               options->lease_ms);
+    return c;
+}
+
+/* With the list's mutex. */
+static void enlist(struct rl_client *c)
+{
+    c->next = clients;
+    if (clients)
+        clients->prev = c;
+    clients = c;
+}
+
+rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int n,
+                   char *err, size_t err_size)
+{
+    pthread_once(&watched_once, watch_process);
+    pthread_mutex_lock(&clients_mutex);
+    struct rl_client *c = client_new(options, nodes, n, err, err_size);
+    if (c && client_secure(c, options, nodes, err, err_size) < 0) {
+        client_free(c);
+        c = NULL;
+    }
+    if (c)
+        enlist(c);
+    pthread_mutex_unlock(&clients_mutex);
+    return c;
+}
+
+/* ---- shared clients ---- */
+
+static struct rl_client *find_shared(const char *key, size_t len)
+{
+    struct rl_client *c = clients;
+    while (c && !(c->key && c->key_len == len && !memcmp(c->key, key, len)))
+        c = c->next;
+    return c;
+}
+
+rl_client *rl_share(const char *key, size_t len, const rl_options *options,
+                    const rl_node_options *nodes, int n, char *err, size_t err_size)
+{
+    pthread_once(&watched_once, watch_process);
+    pthread_mutex_lock(&clients_mutex);
+    struct rl_client *c = find_shared(key, len);
+    if (!c && (c = client_new(options, nodes, n, err, err_size))) {
+        int failed = !(c->key = malloc(len + 1));
+        if (failed)
+            snprintf(err, err_size, "out of memory");
+        else
+            failed = client_secure(c, options, nodes, err, err_size);
+        if (!failed) {
+            memcpy(c->key, key, len);
+            c->net.threaded = 1;
+            c->key_len = len;
+            enlist(c);
+        } else {
+            client_free(c);
+            c = NULL;
+        }
+    }
+    if (c)
+        c->users++;
+    pthread_mutex_unlock(&clients_mutex);
+    return c;
+}
+
+void rl_unshare(rl_client *c, int close)
+{
+    rl_uncork(c);            /* the others must not wait for who is gone */
+    pthread_mutex_lock(&clients_mutex);
+    int last = --c->users == 0 && close;
+    if (last)
+        c->key_len = SIZE_MAX;         /* nobody finds it any more */
+    pthread_mutex_unlock(&clients_mutex);
+    if (last)
+        rl_close(c);
+}
+
+/* ---- closing ---- */
+
+void client_forget(struct rl_client *c)
+{
+    pthread_mutex_lock(&clients_mutex);      /* a fork or an exit may look at it still */
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        clients = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    pthread_mutex_unlock(&clients_mutex);
+    client_free(c);
+}
+
+void rl_close(rl_client *c)
+{
+    engine_lock(c);
+    int64_t now_ms = rl_now_ms();
+    c->core.handles++;       /* ours: others may give back theirs while we wait */
+    core_leave(&c->core, now_ms);
+    if (c->net.epfd >= 0) {
+        net_flush(&c->net, now_ms);
+        net_wake(c->net.wakefd);
+    }
+    pthread_cond_broadcast(&c->turned);
+    keeper_stop(c);
+    while (c->turning)
+        pthread_cond_wait(&c->turned, &c->mutex);
+    if (c->net.epfd >= 0) {
+        net_flush(&c->net, now_ms);
+        net_linger(&c->net, now_ms + NET_LINGER_MS);
+    }
+    core_close(&c->core, rl_now_ms());
+    net_finish(&c->net);
+    while (c->kicking)       /* they write to a descriptor that is closed now */
+        sched_yield();
+    net_void(&c->net);
+    c->core.handles--;
+    c->given_up = 1;
+    engine_leave(c);
+}

@@ -1,0 +1,207 @@
+/* engine.c - one mutex per client, the baton; waiting.
+ *
+ * Whoever waits turns the loop: it takes the baton, and gives up the mutex only inside
+ * net_wait(). Others that wait meanwhile sleep on a condition variable until the baton
+ * is free or their round is done. When nobody waits, the keeper (keeper.c) does what is
+ * due.
+ */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+
+#include "core/subscription.h"
+
+void rl_cork(rl_client *c)
+{
+    engine_lock(c);
+    c->net.corked = 1;
+    engine_unlock(c);
+}
+
+void rl_uncork(rl_client *c)
+{
+    engine_lock(c);
+    net_uncork(&c->net);
+    engine_unlock(c);
+}
+
+/* Whoever is woken finds the mutex free. */
+void engine_unlock(struct rl_client *c)
+{
+    struct rl_mailbox *box = c->ringing;
+    int wakefd = net_kick(&c->net);
+    c->ringing = NULL;
+    if (wakefd >= 0)
+        c->kicking++;
+    pthread_mutex_unlock(&c->mutex);
+    if (wakefd >= 0) {
+        net_wake(wakefd);
+        c->kicking--;        /* from now on it may be closed */
+    }
+    if (box)
+        rl_mailbox_ring(box);
+}
+
+void engine_deliver(struct rl_client *c)
+{
+    rl_round *round;
+    if (!c->key)
+        return;
+    while ((round = core_next(&c->core))) {
+        struct rl_mailbox *box = round->box;
+        if (!box || !mailbox_push(box, round))
+            continue;
+        if (c->ringing && c->ringing != box)
+            rl_mailbox_ring(c->ringing);
+        c->ringing = box;
+    }
+    int64_t happened = c->core.losses + c->core.node_changes;
+    if (happened != c->rung) {
+        c->rung = happened;
+        mailbox_ring_all();
+    }
+}
+
+void engine_forget(rl_round *round)
+{
+    atomic_store(&round->post, ROUND_POSTED);
+    struct rl_mailbox *m = round->box;
+    if (m)
+        mailbox_remove(m, round);
+}
+
+void engine_leave(struct rl_client *c)
+{
+    engine_deliver(c);
+    int over = c->given_up && c->core.handles == 0;
+    engine_unlock(c);
+    if (over)
+        client_forget(c);
+}
+
+/* ---- the loop ---- */
+
+int engine_turn(struct rl_client *c, int block)
+{
+    struct epoll_event events[NET_EVENTS];
+    c->turning = 1;
+    engine_unlock(c);
+    int count = net_wait(&c->net, events, block);
+    int failed = count < 0 ? errno : 0;
+    engine_lock(c);
+    c->turning = 0;
+    if (count > 0) {
+        int64_t now_ms = rl_now_ms();
+        net_dispatch(&c->net, events, count, now_ms);
+        /* We were stopped in between: what arrived meanwhile counts before time-outs. */
+        if (now_ms - core_due_ms(&c->core) > AWAY_MS) {
+            count = net_wait(&c->net, events, 0);
+            net_dispatch(&c->net, events, count > 0 ? count : 0, now_ms);
+        }
+        core_tick(&c->core, now_ms);
+        net_flush(&c->net, now_ms);
+        c->last_turn_ms = now_ms;
+    }
+    engine_deliver(c);
+    pthread_cond_broadcast(&c->turned);
+    return failed;
+}
+
+int64_t engine_enter(struct rl_client *c)
+{
+    if (!c)
+        return -1;
+    engine_lock(c);
+    int first = c->net.epfd < 0;           /* use in this process */
+    if (!c->core.closed &&
+        ((first && c->signals && signals_catch(c->signals) < 0) ||
+         net_open(&c->net) < 0 || (c->key && keeper_start(c) < 0))) {
+        engine_leave(c);
+        return -1;
+    }
+    int64_t now_ms = rl_now_ms();
+    if (now_ms - c->last_turn_ms > AWAY_MS && !c->turning && !c->key &&
+        !c->core.closed) {
+        engine_turn(c, 0);
+        now_ms = rl_now_ms();
+        c->last_turn_ms = now_ms;
+        core_tick(&c->core, now_ms);
+    }
+    return now_ms;
+}
+
+rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms)
+{
+    if (!c->core.closed) {
+        net_flush(&c->net, now_ms);
+        if (!c->key)
+            keeper_notice(c);
+    }
+    engine_leave(c);
+    return round;
+}
+
+/* Turns the loop once, or waits while somebody else does. 0, or an errno. */
+static int turn_or_wait(struct rl_client *c)
+{
+    if (!c->turning && !c->key)
+        return engine_turn(c, 1);
+    keeper_make_way(c);
+    pthread_cond_wait(&c->turned, &c->mutex);
+    return 0;
+}
+
+int rl_wait(rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    int interrupted = 0;
+    engine_lock(c);
+    c->wanting++;
+    while (!round->outcome && !interrupted)
+        interrupted = turn_or_wait(c) == EINTR;
+    c->wanting--;
+    keeper_take_over(c);
+    int outcome = round->outcome ? round->outcome : RL_INTERRUPTED;
+    engine_unlock(c);
+    return outcome;
+}
+
+int64_t rl_poll(rl_client *c)
+{
+    int64_t now_ms = engine_enter(c), due_ms = INT64_MAX;
+    if (now_ms < 0)
+        return due_ms;
+    if (!c->turning && !c->key && !c->core.closed)
+        core_tick(&c->core, now_ms);
+    due_ms = core_due_ms(&c->core);
+    engine_started(c, NULL, now_ms);
+    return due_ms;
+}
+
+void rl_round_notify(rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    engine_lock(c);
+    core_notify(round);
+    engine_unlock(c);
+}
+
+rl_round *rl_next(rl_client *c, const rl_round *until, int block)
+{
+    int interrupted = 0;
+    struct rl_round *round;
+    if (!c)
+        return NULL;
+    engine_lock(c);
+    if (!block && !c->turning && !c->key && c->net.epfd >= 0)
+        engine_turn(c, 0);
+    c->wanting++;
+    while (!(round = core_next(&c->core)) && !(until && until->outcome) && !interrupted &&
+           block && !c->core.closed)
+        interrupted = turn_or_wait(c) == EINTR;
+    c->wanting--;
+    keeper_take_over(c);
+    engine_unlock(c);
+    return round;
+}

@@ -1,0 +1,165 @@
+/* keeper.c - does what is due while nobody waits: renewals, losses, clean-up. */
+#include "engine/engine.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+static void arm(struct keeper *k, int64_t due_ms)
+{
+    net_arm(k->timerfd, due_ms);
+    k->armed_ms = due_ms;
+}
+
+/* Sleeps until something is due, or somebody says so; without the mutex. */
+static void sleep_off(struct rl_client *c, int64_t due_ms)
+{
+    struct keeper *k = &c->keeper;
+    uint64_t ticks;
+    if (due_ms < k->armed_ms)
+        arm(k, due_ms);
+    k->sleeping = 1;
+    engine_unlock(c);
+    ssize_t ignored = read(k->timerfd, &ticks, sizeof(ticks));
+    (void)ignored;
+    engine_lock(c);
+    k->sleeping = 0;
+    k->armed_ms = INT64_MAX;
+}
+
+/* One turn for a shared client. The mutex is free while bytes are moved: an event loop
+ * that starts a round never waits for a system call. */
+static void serve(struct rl_client *c)
+{
+    struct epoll_event events[NET_EVENTS];
+    c->turning = 1;
+    engine_unlock(c);
+    net_send(&c->net);
+    int count = net_wait(&c->net, events, 1);
+    net_collect(&c->net, events, count);
+    engine_lock(c);
+    c->turning = 0;
+    int64_t now_ms = rl_now_ms();
+    net_dispatch(&c->net, events, count, now_ms);
+    /* We were stopped in between: what arrived meanwhile counts before time-outs. */
+    if (now_ms - core_due_ms(&c->core) > AWAY_MS) {
+        count = net_wait(&c->net, events, 0);
+        net_collect(&c->net, events, count);
+        net_dispatch(&c->net, events, count, now_ms);
+    }
+    core_tick(&c->core, now_ms);
+    net_stage(&c->net, now_ms);
+    engine_deliver(c);
+    pthread_cond_broadcast(&c->turned);
+}
+
+static void *keeper_thread(void *arg)
+{
+    struct rl_client *c = arg;
+    engine_lock(c);
+    while (!c->keeper.stop && c->key)
+        serve(c);
+    while (!c->keeper.stop) {
+        int64_t due_ms = core_due_ms(&c->core), now_ms = rl_now_ms();
+        if (c->turning || c->wanting) {
+            pthread_cond_wait(&c->turned, &c->mutex);
+        } else if (core_busy(&c->core) || core_timing(&c->core)) {
+            c->keeper.turning = 1;
+            engine_turn(c, 1);
+            c->keeper.turning = 0;
+        } else if (due_ms <= now_ms) {
+            engine_turn(c, 0);           /* what arrived meanwhile counts first */
+            now_ms = rl_now_ms();
+            core_tick(&c->core, now_ms);
+            net_flush(&c->net, now_ms);
+        } else {
+            sleep_off(c, due_ms);
+        }
+    }
+    if (c->tls)
+        tls_thread_end();        /* with the mutex: there is no fork meanwhile */
+    engine_unlock(c);
+    return NULL;
+}
+
+int keeper_start(struct rl_client *c)
+{
+    struct keeper *k = &c->keeper;
+    sigset_t all, old;
+    if (k->running)
+        return 0;
+    k->timerfd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+    if (k->timerfd < 0)
+        return -1;
+    k->armed_ms = INT64_MAX;
+    k->stop = k->sleeping = k->turning = 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    k->running = pthread_create(&k->thread, NULL, keeper_thread, c) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (k->running)
+        return 0;
+    close(k->timerfd);
+    return -1;
+}
+
+void keeper_notice(struct rl_client *c)
+{
+    struct keeper *k = &c->keeper;
+    if (!k->running)
+        return;
+    if (c->key) {
+        net_flush(&c->net, rl_now_ms());     /* its timer may be due earlier now */
+        return;
+    }
+    int64_t due_ms = core_busy(&c->core) ? 1 : core_due_ms(&c->core);
+    if (!k->sleeping)
+        pthread_cond_broadcast(&c->turned);
+    else if (due_ms < k->armed_ms)
+        arm(k, due_ms);
+}
+
+void keeper_take_over(struct rl_client *c)
+{
+    if (c->key || c->turning || c->wanting || c->core.closed)
+        return;              /* somebody turns the loop still */
+    if (!c->keeper.running && (core_busy(&c->core) || core_owes_away(&c->core)))
+        keeper_start(c);     /* failing is no harm: the next caller goes on */
+    keeper_notice(c);
+}
+
+void keeper_make_way(struct rl_client *c)
+{
+    if (c->keeper.turning)
+        net_wake(c->net.wakefd);
+}
+
+void keeper_stop(struct rl_client *c)
+{
+    struct keeper *k = &c->keeper;
+    if (k->stop) {           /* by another thread, which waits for its end */
+        while (k->running)
+            pthread_cond_wait(&c->turned, &c->mutex);
+        return;
+    }
+    if (!k->running)
+        return;
+    k->stop = 1;
+    arm(k, 1);
+    pthread_cond_broadcast(&c->turned);
+    engine_unlock(c);
+    pthread_join(k->thread, NULL);
+    engine_lock(c);
+    k->running = 0;
+    pthread_cond_broadcast(&c->turned);
+    close(k->timerfd);
+    net_unthread(&c->net);
+}
+
+void keeper_void(struct rl_client *c)
+{
+    if (c->keeper.running)
+        close(c->keeper.timerfd);
+    c->keeper.running = c->keeper.stop = c->keeper.turning = 0;
+}

@@ -1,0 +1,26 @@
+/* mailbox.h - inside the engine: how rounds that are done get to an event loop. Contracts
+ * of the public half are in redlock.h.
+ *
+ * Order of locking: a client's mutex, the list of mailboxes, a mailbox.
+ */
+#ifndef MAILBOX_H
+#define MAILBOX_H
+
+#include <pthread.h>
+
+#include "core/round.h"
+
+/* The round is done; with the mutex of its client. Whether rl_mailbox_ring() is to be called:
+ * best without that mutex, which whoever hears it will want. */
+int mailbox_push(struct rl_mailbox *m, struct rl_round *round);
+
+/* The round's handle is given back: it is not in the mailbox any more. */
+void mailbox_remove(struct rl_mailbox *m, struct rl_round *round);
+
+/* Something else happened that those who listen may want to look at. */
+void mailbox_ring_all(void);
+
+void mailbox_before_fork(void);
+void mailbox_after_fork(int in_child);
+
+#endif

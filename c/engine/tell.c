@@ -1,0 +1,170 @@
+/* tell.c - what a client tells of itself and its servers: counters, states, words. */
+#include "engine/engine.h"
+
+#include <string.h>
+
+#include "core/guard.h"
+
+const char *rl_code_name(int code)
+{
+    static const char *const names[RL_CODES] = {
+        [RL_OK] = "ok",
+        [RL_GRANTED] = "granted",
+        [RL_HELD] = "held",
+        [RL_NO_QUORUM] = "no_quorum",
+        [RL_EXPIRED] = "expired",
+        [RL_LOST] = "lost",
+        [RL_NOT_HELD] = "not_held",
+        [RL_UNKNOWN] = "unknown",
+        [RL_CANCELLED] = "cancelled",
+        [RL_CLOSED] = "closed",
+        [RL_INTERRUPTED] = "interrupted",
+        [RL_NOMEM] = "nomem",
+        [RL_CONFIG] = "config",
+        [RL_UNSUPPORTED] = "unsupported",
+        [RL_TIMEOUT] = "timeout",
+        [RL_REFUSED] = "refused",
+        [RL_DNS] = "dns",
+        [RL_TLS] = "tls",
+        [RL_AUTH] = "auth",
+        [RL_NOPERM] = "noperm",
+        [RL_READONLY] = "readonly",
+        [RL_LOADING] = "loading",
+        [RL_OOM] = "oom",
+        [RL_SCRIPT] = "script",
+        [RL_PROTOCOL] = "protocol",
+        [RL_GUARDED] = "guarded",
+        [RL_UNSEEDED] = "unseeded",
+        [RL_OVERLOAD] = "overload",
+    };
+    return code >= 0 && code < RL_CODES ? names[code] : "unknown";
+}
+
+int64_t rl_losses(const rl_client *c)
+{
+    return c ? c->core.losses : 0;
+}
+
+/* The k-th of so many leases that were noted in a ring; 0: not any more. */
+static uintptr_t noted(rl_client *c, const struct rl_lease *const *ring,
+                       const _Atomic int64_t *count, int64_t k)
+{
+    engine_lock(c);
+    int64_t ago = *count - k;
+    const struct rl_lease *lease =
+        k > 0 && ago >= 0 && ago < NOTED_MAX ? ring[(k - 1) % NOTED_MAX] : NULL;
+    engine_unlock(c);
+    return (uintptr_t)lease;
+}
+
+uintptr_t rl_lost(rl_client *c, int64_t k)
+{
+    return c ? noted(c, c->core.lost, &c->core.losses, k) : 0;
+}
+
+uintptr_t rl_renewed(rl_client *c, int64_t k)
+{
+    return c ? noted(c, c->core.renewed, &c->core.renewals, k) : 0;
+}
+
+int64_t rl_renewals(const rl_client *c)
+{
+    return c ? c->core.renewals : 0;
+}
+
+int64_t rl_node_changes(const rl_client *c)
+{
+    return c ? c->core.node_changes : 0;
+}
+
+int64_t rl_happenings(const rl_client *c)
+{
+    return c ? c->core.losses + c->core.renewals + c->core.node_changes : 0;
+}
+
+int64_t rl_auth_failures(const rl_client *c)
+{
+    return c ? c->core.auth_failures : 0;
+}
+
+void rl_node_text(rl_client *c, int i, char *text)
+{
+    text[0] = '\0';
+    if (!c)
+        return;
+    engine_lock(c);
+    memcpy(text, c->core.nodes[i].text, RL_TEXT_MAX);
+    engine_unlock(c);
+}
+
+void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (!c)
+        return;
+    engine_lock(c);
+    const struct node *nd = &c->core.nodes[i];
+    *out = nd->stats;
+    out->in_flight = (int32_t)nd->queue_len;
+    out->ready = nd->state == NODE_READY;
+    out->code = nd->state == NODE_READY ? RL_OK : nd->code;
+    for (const struct rl_lease *l = c->core.owing; l; l = l->next)
+        out->owed += l->owed >> i & 1;
+    engine_unlock(c);
+}
+
+/* Our wall clock minus our clock: for people who compare, never for decisions. */
+static int64_t wall_offset_ms(void)
+{
+    return rl_unix_ms() - rl_now_ms();
+}
+
+void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (!c)
+        return;
+    engine_lock(c);
+    const struct node *nd = &c->core.nodes[i];
+    const struct info *info = &nd->info;
+    int64_t now_ms = rl_now_ms();
+    out->ready = nd->state == NODE_READY;
+    out->code = out->ready ? RL_OK : nd->code;
+    out->lost = nd->lost;
+    out->known = info->known;
+    out->role = info->role;
+    out->aof = info->aof;
+    out->rdb = info->rdb;
+    out->unverified = out->ready && !info->run_id[0];
+    out->uptime_s = info->uptime_s + (now_ms - nd->info_ms) / 1000;
+    out->maxmemory = info->maxmemory;
+    memcpy(out->run_id, info->run_id, sizeof(out->run_id));
+    memcpy(out->version, info->version, sizeof(out->version));
+    memcpy(out->policy, info->policy, sizeof(out->policy));
+    guard_tell(&c->core, i, out, now_ms);
+    out->offset_ms -= wall_offset_ms();
+    engine_unlock(c);
+}
+
+int64_t rl_guard_left_ms(rl_client *c)
+{
+    if (!c)
+        return -1;
+    engine_lock(c);
+    int64_t left_ms = guard_left_ms(&c->core, rl_now_ms());
+    engine_unlock(c);
+    return left_ms;
+}
+
+int64_t rl_owed(rl_client *c)
+{
+    engine_lock(c);
+    int64_t owed = c->core.owing_len;
+    engine_unlock(c);
+    return owed;
+}
+
+int64_t rl_forgone(const rl_client *c)
+{
+    return c->core.forgone;
+}

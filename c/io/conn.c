@@ -1,0 +1,430 @@
+/* conn.c - one connection: from a name to a socket, the handshake of TLS, bytes. */
+#include "io/net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/lookup.h"
+
+/* An idle connection whose peer vanished is noticed after 15 + 3 * 5 s. */
+enum { KEEPALIVE_IDLE_S = 15, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 3 };
+
+enum { PASSWORD_MAX = 8192 };      /* tokens of clouds have some 2000 bytes */
+
+void conn_close(struct conn *c)
+{
+    if (c->fd >= 0)
+        close(c->fd);
+    if (c->list)
+        freeaddrinfo(c->list);
+    tls_free(c->tls);
+    free(c->in);
+    c->in = NULL;
+    buf_free(&c->staged);
+    c->fd = -1;
+    c->up = c->heard = 0;
+    c->tls = NULL;
+    c->sealed = 0;
+    c->list = NULL;
+    c->next = NULL;
+    c->resolving = 0;
+}
+
+void conn_void(struct conn *c)
+{
+    conn_close(c);
+    if (c->lookup)
+        lookup_abandon(c->lookup);
+    c->lookup = NULL;
+}
+
+/* ---- connecting ---- */
+
+static void lost(struct net *net, int i, int code, const char *what, const char *why,
+                 int64_t now_ms)
+{
+    char text[RL_TEXT_MAX];
+    snprintf(text, sizeof(text), "%s: %s", what, why);
+    conn_close(&net->conns[i]);
+    core_lost(net->core, i, code, text, now_ms);
+}
+
+static void lost_errno(struct net *net, int i, const char *what, int err, int64_t now_ms)
+{
+    lost(net, i, err == ETIMEDOUT ? RL_TIMEOUT : RL_REFUSED, what, strerror(err), now_ms);
+}
+
+/* The server ended the connection. What is said first tells a TLS port from a plain one. */
+static void lost_peer(struct net *net, int i, const char *why, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    char text[RL_TEXT_MAX];
+    const char *hint = (c->up && c->heard) || c->address->path ? ""
+                       : c->address->tls ? " during the TLS handshake; is it a TLS port?"
+                                         : " before any answer; a TLS port? then rediss://";
+    snprintf(text, sizeof(text), "%s%s", why, hint);
+    lost(net, i, c->tls && !c->up ? RL_TLS : RL_REFUSED, "read", text, now_ms);
+}
+
+/* A connection to a free port of the ephemeral range may end up connected to itself. */
+static int is_connected_to_itself(int fd)
+{
+    struct sockaddr_storage us, them;
+    socklen_t us_len = sizeof(us), them_len = sizeof(them);
+    memset(&us, 0, sizeof(us));
+    memset(&them, 0, sizeof(them));
+    return getsockname(fd, (struct sockaddr *)&us, &us_len) == 0 &&
+           getpeername(fd, (struct sockaddr *)&them, &them_len) == 0 &&
+           us.ss_family != AF_UNIX && us_len == them_len && !memcmp(&us, &them, us_len);
+}
+
+static int is_connecting(int fd)
+{
+    struct sockaddr_storage them;
+    socklen_t len = sizeof(them);
+    return getpeername(fd, (struct sockaddr *)&them, &len) < 0 && errno == ENOTCONN;
+}
+
+static void set_options(int fd, int family)
+{
+    int on = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S,
+        probes = KEEPALIVE_PROBES;
+    if (family == AF_UNIX)
+        return;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+/* Begins to connect to one address. 0, or an errno. */
+static int conn_begin(struct net *net, int i, const struct sockaddr *to, socklen_t len)
+{
+    struct conn *c = &net->conns[i];
+    c->fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (c->fd < 0)
+        return errno;
+    set_options(c->fd, to->sa_family);
+    c->events = EPOLLOUT;
+    if ((connect(c->fd, to, len) < 0 && errno != EINPROGRESS) ||
+        net_watch(net, EPOLL_CTL_ADD, c->fd, c->events, i) < 0) {
+        int err = errno;
+        close(c->fd);
+        c->fd = -1;
+        return err;
+    }
+    return 0;
+}
+
+/* Goes on with the next address of the list; last_err is why the one before failed. */
+static void conn_try_next(struct net *net, int i, int last_err, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    while (c->next) {
+        const struct addrinfo *ai = c->next;
+        c->next = ai->ai_next;
+        last_err = conn_begin(net, i, ai->ai_addr, ai->ai_addrlen);
+        if (!last_err)
+            return;
+    }
+    lost_errno(net, i, "connect", last_err, now_ms);
+}
+
+static void conn_use_list(struct net *net, int i, struct addrinfo *list, int64_t now_ms)
+{
+    net->conns[i].list = list;
+    net->conns[i].next = list;
+    conn_try_next(net, i, EADDRNOTAVAIL, now_ms);
+}
+
+/* Reads the password file: its first line. 0, or -1 with a text in why. */
+static int read_password(const struct net_address *a, char *why, size_t why_size)
+{
+    char line[PASSWORD_MAX + 2];
+    int fd = open(a->password_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);   /* also a FIFO */
+    ssize_t len = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+    if (len < 0)
+        snprintf(why, why_size, "%s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    if (len < 0)
+        return -1;
+    line[len] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
+    int ok = *line && strlen(line) <= PASSWORD_MAX;
+    if (!ok)
+        snprintf(why, why_size, "no password of 1 to %d bytes in its first line",
+                 PASSWORD_MAX);
+    else if (node_set_password(a->config, a->config->user, line) < 0)
+        snprintf(why, why_size, "out of memory"), ok = 0;
+    explicit_bzero(line, sizeof(line));
+    return ok ? 0 : -1;
+}
+
+int rl_file_exposed(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_mode & S_IROTH ? 1 : 0;
+}
+
+void conn_open(struct net *net, int i, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    const struct net_address *a = c->address;
+    char why[RL_TEXT_MAX];
+    if (a->password_file && read_password(a, why, sizeof(why)) < 0) {
+        lost(net, i, RL_AUTH, a->password_file, why, now_ms);
+        return;
+    }
+    if (a->path) {
+        struct sockaddr_un un = {.sun_family = AF_UNIX};
+        snprintf(un.sun_path, sizeof(un.sun_path), "%s", a->path);
+        int err = conn_begin(net, i, (const struct sockaddr *)&un, sizeof(un));
+        if (err)
+            lost_errno(net, i, "connect", err, now_ms);
+        return;
+    }
+    struct addrinfo *literal = lookup_literal(a->host, a->port);
+    if (literal) {
+        conn_use_list(net, i, literal, now_ms);
+        return;
+    }
+    core_waits_for(net->core, i, "the name is not resolved yet");
+    c->resolving = 1;
+    if (!c->lookup)          /* else that of an attempt before hangs still */
+        c->lookup = lookup_start(a->host, a->port, net->wakefd);
+    if (!c->lookup)
+        lost(net, i, RL_DNS, a->host, "no thread for the lookup", now_ms);
+}
+
+static void conn_watch(struct net *net, int i, uint32_t events)
+{
+    struct conn *c = &net->conns[i];
+    if (c->events == events)
+        return;
+    c->events = events;
+    net_watch(net, EPOLL_CTL_MOD, c->fd, events, i);
+}
+
+void conn_finish_lookups(struct net *net, int64_t now_ms)
+{
+    for (int i = 0; i < net->n; i++) {
+        struct conn *c = &net->conns[i];
+        if (!c->lookup || !lookup_done(c->lookup))
+            continue;
+        const char *why = NULL;
+        struct addrinfo *list = lookup_take(c->lookup, &why);
+        c->lookup = NULL;
+        if (!c->resolving) {         /* nobody waits for it any more */
+            if (list)
+                freeaddrinfo(list);
+            continue;
+        }
+        c->resolving = 0;
+        core_waits_for(net->core, i, "no connection in time");
+        if (list)
+            conn_use_list(net, i, list, now_ms);
+        else
+            lost(net, i, RL_DNS, c->address->host, why, now_ms);
+    }
+}
+
+static void conn_up(struct net *net, int i, int64_t now_ms)
+{
+    net->conns[i].up = 1;
+    core_connected(net->core, i, now_ms);
+}
+
+int conn_send(struct net *net, int i, struct buf *out)
+{
+    struct conn *c = &net->conns[i];
+    while (buf_len(out) > 0) {
+        ssize_t k = send(c->fd, out->data + out->start, buf_len(out), MSG_NOSIGNAL);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            conn_watch(net, i, EPOLLIN | EPOLLOUT);
+            return 0;
+        }
+        if (k < 0 && (errno == EPIPE || errno == ECONNRESET)) {
+            conn_watch(net, i, EPOLLIN);     /* what it said before its end is the reason */
+            return 0;
+        }
+        if (k < 0)
+            return errno;
+        buf_take(out, (size_t)k);
+    }
+    conn_watch(net, i, EPOLLIN);
+    return 0;
+}
+
+/* As conn_send(); 1: all is sent; 0: the rest when the socket takes it, or it is lost. */
+static int conn_flush(struct net *net, int i, struct buf *out, int64_t now_ms)
+{
+    int err = conn_send(net, i, out);
+    if (err)
+        lost_errno(net, i, "write", err, now_ms);
+    return !err && buf_len(out) == 0;
+}
+
+void conn_shake(struct net *net, int i, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    int got = tls_handshake(c->tls);
+    int sent = conn_flush(net, i, tls_out(c->tls), now_ms);
+    if (c->fd < 0)
+        return;
+    if (got == TLS_BROKEN)
+        lost(net, i, RL_TLS, "TLS", tls_why(c->tls), now_ms);
+    else if (got == 1 && sent)
+        conn_up(net, i, now_ms);
+}
+
+static void conn_secure(struct net *net, int i, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    const struct net_address *a = c->address;
+    char why[RL_TEXT_MAX];
+    c->tls = tls_new(a->tls, a->server_name ? a->server_name : a->host, why, sizeof(why));
+    if (!c->tls) {
+        lost(net, i, RL_TLS, "TLS", why, now_ms);
+        return;
+    }
+    core_waits_for(net->core, i, "no answer to the TLS handshake; a plain port? then redis://");
+    conn_shake(net, i, now_ms);
+}
+
+void conn_finish(struct net *net, int i, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    int err = 0;
+    socklen_t len = sizeof(err);
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
+        err = errno;
+    if (!err && is_connecting(c->fd))
+        return;              /* the event was of the socket before, closed meanwhile */
+    if (!err && is_connected_to_itself(c->fd))
+        err = ECONNREFUSED;
+    if (err) {
+        close(c->fd);
+        c->fd = -1;
+        conn_try_next(net, i, err, now_ms);
+        return;
+    }
+    conn_watch(net, i, EPOLLIN);
+    if (c->address->tls)
+        conn_secure(net, i, now_ms);
+    else
+        conn_up(net, i, now_ms);
+}
+
+/* ---- bytes ---- */
+
+/* Encrypts and sends one record at a time, which counts as written when all of it is: the
+ * server cannot have acted on a part. */
+static void conn_encrypt(struct net *net, int i, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    struct buf *out = core_out(net->core, i);
+    while (conn_flush(net, i, tls_out(c->tls), now_ms)) {
+        buf_take(out, c->sealed);
+        c->sealed = buf_len(out) < TLS_RECORD ? buf_len(out) : TLS_RECORD;
+        if (c->sealed == 0)
+            return;
+        if (tls_write(c->tls, out->data + out->start, c->sealed) < 0) {
+            lost(net, i, RL_TLS, "TLS", tls_why(c->tls), now_ms);
+            return;
+        }
+    }
+}
+
+/* Hands the bytes to the thread; counts as written. */
+static void stage(struct conn *c, struct buf *out)
+{
+    if (buf_len(&c->staged))
+        return;              /* net_stage() tries again */
+    struct buf full = *out;
+    *out = c->staged;
+    out->start = out->end = 0;
+    out->taken = full.taken + buf_len(&full);
+    c->staged = full;
+}
+
+int conn_is_staged(const struct net *net, int i)
+{
+    return net->threaded && !net->conns[i].tls;
+}
+
+void conn_write(struct net *net, int i, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    if (c->tls)
+        conn_encrypt(net, i, now_ms);
+    else if (net->threaded)
+        stage(c, core_out(net->core, i));
+    else if (conn_flush(net, i, &c->staged, now_ms))
+        conn_flush(net, i, core_out(net->core, i), now_ms);
+}
+
+int conn_is_over(const struct net *net, int i)
+{
+    return net->conns[i].fd < 0 || net->core->want_close >> i & 1;
+}
+
+/* Takes what the filter has decrypted. */
+static void conn_decrypt(struct net *net, int i, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    int k = TLS_MORE;
+    while (!conn_is_over(net, i) && (k = tls_read(c->tls, net->input, NET_READ)) > 0)
+        core_feed(net->core, i, net->input, (size_t)k, rl_now_ms());
+    if (conn_is_over(net, i))
+        return;
+    if (k == TLS_CLOSED)
+        lost_peer(net, i, "closed by the server", now_ms);
+    else if (k == TLS_BROKEN)
+        lost(net, i, RL_TLS, "TLS", tls_why(c->tls), now_ms);
+    else
+        conn_write(net, i, now_ms);      /* TLS has answers of its own */
+}
+
+void conn_read(struct net *net, int i, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    int staged = conn_is_staged(net, i);      /* then the thread has read it */
+    char *input = staged ? c->in : net->input;
+    ssize_t k = staged ? c->got : recv(c->fd, input, NET_READ, 0);
+    if (staged)
+        errno = c->got_errno;
+    if (k == 0) {
+        lost_peer(net, i, "closed by the server", now_ms);
+    } else if (k < 0 && errno == ECONNRESET) {
+        lost_peer(net, i, strerror(errno), now_ms);
+    } else if (k < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+        lost_errno(net, i, "read", errno, now_ms);
+    } else if (k > 0 && !c->tls) {
+        c->heard = 1;
+        /* The time behind the read: nothing in it was said after that. */
+        core_feed(net->core, i, input, (size_t)k, rl_now_ms());
+    } else if (k > 0 && tls_feed(c->tls, input, (size_t)k) < 0) {
+        lost(net, i, RL_NOMEM, "TLS", "out of memory", now_ms);
+    } else if (k > 0) {
+        c->heard = 1;
+        if (!c->up)
+            conn_shake(net, i, now_ms);
+        if (c->up)
+            conn_decrypt(net, i, now_ms);
+    }
+}

@@ -1,0 +1,437 @@
+/* tls.c - TLS by OpenSSL: certificates and keys, and connections. */
+#include "io/tls.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "io/openssl.h"
+
+static void (*on_cleanup)(void);
+
+void tls_on_cleanup(void (*fn)(void))
+{
+    if (on_cleanup)
+        return;
+    on_cleanup = fn;
+    o.OPENSSL_atexit(fn);    /* others may have asked OpenSSL to clean up at exit */
+}
+
+void tls_thread_end(void)
+{
+    o.OPENSSL_thread_stop();
+}
+
+/* ---- contexts ---- */
+
+static const char *reason(void)
+{
+    const char *text = o.ERR_reason_error_string(o.ERR_peek_last_error());
+    return text ? text : "unknown error";
+}
+
+/* Never a prompt on the terminal. */
+static int no_passphrase(char *buf, int size, int writing, void *arg)
+{
+    (void)buf, (void)size, (void)writing, (void)arg;
+    return -1;
+}
+
+enum { FILES = 3 };
+
+/* Which file a path named, and as of when. */
+struct stamp {
+    int sure;                     /* nothing can have been written to it since that is not
+                                     seen by its times, which are those of the last tick */
+    dev_t dev;
+    ino_t ino;
+    off_t size;
+    struct timespec written, changed;
+};
+
+struct tls_context {
+    SSL_CTX *ctx;                 /* NULL: the files are no good */
+    char *file[FILES];            /* ca_file, cert_file, key_file; or NULL */
+    struct stamp stamps[FILES];   /* before they were read */
+    int verify;
+};
+
+static struct stamp stamp_of(const char *path)
+{
+    struct stat st;
+    if (!path || stat(path, &st) < 0)
+        return (struct stamp){.sure = 1};
+    int sure = time(NULL) - st.st_ctim.tv_sec > 1;
+    return (struct stamp){sure, st.st_dev, st.st_ino, st.st_size, st.st_mtim, st.st_ctim};
+}
+
+static int same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static int same_file(const struct stamp *before, const struct stamp *now)
+{
+    return before->sure && before->dev == now->dev && before->ino == now->ino &&
+           before->size == now->size && same_time(&before->written, &now->written) &&
+           same_time(&before->changed, &now->changed);
+}
+
+static int read_files(SSL_CTX *ctx, char *const *file, char *err, size_t err_size)
+{
+    const char *ca = file[0], *cert = file[1], *key = file[2];
+    if (ca && o.SSL_CTX_load_verify_locations(ctx, ca, NULL) != 1) {
+        snprintf(err, err_size, "ca_file %s: %s", ca, reason());
+        return -1;
+    }
+    if (!ca && o.SSL_CTX_set_default_verify_paths(ctx) != 1) {
+        snprintf(err, err_size, "the system's certificates: %s", reason());
+        return -1;
+    }
+    if (!cert)
+        return 0;
+    if (o.SSL_CTX_use_certificate_chain_file(ctx, cert) != 1) {
+        snprintf(err, err_size, "cert_file %s: %s", cert, reason());
+        return -1;
+    }
+    if (o.SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) == 1)
+        return 0;
+    if (ERR_GET_REASON(o.ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
+        snprintf(err, err_size, "key_file %s is not the key of cert_file %s", key, cert);
+    else
+        snprintf(err, err_size, "key_file %s: %s (a key with a passphrase cannot be used)",
+                 key, reason());
+    return -1;
+}
+
+static int on_verify(int ok, X509_STORE_CTX *store);
+
+/* NULL: with a text in err. */
+static SSL_CTX *new_ctx(const struct tls_context *context, char *err, size_t err_size)
+{
+    o.ERR_clear_error();
+    SSL_CTX *ctx = o.SSL_CTX_new(o.TLS_client_method());
+    int failed = !ctx;
+    if (failed) {
+        snprintf(err, err_size, "TLS: %s", reason());
+    } else {
+        o.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL);
+        o.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
+        o.SSL_CTX_ctrl(ctx, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
+        o.SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+        o.SSL_CTX_set_verify(ctx, context->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
+                             on_verify);
+        o.SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
+        failed = read_files(ctx, context->file, err, err_size) < 0;
+    }
+    o.ERR_clear_error();
+    if (!failed)
+        return ctx;
+    if (ctx)
+        o.SSL_CTX_free(ctx);
+    return NULL;
+}
+
+/* Reads the files if they are not those that were read before, or were no good: what was
+ * trusted before is not trusted any more, whatever is there instead. 0, or -1 with a text. */
+static int context_renew(struct tls_context *context, char *err, size_t err_size)
+{
+    int same = context->ctx != NULL;
+    for (int i = 0; i < FILES; i++) {
+        struct stamp now = stamp_of(context->file[i]);
+        same &= same_file(&context->stamps[i], &now);
+        context->stamps[i] = now;
+    }
+    if (same)
+        return 0;
+    if (context->ctx)
+        o.SSL_CTX_free(context->ctx);        /* connections that stand have it still */
+    context->ctx = new_ctx(context, err, err_size);
+    return context->ctx ? 0 : -1;
+}
+
+struct tls_context *tls_context_new(const struct tls_options *options, char *err,
+                                    size_t err_size)
+{
+    const char *const file[FILES] = {options->ca_file, options->cert_file,
+                                     options->key_file};
+    const char *missing = openssl_load();
+    if (missing) {
+        snprintf(err, err_size, "unsupported: no TLS: %s", missing);
+        return NULL;
+    }
+    struct tls_context *context = calloc(1, sizeof(*context));
+    int failed = !context;
+    for (int i = 0; i < FILES && !failed; i++)
+        failed = file[i] && !(context->file[i] = strdup(file[i]));
+    if (failed) {
+        snprintf(err, err_size, "out of memory");
+    } else {
+        context->verify = options->verify;
+        failed = context_renew(context, err, err_size) < 0;
+    }
+    if (!failed)
+        return context;
+    tls_context_free(context);
+    return NULL;
+}
+
+void tls_context_free(struct tls_context *context)
+{
+    if (!context)
+        return;
+    if (context->ctx)
+        o.SSL_CTX_free(context->ctx);
+    for (int i = 0; i < FILES; i++)
+        free(context->file[i]);
+    free(context);
+}
+
+/* ---- connections ---- */
+
+struct tls {
+    SSL *ssl;
+    BIO *in, *cipher;             /* both are the ssl's */
+    const char *name;
+    int shaken;                   /* the handshake is done */
+    int nameless;                 /* the server's certificate has no subjectAltName */
+    struct buf out;
+    char why[160];
+};
+
+static int is_address(const char *name)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+    return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
+}
+
+/* Whose certificate is expected, and which one to ask for. 0, or -1: out of memory. */
+static int expect_name(SSL *ssl, const char *name)
+{
+    X509_VERIFY_PARAM *param = o.SSL_get0_param(ssl);
+    if (is_address(name))
+        return o.X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1 ? 0 : -1;
+    o.X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+                                                 X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+    if (o.X509_VERIFY_PARAM_set1_host(param, name, 0) != 1)
+        return -1;
+    return o.SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                      (void *)name) == 1
+               ? 0
+               : -1;
+}
+
+/* Called by OpenSSL in the handshake. */
+static int on_verify(int ok, X509_STORE_CTX *store)
+{
+    SSL *ssl = o.X509_STORE_CTX_get_ex_data(store, o.SSL_get_ex_data_X509_STORE_CTX_idx());
+    struct tls *t = o.SSL_get_ex_data(ssl, 0);
+    t->nameless =
+        o.X509_get_ext_by_NID(o.X509_STORE_CTX_get0_cert(store), NID_subject_alt_name, -1) < 0;
+    return ok;
+}
+
+struct tls *tls_new(struct tls_context *context, const char *name, char *err,
+                    size_t err_size)
+{
+    if (context_renew(context, err, err_size) < 0)
+        return NULL;
+    struct tls *t = calloc(1, sizeof(*t));
+    snprintf(err, err_size, "out of memory");
+    if (!t)
+        return NULL;
+    buf_init(&t->out);
+    t->name = name;
+    o.ERR_clear_error();
+    t->ssl = o.SSL_new(context->ctx);
+    t->in = o.BIO_new(o.BIO_s_mem());
+    t->cipher = o.BIO_new(o.BIO_s_mem());
+    if (t->ssl && t->in && t->cipher) {
+        o.SSL_set_bio(t->ssl, t->in, t->cipher);
+        o.SSL_set_connect_state(t->ssl);
+        if (o.SSL_set_ex_data(t->ssl, 0, t) == 1 && expect_name(t->ssl, name) == 0)
+            return t;
+    } else {
+        o.BIO_free(t->in);
+        o.BIO_free(t->cipher);
+    }
+    o.ERR_clear_error();
+    tls_free(t);
+    return NULL;
+}
+
+void tls_free(struct tls *t)
+{
+    if (!t)
+        return;
+    if (t->ssl)
+        o.SSL_free(t->ssl);
+    buf_free(&t->out);
+    free(t);
+}
+
+struct buf *tls_out(struct tls *t)
+{
+    return &t->out;
+}
+
+const char *tls_why(const struct tls *t)
+{
+    return t->why;
+}
+
+/* ---- what went wrong, in words ---- */
+
+static const char *certificate_trouble(long result)
+{
+    switch (result) {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+        return "its certificate is of an unknown CA; give the CA's as ca_file";
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+        return "its certificate, or one of its chain, has expired";
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        return "its certificate is not valid yet; compare the clocks";
+    default:
+        return NULL;
+    }
+}
+
+static const char *protocol_trouble(int code)
+{
+    switch (code) {
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_HTTP_REQUEST:
+        return "it does not answer in TLS; is this the plain port? then redis://";
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
+        return "it does not offer TLS 1.2 or later";
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+        return "it wants a client certificate: cert_file, key_file";
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+        return "it refused the handshake; it may want a client certificate (cert_file, "
+               "key_file) or other ciphers";
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+        return "it does not accept our certificate (cert_file)";
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+        return "our certificate (cert_file) has expired";
+    default:
+        return NULL;
+    }
+}
+
+/* Says it in words of ours where it is one of the usual reasons. Always TLS_BROKEN. */
+static int broken(struct tls *t)
+{
+    long result = o.SSL_get_verify_result(t->ssl);
+    unsigned long error = o.ERR_peek_last_error();
+    int verified = ERR_GET_REASON(error) != SSL_R_CERTIFICATE_VERIFY_FAILED;
+    const char *text = verified ? protocol_trouble(ERR_GET_REASON(error))
+                                : certificate_trouble(result);
+    int misnamed = !verified && (result == X509_V_ERR_HOSTNAME_MISMATCH ||
+                                 result == X509_V_ERR_IP_ADDRESS_MISMATCH);
+    if (misnamed && t->nameless)
+        snprintf(t->why, sizeof(t->why),
+                 "its certificate must have %s:%.60s as a subjectAltName, and has none; its "
+                 "CN does not count",
+                 is_address(t->name) ? "IP" : "DNS", t->name);
+    else if (misnamed)
+        snprintf(t->why, sizeof(t->why),
+                 "its certificate is not for '%.60s', by its subjectAltName; give the name "
+                 "it is for as server_name",
+                 t->name);
+    else if (text)
+        snprintf(t->why, sizeof(t->why), "%s", text);
+    else
+        snprintf(t->why, sizeof(t->why), "%s",
+                 verified ? reason() : o.X509_verify_cert_error_string(result));
+    o.ERR_clear_error();
+    return TLS_BROKEN;
+}
+
+/* ---- bytes ---- */
+
+/* Brings what was encrypted into our buffer. 0, or -1: out of memory. */
+static int collect(struct tls *t)
+{
+    size_t pending;
+    while ((pending = (size_t)o.BIO_ctrl(t->cipher, BIO_CTRL_PENDING, 0, NULL)) > 0) {
+        char *room = buf_reserve(&t->out, pending);
+        int k = room ? o.BIO_read(t->cipher, room, (int)pending) : 0;
+        if (k <= 0)
+            return -1;
+        t->out.end += (size_t)k;
+    }
+    return 0;
+}
+
+/* What a call that returned r <= 0 means: TLS_MORE, TLS_CLOSED or TLS_BROKEN. */
+static int judge(struct tls *t, int r)
+{
+    switch (o.SSL_get_error(t->ssl, r)) {
+    case SSL_ERROR_WANT_READ:
+        return TLS_MORE;
+    case SSL_ERROR_ZERO_RETURN:
+        return TLS_CLOSED;
+    default:
+        return broken(t);
+    }
+}
+
+int tls_feed(struct tls *t, const char *data, size_t len)
+{
+    return o.BIO_write(t->in, data, (int)len) == (int)len ? 0 : -1;
+}
+
+int tls_handshake(struct tls *t)
+{
+    if (t->shaken)
+        return 1;
+    o.ERR_clear_error();
+    int r = o.SSL_do_handshake(t->ssl);
+    int got = r == 1 ? 1 : judge(t, r);
+    t->shaken = got == 1;
+    if (collect(t) < 0 || got == TLS_CLOSED) {
+        snprintf(t->why, sizeof(t->why), "the handshake was not finished");
+        return TLS_BROKEN;
+    }
+    return got;
+}
+
+int tls_read(struct tls *t, char *data, int size)
+{
+    o.ERR_clear_error();
+    int r = o.SSL_read(t->ssl, data, size);
+    int got = r > 0 ? r : judge(t, r);
+    if (collect(t) < 0) {
+        snprintf(t->why, sizeof(t->why), "out of memory");
+        return TLS_BROKEN;
+    }
+    return got;
+}
+
+int tls_write(struct tls *t, const char *data, size_t len)
+{
+    o.ERR_clear_error();
+    int r = o.SSL_write(t->ssl, data, (int)len);
+    if (r == (int)len && collect(t) == 0)
+        return 0;
+    return broken(t);
+}
+
+void tls_close(struct tls *t)
+{
+    o.ERR_clear_error();
+    o.SSL_shutdown(t->ssl);
+    collect(t);
+    o.ERR_clear_error();
+}

@@ -1,0 +1,81 @@
+/* tls_none.c - a build without TLS: there is no context, and so no connection either. */
+#include "io/tls.h"
+
+#include <stdio.h>
+
+struct tls_context *tls_context_new(const struct tls_options *options, char *err,
+                                    size_t err_size)
+{
+    (void)options;
+    snprintf(err, err_size, "unsupported: this build has no TLS; install libssl-dev and "
+                            "build again");
+    return NULL;
+}
+
+void tls_context_free(struct tls_context *context)
+{
+    (void)context;
+}
+
+void tls_on_cleanup(void (*fn)(void))
+{
+    (void)fn;
+}
+
+void tls_thread_end(void)
+{
+}
+
+struct tls *tls_new(struct tls_context *context, const char *name, char *err,
+                    size_t err_size)
+{
+    (void)context, (void)name;
+    snprintf(err, err_size, "no TLS");
+    return NULL;
+}
+
+void tls_free(struct tls *t)
+{
+    (void)t;
+}
+
+struct buf *tls_out(struct tls *t)
+{
+    (void)t;
+    return NULL;
+}
+
+int tls_feed(struct tls *t, const char *data, size_t len)
+{
+    (void)t, (void)data, (void)len;
+    return -1;
+}
+
+int tls_handshake(struct tls *t)
+{
+    (void)t;
+    return TLS_BROKEN;
+}
+
+int tls_read(struct tls *t, char *data, int size)
+{
+    (void)t, (void)data, (void)size;
+    return TLS_BROKEN;
+}
+
+int tls_write(struct tls *t, const char *data, size_t len)
+{
+    (void)t, (void)data, (void)len;
+    return TLS_BROKEN;
+}
+
+void tls_close(struct tls *t)
+{
+    (void)t;
+}
+
+const char *tls_why(const struct tls *t)
+{
+    (void)t;
+    return "no TLS";
+}

@@ -1,0 +1,56 @@
+#include "node/buf.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void buf_init(struct buf *b)
+{
+    memset(b, 0, sizeof(*b));
+}
+
+void buf_free(struct buf *b)
+{
+    free(b->data);
+    buf_init(b);
+}
+
+void buf_clear(struct buf *b)
+{
+    b->start = b->end = 0;
+    b->taken = 0;
+}
+
+char *buf_reserve(struct buf *b, size_t n)
+{
+    if (b->cap - b->end >= n)
+        return b->data + b->end;
+    size_t len = buf_len(b);
+    if (b->start >= len && b->cap - len >= n) {  /* cheap to move, and enough room */
+        memcpy(b->data, b->data + b->start, len);
+    } else {
+        size_t cap = b->cap ? b->cap : 1024;
+        while (cap - len < n)
+            cap *= 2;
+        char *data = malloc(cap);
+        if (!data)
+            return NULL;
+        if (len)
+            memcpy(data, b->data + b->start, len);
+        free(b->data);
+        b->data = data;
+        b->cap = cap;
+    }
+    b->start = 0;
+    b->end = len;
+    return b->data + b->end;
+}
+
+void buf_take(struct buf *b, size_t n)
+{
+    assert(n <= buf_len(b));
+    b->start += n;
+    b->taken += n;
+    if (b->start == b->end)
+        b->start = b->end = 0;
+}

@@ -1,0 +1,500 @@
+#include "node/node.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void forget(char *secret)
+{
+    if (secret)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+int node_set_password(struct node_config *config, const char *user, const char *password)
+{
+    char *user2 = user ? strdup(user) : NULL, *password2 = strdup(password);
+    if ((user && !user2) || !password2) {
+        free(user2);
+        forget(password2);
+        return -1;
+    }
+    node_config_free(config);
+    config->user = user2;
+    config->password = password2;
+    return 0;
+}
+
+void node_config_free(struct node_config *config)
+{
+    free(config->user);
+    forget(config->password);
+    config->user = config->password = NULL;
+}
+
+int node_init(struct node *nd, const struct node_config *config,
+              const struct scripts *scripts)
+{
+    memset(nd, 0, sizeof(*nd));
+    nd->config = config;
+    nd->scripts = scripts;
+    nd->code = RL_REFUSED;
+    snprintf(nd->text, sizeof(nd->text), "not connected yet");
+    buf_init(&nd->out);
+    nd->queue_cap = 64;
+    nd->queue = malloc(nd->queue_cap * sizeof(*nd->queue));
+    if (!nd->queue || wire_init(&nd->wire) < 0) {
+        node_free(nd);
+        return -1;
+    }
+    return 0;
+}
+
+void node_free(struct node *nd)
+{
+    free(nd->queue);
+    nd->queue = NULL;
+    wire_free(&nd->wire);
+    buf_free(&nd->out);
+}
+
+static void node_fail(struct node *nd, int code, const char *text)
+{
+    nd->code = code;
+    snprintf(nd->text, sizeof(nd->text), "%.*s", RL_TEXT_MAX - 1, text);
+}
+
+/* ---- the queue of unanswered requests ---- */
+
+/* Makes room for one more. 0, RL_OVERLOAD or RL_NOMEM. */
+static int queue_reserve(struct node *nd)
+{
+    if (nd->queue_len < nd->queue_cap)
+        return 0;
+    if (nd->queue_cap == NODE_QUEUE_MAX)
+        return RL_OVERLOAD;
+    uint32_t cap = nd->queue_cap * 2;
+    struct request *queue = malloc(cap * sizeof(*queue));
+    if (!queue)
+        return RL_NOMEM;
+    for (uint32_t i = 0; i < nd->queue_len; i++)
+        queue[i] = nd->queue[(nd->queue_head + i) & (nd->queue_cap - 1)];
+    free(nd->queue);
+    nd->queue = queue;
+    nd->queue_cap = cap;
+    nd->queue_head = 0;
+    return 0;
+}
+
+static struct request *queue_push(struct node *nd, enum request_kind kind, int script,
+                                  void *owner, uint64_t start, int64_t now_ms)
+{
+    uint32_t at = (nd->queue_head + nd->queue_len++) & (nd->queue_cap - 1);
+    nd->queue[at] = (struct request){.owner = owner,
+                                     .start = start,
+                                     .sent_ms = now_ms,
+                                     .kind = (int16_t)kind,
+                                     .script = (int8_t)script};
+    return &nd->queue[at];
+}
+
+static struct request queue_pop(struct node *nd)
+{
+    assert(nd->queue_len > 0);
+    struct request r = nd->queue[nd->queue_head];
+    nd->queue_head = (nd->queue_head + 1) & (nd->queue_cap - 1);
+    nd->queue_len--;
+    return r;
+}
+
+/* ---- going up ---- */
+
+void node_connecting(struct node *nd, int64_t now_ms)
+{
+    assert(nd->state == NODE_DOWN && nd->queue_len == 0);
+    nd->state = NODE_CONNECTING;
+    nd->deadline_ms = now_ms + nd->config->connect_timeout_ms;
+    nd->waits_for = "no connection in time";
+}
+
+/* Queues a command of n words. 0, RL_OVERLOAD or RL_NOMEM. */
+static int tell(struct node *nd, enum request_kind kind, int n, const char *const *words,
+                void *owner, int64_t now_ms)
+{
+    uint64_t start = buf_offset(&nd->out);
+    int full = queue_reserve(nd);
+    if (full)
+        return full;
+    if (wire_command(&nd->out, n, words) < 0)
+        return RL_NOMEM;
+    queue_push(nd, kind, -1, owner, start, now_ms);
+    return 0;
+}
+
+static int greet(struct node *nd, enum request_kind kind, int n, const char *const *words,
+                 int64_t now_ms)
+{
+    if (tell(nd, kind, n, words, NULL, now_ms))
+        return -1;
+    nd->handshake_left++;
+    return 0;
+}
+
+static int put_time(struct node *nd, int64_t now_ms)
+{
+    int failed = tell(nd, REQUEST_TIME, 1, (const char *[]){"TIME"}, NULL, now_ms);
+    if (!failed) {
+        nd->timing = 1;
+        nd->timed_ms = now_ms;
+    }
+    return failed;
+}
+
+/* What the server is asked about itself; how many commands that are, or -1. */
+static int put_questions(struct node *nd, int64_t now_ms)
+{
+    int count = 0;
+    nd->info.denied = 0;          /* the rest stands until it is read anew */
+    nd->info_ms = now_ms;
+    for (int i = 0; info_sections[i]; i++, count++) {
+        const char *words[] = {"INFO", info_sections[i]};
+        if (tell(nd, REQUEST_INFO, 2, words, NULL, now_ms))
+            return -1;
+    }
+    if (nd->timing == 0) {
+        if (put_time(nd, now_ms))
+            return -1;
+        count++;
+    }
+    if (nd->config->marker) {
+        const char *words[] = {"GET", nd->config->marker};
+        if (tell(nd, REQUEST_MARK, 2, words, NULL, now_ms))
+            return -1;
+        count++;
+    }
+    return count;
+}
+
+static int put_load(struct node *nd, int script, int64_t now_ms)
+{
+    uint64_t start = buf_offset(&nd->out);
+    const char *body = nd->scripts->item[script].body;
+    size_t len = nd->scripts->item[script].len;
+    if (queue_reserve(nd) || !buf_reserve(&nd->out, len + 64))
+        return -1;
+    wire_array(&nd->out, 3);
+    wire_bulk(&nd->out, "SCRIPT", 6);
+    wire_bulk(&nd->out, "LOAD", 4);
+    wire_bulk(&nd->out, body, len);
+    queue_push(nd, REQUEST_LOAD, script, NULL, start, now_ms);
+    return 0;
+}
+
+int node_connected(struct node *nd, int64_t now_ms)
+{
+    assert(nd->state == NODE_CONNECTING);
+    const struct node_config *c = nd->config;
+    nd->state = NODE_HANDSHAKE;
+    nd->handshake_left = 0;
+    nd->loaded = 0;
+    nd->timing = 0;
+    memset(&nd->info, 0, sizeof(nd->info));
+    nd->code = RL_OK;
+    buf_clear(&nd->out);
+    if (wire_reset(&nd->wire) < 0)
+        return -1;
+    if (c->password) {
+        const char *words[] = {"AUTH", c->user ? c->user : c->password, c->password};
+        if (greet(nd, REQUEST_AUTH, c->user ? 3 : 2, words, now_ms) < 0)
+            return -1;
+    }
+    if (c->db > 0 && !nd->subscriber) {
+        char db[16];
+        snprintf(db, sizeof(db), "%d", c->db);
+        if (greet(nd, REQUEST_SELECT, 2, (const char *[]){"SELECT", db}, now_ms) < 0)
+            return -1;
+    }
+    if (c->client_name) {
+        const char *words[] = {"CLIENT", "SETNAME", c->client_name};
+        if (greet(nd, REQUEST_NAME, 3, words, now_ms) < 0)
+            return -1;
+    }
+    if (!nd->subscriber) {
+        int count = put_questions(nd, now_ms);
+        if (count < 0)
+            return -1;
+        nd->handshake_left += count;
+    }
+    for (int i = 0; i < nd->scripts->count && !nd->subscriber; i++) {
+        if (put_load(nd, i, now_ms) < 0)
+            return -1;
+        nd->handshake_left++;
+    }
+    return greet(nd, REQUEST_PING, 1, (const char *[]){"PING"}, now_ms);
+}
+
+/* ---- going down ---- */
+
+void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
+               uint64_t random)
+{
+    int stable = nd->state == NODE_READY && now_ms - nd->ready_ms >= NODE_STABLE_MS;
+    node_fail(nd, code, text);
+    nd->stats.disconnects++;
+    nd->state = NODE_DOWN;
+    if (stable) {
+        nd->failures = 0;
+        nd->retry_ms = now_ms;
+        return;
+    }
+    int doublings = nd->failures < 10 ? nd->failures : 10;
+    int64_t wait_ms = (int64_t)NODE_BACKOFF_MIN_MS << doublings;
+    if (wait_ms > NODE_BACKOFF_MAX_MS)
+        wait_ms = NODE_BACKOFF_MAX_MS;
+    nd->failures++;
+    nd->retry_ms = now_ms + wait_ms / 2 + (int64_t)(random % (uint64_t)(wait_ms + 1));
+}
+
+int node_abandon(struct node *nd, struct request *out, int *written)
+{
+    assert(nd->state == NODE_DOWN);
+    if (nd->queue_len == 0) {
+        buf_clear(&nd->out);
+        return 0;
+    }
+    *out = queue_pop(nd);
+    *written = out->start < nd->out.taken;
+    return 1;
+}
+
+/* ---- answers ---- */
+
+int node_feed(struct node *nd, const char *data, size_t len)
+{
+    return wire_feed(&nd->wire, data, len);
+}
+
+/* An answer to a command of the node itself. 0, or -1: the connection is of no use. */
+static int node_greeted(struct node *nd, const struct request *r)
+{
+    const struct reply *reply = &nd->wire.reply;
+    int failed = reply->type == REPLY_ERROR;
+    if (r->kind == REQUEST_TIME)
+        nd->timing = failed ? -1 : 0;
+    else if (r->kind == REQUEST_INFO && failed)
+        nd->info.denied = 1;
+    if (!failed) {
+        if (r->kind == REQUEST_LOAD && reply->text_len == 40) {
+            memcpy(nd->sha[r->script], reply->text, 40);
+            nd->sha_known |= 1ULL << r->script;
+            nd->loaded |= 1ULL << r->script;
+        }
+        return 0;
+    }
+    int code = wire_error_code(reply->text);
+    if (r->kind == REQUEST_INFO && nd->state == NODE_HANDSHAKE)
+        nd->info.run_id[0] = '\0';     /* it may have restarted since it told */
+    if (r->kind == REQUEST_AUTH)
+        code = RL_AUTH;
+    else if (r->kind == REQUEST_SELECT && code != RL_AUTH && code != RL_NOPERM)
+        code = RL_CONFIG;
+    else if (r->kind == REQUEST_INFO && code == RL_LOADING && nd->state == NODE_HANDSHAKE)
+        ;                    /* a script runs there: which run it is will be told later */
+    else if (r->kind != REQUEST_SELECT && code != RL_AUTH)
+        return 0;            /* no name, no LOAD, no INFO: votes are possible still */
+    node_fail(nd, code, reply->text);
+    return -1;
+}
+
+enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
+{
+    for (;;) {
+        int told = nd->queue_len && nd->queue[nd->queue_head].kind == REQUEST_INFO;
+        nd->wire.taker = told ? info_read : NULL;
+        nd->wire.taken_to = &nd->info;
+        int got = wire_next(&nd->wire);
+        if (got == 0)
+            return NODE_IDLE;
+        if (got < 0) {
+            node_fail(nd, RL_PROTOCOL, wire_error(&nd->wire));
+            return NODE_FAILED;
+        }
+        if (nd->subscriber && nd->state == NODE_READY)
+            return NODE_MESSAGE;
+        if (nd->queue_len == 0) {
+            node_fail(nd, RL_PROTOCOL, "an answer that nobody asked for");
+            return NODE_FAILED;
+        }
+        *out = queue_pop(nd);
+        nd->answered_ms = now_ms;
+        if (out->kind == REQUEST_CALL) {
+            nd->stats.replies++;
+            if (nd->wire.reply.type == REPLY_ERROR)
+                nd->stats.errors++;
+            return NODE_ANSWER;
+        }
+        if (node_greeted(nd, out) < 0)
+            return NODE_FAILED;
+        if (nd->state == NODE_HANDSHAKE && --nd->handshake_left == 0)
+            return NODE_UP;
+        if (out->kind == REQUEST_TIME || out->kind == REQUEST_MARK)
+            return NODE_TOLD;
+    }
+}
+
+void node_ready(struct node *nd, int64_t now_ms)
+{
+    assert(nd->state == NODE_HANDSHAKE && nd->handshake_left == 0);
+    nd->state = NODE_READY;
+    nd->ready_ms = now_ms;
+    nd->stats.connects++;
+}
+
+void node_refuse(struct node *nd, int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    nd->code = code;
+    vsnprintf(nd->text, sizeof(nd->text), format, args);
+    va_end(args);
+}
+
+/* ---- requests ---- */
+
+/* A call's arguments, with the mark's key behind the keys and its value behind all. */
+static void put_marked(struct buf *out, const struct cmd *cmd, const struct mark *mark)
+{
+    wire_bulk_int(out, cmd->nkeys + (mark->key != NULL));
+    wire_raw(out, cmd->bytes + cmd->keys_at, cmd->keys_end - cmd->keys_at);
+    if (mark->key)
+        wire_bulk(out, mark->key, strlen(mark->key));
+    wire_raw(out, cmd->bytes + cmd->keys_end, cmd->len - cmd->keys_end);
+    wire_bulk(out, mark->want, strlen(mark->want));
+}
+
+int node_call(struct node *nd, int script, const struct cmd *cmd, void *owner,
+              int64_t now_ms)
+{
+    return node_call_marked(nd, script, cmd, NULL, owner, now_ms);
+}
+
+int node_call_marked(struct node *nd, int script, const struct cmd *cmd,
+                     const struct mark *mark, void *owner, int64_t now_ms)
+{
+    assert(nd->state == NODE_READY);
+    int full = queue_reserve(nd);
+    if (full)
+        return full;
+    uint64_t start = buf_offset(&nd->out);
+    int by_sha = nd->loaded >> script & 1;
+    const char *body = by_sha ? nd->sha[script] : nd->scripts->item[script].body;
+    size_t len = by_sha ? 40 : nd->scripts->item[script].len;
+    size_t key_len = mark && mark->key ? strlen(mark->key) : 0;
+    size_t more = mark ? key_len + strlen(mark->want) + 96 : 0;
+    if (!buf_reserve(&nd->out, len + cmd->len + more + 96))
+        return RL_NOMEM;
+    wire_array(&nd->out, cmd->argc + 2 + (mark ? 1 + (mark->key != NULL) : 0));
+    if (by_sha)
+        wire_bulk(&nd->out, "EVALSHA", 7);
+    else
+        wire_bulk(&nd->out, "EVAL", 4);
+    wire_bulk(&nd->out, body, len);
+    if (mark)
+        put_marked(&nd->out, cmd, mark);
+    else
+        wire_raw(&nd->out, cmd->bytes, cmd->len);
+    queue_push(nd, REQUEST_CALL, script, owner, start, now_ms)->by_sha = (int8_t)by_sha;
+    if (nd->sha_known >> script & 1)
+        nd->loaded |= 1ULL << script;   /* EVAL loads it as well */
+    nd->stats.requests++;
+    return 0;
+}
+
+int node_time(struct node *nd, int64_t now_ms)
+{
+    assert(nd->state == NODE_READY);
+    if (nd->timing || now_ms - nd->timed_ms < NODE_TIME_MS)
+        return 0;
+    return put_time(nd, now_ms) == 0;
+}
+
+int node_mark(struct node *nd, const char *body, size_t len, const char *seen,
+              const char *want, int64_t now_ms)
+{
+    assert(nd->state == NODE_READY);
+    const char *key = nd->config->marker;
+    uint64_t start = buf_offset(&nd->out);
+    size_t room = len + strlen(key) + strlen(seen) + strlen(want) + 128;
+    if (queue_reserve(nd) || !buf_reserve(&nd->out, room))
+        return -1;
+    wire_array(&nd->out, 6);
+    wire_bulk(&nd->out, "EVAL", 4);
+    wire_bulk(&nd->out, body, len);
+    wire_bulk_int(&nd->out, 1);
+    wire_bulk(&nd->out, key, strlen(key));
+    wire_bulk(&nd->out, seen, strlen(seen));
+    wire_bulk(&nd->out, want, strlen(want));
+    queue_push(nd, REQUEST_MARK, -1, NULL, start, now_ms);
+    return 0;
+}
+
+int node_probe(struct node *nd, void *owner, int64_t now_ms)
+{
+    assert(nd->state == NODE_READY);
+    if (put_questions(nd, now_ms) < 0)
+        return RL_NOMEM;
+    int failed = tell(nd, REQUEST_CALL, 1, (const char *[]){"PING"}, owner, now_ms);
+    nd->stats.requests += !failed;
+    return failed;
+}
+
+int node_load(struct node *nd, int script, int64_t now_ms)
+{
+    return nd->state >= NODE_HANDSHAKE ? put_load(nd, script, now_ms) : 0;
+}
+
+void node_unload(struct node *nd, int script)
+{
+    nd->loaded &= ~(1ULL << script);
+}
+
+/* ---- health ---- */
+
+/* Since when the oldest request has been the next one to be answered. */
+static int64_t awaited_ms(const struct node *nd)
+{
+    int64_t sent_ms = nd->queue[nd->queue_head].sent_ms;
+    return sent_ms > nd->answered_ms ? sent_ms : nd->answered_ms;
+}
+
+int node_asked(const struct node *nd, int64_t since_ms)
+{
+    for (uint32_t k = nd->queue_len; k > 0; k--) {
+        const struct request *r =
+            &nd->queue[(nd->queue_head + k - 1) & (nd->queue_cap - 1)];
+        if (r->sent_ms < since_ms)
+            return 0;
+        if (r->kind == REQUEST_CALL)
+            return 1;
+    }
+    return 0;
+}
+
+int node_hung(const struct node *nd, int64_t now_ms)
+{
+    return nd->queue_len > 0 && now_ms - awaited_ms(nd) >= nd->config->timeout_ms;
+}
+
+int64_t node_give_up_ms(const struct node *nd)
+{
+    if (nd->state == NODE_CONNECTING || nd->state == NODE_HANDSHAKE)
+        return nd->deadline_ms;
+    if (nd->state == NODE_DOWN || nd->queue_len == 0)
+        return INT64_MAX;
+    int patience_ms = 4 * nd->config->timeout_ms;
+    if (patience_ms < nd->config->connect_timeout_ms)
+        patience_ms = nd->config->connect_timeout_ms;
+    return awaited_ms(nd) + patience_ms;
+}

@@ -1,0 +1,199 @@
+/* node.h - one server's conversation: handshake, pipeline, health. Pure: bytes in,
+ * bytes out, the time as a parameter.
+ *
+ *   DOWN --node_connecting--> CONNECTING --node_connected--> HANDSHAKE --> READY
+ *     ^------------------------------ node_down ----------------------------'
+ */
+#ifndef NODE_H
+#define NODE_H
+
+#include "node/buf.h"
+#include "node/cmd.h"
+#include "node/info.h"
+#include "node/wire.h"
+
+enum {
+    NODE_QUEUE_MAX = 1 << 17,     /* unanswered requests of one connection */
+    NODE_BACKOFF_MIN_MS = 20,     /* before the second attempt to connect ... */
+    NODE_BACKOFF_MAX_MS = 1000,   /* ... doubled for each further one up to this */
+    NODE_STABLE_MS = 1000,        /* a connection that broke sooner counts as a failure */
+    NODE_TIME_MS = 1000           /* the server is asked for its time as often as that */
+};
+
+/* The scripts of a client, shared by its nodes. */
+struct scripts {
+    int count;
+    struct {
+        char *body;
+        size_t len;
+    } item[RL_MAX_SCRIPTS];
+};
+
+struct node_config {
+    char *label;                  /* how messages call it; may be NULL */
+    const char *marker;           /* key of the restart guard's marker; NULL: none */
+    int require_info;             /* it must say its run_id */
+    char *user;
+    char *password;
+    char *client_name;
+    int db;
+    int timeout_ms;
+    int connect_timeout_ms;
+};
+
+enum node_state { NODE_DOWN, NODE_CONNECTING, NODE_HANDSHAKE, NODE_READY };
+
+enum request_kind {
+    REQUEST_CALL,
+    REQUEST_AUTH,
+    REQUEST_SELECT,
+    REQUEST_NAME,
+    REQUEST_LOAD,
+    REQUEST_PING,
+    REQUEST_INFO,
+    REQUEST_TIME,
+    REQUEST_MARK                  /* the marker: GET, or the script that compares it */
+};
+
+/* A command whose answer is awaited, in the order sent. */
+struct request {
+    void *owner;                  /* REQUEST_CALL: as given to node_call */
+    uint64_t start;               /* stream offset of its first byte */
+    int64_t sent_ms;
+    int16_t kind;
+    int8_t script;
+    int8_t by_sha;                /* EVALSHA: NOSCRIPT is an answer worth a retry */
+};
+
+enum node_event {
+    NODE_IDLE,
+    NODE_ANSWER,
+    NODE_TOLD,
+    NODE_UP,
+    NODE_MESSAGE,
+    NODE_FAILED
+};
+
+/* What goes with a call to a guarded script: a key and an argument behind all others. */
+struct mark {
+    const char *key;              /* NULL: none is sent */
+    const char *want;             /* "": whatever it is */
+};
+
+struct node {
+    const struct node_config *config;
+    const struct scripts *scripts;
+    int subscriber;               /* takes messages instead of calls; set once */
+    enum node_state state;
+    struct buf out;               /* bytes to be written to the connection */
+    struct wire wire;
+    struct request *queue;        /* ring of queue_cap, a power of two */
+    uint32_t queue_cap, queue_head, queue_len;
+    int handshake_left;           /* answers still missing in HANDSHAKE */
+    uint64_t sha_known;           /* scripts whose sha the server told, and which it */
+    uint64_t loaded;              /* has loaded as far as we know: bit per script */
+    char sha[RL_MAX_SCRIPTS][40];
+    int code;                     /* why it gives no votes: rl_code, with text */
+    char text[RL_TEXT_MAX];
+    int lost;                     /* the core's: why it was lost last, rl_code; RL_OK: it
+                                     was not since it was ready */
+    const char *waits_for;        /* CONNECTING: what has not happened when it takes too long */
+    int failures;                 /* in a row, without a stable connection between */
+    int64_t retry_ms;             /* DOWN: not before */
+    int64_t deadline_ms;          /* CONNECTING, HANDSHAKE: until */
+    int64_t ready_ms;             /* READY: since */
+    int64_t answered_ms;          /* the last answer came */
+    struct info info;             /* as of the last handshake or node_probe() ... */
+    int64_t info_ms;              /* ... at that time */
+    int timing;                   /* TIME is unanswered; or -1: not permitted */
+    int64_t timed_ms;             /* it was sent last */
+    int strays;                   /* messages nobody subscribed for, since strays_ms */
+    int64_t strays_ms;
+    rl_node_stats stats;
+};
+
+/* Gives copies of both (user may be NULL) to a config, for the connections made from now
+ * on. 0, or -1: out of memory, and nothing is changed. */
+int node_set_password(struct node_config *config, const char *user, const char *password);
+
+/* Frees what a config has; it is not used any more. */
+void node_config_free(struct node_config *config);
+
+/* 0, or -1: out of memory. config and scripts must outlive the node. */
+int node_init(struct node *nd, const struct node_config *config,
+              const struct scripts *scripts);
+void node_free(struct node *nd);
+
+/* The caller began to connect. */
+void node_connecting(struct node *nd, int64_t now_ms);
+
+/* The connection stands: writes the handshake. 0, or -1: out of memory. */
+int node_connected(struct node *nd, int64_t now_ms);
+
+/* The connection is gone, or could not be made, for the reason given. The unanswered
+ * requests stay for node_abandon. random: any number, for the jitter of the back-off. */
+void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
+               uint64_t random);
+
+/* Takes the oldest unanswered request off the queue of a node that is down. 1, with
+ * *written telling whether any byte of it may have reached the server, or 0: none left,
+ * and the node is ready to be connected again. */
+int node_abandon(struct node *nd, struct request *out, int *written);
+
+/* Takes bytes that arrived. 0, or -1: out of memory. */
+int node_feed(struct node *nd, const char *data, size_t len);
+
+/* The next event in what was fed. NODE_ANSWER: *out was answered by nd->wire.reply;
+ * NODE_TOLD: the same, and it is a REQUEST_TIME or REQUEST_MARK of the node itself;
+ * NODE_MESSAGE: a subscriber got nd->wire.reply; NODE_UP: the handshake is done, and
+ * node_ready() or node_refuse() is next; NODE_FAILED: nd->code and nd->text tell why the
+ * connection must be closed; NODE_IDLE: nothing more. */
+enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms);
+
+/* After NODE_UP: it is READY. */
+void node_ready(struct node *nd, int64_t now_ms);
+
+/* After NODE_UP: it must not vote, for the reason given; the connection must be closed. */
+void node_refuse(struct node *nd, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Queues a script call, by EVALSHA where the server has the script, else by EVAL.
+ * 0, RL_OVERLOAD, or RL_NOMEM. Only when READY. */
+int node_call(struct node *nd, int script, const struct cmd *cmd, void *owner,
+              int64_t now_ms);
+
+/* The same for a guarded script; mark NULL: it is none. */
+int node_call_marked(struct node *nd, int script, const struct cmd *cmd,
+                     const struct mark *mark, void *owner, int64_t now_ms);
+
+/* Queues TIME, unless it is not due or its last answer is missing. Only when READY.
+ * 1: queued; 0: not. */
+int node_time(struct node *nd, int64_t now_ms);
+
+/* Queues the script (of body, len) that sets the marker to `want` if it is `seen`, and
+ * returns what it is then. Only when READY. 0, or -1: no room or memory. */
+int node_mark(struct node *nd, const char *body, size_t len, const char *seen,
+              const char *want, int64_t now_ms);
+
+/* Queues INFO, TIME, GET of the marker, and PING; the answer to that is the owner's
+ * NODE_ANSWER. Only when READY. 0, RL_OVERLOAD, or RL_NOMEM. */
+int node_probe(struct node *nd, void *owner, int64_t now_ms);
+
+/* Queues SCRIPT LOAD when READY; else the handshake will. 0, or -1: out of memory. */
+int node_load(struct node *nd, int script, int64_t now_ms);
+
+/* The server does not know this script any more (NOSCRIPT). */
+void node_unload(struct node *nd, int script);
+
+/* True when a call sent since then is unanswered. */
+int node_asked(const struct node *nd, int64_t since_ms);
+
+/* True when requests wait and nothing was answered for longer than one answer may take:
+ * such a node is not asked for votes until it answers again. */
+int node_hung(const struct node *nd, int64_t now_ms);
+
+/* When the connection must be given up unless something arrives (connect time-out, or a
+ * request without an answer for a long time); INT64_MAX: nothing is awaited. */
+int64_t node_give_up_ms(const struct node *nd);
+
+#endif

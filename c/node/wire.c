@@ -1,0 +1,299 @@
+#include "node/wire.h"
+
+#include <string.h>
+
+#include "node/reader.h"
+#include "redlock.h"
+
+/* hiredis calls these for each element; all of them fill the one record of the wire
+ * that is being fed, which travels as privdata. */
+
+/* Ends the conversation: hiredis takes it for a lack of memory. */
+static void *refuse(const redisReadTask *task, const char *why)
+{
+    ((struct wire *)task->privdata)->refused = why;
+    return NULL;
+}
+
+/* hiredis 1.x reads RESP3 without being asked to. */
+static void *refuse_resp3(const redisReadTask *task)
+{
+    return refuse(task, "a reply is not RESP2");
+}
+
+static struct reply *reply_begin(const redisReadTask *task, enum reply_type type)
+{
+    struct reply *r = &((struct wire *)task->privdata)->reply;
+    if (!task->parent) {
+        r->type = type;
+        r->nums = 0;
+        r->has_text = 0;
+        r->text_len = 0;
+        r->text[0] = '\0';
+        r->has_second = 0;
+        r->second_len = 0;
+    }
+    return r;
+}
+
+/* What a server says goes into errors, logs and terminals, and must not act there. */
+static void make_printable(char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < ' ' || text[i] > '~')
+            text[i] = '?';
+    }
+}
+
+static void *on_string(const redisReadTask *task, char *data, size_t len)
+{
+    enum reply_type type = task->type == REDIS_REPLY_ERROR    ? REPLY_ERROR
+                           : task->type == REDIS_REPLY_STATUS ? REPLY_STATUS
+                                                              : REPLY_STRING;
+    if (type == REPLY_STRING && task->type != REDIS_REPLY_STRING)
+        return refuse_resp3(task);
+    if (type != REPLY_STRING && (memchr(data, '\r', len) || memchr(data, '\n', len)))
+        return refuse(task, "a line of a reply has a line break in it");
+    struct reply *r = reply_begin(task, type);
+    const struct wire *w = task->privdata;
+    if (w->taker && type == REPLY_STRING)
+        w->taker(w->taken_to, data, len);
+    if (!r->has_text) {
+        r->has_text = 1;
+        r->text_len = len < WIRE_TEXT_MAX ? len : WIRE_TEXT_MAX;
+        memcpy(r->text, data, r->text_len);
+        r->text[r->text_len] = '\0';
+        if (task->type == REDIS_REPLY_ERROR)
+            make_printable(r->text, r->text_len);
+    } else if (!r->has_second) {
+        r->has_second = 1;
+        r->second_len = len <= WIRE_TEXT_MAX ? len : 0;
+        memcpy(r->second, data, r->second_len);
+    }
+    return r;
+}
+
+static void *on_array(const redisReadTask *task, reader_count elements)
+{
+    int depth = 1;
+    for (const redisReadTask *t = task->parent; t; t = t->parent)
+        depth++;
+    if (task->type != REDIS_REPLY_ARRAY)
+        return refuse_resp3(task);
+    if (elements > WIRE_MAX_ARRAY)
+        return refuse(task, "an array is too long for a reply");
+    if (depth > WIRE_MAX_DEPTH)
+        return refuse(task, "the arrays of a reply are nested too deeply");
+    return reply_begin(task, REPLY_ARRAY);
+}
+
+static void *on_integer(const redisReadTask *task, long long value)
+{
+    struct reply *r = reply_begin(task, REPLY_INTEGER);
+    if (r->nums < WIRE_NUMS)
+        r->num[r->nums++] = value;
+    return r;
+}
+
+static void *on_nil(const redisReadTask *task)
+{
+    if (task->type != REDIS_REPLY_STRING && task->type != REDIS_REPLY_ARRAY)
+        return refuse_resp3(task);
+    return reply_begin(task, REPLY_NIL);
+}
+
+#if HIREDIS_MAJOR >= 1
+static void *on_double(const redisReadTask *task, double value, char *data, size_t len)
+{
+    (void)value, (void)data, (void)len;
+    return refuse_resp3(task);
+}
+
+static void *on_bool(const redisReadTask *task, int value)
+{
+    (void)value;
+    return refuse_resp3(task);
+}
+#endif
+
+static void on_free(void *reply)
+{
+    (void)reply;
+}
+
+static redisReplyObjectFunctions reply_functions = {
+    .createString = on_string,
+    .createArray = on_array,
+    .createInteger = on_integer,
+    .createNil = on_nil,
+#if HIREDIS_MAJOR >= 1
+    .createDouble = on_double,
+    .createBool = on_bool,
+#endif
+    .freeObject = on_free,
+};
+
+int wire_init(struct wire *w)
+{
+    memset(w, 0, sizeof(*w));
+    return wire_reset(w);
+}
+
+void wire_free(struct wire *w)
+{
+    if (w->reader)
+        READER(redisReaderFree)(w->reader);
+    w->reader = NULL;
+}
+
+int wire_reset(struct wire *w)
+{
+    wire_free(w);
+    w->refused = NULL;
+    w->reader = READER(redisReaderCreateWithFunctions)(&reply_functions);
+    if (!w->reader)
+        return -1;
+    w->reader->privdata = w;
+    return 0;
+}
+
+int wire_feed(struct wire *w, const char *data, size_t len)
+{
+    return READER(redisReaderFeed)(w->reader, data, len) == REDIS_OK ? 0 : -1;
+}
+
+int wire_next(struct wire *w)
+{
+    void *reply = NULL;
+    if (READER(redisReaderGetReply)(w->reader, &reply) != REDIS_OK)
+        return -1;
+    if (reply)
+        return 1;
+    return w->reader->len - w->reader->pos > WIRE_MAX_PENDING ? -1 : 0;
+}
+
+const char *wire_error(const struct wire *w)
+{
+    if (w->refused)
+        return w->refused;
+    return w->reader->err ? w->reader->errstr : "a reply is over 1 MiB";
+}
+
+int wire_error_code(const char *text)
+{
+    static const struct {
+        const char *word;
+        int code;
+    } known[] = {
+        {"NOAUTH", RL_AUTH},         {"WRONGPASS", RL_AUTH},
+        {"NOPERM", RL_NOPERM},       {"READONLY", RL_READONLY},
+        {"MISCONF", RL_READONLY},    {"NOREPLICAS", RL_READONLY},
+        {"LOADING", RL_LOADING},     {"BUSY", RL_LOADING},
+        {"MASTERDOWN", RL_LOADING},  {"TRYAGAIN", RL_LOADING},
+        {"OOM", RL_OOM},             {"MOVED", RL_UNSUPPORTED},
+        {"ASK", RL_UNSUPPORTED},     {"CLUSTERDOWN", RL_UNSUPPORTED},
+        {"CROSSSLOT", RL_UNSUPPORTED},
+    };
+    /* Redis before 7.0 wraps what a command inside a script answered:
+     * "ERR Error running script (call to f_...): @user_script:1: -OOM command ..." */
+    const char *inner = strstr(text, "@user_script");
+    inner = inner ? strstr(inner, ": -") : NULL;
+    const char *word = inner ? inner + 3 : text;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        size_t len = strlen(known[i].word);
+        if (strncmp(word, known[i].word, len) == 0 &&
+            (word[len] == ' ' || word[len] == '\0'))
+            return known[i].code;
+    }
+    if (strncmp(text, "ERR AUTH", 8) == 0 || strstr(text, "invalid password") ||
+        strstr(text, "without any password configured"))
+        return RL_AUTH;
+    /* Since 7.2; before that in other words, and wrapped before 7.0. */
+    static const char denied[] = "ERR ACL failure in script: ";
+    if (strncmp(text, denied, sizeof(denied) - 1) == 0 ||
+        strstr(text, "user executing the script can't"))
+        return RL_NOPERM;
+    return strstr(text, "unknown command") ? RL_UNSUPPORTED : RL_SCRIPT;
+}
+
+int wire_raw(struct buf *b, const char *data, size_t len)
+{
+    char *to = buf_reserve(b, len);
+    if (!to)
+        return -1;
+    if (len)
+        memcpy(to, data, len);
+    b->end += len;
+    return 0;
+}
+
+enum {
+    DIGITS_MAX = 20,
+    HEAD_MAX = DIGITS_MAX + 4     /* prefix, digits, CR LF */
+};
+
+/* Writes n in decimal; how many digits that were. */
+static size_t put_digits(char *s, uint64_t n)
+{
+    char reversed[DIGITS_MAX];
+    size_t len = 0;
+    do {
+        reversed[len++] = (char)('0' + n % 10);
+        n /= 10;
+    } while (n);
+    for (size_t k = 0; k < len; k++)
+        s[k] = reversed[len - 1 - k];
+    return len;
+}
+
+/* Writes prefix, n and "\r\n" to s; how many characters that were. */
+static size_t put_head(char *s, char prefix, uint64_t n)
+{
+    s[0] = prefix;
+    size_t len = 1 + put_digits(s + 1, n);
+    memcpy(s + len, "\r\n", 2);
+    return len + 2;
+}
+
+int wire_array(struct buf *b, int n)
+{
+    char *to = buf_reserve(b, HEAD_MAX);
+    if (!to)
+        return -1;
+    b->end += put_head(to, '*', (uint64_t)n);
+    return 0;
+}
+
+int wire_bulk(struct buf *b, const char *data, size_t len)
+{
+    char *to = buf_reserve(b, HEAD_MAX + len + 2);
+    if (!to)
+        return -1;
+    size_t k = put_head(to, '$', len);
+    if (len)
+        memcpy(to + k, data, len);
+    memcpy(to + k + len, "\r\n", 2);
+    b->end += k + len + 2;
+    return 0;
+}
+
+int wire_bulk_int(struct buf *b, int64_t n)
+{
+    char text[DIGITS_MAX + 1] = "-";
+    size_t sign = n < 0;
+    size_t len = put_digits(text + sign, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+    return wire_bulk(b, text, sign + len);
+}
+
+int wire_command(struct buf *b, int n, const char *const *words)
+{
+    size_t room = HEAD_MAX;
+    for (int i = 0; i < n; i++)
+        room += HEAD_MAX + strlen(words[i]) + 2;
+    if (!buf_reserve(b, room))
+        return -1;
+    wire_array(b, n);
+    for (int i = 0; i < n; i++)
+        wire_bulk(b, words[i], strlen(words[i]));
+    return 0;
+}

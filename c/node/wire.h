@@ -1,0 +1,85 @@
+/* wire.h - RESP2: commands to bytes, bytes to replies.
+ *
+ * Replies are parsed by hiredis' reader into one fixed record, no tree. Commands are
+ * appended here: hiredis' formatter allocates a string for every command, and the lock
+ * path must not allocate.
+ */
+#ifndef WIRE_H
+#define WIRE_H
+
+#include "node/buf.h"
+
+enum {
+    WIRE_MAX_ARRAY = 64,          /* elements of one array in a reply */
+    WIRE_MAX_DEPTH = 8,           /* arrays within one another */
+    WIRE_MAX_PENDING = 1 << 20,   /* bytes of one unfinished reply */
+    WIRE_TEXT_MAX = 256,          /* bytes kept of a string, status or error */
+    WIRE_NUMS = 4                 /* integers kept of a reply */
+};
+
+enum reply_type {
+    REPLY_INTEGER,
+    REPLY_STRING,
+    REPLY_STATUS,
+    REPLY_NIL,
+    REPLY_ERROR,
+    REPLY_ARRAY
+};
+
+/* One reply. Of an array: its integers in order, and its first two strings. */
+struct reply {
+    enum reply_type type;
+    int nums;                     /* how many integers there were, at most WIRE_NUMS */
+    int64_t num[WIRE_NUMS];
+    int has_text;
+    size_t text_len;
+    char text[WIRE_TEXT_MAX + 1]; /* closed by 0; longer ones are cut. Of an error: what is
+                                     not printable ASCII is '?' */
+    int has_second;
+    size_t second_len;            /* 0 when it is longer than WIRE_TEXT_MAX */
+    char second[WIRE_TEXT_MAX];
+};
+
+struct redisReader;
+
+struct wire {
+    struct redisReader *reader;
+    const char *refused;          /* why we ended it; NULL: we did not */
+    struct reply reply;
+    /* When set, gets every string of the next reply in full; not kept, so it is the
+     * caller's to bound what is made of it. */
+    void (*taker)(void *to, const char *text, size_t len);
+    void *taken_to;
+};
+
+/* 0, or -1: out of memory. */
+int wire_init(struct wire *w);
+void wire_free(struct wire *w);
+
+/* Forgets all input, for a new connection. 0, or -1: out of memory. */
+int wire_reset(struct wire *w);
+
+/* Takes len bytes of input. 0, or -1: out of memory. */
+int wire_feed(struct wire *w, const char *data, size_t len);
+
+/* The next complete reply into w->reply. 1: there is one; 0: more input is needed;
+ * -1: not RESP2, or over a bound (wire_error tells); the connection must be closed. */
+int wire_next(struct wire *w);
+
+/* Why wire_next said -1. */
+const char *wire_error(const struct wire *w);
+
+/* The rl_code for the text of an error reply. */
+int wire_error_code(const char *text);
+
+/* Appends "*n\r\n", one bulk string, one integer as a bulk string.
+ * 0, or -1: out of memory (nothing was appended). */
+int wire_array(struct buf *b, int n);
+int wire_bulk(struct buf *b, const char *data, size_t len);
+int wire_bulk_int(struct buf *b, int64_t n);
+int wire_raw(struct buf *b, const char *data, size_t len);
+
+/* Appends a whole command of n zero-terminated words. */
+int wire_command(struct buf *b, int n, const char *const *words);
+
+#endif

@@ -1,0 +1,79 @@
+--- What a lock asks the servers of whoever holds it.
+
+local holders = require "redlock.policy.peek"
+local lock = require "redlock.api.lock"
+local rounds = require "redlock.core.rounds"
+
+local _M = {}
+
+local methods = lock.methods
+
+--- The answers of the nodes to one of the primitive's questions.
+-- @param self    a lock
+-- @param script  "peek", "force" and the like
+-- @param args    default: the primitive's
+-- @return a list (see rounds.ask), or nil and an error
+function _M.ask(self, script, args)
+    local ok, err = lock.open_to_wait(self)
+    if not ok then
+        return nil, err
+    end
+    local client, prim = self.client, self.primitive
+    if not prim[script .. "_script"] then
+        return lock.failure(self, "unsupported")
+    end
+    return rounds.ask(client, self, prim, script, prim.keys(client, self.name),
+        args or prim.args(self))
+end
+local ask = _M.ask
+
+--- Deletes it on all servers, whoever holds it; the holder is not told before its next
+-- extension.
+-- @return true: it was there; false: it was not; or nil and an error: no_quorum, closed
+function methods:forceUnlock()
+    local answers, err = ask(self, "force")
+    if not answers then
+        return nil, err
+    end
+    for i = 1, #answers do
+        if answers[i].vote > 0 then
+            return true
+        end
+    end
+    return false
+end
+
+local function count_holders(self)
+    local answers, err = ask(self, "peek")
+    if not answers then
+        return nil, err
+    end
+    local left = holders.count(answers, #self.client.options.nodes)
+    if not left then
+        return lock.failure(self, "no_quorum")
+    end
+    return left
+end
+
+--- @return whether somebody holds it on a majority of the servers; or nil and an error:
+--   no_quorum, also when servers that did not answer would make a majority with those that
+--   see one holder; closed
+function methods:isLocked()
+    local left, err = count_holders(self)
+    if not left then
+        return nil, err
+    end
+    return #left > 0
+end
+
+--- @return seconds until it opens by itself, 0 when nobody holds it; or nil and an error.
+--   huge for a key without an end (not made by this library).
+function methods:remainTimeToLive()
+    local left, err = count_holders(self)
+    if not left then
+        return nil, err
+    end
+    return holders.time_to_live(left, #self.client.options.nodes)
+end
+
+return _M

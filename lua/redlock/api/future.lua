@@ -1,0 +1,224 @@
+--- Futures: many calls in flight from one plain script.
+--
+-- Each call runs in a coroutine of its own; when it waits for a round, the coroutine is
+-- suspended until that round is done. Whoever calls get() turns the loop for all.
+
+local errors = require "redlock.core.errors"
+local check = require "redlock.core.validate"
+local rounds = require "redlock.core.rounds"
+
+local coroutine, pcall, error, select, unpack = coroutine, pcall, error, select, unpack
+local tostring, ipairs, pairs, type = tostring, ipairs, pairs, type
+local getmetatable, setmetatable = getmetatable, setmetatable
+local huge = math.huge
+
+local _M = {}
+
+-- ---- futures ---------------------------------------------------------------------
+
+-- Where an event loop runs the coroutines, each call is one of its own, and whoever waits
+-- for a future sleeps until it wakes him.
+
+local Future, methods = {}, {}
+Future.__index = Future
+
+--- The first result stands.
+function methods:settle(ok, ...)
+    if self.done then
+        return
+    end
+    self.ok, self.n, self.results = ok, select("#", ...), { ... }
+    self.done = true
+    for round in pairs(self.sleepers or {}) do
+        rounds.wake(round)
+    end
+end
+
+local function start_in_loop(future, host, fn, args, n)
+    future.sleepers = {}
+    future.client:open()     -- the loop may start it later than somebody waits for it
+    local can_spawn = pcall(host.spawn, function()
+        if future.done then      -- cancelled before
+            return
+        end
+        future.begun = true
+        host.box:begin_task(future)
+        future:settle(pcall(fn, unpack(args, 1, n)))
+        host.box:end_task()
+    end)
+    if not can_spawn then
+        future:settle(true, nil, errors.new("phase", "a future"))
+    end
+    return future
+end
+
+-- Who sleeps until a future is done; the round of one who was killed or cancelled is given back
+-- before that.
+local Sleeper = {}
+Sleeper.__index = Sleeper
+
+function Sleeper:vanish()
+    self.future.sleepers[self.round] = nil
+end
+
+-- In an event loop: sleeps until it is done. Nothing wakes who waits where its client is
+-- closed: then that is the result.
+local function sleep(future, seconds)
+    local client = future.client
+    local round = client.core and rounds.begin_sleep(client, seconds or huge)
+    if not round then
+        future:settle(true, nil, errors.new("closed", "a future"))
+        return
+    end
+    future.sleepers[round] = true
+    local sleeper = setmetatable({ future = future, round = round }, Sleeper)
+    local ok, err = pcall(rounds.finish_sleep, client, round, sleeper)
+    sleeper:vanish()
+    if not ok then
+        error(err, 0)
+    end
+end
+
+-- Waits until it is done, at most `seconds`.
+-- @return true; or nil and an error: the caller cannot wait
+local function await(future, seconds)
+    local client = future.client
+    if not client.host.can_wait() then
+        return nil, errors.new("phase", "a future")
+    end
+    if future.sleepers then
+        sleep(future, seconds)
+        return true
+    end
+    local limit = seconds and rounds.begin_sleep(client, seconds)
+    client.tasks:run(function() return future.done end, limit)
+    if limit then
+        rounds.free(limit)
+    end
+    return true
+end
+
+--- Starts fn(...) as a task.
+-- @return its future
+function _M.start(client, fn, ...)
+    local future = setmetatable({ client = client }, Future)
+    local args, n = { ... }, select("#", ...)
+    if client.host.shared then
+        return start_in_loop(future, client.host, fn, args, n)
+    end
+    future.co = coroutine.create(function()
+        future:settle(pcall(fn, unpack(args, 1, n)))
+    end)
+    client.tasks:begin(future)
+    return future
+end
+
+--- The results of the call, as it would have returned them.
+-- @param timeout  seconds to wait for them; default: as long as it takes
+-- @return the call's results; or nil and an error, and the call goes on: timeout, phase (the
+--   caller cannot wait)
+function methods:get(timeout)
+    if timeout ~= nil then
+        check.seconds("timeout", timeout, 0)
+    end
+    if not self.done then
+        local ok, err = await(self, timeout)
+        if not ok then
+            return nil, err
+        end
+    end
+    if not self.done then
+        return nil, errors.new("timeout", "a future")
+    end
+    if not self.ok then
+        if errors.is_error(self.results[1]) then
+            return nil, self.results[1]      -- cancelled
+        end
+        error(self.results[1], 0)
+    end
+    return unpack(self.results, 1, self.n)
+end
+
+--- @return whether get() would return at once
+function methods:isDone()
+    if not self.done and not self.sleepers then
+        self.client.tasks:poll()
+    end
+    return self.done == true
+end
+
+--- Ends the call: an attempt under way is released, get() returns nil and `cancelled`. In a
+-- callback of the call itself: when it waits next.
+-- @return false when it was done before
+function methods:cancel()
+    if self:isDone() then
+        return false
+    end
+    self.cancelled = errors.new("cancelled", "a future")
+    if self.sleepers then
+        if self.begun then
+            self.client.host.box:cancel(self, self.cancelled)
+        else
+            self:settle(false, self.cancelled)
+        end
+        return true
+    end
+    self.client.tasks:cancel(self)
+    return true
+end
+
+function Future:__tostring()
+    return self.done and "future(done)" or "future(pending)"
+end
+
+check.methods(Future, "future", methods)
+
+local function check_list(list)
+    if type(list) ~= "table" or getmetatable(list) == Future then
+        check.bad("list", "a list of futures is needed")
+    end
+    local n = 0
+    for key in pairs(list) do
+        if type(key) ~= "number" or key % 1 ~= 0 or key < 1 then
+            check.bad("list", ("a list of futures is needed; it has a key '%s'"):format(
+                tostring(key)))
+        end
+        n = n + 1
+    end
+    for i = 1, n do              -- with a gap, something is behind n, and nil before
+        if getmetatable(list[i]) ~= Future then
+            check.bad(("list[%d]"):format(i), "a future is needed, not " .. type(list[i]))
+        end
+    end
+end
+
+--- Waits for all futures of a list.
+-- @param list     futures, of any clients
+-- @param timeout  seconds; default: as long as it takes
+-- @return true when all are done, false otherwise; or nil and an error: phase (the caller
+--   cannot wait)
+function _M.wait_all(list, timeout)
+    check_list(list)
+    if timeout ~= nil then
+        check.seconds("timeout", timeout, 0)
+    end
+    local finish = timeout and list[1] and list[1].client.now() + timeout
+    for _, future in ipairs(list) do
+        while not future.done do
+            local left = finish and finish - future.client.now()
+            if left and left <= 0 then
+                if not future:isDone() then
+                    return false
+                end
+                break
+            end
+            local ok, err = await(future, left)
+            if not ok then
+                return nil, err
+            end
+        end
+    end
+    return true
+end
+
+return _M

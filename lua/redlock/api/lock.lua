@@ -1,0 +1,470 @@
+--- Lock objects: retry, reentrancy, ownership. Cheap views of what an owner holds.
+--
+-- Every method that asks the servers returns its result, or nil and an error object (see
+-- errors.lua). Durations are seconds; fractions are fine.
+
+local acquire = require "redlock.policy.acquire"
+local check = require "redlock.core.validate"
+local closing = require "redlock.api.closing"
+local errors = require "redlock.core.errors"
+local options = require "redlock.api.options"
+local rounds = require "redlock.core.rounds"
+local printable = require("redlock.core.printable").printable
+
+local ipairs, setmetatable, type = ipairs, setmetatable, type
+local format, sub = string.format, string.sub
+local huge = math.huge
+
+local _M = {}
+
+-- What every lock can do; asking.lua, background.lua and transfer.lua have
+-- more of it.
+local Lock = {}
+_M.methods = Lock
+
+local MAX_NAME = 65536
+local OWN_KEYS = "redlock:{"
+local OPTIONS = { owner = true }
+
+-- The class of a primitive's objects: a lock's methods and its own.
+local function class_of(prim)
+    local class = {}
+    class.__index = class
+    check.methods(class, "lock", Lock)
+    check.any_methods(class, "lock", prim.methods)
+    prim.class = class
+    return class
+end
+
+local function owner_in(opts)
+    local owner
+    if opts ~= nil then
+        owner = check.options("options", opts, OPTIONS).owner
+    end
+    if owner ~= owner then
+        check.bad("owner", "it is not a number (NaN)")
+    end
+    return owner
+end
+
+--- Whether a name would stand for one of the library's own keys.
+function _M.is_reserved(client, name)
+    return sub(client.options.prefix .. sub(name, 1, #OWN_KEYS), 1, #OWN_KEYS) == OWN_KEYS
+end
+
+--- A view of the lock `name` of this primitive; checked, no I/O.
+function _M.new(client, prim, name, opts)
+    check.name("name", name, MAX_NAME)
+    if _M.is_reserved(client, name) then
+        check.bad("name", "keys that begin with '" .. OWN_KEYS .. "' are the library's own; give "
+            .. "the client a prefix if names come from outside")
+    end
+    return setmetatable({
+        client = client,
+        primitive = prim,
+        name = name,
+        id = prim.name .. ":" .. name,
+        owner = owner_in(opts),
+    }, prim.class or class_of(prim))
+end
+
+--- How errors call it: lock 'invoice:42'. Made when an error is printed: most never are.
+function Lock:describe()
+    return self.primitive.name .. " '" .. printable(self.name) .. "'"
+end
+
+-- ---- what the owner holds --------------------------------------------------------
+
+function _M.owner_of(self)
+    local owner = self.owner
+    if owner == nil then
+        local client = self.client
+        owner = client.host.owner(client.holds, self.id)
+    end
+    return owner
+end
+local owner_of = _M.owner_of
+
+--- The hold of an owner, also when its time is over; or nil.
+--
+-- Whatever waits, or calls a function of the user, gives others the time to let it go, pass it
+-- on or close the client: then its lease is not to be touched any more. So the hold is looked
+-- up after that, or again.
+function _M.hold_of(self, owner)
+    return self.client.holds:get(owner or owner_of(self), self.id)
+end
+local hold_of = _M.hold_of
+
+function _M.failure(self, code)
+    return nil, errors.new(code, self)
+end
+local failure = _M.failure
+
+local function not_held(self)
+    return failure(self, self.client.closed and "closed" or "not_held")
+end
+
+local function open(self)
+    local client = self.client
+    local ok, err = client:open()
+    if ok then
+        client.holds:poll()
+        client.credentials:poll()
+        return true
+    elseif err then
+        return nil, err
+    end
+    return failure(self, "closed")
+end
+
+--- The same for a call that waits for the servers.
+function _M.open_to_wait(self)
+    if not self.client.host.can_wait() then
+        return failure(self, "phase")
+    end
+    return open(self)
+end
+
+-- The hold of the current owner, after a look at what was lost meanwhile.
+local function current_hold(self, owner)
+    local client = self.client
+    if client.core then
+        client.holds:poll()
+        return hold_of(self, owner)
+    end
+end
+
+--- The hold of the current owner while it is valid.
+-- @return the hold; or nil and an error: not_held, lost (its time is over), closed
+function _M.valid_hold(self, owner)
+    local hold = current_hold(self, owner)
+    if not hold then
+        return not_held(self)
+    end
+    if self.client.holds:remaining(hold) <= 0 then
+        return failure(self, "lost")
+    end
+    return hold
+end
+
+-- ---- acquire ---------------------------------------------------------------------
+
+-- What an owner gets who holds it: true, and the token if there is one. An on_event function
+-- may have let it go.
+local function granted(self, owner)
+    local hold = hold_of(self, owner)
+    if not hold then
+        return not_held(self)
+    end
+    local token = rounds.token(hold.lease)
+    if token then
+        return true, token
+    end
+    return true
+end
+
+-- Enters again what the owner holds already: no round trip, the lease stays as it is.
+local function reenter(self, owner)
+    local hold = hold_of(self, owner)
+    if not hold then
+        return false
+    end
+    if self.client.holds:remaining(hold) > 0 then
+        hold.count = hold.count + 1
+        return true
+    elseif hold_of(self, owner) ~= hold then     -- by who was told that it is lost
+        return reenter(self, owner)
+    end
+    -- Its time is over: a new attempt, with a new value.
+    self.client.holds:remove(owner, self.id)
+    rounds.leave(hold.lease, rounds.release(hold.lease))
+    return false
+end
+
+function _M.check_lease(self, lease)
+    local o = self.client.options
+    if lease == nil then
+        return nil
+    end
+    if type(lease) == "number" and lease > options.longest_lease(o) then
+        check.bad("lease", options.too_long(o, lease) .. ", or extend in time")
+    end
+    return check.seconds("lease", lease, options.min_lease(o))
+end
+
+local check_lease = _M.check_lease
+
+function _M.check_wait(wait)
+    return wait == nil and 0 or check.seconds("wait", wait, 0)
+end
+local check_wait = _M.check_wait
+
+-- Takes it for the caller, who may have it already.
+-- @param lease, wait, patience  as for acquire()
+-- @return as lock() and tryLock()
+local function take(self, lease, wait, patience)
+    local ok, err = open(self)
+    if not ok then
+        return nil, err
+    end
+    local owner = owner_of(self)
+    if not reenter(self, owner) then
+        if not self.client.host.can_wait() then
+            return failure(self, "phase")
+        end
+        ok, err = acquire.acquire(self, owner, lease, wait, patience)
+        if not ok then
+            return nil, err
+        end
+    end
+    return granted(self, owner)
+end
+
+--- Waits as long as somebody else holds it.
+-- @param lease  seconds, not renewed; default: the client's lease, kept by the watchdog
+--   until unlock(), for max_hold at most
+-- @return true, and the token of a fenced lock; or nil and an error: no_quorum (no majority
+--   answered for the client's `patience`), expired (not in time for the lease), deadlock
+--   (another coroutine of this thread has it), overload (max_waiting of this process wait
+--   already), closed
+function Lock:lock(lease)
+    return take(self, check_lease(self, lease), nil, self.client.options.patience)
+end
+
+--- Tries for `wait` seconds; 0 or nil: once. Returns within wait + timeout (the first
+-- attempt of all, which connects, may take connect_timeout).
+-- @param wait   seconds
+-- @param lease  as of lock()
+-- @return true, and the token of a fenced lock; or nil and an error: held, no_quorum,
+--   expired (granted too late), deadlock, overload, closed
+function Lock:tryLock(wait, lease)
+    wait = check_wait(wait)
+    return take(self, check_lease(self, lease), wait, huge)
+end
+
+-- ---- release ---------------------------------------------------------------------
+
+-- Why it was lost, by what the servers said to the release.
+-- @param early  it was to last still: keys that are gone were removed, not run out
+local function reason_of(err, early)
+    if err.code == "held" then
+        return "taken"
+    elseif not early then
+        return "expired"
+    end
+    for _, row in ipairs(err.nodes or {}) do
+        if row.vote and row.vote < 0 then
+            return "taken"
+        end
+    end
+    return "forgotten"
+end
+
+-- Leaves it for the last time, so that its name stays closed.
+-- @param left  seconds
+local function close(self, owner, hold, left)
+    local client = self.client
+    if not self.primitive.settle_script then
+        return failure(self, "unsupported")
+    end
+    local ends = client.now() + rounds.remaining(hold.lease)
+    client.holds:remove(owner, self.id)
+    local ok, err = closing.settle(self, hold, left)
+    acquire.released(self, 0)
+    if ok then
+        client.counters.released = client.counters.released + 1
+        return true
+    end
+    if err.code == "expired" or err.code == "held" then
+        client.holds:lose(hold, reason_of(err, client.now() < ends))
+        errors.because(err, self, hold.lost)
+    end
+    return nil, err
+end
+
+--- Leaves it once; the last leave releases it on all servers, or passes it on to another
+-- owner of this process who waits for it. The others ask nobody. Where the caller cannot
+-- wait (nginx's log phase) the release is sent, and nothing is known of its outcome.
+-- @param opts  closed_for: the last leave keeps the name closed for everybody until so many
+--   seconds after it was taken; at most max_lease
+-- @return true; or nil and an error: expired (it was ours, its time ran out), held
+--   (somebody else has it now), not_held, unknown (no majority answered), closed; with
+--   closed_for also unsupported (a primitive of your own)
+function Lock:unlock(opts)
+    local client, owner = self.client, owner_of(self)
+    local closed_for = opts ~= nil and closing.options(client, opts) or nil
+    client.credentials:poll()
+    local hold = current_hold(self, owner)
+    if not hold then
+        return not_held(self)
+    end
+    if hold.count > 1 then
+        hold.count = hold.count - 1
+        if client.holds:remaining(hold) <= 0 then
+            return failure(self, "expired")
+        end
+        return true
+    end
+    local left = closed_for and closing.left(self, hold, closed_for) or 0
+    if left > 0 and rounds.remaining(hold.lease) > 0 then
+        return close(self, owner, hold, left)
+    end
+    if acquire.pass(self, hold) then
+        client.holds:remove(owner, self.id)
+        client.counters.released = client.counters.released + 1
+        return true
+    end
+    local ends = client.now() + rounds.remaining(hold.lease)
+    -- In this order: an interrupt between the two must not keep it on the servers.
+    local round = rounds.release(hold.lease)
+    client.holds:remove(owner, self.id)
+    if not client.host.can_wait() then
+        rounds.leave(hold.lease, round)
+        client.counters.released = client.counters.released + 1
+        acquire.released(self)
+        return true
+    end
+    local ok, told, unseeded = rounds.released(client, self, hold.lease, round)
+    acquire.released(self, ok and told or 0)
+    if ok then
+        if unseeded then     -- now, before they are needed
+            self.primitive.unseeded(self)
+        end
+        client.counters.released = client.counters.released + 1
+        return true
+    end
+    local err = told
+    if err.code == "expired" or err.code == "held" then
+        client.holds:lose(hold, reason_of(err, client.now() < ends))
+        errors.because(err, self, hold.lost)
+    end
+    return nil, err
+end
+
+--- Leaves a lock as often as it was entered since then, for client:using.
+-- @param self     a lock
+-- @param entered  the hold, as it was entered then
+-- @param before   how often it had been entered before
+-- @return whether that was held until now, or left by the caller before; false: it was lost
+function _M.leave(self, entered, before)
+    local held = self:isValid() and not entered.lost
+    local hold = hold_of(self)
+    if not hold or hold.count <= before then
+        return not entered.lost
+    end
+    hold.count = before + 1
+    local ok, err = self:unlock()
+    -- No answer to the release says nothing against the time before it.
+    return held and (ok or err.code == "unknown")
+end
+
+-- ---- holding ---------------------------------------------------------------------
+
+--- Makes the hold last `lease` seconds from now; never shortens it.
+-- @param lease  seconds; default: as it was taken
+-- @return true and the seconds of validity left; or nil and an error: lost (not ours any
+--   more), no_quorum (the old validity stands), not_held (also: let go meanwhile), phase,
+--   unsupported, closed
+function Lock:extend(lease)
+    return _M.prolong(self, check_lease(self, lease))
+end
+
+--- @param self   a lock
+-- @param lease  seconds; 0: only asks; nil: as it was taken
+-- @return as Lock:extend
+function _M.prolong(self, lease)
+    local client, owner = self.client, owner_of(self)
+    local can_wait = client.host.can_wait()
+    if can_wait then
+        client.credentials:poll()
+    end
+    local hold = current_hold(self, owner)
+    if not hold then
+        return not_held(self)
+    elseif not can_wait then
+        return failure(self, "phase")
+    end
+    hold.extended = hold.extended or lease ~= 0
+    local ok, err = rounds.extend(client, self, hold.lease, lease or hold.seconds)
+    if hold_of(self, owner) ~= hold then
+        return not_held(self)
+    elseif ok then
+        return true, rounds.remaining(hold.lease)
+    end
+    if err.code == "not_held" then       -- voided meanwhile: the owner did hold it
+        err = errors.new("lost", self)
+    end
+    if err.code == "lost" then
+        client.holds:lose(hold, rounds.lost(hold.lease) or "expired")
+        errors.because(err, self, hold.lost)
+    end
+    return nil, err
+end
+
+--- @return seconds of validity left, 0 when it is not held by this owner or over. Local:
+--   one clock read.
+function Lock:remaining()
+    local hold = current_hold(self)
+    return hold and self.client.holds:remaining(hold) or 0
+end
+
+--- @return whether this owner holds it now, by the local clock. No round trip.
+function Lock:isValid()
+    return self:remaining() > 0
+end
+
+--- Raises unless this owner holds it now. No round trip.
+-- @return the lock itself
+function Lock:check()
+    local hold = current_hold(self)
+    if not hold then
+        check.raise(format("redlock: not_held: %s is not held by this owner", self:describe()))
+    end
+    if self.client.holds:remaining(hold) <= 0 then
+        check.raise(format("redlock: lost: %s: its lease is over (%s)", self:describe(),
+            hold.lost or "expired"))
+    end
+    return self
+end
+
+--- Calls fn(lock, reason) once when this hold is lost: expired (no majority confirmed it
+-- in time), taken (a majority does not have it, and somebody else has it on some servers),
+-- forgotten (a majority does not have it, and nobody else was seen there: its keys or counters
+-- were deleted or evicted), max_hold, suspended (the process did not run), closed. In plain
+-- LuaJIT that is during the owner's next call into the library after the loss, at once when it
+-- is lost already. An error in fn goes to stderr.
+-- @return true; or nil and an error: not_held
+function Lock:onLost(fn)
+    check.is_function("fn", fn)
+    local hold = current_hold(self)
+    if not hold then
+        return not_held(self)
+    end
+    self.client.holds:on_lost(hold, fn, self)
+    return true
+end
+
+--- How many times this owner has entered it; 0: not held.
+function Lock:getHoldCount()
+    local hold = current_hold(self)
+    return hold and self.client.holds:remaining(hold) > 0 and hold.count or 0
+end
+
+--- @return whether this owner (in plain LuaJIT: this coroutine) holds it
+Lock.isHeldByCurrentThread = Lock.isValid
+
+-- ---- looking ---------------------------------------------------------------------
+
+--- @return the name as it was given
+function Lock:getName()
+    return self.name
+end
+
+--- For people: lock(invoice:42, held, 27.3 s)
+function Lock:__tostring()
+    local left = self:remaining()
+    local state = left > 0 and format("held, %.1f s", left) or "not held"
+    return format("%s(%s, %s)", self.primitive.name, printable(self.name), state)
+end
+
+return _M

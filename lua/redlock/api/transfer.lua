@@ -1,0 +1,128 @@
+--- A hold on its way to another process, as one printable string.
+
+local checksum = require "redlock.core.checksum"
+local errors = require "redlock.core.errors"
+local lock = require "redlock.api.lock"
+local options = require "redlock.api.options"
+local printable = require("redlock.core.printable").printable
+local rounds = require "redlock.core.rounds"
+
+local tonumber, type = tonumber, type
+local format, gsub, match = string.format, string.gsub, string.match
+local byte, char = string.byte, string.char
+
+local _M = {}
+
+local VALUE_LEN = 40          -- RL_VALUE_LEN of the core
+local MAX_NAME = 65536
+local TOKEN_DIGITS = 14       -- tokens are below 10^14
+
+local function hex(s)
+    return (gsub(s, ".", function(c) return format("%02x", byte(c)) end))
+end
+
+local function unhex(s)
+    return (gsub(s, "%x%x", function(c) return char(tonumber(c, 16)) end))
+end
+
+-- @param hold  { kind, prefix (of its client), name, value, ms (of the lease), token (0: none) }
+local function to_text(hold)
+    return checksum.add(format("redlock1.%s.%s.%s.%s.%d.%.0f", hex(hold.kind), hex(hold.prefix),
+        hex(hold.name), hold.value, hold.ms, hold.token), ".")
+end
+
+-- @return the same; nil: the text is not what to_text() made
+local function parse(text)
+    if type(text) ~= "string" then
+        return nil
+    end
+    local kind, prefix, name, value, ms, token = match(checksum.strip(text, ".") or "",
+        "^redlock1%.(%x+)%.(%x*)%.(%x+)%.(%x+)%.(%d+)%.(%d+)$")
+    if not kind or #value ~= VALUE_LEN or #token > TOKEN_DIGITS
+        or #kind % 2 ~= 0 or #prefix % 2 ~= 0 or #name % 2 ~= 0 or #name > 2 * MAX_NAME then
+        return nil
+    end
+    return { kind = unhex(kind), prefix = unhex(prefix), name = unhex(name), value = value,
+        ms = tonumber(ms), token = tonumber(token) }
+end
+
+--- Gives the hold away: this owner does not hold it any more, and it is not released. It
+-- ends with its lease unless client:import() takes it over somewhere before.
+-- @return a printable string for client:import(), once; or nil and an error: not_held, lost,
+--   unsupported (a primitive without extend), closed
+function lock.methods:export()
+    local owner = lock.owner_of(self)
+    local hold, err = lock.valid_hold(self, owner)
+    if not hold then
+        return nil, err
+    elseif not self.primitive.extend_script then
+        return lock.failure(self, "unsupported")      -- nobody could import it
+    end
+    self.client.holds:remove(owner, self.id)
+    local parcel = { kind = self.primitive.name, prefix = self.client.options.prefix,
+        name = self.name,
+        ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }
+    parcel.value = rounds.disown(hold.lease)
+    return to_text(parcel)
+end
+
+-- Whether a majority has counted the hold's token, and for its value: an extension, which
+-- confirms the import, makes the others count to it, too.
+-- @return true; or nil and an error
+local function is_counted(self, parcel)
+    local current, err = self.primitive.is_current(self, parcel.token, parcel.value)
+    if self.client.closed then
+        return lock.failure(self, "closed")
+    elseif current == false then
+        return lock.failure(self, "lost")
+    end
+    return current, err
+end
+
+--- See client:import.
+-- @param client  who takes it over
+-- @param prims   the primitives it may be of, by their names
+-- @param text    what export() returned
+-- @param opts    owner, as for getLock
+function _M.import(client, prims, text, opts)
+    local parcel = parse(text)
+    local prim = parcel and prims[parcel.kind]
+    local seconds = parcel and parcel.ms / 1000
+    local fits = prim and seconds <= options.longest_lease(client.options)
+        and seconds >= options.min_lease(client.options)
+    if not fits or lock.is_reserved(client, parcel.name)
+        or (prim.confirm_script ~= nil) ~= (parcel.token > 0) then
+        return nil, errors.new("config", "a token that was changed on its way, is not of this "
+            .. "kind of lock, or whose lease is over max_lease")
+    elseif parcel.prefix ~= client.options.prefix then
+        return nil, errors.new("config", format("a token of a client with prefix '%s', which is "
+            .. "'%s' here: its key would be another one", printable(parcel.prefix),
+            printable(client.options.prefix)))
+    end
+    local self = lock.new(client, prim, parcel.name, opts)
+    local ok, err = lock.open_to_wait(self)
+    if ok and parcel.token > 0 then
+        ok, err = is_counted(self, parcel)
+    end
+    if not ok then
+        return nil, err
+    end
+    local handle
+    handle, err = rounds.adopt(client, self, prim, prim.keys(client, self.name),
+        prim.args(self), parcel.value, seconds, parcel.token)
+    if not handle then
+        return nil, err
+    end
+    if client.closed then    -- meanwhile
+        rounds.abandon(handle)
+        return lock.failure(self, "closed")
+    end
+    rounds.keep(handle, seconds, client.options.max_hold)
+    client.holds:set(lock.owner_of(self), self.id,
+        { lease = handle, count = 1, seconds = seconds, kept = true, name = self.name,
+            primitive = prim, taker = false,
+            passed = 0, since = client.now() })
+    return self
+end
+
+return _M

@@ -1,0 +1,98 @@
+--- From a round that failed to the error that its caller gets, server by server.
+
+local ffi = require "ffi"
+local errors = require "redlock.core.errors"
+local load = require("redlock.core.ffi").load
+
+local ipairs, tonumber = ipairs, tonumber
+local format = string.format
+local ffi_new, ffi_string = ffi.new, ffi.string
+
+local _M = {}
+
+local node_out
+
+--- @return the code of an outcome, as in errors
+function _M.code_name(outcome)
+    return ffi_string(load().rl_code_name(outcome))
+end
+local code_name = _M.code_name
+
+-- Why a node gives no votes, by its own text.
+local function text_of(client, i, text)
+    text[0] = 0
+    if client.core then
+        load().rl_node_text(client.core, i - 1, text)
+    end
+    return text[0] ~= 0 and ffi_string(text) or nil
+end
+
+-- What is known of a node that a round was decided without: a code and a message.
+local function without(client, i, text)
+    if node_out.ready ~= 0 then
+        return "pending", node_out.asked ~= 0 and "asked, no answer when it was decided"
+            or "connected, not asked before it was decided"
+    elseif node_out.lost == 0 then
+        return "pending", "not connected"
+    end
+    local code = code_name(node_out.lost)
+    return code, text_of(client, i, text) or code
+end
+
+local function read_node(client, round, i, text)
+    local C = load()
+    node_out = node_out or ffi_new "rl_node_result"
+    C.rl_round_node(round, i - 1, node_out)
+    local row = { node = client.options.nodes[i].label }
+    if node_out.answered ~= 0 then
+        row.code, row.vote = "ok", node_out.vote
+        if node_out.vote == 0 and node_out.info > 0 then
+            row.message = format("no, for %.3f s more", tonumber(node_out.info) / 1000)
+        else
+            row.message = node_out.vote > 0 and "yes" or node_out.vote < 0
+                and "somebody else's" or "no"
+        end
+    elseif node_out.code == 0 then
+        row.code, row.message = without(client, i, text)
+    else
+        row.code = code_name(node_out.code)
+        -- What the text of a node that is connected says is about an answer before.
+        row.message = row.code == "timeout" and node_out.ready ~= 0
+            and "connected, but no answer in time" or text_of(client, i, text) or row.code
+    end
+    return row
+end
+
+local SEEDING = "; a user of fenced locks needs all ACL rules that the README lists"
+
+-- Why a node is unseeded still: this user may not change that, or its floor is out of range.
+local function explain(row, seeding)
+    if row.code == "unseeded" and seeding and seeding.code == "noperm" then
+        row.code, row.message = "noperm", seeding.message .. SEEDING
+    elseif row.code == "unseeded" and seeding and seeding.code == "unseeded" then
+        row.message = seeding.message
+    end
+    return row
+end
+
+--- The error of a round that is done; gives the round back.
+-- @param client   whose round it was
+-- @param subject  what the error is about
+-- @param round    nil: none could be started
+-- @param seeding  the error of the primitive's unseeded(), or nil
+function _M.of(client, subject, round, seeding)
+    if round == nil then
+        return errors.new(client.closed and "closed" or "nomem", subject)
+    end
+    local C, rows = load(), {}
+    local text = ffi_new("char[?]", C.RL_TEXT_MAX)
+    for i in ipairs(client.options.nodes) do
+        rows[i] = explain(read_node(client, round, i, text),
+            seeding and seeding.nodes and seeding.nodes[i])
+    end
+    local code = code_name(C.rl_round_outcome(round))
+    C.rl_round_free(round)
+    return errors.new(code, subject, rows)
+end
+
+return _M

@@ -1,0 +1,577 @@
+--- Rounds from Lua: starts them in the core, waits through the host, reads what was said.
+
+local ffi = require "ffi"
+local bit = require "bit"
+local failures = require "redlock.core.round_error"
+local ffi_core = require "redlock.core.ffi"
+
+local pcall, error, tonumber = pcall, error, tonumber
+local yield, type = coroutine.yield, type
+local ceil = math.ceil
+local cast, ffi_new, ffi_string, ffi_gc = ffi.cast, ffi.new, ffi.string, ffi.gc
+
+local _M = { failure = failures.of }
+local failure = failures.of
+
+local FOREVER_MS = 2 ^ 40
+
+local C, GRANTED
+local keys_buf, args_buf, lease_out, node_out
+
+--- Loads the core and what is used with it, at first use in a process.
+function _M.load()
+    if C then
+        return C
+    end
+    C = ffi_core.load()
+    GRANTED = tonumber(C.RL_GRANTED)
+    keys_buf = ffi_new("rl_bytes[?]", C.RL_MAX_KEYS)
+    args_buf = ffi_new("rl_bytes[?]", C.RL_MAX_ARGS)
+    lease_out = ffi_new("rl_lease *[1]")
+    node_out = ffi_new("rl_node_result")
+    return C
+end
+
+--- Milliseconds of a number of seconds, rounded up.
+function _M.to_ms(seconds)
+    local ms = seconds * 1000
+    return ms >= FOREVER_MS and FOREVER_MS or ceil(ms - 1e-6)
+end
+local to_ms = _M.to_ms
+
+-- The buffers point into Lua strings, which the caller's tables keep alive.
+local function fill(buffer, list)
+    for i = 1, #list do
+        buffer[i - 1].data, buffer[i - 1].len = list[i], #list[i]
+    end
+    return #list
+end
+
+-- ---- waiting for a round ------------------------------------------------------------
+
+-- Gives back what a caller had whose wait has ended early, because he was killed, say.
+-- @param handle  the lease of an attempt, or nil
+-- @param op      nil, or what else is to end: op:vanish()
+local function vanish(round, handle, op)
+    C.rl_round_free(round)
+    if handle ~= nil then
+        C.rl_lease_abandon(handle)
+    end
+    if op then
+        op:vanish()
+    end
+end
+
+-- What a host's wait raises that has called vanish() itself.
+_M.GIVEN_UP = "redlock: a wait was given up, as the event loop was blocked for too long"
+
+-- Waits for a round; nil is one that could not be started. A wait that raises (Ctrl-C, or
+-- a future that is cancelled) gives back the round and, of an attempt, the lease.
+-- @return whether it was granted; the round is the caller's still
+local function wait(client, round, handle, op)
+    if round == nil then
+        return false
+    end
+    local ok, outcome = pcall(client.host.wait, round, vanish, handle, op, client)
+    if not ok then
+        if handle ~= nil then
+            lease_out[0] = nil
+        end
+        if outcome ~= _M.GIVEN_UP then
+            vanish(round, handle)
+        end
+        error(outcome, 0)
+    end
+    return outcome == GRANTED
+end
+
+-- Whether what was granted lasts still: we may have been stopped since it was decided.
+local function lasts(round)
+    return C.rl_round_outcome(round) == GRANTED
+end
+
+-- Waits for a round and gives it back.
+-- @return true when it was granted, or nil and an error
+local function conclude(client, subject, round, op)
+    if wait(client, round, nil, op) and lasts(round) then
+        C.rl_round_free(round)
+        return true
+    end
+    return nil, failure(client, subject, round)
+end
+
+-- ---- acquire ---------------------------------------------------------------------
+
+-- Waits for an attempt whose lease is in lease_out.
+local function taken(client, round, op)
+    local handle = lease_out[0]
+    local shared = client.host.shared
+    if shared then
+        lease_out[0] = nil   -- others use it while we wait
+    end
+    local granted = wait(client, round, handle, op)
+    if granted and lasts(round) then
+        C.rl_round_free(round)
+        return ffi_gc(handle, C.rl_lease_orphan)
+    end
+    lease_out[0] = nil
+    if handle ~= nil then
+        C.rl_lease_abandon(handle)
+    end
+    return nil, round
+end
+
+--- One attempt to take the keys on a majority. An interrupt (Ctrl-C) can raise between
+-- any two steps of it: run it under pcall, with interrupted() for the error.
+-- @param client  whose servers are asked
+-- @param prim    the primitive, registered
+-- @param keys    the KEYS of its scripts
+-- @param args    their further ARGV
+-- @param lease   seconds
+-- @param within  seconds the attempt may last, or nil
+-- @param home    nil, or a whole number that picks the node to be asked first
+-- @param op      what else is to end when the caller is killed, or nil
+-- @return the lease (cdata) with claim() to be called when it has its owner; or nil and the
+--   round, to be given to failure() or free()
+function _M.acquire(client, prim, keys, args, lease, within, home, op)
+    lease_out[0] = nil
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    local round = C.rl_acquire(client.core, client:scripts(prim).primitive, keys_buf, nkeys,
+        args_buf, nargs, to_ms(lease), within and to_ms(within) or FOREVER_MS, home or -1,
+        lease_out)
+    return taken(client, round, op)
+end
+
+--- Passes a lease to another holder of this process, with a new value on the servers. The
+-- old handle is given back.
+-- @param client  whose servers are asked
+-- @param handle  the lease
+-- @param lease   seconds
+-- @param op      as for acquire()
+-- @return as acquire()
+function _M.handover(client, handle, lease, op)
+    lease_out[0] = nil
+    local round = C.rl_handover(handle, to_ms(lease), lease_out)
+    if round == nil then
+        _M.abandon(handle)
+    else
+        _M.drop(handle)
+    end
+    return taken(client, round, op)
+end
+
+--- The lease just acquired is in its owner's hands: an interrupt does not release it.
+function _M.claim()
+    lease_out[0] = nil
+end
+
+--- After an error that was raised in acquire() or before claim(): lets go what may have
+-- been taken. The handle is left to its finalizer if it has one, else it is lost, a few
+-- hundred bytes for an interrupt at the wrong instruction.
+function _M.interrupted()
+    if lease_out[0] ~= nil then
+        C.rl_round_free(C.rl_release(lease_out[0]))
+        lease_out[0] = nil
+    end
+end
+
+--- The code of an attempt that failed, as in errors.
+function _M.outcome(client, round)
+    if round == nil then
+        return client.closed and "closed" or "nomem"
+    end
+    return failures.code_name(C.rl_round_outcome(round))
+end
+
+--- Whether nodes had no vote because they do not know what they have counted.
+function _M.is_unseeded(round)
+    return round ~= nil and C.rl_round_unseeded(round) ~= 0
+end
+
+--- Gives a round back; nil is one that could not be started.
+function _M.free(round)
+    if round ~= nil then
+        C.rl_round_free(round)
+    end
+end
+
+--- Suspends the running coroutine until somebody resumes it with the round's outcome, for
+-- hosts that do not block: what an error releases belongs to one coroutine at a time.
+-- An error as the outcome is raised. It yields the round and SUSPENDED.
+_M.SUSPENDED = {}
+function _M.suspend(round)
+    local mine = lease_out[0]
+    lease_out[0] = nil
+    local outcome = yield(round, _M.SUSPENDED)
+    lease_out[0] = mine
+    if type(outcome) == "table" then
+        error(outcome, 0)
+    end
+    return outcome
+end
+
+--- Makes next() give the round when it is done.
+function _M.notify(round)
+    C.rl_round_notify(round)
+end
+
+--- The next round that is done; nil: none, or `limit` is done, or a signal came.
+function _M.next(client, limit, block)
+    local round = C.rl_next(client.core, limit, block and 1 or 0)
+    return round ~= nil and round or nil
+end
+
+function _M.is_done(round)
+    return C.rl_round_outcome(round) ~= 0
+end
+
+function _M.outcome_number(round)
+    return tonumber(C.rl_round_outcome(round))
+end
+
+--- What a failed attempt says about when to try again.
+-- @return seconds until a majority may be free, or nil: unknown; and whether some nodes
+--   granted it: several contenders have split the votes
+function _M.hints(round)
+    local free_in = tonumber(C.rl_round_free_in_ms(round))
+    return free_in >= 0 and free_in / 1000 or nil, C.rl_round_yes(round) > 0
+end
+
+--- Compares who has it, as the servers say that refused an attempt, with what they said before.
+-- @param client  whose attempt it was
+-- @param round   of the attempt
+-- @param said    list, by server, of what it said last; is brought up to date
+-- @return how many name the same holder; and how many another one, or none
+function _M.compare_holders(client, round, said)
+    local same, new = 0, 0
+    for i = 1, #client.options.nodes do
+        C.rl_round_node(round, i - 1, node_out)
+        if node_out.answered ~= 0 and node_out.vote == 0 then
+            local who = node_out.data_len > 0 and ffi_string(node_out.data, node_out.data_len)
+            if who and who == said[i] then
+                same = same + 1
+            else
+                new, said[i] = new + 1, who
+            end
+        end
+    end
+    return same, new
+end
+
+-- ---- waking ----------------------------------------------------------------------
+
+--- A watch on a channel, closed by its collection or close_watch(); nil: none to be had.
+function _M.open_watch(client, channel)
+    local watch = C.rl_watch_open(client.core, channel, #channel)
+    return watch ~= nil and ffi_gc(watch, C.rl_watch_close) or nil
+end
+
+function _M.close_watch(watch)
+    C.rl_watch_close(ffi_gc(watch, nil))
+end
+
+--- How often it was woken so far.
+function _M.wakes(watch)
+    return tonumber(C.rl_watch_wakes(watch))
+end
+
+--- The same, less the wakes that were no majority's.
+function _M.opened(watch)
+    return tonumber(C.rl_watch_opened(watch))
+end
+
+--- Begins a pause that ends early when the watch was woken more than `seen` times.
+-- @return the round, for finish_sleep(), or nil
+function _M.begin_pause(watch, seen, seconds)
+    return C.rl_pause(watch, seen, to_ms(seconds))
+end
+
+-- ---- holding ---------------------------------------------------------------------
+
+--- Seconds of validity left; 0: over. No round trip.
+function _M.remaining(handle)
+    return tonumber(C.rl_remaining_ms(handle)) / 1000
+end
+
+--- Hands a lease to the watchdog.
+-- @param handle    the lease
+-- @param lease     seconds, each time
+-- @param max_hold  seconds, or false
+function _M.keep(handle, lease, max_hold)
+    if C.rl_keep(handle, to_ms(lease), max_hold and to_ms(max_hold) or 0) ~= 0 then
+        error("redlock: no thread for the watchdog could be started", 0)
+    end
+end
+
+local REASONS
+
+--- Why a lease is lost: expired, taken, forgotten, max_hold, suspended, closed; nil: it is not.
+function _M.lost(handle)
+    REASONS = REASONS or {
+        [tonumber(C.RL_LOSS_EXPIRED)] = "expired",
+        [tonumber(C.RL_LOSS_TAKEN)] = "taken",
+        [tonumber(C.RL_LOSS_FORGOTTEN)] = "forgotten",
+        [tonumber(C.RL_LOSS_MAX_HOLD)] = "max_hold",
+        [tonumber(C.RL_LOSS_SUSPENDED)] = "suspended",
+        [tonumber(C.RL_LOSS_CLOSED)] = "closed",
+    }
+    return REASONS[C.rl_lease_lost(handle)]
+end
+
+--- How many leases of a client were lost so far.
+function _M.losses(client)
+    return tonumber(C.rl_losses(client.core))
+end
+
+--- What the core calls a lease: a number, while its handle is not given back.
+function _M.key(handle)
+    return tonumber(cast("intptr_t", handle))
+end
+
+--- What it called the k-th lease that was lost; nil: it is not known any more.
+function _M.lost_as(client, k)
+    local key = tonumber(C.rl_lost(client.core, k))
+    return key ~= 0 and key or nil
+end
+
+--- The same of the k-th renewal.
+function _M.renewed_as(client, k)
+    local key = tonumber(C.rl_renewed(client.core, k))
+    return key ~= 0 and key or nil
+end
+
+--- Lets the core do what is due, where nobody else does.
+-- @return when something is due next, of client.now()
+function _M.poll(client)
+    return tonumber(C.rl_poll(client.core)) / 1000
+end
+
+--- The fencing token of a lease; nil: it has none.
+function _M.token(handle)
+    local token = tonumber(C.rl_lease_token(handle))
+    return token > 0 and token or nil
+end
+
+--- Takes over a lease by its value and its token (0: none), from another process, when a
+-- majority confirms it.
+-- @return the lease (cdata); or nil and an error: lost, no_quorum, closed
+function _M.adopt(client, subject, prim, keys, args, value, lease, token)
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    local handle = C.rl_adopt(client.core, client:scripts(prim).primitive, keys_buf, nkeys,
+        args_buf, nargs, value, to_ms(lease), token)
+    if handle == nil then
+        return nil, failure(client, subject, nil)
+    end
+    ffi_gc(handle, C.rl_disown)
+    local ok, err = _M.extend(client, subject, handle, lease)
+    if not ok then
+        C.rl_disown(ffi_gc(handle, nil))
+        return nil, err
+    end
+    return ffi_gc(handle, C.rl_lease_orphan)
+end
+
+--- Forgets a lease that another process takes over.
+-- @return its value
+function _M.disown(handle)
+    local value = ffi_string(C.rl_lease_value(handle), C.RL_VALUE_LEN)
+    C.rl_disown(ffi_gc(handle, nil))
+    return value
+end
+
+--- A number that is another one when anything of this has happened: losses, renewals, changes
+-- of nodes.
+function _M.happened(client)
+    return tonumber(C.rl_happenings(client.core))
+end
+
+--- What happened so far: renewals got through, changes of nodes.
+function _M.happenings(client)
+    return tonumber(C.rl_renewals(client.core)), tonumber(C.rl_node_changes(client.core))
+end
+
+--- How many connections were refused for their credentials so far.
+function _M.auth_failures(client)
+    return tonumber(C.rl_auth_failures(client.core))
+end
+
+--- Gives node i (from 1) other credentials for connections to come.
+-- @param client    an open one
+-- @param i         from 1
+-- @param user      or nil
+-- @param password  a string
+function _M.set_password(client, i, user, password)
+    if C.rl_set_password(client.core, i - 1, user, password) ~= 0 then
+        error("redlock: out of memory", 0)
+    end
+end
+
+--- Lets go of a lease's handle: it is not renewed any more, and ends with its time.
+function _M.drop(handle)
+    C.rl_lease_drop(ffi_gc(handle, nil))
+end
+
+--- The same of a lease whose owner is gone: it is let go, too, without waiting. So does the
+-- collector with a handle that it finds.
+function _M.orphan(handle)
+    C.rl_lease_orphan(ffi_gc(handle, nil))
+end
+
+--- Extends a lease to so many seconds from now.
+-- @return true, or nil and an error: lost, no_quorum (the old validity stands), not_held,
+--   unsupported, closed
+function _M.extend(client, subject, handle, lease)
+    return conclude(client, subject, C.rl_extend(handle, to_ms(lease)))
+end
+
+--- Begins the release: what can be written is written when this returns.
+-- @return the round, for released(), or nil
+function _M.release(handle)
+    return C.rl_release(handle)
+end
+
+--- Waits for a release, and gives the lease's handle back.
+-- @return true, how many were told that it is free, and whether nodes had no vote on it
+--   because they do not know what they have counted; or nil and an error: expired, held,
+--   unknown, not_held, closed
+function _M.released(client, subject, handle, round)
+    local told = wait(client, round) and tonumber(C.rl_round_info(round))
+    local unseeded = C.rl_lease_unseeded(handle) ~= 0
+    _M.drop(handle)
+    if told then
+        C.rl_round_free(round)
+        return true, told, unseeded
+    end
+    return nil, failure(client, subject, round)
+end
+
+--- Gives back a release that nobody waits for.
+function _M.leave(handle, round)
+    _M.free(round)
+    _M.drop(handle)
+end
+
+--- Lets a lease go that nobody was given, or has let go already, without waiting for the
+-- answers.
+function _M.abandon(handle)
+    C.rl_lease_abandon(ffi_gc(handle, nil))
+end
+
+-- ---- questions and pauses --------------------------------------------------------
+
+-- What was answered in a question's round, which is given back.
+local function answers_of(client, round)
+    local agreed, answers = C.rl_round_agreed(round), {}
+    for i = 0, #client.options.nodes - 1 do
+        C.rl_round_node(round, i, node_out)
+        if node_out.answered ~= 0 then
+            answers[#answers + 1] = { node = i + 1, vote = node_out.vote,
+                info = tonumber(node_out.info),
+                data = ffi_string(node_out.data, node_out.data_len),
+                agreed = bit.band(agreed, bit.lshift(1, i)) ~= 0 }
+        end
+    end
+    C.rl_round_free(round)
+    return answers
+end
+
+--- Asks one of a primitive's further scripts ("peek", "force") on all nodes.
+-- @param client   whose servers are asked
+-- @param subject  what an error is about
+-- @param prim     the primitive
+-- @param script   its name
+-- @param keys     the KEYS
+-- @param args     the ARGV
+-- @param op       as for acquire()
+-- @param within   as for acquire()
+-- @return a list of { node, vote, info, data, agreed } for the nodes that answered, agreed
+--   telling whether the node is one of a majority with the same answer; or nil and an error
+function _M.ask(client, subject, prim, script, keys, args, op, within)
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    local round = C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf,
+        nargs, within and to_ms(within) or FOREVER_MS)
+    if not wait(client, round, nil, op) then
+        return nil, failure(client, subject, round)
+    end
+    return answers_of(client, round)
+end
+
+--- Asks a script on all nodes, until each has answered or will not any more.
+-- @param client   whose servers are asked
+-- @param subject  what an error is about
+-- @param body     the text of the script
+-- @param keys     the KEYS
+-- @return as ask()
+function _M.ask_all(client, subject, body, keys)
+    local nkeys = fill(keys_buf, keys)
+    local id = C.rl_script(client.core, body, #body)
+    local round = id >= 0 and C.rl_ask_all(client.core, id, keys_buf, nkeys, args_buf, 0,
+        FOREVER_MS) or nil
+    if not wait(client, round) then
+        return nil, failure(client, subject, round)
+    end
+    return answers_of(client, round)
+end
+
+--- Runs such a script on all nodes, and does not wait for the answers.
+function _M.say(client, prim, script, keys, args)
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    _M.free(C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf, nargs,
+        FOREVER_MS))
+end
+
+-- What was learned is read from the client: true, or nil and an error when it is closed.
+local function learned(client, subject, ok, err)
+    if ok and client.closed then
+        return nil, failure(client, subject, nil)
+    end
+    return ok, err
+end
+
+--- Asks every server for what health.lua reads.
+-- @return true when each has answered or will not; or nil and an error: closed
+function _M.check(client)
+    return learned(client, "check", conclude(client, "check", C.rl_check(client.core)))
+end
+
+--- Admits the servers that are in the same quarantine as at `seen` (of client.now()), with
+-- force in any; the same.
+function _M.admit(client, force, seen)
+    return learned(client, "init", conclude(client, "init",
+        C.rl_admit(client.core, force and 1 or 0, to_ms(seen))))
+end
+
+--- A pause that the host may end early by rl_round_wake().
+-- @return the round, or nil
+function _M.begin_sleep(client, seconds)
+    return C.rl_sleep(client.core, to_ms(seconds))
+end
+
+function _M.wake(round)
+    C.rl_round_wake(round)
+end
+
+--- Waits for a pause and gives it back.
+-- @param client  as for begin_sleep()
+-- @param round   from begin_sleep() or begin_pause()
+-- @param op      as for acquire()
+function _M.finish_sleep(client, round, op)
+    conclude(client, "a pause", round, op)
+end
+
+--- A pause during which the connections are served.
+function _M.sleep(client, seconds)
+    conclude(client, "a pause", C.rl_sleep(client.core, to_ms(seconds)))
+end
+
+--- Waits until all rounds of a list are done, at most so many seconds.
+function _M.settle(client, list, seconds)
+    local finish = client.now() + seconds
+    for i = 1, #list do
+        while list[i] ~= nil and not _M.is_done(list[i]) and client.now() < finish do
+            _M.sleep(client, 0.001)
+        end
+    end
+end
+
+return _M

@@ -1,0 +1,144 @@
+--- Checks of arguments: misuse raises at the caller's line and names the argument.
+
+local type, error, tostring, pairs, getmetatable = type, error, tostring, pairs, getmetatable
+local format, find, sort, concat = string.format, string.find, table.sort, table.concat
+local getinfo = debug.getinfo
+
+local _M = {}
+
+-- All files of the library are below the folder that this one's is in.
+local HERE = getinfo(1, "S").source:match "^(.*[/\\])[^/\\]*[/\\]"
+
+--- Raises text at the line outside of the library that called into it.
+function _M.raise(text)
+    local level = 2
+    while true do
+        local info = getinfo(level, "S")
+        if not info then
+            error(text, 0)
+        elseif info.what ~= "C" and not find(info.source, HERE, 1, true) then
+            error(text, level)
+        end
+        level = level + 1
+    end
+end
+
+local function bad(what, text)
+    _M.raise(format("redlock: bad %s: %s", what, text))
+end
+_M.bad = bad
+
+local function no_object(what, name)
+    _M.raise(format("redlock: %s.%s needs a %s as its first argument; write %s:%s(...), with a "
+        .. "colon", what, name, what, what, name))
+end
+
+--- Gives a class methods that raise at the caller's line when they are called with a dot in
+-- place of a colon, or on anything but an object of the class.
+-- @param class    the metatable of the objects
+-- @param what     how the user calls an object: "lock"
+-- @param methods  name -> function of the object and three values at most, as LuaJIT compiles
+--   such a call best; metamethods stay as they are
+function _M.methods(class, what, methods)
+    for name, method in pairs(methods) do
+        class[name] = find(name, "^__") and method or function(self, a, b, c)
+            if getmetatable(self) ~= class then
+                no_object(what, name)
+            end
+            return method(self, a, b, c)
+        end
+    end
+end
+
+--- The same for functions of any number of values.
+function _M.any_methods(class, what, methods)
+    for name, method in pairs(methods) do
+        class[name] = function(self, ...)
+            if getmetatable(self) ~= class then
+                no_object(what, name)
+            end
+            return method(self, ...)
+        end
+    end
+end
+
+--- A number of seconds in [least, most] (both may be nil); not NaN.
+function _M.seconds(what, value, least, most)
+    if type(value) ~= "number" then
+        bad(what, "a number of seconds is needed, not " .. type(value))
+    elseif value ~= value then
+        bad(what, "it is not a number (NaN)")
+    elseif least and value < least then
+        bad(what, format("%g s is too short; at least %g s", value, least))
+    elseif most and value > most then
+        bad(what, format("%g s is too long; at most %g s", value, most))
+    end
+    return value
+end
+
+--- A string of 1 to most bytes.
+function _M.name(what, value, most)
+    if type(value) ~= "string" then
+        bad(what, "a string is needed, not " .. type(value))
+    elseif value == "" then
+        bad(what, "it is empty")
+    elseif #value > most then
+        bad(what, format("%d bytes are too long; at most %d", #value, most))
+    end
+    return value
+end
+
+--- The same for what C takes, where a NUL would end it.
+function _M.text(what, value, most)
+    if find(_M.name(what, value, most), "%z") then
+        bad(what, "a string without NUL bytes is needed")
+    end
+    return value
+end
+
+--- A whole number in [least, most].
+function _M.integer(what, value, least, most)
+    if type(value) ~= "number" or value % 1 ~= 0 or value < least or value > most then
+        bad(what, format("a whole number from %d to %d is needed, not %s", least, most,
+            tostring(value)))
+    end
+    return value
+end
+
+--- true, false, or nil, which is false.
+function _M.flag(what, value)
+    if value ~= nil and type(value) ~= "boolean" then
+        bad(what, "true or false is needed, not " .. type(value))
+    end
+    return value == true
+end
+
+function _M.is_function(what, value)
+    if type(value) ~= "function" then
+        bad(what, "a function is needed, not " .. type(value))
+    end
+    return value
+end
+
+--- A table whose keys are all in known (a table of key = anything); nil gives {}.
+function _M.options(what, value, known)
+    if value == nil then
+        return {}
+    elseif type(value) ~= "table" then
+        bad(what, "a table is needed, not " .. type(value))
+    end
+    for key in pairs(value) do
+        if known[key] == nil then
+            local names = {}
+            for name in pairs(known) do
+                names[#names + 1] = name
+            end
+            sort(names)
+            bad(what, format("unknown option '%s'; known are: %s", tostring(key),
+                concat(names, ", ")))
+        end
+    end
+    return value
+end
+
+return _M

@@ -1,0 +1,167 @@
+--- Floors of fencing tokens: what each server goes on from when it has lost a counter.
+--
+-- A server keeps, for each of 1024 buckets of names, a number above which it never gave out
+-- a counter. One that was restarted or has lost its floors (fenced/run.lua) has no vote for a
+-- bucket until it has a floor again: the largest of N - q + 1 others, because any majority
+-- that witnessed a token has a member among those. Before that it must have been through the
+-- quarantine of the restart guard, so that no attempt counts on what it said before.
+
+local errors = require "redlock.core.errors"
+local health = require "redlock.policy.health"
+local quorum = require "redlock.core.quorum"
+local rounds = require "redlock.core.rounds"
+local guard = require "redlock.policy.restart_guard"
+local scripts = require "redlock.core.script_text"
+
+local ipairs, tonumber = ipairs, tonumber
+local format, floor, max, min = string.format, math.floor, math.max, math.min
+local sort = table.sort
+
+local _M = {}
+
+_M.KEY = "redlock:{server}:floor"
+
+-- With too few others to ask (a new cluster, all were lost at once, or who remembers is out of
+-- reach) tokens go on from the clock: above all that came before, if those were less than 16 in
+-- a millisecond. What is years ahead of that is a mistake, which only servers make that were
+-- told so: where it was followed once, all tokens to come would have to be larger. Nor are
+-- there any from 10^14 on: up to there they are exact in Lua, JSON and a printed text.
+local PER_MS, END, STEP = 16, 1e14, 32               -- STEP: of fenced/counter.lua
+local AHEAD_MS, ROOM = 10 * 365 * 86400e3, 2 ^ 32
+local SET_MS = 1767225600e3                          -- 2026: who says less has no clock
+
+-- Looks at the clocks, ours and those of the servers: what no counter can have come to, by the
+-- latest, is in client.token_limit from then on, as a text.
+-- @return the middle one, of two the later: a single one that was set back does not decide
+local function look_at_clocks(client)
+    local ours = tonumber(rounds.load().rl_unix_ms())
+    local clocks = { ours }
+    for _, row in ipairs(health.rows(client)) do
+        if row.ready and row.clock_offset then
+            clocks[#clocks + 1] = ours + row.clock_offset * 1000
+        end
+    end
+    sort(clocks)
+    local latest = max(clocks[#clocks], SET_MS)
+    client.token_limit = format("%.0f", min(PER_MS * (latest + AHEAD_MS), END - STEP))
+    return clocks[floor(#clocks / 2) + 1]
+end
+
+--- What no counter can have come to.
+-- @param client  whose clocks say so
+-- @return a number, as the text that the scripts want
+function _M.limit(client)
+    if not client.token_limit then
+        look_at_clocks(client)
+    end
+    return client.token_limit
+end
+
+local function has_a_yes(answers)
+    for i = 1, #answers do
+        if answers[i].vote > 0 then
+            return true
+        end
+    end
+    return false
+end
+
+local function finding(n)
+    return { kind = "tokens", verdict = "warning", message = format("it counts tokens from "
+        .. "%.0f, years ahead of every clock, and has no vote on them; where too few others can "
+        .. "teach it better, delete redlock:{server}:floor on it", n) }
+end
+
+local OUT_OF_RANGE = 2        -- a vote of the script "floor"
+
+-- Servers whose floor is out of range keep the rest from being taught: the error says whose.
+local function not_taught(view, answers)
+    local client, rows = view.client, {}
+    for i, node in ipairs(client.options.nodes) do
+        rows[i] = { node = node.label, code = "ok", message = "-" }
+    end
+    for i = 1, #answers do
+        if answers[i].vote == OUT_OF_RANGE then
+            rows[answers[i].node].code = "unseeded"
+            rows[answers[i].node].message = finding(answers[i].info).message
+        end
+    end
+    return nil, errors.new("no_quorum", view, rows)
+end
+
+-- What servers that were asked for a bucket's floor have answered.
+-- @return how many have one, the largest of all, and how many are out of range
+local function count(client, answers)
+    local seeded, most, wild = 0, 0, 0
+    for i = 1, #answers do
+        local vote, n = answers[i].vote, answers[i].info
+        if vote == OUT_OF_RANGE then
+            wild = wild + 1
+            client.events:warn_once(client.options.nodes[answers[i].node].label, finding(n))
+        elseif vote >= 0 then
+            seeded, most = seeded + vote, max(most, n)
+        end
+    end
+    return seeded, most, wild
+end
+
+--- Gives a floor to the servers that want one for a bucket. Two round trips. Where the first
+-- takes too long, `client.unseeded` knows the bucket from then on; where the second does, the
+-- next attempt finds what it does, as that goes before it.
+-- One that is out of range is lost, where enough others have one: so no majority can have
+-- counted so far.
+-- @param view    a lock of the primitive that has the scripts "floor" and "seed"
+-- @param bucket  a string
+-- @param op      as for rounds.acquire
+-- @param within  as for rounds.acquire
+-- @return true; or nil and an error: no_quorum (also: too many are out of range), closed
+function _M.seed(view, bucket, op, within)
+    local client, prim = view.client, view.primitive
+    local ends = within and client.now() + within
+    local keys = { _M.KEY, guard.KEY }
+    local max_lease = client.guarded and format("%d", rounds.to_ms(client.options.max_lease))
+        or ""
+    local middle_ms = look_at_clocks(client)
+    local limit = client.token_limit
+    local answers, err = rounds.ask(client, view, prim, "floor", keys,
+        { bucket, max_lease, limit }, op, within)
+    client.unseeded[bucket] = not answers and within and true or nil
+    if not answers then
+        return nil, err
+    end
+    local n = #client.options.nodes
+    local enough = n - quorum(n) + 1
+    local seeded, most, wild = count(client, answers)
+    if seeded < enough and wild > 0 then
+        return not_taught(view, answers)
+    elseif seeded < enough then
+        most = max(most, min(PER_MS * middle_ms, tonumber(limit) - ROOM))
+    end
+    answers, err = rounds.ask(client, view, prim, "seed", keys,
+        { bucket, max_lease, limit, format("%.0f", most) }, op,
+        ends and max(ends - client.now(), 0))
+    if seeded < enough and (not answers or has_a_yes(answers)) then
+        client.events:emit { type = "fence_seeded", name = view.name, floor = most }
+    end
+    return answers and true, err
+end
+
+local largest_script          -- read when somebody asks
+
+--- What is wrong with the floors of the servers: for client:check().
+-- @param client  whose servers are asked
+-- @return a finding (see health.lua) for each of those nodes, by its number
+function _M.findings(client)
+    largest_script = largest_script or scripts.read "redlock.scripts.fenced.largest"
+    local list = {}
+    look_at_clocks(client)
+    -- A user without fenced locks may not look.
+    for _, answer in ipairs(rounds.ask_all(client, "check", largest_script, { _M.KEY }) or {}) do
+        if answer.info + 1 >= tonumber(client.token_limit) then
+            list[answer.node] = finding(answer.info)
+        end
+    end
+    return list
+end
+
+return _M

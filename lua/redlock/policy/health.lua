@@ -1,0 +1,327 @@
+--- What the servers tell of themselves, what is wrong with it, and what to do: for
+-- client:check(), and for warnings as events.
+
+local ffi = require "ffi"
+local errors = require "redlock.core.errors"
+local quorum = require "redlock.core.quorum"
+local rounds = require "redlock.core.rounds"
+
+local ipairs, setmetatable, tonumber, tostring = ipairs, setmetatable, tonumber, tostring
+local format, concat, rep = string.format, table.concat, string.rep
+local max, abs, ceil = math.max, math.abs, math.ceil
+local ffi_string = ffi.string
+
+local _M = {}
+
+local ROLES = { [1] = "master", [2] = "replica" }        -- RL_ROLE_*
+local GUARDS = { [0] = "off", "unknown", "admitted", "guarded", "disagrees" }   -- rl_guard
+-- Codes with which a server answered, if not as one would like.
+local ANSWERED = { readonly = true, config = true, noperm = true, auth = true, loading = true }
+
+-- ---- one node --------------------------------------------------------------------
+
+local function persistence_of(info)
+    return info.aof ~= 0 and "aof" or info.rdb ~= 0 and "rdb" or "none seen"
+end
+
+-- Reads one node's row, without verdict.
+local function read(client, i, info, text)
+    local C = rounds.load()
+    C.rl_node_get_info(client.core, i - 1, info)
+    local row = { node = client.options.nodes[i].label, ready = info.ready ~= 0 }
+    row.code = ffi_string(C.rl_code_name(info.code))
+    row.reachable = row.ready or ANSWERED[row.code] or false
+    if not row.ready then
+        C.rl_node_text(client.core, i - 1, text)
+        row.message = ffi_string(text)
+    end
+    row.lost = info.lost ~= 0 and ffi_string(C.rl_code_name(info.lost)) or nil
+    row.twin = info.twin ~= 0
+    row.guard = GUARDS[tonumber(info.guard)]
+    row.steps = info.steps
+    row.step = tonumber(info.step_ms) / 1000
+    row.suspect_left = tonumber(info.suspect_left_ms) / 1000
+    if row.guard == "guarded" and info.guard_left_ms >= 0 then       -- else it is down
+        row.guard_left = tonumber(info.guard_left_ms) / 1000
+    end
+    row.marker_code = info.marker_code ~= 0 and ffi_string(C.rl_code_name(info.marker_code))
+        or nil
+    row.unverified = info.unverified ~= 0
+    if row.unverified and row.guard ~= "off" and row.guard ~= "guarded" then
+        row.guard = row.guard == "admitted" and "unverified" or row.guard
+    end
+    if info.known ~= 0 then
+        row.version, row.run_id = ffi_string(info.version), ffi_string(info.run_id)
+        row.role = ROLES[tonumber(info.role)] or "unknown"
+        row.uptime = tonumber(info.uptime_s)
+        row.persistence = persistence_of(info)
+        row.maxmemory = tonumber(info.maxmemory)
+        row.eviction = ffi_string(info.policy)
+    end
+    if info.clock ~= 0 then
+        row.round_trip = tonumber(info.round_trip_ms) / 1000
+        row.clock_offset = tonumber(info.offset_ms) / 1000
+        row.clock_error = tonumber(info.offset_error_ms) / 1000
+    end
+    return row
+end
+
+-- What servers before a version cannot do (Valkey began as 7.2), and for whom that matters.
+local LACKS = {
+    { before = 6.00, kind = "version", verdict = "warning", message = "it is older than Redis "
+        .. "6.0, the first one that the library is tested with; upgrade it" },
+    { before = 6.02, kind = "channels", verdict = "warning", user = true, message = "Redis before "
+        .. "6.2 has no ACL rules for channels: leave &redlock:{...}:free out of this user's, who "
+        .. "may read and send all messages; upgrade it" },
+}
+
+--- Adds to a list what a server of a version cannot do.
+-- @param list of findings: { kind, verdict, message }
+-- @param version as INFO has it: "6.0.16", "valkey 8.1.1"; nil: not known
+-- @param user whether the client has a user with ACL rules there
+-- @return the list
+function _M.lacks(list, version, user)
+    local major, minor = (version or ""):match "(%d+)%.(%d+)"
+    for _, lack in ipairs(LACKS) do
+        if major and major + minor / 100 < lack.before and (user or not lack.user) then
+            list[#list + 1] = lack
+        end
+    end
+    return list
+end
+
+-- What is wrong with a node: a list of { kind, verdict, message }.
+local function findings_of(client, row, user)
+    local list = {}
+    local function found(kind, verdict, ...)
+        list[#list + 1] = { kind = kind, verdict = verdict, message = format(...) }
+    end
+    local guarded = client.guarded
+    if not row.ready then
+        found(row.code, "error", "%s", row.message)
+    elseif row.role == "replica" then
+        found("replica", "error", "a replica; only masters can vote")
+    end
+    if row.ready and row.twin then
+        found("twin", "error", "the same server has voted under another address; name each once")
+    end
+    if row.guard == "disagrees" then
+        found("max_lease", "error", "another client uses it with another max_lease; give all "
+            .. "clients the same one, or stop them and run redlock init --force")
+    elseif row.guard == "guarded" then
+        found("guarded", "error", "no votes%s: it may have forgotten locks; new cluster? run "
+            .. "redlock init", row.guard_left and format(" for %d s", ceil(row.guard_left))
+            or " before it is back")
+    end
+    if row.ready and row.marker_code then
+        found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "
+            .. "read or set (%s); allow this user the keys redlock:{server}:marker and "
+            .. "redlock:{server}:floor, and GET, SET, HSET, EVAL", row.marker_code)
+    end
+    if row.suspect_left > 0 then
+        found("clock_step", "error", "no votes for %d s: its clock was stepped by %+.3f s; "
+            .. "let NTP slew it", ceil(row.suspect_left), row.step)
+    end
+    if row.ready and row.unverified then
+        found("unverified", "warning", "its run_id is not known%s; allow INFO to this user",
+            guarded and ", so a restart that keeps its keys is not noticed" or "")
+    end
+    if row.ready and not row.clock_offset then
+        found("no_clock", "warning", "steps of its clock are not noticed; allow TIME to this "
+            .. "user")
+    end
+    if row.maxmemory and row.maxmemory > 0 and row.eviction ~= "noeviction" then
+        found("eviction", "warning", "maxmemory-policy %s can drop locks; set it to "
+            .. "noeviction", row.eviction)
+    end
+    if row.ready and not guarded and row.persistence == "none seen" then
+        found("persistence", "warning", "it may forget its locks when it restarts (INFO shows no "
+            .. "persistence), and the guard is off; set restart_guard = true, or appendonly "
+            .. "yes with appendfsync always")
+    end
+    local o = client.options
+    local bound = o.lease * o.drift_factor + 0.002
+    if row.clock_offset and abs(row.clock_offset) - row.clock_error > bound then
+        found("clock", "warning", "its clock and ours differ by %+.3f s, which is more than "
+            .. "the %.3f s that a lease allows for: a step would free locks early; let NTP "
+            .. "slew them", row.clock_offset, bound)
+    end
+    return _M.lacks(list, row.version, user)
+end
+
+--- That everybody may read a file with a secret in it: a sentence; or nil: they may not.
+function _M.exposed(path)
+    if rounds.load().rl_file_exposed(path) == 0 then
+        return nil
+    end
+    return format("everybody on this machine may read %s, and with it a secret: chmod 600 it",
+        path)
+end
+
+-- Those of the files of a client: a list.
+local function secret_files(client)
+    local list, seen = { client.options.key_file or nil }, {}
+    for _, node in ipairs(client.options.nodes) do
+        local path = node.password_file
+        if path and not seen[path] then
+            seen[path] = true
+            list[#list + 1] = path
+        end
+    end
+    return list
+end
+
+--- What is wrong with the whole: the same.
+function _M.findings(client)
+    local n, list = #client.options.nodes, {}
+    if n == 2 then
+        list[1] = { kind = "two", verdict = "warning", message = "2 servers tolerate no failure: "
+            .. "a majority is both; use 1, or 3 or more" }
+    elseif n % 2 == 0 then
+        list[1] = { kind = "even", verdict = "warning", message = format("%d servers tolerate "
+            .. "no more failures than %d; use an odd number", n, n - 1) }
+    end
+    for _, node in ipairs(client.options.nodes) do
+        if node.tls and not client.options.tls_verify then
+            list[#list + 1] = { kind = "tls_verify", verdict = "warning", message =
+                "certificates are not verified (tls_verify = false): whoever is between can read "
+                .. "and change all; give ca_file instead" }
+            break
+        end
+    end
+    for _, path in ipairs(secret_files(client)) do
+        local message = _M.exposed(path)
+        if message then
+            list[#list + 1] = { kind = "exposed", verdict = "warning", message = message }
+        end
+    end
+    return list
+end
+
+--- The rows of all nodes, as far as is known now; with verdict and remedy.
+-- @param client  whose nodes they are
+-- @param more    a further finding of a node, by its number; or nil
+function _M.rows(client, more)
+    local C = rounds.load()
+    local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)
+    local rows = {}
+    for i, node in ipairs(client.options.nodes) do
+        local row = read(client, i, info, text)
+        row.findings = findings_of(client, row, node.user)
+        row.findings[#row.findings + 1] = more and more[i]
+        row.verdict = "ok"
+        local remedies = {}
+        for k, found in ipairs(row.findings) do
+            remedies[k] = found.message
+            if row.verdict ~= "error" then
+                row.verdict = found.verdict
+            end
+        end
+        row.remedy = #remedies > 0 and concat(remedies, "; ") or nil
+        rows[i] = row
+    end
+    return rows
+end
+
+--- The rows as an error has them.
+function _M.complaints(rows)
+    local list = {}
+    for i, row in ipairs(rows) do
+        local code = row.ready and (row.guard == "guarded" and "guarded" or "ok") or row.code
+        list[i] = { node = row.node, code = code, message = row.remedy or "ok" }
+    end
+    return list
+end
+
+-- ---- for people ------------------------------------------------------------------
+
+local COLUMNS = { "node", "verdict", "version", "role", "run_id", "uptime", "round trip",
+    "clock", "persistence", "eviction", "guard" }
+
+local function duration(seconds)
+    if not seconds then
+        return "-"
+    elseif seconds < 0.001 then
+        return "< 1 ms"
+    elseif seconds < 1 then
+        return format("%.0f ms", seconds * 1000)
+    elseif seconds < 600 then
+        return format("%.0f s", seconds)
+    elseif seconds < 2 * 86400 then
+        return format("%.1f h", seconds / 3600)
+    end
+    return format("%.0f days", seconds / 86400)
+end
+
+-- Servers tell whole seconds of it.
+local function age(uptime)
+    return uptime == 0 and "< 1 s" or duration(uptime)
+end
+
+local function cells(row)
+    local run_id = row.run_id and row.run_id ~= "" and row.run_id:sub(1, 8) or "-"
+    return { row.node, row.verdict, row.version or "-", row.role or "-", run_id,
+        age(row.uptime), duration(row.round_trip),
+        row.clock_offset and format("%+.3f s", row.clock_offset) or "-",
+        row.persistence or "-", row.eviction or "-", row.guard }
+end
+
+local Report = {}
+
+--- A table with a line per node, and below it what to do.
+function Report:__tostring()
+    local lines, widths = { COLUMNS }, {}
+    for i, row in ipairs(self) do
+        lines[i + 1] = cells(row)
+    end
+    for _, line in ipairs(lines) do
+        for c, cell in ipairs(line) do
+            widths[c] = max(widths[c] or 0, #cell)
+        end
+    end
+    local out = {}
+    for k, line in ipairs(lines) do
+        local padded = {}
+        for c, cell in ipairs(line) do
+            padded[c] = cell .. rep(" ", widths[c] - #cell)
+        end
+        out[k] = (concat(padded, "  "):gsub("%s+$", ""))
+    end
+    for _, row in ipairs(self) do
+        if row.remedy then
+            out[#out + 1] = row.node .. ": " .. row.remedy
+        end
+    end
+    for _, found in ipairs(self.findings) do
+        out[#out + 1] = "all: " .. found.message
+    end
+    out[#out + 1] = "verdict: " .. tostring(self.verdict)
+    return concat(out, "\n")
+end
+
+--- See client:check.
+-- @param client  which is open
+-- @param more    function(client): asks for further findings, for rows()
+function _M.check(client, more)
+    local ok, err = rounds.check(client)
+    if not ok then
+        return nil, err
+    end
+    local found = more(client)
+    if client.closed then    -- meanwhile
+        return nil, errors.new("closed", "check")
+    end
+    local rows = _M.rows(client, found)
+    rows.findings = _M.findings(client)
+    rows.quorum = quorum(#rows)
+    local voting, warned = 0, #rows.findings > 0
+    for _, row in ipairs(rows) do
+        voting = voting + (row.verdict == "error" and 0 or 1)
+        warned = warned or row.verdict ~= "ok"
+    end
+    rows.voting = voting
+    rows.verdict = voting < rows.quorum and "error" or warned and "warning" or "ok"
+    return setmetatable(rows, Report)
+end
+
+return _M

@@ -1,0 +1,423 @@
+--- What the owners of one process hold through one client.
+--
+-- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog,
+-- name, id, primitive, taker = what the host notes of it, on_lost = { { fn, lock }, ... } or
+-- nil, lost = reason or nil, lost_at (when) }. Lock objects are views of holds: collecting one
+-- changes nothing. What an owner held that is gone is let go when that is found: its coroutine
+-- has ended, or it was collected.
+--
+-- Nothing here takes longer the more is held: the core says which leases were lost, and what
+-- has to be looked at once in a while stands in line.
+
+local ffi = require "ffi"
+local rounds = require "redlock.core.rounds"
+
+local pairs, ipairs, pcall, setmetatable, next = pairs, ipairs, pcall, setmetatable, next
+local huge, max, tostring = math.huge, math.max, tostring
+
+local _M = {}
+
+-- Leases that are never renewed may be lost by the thousands, where they are not to be released
+-- but to run out: so many that were lost are remembered.
+local REMEMBERED = 10000
+
+local Holds = {}
+Holds.__index = Holds
+
+local function weak(mode)
+    return setmetatable({}, { __mode = mode })
+end
+
+-- A line of holds by their times in `looked`: number -> hold. Weak, as the owner's end is
+-- theirs.
+local function new_line()
+    local line = weak "v"
+    line.first, line.last = 1, 0
+    return line
+end
+
+local function stand_in(line, hold, now)
+    hold.looked, hold.line = now, line
+    hold.number = line.last + 1
+    line.last = hold.number
+    line[hold.number] = hold
+end
+
+-- Takes it out of its line.
+-- @return whether it was in one
+local function leave(hold)
+    local line, number = hold.line, hold.number
+    if not line then
+        return false
+    end
+    hold.line, line[number] = nil, nil
+    if number == line.last and number >= line.first then
+        line.last = number - 1
+    end
+    return true
+end
+
+-- Takes the first out of a line.
+-- @return it, or nil: it was collected
+local function take_first(line)
+    local hold = line[line.first]
+    line.first = line.first + 1
+    if hold then
+        leave(hold)
+    end
+    return hold
+end
+
+function _M.new(client)
+    return setmetatable({
+        client = client,
+        -- Weak: a hold must not keep its owner alive. It does not refer to it either.
+        owners = weak "k",       -- owner -> id -> hold
+        whose = weak "kv",       -- what is in there -> owner
+        here = weak "v",         -- id -> the last hold of it
+        live = weak "v",         -- those not known to be lost, by the core's names for them
+        line = new_line(),
+        run_out = new_line(),    -- of those that were never kept; the others stay in line
+        fixed = 0,               -- how many are live that nobody keeps
+        listeners = 0,           -- and how many of which somebody is told when they are lost
+        happened = 0,            -- rl_happenings() as seen last
+        losses = 0,              -- rl_losses()
+        next_deadline = huge,    -- when the core has to be asked to look for what is lost
+        next_sweep = 0,
+    }, Holds)
+end
+
+--- The hold of an owner, also when its time is over; or nil.
+function Holds:get(owner, id)
+    local mine = self.owners[owner]
+    return mine and mine[id]
+end
+
+function Holds:set(owner, id, hold)
+    local mine = self.owners[owner]
+    if not mine then
+        mine = {}
+        self.owners[owner], self.whose[mine] = mine, owner
+    end
+    -- First: an interrupt (Ctrl-C) may come between any two.
+    hold.id, hold.mine, hold.key = id, mine, rounds.key(hold.lease)
+    local now = self.client.now()
+    stand_in(self.line, hold, now)
+    mine[id] = hold
+    self.here[id] = hold
+    self.live[hold.key] = hold
+    local host = self.client.host
+    if host.taken then
+        host.taken(hold, owner)
+    end
+    if host.mortal then          -- his death is to be noticed, also if he never waited
+        host.box:attend()
+    elseif host.remind then
+        host.box:patrol(self.client.options.lease / 3)
+    end
+    if not hold.kept then
+        self.fixed = self.fixed + 1
+        local deadline = now + rounds.remaining(hold.lease)
+        if not host.shared and deadline < self.next_deadline then
+            self.next_deadline = deadline
+        end
+    end
+end
+
+local function is_not_listened_to(self)
+    local host = self.client.host
+    self.listeners = self.listeners - 1
+    if self.listeners == 0 and host.shared then
+        host.box:look_again()    -- nothing else may happen that lets it end
+    end
+end
+
+-- It is not held any more, or known to be lost.
+local function is_over(self, hold)
+    if self.live[hold.key] == hold then
+        self.live[hold.key] = nil
+        self.fixed = self.fixed - (hold.kept and 0 or 1)
+    end
+    if hold.sentinel then
+        ffi.gc(hold.sentinel, nil)
+        hold.sentinel = nil
+        is_not_listened_to(self)
+    end
+end
+
+local function take_out(self, hold)
+    local id, mine = hold.id, hold.mine
+    if self.here[id] == hold then
+        self.here[id] = nil
+    end
+    is_over(self, hold)
+    leave(hold)
+    if mine[id] == hold then
+        mine[id] = nil
+    end
+    local owner = self.whose[mine]
+    if next(mine) == nil and owner ~= nil and self.owners[owner] == mine then
+        self.owners[owner] = nil
+    end
+end
+
+function Holds:remove(owner, id)
+    take_out(self, self.owners[owner][id])
+end
+
+local NOTHING = {}
+
+--- What an owner has, also what is lost, by kind:name. Not to be changed.
+function Holds:of(owner)
+    return self.owners[owner] or NOTHING
+end
+
+--- A list of what an owner holds now.
+function Holds:held_by(owner)
+    local list = {}
+    for _, hold in pairs(self:of(owner)) do
+        if rounds.remaining(hold.lease) > 0 then
+            list[#list + 1] = hold
+        end
+    end
+    return list
+end
+
+--- How long somebody else of this process (owner nil: anybody) will hold a name: seconds,
+-- math.huge when the watchdog keeps it, nil when nobody does. What somebody has who is gone is
+-- let go.
+function Holds:held_by_others(owner, id)
+    local hold = self.here[id]
+    local other = hold and self.whose[hold.mine]
+    local left = other ~= nil and other ~= owner and rounds.remaining(hold.lease) or 0
+    if left > 0 and not self.client.host.alive(other) then
+        self.client:bury(other)
+    elseif left > 0 then
+        return hold.kept and huge or left
+    end
+end
+
+--- How long some owner of this process will hold a name at least; 0: nobody does.
+function Holds:left_here(id)
+    local hold = self.here[id]
+    return hold and rounds.remaining(hold.lease) or 0
+end
+
+--- For how long some owner of this process has held a name; 0: nobody does.
+function Holds:held_for(id)
+    local hold = self.here[id]
+    return hold and rounds.remaining(hold.lease) > 0 and self.client.now() - hold.since or 0
+end
+
+--- The hold that the core calls so, if it is not known to be lost; or nil.
+function Holds:known_as(key)
+    return self.live[key]
+end
+
+--- Whether anything is held, perhaps by nobody any more: an owner may be collected long before
+-- his hold.
+function Holds:any()
+    return next(self.live) ~= nil
+end
+
+--- Whether somebody is to be told when a hold is lost.
+function Holds:listened()
+    return self.listeners > 0
+end
+
+--- A list of all holds, also of those that are lost.
+function Holds:all()
+    local list = {}
+    for _, line in ipairs { self.line, self.run_out } do
+        for number = line.first, line.last do
+            list[#list + 1] = line[number]
+        end
+    end
+    return list
+end
+
+--- How many are held now.
+function Holds:count()
+    local n = 0
+    for _, hold in ipairs(self:all()) do
+        n = n + (not hold.lost and rounds.remaining(hold.lease) > 0 and 1 or 0)
+    end
+    return n
+end
+
+local function report(self, hold, fn, lock)
+    local host = self.client.host
+    host.defer(function()
+        local ok, err = pcall(fn, lock, hold.lost)
+        if not ok then       -- it must not hit whoever happens to call the library
+            host.log("an onLost function failed: " .. tostring(err))
+        end
+    end)
+end
+
+--- Registers fn(lock, reason) for the loss of a hold; at once when it is lost.
+function Holds:on_lost(hold, fn, lock)
+    if hold.lost then
+        report(self, hold, fn, lock)
+        return
+    end
+    if not hold.on_lost then
+        hold.on_lost = {}
+        self.listeners = self.listeners + 1
+        -- Of those that are collected nobody is told any more.
+        hold.sentinel = ffi.gc(ffi.new "char[1]", function()
+            is_not_listened_to(self)
+        end)
+    end
+    hold.on_lost[#hold.on_lost + 1] = { fn, lock }
+    local host = self.client.host
+    if host.shared then
+        host.box:attend()
+    end
+end
+
+-- Gives back what nobody asks for any more.
+local function forget(self, hold)
+    rounds.drop(hold.lease)
+    take_out(self, hold)
+end
+
+-- Those that have run out are forgotten when they were lost before that time, and when they
+-- are too many.
+local function forget_run_out(self, time)
+    local line = self.run_out
+    while line.first <= line.last do
+        local hold = line[line.first]
+        if hold and hold.looked >= time and line.last - line.first < REMEMBERED then
+            return
+        end
+        hold = take_first(line)
+        if hold then
+            forget(self, hold)
+        end
+    end
+end
+
+--- Marks a hold as lost, once, and tells those who asked for it.
+function Holds:lose(hold, reason)
+    if hold.lost then
+        return
+    end
+    hold.lost, hold.lost_at = reason, self.client.now()
+    is_over(self, hold)
+    if not hold.kept and leave(hold) then
+        stand_in(self.run_out, hold, hold.lost_at)
+        forget_run_out(self, 0)
+    end
+    self.client.counters.lost = self.client.counters.lost + 1
+    self.client.events:emit { type = "lost", name = hold.name, reason = reason }
+    local fns = hold.on_lost or {}
+    hold.on_lost = nil
+    for i = 1, #fns do
+        report(self, hold, fns[i][1], fns[i][2])
+    end
+end
+
+--- Seconds of validity left; 0: over, and the loss is told.
+function Holds:remaining(hold)
+    local left = rounds.remaining(hold.lease)
+    if left <= 0 then
+        self:lose(hold, rounds.lost(hold.lease) or "expired")
+    end
+    return left
+end
+
+-- Looks at all that is held, as the core has lost so much that it does not know what.
+local function look_at_all(self)
+    local list = self:all()      -- who is told of a loss may take another lock, or let one go
+    for _, hold in ipairs(list) do
+        if self.live[hold.key] == hold then
+            self:remaining(hold)
+        end
+    end
+end
+
+local function look_for_losses(self, from, to)
+    for k = from, to do
+        local key = rounds.lost_as(self.client, k)
+        local hold = self.live[key]
+        if not key then
+            look_at_all(self)
+            return
+        elseif hold then
+            self:remaining(hold)
+        end
+    end
+end
+
+local function let_go_of_the_gone(self, hold)
+    local owner = self.whose[hold.mine]
+    if owner == nil then         -- collected; so will be the hold, but who knows when
+        rounds.orphan(hold.lease)
+        take_out(self, hold)
+    elseif not self.client.host.alive(owner) then
+        self.client:bury(owner)
+    end
+end
+
+-- Looks at those at which nobody has looked for a third of a lease: has the owner ended
+-- without letting go? Was it lost so long ago that nobody asks?
+local function sweep(self, now)
+    local line, interval = self.line, self.client.options.lease / 3
+    local forgotten = now - self.client.options.max_lease
+    forget_run_out(self, forgotten)
+    self.next_sweep = now + interval
+    while line.first <= line.last do
+        local hold = line[line.first]
+        if hold and hold.looked + interval > now then
+            self.next_sweep = hold.looked + interval
+            return
+        end
+        hold = take_first(line)
+        if hold and hold.lost and hold.lost_at < forgotten then
+            forget(self, hold)
+        elseif hold then
+            stand_in(line, hold, now)
+            let_go_of_the_gone(self, hold)
+        end
+    end
+end
+
+--- Notices what the core did since the last call.
+function Holds:look()
+    local happened = rounds.happened(self.client)
+    if happened == self.happened then
+        return
+    end
+    self.happened = happened
+    local losses = rounds.losses(self.client)
+    if losses ~= self.losses then
+        local seen = self.losses
+        self.losses = losses
+        look_for_losses(self, seen + 1, losses)
+    end
+    self.client.events:poll()
+end
+
+--- The same, and what time did: every public call begins with it.
+function Holds:poll()
+    local client = self.client
+    local now = client.now()
+    if now >= self.next_deadline then
+        local due = rounds.poll(client)
+        self.next_deadline = self.fixed > 0 and max(due, now + 0.001) or huge
+    end
+    self:look()
+    if now >= self.next_sweep then
+        sweep(self, now)
+    end
+end
+
+--- The same, for who calls it when nobody calls the library.
+-- @return in how many seconds it is to be called again; nil: nothing is held
+function Holds:patrol()
+    self:poll()
+    return self:any() and max(self.next_sweep - self.client.now(), 0.001) or nil
+end
+
+return _M

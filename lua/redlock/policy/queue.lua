@@ -1,0 +1,135 @@
+--- The line of those in one process who want one name.
+--
+-- The first contends on the network, and only while nobody of the process holds it; the
+-- others sleep. Who lets it go passes it to the first who sleeps. Only where a wait does not
+-- block the others.
+
+local rounds = require "redlock.core.rounds"
+
+local setmetatable = setmetatable
+
+local _M = {}
+
+-- Who was killed while he slept is found when he is woken, where that happens at all: he
+-- must not keep his place, which others may want, for as long as he would have waited.
+_M.NAP = 5
+
+local Place = {}
+Place.__index = Place
+
+--- The end of the line for a name.
+-- @param client  whose queue it is
+-- @param id      kind:name
+-- @param ends    when its wait is over, or nil
+function _M.join(client, id, ends)
+    local queue = client.queues[id]
+    if not queue then
+        queue = { first = 1, last = 0, gone = 0, watching = 0, held = false }
+        client.queues[id] = queue
+    end
+    queue.last = queue.last + 1
+    local place = setmetatable({ client = client, id = id, queue = queue,
+        behind = client.waiting, ends = ends }, Place)
+    queue[queue.last] = place
+    client.waiting = client.waiting + 1
+    return place
+end
+
+--- The first of the queue looks again, if it sleeps.
+function _M.wake_first(queue)
+    local first = queue and queue[queue.first]
+    if first and first.round then
+        rounds.wake(first.round)
+    end
+end
+
+--- All of the queue look again.
+function _M.wake_all(queue)
+    for i = queue.first, queue.last do
+        if queue[i].round then
+            rounds.wake(queue[i].round)
+        end
+    end
+end
+
+-- Closes the gaps that others have left behind the first, when they are most of the queue.
+local function close_ranks(queue)
+    if queue.gone * 2 <= queue.last - queue.first then
+        return
+    end
+    local to = queue.first
+    for i = queue.first, queue.last do
+        local place = queue[i]
+        queue[i] = nil
+        if not place.gone then
+            queue[to] = place
+            to = to + 1
+        end
+    end
+    queue.last, queue.gone = to - 1, 0
+end
+
+--- Leaves the queue; when another one is first now, it is woken.
+function Place:leave()
+    local queue = self.queue
+    if self.gone then        -- it was given up before
+        return
+    end
+    self.gone, self.round = true, nil
+    self.client.waiting = self.client.waiting - 1
+    queue.gone = queue.gone + 1
+    if queue[queue.first] ~= self then
+        close_ranks(queue)
+        return
+    end
+    repeat
+        queue[queue.first] = nil
+        queue.first, queue.gone = queue.first + 1, queue.gone - 1
+    until queue.first > queue.last or not queue[queue.first].gone
+    if queue.first > queue.last then
+        self.client.queues[self.id] = nil
+    else
+        _M.wake_first(queue)
+    end
+end
+
+--- Gives what was let go to the first who sleeps and has time left; he takes it when he has
+-- woken.
+-- @return whether there is one
+function _M.offer(queue, hold)
+    for i = queue.first, queue.last do
+        local place = queue[i]
+        if place.round and not place.gone and not place.offer
+            and not (place.ends and place.client.now() >= place.ends) then
+            place.offer = hold
+            rounds.wake(place.round)
+            return true
+        end
+    end
+    return false
+end
+
+--- Its coroutine was killed: what it was offered goes to the next one.
+function Place:vanish()
+    local hold = self.offer
+    self.round, self.offer = nil, nil
+    self:leave()
+    if hold and not _M.offer(self.queue, hold) then
+        rounds.abandon(hold.lease)
+    end
+end
+
+--- Sleeps for so long, until it is woken, or until the watch w.watch is. Not at all with an
+-- offer, which may have come when the last sleep was over.
+function _M.sleep(place, w, seconds)
+    local client = place.client
+    if place.offer then
+        return
+    end
+    place.round = w and w.watch and rounds.begin_pause(w.watch, w.seen, seconds)
+        or rounds.begin_sleep(client, seconds)
+    rounds.finish_sleep(client, place.round, place)
+    place.round = nil
+end
+
+return _M

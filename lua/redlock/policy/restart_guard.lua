@@ -1,0 +1,158 @@
+--- The restart guard's side of Lua: its key, its scripts, and init.
+--
+-- A server that lost its memory must not vote while a lock that it forgot may be held. Each
+-- acquire checks a marker in that memory (scripts/marker/check.lua) in the same atomic step;
+-- the core keeps the quarantines and admits the servers (scripts/marker/set.lua, guard.h).
+
+local errors = require "redlock.core.errors"
+local health = require "redlock.policy.health"
+local quorum = require "redlock.core.quorum"
+local rounds = require "redlock.core.rounds"
+local scripts = require "redlock.core.script_text"
+
+local ipairs, tonumber = ipairs, tonumber
+local format, match, gsub, concat = string.format, string.match, string.gsub, table.concat
+
+local _M = {}
+
+--- The key of the marker; keys that belong to no lock are redlock:{server}:<kind>.
+_M.KEY = "redlock:{server}:marker"
+
+local ATTEMPTS = 3            -- of init: others may be setting markers at the same time
+
+local check                   -- in one line; read when the first client with the guard opens
+
+--- An acquire script that checks the marker first (scripts/marker/check.lua), in its first
+-- line, so that the lines of error messages stay true.
+function _M.wrap(script)
+    check = check or gsub(gsub(scripts.read "redlock.scripts.marker.check", "%-%-[^\n]*", ""),
+        "%s+", " ")
+    local shebang, body = match(script, "^(#![^\n]*\n)(.*)$")
+    return (shebang or "") .. check .. (body or script)
+end
+
+--- Whether the guard is on: by the option, else when there is more than one server.
+function _M.is_on(options)
+    if options.restart_guard == "auto" then
+        return #options.nodes > 1
+    end
+    return options.restart_guard ~= false
+end
+
+local mark_script             -- kept: the core's settings only point to it
+
+--- Sets what the core needs to know.
+-- @param settings  rl_options
+-- @param options   of the client
+function _M.configure(settings, options)
+    if _M.is_on(options) then
+        mark_script = mark_script or scripts.read "redlock.scripts.marker.set"
+        settings.marker, settings.mark_script = _M.KEY, mark_script
+        settings.require_info = options.restart_guard == "require" and 1 or 0
+    end
+end
+
+local function list(rows)
+    local labels = {}
+    for i, row in ipairs(rows) do
+        labels[i] = row.node
+    end
+    return concat(labels, ", ")
+end
+
+-- The rows of each kind: admitted, guarded, disagrees, unknown, absent.
+local function sort_out(rows)
+    local by = { admitted = {}, guarded = {}, disagrees = {}, unknown = {}, absent = {} }
+    by.unverified = by.admitted
+    for _, row in ipairs(rows) do
+        local kind = row.ready and by[row.guard] or by.absent
+        kind[#kind + 1] = row
+    end
+    return by
+end
+
+local HOW = " init { force = true } admits what is there at once; only when nobody can hold "
+    .. "a lock"
+
+-- Why servers must not be admitted at once: an error, or nil.
+local function objection(by)
+    local text
+    if #by.unknown > 0 then
+        return errors.new("config", format("init: %s: %s", list(by.unknown),
+            by.unknown[1].remedy or "no answer about the marker"))
+    elseif #by.disagrees > 0 then
+        text = format("init: %s %s set up with another max_lease; give all clients the same "
+            .. "one, or stop them.", list(by.disagrees), #by.disagrees == 1 and "was" or "were")
+    elseif #by.absent > 0 then
+        text = format("init: a new cluster is all up, but %s %s not.", list(by.absent),
+            #by.absent == 1 and "is" or "are")
+    elseif #by.admitted > 0 then
+        text = format("init: %s %s admitted already, so this cluster is not new; %s will be "
+            .. "after its quarantine, by whoever uses it.", list(by.admitted),
+            #by.admitted == 1 and "is" or "are", list(by.guarded))
+    end
+    return text and errors.new("config", text .. HOW)
+end
+
+local function no_quorum(rows)
+    return nil, errors.new("no_quorum", "init", health.complaints(rows))
+end
+
+-- With the guard off: whether a majority is there.
+local function are_up(rows)
+    local up = 0
+    for _, row in ipairs(rows) do
+        up = up + (row.ready and 1 or 0)
+    end
+    return up >= quorum(#rows)
+end
+
+--- See client:init.
+function _M.init(client, force)
+    local looked, err = rounds.check(client)
+    if not looked then
+        return nil, err
+    end
+    -- Who loses its memory from now on may forget a lock, once others are admitted.
+    local seen = client.now()
+    local rows = health.rows(client)
+    if not client.guarded then
+        if are_up(rows) then
+            return true
+        end
+        return no_quorum(rows)
+    end
+    local by = sort_out(rows)
+    if #by.admitted == #rows then
+        return true
+    end
+    err = not force and objection(by)
+    if err then
+        return nil, err
+    end
+    for _ = 1, ATTEMPTS do
+        local ok
+        ok, err = rounds.admit(client, force, seen)
+        if not ok then
+            return nil, err
+        end
+        by = sort_out(health.rows(client))
+        if #by.guarded == 0 and #by.disagrees == 0 and #by.admitted >= quorum(#rows) then
+            return true
+        end
+    end
+    err = not force and #by.admitted >= quorum(#rows) and objection(by)
+    if err then
+        return nil, err
+    end
+    return no_quorum(health.rows(client))
+end
+
+--- Seconds until a majority may vote, when it is only quarantines, or steps of clocks, that
+-- keep it from it; nil: it is not.
+function _M.left(client)
+    local ms = tonumber(rounds.load().rl_guard_left_ms(client.core))
+    return ms > 0 and ms / 1000 or nil
+end
+
+return _M

@@ -1,0 +1,282 @@
+--- Resources: data in Redis that refuses late writers.
+--
+-- A holder who is paused past its lease may still write afterwards; no lock can stop it, the
+-- data can. Beside each resource stands its mark, the largest fencing token it has seen.
+-- Whatever is done under a token is one script: smaller tokens are refused, the mark is
+-- raised, the command runs, and nothing comes between. Works with any Redis client.
+--
+--     local stock = resource.new("stock:7", function(...) return conn:call(...) end)
+--     local ok, token = client:getFencedLock("stock:7"):tryLock(5)
+--     local read, n = stock:get(token)            -- from here on older holders are refused
+--     local written, why, highest = stock:set(token, n - 1)     -- or nil, "stale", 18
+--
+-- For the holder of a lock without tokens there is the weaker resource.owned.
+--
+-- One resource, one lock: tokens of different locks must not meet at one mark. The data has
+-- to be on one primary, for a mark that was not replicated before a failover, was evicted or
+-- flushed is forgotten; a resource without a mark takes any token.
+
+local check = require "redlock.core.validate"
+local scripts = require "redlock.core.script_text"
+
+local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring, type
+local ceil, select, unpack = math.ceil, select, unpack
+local find, format, gsub, match = string.find, string.format, string.gsub, string.match
+local byte = string.byte
+
+local _M = {}
+
+local TOKEN_END = 1e14          -- tokens are below; tostring() and JSON have 14 digits
+local MAX_NAME = 65536          -- as for the names of locks
+local KEEP = { keep = true }
+
+local MARK = scripts.read "redlock.scripts.resource.mark"
+local OWNER = scripts.read "redlock.scripts.resource.owner"
+local COMMAND = scripts.read "redlock.scripts.resource.command"
+local CLAIM = scripts.read "redlock.scripts.resource.claim"
+
+--- The scripts as they are sent, for other languages and for EVALSHA: token and owner run a
+-- command under the one or the other, claim makes a value the owner's. Their KEYS and ARGV:
+-- scripts/resource/.
+_M.scripts = {
+    token = MARK .. COMMAND,
+    owner = OWNER .. COMMAND,
+    claim = CLAIM .. OWNER .. COMMAND,
+}
+
+-- ---- words of a command ------------------------------------------------------------
+
+local function token_word(token)
+    local n = token
+    if type(token) == "string" and find(token, "^%d+$") then
+        n = tonumber(token)
+    end
+    if type(n) ~= "number" or n % 1 ~= 0 or n < 1 or n >= TOKEN_END then
+        check.bad("token", "a whole number from 1 to 10^14 - 1 is needed, not "
+            .. tostring(token) .. (token == nil and " (the hold is over, or the lock is "
+            .. "not a fenced one)" or ""))
+    end
+    return format("%.0f", n)
+end
+
+local function value_word(value)
+    return check.name("value", value, MAX_NAME)
+end
+
+local function word(what, v)
+    if type(v) == "number" then
+        return format(v % 1 == 0 and "%.0f" or "%.17g", v)
+    elseif type(v) ~= "string" then
+        check.bad(what, "a string or a number is needed, not " .. type(v))
+    end
+    return v
+end
+
+local function ms_word(what, seconds)
+    return format("%.0f", ceil(check.seconds(what, seconds, 0.001, 1e10) * 1000))
+end
+
+-- Where the mark or the owner of a resource is kept: in a cluster, in the slot of a key of
+-- that name, whether or not it has a hash tag.
+local function beside(name, kind)
+    local tag = match(name, "^[^{]*{([^}]+)}")
+    if tag then
+        return "redlock:{" .. tag .. "}:" .. kind .. ":" .. name
+    end
+    return "redlock:{" .. name .. "}:" .. kind
+end
+
+local function eval(self, text, right, keys, args)
+    local words = { "EVAL", text, "", self.record }
+    if type(keys) ~= "table" then
+        keys = { keys }
+    end
+    for i = 1, #keys do
+        words[#words + 1] = word("key", keys[i])
+    end
+    words[3] = format("%d", 1 + #keys)
+    words[#words + 1] = self.right_word(right)
+    words[#words + 1] = self.keep
+    for i = 1, args.n or #args do
+        words[#words + 1] = word("argument", args[i])
+    end
+    return words
+end
+
+-- ---- replies -----------------------------------------------------------------------
+
+--- Reads what a client returned for one of the scripts.
+-- @return true and the reply of the command (nil: it was null); nil and "stale", if the token
+--   or value was refused, and the largest token seen (not for values); nil and the error
+function _M.read(reply, err)
+    if type(reply) ~= "table" then
+        return nil, err or "no reply"
+    elseif reply[1] == 1 then
+        local value = reply[2]
+        if type(value) == "userdata" then      -- how some clients write null
+            value = nil
+        end
+        return true, value
+    elseif reply[1] == 0 then
+        return nil, "stale", reply[2]
+    end
+    return nil, "not a reply of a resource's script"
+end
+
+local function send(self, words)
+    if not self.send then
+        check.raise "redlock: this resource was made without a function that sends commands"
+    end
+    return _M.read(self.send(unpack(words)))
+end
+
+-- ---- resources ---------------------------------------------------------------------
+
+local Resource = {}
+Resource.__index = Resource
+
+--- The words of a command that runs another one under a token, for clients of any kind,
+-- pipelines and MULTI; read() reads its reply.
+-- @param right    the token; for resource.owned: the value
+-- @param command  such as "HSET"; none: only the check, see fence_in
+-- @param keys     its key, or a list of its keys
+-- @param ...      its further arguments, strings or numbers
+-- @return { "EVAL", text, number of keys, ... }, all strings
+function Resource:words(right, command, keys, ...)
+    if command == nil then
+        return eval(self, self.head .. COMMAND, right, {}, {})
+    end
+    return eval(self, self.head .. COMMAND, right, keys,
+        { n = select("#", ...) + 1, command, ... })
+end
+
+--- Runs a command if the token is not below the largest one seen. Not for blocking commands.
+-- @return true and its reply; nil, "stale" and the largest token seen: refused, nothing was
+--   done; nil and an error. Without a clear answer it may have been done, or be done later.
+function Resource:call(right, command, keys, ...)
+    return send(self, self:words(right, command, keys, ...))
+end
+
+--- Runs a script of your own under the token, for what takes several commands.
+-- @param right  the token; for resource.owned: the value
+-- @param body   text: KEYS[2..] are keys, ARGV[3..] are args; it returns {1, reply}
+-- @param keys   a key, or a list of keys
+-- @param args   a list of strings and numbers, or nil
+-- @return as call()
+function Resource:eval(right, body, keys, args)
+    return send(self, eval(self, self.head .. body, right, keys, args or {}))
+end
+
+--- Reads the key named as the resource. This raises the mark, too: otherwise an older holder
+-- could write between this and what you write because of it.
+-- @return true and the value (nil: there is none), or as call()
+function Resource:get(right)
+    return self:call(right, "GET", self.name)
+end
+
+--- Writes the key named as the resource.
+-- @param right  the token; for resource.owned: the value
+-- @param value  a string or a number
+-- @param ttl    seconds after which the data, not the mark, ends; default: it stays
+-- @return true, or as call()
+function Resource:set(right, value, ttl)
+    if ttl ~= nil then
+        return self:call(right, "SET", self.name, value, "PX", ms_word("ttl", ttl))
+    end
+    return self:call(right, "SET", self.name, value)
+end
+
+--- @return true and the new length, or as call()
+function Resource:append(right, value)
+    return self:call(right, "APPEND", self.name, value)
+end
+
+--- Deletes the data; the mark stays.
+-- @return true and 1 or, if there was none, 0; or as call()
+function Resource:delete(right)
+    return self:call(right, "DEL", self.name)
+end
+
+--- For people: resource(stock:7)
+function Resource:__tostring()
+    return "resource(" .. self.name .. ")"
+end
+
+local Fenced = setmetatable({ __tostring = Resource.__tostring }, Resource)
+Fenced.__index = Fenced
+
+--- Raises the mark and does nothing else: older holders are refused from here on. A new
+-- holder's first act, unless that is a get() anyway; when it works on several resources,
+-- all are fenced in before any of them is read.
+-- @return true; or as call()
+function Fenced:fence_in(token)
+    return self:call(token)
+end
+
+local Owned = setmetatable({ __tostring = Resource.__tostring }, Resource)
+Owned.__index = Owned
+
+--- Makes the resource ours, whoever had it: the first act of who has just got the lock.
+-- @param value  a string nobody else uses; default: 20 random bytes in hex
+-- @return the value, for get, set and so on; nil and an error
+function Owned:claim(value)
+    value = value or _M.value()
+    local ok, err = send(self, eval(self, _M.scripts.claim, value, {}, {}))
+    if not ok then
+        return nil, err
+    end
+    return value
+end
+
+--- @return a value for claim(): 40 characters
+function _M.value()
+    local file = assert(io.open("/dev/urandom", "rb"))
+    local bytes = file:read(20)
+    file:close()
+    return (gsub(bytes, ".", function(c) return format("%02x", byte(c)) end))
+end
+
+-- ---- public ------------------------------------------------------------------------
+
+local function new(class, kind, text, right_word, name, send_words, opts)
+    check.name("resource", name, MAX_NAME)
+    if send_words ~= nil then
+        check.is_function("send", send_words)
+    end
+    opts = check.options("options", opts, KEEP)
+    return setmetatable({
+        name = name,
+        record = beside(name, kind),
+        head = text,
+        right_word = right_word,
+        send = send_words,
+        keep = opts.keep and ms_word("keep", opts.keep) or "0",
+    }, class)
+end
+
+--- A resource that is written under fencing tokens. No I/O.
+-- @param name        of the resource: its key or, if it has several, what they share
+-- @param send_words  function(...) that sends one command, given as its words, with a Redis client
+--   and returns the reply, or nil or false and the error. Default: for words() only.
+-- @param opts        keep: seconds after which an unused mark is forgotten; must be longer than
+--   any holder can be paused or any request be late. Default: never.
+-- @return a resource with call, eval, get, set, append, delete, fence_in, words
+function _M.new(name, send_words, opts)
+    return new(Fenced, "mark", MARK, token_word, name, send_words, opts)
+end
+
+--- A resource whose writers check that it is still theirs, by a random value; for locks
+-- without tokens. Weaker: it belongs to whoever *claimed* it last, and a holder who was paused
+-- before its claim() takes it from a newer one, whose writes are refused then. What is read
+-- and written between a claim and its end has no other claim in between, so no update is
+-- lost; but nothing says that the latest holder is the one who writes.
+-- @param name        as for new()
+-- @param send_words  as for new()
+-- @param opts        keep: seconds after which an unused claim ends
+-- @return a resource with claim and, under the value in place of a token, call, eval, get, set,
+--   append, delete, words
+function _M.owned(name, send_words, opts)
+    return new(Owned, "owner", OWNER, value_word, name, send_words, opts)
+end
+
+return _M

@@ -1,0 +1,279 @@
+-- client:check(): a row per node, what is wrong, and what to do.
+local support = require "spec.support"
+
+local function kinds(findings)
+    local list = {}
+    for i, found in ipairs(findings) do
+        list[i] = found.kind
+    end
+    return table.concat(list, " ")
+end
+
+describe("client:check()", function()
+    after_each(support.cleanup)
+
+    it("tells what each server is like", function()
+        local cluster = support.cluster(3)
+        local client, threads = support.client(cluster), support.threads()
+        local report = client:check()
+        assert.equal("ok", report.verdict, tostring(report))
+        assert.equal(3, report.voting)
+        assert.equal(2, report.quorum)
+        for i, row in ipairs(report) do
+            local info = cluster[i]:call "INFO"
+            assert.equal(cluster[i].uri, row.node)
+            assert.is_true(row.reachable)
+            local valkey = info:match "valkey_version:(%S+)"
+            assert.equal(valkey and "valkey " .. valkey or info:match "redis_version:(%S+)",
+                row.version)
+            assert.equal(info:match "run_id:(%x+)", row.run_id)
+            assert.equal("master", row.role)
+            assert.is_true(math.abs(row.uptime - info:match "uptime_in_seconds:(%d+)") <= 5)
+            assert.is_true(row.round_trip >= 0 and row.round_trip < 5)
+            assert.is_true(math.abs(row.clock_offset) <= row.clock_error + 0.2)
+            assert.equal("none seen", row.persistence)
+            assert.equal("noeviction", row.eviction)
+            assert.equal("admitted", row.guard)
+            assert.equal("ok", row.verdict)
+            assert.is_nil(row.remedy)
+        end
+        local text = tostring(report)
+        assert.matches("^node +verdict +version", text)
+        assert.matches(cluster[2].uri:gsub("%p", "%%%0") .. " +ok +[v%d]", text)
+        for _, row in ipairs(report) do      -- servers tell whole seconds
+            local uptime = text:match(row.run_id:sub(1, 8) .. "  (.-)  ")
+            assert.equal(row.uptime == 0 and "< 1 s" or row.uptime .. " s", uptime)
+        end
+        assert.matches("\nverdict: ok$", text)
+        assert.is_true(support.threads() <= threads)
+    end)
+
+    it("asks anew each time", function()
+        local cluster = support.cluster(3, { args = { "--appendonly", "no" } })
+        local client = support.client(cluster)
+        assert.equal("none seen", client:check()[1].persistence)
+        cluster[1]:call("CONFIG", "SET", "appendonly", "yes")
+        cluster[2]:call("CONFIG", "SET", "maxmemory", "100mb")
+        cluster[2]:call("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+        local report = client:check()
+        assert.equal("aof", report[1].persistence)
+        assert.equal("eviction", kinds(report[2].findings))
+        assert.equal("warning", report[2].verdict)
+        assert.matches("volatile%-lru can drop locks; set it to noeviction", report[2].remedy)
+        assert.equal("warning", report.verdict)
+        cluster[3]:call("REPLICAOF", "127.0.0.1", cluster[1].port)
+        report = client:check()
+        assert.equal("error", report[3].verdict)
+        assert.matches("replica", report[3].remedy)
+        assert.equal("warning", report.verdict)       -- two of three still vote
+    end)
+
+    it("names servers that are down, frozen, replicas, or listed twice", function()
+        local cluster = support.cluster(4, { unixsocket = true })
+        cluster[1]:kill()
+        cluster[2]:freeze()
+        cluster[3]:call("REPLICAOF", "127.0.0.1", cluster[4].port)
+        local client = support.client({ cluster[1], cluster[2], cluster[3], cluster[4],
+            "unix://" .. cluster[4].socket }, { connect_timeout = 0.3 })
+        local t = support.now()
+        local report = client:check()
+        assert.is_true(support.now() - t < 5)
+        assert.equal("refused", report[1].code)
+        assert.equal("timeout", report[2].code)
+        assert.is_false(report[1].reachable)
+        assert.equal("readonly", report[3].code)
+        assert.is_true(report[3].reachable)
+        assert.matches("replica of 127.0.0.1:" .. cluster[4].port, report[3].remedy)
+        local twin = report[4].ready and report[5] or report[4]
+        local first = report[4].ready and report[4] or report[5]
+        assert.equal("config", twin.code)
+        assert.matches("the same server under two addresses: it is " .. first.node:gsub("%p",
+            "%%%0"), twin.remedy)
+        assert.equal("ok", first.verdict)
+        assert.equal("error", report.verdict)
+        assert.matches("verdict: error$", tostring(report))
+        cluster[2]:thaw()
+    end)
+
+    it("warns of few, even, forgetful and wrong", function()
+        local cluster = support.cluster(4, { clocks = true })
+        cluster[1].clock:set(5)
+        local client = support.client(cluster, { restart_guard = false })
+        local report = client:check()
+        assert.equal("even", kinds(report.findings))
+        assert.equal("persistence clock", kinds(report[1].findings))
+        assert.matches("%+[45]%.%d+ s, which is more than the 0.302 s", report[1].remedy)
+        assert.equal("persistence", kinds(report[2].findings))
+        assert.equal("off", report[2].guard)
+        assert.matches("all: 4 servers tolerate no more failures than 3", tostring(report))
+        report = support.client { cluster[2], cluster[3] }:check()
+        assert.equal("two", kinds(report.findings))
+        assert.equal("", kinds(report[1].findings))
+    end)
+
+    it("warns of files with secrets that everybody may read", function()
+        local server = support.server { password = "pw" }
+        local file = support.tmpdir() .. "/password"
+        local f = assert(io.open(file, "w"))
+        f:write "pw\n"
+        f:close()
+        local function warned(mode)
+            assert.is_true(support.sh(("chmod %s '%s'"):format(mode, file)))
+            local client = support.client({ server, "redis://127.0.0.1:1" },
+                { password_file = file })
+            local found = client:check().findings
+            client:close()
+            return kinds(found), found[2] and found[2].message
+        end
+        local found, message = warned "644"
+        assert.equal("two exposed", found)
+        assert.equal("everybody on this machine may read " .. file .. ", and with it a secret: "
+            .. "chmod 600 it", message)
+        assert.equal("two", (warned "640"))
+    end)
+
+    it("tells of hours and days in words", function()
+        local cluster = support.cluster(2, { clocks = true })
+        cluster[1].clock:set(3 * 3600)
+        cluster[2].clock:set(5 * 86400)
+        support.eventually(function()
+            return cluster[2]:call("INFO"):match "uptime_in_seconds:(%d+)" + 0 > 86400
+        end)
+        local text = tostring(support.client(cluster):check())
+        assert.matches(cluster[1].port .. "[^\n]*  3%.0 h  ", text)
+        assert.matches(cluster[2].port .. "[^\n]*  5 days  ", text)
+    end)
+
+    it("tells how long an answer takes", function()
+        local server = support.server()
+        local proxy = support.proxy(server.port)
+        proxy:delay("down", 100)
+        local text = tostring(support.client({ proxy.uri }, { timeout = 5 }):check())
+        local ms = tonumber(text:match "  (%d+) ms  ")
+        assert.is_true(ms >= 100 and ms < 1000, text)
+    end)
+
+    it("warns of a user who may not ask for the time", function()
+        local server = support.server()
+        server:user("app", "on", ">pw", "~*", "+@all", "-time")
+        local client = support.client { "redis://app:pw@127.0.0.1:" .. server.port }
+        local report = client:check()
+        assert.matches("allow TIME", report[1].remedy)
+        assert.is_nil(tostring(report):find "pw")
+        assert.is_true((client:getLock("x"):tryLock(5, 1)))
+    end)
+
+    it("tells what an old server cannot do, and whom that concerns", function()
+        local lacks = require("redlock.policy.health").lacks
+        for version, said in pairs {
+            ["5.0.14"] = "version channels", ["2.8"] = "version channels", ["6.0.16"] = "channels",
+            ["6.1.241"] = "channels", ["6.2.0"] = "", ["7.0.15"] = "", ["10.0.1"] = "",
+            ["valkey 7.2.7"] = "", ["valkey 10.1"] = "", ["?"] = "", [""] = "",
+        } do
+            assert.equal(said, kinds(lacks({}, version, "app")), version)
+            assert.equal((said:gsub(" ?channels", "")), kinds(lacks({}, version)), version)
+        end
+    end)
+
+    it("warns a user of a server without rules for channels", function()
+        local server = support.server()
+        server:user("app", "on", ">pw", "~*", "&*", "+@all")
+        local function told(opts)
+            return kinds(support.client({ server }, opts):check()[1].findings)
+        end
+        local as_app = told { user = "app", password = "pw" }
+        assert.equal(not support.since(6, 2), as_app:find "channels" ~= nil)
+        assert.is_nil(told():find "channels")
+    end)
+
+    it("tells of quarantines", function()
+        local cluster = support.cluster(3, { new = true })
+        cluster[2]:admit()
+        cluster[3]:admit(30)
+        local report = support.client(cluster):check()
+        assert.equal("guarded", report[1].guard)
+        assert.is_true(report[1].guard_left > 50 and report[1].guard_left <= 61.6)
+        assert.matches("no votes for %d+ s.*redlock init", report[1].remedy)
+        assert.equal("admitted", report[2].guard)
+        assert.equal("disagrees", report[3].guard)
+        assert.matches("another max_lease", report[3].remedy)
+        assert.equal("error", report.verdict)
+        assert.equal(1, report.voting)
+    end)
+
+    it("has no time for quarantines of servers that are down", function()
+        local cluster = support.cluster(3, { new = true })
+        local client = support.client(cluster)
+        assert.equal("guarded", client:check()[2].guard)
+        cluster[2]:kill()
+        local row = support.eventually(function()
+            local row = client:check()[2]
+            return not row.ready and row
+        end)
+        assert.equal("guarded", row.guard)
+        assert.is_nil(row.guard_left)
+        assert.matches("no votes before it is back: it may have forgotten locks", row.remedy)
+    end)
+
+    it("says what keeps it from connecting at all", function()
+        local client = support.client({ "rediss://127.0.0.1:1" }, { ca_file = "/none.crt" })
+        for _, method in ipairs { "check", "init" } do
+            local ok, err = client[method](client)
+            assert.is_nil(ok)
+            assert.equal("config", err.code)
+            assert.matches("/none%.crt", tostring(err))
+        end
+    end)
+
+    it("is closed after close", function()
+        local client = support.client(support.cluster(1))
+        client:close()
+        for _, method in ipairs { "check", "init" } do
+            local ok, err = client[method](client)
+            assert.is_nil(ok)
+            assert.equal("closed", err.code)
+        end
+    end)
+end)
+
+describe("warnings", function()
+    after_each(support.cleanup)
+
+    it("come once, as events, with the remedy", function()
+        local cluster = support.cluster(4)
+        cluster[2]:call("CONFIG", "SET", "maxmemory", "100mb")
+        cluster[2]:call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        local warnings = {}
+        local client = support.warm_client(cluster, { on_event = function(e)
+            if e.type == "warning" then
+                warnings[#warnings + 1] = ("%s %s"):format(e.node or "all", e.kind)
+                assert.is_true(#e.message > 20)
+            end
+        end })
+        cluster[3]:restart()
+        for _ = 1, 20 do
+            assert.is_true(client:getLock("x"):tryLock(5))
+            assert.is_true(client:getLock("x"):unlock())
+        end
+        table.sort(warnings)
+        assert.same({ "all even", cluster[2].uri .. " eviction" }, warnings)
+    end)
+
+    it("of restarts are events of their own", function()
+        local cluster = support.cluster(3):admit(0.5)
+        local told = {}
+        local client = support.warm_client(cluster, { max_lease = 0.5, lease = 0.4,
+            on_event = function(e)
+                if e.type:find "^node_" and e.node == cluster[2].uri then
+                    told[#told + 1] = e.type
+                end
+            end })
+        cluster[2]:restart()
+        support.eventually(function()
+            assert.is_true(client:getLock("x"):tryLock(5))
+            assert.is_true(client:getLock("x"):unlock())
+            return told[#told] == "node_admitted"
+        end, 10)
+        assert.same({ "node_up", "node_down", "node_up", "node_guarded", "node_admitted" }, told)
+    end)
+end)

@@ -1,0 +1,141 @@
+-- What a holder is told when servers do not have his lock any more: that somebody has taken
+-- it, or that they have forgotten it, and nobody has.
+local support = require "spec.support"
+
+local FENCE, FLOORS = "redlock:{x}:fence", "redlock:{server}:floor"
+
+for _, n in ipairs { 1, 3, 5 } do
+    describe(("a hold on %d servers"):format(n), function()
+        local cluster, client, lock, why
+
+        setup(function()
+            cluster = support.cluster(n)
+            client = support.warm_client(cluster)
+        end)
+        before_each(function()
+            cluster:flush()
+            lock, why = client:getLock "x", nil
+            assert.is_true(lock:tryLock(0, 20))
+            assert.is_true(lock:onLost(function(_, reason) why = reason end))
+            client:check()                       -- all of them have it by now
+        end)
+        teardown(support.cleanup)
+
+        local function lose()
+            cluster:each(function(s) s:call("DEL", "x") end)
+        end
+
+        local function take()
+            cluster:each(function(s) s:call("SET", "x", "somebody else's", "PX", 20000) end)
+        end
+
+        for reason, act in pairs { forgotten = lose, taken = take } do
+            it("is " .. reason .. ", says the extension", function()
+                act()
+                local ok, err = lock:extend()
+                assert.is_nil(ok)
+                assert.equal("lost", err.code)
+                assert.matches(("the lease is lost (%s)"):format(reason), tostring(err), 1, true)
+                assert.equal(reason, why)
+                local held, raised = pcall(lock.check, lock)
+                assert.is_false(held)
+                assert.matches(("its lease is over (%s)"):format(reason), raised, 1, true)
+                lock:unlock()
+            end)
+        end
+
+        it("is forgotten, says the release", function()
+            lose()
+            local ok, err = lock:unlock()
+            assert.is_nil(ok)
+            assert.equal("expired", err.code)
+            assert.matches("the lease is over (forgotten)", tostring(err), 1, true)
+            assert.equal("forgotten", why)
+        end)
+
+        it("is taken, says the release", function()
+            take()
+            local ok, err = lock:unlock()
+            assert.is_nil(ok)
+            assert.equal("held", err.code)
+            assert.equal("taken", why)
+        end)
+    end)
+end
+
+describe("the reasons of a loss", function()
+    it("are all in the README, and in the documentation of onLost", function()
+        local function read(name)
+            local file = assert(io.open(name))
+            local text = file:read "*a"
+            file:close()
+            return text
+        end
+        local reasons = read "c/redlock.h":match "typedef enum rl_loss (%b{})"
+        local row = read "README.md":match "\n| `lock:onLost%(fn%)` |[^\n]*"
+        local doc = read "lua/redlock/api/lock.lua"
+            :match "%-%-%- Calls fn%(lock, reason%)(.-)\nfunction"
+        local n = 0
+        for word in reasons:gmatch "RL_LOSS_(%u[%u_]*)" do
+            n = n + 1
+            assert.truthy(row:find("`" .. word:lower() .. "`", 1, true), word)
+            assert.truthy(doc:find(word:lower(), 1, true), word)
+        end
+        assert.is_true(n >= 6)
+    end)
+end)
+
+describe("a fenced hold", function()
+    local cluster
+
+    before_each(function() cluster = support.cluster(3) end)
+    after_each(support.cleanup)
+
+    -- Held by all, with the reason of its loss when the watchdog has found it.
+    local function hold()
+        local events = {}
+        local client = support.warm_client(cluster, { lease = 2, on_event = function(e)
+            events[e.type] = e
+        end })
+        local lock, why = client:getFencedLock "x", nil
+        assert.is_true(lock:tryLock(5))
+        lock:onLost(function(_, reason) why = reason end)
+        client:check()
+        return lock, function()
+            support.eventually(function()
+                lock:isValid()
+                return why
+            end, 20)
+            assert.equal(why, events.lost.reason)
+            return why
+        end
+    end
+
+    it("is forgotten when its counters are, and nobody took it", function()
+        local _, reason = hold()
+        for i = 1, 2 do
+            cluster[i]:call("DEL", FENCE)
+        end
+        assert.equal("forgotten", reason())
+    end)
+
+    it("is taken when somebody has counted on", function()
+        local lock, reason = hold()
+        local token = lock:token()
+        for i = 1, 2 do
+            local run = cluster[i]:call("GET", FENCE):sub(1, 8)
+            cluster[i]:call("SET", FENCE, ("%s%.0f 01234567"):format(run, token + 1))
+        end
+        assert.equal("taken", reason())
+    end)
+
+    it("outlives a counter that one server forgot", function()
+        local lock = hold()
+        cluster[1]:call("DEL", FENCE)
+        assert.is_true((lock:extend()))
+        assert.is_true(lock:stillMine())
+        assert.equal(0, cluster[1]:call("EXISTS", FENCE))     -- it goes on from its floor
+        assert.equal(1, cluster[1]:call("EXISTS", FLOORS))
+        assert.is_true(lock:unlock())
+    end)
+end)

@@ -1,0 +1,333 @@
+-- Futures, ownership across coroutines and processes, events.
+local support = require "spec.support"
+local checksum = require "redlock.core.checksum"
+local redlock = require "redlock"
+
+describe("futures", function()
+    local cluster, client
+
+    setup(function()
+        cluster = support.cluster(3)
+        client = support.warm_client(cluster)
+    end)
+    before_each(function() cluster:flush() end)
+    teardown(support.cleanup)
+
+    it("are thousands in flight over the same connections", function()
+        local patient = support.warm_client(cluster, { timeout = 5 })
+        finally(function() patient:close() end)
+        local locks, futures = {}, {}
+        for i = 1, 3000 do
+            locks[i] = patient:getLock("n" .. i)
+            futures[i] = locks[i]:tryLockAsync(0, 30)
+        end
+        assert.is_true(redlock.wait_all(futures, 20))
+        for i = 1, 3000 do
+            assert.is_true(futures[i]:isDone())
+            assert.is_true(futures[i]:get())
+            assert.is_true(locks[i]:isValid())
+            futures[i] = locks[i]:extendAsync(40)
+        end
+        assert.is_true(redlock.wait_all(futures, 20))
+        for i = 1, 3000 do
+            local ok, left = futures[i]:get()
+            assert.is_true(ok)
+            assert.is_true(left > 30)
+            futures[i] = locks[i]:unlockAsync()
+        end
+        assert.is_true(redlock.wait_all(futures, 20))
+        for i = 1, 3000 do
+            assert.is_true(futures[i]:get())
+        end
+        support.eventually(function() return cluster:keys() == 0 end)
+        cluster:each(function(s) assert.equal(2, s:connections()) end)
+    end)
+
+    it("belong to who called", function()
+        local f = client:getLock("x"):lockAsync(10)
+        assert.is_true(f:get(5))
+        assert.is_true(client:getLock("x"):isValid())
+        coroutine.wrap(function()
+            assert.is_false(client:getLock("x"):isValid())
+            local ok, err = client:getLock("x"):unlockAsync():get(5)
+            assert.is_nil(ok)
+            assert.equal("not_held", err.code)
+        end)()
+        assert.is_true(client:getLock("x"):lockAsync():get(5))      -- re-enters
+        assert.equal(2, client:getLock("x"):getHoldCount())
+        assert.is_true(client:getLock("x"):unlockAsync():get(5))
+        assert.is_true(client:getLock("x"):unlockAsync():get(5))
+    end)
+
+    it("time out and go on", function()
+        local other = client:getLock("x", { owner = "other" })
+        assert.is_true(other:tryLock())
+        local f = client:getLock("x"):lockAsync()
+        assert.equal("future(pending)", tostring(f))
+        local t = support.now()
+        local ok, err = f:get(0.1)
+        assert.is_nil(ok)
+        assert.equal("timeout", err.code)
+        assert.is_true(support.now() - t < 2)
+        assert.is_false(redlock.wait_all({ f }, 0.05))
+        assert.is_true(other:unlock())
+        assert.is_true(f:get(5))
+        assert.equal("future(done)", tostring(f))
+        assert.is_false(f:cancel())
+        assert.is_true(client:getLock("x"):unlock())
+        assert.error_matches(function() f:get(-1) end, "bad timeout")
+        assert.error_matches(function() client:getLock("x"):lockAsync(-1) end, "bad lease")
+        assert.error_matches(function() client:getLock("x"):tryLockAsync(-1) end, "bad wait")
+    end)
+
+    it("are cancelled, and leave nothing [12]", function()
+        local proxies = support.proxies(cluster)
+        local slow = support.warm_client(proxies, { timeout = 5 })
+        for _, p in ipairs(proxies) do
+            p:hold("down", true)
+        end
+        local f = slow:getLock("x"):lockAsync()
+        support.eventually(function() return cluster:keys() == 3 end)
+        assert.is_true(f:cancel())
+        local ok, err = f:get()
+        assert.is_nil(ok)
+        assert.equal("cancelled", err.code)
+        support.eventually(function() return cluster:keys() == 0 end)
+        for _, p in ipairs(proxies) do
+            p:hold("down", false)
+        end
+        assert.is_true(slow:getLock("x"):lockAsync():get(5))
+        assert.is_true(slow:getLock("x"):unlock())
+        -- One that waits in the queue of its process lets the next one pass.
+        assert.is_true(client:getLock("y", { owner = 1 }):tryLock())
+        local fs = {}
+        for i = 2, 5 do
+            fs[i] = client:getLock("y", { owner = i }):lockAsync()
+        end
+        assert.is_true(fs[3]:cancel())
+        assert.is_true(fs[2]:cancel())
+        assert.is_true(client:getLock("y", { owner = 1 }):unlock())
+        for i = 4, 5 do
+            assert.is_true(fs[i]:get(5))
+            assert.is_true(client:getLock("y", { owner = i }):unlock())
+        end
+    end)
+
+    it("end when the client is closed", function()
+        local c = support.warm_client(cluster)
+        local other = client:getLock("x", { owner = "other" })
+        assert.is_true(other:tryLock())
+        local fs = {}
+        for i = 1, 5 do
+            fs[i] = c:getLock("x", { owner = i }):lockAsync()
+        end
+        c:close()
+        for i = 1, 5 do
+            local ok, err = fs[i]:get(5)
+            assert.is_nil(ok)
+            assert.equal("closed", err.code)
+        end
+        assert.is_true(other:unlock())
+    end)
+end)
+
+describe("the heir of an owner that is gone", function()
+    teardown(support.cleanup)
+
+    it("does not wait for what others hold", function()
+        local client = support.warm_client(support.cluster(3), { lease = 0.3 })
+        collectgarbage "stop"
+        finally(function() collectgarbage "restart" end)
+        coroutine.wrap(function()
+            assert(client:getLock("of the dead"):tryLock(1, 0.2))
+        end)()
+        support.sleep(0.4)
+        for i = 1, 10 do
+            assert.is_true(client:getLock("kept" .. i):lock())
+        end
+        local heir = client:getLock("of the dead"):tryLockAsync(10, 5)
+        assert.is_true(heir:get(20))
+        client:close()
+    end)
+end)
+
+describe("a hold", function()
+    local cluster, client
+
+    setup(function()
+        cluster = support.cluster(3)
+        client = support.warm_client(cluster)
+    end)
+    before_each(function() cluster:flush() end)
+    teardown(support.cleanup)
+
+    it("is given to another process", function()
+        local c = support.lua(([[
+            local support = require "spec.support"
+            local client = support.warm_client({ %q, %q, %q }, { lease = 1 })
+            print "ready"
+            local l, err = client:import(io.read())
+            if not l then print(err.code) os.exit(1) end
+            print(l:isValid(), l:getName() == "a\0.b", l:getHoldCount())
+            io.read()
+            print(l:isValid(), l:unlock())
+        ]]):format(cluster[1].uri, cluster[2].uri, cluster[3].uri))
+        assert.equal("ready", c:read_line(10))
+        local mine = support.warm_client(cluster, { lease = 1 })
+        local l = mine:getLock "a\0.b"
+        assert.is_true(l:tryLock())
+        local value = cluster[1]:call("GET", "a\0.b")
+        local token = l:export()
+        assert.matches("^[%w.]+$", token)
+        assert.is_false(l:isValid())
+        local ok, err = l:unlock()
+        assert.is_nil(ok)
+        assert.equal("not_held", err.code)
+        c:write(token .. "\n")
+        assert.equal("true\ttrue\t1", c:read_line(10))
+        mine:close()                            -- takes nothing along
+        support.sleep(1.5)                      -- the watchdog there keeps it
+        assert.equal(value, cluster[1]:call("GET", "a\0.b"))
+        c:write "\n"
+        assert.equal("true\ttrue", c:read_line(10))
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+
+    it("of a primitive of one's own is imported as one of those", function()
+        local function own(name)
+            return require("redlock").primitive {
+                name = name,
+                acquire = "return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) "
+                    .. "and 1 or 0",
+                extend = "return redis.call('get', KEYS[1]) == ARGV[1] and "
+                    .. "redis.call('pexpire', KEYS[1], ARGV[2])",
+                release = "return redis.call('del', KEYS[1])",
+            }
+        end
+        local mine = own "mine"
+        local l = client:get(mine, "x")
+        assert.is_true(l:tryLock(0, 10))
+        local token = l:export()
+        for _, opts in ipairs { {}, { primitive = own "other" } } do
+            local ok, err = client:import(token, opts)
+            assert.is_nil(ok)
+            assert.equal("config", err.code)
+        end
+        assert.is_false(l:isValid())
+        assert.equal(l:getName(), client:import(token, { primitive = mine }):getName())
+        assert.is_true(l:isValid())
+        assert.is_true(l:unlock())
+    end)
+
+    it("is not imported by a client with another prefix, which is told so", function()
+        local other = support.client(cluster, { prefix = "app:\n" })
+        local there = other:getLock "x"
+        assert.is_true(there:tryLock(5))
+        local token = there:export()
+        local ok, err = client:import(token)
+        assert.is_nil(ok)
+        assert.equal("config", err.code)
+        assert.matches("a token of a client with prefix 'app:\\x0a', which is '' here", err.message,
+            1, true)
+        ok, err = other:import(client:getLock("x"):tryLock(5) and client:getLock("x"):export())
+        assert.is_nil(ok)
+        assert.equal("config", err.code)
+        assert.matches("prefix '', which is 'app:\\x0a' here", err.message, 1, true)
+        assert.is_true(assert(other:import(token)):unlock())
+        cluster:flush()
+        other:close()
+    end)
+
+    it("is not imported when it ended on the way, or is none", function()
+        local l = client:getLock "x"
+        local ok, err = l:export()
+        assert.is_nil(ok)
+        assert.equal("not_held", err.code)
+        assert.is_true(l:tryLock(0, 0.5))
+        local token = l:export()
+        support.eventually(function() return cluster:keys() == 0 end)
+        assert.is_true(client:getLock("x", { owner = 2 }):tryLock())
+        ok, err = client:import(token)
+        assert.is_nil(ok)
+        assert.equal("lost", err.code)
+        assert.is_true(client:getLock("x", { owner = 2 }):isLocked())
+        assert.is_true(client:getLock("x", { owner = 2 }):unlock())
+        local body = checksum.strip(token, ".")
+        for _, bad in ipairs { "", "garbage", body:gsub("redlock1", "redlock9"),
+            body:gsub("%d+$", "99999999"), body:gsub("%d+(%.%d+)$", "99999999%1"),
+            body:sub(1, -8), body:gsub("%.78%.", ".7."),
+            (body:gsub("%.78%.", "." .. ("78"):rep(65537) .. ".")) } do
+            ok, err = client:import(bad)
+            assert.is_nil(ok)
+            assert.equal("config", err.code)
+            ok, err = client:import(checksum.add(bad, "."))
+            assert.is_nil(ok)
+            assert.equal("config", err.code)
+        end
+    end)
+end)
+
+describe("events", function()
+    teardown(support.cleanup)
+
+    it("tell what happened, in order, and harm nobody", function()
+        local cluster = support.cluster(3)
+        local events = {}
+        local client = support.warm_client(cluster, { lease = 2, on_event = function(e)
+            assert.is_number(e.time)
+            events[#events + 1] = e
+            error "must not get out"
+        end })
+        local function told(kind)
+            for _, e in ipairs(events) do
+                if e.type == kind then
+                    return e
+                end
+            end
+        end
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock())
+        assert.equal("x", told("acquired").name)
+        assert.is_true(told("acquired").waited >= 0)
+        assert.is_nil(client:getLock("x", { owner = 2 }):tryLock())
+        assert.equal(2, told("contended").owner)
+        support.eventually(function()
+            l:isValid()
+            return told "renewed"
+        end)
+        assert.is_true(told("renewed").count >= 1)
+        assert.truthy(told "node_up")
+        cluster[3]:kill()
+        support.eventually(function()
+            l:isValid()
+            return told "node_down"
+        end)
+        assert.equal(cluster[3].uri, told("node_down").node)
+        l:forceUnlock()
+        support.eventually(function()
+            l:isValid()
+            return told "lost"
+        end)
+        assert.equal("forgotten", told("lost").reason)
+        client:close()
+    end)
+end)
+
+describe("a get", function()
+    teardown(support.cleanup)
+
+    it("is interrupted at once", function()
+        local cluster = support.cluster(1)
+        cluster[1]:call("SET", "x", "other", "PX", 60000)
+        local c = support.lua(([[
+            local client = require("spec.support").warm_client { %q }
+            local f = client:getLock("x"):lockAsync()
+            print "ready"
+            print(pcall(function() return f:get() end))
+        ]]):format(cluster[1].uri))
+        assert.equal("ready", c:read_line(10))
+        support.sleep(0.1)
+        c:kill "INT"
+        assert.matches("^false.*interrupted", c:read_line(5))
+    end)
+end)

@@ -1,0 +1,513 @@
+-- What a lock does while nothing goes wrong. The conformance lines of the design are
+-- named in brackets.
+local support = require "spec.support"
+local redlock = require "redlock"
+
+for _, n in ipairs { 1, 2, 3, 4, 5 } do
+    describe(("a lock on %d servers"):format(n), function()
+        local cluster, client
+
+        setup(function()
+            cluster = support.cluster(n)
+            client = support.warm_client(cluster)
+        end)
+        before_each(function() cluster:flush() end)
+        teardown(function()
+            client:close()
+            cluster:stop()
+        end)
+
+        local function lock(name, owner)
+            return client:getLock(name or "invoice:42", { owner = owner })
+        end
+
+        it("is taken, seen and given back", function()
+            local l = lock()
+            assert.is_true(l:tryLock())
+            support.eventually(function() return cluster:keys() == n end)
+            assert.is_true(l:isValid())
+            assert.is_true(l:isLocked())
+            assert.is_true(l:isHeldByCurrentThread())
+            assert.equal(l, l:check())
+            assert.equal("invoice:42", l:getName())
+            assert.near(30 - 0.302, l:remaining(), 0.25)
+            assert.near(30, l:remainTimeToLive(), 0.25)
+            assert.is_true(l:unlock())
+            support.eventually(function() return cluster:keys() == 0 end)
+            assert.is_false(l:isValid())
+            assert.is_false(l:isLocked())
+            assert.equal(0, l:remaining())
+            assert.equal(0, l:remainTimeToLive())
+        end)
+
+        it("is the string of the Redlock page on every server", function()
+            assert.is_true(lock():tryLock(0, 10))
+            support.eventually(function() return cluster:keys() == n end)
+            local values = {}
+            cluster:each(function(server)
+                assert.equal("string", server:call("TYPE", "invoice:42"))
+                values[server:call("GET", "invoice:42")] = true
+                local pttl = server:call("PTTL", "invoice:42")
+                assert.is_true(pttl > 9000 and pttl <= 10000)
+            end)
+            local value = next(values)
+            assert.is_nil(next(values, value))
+            assert.matches("^%x+$", value)
+            assert.equal(40, #value)
+            assert.is_true(lock():unlock())
+        end)
+
+        it("excludes others, of this library and of others", function()
+            assert.is_true(lock(nil, "a"):tryLock())
+            local ok, err = lock(nil, "b"):tryLock()
+            assert.is_nil(ok)
+            assert.equal("held", err.code)
+            assert.is_true(lock(nil, "a"):unlock())
+            for i = 1, math.floor(n / 2) + 1 do
+                cluster[i]:call("SET", "invoice:42", "of-another-library", "NX", "PX", 30000)
+            end
+            ok, err = lock():tryLock()
+            assert.is_nil(ok)
+            assert.equal("held", err.code)
+            assert.is_true(lock():isLocked())
+            for i = 1, n do
+                assert.not_equal(40, #(cluster[i]:call("GET", "invoice:42") or ""))
+            end
+        end)
+
+        it("waits for the holder, and no longer than it may [1, 5]", function()
+            assert.is_true(lock(nil, "a"):tryLock(0, 0.3))
+            local stranger = support.warm_client(cluster)
+            local t = support.now()
+            local ok, err = stranger:getLock("invoice:42"):tryLock(0.1, 1)
+            assert.is_nil(ok)
+            assert.equal("held", err.code)
+            assert.is_true(err.waited > 0.099)
+            assert.is_true(support.now() - t > 0.098)    -- the clock is one of milliseconds
+            stranger:close()
+            assert.is_true(lock(nil, "b"):tryLock(5, 1))
+            cluster:each(function(server)   -- the lease is in milliseconds after retries too
+                local pttl = server:call("PTTL", "invoice:42")
+                assert.is_true(pttl == -2 or pttl >= 0 and pttl <= 1000, pttl)
+            end)
+            assert.is_true(lock(nil, "b"):unlock())
+        end)
+
+        it("re-enters without a round trip and keeps its value [21, 23]", function()
+            local l = lock()
+            assert.is_true(l:tryLock(0, 10))
+            support.eventually(function() return cluster:keys() == n end)
+            local value = cluster[1]:call("GET", "invoice:42")
+            local requests = client:stats().nodes[1].requests
+            assert.is_true(l:lock())
+            assert.is_true(lock():tryLock(1, 0.5))
+            assert.equal(3, l:getHoldCount())
+            assert.is_true(l:unlock())
+            assert.is_true(l:unlock())
+            assert.equal(1, l:getHoldCount())
+            assert.equal(requests, client:stats().nodes[1].requests)
+            assert.equal(value, cluster[1]:call("GET", "invoice:42"))
+            assert.is_true(cluster[1]:call("PTTL", "invoice:42") > 9000)
+            assert.is_true(l:unlock())
+            local ok, err = l:unlock()
+            assert.is_nil(ok)
+            assert.equal("not_held", err.code)
+        end)
+
+        it("says at each leave that it is over", function()
+            local l = lock()
+            assert.is_true(l:tryLock(0, 0.3))
+            assert.is_true(l:tryLock(0, 0.3))
+            support.eventually(function() return not l:isValid() end)
+            for _, code in ipairs { "expired", "expired", "not_held" } do
+                local ok, err = l:unlock()
+                assert.is_nil(ok)
+                assert.equal(code, err.code)
+            end
+        end)
+
+        it("belongs to its owner", function()
+            local l = lock()
+            assert.is_true(l:tryLock())
+            coroutine.wrap(function()
+                assert.is_false(l:isValid())
+                assert.equal(0, l:getHoldCount())
+                local ok, err = l:unlock()
+                assert.is_nil(ok)
+                assert.equal("not_held", err.code)
+                ok, err = l:tryLock()
+                assert.is_nil(ok)
+                assert.equal("held", err.code)
+                ok, err = l:extend()
+                assert.is_nil(ok)
+                assert.equal("not_held", err.code)
+            end)()
+            assert.is_true(l:unlock())
+        end)
+
+        it("is not waited for in vain: a thread cannot release what it waits for", function()
+            local l = lock()
+            assert.is_true(l:tryLock())
+            coroutine.wrap(function()
+                for _, wait in ipairs { 5, 1000, math.huge } do
+                    local t = support.now()
+                    local ok, err = l:tryLock(wait)
+                    assert.is_nil(ok)
+                    assert.equal("deadlock", err.code)
+                    assert.is_true(support.now() - t < 2)
+                end
+                local ok, err = l:lock()
+                assert.is_nil(ok)
+                assert.equal("deadlock", err.code)
+                assert.matches("another owner of this thread", err.message)
+                ok, err = l:tryLock()
+                assert.is_nil(ok)
+                assert.equal("held", err.code)
+                ok, err = l:tryLockAsync(0.05):get(5)      -- this one does not block
+                assert.is_nil(ok)
+                assert.equal("held", err.code)
+            end)()
+            assert.is_true(l:unlock())
+            assert.is_true(l:tryLock(0, 0.5))
+            coroutine.wrap(function()
+                local ok, err = l:tryLock(0.01)
+                assert.is_nil(ok)
+                assert.equal("deadlock", err.code)
+                assert.is_true(l:lock())                   -- it has an end
+                assert.is_true(l:unlock())
+            end)()
+            l:unlock()
+        end)
+
+        it("is extended, never shortened", function()
+            local l = lock()
+            assert.is_true(l:tryLock(0, 2))
+            local ok, left = l:extend(20)
+            assert.is_true(ok)
+            assert.near(20 - 0.202, left, 0.25)
+            assert.near(left, l:remaining(), 0.1)
+            support.eventually(function()
+                local good = true
+                cluster:each(function(s) good = good and s:call("PTTL", "invoice:42") > 19000 end)
+                return good
+            end)
+            ok, left = l:extend(1)
+            assert.is_true(ok)
+            assert.is_true(left > 19)
+            assert.is_true(cluster[1]:call("PTTL", "invoice:42") > 19000)
+            assert.is_true(l:unlock())
+        end)
+
+        it("is forced open, and the holder finds out", function()
+            assert.is_true(lock(nil, "a"):tryLock())
+            assert.is_true(lock(nil, "b"):forceUnlock())
+            assert.is_false(lock(nil, "b"):forceUnlock())
+            local ok, err = lock(nil, "a"):extend()
+            assert.is_nil(ok)
+            assert.equal("lost", err.code)
+            assert.is_false(lock(nil, "a"):isValid())
+            assert.is_true(lock(nil, "b"):tryLock())
+            ok, err = lock(nil, "a"):unlock()
+            assert.is_nil(ok)
+            assert.equal("held", err.code)           -- by somebody else
+            assert.is_true(lock(nil, "b"):isLocked())
+            assert.is_true(lock(nil, "b"):unlock())
+        end)
+
+        it("tells at the unlock that it was removed before its time", function()
+            local l, why = lock(), nil
+            assert.is_true(l:tryLock(0, 20))
+            l:onLost(function(_, reason) why = reason end)
+            cluster:flush()
+            local ok, err = l:unlock()
+            assert.is_nil(ok)
+            assert.equal("expired", err.code)
+            assert.equal("forgotten", why)
+        end)
+
+        it("has names of any bytes and length", function()
+            for _, name in ipairs { "\0", "a\r\nb", "\255\254", ("x"):rep(65536), "{tag}", "%s" } do
+                local l = lock(name)
+                assert.is_true(l:tryLock())
+                support.eventually(function()
+                    return cluster[1]:call("EXISTS", name) == 1
+                end)
+                assert.is_true(l:extend(31))
+                assert.is_true(l:unlock())
+                support.eventually(function() return cluster:keys() == 0 end)
+            end
+        end)
+    end)
+end
+
+describe("a lock", function()
+    local cluster, client
+
+    setup(function()
+        cluster = support.cluster(5)
+        client = support.warm_client(cluster, { prefix = "app:" })
+    end)
+    before_each(function() cluster:flush() end)
+    teardown(support.cleanup)
+
+    it("prints itself and its errors", function()
+        local l = client:getLock "a\nb"
+        assert.equal("lock(a\\x0ab, not held)", tostring(l))
+        assert.is_true(l:tryLock())
+        assert.matches("^lock%(a\\x0ab, held, 29%.%d s%)$", tostring(l))
+        assert.matches("^client%(5 nodes, 1 held%)$", tostring(client))
+        local _, err = client:getLock("a\nb", { owner = 1 }):tryLock()
+        assert.is_true(redlock.is_error(err))
+        assert.matches("^redlock: held: lock 'a\\x0ab' is held by somebody else: redis://127",
+            tostring(err))
+        assert.equal("x " .. tostring(err), "x " .. err)
+        local long = client:getLock(("n"):rep(100))
+        assert.equal("lock(" .. ("n"):rep(61) .. "..., not held)", tostring(long))
+        assert.equal(5, #err.nodes)
+        for i, row in ipairs(err.nodes) do
+            assert.equal(cluster[i].uri, row.node)
+            assert.is_string(row.code)
+            assert.is_string(row.message)
+        end
+        assert.is_true(l:unlock())
+    end)
+
+    it("puts the prefix before the name", function()
+        assert.is_true(client:getLock("x"):tryLock())
+        support.eventually(function() return cluster[1]:call("EXISTS", "app:x") == 1 end)
+        assert.is_true(client:getLock("x"):unlock())
+    end)
+
+    it("is one when three of five servers say so [29]", function()
+        assert.is_true(client:getLock("x"):tryLock(0, 10))
+        support.eventually(function() return cluster:keys() == 5 end)
+        cluster[1]:call("DEL", "app:x")
+        cluster[2]:call("SET", "app:x", "somebody", "PX", 40000)
+        local l = client:getLock "x"
+        assert.is_true(l:isLocked())
+        assert.is_true(l:isValid())
+        assert.near(10, l:remainTimeToLive(), 0.5)
+        local ok = l:extend(10)
+        assert.is_true(ok)
+        -- Confirmed in time, so the server that lost it gets it again.
+        support.eventually(function() return cluster[1]:call("EXISTS", "app:x") == 1 end)
+        assert.equal("somebody", cluster[2]:call("GET", "app:x"))
+        cluster[1]:call("DEL", "app:x")
+        cluster[3]:call("DEL", "app:x")
+        assert.is_false(l:isLocked())
+        assert.equal(0, l:remainTimeToLive())
+        local err
+        ok, err = l:extend(10)
+        assert.is_nil(ok)
+        assert.equal("lost", err.code)
+        assert.is_false(l:isValid())
+    end)
+
+    it("does not call free what a silent server may hold", function()
+        assert.is_true(client:getLock("x"):tryLock(0, 20))
+        support.eventually(function() return cluster:keys() == 5 end)
+        cluster[1]:call("DEL", "app:x")
+        cluster[2]:call("DEL", "app:x")
+        cluster[3]:freeze()              -- one of the majority that has it
+        local locked, err = client:getLock("x"):isLocked()
+        assert.is_nil(locked)
+        assert.equal("no_quorum", err.code)
+        assert.is_true(client:getLock("x"):isValid())
+        cluster[3]:thaw()
+        assert.is_true(client:getLock("x"):unlock())
+    end)
+
+    it("tells of a split vote as free", function()
+        for i, who in ipairs { "a", "a", "b", "b" } do
+            cluster[i]:call("SET", "app:x", who, "PX", 20000)
+        end
+        support.eventually(function()        -- all five have to answer
+            return client:getLock("x"):isLocked() == false
+        end)
+        assert.equal(0, client:getLock("x"):remainTimeToLive())
+    end)
+
+    it("refuses a key of another type as held, and leaves it alone", function()
+        cluster:each(function(s) s:call("HSET", "app:x", "f", "1") end)
+        local ok, err = client:getLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("held", err.code)
+        assert.is_true(client:getLock("x"):isLocked())
+        assert.equal(math.huge, client:getLock("x"):remainTimeToLive())
+        cluster:each(function(s) assert.equal("hash", s:call("TYPE", "app:x")) end)
+    end)
+end)
+
+describe("using", function()
+    local cluster, client
+
+    setup(function()
+        cluster = support.cluster(3)
+        client = support.warm_client(cluster)
+    end)
+    before_each(function() cluster:flush() end)
+    teardown(support.cleanup)
+
+    it("runs the function under the lock and gives its results", function()
+        local got = { client:using("x", function(l, ...)
+            assert.equal(0, select("#", ...))
+            assert.is_true(l:isValid())
+            assert.equal(1, l:getHoldCount())
+            return 1, nil, 3, nil
+        end) }
+        assert.equal(true, got[1])
+        assert.equal(1, got[2])
+        assert.equal(3, got[4])
+        assert.equal(5, select("#", client:using("x", {}, function() return 1, nil, 3, nil end)))
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+
+    it("does not run it without the lock", function()
+        local other = client:getLock("x", { owner = "other" })
+        assert.is_true(other:tryLock())
+        local ran = false
+        local ok, err = client:using("x", { wait = 0 }, function() ran = true end)
+        assert.is_nil(ok)
+        assert.equal("held", err.code)
+        assert.is_false(ran)
+        assert.is_true(other:unlock())
+    end)
+
+    it("raises the function's error again, after the release [27]", function()
+        local object = {}
+        for _, value in ipairs { "text", object, false } do
+            local ok, err = pcall(client.using, client, "x", function() error(value, 0) end)
+            assert.is_false(ok)
+            assert.equal(value, err)
+            support.eventually(function() return cluster:keys() == 0 end)
+        end
+    end)
+
+    it("gives the results beside a lost lease [27]", function()
+        local got = { client:using("x", { lease = 0.5 }, function(l)
+            support.eventually(function() return not l:isValid() end)
+            assert.error_matches(function() l:check() end, "lost: lock 'x'")
+            return "done", 2
+        end) }
+        assert.same({ false, "done", 2 }, got)
+        got = { client:using("x", function(l)
+            l:forceUnlock()
+            return "done"
+        end) }
+        assert.same({ false, "done" }, got)
+    end)
+
+    it("raises the function's error also when the release fails [27]", function()
+        local ok, err = pcall(client.using, client, "x", { lease = 0.5 }, function(l)
+            support.eventually(function() return not l:isValid() end)
+            error("mine", 0)
+        end)
+        assert.is_false(ok)
+        assert.equal("mine", err)
+    end)
+
+    it("nests", function()
+        assert.is_true(client:using("x", function(outer)
+            assert.is_true((client:using("x", function(inner)
+                assert.equal(2, inner:getHoldCount())
+            end)))
+            assert.equal(1, outer:getHoldCount())
+        end))
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+end)
+
+describe("a client", function()
+    local cluster
+
+    setup(function() cluster = support.cluster(3) end)
+    teardown(support.cleanup)
+
+    it("releases what it holds when it is closed", function()
+        local client = support.warm_client(cluster)
+        local locks = {}
+        for i = 1, 10 do
+            locks[i] = client:getLock("l" .. i)
+            assert.is_true(locks[i]:tryLock())
+        end
+        assert.is_true(client:close())
+        assert.is_true(client:close())
+        assert.equal("client(3 nodes, closed)", tostring(client))
+        support.eventually(function() return cluster:keys() == 0 end)
+        for _, call in ipairs { "lock", "tryLock", "unlock", "extend", "isLocked",
+            "remainTimeToLive", "forceUnlock" } do
+            local ok, err = locks[1][call](locks[1])
+            assert.is_nil(ok)
+            assert.equal("closed", err.code)
+        end
+        assert.is_false(locks[1]:isValid())
+        local ok, err = client:using("x", function() error "not reached" end)
+        assert.is_nil(ok)
+        assert.equal("closed", err.code)
+    end)
+
+    -- close() waits for answers, and others may go on meanwhile.
+    it("takes nothing while it is being closed", function()
+        local client = support.warm_client(cluster)
+        local held, other = client:getLock "held", client:getLock "other"
+        assert.is_true(held:tryLock())
+        local ok, err
+        held:onLost(function() ok, err = other:tryLock(0) end)
+        assert.is_true(client:close())
+        assert.is_nil(ok)
+        assert.equal("closed", err.code)
+        support.eventually(function() return cluster:keys() == 0 end)
+    end)
+
+    -- As of a coroutine that has looked before another one closed it.
+    it("answers closed to calls that go on after it was closed", function()
+        local client = support.warm_client(cluster)
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock())
+        assert.is_true(l:unlock())
+        client:close()
+        local acquire, rounds = require "redlock.policy.acquire", require "redlock.core.rounds"
+        for _, wait in ipairs { 0, 0.01 } do
+            local ok, err = acquire.acquire(l, "somebody", nil, wait, 1)
+            assert.is_nil(ok)
+            assert.equal("closed", err.code)
+        end
+        assert.equal(0, rounds.losses(client))
+        assert.is_nil(require("redlock.policy.restart_guard").left(client))
+        for _, row in ipairs(require("redlock.policy.health").rows(client)) do
+            assert.is_false(row.ready)
+        end
+    end)
+
+    it("counts", function()
+        local client = support.client(cluster)
+        assert.same({}, client:stats().nodes)
+        client:close()
+        client = support.warm_client(cluster)
+        local before = {}
+        for i, node in ipairs(client:stats().nodes) do
+            before[i] = node.requests
+        end
+        local a, b = client:getLock("x", { owner = 1 }), client:getLock("x", { owner = 2 })
+        assert.is_true(a:tryLock())
+        assert.is_nil(b:tryLock())
+        assert.is_true(a:unlock())
+        assert.is_true(a:tryLock(0, 0.5))
+        support.eventually(function() return not a:isValid() end)
+        assert.is_nil(a:unlock())
+        local stats = client:stats()
+        assert.equal(2, stats.acquired)
+        assert.equal(1, stats.contended)
+        assert.equal(1, stats.failed)
+        assert.equal(1, stats.released)
+        assert.equal(1, stats.lost)
+        assert.equal(3, #stats.nodes)
+        for i, node in ipairs(stats.nodes) do
+            assert.equal(cluster[i].uri, node.node)
+            assert.is_true(node.ready)
+            assert.equal(1, node.connects)
+            assert.equal(6, node.requests - before[i])
+        end
+        client:close()
+    end)
+end)

@@ -1,0 +1,315 @@
+-- Tokens stay in their range, whatever a server's floors, its counters or a token in transit
+-- say: what is out of it spreads to nobody, and what has lost its number learns another one.
+local support = require "spec.support"
+local hash = require "redlock.core.hash"
+
+local FENCE, FLOORS, MARKER = "redlock:{x}:fence", "redlock:{server}:floor",
+    "redlock:{server}:marker"
+local BUCKET = ("%d"):format(hash "x" % 1024)
+local MAX_LEASE = 0.5
+local OPTS = { max_lease = MAX_LEASE, lease = 0.4, retry_delay = 0.02 }
+
+local function run_of(server)
+    return server:call("INFO", "server"):match("run_id:(%x+)"):sub(1, 8)
+end
+
+local function floor_of(server)
+    return (server:call("HGET", FLOORS, BUCKET) or ""):sub(9)
+end
+
+local function set_floor(server, text)
+    server:call("HSET", FLOORS, BUCKET, run_of(server) .. text)
+    server:call("DEL", FENCE)
+end
+
+local function once(client)
+    local l = client:getFencedLock "x"
+    local ok, token = l:tryLock(5, 0.4)
+    assert.is_true(ok, tostring(token))
+    l:unlock()
+    return token
+end
+
+local function finding(client, i)
+    for _, found in ipairs(client:check()[i].findings) do
+        if found.kind == "tokens" then
+            return found
+        end
+    end
+end
+
+-- What nobody can have come to.
+local WILD = { "99999999999998", "70000000000000", "99999999999999", "100000000000000",
+    "9223372036854775806", ("9"):rep(400), "1e+14", "nan", "inf", "-5", "x", "" }
+-- What is below all that others have: that is caught up with.
+local LOW = { "0", "7", "0x10", "1.5", " 7" }
+
+describe("a floor out of range", function()
+    local cluster, client, events
+
+    before_each(function()
+        events = {}
+        cluster = support.cluster(3, { new = true }):admit(MAX_LEASE)
+        local opts = { on_event = function(e) events[#events + 1] = e end }
+        for name, value in pairs(OPTS) do
+            opts[name] = value
+        end
+        client = support.warm_client(cluster, opts)
+    end)
+    after_each(support.cleanup)
+
+    local function heard(kind)
+        for _, e in ipairs(events) do
+            if e.kind == kind or e.type == kind then
+                return e
+            end
+        end
+    end
+
+    -- One server has it for a floor; it has a vote again, and tokens go on as ever.
+    local function goes_on(text)
+        local last = once(client)
+        set_floor(cluster[1], text)
+        for _ = 1, 10 do
+            local token = once(client)
+            assert.is_true(token > last and token - last < 100, token)
+            last = token
+        end
+        support.eventually(function()
+            last = once(client)
+            local floor = tonumber(floor_of(cluster[1]))
+            return floor and floor >= last and floor - last < 200
+        end, 20, "a floor as the others have it")
+        cluster[3]:kill()
+        local token
+        support.eventually(function()
+            local l = client:getFencedLock "x"
+            local ok, t = l:tryLock(0, 0.4)
+            token = ok and t
+            return ok and (l:unlock() or true)
+        end, 20, "a vote of the first server")
+        assert.is_true(token > last and token - last < 1000)
+    end
+
+    for _, text in ipairs(WILD) do
+        it("of one server is not followed, and learned anew: " .. text:sub(1, 20), function()
+            goes_on(text)
+            assert.truthy(text == "" or heard "node_guarded")      -- after a quarantine
+        end)
+    end
+
+    for _, text in ipairs(LOW) do
+        it("of one server is caught up with where it is too low: " .. text, function()
+            goes_on(text)
+        end)
+    end
+
+    it("is told of", function()
+        once(client)
+        set_floor(cluster[2], "99999999999998")
+        local found = finding(client, 2)
+        assert.equal("warning", found.verdict)
+        assert.matches("99999999999998", found.message, 1, true)
+        assert.is_nil(finding(client, 1))
+        support.eventually(function()
+            once(client)
+            return heard "node_guarded"
+        end)
+        assert.equal(cluster[2].uri, heard("node_guarded").node)
+        assert.is_nil(finding(client, 2))        -- forgotten, and learned after a quarantine
+    end)
+
+    -- Too few are left to learn from, and it might be them who are wrong.
+    it("of a majority is left as it is, and named with the remedy", function()
+        local last = once(client)
+        for i = 1, 2 do
+            set_floor(cluster[i], "99999999999998")
+        end
+        local l = client:getFencedLock "x"
+        local ok, err = l:tryLock(0.2, 0.4)
+        assert.is_nil(ok)
+        assert.equal("no_quorum", err.code)
+        for i = 1, 2 do
+            assert.equal("unseeded", err.nodes[i].code)
+            assert.matches("counts tokens from 99999999999998", err.nodes[i].message, 1, true)
+            assert.matches("delete redlock:{server}:floor", err.nodes[i].message, 1, true)
+            assert.equal("99999999999998", floor_of(cluster[i]))
+            assert.matches("delete redlock:{server}:floor", finding(client, i).message, 1, true)
+            assert.matches("^%x+ %d+$", cluster[i]:call("GET", MARKER))
+        end
+        for i = 1, 2 do
+            local told = 0
+            for _, e in ipairs(events) do
+                told = told + (e.kind == "tokens" and e.node == cluster[i].uri and 1 or 0)
+            end
+            assert.equal(1, told)
+        end
+        assert.is_true(client:getLock("x"):tryLock(5, 0.4))       -- plain locks are had
+        client:getLock("x"):unlock()
+        for i = 1, 2 do
+            cluster[i]:call("DEL", FLOORS)                        -- the remedy
+        end
+        support.eventually(function() return l:tryLock(0, 0.4) end, 20, "a token")
+        assert.is_true(l:token() > last and l:token() < 5e13)
+    end)
+
+    it("that a restarted server brings along is not believed", function()
+        local last = once(client)
+        local other = run_of(cluster[3])
+        cluster[3]:restart()
+        cluster[3]:call("HSET", FLOORS, BUCKET, other .. "99999999999998")
+        support.eventually(function()
+            last = once(client)
+            local floor = tonumber(floor_of(cluster[3]))
+            return floor and floor >= last and floor < 5e13
+        end, 20, "a floor as the others have it")
+    end)
+
+    it("is no floor for others", function()
+        local last = once(client)
+        set_floor(cluster[1], "99999999999998")
+        cluster[2]:restart()
+        -- One of two who remember is wrong: nobody can be taught.
+        support.eventually(function()
+            local ok, err = client:getFencedLock("x"):tryLock(0, 0.4)
+            return not ok and err.nodes[1].code == "unseeded" and err.nodes[2].code == "unseeded"
+        end, 20)
+        assert.equal("", floor_of(cluster[2]))
+        cluster[1]:call("DEL", FLOORS)
+        local l = client:getFencedLock "x"
+        support.eventually(function() return l:tryLock(0, 0.4) end, 20, "a token")
+        assert.is_true(l:token() > last and l:token() < 5e13)
+    end)
+end)
+
+describe("of a single server", function()
+    after_each(support.cleanup)
+
+    it("a floor out of range is named with the remedy", function()
+        local cluster = support.cluster(1)
+        local client = support.warm_client(cluster)
+        local last = once(client)
+        set_floor(cluster[1], "99999999999998")
+        local ok, err = client:getFencedLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.matches("delete redlock:{server}:floor", tostring(err), 1, true)
+        cluster[1]:call("DEL", FLOORS)
+        local token = once(client)
+        assert.is_true(token > last and token < 5e13, ("%.0f after %.0f"):format(token, last))
+    end)
+
+    -- At the top of the range there is room for what counts on there, and no more.
+    it("the last numbers are given out once", function()
+        local cluster = support.cluster(1)
+        local client = support.warm_client(cluster)
+        once(client)
+        client.token_limit = ("%.0f"):format(once(client) + 3)
+        local limit = tonumber(client.token_limit)
+        set_floor(cluster[1], ("%.0f"):format(limit - 2))
+        assert.equal(limit - 1, once(client))
+        local token = once(client)               -- by a limit of now
+        assert.is_true(token >= limit and token < limit + 100)
+    end)
+end)
+
+describe("a counter out of range", function()
+    after_each(support.cleanup)
+
+    it("is no counter: the floor is one", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster)
+        for _, text in ipairs(WILD) do
+            local last = once(client)
+            support.eventually(function() return cluster:keys() == 3 end)
+            cluster:each(function(s) s:call("SET", FENCE, run_of(s) .. text .. " 0123abcd") end)
+            local token = once(client)
+            assert.is_true(token > last and token - last < 100, text)
+        end
+    end)
+end)
+
+describe("an exported hold", function()
+    local cluster, giver, taker
+
+    before_each(function()
+        cluster = support.cluster(3)
+        giver, taker = support.warm_client(cluster), support.warm_client(cluster)
+    end)
+    after_each(support.cleanup)
+
+    local function export(name)
+        local l = giver:getFencedLock(name or "x")
+        local ok, token = l:tryLock(5, 20)
+        assert.is_true(ok, tostring(token))
+        giver:check()                            -- all have it
+        return l:export(), token
+    end
+
+    local function counters()
+        local list = {}
+        cluster:each(function(s, i) list[i] = s:call("GET", FENCE) end)
+        return table.concat(list, " ")
+    end
+
+    it("is refused when a letter of it was changed, and can be had still", function()
+        local text = export()
+        for i = 1, #text do
+            local c = text:sub(i, i)
+            local wrong = text:sub(1, i - 1) .. (c == "7" and "8" or "7") .. text:sub(i + 1)
+            local ok, err = taker:import(wrong)
+            assert.is_nil(ok)
+            assert.equal("config", err.code)
+        end
+        assert.is_nil((taker:import(text:sub(1, -2))))
+        assert.is_nil((taker:import(text .. "0")))
+        assert.is_true(assert(taker:import(text)):unlock())
+    end)
+
+    it("raises no counter, whatever it says its token is", function()
+        local checksum = require "redlock.core.checksum"
+        local text, token = export()
+        local before = counters()
+        for _, forged in ipairs { token + 1, token - 1, token + 1000, 99999999999999 } do
+            local wrong = checksum.add(checksum.strip(text, ".")
+                :gsub("%d+$", ("%.0f"):format(forged)), ".")
+            local ok, err = taker:import(wrong)
+            assert.is_nil(ok)
+            assert.equal("lost", err.code)
+            assert.equal(before, counters())
+        end
+        local l = assert(taker:import(text))
+        assert.equal(token, l:token())
+        assert.is_true(l:unlock())
+        local ok, next_token = giver:getFencedLock("x"):tryLock(5)
+        assert.is_true(ok)
+        assert.equal(token + 1, next_token)
+    end)
+
+    it("is had where a server is behind, and catches up", function()
+        local text, token = export()
+        local run = run_of(cluster[1])
+        cluster[1]:call("SET", FENCE, ("%s%.0f 01234567"):format(run, token - 1))
+        local l = assert(taker:import(text))
+        assert.equal(token, l:token())
+        support.eventually(function()
+            assert.is_true((l:extend(20)))
+            return cluster[1]:call("GET", FENCE):match("^%d+", 9) == ("%.0f"):format(token)
+        end)
+        assert.is_true(l:unlock())
+    end)
+
+    it("is lost, or not to be told, as the servers say", function()
+        local text = export()
+        cluster[1]:call("DEL", FENCE)
+        cluster[2]:freeze()
+        local ok, err = taker:import(text)
+        cluster[2]:thaw()
+        assert.is_nil(ok)
+        assert.equal("no_quorum", err.code)
+        cluster[2]:call("DEL", FENCE)
+        support.eventually(function()
+            ok, err = taker:import(text)
+            return not ok and err.code == "lost"
+        end)
+    end)
+end)

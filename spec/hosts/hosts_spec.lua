@@ -1,0 +1,302 @@
+-- The same behaviour over every host.
+local behaviour = require "spec.support.behaviour"
+local support = require "spec.support"
+
+describe("over the host", function()
+    local cluster, nodes
+
+    setup(function()
+        cluster = support.cluster(3)
+        local uris = cluster:uris()
+        for i, uri in ipairs(uris) do
+            uris[i] = ("%q"):format(uri)
+        end
+        nodes = "{ " .. table.concat(uris, ", ") .. " }"
+    end)
+
+    teardown(support.cleanup)
+
+    before_each(function()
+        cluster:flush()
+    end)
+
+    -- An unlock is done when a majority has answered; a process that ends does not wait for
+    -- a slow machine.
+    local SETTLE = [[
+        local from = now()
+        repeat
+            local busy = 0
+            for _, node in ipairs(client:stats().nodes) do busy = busy + node.in_flight end
+            sleep(0.002)
+        until busy == 0 or now() - from > 20
+    ]]
+
+    local function free()
+        support.eventually(function() return cluster:keys() == 0 end, 5, "the releases")
+    end
+
+    for name, loop in pairs(behaviour.loops) do
+        describe(name, function()
+            for _, one in ipairs(behaviour.list) do
+                it("a client " .. one[1], function()
+                    local main = "NODES = %s %s %s main(function() do %s end %s print 'ok' end)"
+                    local p = support.lua(main:format(nodes, loop, behaviour.prelude, one[2],
+                        SETTLE), { stderr = "stdout" })
+                    -- That it ends shows that the host lets its loop end.
+                    local text = p:read_all(30)
+                    assert.equal("ok\n", text)
+                    assert.equal(0, p:wait(5))
+                    free()
+                end)
+            end
+
+            it("a client says so where it cannot wait", function()
+                local p = support.lua(("NODES = %s %s %s print(select(2, "
+                    .. "client:getLock('x'):lock()))"):format(nodes, loop, behaviour.prelude),
+                    { stderr = "stdout" })
+                assert.matches("redlock: phase: lock 'x'", p:read_all(10))
+            end)
+
+            it("a client says so of whatever waits, and of futures", function()
+                local p = support.lua(([[
+                    NODES = %s %s %s
+                    local function code(_, err) print(err and err.code or "none") end
+                    code(client:check())
+                    code(client:init())
+                    local f = client:getLock("x", { owner = 1 }):tryLockAsync(5)
+                    code(f:get())
+                    code(redlock.wait_all({ f }))
+                ]]):format(nodes, loop, behaviour.prelude), { stderr = "stdout" })
+                local text = p:read_all(10)
+                -- Where futures can begin, the last one is pending still.
+                assert.truthy(text == "phase\nphase\nphase\nphase\n"
+                    or text == "phase\nphase\nphase\nnone\n", text)
+            end)
+        end)
+    end
+
+    local function somebody_has(name)
+        cluster:each(function(server) server:call("SET", name, "theirs", "PX", 60000) end)
+    end
+
+    local function starts(loop, code, argv_prefix)
+        return support.lua(("NODES = %s %s %s main(function() %s end) print 'over'")
+            :format(nodes, loop, behaviour.prelude, code),
+            { stderr = "stdout", argv_prefix = argv_prefix })
+    end
+
+    -- Runs that and returns what it says.
+    local function says(loop, code, argv_prefix)
+        local p = starts(loop, code, argv_prefix)
+        local text = p:read_all(30)
+        assert.equal(0, p:wait(5), text)
+        return text
+    end
+
+    it("luv, an answer is not taken for that of a call that was cancelled", function()
+        somebody_has "held"
+        local text = says(behaviour.loops.luv, [[
+            local uv, rounds = require "luv", require "redlock.core.rounds"
+            local c = new { wake = "poll", retry_delay = 0.3 }
+            local l = c:getLock("held", { owner = "A" })
+            assert(l:isLocked())
+            for try = 1, 3 do
+                local pending, over
+                spawn(function()
+                    rounds.sleep(c, 0.05)
+                    pending:cancel()         -- whose round is done as well
+                    local yes, err = l:isLocked()
+                    assert(yes == true, tostring(err))
+                    over = true
+                end)
+                pending = c:getLock("held", { owner = try }):lockAsync()
+                local timer = uv.new_timer()
+                timer:start(30, 0, function()        -- until both are
+                    local finish = now() + 0.7
+                    while now() < finish do end
+                    timer:close()
+                end)
+                while not over do sleep(0.01) end
+            end
+            c:close()
+        ]])
+        assert.equal("over\n", text)
+    end)
+
+    for name, loop in pairs(behaviour.loops) do
+        it(name .. ", what an owner held who has ended is not renewed", function()
+            local p = starts(loop, [[
+                local c = new { lease = 1 }
+                spawn(function()
+                    assert(c:getLock("x"):tryLock(5))
+                    print "taken"
+                end)
+                for _ = 1, 300 do
+                    sleep(0.1)
+                    collectgarbage()
+                end
+            ]])
+            assert.equal("taken", p:read_line(10))
+            support.eventually(function() return cluster:keys() == 0 end, 10, "the lease's end")
+            p:kill "KILL"
+            p:wait(5)
+        end)
+
+        it(name .. ", a loop that ended goes on with what is held", function()
+            local p = support.lua(([[
+                NODES = %s %s %s
+                local c = new { lease = 0.9 }
+                local l = c:getLock("x", { owner = "me" })
+                main(function() assert(l:lock()) end)
+                main(function()
+                    sleep(2)
+                    assert(l:isValid() and l:unlock())
+                end)
+                print "over"
+            ]]):format(nodes, loop, behaviour.prelude), { stderr = "stdout" })
+            assert.equal("over\n", p:read_all(30))
+            assert.equal(0, p:wait(5))
+            free()
+        end)
+
+        it(name .. ", what cannot be suspended raises, and leaves nothing", function()
+            -- Who finds it free may have his answer before he looks, and need not wait.
+            somebody_has "held"
+            local code = [[
+                local function within_c()
+                    return ("x"):gsub("x", function() client:getLock("held"):tryLock(1) end)
+                end
+                for _ = 1, 3 do
+                    local ok, err = pcall(within_c)
+                    assert(not ok and err:find "across C%-call boundary", err)
+                end
+            ]]
+            assert.equal("over\n", says(loop, code))       -- the loop ends, too
+            assert.equal("over\n", says(loop, code .. [[
+                local l = client:getLock("x", { owner = 1 })
+                assert(l:tryLock(5) and l:unlock())
+            ]]))
+            cluster:each(function(server) assert.equal(1, server:call("DEL", "held")) end)
+            free()
+        end)
+
+        it(name .. ", a wait that is cancelled lets the loop end", function()
+            somebody_has "held"
+            assert.equal("over\n", says(loop, [[
+                local future = client:getLock("held"):tryLockAsync(60)
+                sleep(0.05)
+                assert(future:cancel())
+                local ok, err = future:get(5)
+                assert(not ok and err.code == "cancelled", err)
+            ]]))
+        end)
+
+        it(name .. ", what finds no descriptor says so, and works when there is one", function()
+            somebody_has "x"
+            assert.equal("over\n", says(loop, [[
+                assert(client:open())
+                local C = require("redlock.core.ffi").load()
+                client:scripts(require "redlock.api.plain_lock")
+                local round = C.rl_check(client.core)        -- all are connected
+                C.rl_wait(round)
+                C.rl_round_free(round)
+                local l, files = client:getLock "x", {}
+                local file = io.open "/dev/null"
+                while file do
+                    files[#files + 1] = file
+                    file = io.open "/dev/null"
+                end
+                for _ = 1, 3 do
+                    local ok, err = pcall(l.tryLock, l, 1)
+                    assert(not ok and err:find "no file descriptor for the event loop", err)
+                end
+                for i = 1, #files do files[i]:close() end
+                assert(l:forceUnlock() and l:tryLock(5) and l:unlock())
+            ]], { "prlimit", "--nofile=100" }))
+            free()
+        end)
+    end
+
+    -- Hosts with a timer that looks for owners that are gone.
+    for _, name in ipairs { "luv", "cqueues" } do
+        local loop = behaviour.loops[name]
+
+        it(name .. ", what an owner held who has ended is let go in a quiet process", function()
+            local p = starts(loop, [[
+                local c = new { lease = 1.5 }
+                local taken = 0
+                spawn(function()
+                    assert(c:getLock("dead"):lock())
+                    taken = taken + 1
+                end)
+                spawn(function()
+                    assert(c:getLock("alive"):lock())
+                    taken = taken + 1
+                    sleep(30)
+                end)
+                repeat sleep(0.01) until taken == 2
+                print "taken"
+                sleep(30)
+            ]])
+            assert.equal("taken", p:read_line(10))
+            support.eventually(function()
+                return cluster[1]:call("EXISTS", "dead") == 0
+            end, 10, "the end of what nobody has")
+            support.sleep(3)             -- several looks
+            assert.equal(1, cluster[1]:call("EXISTS", "alive"))
+            p:kill "KILL"
+            p:wait(5)
+        end)
+
+        it(name .. ", what is held does not keep the loop running", function()
+            local began = support.now()
+            -- The next look at it would be in 10 s.
+            assert.equal("over\n", says(loop, [[
+                spawn(function() assert(client:getLock("x"):tryLock(5)) end)
+                assert(client:getLock("y"):tryLock(5))
+            ]]))
+            assert.is_true(support.now() - began < 8)
+            free()
+        end)
+    end
+
+    it("luv, errors of the user are told, and the loop goes on", function()
+        local text = says(behaviour.loops.luv, [[
+            local l, y = client:getLock("x", { owner = 1 }), client:getLock("y", { owner = 1 })
+            assert(l:tryLock(5, 10) and y:tryLock(5, 10))
+            spawn(function()
+                client:getLock("y"):tryLock(5, 10)
+                error "mine"
+            end)
+            assert(y:unlock())
+            l:onLost(function() error("and mine", 0) end)
+            assert(client:getLock("x"):forceUnlock() and not l:extend())
+            assert(client:getLock("y"):forceUnlock())
+        ]])
+        assert.matches("redlock: [^\n]*: mine\nstack traceback:", text)
+        assert.matches("redlock: an onLost function failed: and mine\n", text)
+        assert.matches("\nover\n$", text)
+    end)
+
+    describe("nginx", function()
+        it("a client does all of that, too", function()
+            local server = {}
+            for i, one in ipairs(behaviour.list) do
+                server[i] = ([[location /%d { content_by_lua_block {
+                    local NODES, HOST = nodes
+                    %s
+                    local spawn, sleep = ngx.thread.spawn, ngx.sleep
+                    local ok, err = pcall(function() %s end)
+                    ngx.print(ok and "ok" or tostring(err))
+                } }]]):format(i, behaviour.prelude, one[2])
+            end
+            local ng = support.nginx { nodes = cluster, server = table.concat(server, "\n") }
+            for i, one in ipairs(behaviour.list) do
+                assert.equal("ok", ng:get("/" .. i), one[1])
+                free()
+            end
+            assert.equal(0, ng:stop "QUIT")
+            assert.equal("", ng:complaints())
+        end)
+    end)
+end)

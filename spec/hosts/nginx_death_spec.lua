@@ -1,0 +1,440 @@
+-- Requests that die: what they hold ends, what they wait for is cleaned up [44].
+local support = require "spec.support"
+local hash = require "redlock.core.hash"
+
+local SERVER = [[
+    location /take { content_by_lua_block {
+        local l = client:getLock "x"
+        ngx.print(tostring(l:tryLock(tonumber(ngx.var.arg_wait) or 0)))
+        l:unlock()
+    } }
+    location /leave { content_by_lua_block {
+        assert(client:getLock("x"):tryLock(1))
+        ngx.print "taken"
+    } }
+    location /pinned { content_by_lua_block {
+        assert(client:getLock("x", { owner = ngx.var.arg_own and {} }):tryLock(1))
+        -- Something refers to the hold for longer than to its owner, as the stack of a
+        -- coroutine that waited for it may.
+        for _, hold in pairs(client.holds.live) do
+            package.loaded.pinned = hold
+        end
+        assert(ngx.timer.at(3, function() package.loaded.pinned = nil end))
+        ngx.print "taken"
+    } }
+    location /early { content_by_lua_block {
+        local core, wait = require("redlock.core.ffi").load(), client.host.wait
+        function client.host.wait(round, ...)
+            while core.rl_round_outcome(round) == 0 do end
+            return wait(round, ...)
+        end
+        assert(client:getLock("x"):tryLock(1))
+        client.host.wait = wait
+        ngx.print "taken"
+    } }
+    location /collecting { content_by_lua_block {
+        assert(client:getLock("x"):tryLock(1))
+        collectgarbage()
+        local steps = 0
+        repeat
+            steps = steps + 1
+        until collectgarbage "step" or steps == 10000
+        for _ = 1, steps * ngx.var.arg_part do
+            collectgarbage "step"
+        end
+        ngx.print "taken"
+    } }
+    location /closed { content_by_lua_block {
+        local closed = {}
+        for i = 1, 20 do
+            closed[i] = redlock.new { nodes = nodes, prefix = "other:" }
+            assert(closed[i]:getLock("y"):tryLock(1))
+            closed[i]:close()
+        end
+        package.loaded.closed = closed       -- not for the collector
+        ngx.print "closed"
+    } }
+    location /exit { content_by_lua_block {
+        assert(client:getLock("x"):tryLock(1))
+        ngx.thread.spawn(function() ngx.sleep(0.01) ngx.exit(444) end)
+        ngx.sleep(30)
+    } }
+    location /wait { lua_check_client_abort on; content_by_lua_block {
+        ngx.shared.shared:incr("waiting", 1, 0)
+        local l = client:getLock "x"
+        local ok = l:tryLock(30)
+        ngx.sleep(0.01)
+        ngx.print(tostring(ok))
+        l:unlock()
+    } }
+    location /waiting { content_by_lua_block {
+        ngx.print(ngx.shared.shared:get "waiting" or 0)
+    } }
+    location /kill { content_by_lua_block {
+        local threads = {}
+        for i = 1, 20 do
+            threads[i] = ngx.thread.spawn(function()
+                return client:getLock("x", { owner = i }):tryLock(30)
+            end)
+        end
+        ngx.sleep(0.05)
+        for i = 1, 20 do
+            assert(ngx.thread.kill(threads[i]))
+        end
+        ngx.print "killed"
+    } }
+    location /abort { lua_check_client_abort on; content_by_lua_block {
+        local l = client:getLock "x"
+        assert(ngx.on_abort(function()
+            l:unlock()
+            ngx.exit(499)
+        end))
+        assert(l:tryLock(1))
+        ngx.sleep(60)
+    } }
+]]
+
+describe("in nginx a request that dies", function()
+    local cluster, ng
+
+    setup(function()
+        cluster = support.cluster(3)
+    end)
+
+    teardown(support.cleanup)
+
+    before_each(function()
+        cluster:flush()
+        ng = support.nginx { nodes = cluster, server = SERVER, options = "lease = 1.5",
+            shutdown = "3s" }
+    end)
+
+    after_each(function()
+        assert.equal(0, ng:stop "TERM")
+        assert.equal("", (ng:complaints():gsub("[^\n]*client prematurely closed[^\n]*\n?", "")))
+    end)
+
+    local function held()
+        return cluster:keys() > 0
+    end
+
+    local function waiting(n)
+        support.eventually(function()
+            return tonumber((ng:get "/waiting")) == n
+        end)
+    end
+
+    local function ends()
+        assert.is_true(held())
+        support.eventually(function() return not held() end, 30, "the end of the lease")
+    end
+
+    it("without unlocking is not renewed for long, in an idle worker", function()
+        assert.equal("taken", ng:get "/leave")
+        ends()
+        assert.equal("true", ng:get "/take?wait=1")
+    end)
+
+    it("is noticed where the servers answered before it began to wait", function()
+        assert.equal("taken", ng:get "/early")
+        ends()
+    end)
+
+    it("is noticed where it dies in the middle of a collection", function()
+        for part = 0.3, 0.9, 0.2 do
+            assert.equal("taken", ng:get("/collecting?part=" .. part))
+            ends()
+        end
+    end)
+
+    it("is noticed where its owner is collected long before its hold", function()
+        for _, query in ipairs { "", "?own=1" } do
+            assert.equal("taken", ng:get("/pinned" .. query))
+            ends()
+        end
+    end)
+
+    it("is noticed beside clients that were closed", function()
+        assert.equal("closed", ng:get "/closed")
+        support.eventually(function() return not held() end)
+        assert.equal("taken", ng:get "/leave")
+        ends()
+    end)
+
+    it("without unlocking is renewed for long where others wait", function()
+        assert.equal("taken", ng:get "/leave")
+        assert.equal("true", ng:get "/take?wait=30")
+    end)
+
+    it("by ngx.exit does not keep its lock", function()
+        ng:get "/exit"
+        ends()
+    end)
+
+    it("by an abort releases at once with an on_abort handler", function()
+        local request = ng:begin "/abort"
+        support.eventually(held)
+        support.sleep(2)               -- renewed as long as it lives
+        assert.is_true(held())
+        request:abort()
+        support.eventually(function() return not held() end, 1.4, "the release")
+    end)
+
+    it("while it waits leaves the queue, and the others go on", function()
+        local other = support.warm_client(cluster)
+        local l = other:getLock "x"
+        assert.is_true(l:tryLock(1, 30))
+        local requests = {}
+        for i = 1, 10 do
+            requests[i] = ng:begin "/wait"
+            waiting(i)
+        end
+        for i = 1, 9 do                -- the first one, who contends, among them
+            requests[i]:abort()
+        end
+        support.sleep(0.2)
+        assert.is_true(l:unlock())
+        assert.equal("true", requests[10]:finish())
+        support.eventually(function() return not held() end)
+        other:close()
+    end)
+
+    it("while it is the next one does not get the lock that is passed on", function()
+        local requests = {}
+        for i = 1, 12 do
+            requests[i] = ng:begin "/wait"
+        end
+        for i = 1, 12, 2 do
+            requests[i]:abort()
+        end
+        for i = 2, 12, 2 do
+            -- One who died holding it is found by the collector, some seconds later.
+            assert.equal("true", requests[i]:finish(60))
+        end
+        support.eventually(function() return not held() end)
+    end)
+
+    it("by ngx.thread.kill leaves nothing", function()
+        local other = support.warm_client(cluster)
+        local l = other:getLock "x"
+        assert.is_true(l:tryLock(1, 30))
+        for _ = 1, 5 do
+            assert.equal("killed", ng:get "/kill")
+        end
+        assert.is_true(l:unlock())
+        assert.equal("true", ng:get "/take?wait=5")
+        support.eventually(function() return not held() end)
+        other:close()
+    end)
+
+    it("in the middle of an attempt gives back what it was granted", function()
+        for i = 1, 3 do
+            cluster[i]:freeze()
+        end
+        local requests = {}
+        for i = 1, 5 do
+            requests[i] = ng:begin "/wait"
+        end
+        support.sleep(0.1)
+        for i = 1, 5 do
+            requests[i]:abort()
+        end
+        for i = 1, 3 do
+            cluster[i]:thaw()
+        end
+        support.eventually(function() return not held() end, 5, "the clean-up")
+        assert.equal("true", ng:get "/take?wait=5")
+    end)
+end)
+
+-- What a dead request held is let go when that is found: with the usual lease nobody would get
+-- it within half a minute else.
+describe("in nginx what a dead request held", function()
+    local cluster, ng, storm
+
+    local DYING = [[
+        location /leave { content_by_lua_block {
+            assert(client:getLock("x", { owner = ngx.var.arg_own and {} }):tryLock(1))
+            ngx.print "taken"
+        } }
+        location /kill { content_by_lua_block {
+            local function hold()
+                local l = client:getLock("x", { owner = {} })
+                assert(l:tryLock(1))
+                ngx.sleep(60)
+                l:unlock()
+            end
+            assert(ngx.thread.kill(ngx.thread.spawn(hold)))
+            ngx.print "taken"
+        } }
+        location /short { lua_check_client_abort on; content_by_lua_block {
+            local l = client:getLock "x"
+            if l:tryLock(5) then
+                ngx.sleep(0.002)
+                l:unlock()
+            end
+        } }
+        location /take { content_by_lua_block {
+            local l = client:getLock "x"
+            ngx.print(tostring(l:tryLock(20)), " ", tostring(l:unlock()))
+        } }
+        location /held { content_by_lua_block {
+            ngx.print(ngx.worker.pid(), " ", tostring(client))
+        } }
+    ]]
+
+    -- So many requests whose clients go away.
+    local STORM = [[
+        location /storm { content_by_lua_block {
+            local threads = {}
+            for i = 1, 100 do
+                threads[i] = ngx.thread.spawn(function()
+                    local sock = ngx.socket.tcp()
+                    assert(sock:connect("127.0.0.1", tonumber(ngx.var.arg_port)))
+                    assert(sock:send "GET /short HTTP/1.0\r\n\r\n")
+                    ngx.sleep(0.001 + math.random() * 0.15)
+                    sock:close()
+                end)
+            end
+            for i = 1, #threads do
+                assert(ngx.thread.wait(threads[i]))
+            end
+            ngx.print "over"
+        } }
+    ]]
+
+    setup(function()
+        cluster = support.cluster(3)
+        ng = support.nginx { nodes = cluster, server = DYING, workers = 2 }
+        storm = support.nginx { nodes = cluster, server = STORM }
+    end)
+    teardown(function()
+        for _, one in ipairs { ng, storm } do
+            assert.equal(0, one:stop "TERM")
+            assert.equal("", (one:complaints():gsub("[^\n]*client prematurely closed[^\n]*\n?",
+                "")))
+        end
+        support.cleanup()
+    end)
+
+    it("goes to the next one, in any process", function()
+        local other = support.warm_client(cluster)
+        for _, path in ipairs { "/leave", "/leave?own=1", "/kill" } do
+            assert.equal("taken", ng:get(path))
+            assert.equal("true true", ng:get("/take", 25))
+            assert.equal("taken", ng:get(path))
+            assert.is_true(other:getLock("x"):tryLock(20))
+            assert.is_true(other:getLock("x"):unlock())
+        end
+        other:close()
+    end)
+
+    it("is let go, however many die for one name", function()
+        for _ = 1, tonumber(os.getenv "STORMS") or 3 do
+            assert.equal("over", storm:get("/storm?port=" .. ng.port))
+            support.eventually(function() return cluster:keys() == 0 end, 20, "the releases")
+            local idle = {}
+            support.eventually(function()
+                local pid, held = ng:get("/held"):match "^(%d+) .* (%d+) held"
+                idle[pid] = held == "0" or nil
+                return idle[tostring(ng:workers()[1])] and idle[tostring(ng:workers()[2])]
+            end, 20, "workers without holds")
+        end
+    end)
+end)
+
+-- Where the collector has much to look at, and nothing else makes it run: a second's share of
+-- it is a fraction of one collection.
+describe("in a large worker of nginx a request that dies", function()
+    local cluster, ng
+
+    setup(function()
+        cluster = support.cluster(3)
+        ng = support.nginx { nodes = cluster, server = SERVER, options = "lease = 1.5",
+            init = [[
+                ballast = {}
+                for i = 1, 1000 do
+                    ballast[i] = {}
+                    for k = 1, 400 do
+                        ballast[i][k] = { i, i .. (" "):rep(40) .. k }
+                    end
+                end
+            ]] }
+    end)
+    teardown(function()
+        assert.equal(0, ng:stop "TERM")
+        assert.equal("", ng:complaints())
+        support.cleanup()
+    end)
+
+    it("is found in some seconds by those who wait for its lock", function()
+        assert.is_true(tonumber((ng:get "/memory")) > 50000)
+        for _ = 1, 2 do
+            assert.equal("taken", ng:get "/leave")
+            local started = support.now()
+            assert.equal("true", ng:get "/take?wait=60")
+            assert.is_true(support.now() - started < 12)
+        end
+    end)
+end)
+
+describe("in nginx a request that dies while servers learn what they have counted", function()
+    -- The question for the floor of the bucket: the bucket comes right behind the marker.
+    local BUCKET = ("%d"):format(hash "x" % 1024)
+    local QUESTION = ("redlock:{server}:marker\r\n$%d\r\n%s\r\n"):format(#BUCKET, BUCKET)
+
+    local cluster, proxies, ng, other
+
+    setup(function()
+        cluster = support.cluster(3, { new = true }):admit(60)
+        proxies = support.proxies(cluster)
+        ng = support.nginx { nodes = proxies, server = [[
+            location /wait { lua_check_client_abort on; content_by_lua_block {
+                local l = client:getFencedLock "x"
+                local ok, err = l:tryLock(20)
+                ngx.print(tostring(ok or err))
+                if ok then l:unlock() end
+            } }
+            location = /waiting { content_by_lua_block { ngx.print(client:stats().waiting) } }
+        ]] }
+        other = support.warm_client(cluster)
+    end)
+    teardown(function()
+        assert.equal(0, ng:stop "TERM")
+        assert.equal("", (ng:complaints():gsub("[^\n]*client prematurely closed[^\n]*\n?", "")))
+        other:close()
+        support.cleanup()
+    end)
+
+    local function held_back()
+        local n = 0
+        for i = 1, 3 do
+            n = n + proxies[i]:held()
+        end
+        return n
+    end
+
+    it("makes way for those behind it", function()
+        local l = other:getLock "x"
+        assert.is_true(l:tryLock(1, 30))
+        local requests = {}
+        for i = 1, 2 do
+            requests[i] = ng:begin "/wait"
+            support.eventually(function() return ng:get "/waiting" == tostring(i) end)
+        end
+        for i = 1, 3 do
+            proxies[i]:hold_request(QUESTION)
+        end
+        assert.is_true(l:unlock())
+        support.eventually(function() return held_back() >= 2 end, 5, "the question")
+        requests[1]:abort()
+        support.eventually(function()
+            return ng:log():find "client prematurely closed"
+        end, 5, "the abort")
+        for i = 1, 3 do
+            proxies[i]:release()
+        end
+        assert.equal("true", requests[2]:finish())
+        assert.equal("0", ng:get "/waiting")
+    end)
+end)

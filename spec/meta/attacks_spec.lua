@@ -1,0 +1,162 @@
+-- What is known to break locks of this kind and has no other spec, and ATTACKS.md, where all of
+-- it is.
+local support = require "spec.support"
+local evidence = require "spec.support.evidence"
+
+describe("the table of attacks", function()
+    local function read(path)
+        local f = assert(io.open(path))
+        local text = f:read "*a"
+        f:close()
+        return text
+    end
+
+    it("has all of them, and for each a test that exists, or says that nothing protects", function()
+        local numbers = {}
+        for _, cells in ipairs(evidence.rows(read "spec/ATTACKS.md")) do
+            local number, happens, shown = cells[1], cells[3], cells[4]
+            if number:find "^[AC]%d+$" then
+                assert.is_nil(numbers[number], number .. " is there twice")
+                numbers[number] = true
+                assert.equal(4, #cells, number)
+                assert.is_true(evidence.check(shown) > 0 or happens:find "%*%*not%*%*" ~= nil,
+                    number .. " names no test")
+            end
+        end
+        for i = 1, 42 do
+            assert.is_true(numbers["A" .. i], "A" .. i .. " is missing")
+        end
+        for i = 1, 12 do
+            assert.is_true(numbers["C" .. i], "C" .. i .. " is missing")
+        end
+    end)
+
+    it("would not name a test that is gone", function()
+        for _, cell in ipairs { 'attacks_spec "of a title that' .. ' is nowhere"',
+            'unit fence "c5"', "models `ship`", "mutants `no drift`", 'no_such_spec "x"', '"x"' } do
+            assert.has_error(function() evidence.check(cell) end)
+        end
+        assert.equal(3, evidence.check 'unit fence "c4_executed_twice"; models `ships`, `no-drift`')
+    end)
+end)
+
+local function turn(client)
+    client:getLock("turn"):isLocked()
+end
+
+describe("a server's clock", function()
+    after_each(support.cleanup)
+
+    -- Three servers; step(seconds) sets the wall clock of the first.
+    local function stepped_cluster()
+        local clock = support.clock()
+        local function step(seconds)
+            clock:set(seconds)
+        end
+        return { support.server({ env = clock.env }):admit(), support.server():admit(),
+            support.server():admit() }, step
+    end
+
+    it("that jumps ahead frees its key, and a majority of others still excludes", function()
+        local servers, step = stepped_cluster()
+        local client, other = support.warm_client(servers), support.warm_client(servers)
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock(0, 30))
+        support.eventually(function() return servers[1]:call("EXISTS", "x") == 1 end)
+        step(3600)
+        support.eventually(function() return servers[1]:call("EXISTS", "x") == 0 end)
+        for _ = 1, 10 do
+            local ok, err = other:getLock("x"):tryLock()
+            assert.is_nil(ok)
+            assert.equal("held", err.code)
+        end
+        assert.is_true(l:isValid())
+        assert.is_true(l:unlock())
+        assert.is_true(other:getLock("x"):tryLock(5))
+    end)
+
+    it("that jumps back keeps a key for longer, until it is released", function()
+        local servers, step = stepped_cluster()
+        local client = support.warm_client(servers)
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock(0, 2))
+        support.eventually(function() return servers[1]:call("EXISTS", "x") == 1 end)
+        step(-3600)
+        support.eventually(function() return servers[1]:call("PTTL", "x") > 60000 end)
+        -- A key that outlives its lease on a minority stops nobody.
+        support.eventually(function() return not l:isValid() end)
+        assert.is_true(client:getLock("x", { owner = 2 }):tryLock(5))
+        assert.is_true(client:getLock("x", { owner = 2 }):unlock())
+        l:unlock()
+        support.eventually(function()
+            turn(client)
+            return servers[1]:call("EXISTS", "x") == 0
+        end)
+    end)
+end)
+
+describe("a replica that was promoted", function()
+    after_each(support.cleanup)
+
+    it("does not vote at first, for it may not have heard of all locks", function()
+        local cluster = support.cluster(3)
+        local replica = support.server()
+        assert.equal("OK", replica:call("REPLICAOF", "127.0.0.1", cluster[1].port))
+        support.eventually(function() return replica:marker() == cluster[1]:marker() end, 10)
+        cluster[1]:kill()
+        assert.equal("OK", replica:call("REPLICAOF", "NO", "ONE"))
+        local client = support.warm_client { replica, cluster[2], cluster[3] }
+        cluster[2]:call("SET", "x", "somebody", "PX", 60000)      -- so its vote is needed
+        local ok, err = client:getLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("guarded", err.nodes[1].code)
+        assert.equal(0, replica:keys())
+    end)
+end)
+
+describe("a server that becomes a writable replica behind our back", function()
+    after_each(support.cleanup)
+
+    it("does not vote: its master's marker came with its master's data", function()
+        local cluster = support.cluster(4)
+        local client = support.warm_client { cluster[1], cluster[2], cluster[3] }
+        cluster[2]:call("SET", "x", "somebody", "PX", 60000)      -- so its vote is needed
+        cluster[3]:call("CONFIG", "SET", "replica-read-only", "no")
+        assert.equal("OK", cluster[3]:call("REPLICAOF", "127.0.0.1", cluster[4].port))
+        support.eventually(function() return cluster[3]:marker() == cluster[4]:marker() end, 10)
+        assert.is_true(client:stats().nodes[3].ready)
+        local ok, err = client:getLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("guarded", err.nodes[3].code)
+    end)
+end)
+
+describe("a server that evicts keys", function()
+    after_each(support.cleanup)
+
+    it("loses one vote of a lock that is held: it gets it again, and nobody else does", function()
+        local cluster = support.cluster(2)
+        cluster[3] = support.server { args = {
+            "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random" } }
+        local client = support.warm_client(cluster, { lease = 3 })
+        local other = support.warm_client(cluster)
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock())
+        support.eventually(function() return cluster[3]:call("EXISTS", "x") == 1 end)
+        local n = 0
+        support.eventually(function()
+            for _ = 1, 100 do
+                n = n + 1
+                cluster[3]:call("SET", "cache" .. n, ("v"):rep(2000))
+            end
+            return cluster[3]:call("EXISTS", "x") == 0
+        end, 60, "the eviction")
+        local ok, err = other:getLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("held", err.code)
+        cluster[3]:call("CONFIG", "SET", "maxmemory", 0)
+        support.eventually(function() return cluster[3]:call("EXISTS", "x") == 1 end)
+        assert.is_true(l:isValid())
+        assert.is_true(l:unlock())
+    end)
+end)

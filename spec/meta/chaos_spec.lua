@@ -1,0 +1,284 @@
+-- Chaos on real servers and processes; see spec/chaos/README.md. The seeds are fixed here, for
+-- a run must mean the same for everybody; `make chaos` takes fresh ones.
+local support = require "spec.support"
+local build = require "spec.support.build"
+local faults = require "spec.chaos.faults"
+local run = require "spec.chaos.run"
+local schedule = require "spec.chaos.schedule"
+local sys = require "spec.support.sys"
+
+local GUARD_S = 1.3
+
+local function plan(seed, more)
+    local opts = { seed = seed, seconds = 60, nodes = 5, clients = 8, nginx = 1, claim = true,
+        guard_s = GUARD_S }
+    for name, value in pairs(more or {}) do
+        opts[name] = value
+    end
+    return schedule.new(opts)
+end
+
+local function texts(list)
+    local lines = {}
+    for i, item in ipairs(list) do
+        lines[i] = type(item) == "string" and item or item.text or schedule.describe(item)
+    end
+    return table.concat(lines, "\n")
+end
+
+describe("a schedule", function()
+    it("follows from its seed", function()
+        assert.equal(texts(plan(3)), texts(plan(3)))
+        assert.are_not.equal(texts(plan(3)), texts(plan(4)))
+    end)
+
+    it("has every fault, sooner or later", function()
+        local seen = {}
+        for seed = 1, 20 do
+            for _, f in ipairs(plan(seed, { claim = seed % 2 == 0 })) do
+                seen[f.name] = true
+                assert.is_false(seed % 2 == 0 and schedule.fault(f).beyond or false)
+            end
+        end
+        for _, fault in ipairs(faults) do
+            assert.is_true(seen[fault.name], fault.name)
+        end
+    end)
+
+    it("impairs a minority of the servers at any time", function()
+        for seed = 1, 50 do
+            local list = plan(seed)
+            for _, f in ipairs(list) do
+                local n = 0
+                for _, other in ipairs(list) do
+                    local impairs = schedule.fault(other).impairs or other.door
+                    if impairs and other.t <= f.t and f.t <= other.ends then
+                        n = n + 1
+                    end
+                end
+                assert.is_true(n <= 2)
+            end
+        end
+    end)
+
+    it("keeps a server that may forget away until every lease is over", function()
+        local n = 0
+        for seed = 1, 20 do
+            for _, f in ipairs(plan(seed)) do
+                if schedule.fault(f).forgets then
+                    n = n + 1
+                    assert.is_true(f.door and f.opens >= f.t + f.lasts + GUARD_S - 1e-9)
+                end
+            end
+            for _, f in ipairs(plan(seed, { claim = false })) do
+                assert.is_nil(f.door)
+            end
+        end
+        assert.is_true(n > 20)
+    end)
+end)
+
+local function chaos(opts)
+    local lines = {}
+    opts.out = opts.out or build.root .. "/build/chaos"
+    opts.report = function(line) lines[#lines + 1] = line end
+    local started = support.now()
+    local verdict = run.run(opts)
+    verdict.took = support.now() - started
+    verdict.story = ("seed %s\n%s\n%s"):format(opts.seed, table.concat(lines, "\n"),
+        texts(verdict.violations))
+    return verdict
+end
+
+local function count(list)
+    local kinds, n = 0, 0
+    for _, k in pairs(list) do
+        kinds, n = kinds + 1, n + k
+    end
+    return kinds, n
+end
+
+describe("a schedule where the restart guard is on", function()
+    it("keeps away only what the guard cannot notice, and fakes no time", function()
+        local kept, left = 0, 0
+        for seed = 1, 20 do
+            for _, f in ipairs(plan(seed, { guard = true })) do
+                local fault = schedule.fault(f)
+                assert.is_falsy(fault.fakes_time)
+                if fault.forgets and fault.guarded then
+                    left = left + 1
+                    assert.is_nil(f.door)
+                    assert.is_true(f.ends >= f.t + f.lasts + GUARD_S - 1e-9)
+                elseif fault.forgets then
+                    kept = kept + 1
+                    assert.is_true(f.door)
+                end
+            end
+        end
+        assert.is_true(kept > 20 and left > 20)
+    end)
+
+    it("impairs a minority of the servers, those in quarantine among them", function()
+        for seed = 1, 50 do
+            local list = plan(seed, { guard = true })
+            for _, f in ipairs(list) do
+                local n = 0
+                for _, other in ipairs(list) do
+                    local fault = schedule.fault(other)
+                    local impairs = fault.impairs or fault.guarded or other.door
+                    if impairs and other.t <= f.t and f.t <= other.ends then
+                        n = n + 1
+                    end
+                end
+                assert.is_true(n <= 2)
+            end
+        end
+    end)
+end)
+
+describe("chaos", function()
+    after_each(support.cleanup)
+
+    for _, opts in ipairs {
+        { seed = 20261, nodes = 5, seconds = 28 },
+        { seed = 20262, nodes = 3, seconds = 18, restart_guard = false },
+        { seed = 20263, nodes = 5, seconds = 12, restart_guard = false, claim = false },
+    } do
+        it(("of %d s does no harm, %d servers%s%s"):format(opts.seconds, opts.nodes,
+            opts.restart_guard == false and " without restart guard" or "",
+            opts.claim == false and ", beyond what can be promised" or ""), function()
+            local v = chaos(opts)
+            assert.same({}, v.violations, v.story)
+            -- It must have been a trial: much was done and suffered.
+            local kinds, n = count(v.faults)
+            assert.is_true(kinds >= 10 and n >= opts.seconds, ("%d, %d"):format(kinds, n))
+            assert.is_true(v.counts.acquired > 3 * opts.seconds, v.counts.acquired)
+            assert.is_true(v.counts.lost > 0)
+            assert.is_true(v.counts.accepted > opts.seconds, v.counts.accepted)
+            -- Workers of nginx died while somebody waited, and holds were passed on there.
+            assert.is_true(v.counts.orphaned > 0 and v.counts.passed > 0)
+            -- Those who ignore their validity are in each other's way, and it is noticed.
+            assert.is_true(v.lost_updates.careless > 0)
+            assert.is_true(v.intrusions.careless > 0)
+            local html = sys.read_file(v.html)
+            for _, lane in ipairs { "client 1", "client 2.4", "client 9.8", "resource a",
+                "server 3" } do
+                assert.truthy(html:find(">" .. lane .. "</text>", 1, true), lane)
+            end
+            assert.truthy(html:find("No violation.", 1, true))
+        end)
+    end
+end)
+
+describe("make chaos", function()
+    after_each(support.cleanup)
+
+    it("prints the schedule, what came of it, and where the picture is", function()
+        local p = support.spawn { "luajit", build.root .. "/spec/chaos/main.lua", "2", "11", "3",
+            stdout = "pipe", stderr = "stdout", cwd = build.root, env = support.lua_env() }
+        local text = p:read_all(120)
+        assert.equal(0, p:wait(10), text)
+        assert.matches("^chaos: seed 11, 3 servers, 2 s\n +[%d.]+ s +%a", text)
+        assert.matches("\ncalls: accepted %d+, acquired %d+", text)
+        assert.matches("\n0 violations; picture: build/chaos/11.html\n$", text)
+    end)
+
+    it("goes on for a minute, or for T seconds", function()
+        local function recipe(...)
+            local p = support.spawn { "make", "-n", "chaos", stdout = "pipe", cwd = build.root,
+                env = { T = false, MAKEFLAGS = false }, ... }
+            local text = p:read_all(60)
+            assert.equal(0, p:wait(10), text)
+            return text
+        end
+        assert.matches('spec/chaos/main.lua "60"', recipe())
+        assert.matches('spec/chaos/main.lua "7"', recipe "T=7")
+    end)
+end)
+
+-- Servers are killed and restarted empty, again and again, while each lock sits on a bare
+-- majority: each of these servers has a vote for somebody else.
+local function emptied(seed, restart_guard)
+    return chaos { seed = seed, nginx = 0, nodes = 3, seconds = 6, rate = 10,
+        only = { wipe_server = true }, bare = true, unattended = true,
+        restart_guard = restart_guard, hold_s = 0.6, lease = 1, leases = { 1 } }
+end
+
+describe("servers that lose their memory", function()
+    after_each(support.cleanup)
+
+    it("do no harm where the restart guard is on", function()
+        local v = emptied(2, true)
+        assert.same({}, v.violations, v.story)
+        assert.is_true(v.faults.wipe_server > 0 and v.counts.acquired > 50)
+    end)
+
+    it("let two in where it is off, and are caught", function()
+        local v
+        for seed = 2, 4 do
+            v = emptied(seed, false)
+            if v.overlaps > 0 then
+                return
+            end
+        end
+        error("not caught; " .. v.story)
+    end)
+end)
+
+-- A copy of the library that is wrong in one place. (A run removes temporary directories.)
+local function mutant(name, file, from, to)
+    local dir = ("%s/build/mutants/%s"):format(build.root, name:gsub(" ", "-"))
+    assert(support.sh(("rm -rf '%s'; mkdir -p '%s/build' && cd '%s' && cp -a c lua Makefile "
+        .. "'%s' && cp -a build/obj build/redlock '%s/build'"):format(dir, dir, build.root, dir,
+        dir)))
+    local text = sys.read_file(dir .. "/" .. file)
+    local at, last = text:find(from, 1, true)
+    assert(at, file .. " has changed: '" .. from .. "' is not there")
+    sys.write_file(dir .. "/" .. file, text:sub(1, at - 1) .. to .. text:sub(last + 1))
+    assert(support.sh(("make -s -C '%s' CFLAGS=-O1 all"):format(dir)))
+    return dir
+end
+
+describe("a library that", function()
+    after_each(support.cleanup)
+
+    for what, m in pairs {
+        ["frees what it passes on in nginx"] = { "lua/redlock/scripts/lock/handover.lua",
+            "'set', KEYS[1], ARGV[1], 'PX', ARGV[2]", "'del', KEYS[1]", "while it is client 5#",
+            { clients = 4, kinds = { "blocking" }, nginx = 1, only = {}, hold_s = 0.02 } },
+        ["releases whatever is there"] = { "lua/redlock/scripts/lock/release.lua",
+            "if value == ARGV[1] then", "if value then", "while it is client" },
+        ["is content with half of the servers"] = { "c/core/quorum.c",
+            "return n / 2 + 1;", "return n / 2;", "while it is client" },
+        ["counts on twice the lease"] = { "c/core/quorum.c",
+            "return started_ms + lease_ms -", "return started_ms + 2 * lease_ms -",
+            "ms of validity of a lease of" },
+        ["does not tell of losses"] = { "lua/redlock/policy/holds.lua",
+            "local fns = hold.on_lost or {}", "local fns = {}", "not told of the loss" },
+        ["believes tokens unconfirmed"] = { "lua/redlock/api/fenced_lock.lua",
+            'confirm = parts("counter", "counted", "confirm")', 'confirm = "return 1"', "token",
+            { nodes = 3, kinds = { "fenced" }, bare = true, only = {}, seconds = 3 } },
+        ["lets late writers in"] = { "lua/redlock/scripts/resource/mark.lua",
+            "if token < highest then", "if false then", "update is lost",
+            { kinds = { "fenced" } } },
+    } do
+        it(what .. " is caught", function()
+            local library = mutant(what, m[1], m[2], m[3])
+            local v
+            for seed = 5, 7 do
+                local opts = { seed = seed, seconds = 4, nginx = 0, library = library,
+                    out = library .. "/chaos" }
+                for name, value in pairs(m[5] or {}) do
+                    opts[name] = value
+                end
+                v = chaos(opts)
+                for _, violation in ipairs(v.violations) do
+                    if violation.text:find(m[4], 1, true) then
+                        return
+                    end
+                end
+            end
+            error("not caught; " .. v.story)
+        end)
+    end
+end)

@@ -1,0 +1,162 @@
+-- Each folder of c/ and lua/redlock knows only those below it, and the pure ones know nothing of
+-- sockets, threads and clocks.
+
+-- A folder may include from itself and from those that are named; "" is redlock.h.
+local C = {
+    node = { "" },
+    core = { "node", "" },
+    io = { "core", "node", "" },
+    engine = { "io", "core", "node", "" },
+}
+local PURE = { node = true, core = true }
+local IMPURE = { "^sys/", "^net", "^arpa/", "^pthread", "^time%.h", "^poll", "^unistd", "^signal",
+    "^openssl/", "^dlfcn" }
+
+-- hiredis is loaded where it cannot be linked: nothing that a schedule could depend on.
+local EXCEPT = { ["c/node/load.h: dlfcn.h"] = true, ["c/node/reader.c: pthread.h"] = true }
+
+-- cdef is what make generates of redlock.h; init and resource are what users require, and
+-- types what their editors read. What is in scripts/ runs inside Redis.
+local LUA = {
+    core = { "cdef" },
+    host = { "core" },
+    policy = { "host", "core" },
+    api = { "policy", "host", "core", "cdef" },
+    resource = { "core" },
+    init = { "api", "resource", "core" },
+    cli = { "init", "api", "policy", "core" },
+    types = { "init", "host" },
+}
+
+local function read(path)
+    local f = assert(io.open(path))
+    local text = f:read "*a"
+    f:close()
+    return text
+end
+
+local function files(command)
+    local list, pipe = {}, io.popen(command)
+    for path in pipe:lines() do
+        list[path] = read(path)
+    end
+    pipe:close()
+    return list
+end
+
+local function allows(rules, folder, other)
+    for _, name in ipairs(rules[folder] or {}) do
+        if name == other then
+            return true
+        end
+    end
+    return folder == other
+end
+
+-- What points up, as "path: what".
+local function wrong_includes(sources)
+    local wrong = {}
+    for path, text in pairs(sources) do
+        local folder = path:match "^c/(%w+)/"
+        for name in text:gmatch '#%s*include%s+"([^"]+)"' do
+            if folder and not allows(C, folder, name:match "^(.-)/?[^/]+$") then
+                wrong[#wrong + 1] = path .. ": " .. name
+            end
+        end
+        for name in text:gmatch "#%s*include%s+<([^>]+)>" do
+            for _, pattern in ipairs(PURE[folder] and IMPURE or {}) do
+                if name:find(pattern) and not EXCEPT[path .. ": " .. name] then
+                    wrong[#wrong + 1] = path .. ": " .. name
+                end
+            end
+        end
+    end
+    return wrong
+end
+
+local function layer_of(module)
+    local rest = module == "redlock" and "init" or module:match "^redlock%.(.+)"
+    return rest and rest:match "^%w+"
+end
+
+local function wrong_requires(sources)
+    local wrong = {}
+    for path, text in pairs(sources) do
+        local layer = path:match "^lua/redlock/(%w+)"
+        for module in text:gmatch "require%s*%(?%s*[\"']([%w_.]+)[\"']" do
+            local other = layer_of(module)
+            if other and layer ~= "scripts" and not allows(LUA, layer, other) then
+                wrong[#wrong + 1] = path .. ": " .. module
+            end
+        end
+    end
+    return wrong
+end
+
+-- Files that need one another, directly or through others.
+local function circles(needs)
+    local found, state = {}, {}
+    local function visit(file, way)
+        if state[file] == "open" then
+            found[#found + 1] = way .. " -> " .. file
+        elseif not state[file] then
+            state[file] = "open"
+            for _, other in ipairs(needs[file] or {}) do
+                visit(other, way .. " -> " .. file)
+            end
+            state[file] = "done"
+        end
+    end
+    for file in pairs(needs) do
+        visit(file, "")
+    end
+    return found
+end
+
+local function lua_needs(sources)
+    local needs = {}
+    for path, text in pairs(sources) do
+        local module = path:match("^lua/(.*)%.lua$"):gsub("/", "."):gsub("%.init$", "")
+        needs[module] = {}
+        for other in text:gmatch "\n%s*local [^\n]-require%s*%(?%s*[\"'](redlock[%w_.]*)[\"']" do
+            table.insert(needs[module], other)
+        end
+    end
+    return needs
+end
+
+describe("the layers", function()
+    local c = files "find c -name '*.[ch]'"
+    local lua = files "find lua/redlock -name '*.lua' ! -path '*/scripts/*'"
+
+    it("of c/ know only those below them", function()
+        assert.same({}, wrong_includes(c))
+    end)
+
+    it("of lua/redlock know only those below them", function()
+        assert.same({}, wrong_requires(lua))
+        assert.same({}, circles(lua_needs(lua)))
+    end)
+
+    it("have no file outside of them", function()
+        for path in pairs(c) do
+            assert.is_truthy(path == "c/redlock.h" or C[path:match "^c/(%w+)/" or 0], path)
+        end
+        for path in pairs(lua) do
+            assert.is_truthy(LUA[path:match "^lua/redlock/(%w+)"], path)
+        end
+    end)
+
+    it("are told where something points up", function()
+        assert.same({ 'c/core/a.c: io/net.h' }, wrong_includes {
+            ["c/core/a.c"] = '#include "io/net.h"\n#include "node/buf.h"\n#include "redlock.h"' })
+        assert.same({ "c/node/a.c: sys/socket.h" }, wrong_includes {
+            ["c/node/a.c"] = "#include <sys/socket.h>\n#include <string.h>" })
+        assert.same({ "lua/redlock/core/a.lua: redlock.api.lock" }, wrong_requires {
+            ["lua/redlock/core/a.lua"] = 'local l = require "redlock.api.lock"\n'
+                .. 'local q = require("redlock.core.quorum")' })
+        assert.same({ "lua/redlock/policy/a.lua: redlock" }, wrong_requires {
+            ["lua/redlock/policy/a.lua"] = 'require "redlock"' })
+        assert.equal(1, #circles { a = { "b" }, b = { "c" }, c = { "a" } })
+    end)
+end)

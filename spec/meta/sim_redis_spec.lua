@@ -1,0 +1,331 @@
+-- The simulator's model of a Redis server against a real one: the same commands and scripts,
+-- the same replies, and the same keys in the end.
+local fenced = require "redlock.api.fenced_lock"
+local resource = require "redlock.resource"
+local redis = require "spec.sim.redis"
+local restart_guard = require "redlock.policy.restart_guard"
+local scripts = require "redlock.core.script_text"
+local sha1 = require "spec.sim.sha1"
+local support = require "spec.support"
+
+local STEPS = tonumber(os.getenv "STEPS" or 6000)
+local KEYS, VALUES = { "a", "b", "c", "d" }, { "v1", "v2", "v3" }
+local ROLES = { "acquire", "extend", "release", "handover", "peek", "force", "settle" }
+local LONG = { "100000", "200000", "300000" }
+
+local FENCED = { "acquire", "confirm", "extend", "heal", "release", "handover" }
+local RUNS = { "0123456789", "9876543210" }
+local run_id                 -- of the real server
+
+local bodies = {}
+for _, role in ipairs(ROLES) do
+    local file = assert(io.open("lua/redlock/lock/" .. role .. ".lua"))
+    bodies[role] = file:read "*a"
+    file:close()
+end
+
+for _, role in ipairs(FENCED) do
+    bodies["fenced " .. role] = fenced[role .. "_script"]
+end
+for _, role in ipairs { "floor", "seed", "current" } do
+    bodies[role] = fenced[role .. "_script"]
+end
+bodies.mark = scripts.read "redlock.scripts.marker.set"
+bodies.guarded = restart_guard.wrap(bodies.acquire)
+
+-- A reply in RESP as the connection of the specs gives it; an error as { err = text }.
+local function decode(text, at)
+    local kind, line, rest = text:match("^(.)([^\r]*)\r\n()", at)
+    if kind == ":" then
+        return tonumber(line), rest
+    elseif kind == "+" then
+        return line, rest
+    elseif kind == "-" then
+        return { err = line }, rest
+    elseif kind == "$" then
+        local n = tonumber(line)
+        if n < 0 then
+            return nil, rest
+        end
+        return text:sub(rest, rest + n - 1), rest + n + 2
+    end
+    local list = {}
+    for i = 1, tonumber(line) do
+        list[i], rest = decode(text, rest)
+    end
+    return list, rest
+end
+
+-- The word of an error that says what it is. Redis before 7.0 puts the place in a script in
+-- front, and no word behind it if the error is of the script's kind.
+local function error_word(err)
+    return (err or "ERR"):gsub("^.*@user_script: ?%d+: %-?", ""):match "^%u+%f[%s%z]" or "ERR"
+end
+
+-- Equal, but for time that passed between the two, and for the words of an error.
+local function same(real, model, late_ms)
+    if type(real) ~= type(model) then
+        return false
+    elseif type(real) == "number" then
+        return real == model or model > 1000 and math.abs(real - model) <= late_ms
+    elseif type(real) ~= "table" then
+        return real == model
+    elseif real.err or model.err then
+        return real.err ~= nil and model.err ~= nil and error_word(real.err)
+            == error_word(model.err)
+    end
+    for i = 1, math.max(#real, #model) do
+        if not same(real[i], model[i], late_ms) then
+            return false
+        end
+    end
+    return true
+end
+
+local function shown(value)
+    if type(value) ~= "table" then
+        return tostring(value)
+    end
+    local parts = { value.err }
+    for i = 1, #value do
+        parts[i] = shown(value[i])
+    end
+    return "{" .. table.concat(parts, ", ") .. "}"
+end
+
+-- A function that runs a command on both, the model's clock set to that of the real server,
+-- and fails when they differ; and the model.
+local function pair_of(server)
+    local now, replies = 0, {}
+    local model = redis.new(function() return now end, function(_, bytes)
+        replies[#replies + 1] = bytes
+        return true
+    end)
+    -- Scripts look at it: both are to say the same.
+    model.run_id = server:call("INFO", "server"):match "run_id:(%w+)"
+    local slack_ms = 2
+    local function time()
+        local t = assert(server:call "TIME")
+        return tonumber(t[1]) * 1e6 + tonumber(t[2])
+    end
+    run_id = model.run_id
+    local function both(...)
+        now, replies = time(), {}
+        model:execute(1, { ... }, select("#", ...))
+        local value, err = server:call(...)
+        slack_ms = math.max(slack_ms, (time() - now) / 1000 + 2)
+        return err and { err = err } or value, (decode(table.concat(replies), 1)), 2 * slack_ms
+    end
+    local seed = tonumber(os.getenv "SEED") or os.time()
+    math.randomseed(seed)
+    return function(command)
+        local real, model_says, late_ms = both(unpack(command))
+        if not same(real, model_says, late_ms) then
+            local words = table.concat(command, " "):gsub("%s+", " ")
+            error(("SEED=%d: %s: the server says %s, the model %s"):format(seed, words,
+                shown(real), shown(model_says)))
+        end
+    end, model
+end
+
+local function pick(list)
+    return list[math.random(#list)]
+end
+
+local function script_call()
+    local role = pick(ROLES)
+    local body = bodies[role]
+    if math.random(3) == 1 then
+        return { "EVAL", body, "1", pick(KEYS), pick(VALUES), pick(LONG), pick(VALUES) }
+    end
+    return { "EVALSHA", sha1.hex(body), "1", pick(KEYS), pick(VALUES),
+        math.random(10) == 1 and role ~= "handover" and role ~= "settle" and "0" or pick(LONG),
+        pick(VALUES) }
+end
+
+local KEY = { counter = "e", floors = "redlock:{server}:floor", marker = "redlock:{server}:marker" }
+
+local function marker()
+    return pick { run_id .. " 60000", run_id .. " 60000 1f", RUNS[1] .. " 60000" }
+end
+
+-- What a fenced lease sends: with the marker, or with the run alone.
+local function fenced_call()
+    local role = pick(FENCED)
+    local token = pick { "0", "1", "30", "31", "33", "64", "27200000000001" }
+    local command = { "EVAL", bodies["fenced " .. role], "3", pick(KEYS), KEY.counter, KEY.floors }
+    local guarded = role == "acquire" and math.random(3) == 1
+    if guarded then
+        command[3], command[#command + 1] = "4", KEY.marker
+    end
+    local lease = role == "release" and pick { "0", "1" } or pick(LONG)
+    if role == "release" and math.random(3) == 1 then          -- nothing to count
+        return { "EVAL", bodies["fenced release"], "1", pick(KEYS), pick(VALUES), lease }
+    end
+    for _, arg in ipairs { pick(VALUES), lease, token, "7", pick(LONG),
+        guarded and marker() or pick { run_id, RUNS[1] } } do
+        command[#command + 1] = arg
+    end
+    if role == "handover" then
+        table.insert(command, 10, pick(VALUES))                -- whose place it takes
+    end
+    return command
+end
+
+-- A resource's command under a token, or under the value of its owner.
+local function resource_call()
+    local by = pick { "token", "owner", "claim" }
+    local word = pick { "GET", "DEL", "INCR", "NONSENSE", "SET", "" }
+    local right = by == "token" and pick { "0", "7", "8", "30", "x", "100000000000000" }
+        or pick(VALUES)
+    local command = { "EVAL", resource.scripts[by], "1", by == "token" and "mark" or "owner",
+        right, pick { "0", "500000" } }
+    if word ~= "" then
+        command[3] = "2"
+        table.insert(command, 5, pick(KEYS))
+        command[#command + 1] = word
+        command[#command + 1] = word == "SET" and pick(VALUES) or nil
+    end
+    return command
+end
+
+local about_servers = {
+    function() return { "EVAL", bodies.floor, "2", KEY.floors, KEY.marker, "7",
+        pick { "", "60000" } } end,
+    function() return { "EVAL", bodies.seed, "2", KEY.floors, KEY.marker, "7",
+        pick { "", "60000" }, pick { "0", "40", "27200000000000" } } end,
+    function() return { "EVAL", bodies.mark, "1", KEY.marker, pick { "", marker() },
+        marker() } end,
+    function() return { "EVAL", bodies.guarded, "2", pick(KEYS), KEY.marker, pick(VALUES),
+        pick(LONG), pick { "", marker() } } end,
+    function() return { "EVAL", bodies.current, "2", pick(KEYS), KEY.counter,
+        pick { "0", "1", "31", "x" } } end,
+    function() return { "DEL", pick { KEY.counter, KEY.floors, KEY.marker } } end,
+    function() return { "HMGET", KEY.floors, "7", "marker", "none" } end,
+    function() return { "HSET", KEY.floors, "7", run_id:sub(1, 8) .. pick { "12", "900" } } end,
+    function() return { "MGET", KEY.counter, KEY.floors, pick(KEYS) } end,
+}
+
+local about_resources = {
+    resource_call, resource_call, resource_call, resource_call, resource_call,
+    function() return { "SET", "mark", pick { "7", "no token" } } end,
+    function() return { "DEL", pick { "mark", "owner" } } end,
+}
+
+-- What depends on a millisecond may not be asked.
+local ttl = 110000
+local function never_the_same()
+    ttl = ttl + 7
+    return tostring(math.random(2) == 1 and ttl or 400000 - ttl)
+end
+
+local plain = {
+    function() return { "SET", pick(KEYS), pick(VALUES), "NX", "PX", pick(LONG) } end,
+    function() return { "set", pick(KEYS), pick(VALUES), "XX", "KEEPTTL" } end,
+    function() return { "SET", pick(KEYS), pick { "12", "x", "900719925474" } } end,
+    function() return { "SET", pick(KEYS), "v", "PX", pick { "0", "-5", "x", "1.5" } } end,
+    function() return { "SET", pick(KEYS), "v", "EX", "500" } end,
+    function() return { "SET", pick(KEYS), "v", "NX", "XX" } end,
+    function() return { "GET", pick(KEYS) } end,
+    function() return { "DEL", pick(KEYS), pick(KEYS) } end,
+    function() return { "EXISTS", pick(KEYS), pick(KEYS) } end,
+    function() return { "PEXPIRE", pick(KEYS), pick { "250000", "-1", "0", "x" } } end,
+    function() return { "EXPIRE", pick(KEYS), "400" } end,
+    function() return { "PERSIST", pick(KEYS) } end,
+    function() return { "PTTL", pick(KEYS) } end,
+    function() return { "TYPE", pick(KEYS) } end,
+    function() return { "INCR", pick(KEYS) } end,
+    function() return { "INCRBY", pick(KEYS), pick { "5", "-7", "x" } } end,
+    function() return { "HSET", pick(KEYS), pick { "f", "g" }, pick(VALUES) } end,
+    function() return { "HGET", pick(KEYS), pick { "f", "g" } } end,
+    function() return { "PUBLISH", "channel", "hello" } end,
+    function() return { "PING" } end,
+    function() return { "NONSENSE", "1" } end,
+    function() return { "GET" } end,
+    function() return { "SCRIPT", "LOAD", bodies[pick(ROLES)] } end,
+    function() return { "SCRIPT", "EXISTS", sha1.hex(bodies[pick(ROLES)]) } end,
+    function() return { "EVALSHA", ("0"):rep(40), "0" } end,
+    function() return { "EVAL", "return {1, 'x', false, {ok = 'fine'}, 2.7, nil, 3}", "0" } end,
+    function() return { "EVAL", "return redis.call('get', KEYS[1]) or redis.status_reply('no')",
+        "1", pick(KEYS) } end,
+    function() return { "EVAL", "return redis.pcall('incr', KEYS[1])", "1", pick(KEYS) } end,
+    function() return { "EVAL", "return redis.call('set', KEYS[1], 1e5, 'px', 2e5)", "1",
+        pick(KEYS) } end,
+    function() return { "EVAL", "return #ARGV", pick { "0", "1", "2", "9", "-1", "x" }, "k",
+        "a", "b" } end,
+}
+
+if support.since(7, 0) then                 -- those before take no such options
+    plain[#plain + 1] = function()
+        return { "PEXPIRE", pick(KEYS), never_the_same(), pick { "GT", "LT" } }
+    end
+    plain[#plain + 1] = function()
+        return { "PEXPIRE", pick(KEYS), pick(LONG), pick { "NX", "XX" } }
+    end
+end
+
+describe("the simulator's model of a server", function()
+    local server
+
+    before_each(function()
+        server = support.server()
+    end)
+    after_each(support.cleanup)
+
+    it("answers as a real one", function()
+        assert(server:call "FLUSHALL")       -- it comes admitted
+        local compare = pair_of(server)
+        for _, command in ipairs {                       -- what chance may leave out
+            { "EVAL", bodies.seed, "2", KEY.floors, KEY.marker, "7", "", "40" },
+            { "HSET", "a", "f", "v1" },
+            { "EVAL", bodies["fenced acquire"], "3", "a", KEY.counter, KEY.floors, "v1", "100000",
+                "0", "7", "100000", run_id },
+        } do
+            compare(command)
+        end
+        for _ = 1, STEPS do
+            if math.random(200) == 1 then
+                compare { "SCRIPT", "FLUSH" }
+            elseif math.random(300) == 1 then
+                compare { "SET", pick(KEYS), "gone", "PX", "1" }
+                support.sleep(0.01)
+            elseif math.random(3) == 1 then
+                compare(script_call())
+            elseif math.random(3) == 1 then
+                compare(fenced_call())
+            elseif math.random(4) == 1 then
+                compare(pick(about_resources)())
+            elseif math.random(4) == 1 then
+                compare(pick(about_servers)())
+            else
+                compare(pick(plain)())
+            end
+        end
+        compare { "HMGET", KEY.floors, "7", "marker" }
+        for _, key in ipairs { "a", "b", "c", "d", "mark", "owner", KEY.counter,
+            KEY.marker } do
+            for _, name in ipairs { "GET", "TYPE", "PTTL" } do
+                compare { name, key }
+            end
+        end
+    end)
+
+    it("answers as a real one to who may not look", function()
+        assert(server:call "FLUSHALL")
+        local compare, model = pair_of(server)
+        for name, calls in pairs { get = { script_call }, info = { about_servers[1],
+            about_servers[2] } } do
+            for _, command in ipairs { { "SET", "a", "v1" }, { "HSET", "b", "f", "v1" },
+                { "SET", KEY.marker, run_id .. " 60000" } } do
+                compare(command)
+            end
+            assert(server:call("ACL", "SETUSER", "default", "-" .. name))
+            model.denied = { [name] = true }
+            for _ = 1, 300 do
+                compare(pick(calls)())
+            end
+            assert(server:call("ACL", "SETUSER", "default", "+" .. name))
+            model.denied = nil
+        end
+    end)
+end)

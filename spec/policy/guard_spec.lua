@@ -1,0 +1,461 @@
+-- The restart guard: servers that forgot, or may have forgotten, do not vote on an acquire.
+local checksum = require "redlock.core.checksum"
+local quarantine = require "spec.support.quarantine"
+local support = require "spec.support"
+
+local MAX_LEASE, GUARD, NEW = quarantine.MAX_LEASE, quarantine.GUARD, quarantine.NEW
+local options, turn, await_up = quarantine.options, quarantine.turn, quarantine.await_up
+local KEY = "redlock:{server}:marker"
+
+local function no_keys(cluster)
+    return function() return cluster:keys() == 0 end
+end
+
+-- Tries until it is had; when that was.
+local function await_lock(lock, within)
+    local got
+    support.eventually(function()
+        got = lock:tryLock(0, MAX_LEASE)
+        return got
+    end, within or 10)
+    return support.now()
+end
+
+describe("a server that restarts empty [34]", function()
+    local cluster, client
+
+    before_each(function()
+        cluster = support.cluster(3):admit(MAX_LEASE)
+        client = support.warm_client(cluster, options())
+    end)
+    after_each(support.cleanup)
+
+    it("does not vote until its quarantine is over, then it does", function()
+        cluster[1]:restart()
+        local t = support.now()
+        await_up(client, 1)
+        cluster[2]:call("SET", "x", "somebody", "PX", 60000)
+        local l = client:getLock "x"
+        local ok, err = l:tryLock(0, MAX_LEASE)
+        assert.is_nil(ok)
+        assert.equal("guarded", err.nodes[1].code)
+        assert.matches(NEW, err.nodes[1].message)
+        local got = await_lock(l)
+        assert.is_true(got - t >= GUARD, got - t)
+        assert.is_true(got - t < GUARD + 10, got - t)
+        assert.is_true(l:unlock())
+    end)
+
+    it("loads its scripts again and extends, heals and releases meanwhile", function()
+        -- A lease that a restart does not outlast.
+        cluster:admit(10)
+        local patient = support.warm_client(cluster, options { max_lease = 10, lease = 10 })
+        local l = patient:getLock "x"
+        assert.is_true(l:tryLock(0, 10))
+        cluster[1]:restart()
+        await_up(patient, 1)
+        assert.is_true((l:extend()))
+        support.eventually(function()
+            assert.is_true((l:extend()))
+            return cluster[1]:call("EXISTS", "x") == 1
+        end)
+        assert.matches("%x+ 10000 %x+", cluster[1]:marker())   -- in quarantine
+        cluster[3]:call("DEL", "x")
+        assert.is_true((l:extend()))                 -- by its yes and that of the second
+        assert.is_true(l:unlock())
+        support.eventually(no_keys(cluster))
+    end)
+
+    it("does not vote for one that held a bare majority", function()
+        cluster[3]:call("SET", "x", "somebody", "PX", 60000)
+        local l, rival = client:getLock "x", support.warm_client(cluster, options())
+        assert.is_true(l:tryLock(0, MAX_LEASE))
+        client:check()                               -- the third has refused it by now
+        cluster[3]:call("DEL", "x")
+        cluster[1]:restart()
+        await_up(rival, 1)
+        while l:isValid() do
+            local got = rival:getLock("x"):tryLock(0, MAX_LEASE)
+            assert.is_false(got == true and l:isValid())
+        end
+    end)
+
+    it("is not believed when it brings a marker of its former life", function()
+        local marker = cluster[1]:marker()
+        cluster[1]:restart()
+        cluster[1]:call("SET", KEY, marker)          -- as if from an RDB file
+        cluster[2]:kill()
+        await_up(client, 1)
+        local ok, err = client:getLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("guarded", err.nodes[1].code)
+    end)
+
+    -- It answers INFO while it is loading, but not what its marker is.
+    it("is not believed when it is loading the marker of its former life", function()
+        if not support.since(7, 0) then
+            return pending "Redis before 7.0 answers only every 2 MiB of what it loads"
+        end
+        local slow = support.server { args = { "--save", "3600 1000000", "--key-load-delay",
+            "200", "--loading-process-events-interval-bytes", "1024" } }:admit(MAX_LEASE)
+        local loader = support.warm_client({ slow, cluster[2], cluster[3] }, options())
+        assert.is_true((loader:getLock("x"):tryLock(0, MAX_LEASE)))
+        assert.is_true(loader:getLock("x"):unlock())
+        slow:call("EVAL", "for i = 1, 20000 do redis.call('set', i, i) end", 0)
+        assert.equal("OK", slow:call "SAVE")
+        cluster[2]:kill()
+        slow:restart()
+        await_up(loader, 1)
+        assert.matches("LOADING", (select(2, slow:call "PING")))
+        support.eventually(function() return (slow:marker() or ""):find "^%x+ 500$" end, 20)
+        local ok, err = loader:getLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("guarded", err.nodes[1].code)
+    end)
+end)
+
+describe("memory that is lost without a restart", function()
+    local cluster, client
+
+    before_each(function()
+        cluster = support.cluster(3):admit(MAX_LEASE)
+        client = support.warm_client(cluster, options())
+    end)
+    after_each(support.cleanup)
+
+    for what, lose in pairs {
+        FLUSHALL = function(s) s:call "FLUSHALL" end,
+        ["eviction of the marker"] = function(s) s:call("DEL", KEY) end,
+    } do
+        it("is noticed inside the acquire: " .. what, function()
+            cluster[3]:call("SET", "x", "somebody", "PX", 60000)
+            lose(cluster[2])
+            local ok, err = client:getLock("x"):tryLock(0, MAX_LEASE)
+            assert.is_nil(ok)
+            assert.equal("guarded", err.nodes[2].code)
+            assert.equal(0, cluster[2]:keys())
+        end)
+    end
+
+    it("again in the quarantine begins it anew, for what was healed is lost", function()
+        cluster[3]:call("SET", "x", "somebody", "PX", 60000)
+        cluster[2]:call "FLUSHALL"
+        local l = client:getLock "x"
+        assert.is_nil((l:tryLock(0, MAX_LEASE)))
+        support.sleep(GUARD - 0.4)
+        cluster[2]:call "FLUSHALL"
+        local t = support.now()
+        local got = await_lock(l)
+        assert.is_true(got - t >= GUARD, got - t)
+    end)
+end)
+
+describe("a quarantine", function()
+    after_each(support.cleanup)
+
+    -- The clocks of the server, and of the client's host, and the uptime (which follows the
+    -- server's clock) say that an hour has passed.
+    it("is not cut short by steps of wall clocks, nor by uptime", function()
+        local clock = support.clock()
+        local cluster = support.cluster(3, { env = clock.env }):admit(MAX_LEASE)
+        cluster[1]:restart()
+        cluster[2]:kill()
+        local code = ([[
+            local support = require "spec.support"
+            local client = support.client({ %q, %q, %q },
+                { max_lease = 0.5, lease = 0.4 })
+            local l = client:getLock "x"
+            local ok, err = l:tryLock()
+            print(ok, err.nodes[1].code)
+            local t, late = support.now()
+            repeat
+                ok, err = l:tryLock(0, 0.4)
+            until ok
+            print(support.now() - t)
+        ]]):format(cluster[1].uri, cluster[2].uri, cluster[3].uri)
+        local client = support.lua(code, { env = clock.env })
+        assert.equal("nil\tguarded", client:read_line(10))
+        local t = support.now()
+        clock:set(-3600)
+        support.sleep(0.2)
+        clock:set(3600)
+        local waited = tonumber(client:read_line(20))
+        -- The stepped servers are suspect as long as they are guarded.
+        assert.is_true(waited >= GUARD - 0.1, waited)
+        assert.is_true(support.now() - t < 15)
+        local info = cluster[1]:call("INFO", "server")
+        local uptime = tonumber(info:match "uptime_in_seconds:(%-?%d+)")
+        assert.is_true(uptime > 3000, uptime)
+    end)
+
+    it("is not cut short by another client with a shorter max_lease", function()
+        local cluster = support.cluster(3):admit(2)
+        local long = support.warm_client(cluster, { max_lease = 2, lease = 1 })
+        local short = support.warm_client(cluster, { max_lease = 0.1, lease = 0.1 })
+        local ok, err = short:getLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("config", err.code)
+        local told
+        for _, row in ipairs(err.nodes) do       -- the last one may not have mattered
+            told = row.code == "config" and row.message or told
+        end
+        assert.matches("max_lease is 2 s there, by another client, and 0.1 s here", told)
+
+        cluster[3]:restart()
+        local t = support.now()
+        await_up(short, 3)                           -- it sees it first
+        cluster[2]:kill()
+        local l = long:getLock "x"
+        repeat
+            short:getLock("x"):tryLock(0, 0.1)
+            ok = l:tryLock(0, 1)
+            assert.is_true(support.now() - t < 15)
+        until ok
+        assert.is_true(support.now() - t >= 2 * 1.01 + 1, support.now() - t)
+        ok, err = short:getLock("y"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("config", err.code)
+    end)
+
+    it("ends only when a majority of the servers was seen", function()
+        local cluster = support.cluster(3, { new = true })
+        cluster[2]:kill()
+        cluster[3]:kill()
+        local client = support.client(cluster, options())
+        assert.is_nil((client:getLock("x"):tryLock()))
+        support.sleep(GUARD + 0.2)
+        support.eventually(function()
+            local ok, err = client:getLock("x"):tryLock()
+            assert.is_nil(ok)
+            return err.nodes[1].message:find "as soon as a majority"
+        end, 20)
+        assert.matches("%x+ 500 %x+", cluster[1]:marker())
+    end)
+end)
+
+describe("the guard", function()
+    after_each(support.cleanup)
+
+    it("costs no further round trip", function()
+        local cluster = support.cluster(3)
+        local proxies = support.proxies(cluster)
+        local client = support.warm_client(proxies, { timeout = 2 })
+        for _, p in ipairs(proxies) do
+            p:delay("up", 300)
+            p:delay("down", 300)
+        end
+        local l = client:getLock "x"
+        local t = support.now()
+        assert.is_true(l:tryLock())
+        assert.is_true(support.now() - t < 1.19, support.now() - t)
+        assert.is_true(l:unlock())
+    end)
+
+    it("is off for one server, and on when wanted", function()
+        local cluster = support.cluster(1, { new = true })
+        assert.is_true((support.client(cluster):getLock("x"):tryLock(5, 0.1)))
+        assert.is_nil(cluster[1]:marker())
+        local ok, err = support.client(cluster, { restart_guard = true }):getLock("y"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("guarded", err.nodes[1].code)
+        local three = support.cluster(3, { new = true })
+        local client = support.client(three, { restart_guard = false })
+        assert.is_true((client:getLock("x"):tryLock(5, 0.1)))
+        assert.is_true(client:init())
+        assert.is_nil(three[1]:marker())
+    end)
+
+    it("keeps keys and arguments of a primitive's scripts as they are", function()
+        local redlock = require "redlock"
+        local client = support.client(support.cluster(3))
+        local p = redlock.primitive {
+            name = "counted",
+            acquire = "-- a comment\nassert(#KEYS == 2 and #ARGV == 3 and ARGV[3] == 'a')\n"
+                .. "return redis.call('set', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0",
+            release = "assert(#KEYS == 2 and #ARGV == 3) return redis.call('del', KEYS[2])",
+            keys = function(_, name) return { "other", name } end,
+            args = function() return { "a" } end,
+        }
+        local l = client:get(p, "x")
+        local ok, err = l:tryLock(5)
+        assert.is_true(ok, tostring(err))
+        assert.is_true(l:unlock())
+    end)
+
+    it("bounds every lease by max_lease", function()
+        local client = support.client(support.cluster(3):admit(2), { max_lease = 2, lease = 1 })
+        local l = client:getLock "x"
+        for _, call in ipairs { l.lock, l.lockAsync, l.extend, l.extendAsync } do
+            assert.has_error(function() call(l, 2.1) end)
+            assert.matches("over max_lease %(2 s%)", select(2, pcall(call, l, 2.1)))
+        end
+        assert.matches("over max_lease", select(2, pcall(l.tryLock, l, 0, 2.1)))
+        assert.matches("option lease", select(2, pcall(support.client, { "redis://h" },
+            { max_lease = 2, lease = 2.1 })))
+        assert.is_true(l:tryLock(0, 2))
+        assert.is_true((l:extend(2)))
+        local body = checksum.strip(l:export(), "."):gsub("%.%d+(%.%d+)$", ".2001%1")
+        local ok, err = client:import(checksum.add(body, "."))
+        assert.is_nil(ok)
+        assert.equal("config", err.code)
+    end)
+end)
+
+describe("a server whose INFO may not be read", function()
+    local cluster
+
+    before_each(function()
+        cluster = support.cluster(3)
+        cluster:each(function(s)
+            s:user("app", "on", ">pw", "~*", "&*", "+@all", "-info")
+        end)
+    end)
+    after_each(support.cleanup)
+
+    local function uris()
+        local list = {}
+        for i, s in ipairs(cluster) do
+            list[i] = "redis://app:pw@127.0.0.1:" .. s.port
+        end
+        return list
+    end
+
+    it("is warned of once, and votes by its marker", function()
+        local warnings = {}
+        local client = support.client(uris(), { on_event = function(e)
+            if e.type == "warning" then
+                warnings[#warnings + 1] = e
+            end
+        end })
+        for _ = 1, 3 do
+            assert.is_true((client:getLock("x"):tryLock(5, 1)))
+            assert.is_true(client:getLock("x"):unlock())
+        end
+        support.eventually(function()                -- two of three are enough for a lock
+            local third = client:check()[3]
+            return third.ready and third.guard == "unverified"
+        end)
+        local report = client:check()
+        for i = 1, 3 do
+            assert.equal("unverified", report[i].guard)
+            assert.equal("warning", report[i].verdict)
+            assert.matches("allow INFO", report[i].remedy)
+        end
+        support.eventually(function()                -- the third connection may be slow
+            turn(client)
+            return #warnings >= 3
+        end)
+        local nodes = {}
+        for i = 1, #warnings do
+            assert.equal("unverified", warnings[i].kind)
+            nodes[i] = warnings[i].node
+        end
+        table.sort(nodes)
+        local labels = { client.options.nodes[1].label, client.options.nodes[2].label,
+            client.options.nodes[3].label }
+        table.sort(labels)
+        assert.same(labels, nodes)                   -- once each
+
+        assert.is_true(client:init())
+
+        -- A restart that loses the marker is noticed nevertheless.
+        cluster[1]:call "FLUSHALL"
+        cluster[2]:kill()
+        local ok, err = client:getLock("x"):tryLock()
+        assert.is_nil(ok)
+        assert.equal("guarded", err.nodes[1].code)
+    end)
+
+    it("is refused with restart_guard = \"require\"", function()
+        local client = support.client(uris(), { restart_guard = "require" })
+        local ok, err = client:getLock("x"):tryLock(0.3)
+        assert.is_nil(ok)
+        assert.equal("no_quorum", err.code)
+        local refused = 0
+        for _, row in ipairs(err.nodes) do
+            if row.code ~= "pending" then
+                refused = refused + 1
+                assert.equal("noperm", row.code)
+                assert.matches("allow INFO", row.message)
+            end
+        end
+        assert.is_true(refused >= 2)
+    end)
+end)
+
+-- REDLOCK_RESTARTS: how many runs; more than some dozens go to several processes.
+describe("kill -9 and empty restarts of random servers, one at a time", function()
+    after_each(support.cleanup)
+
+    local RUNS = tonumber(os.getenv "REDLOCK_RESTARTS") or 12
+    local PROCESSES = math.min(8, math.ceil(RUNS / 4))
+
+    local function doubles(runs, guard)
+        local workers, total, done = {}, 0, 0
+        for i = 1, PROCESSES do
+            local seed = os.time() * 100 + i
+            workers[i] = support.spawn { "luajit", "spec/support/restarts.lua",
+                math.ceil(runs / PROCESSES), guard, seed, stdout = "pipe", env = support.lua_env() }
+        end
+        for _, worker in ipairs(workers) do
+            local line = worker:read_line(60 + runs / PROCESSES * 8)
+            local n, double = (line or ""):match "^(%d+)\t(%d+)$"
+            assert.truthy(n, line)
+            done, total = done + n, total + double
+            worker:wait(10)
+        end
+        return total, done
+    end
+
+    it("never lead to a double hold", function()
+        local double, done = doubles(RUNS, "on")
+        assert.is_true(done >= RUNS)
+        assert.equal(0, double)
+    end)
+
+    it("do without the guard", function()
+        support.eventually(function() return doubles(12, "off") > 0 end, 120)
+    end)
+end)
+
+describe("a server that cannot say which run of it this is", function()
+    teardown(support.cleanup)
+
+    -- It restarted with its log, and the marker of the run before in it; a script keeps it from
+    -- answering INFO while the rival is connecting.
+    it("because a script runs has no vote", function()
+        local cluster = support.cluster(3, { args = { "--appendonly", "yes", "--appendfsync",
+            "no" } })
+        local ours, theirs = support.proxies(cluster), support.proxies(cluster)
+        ours[3]:refuse(true)
+        local holder = support.client(ours, { timeout = 1 })
+        local rival = support.warm_client(theirs, { timeout = 0.5 })
+        local l = holder:getLock "x"
+        assert.is_true(l:tryLock(1, 30))
+        support.eventually(function() return cluster[1]:call("DEL", "x") == 1 end)
+        theirs[1]:refuse(true)
+        theirs[1]:cut()
+        cluster[1]:restart()
+        assert.equal("OK", cluster[1]:call("CONFIG", "SET", "lua-time-limit", "10"))
+        support.eventually(function()
+            local busy = support.connect(cluster[1].port, 0.05)
+            busy:call("EVAL", "while true do end", "0")
+            local _, err = cluster[1]:call "PING"
+            return err and err:find "BUSY"
+        end)
+        theirs[1]:refuse(false)
+        local before = theirs[1]:count()
+        support.eventually(function()
+            rival:getLock("y"):isLocked()
+            return theirs[1]:count() > before and (rival:stats().nodes[1].ready
+                or rival:check()[1].code == "loading")
+        end)
+        assert.equal("OK", cluster[1]:call("SCRIPT", "KILL"))
+        for _ = 1, 20 do
+            assert.is_nil((rival:getLock("x"):tryLock(0, 10)))
+        end
+        assert.is_true(l:isValid())
+        holder:close()
+        rival:close()
+    end)
+end)

@@ -1,0 +1,166 @@
+-- The shared object itself.
+local ffi = require "ffi"
+local support = require "spec.support"
+
+local CORE = "build/redlock/core.so"
+
+local function output(...)
+    local p = support.spawn { stdout = "pipe", ... }
+    local text = p:read_all(10)
+    assert.equal(0, p:wait(10))
+    return text
+end
+
+describe("the core", function()
+    setup(function() require("redlock.core.ffi").load() end)
+    teardown(support.cleanup)
+
+    it("exports rl_* and nothing else", function()
+        local count = 0
+        for name in output("nm", "-D", "--defined-only", CORE):gmatch "%S+%s+%a%s+(%S+)" do
+            assert.matches("^rl_", name)
+            count = count + 1
+        end
+        local header = assert(io.open "c/redlock.h"):read "*a"
+        local declared = 0
+        for name in header:gsub("/%*.-%*/", ""):gmatch "(rl_[%w_]+)%(" do
+            declared = declared + 1
+            assert.truthy(ffi.load(CORE)[name])
+        end
+        assert.equal(declared, count)
+    end)
+
+    it("is never unloaded, binds its own symbols", function()
+        local dynamic = output("readelf", "-dW", CORE)
+        assert.matches("NODELETE", dynamic)
+        assert.matches("SYMBOLIC", dynamic)
+    end)
+
+    it("has the ABI of the header in its name and in its answer", function()
+        local abi = require("redlock.cdef").abi
+        local lib = ffi.load(("build/redlock/core-%d.so"):format(abi))
+        assert.equal(abi, lib.rl_abi())
+    end)
+
+    it("is refused when it has another ABI", function()
+        local dir = support.tmpdir()
+        assert(support.sh("mkdir " .. dir .. "/redlock"))
+        local f = assert(io.open(dir .. "/fake.c", "w"))
+        f:write "int rl_abi(void) { return -1; }"
+        f:close()
+        assert(support.sh(("cc -shared -fPIC -o %s/redlock/core-%d.so %s/fake.c"):format(dir,
+            require("redlock.cdef").abi, dir)))
+        local c = support.lua([[
+            local client = require("redlock").new { nodes = "redis://127.0.0.1:1" }
+            print(pcall(client.getLock(client, "x").tryLock, client:getLock "x"))
+        ]], { env = { LUA_CPATH = dir .. "/?.so" } })
+        assert.matches("^false.*has ABI %-1, this Lua code needs %d+", c:read_line(10))
+        c = support.lua([[
+            local client = require("redlock").new { nodes = "redis://127.0.0.1:1" }
+            print(pcall(client.getLock(client, "x").tryLock, client:getLock "x"))
+        ]], { env = { LUA_CPATH = "/nonexistent/?.so" } })
+        assert.matches("^false.*the C core is not installed", c:read_line(10))
+    end)
+
+    it("is missed by name, as are the scripts", function()
+        local dir = support.tmpdir()
+        assert(support.sh(("cp -r lua build/redlock/cdef.lua %s && mv %s/cdef.lua %s/lua/redlock "
+            .. "&& rm %s/lua/redlock/scripts/lock/release.lua"):format(dir, dir, dir, dir)))
+        local c = support.lua("print(pcall(require, 'redlock'))", { env = {
+            LUA_PATH = ("%s/lua/?.lua;%s/lua/?/init.lua"):format(dir, dir) } })
+        assert.matches("^false.*redlock: a script is not installed", c:read_line(10))
+        assert.matches("/lua/redlock/scripts/lock/release.lua", c:read_line(10))
+    end)
+
+    it("takes no client for one that is closed", function()
+        local C, prim = require("redlock.core.ffi").load(), ffi.new "rl_primitive"
+        local lease, stats = ffi.new "rl_lease *[1]", ffi.new("rl_node_stats", { requests = 7 })
+        for _, started in ipairs {
+            C.rl_acquire(nil, prim, nil, 0, nil, 0, 1000, 1000, -1, lease) == nil,
+            C.rl_ask(nil, 0, nil, 0, nil, 0, 0) == nil,
+            C.rl_ask_all(nil, 0, nil, 0, nil, 0, 0) == nil,
+            C.rl_check(nil) == nil,
+            C.rl_admit(nil, 0, 0) == nil,
+            C.rl_sleep(nil, 1) == nil,
+            C.rl_watch_open(nil, "x", 1) == nil,
+            C.rl_adopt(nil, prim, nil, 0, nil, 0, ("x"):rep(40), 1000, 0) == nil,
+            C.rl_next(nil, nil, 1) == nil,
+            C.rl_script(nil, "return 1", 8) == 0,
+            C.rl_losses(nil) == 0,
+            C.rl_lost(nil, 1) == 0,
+            C.rl_poll(nil) > C.rl_now_ms(),
+            C.rl_renewals(nil) == 0,
+        } do
+            assert.is_true(started)
+        end
+        C.rl_node_get_stats(nil, 0, stats)
+        assert.equal(0, tonumber(stats.requests))
+    end)
+
+    it("lets nobody else listen to a mailbox that is reached by a path", function()
+        local C, EPERM, ENAMETOOLONG = require("redlock.core.ffi").load(), 1, 36
+        local box, path = C.rl_mailbox_open(), ffi.new "char[108]"
+        local dir = support.tmpdir()
+        assert.equal(0, C.rl_mailbox_listen(box, dir, path, 108))
+        local p = support.spawn { "curl", "-sv", "-m", "20", "--unix-socket", ffi.string(path),
+            "http://x/", stderr = "pipe", stdout = "null" }
+        repeat
+            local line = assert(p.stderr:read_line(10))
+        until line:find "Connected"
+        assert.equal(EPERM, C.rl_mailbox_accept(box))
+        assert.is_not.equal(0, p:wait(10))       -- it was hung up on
+        assert.equal("", output("ls", dir))
+        assert.equal(ENAMETOOLONG, C.rl_mailbox_listen(box, ("x"):rep(100), path, 108))
+        assert.is_true(C.rl_mailbox_listen(box, dir .. "/none", path, 108) > 0)
+        C.rl_mailbox_close(box)
+    end)
+
+    it("finds nothing in a mailbox that was given back before", function()
+        local C = require("redlock.core.ffi").load()
+        local options = ffi.new("rl_options", { timeout_ms = 100, connect_timeout_ms = 100 })
+        local nodes = ffi.new("rl_node_options[1]", { { label = "x", host = "127.0.0.1",
+            port = 1 } })
+        local client = C.rl_share("mailbox", 7, options, nodes, 1, ffi.new "char[160]", 160)
+        local box, done = C.rl_mailbox_open(), ffi.new "rl_done[8]"
+        local function sleepers()
+            local list = {}
+            for i = 1, 4 do
+                list[i] = C.rl_sleep(client, 5)
+                assert.equal(0, C.rl_round_post(list[i], box))
+            end
+            for _, round in ipairs(list) do
+                C.rl_wait(round)
+            end
+            return list
+        end
+        local list = sleepers()
+        for _, i in ipairs { 4, 1, 3 } do          -- the last, the first, the one between
+            C.rl_round_free(list[i])
+        end
+        assert.equal(1, C.rl_mailbox_take(box, done, 8))
+        assert.equal(list[2], done[0].round)
+        C.rl_round_free(list[2])
+        list = sleepers()
+        C.rl_mailbox_close(box)
+        box = C.rl_mailbox_open()
+        assert.equal(0, C.rl_mailbox_take(box, done, 8))
+        for _, round in ipairs(list) do
+            C.rl_round_free(round)
+        end
+        C.rl_mailbox_close(box)
+        C.rl_unshare(client, 1)
+    end)
+
+    it("has a word for every code", function()
+        local C = require("redlock.core.ffi").load()
+        local seen = {}
+        for code = 0, tonumber(C.RL_CODES) - 1 do
+            local name = ffi.string(C.rl_code_name(code))
+            assert.matches("^%l[%l_]+$", name)
+            assert.is_nil(seen[name])
+            seen[name] = true
+        end
+        assert.equal("unknown", ffi.string(C.rl_code_name(-1)))
+        assert.equal("unknown", ffi.string(C.rl_code_name(1000)))
+    end)
+end)

@@ -1,0 +1,439 @@
+-- The process around a client: memory, descriptors, threads, signals, fork, values.
+local support = require "spec.support"
+
+local function no_keys(cluster)
+    return function() return cluster:keys() == 0 end
+end
+
+local child = support.child
+
+-- Traces, and records of releases that a slow server owes, come late on a busy machine: 250
+-- bytes a cycle would be found.
+local GROWTH_KIB = 2048
+
+describe("10,000 cycles", function()
+    teardown(support.cleanup)
+
+    it("leak nothing, through restarts and lost scripts [34]", function()
+        local cluster = support.cluster(5)
+        local c = child(cluster, "{ timeout = 5 }", [[
+            local function cycles(n)
+                for i = 1, n do
+                    local l = client:getLock("name" .. i % 100)
+                    assert(l:tryLock(5, 30))
+                    assert(l:unlock())
+                end
+                collectgarbage()
+                collectgarbage()
+                print(support.rss(), collectgarbage "count", support.fds(), support.threads())
+                io.read()
+            end
+            cycles(2000)
+            cycles(3000)
+            cycles(3000)
+            cycles(4000)
+            local stats = client:stats()
+            assert(stats.acquired == 12000 and stats.failed == 0 and stats.lost == 0)
+        ]])
+        assert.equal("ready", c:read_line(10))
+        local rss, memory, fds
+        for round = 1, 4 do
+            local line = c:read_line(60)
+            local r, m, f, t = line:match "^(%d+)\t([%d.]+)\t(%d+)\t(%d+)$"
+            assert.truthy(r, line)
+            r, m, f, t = tonumber(r), tonumber(m), tonumber(f), tonumber(t)
+            if rss then
+                assert.is_true(r - rss < GROWTH_KIB, ("resident %d KiB, was %d"):format(r, rss))
+                assert.is_true(m - memory < 64, ("Lua %d KiB, was %d"):format(m, memory))
+                assert.is_true(f - fds <= 1)     -- a keeper's timer
+            end
+            -- The keeper, once a release had to wait for a server (one that
+            -- restarted, or a slow one): one for the process, never more.
+            assert.is_true(t <= 2, ("%d threads"):format(t))
+            rss, memory, fds = rss or r, memory or m, fds or f
+            if round == 1 then
+                cluster:each(function(s) s:call("SCRIPT", "FLUSH") end)
+            elseif round == 2 then
+                cluster[1]:restart():admit()
+                cluster[5]:restart():admit()
+            elseif round == 3 then
+                cluster[2]:restart():admit()
+                cluster:each(function(s) s:call("SCRIPT", "FLUSH") end)
+            end
+            c:write "\n"
+        end
+        assert.equal(0, c:wait(10))
+        support.eventually(no_keys(cluster))
+        cluster:each(function(s)
+            support.eventually(function() return s:connections() == 0 end)
+        end)
+    end)
+
+    it("leak nothing when each attempt fails", function()
+        local cluster = support.cluster(3)
+        cluster[1]:call("SET", "x", "other")
+        cluster[2]:call("SET", "x", "other")
+        local c = child(cluster, nil, [[
+            local function cycles(n)
+                for i = 1, n do
+                    assert(not client:getLock("x"):tryLock())
+                end
+                collectgarbage()
+                collectgarbage()
+                print(support.rss(), collectgarbage "count", support.fds())
+            end
+            cycles(2000)
+            cycles(8000)
+        ]])
+        assert.equal("ready", c:read_line(10))
+        local r1, m1, f1 = c:read_line(60):match "^(%d+)\t([%d.]+)\t(%d+)$"
+        local r2, m2, f2 = c:read_line(60):match "^(%d+)\t([%d.]+)\t(%d+)$"
+        assert.is_true(r2 - r1 < GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
+        assert.is_true(m2 - m1 < 64)
+        assert.equal(f1, f2)
+        assert.equal(0, c:wait(10))
+        assert.is_nil(cluster[3]:call("GET", "x"))
+    end)
+
+    it("leak nothing when each attempt is cancelled", function()
+        local cluster = support.cluster(3)
+        local c = child(cluster, "{ timeout = 5 }", [[
+            local function cycles(n)
+                for i = 1, n do
+                    local future = client:getLock("x"):tryLockAsync(5, 1)
+                    if not future:cancel() then
+                        assert(l:unlock())
+                    end
+                    if i % 100 == 0 then         -- behind all of them
+                        assert(l:lock(30))
+                        assert(l:unlock())
+                    end
+                end
+                collectgarbage()
+                collectgarbage()
+                print(support.rss(), collectgarbage "count")
+            end
+            cycles(2000)
+            cycles(10000)
+        ]])
+        assert.equal("ready", c:read_line(10))
+        local r1, m1 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
+        local r2, m2 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
+        assert.is_true(r2 - r1 < GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
+        assert.is_true(m2 - m1 < 64)
+        assert.equal(0, c:wait(10))
+        support.eventually(no_keys(cluster))
+    end)
+
+    it("leak nothing when holds are forgotten", function()
+        local cluster = support.cluster(1)
+        local c = child(cluster, nil, [[
+            local k = 0
+            local function cycles(n)
+                for i = 1, n do
+                    coroutine.wrap(function()       -- an owner that dies holding
+                        k = k + 1
+                        assert(client:getLock("x" .. k):tryLock(5, 0.1))
+                    end)()
+                end
+                collectgarbage()
+                collectgarbage()
+                print(support.rss(), collectgarbage "count")
+            end
+            cycles(2000)
+            cycles(4000)
+            cycles(12000)
+            assert(tostring(client) == "client(1 nodes, 0 held)", tostring(client))
+        ]])
+        assert.equal("ready", c:read_line(10))
+        c:read_line(60)
+        local r1, m1 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
+        local r2, m2 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
+        -- They last 0.1 s: on a busy machine more of them do at once, at some time.
+        assert.is_true(r2 - r1 < 2 * GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
+        assert.is_true(m2 - m1 < 64)
+        assert.equal(0, c:wait(10))
+        support.eventually(no_keys(cluster))
+    end)
+end)
+
+describe("a process", function()
+    after_each(support.cleanup)
+
+    it("has no thread while it uses addresses, and none left after a name", function()
+        local cluster = support.cluster(1)
+        local c = support.lua(([[
+            local support = require "spec.support"
+            local client = support.client { "redis://localhost:%d" }
+            assert(client:getLock("x"):tryLock(5, 30))
+            support.eventually(function() return support.threads() == 1 end)
+            print "alone"
+        ]]):format(cluster[1].port))
+        assert.equal("alone", c:read_line(10))
+    end)
+
+    it("that ends holding a lock leaves it for its lease at most [15]", function()
+        local cluster = support.cluster(3)
+        local c = child(cluster, nil, [[
+            assert(client:getLock("x"):tryLock(0, 1))
+            print "held"
+            io.read()
+        ]])
+        assert.equal("ready", c:read_line(10))
+        assert.equal("held", c:read_line(10))
+        local t = support.now()
+        c:kill "KILL"
+        local client = support.warm_client(cluster)
+        assert.is_true(client:getLock("x"):tryLock(10))
+        assert.is_true(support.now() - t < 4)
+    end)
+
+    it("is interrupted while it waits for a lock [12]", function()
+        local cluster = support.cluster(3)
+        cluster:each(function(s) s:call("SET", "x", "other", "PX", 60000) end)
+        local c = child(cluster, "{ retry_delay = 20 }", [[
+            print(pcall(function() client:getLock("x"):lock() end))
+            print(client:getLock("y"):tryLock())
+            io.read()
+        ]])
+        assert.equal("ready", c:read_line(10))
+        support.eventually(function()             -- it has been refused, and pauses
+            return cluster[1]:call("INFO", "commandstats"):find "cmdstat_pttl"
+        end)
+        support.sleep(0.1)
+        local t = support.now()
+        c:kill "INT"
+        assert.matches("^false.*interrupted", c:read_line(10))
+        assert.is_true(support.now() - t < 5)
+        assert.equal("true", c:read_line(10))     -- the client is as good as before
+    end)
+
+    it("is interrupted in the middle of an attempt, which is released [12]", function()
+        local cluster = support.cluster(3)
+        local proxies = support.proxies(cluster)
+        local c = child(proxies, "{ timeout = 20, patience = 60 }", [[
+            io.read()
+            print(pcall(function() client:getLock("x"):lock() end))
+            io.read()
+        ]])
+        assert.equal("ready", c:read_line(10))
+        for _, p in ipairs(proxies) do
+            p:hold("down", true)
+        end
+        c:write "\n"
+        support.eventually(function() return cluster:keys() == 3 end)
+        -- Before the attempt waits, the signal would come too early.
+        support.sleep(0.05)
+        c:kill "INT"
+        assert.matches("^false.*interrupted", c:read_line(10))
+        support.eventually(no_keys(cluster))
+    end)
+
+    it("is interrupted anywhere, and keeps no lock that nobody knows of [12]", function()
+        local cluster = support.cluster(3)
+        for round = 1, 25 do
+            local c = child(cluster, nil, [[
+                local function spin()
+                    while true do
+                        assert(l:tryLock(5, 30))
+                        assert(l:unlock())
+                    end
+                end
+                print "spinning"
+                local ok, err = pcall(spin)
+                print(err)
+                -- What this owner knows of it can let go.
+                if l:getHoldCount() > 0 then l:unlock() end
+                print "done"
+                io.read()
+            ]])
+            assert.equal("ready", c:read_line(10))
+            assert.equal("spinning", c:read_line(10))
+            support.sleep(0.01 + round * 0.0007)
+            c:kill "INT"
+            assert.matches("interrupted", c:read_line(10))
+            assert.equal("done", c:read_line(10))
+            support.eventually(no_keys(cluster))
+            c:write "\n"
+            c:wait(5)
+        end
+    end)
+
+    it("is interrupted at each line that notes what is held [12]", function()
+        local cluster = support.cluster(3)
+        local c = child(cluster, nil, [[
+            jit.off()
+            local n, line = 0
+            repeat
+                n, line = n + 1, 0
+                debug.sethook(function()
+                    if debug.getinfo(2, "S").source:find "redlock/policy/holds%.lua$" then
+                        line = line + 1
+                        if line == n then
+                            debug.sethook()
+                            error("interrupted!", 0)
+                        end
+                    end
+                end, "l")
+                local ok, err = pcall(l.tryLock, l, 5, 30)
+                debug.sethook()
+                assert(ok or err == "interrupted!", err)
+                if l:getHoldCount() > 0 then assert(l:unlock()) end
+            until ok
+            print(n > 20 and "done" or n)
+            io.read()
+        ]], { stderr = "stdout" })
+        assert.equal("ready", c:read_line(10))
+        assert.equal("done", c:read_line(60))
+        support.eventually(no_keys(cluster))
+    end)
+
+    it("shares nothing with its child after fork", function()
+        local cluster = support.cluster(3)
+        local c = child(cluster, nil, [[
+            local ffi = require "ffi"
+            ffi.cdef "int fork(void); int waitpid(int, int *, int); void _exit(int);"
+            assert(l:tryLock(0, 20))
+            local before = client:stats().nodes[1].requests
+            io.stdout:flush()
+            local pid = ffi.C.fork()
+            if pid == 0 then
+                local ok, err = xpcall(function()
+                    assert(not l:isValid() and l:remaining() == 0)
+                    local ok, err = l:extend()
+                    assert(not ok and err.code == "lost", tostring(err))
+                    ok, err = l:unlock()
+                    assert(not ok and err.code == "not_held", tostring(err))
+                    ok, err = l:tryLock()
+                    assert(not ok and err.code == "held", tostring(err))
+                    local mine = client:getLock "y"
+                    assert(mine:tryLock(5))
+                    assert(mine:unlock())
+                    client:close()
+                end, debug.traceback)
+                if not ok then print(err) end
+                io.stdout:flush()
+                ffi.C._exit(ok and 0 or 1)
+            end
+            local status = ffi.new "int[1]"
+            ffi.C.waitpid(pid, status, 0)
+            print(status[0], l:isValid(), (l:extend()), (l:unlock()))
+            print(client:stats().nodes[1].requests - before)
+        ]])
+        assert.equal("ready", c:read_line(10))
+        assert.equal("0\ttrue\ttrue\ttrue", c:read_line(10))
+        assert.equal("2", c:read_line(10))
+        support.eventually(no_keys(cluster))
+    end)
+end)
+
+describe("without file descriptors a process", function()
+    after_each(support.cleanup)
+
+    it("is told so, loses nothing, and goes on when there are some", function()
+        local cluster = support.cluster(3)
+        local c = child(cluster, nil, [[
+            local ffi = require "ffi"
+            ffi.cdef "struct limit { unsigned long soft, hard; };"
+            ffi.cdef "int getrlimit(int, struct limit *); int setrlimit(int, struct limit *);"
+            ffi.cdef "int fork(void); int waitpid(int, int *, int); void _exit(int);"
+            local was = ffi.new "struct limit"
+            ffi.C.getrlimit(7, was)              -- RLIMIT_NOFILE
+            local none = ffi.new("struct limit", 0, was.hard)
+
+            local function try()
+                assert(l:tryLock())
+                ffi.C.setrlimit(7, none)
+                local new = support.client { "redis://127.0.0.1:1" }
+                local ok, err = new:getLock("x"):tryLock()
+                assert(not ok and err.code == "nomem", tostring(err))
+                assert(l:extend() and l:isValid() and l:unlock())  -- has its connections
+                ffi.C.setrlimit(7, was)
+                assert(not new:getLock("x"):tryLock())             -- nobody listens there
+            end
+
+            -- The child of a fork has to open connections of its own.
+            local function in_child()
+                ffi.C.setrlimit(7, none)
+                local other = client:getLock "other"
+                for _, call in ipairs {
+                    function() return other:tryLock() end,
+                    function() return other:tryLock(0.01) end,
+                    function() return other:isLocked() end,
+                    function() return other:forceUnlock() end,
+                } do
+                    local ok, err = call()
+                    assert(not ok and err.code == "nomem", tostring(err))
+                    assert(tostring(err):find "out of memory or file descriptors")
+                end
+                ffi.C.setrlimit(7, was)
+                assert(other:tryLock(5) and other:unlock())
+            end
+
+            try()
+            io.stdout:flush()
+            local pid = ffi.C.fork()
+            if pid == 0 then
+                local ok, err = xpcall(in_child, debug.traceback)
+                if not ok then print(err) end
+                io.stdout:flush()
+                ffi.C._exit(ok and 0 or 1)
+            end
+            local status = ffi.new "int[1]"
+            ffi.C.waitpid(pid, status, 0)
+            print("done", status[0])
+        ]], { stderr = "stdout" })
+        assert.equal("ready", c:read_line(10))
+        assert.equal("done\t0", c:read_line(20))
+        support.eventually(no_keys(cluster))
+    end)
+end)
+
+describe("values [37]", function()
+    teardown(support.cleanup)
+
+    it("never repeat, in any process or after fork", function()
+        local cluster = support.cluster(1)
+        local code = [[
+            local ffi = require "ffi"
+            ffi.cdef "int fork(void); int waitpid(int, int *, int); void _exit(int);"
+            io.read()
+            io.stdout:flush()
+            local pid = ffi.C.fork()
+            local values = {}
+            local C = require("redlock.core.ffi").load()
+            for i = 1, 500 do
+                coroutine.wrap(function()
+                    local l = client:getLock(("%d.%d"):format(pid, i))
+                    assert(l:tryLock(5, 1))
+                    local mine = client.holds:get(coroutine.running(), l.id)
+                    values[i] = ffi.string(C.rl_lease_value(mine.lease), C.RL_VALUE_LEN)
+                end)()
+            end
+            if pid ~= 0 then
+                ffi.C.waitpid(pid, nil, 0)
+            end
+            io.write(table.concat(values, "\n"), "\n")
+            io.stdout:flush()
+            ffi.C._exit(0)
+        ]]
+        local children, seen, count = {}, {}, 0
+        for i = 1, 4 do
+            children[i] = child(cluster, nil, code)
+            assert.equal("ready", children[i]:read_line(10))
+        end
+        for i = 1, 4 do
+            children[i]:write "\n"
+        end
+        for i = 1, 4 do
+            for value in children[i]:read_all(30):gmatch "[^\n]+" do
+                assert.matches("^%x+$", value)
+                assert.equal(40, #value)
+                assert.is_nil(seen[value])
+                seen[value] = true
+                count = count + 1
+            end
+        end
+        assert.equal(4 * 2 * 500, count)
+    end)
+end)

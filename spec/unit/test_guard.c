@@ -1,0 +1,605 @@
+/* test_guard.c - who may vote on an acquire: markers, quarantines, steps of clocks, and
+ * servers that are not what they should be. */
+#include "core/guard.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+enum { MAX_LEASE_MS = 5000, GUARD_MS = 5000 + 50 + 1000 };
+
+static int try(struct sim *s, const char *key)
+{
+    struct hold h = sim_acquire(s, key, 1000, 1000);
+    sim_wait(s, h.round, 2000);
+    int outcome = h.round->outcome;
+    sim_drop(s, &h);
+    sim_run(s);
+    return outcome;
+}
+
+/* What node i of three says to an attempt that needs its vote: RL_OK, or an rl_code. */
+static int code_of(struct sim *s, int i)
+{
+    sim_put(s, (i + 1) % 3, "probe", 500);
+    struct hold h = sim_acquire(s, "probe", 1000, 1000);
+    sim_wait(s, h.round, 2000);
+    sim_run(s);
+    int code = h.round->slot[i].code;
+    core_round_free(core_release(h.lease, s->now_ms));
+    sim_drop(s, &h);
+    sim_run(s);
+    return code;
+}
+
+static int guard_of(const struct sim *s, int i)
+{
+    return s->core.guards[i].state;
+}
+
+static void marker_is(struct sim *s, int i, int pending)
+{
+    char id[41], nonce[41];
+    long long ms;
+    int words = sscanf(s->server[i].marker, "%40s %lld %40s", id, &ms, nonce);
+    CHECK_INT(words, pending ? 3 : 2);
+    CHECK_STR(id, s->server[i].run_id);
+    CHECK_INT(ms, MAX_LEASE_MS);
+}
+
+static struct sim *brand_new(int n)
+{
+    struct sim *s = sim_new(n);
+    sim_guard(s, MAX_LEASE_MS);
+    return s;
+}
+
+static void admitted_servers_vote_at_once(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    CHECK_INT(guard_left_ms(&s->core, s->now_ms), 0);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    sim_logs_are(s, "A");
+    CHECK_INT(sim_mine(s, "k", lease), 7);
+    core_round_free(core_release(lease, s->now_ms));
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void new_servers_vote_after_a_quarantine(void)
+{
+    struct sim *s = brand_new(3);
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    for (int i = 0; i < 3; i++)
+        marker_is(s, i, 1);
+    CHECK_STR(s->core.nodes[0].text, "7 s left; new cluster? run redlock init");
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK_INT(guard_left_ms(&s->core, s->now_ms), GUARD_MS);
+    sim_advance(s, GUARD_MS - 1);
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    CHECK_INT(guard_left_ms(&s->core, s->now_ms), 1);
+    sim_advance(s, 1);
+    CHECK_INT(try(s, "k"), RL_GRANTED);      /* admitted and asked in one go */
+    for (int i = 0; i < 3; i++)
+        marker_is(s, i, 0);
+    sim_advance(s, 1000);                    /* nobody releases a dropped lease */
+    sim_finish(s);
+}
+
+static void a_restarted_server_is_out_for_the_guard_time(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_restart(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    CHECK_INT(guard_of(s, 0), RL_GUARD_QUARANTINED);
+    sim_advance(s, GUARD_MS - 10);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_restart(s, 0);                       /* once more: from the beginning */
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, GUARD_MS - 10);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, 10);
+    CHECK_INT(code_of(s, 0), RL_OK);
+    sim_advance(s, 2000);
+    sim_finish(s);
+}
+
+/* A restart after which the marker of the former life comes back, as from a file; who
+ * connects while that is loaded cannot ask for it. */
+static void restart_loading(struct sim *s, int i)
+{
+    char marker[MARKER_MAX];
+    memcpy(marker, s->server[i].marker, sizeof(marker));
+    sim_restart(s, i);
+    s->server[i].loading = 1;
+    CHECK_INT(code_of(s, i), RL_LOADING);
+    s->server[i].loading = 0;
+    memcpy(s->server[i].marker, marker, sizeof(marker));
+}
+
+static void a_marker_that_was_loaded_is_not_believed(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    restart_loading(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, GUARD_MS - 10);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, 20);
+    CHECK_INT(code_of(s, 0), RL_OK);
+    sim_advance(s, 2000);
+    sim_finish(s);
+}
+
+/* Nor is a nonce that was seen for long enough before. */
+static void a_nonce_that_was_loaded_is_not_believed(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_restart(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, GUARD_MS + 10);
+    restart_loading(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, GUARD_MS + 10);
+    CHECK_INT(code_of(s, 0), RL_OK);
+    sim_advance(s, 2000);
+    sim_finish(s);
+}
+
+/* A server that is busy with a script does not even say which run of it this is. */
+static void who_is_busy_is_asked_again(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    char marker[MARKER_MAX];
+    memcpy(marker, s->server[0].marker, sizeof(marker));
+    s->server[0].info = "-BUSY Redis is busy running a script.\r\n";
+    sim_restart(s, 0);
+    memcpy(s->server[0].marker, marker, sizeof(marker));
+    CHECK_INT(code_of(s, 0), RL_LOADING);
+    CHECK(strstr(s->core.nodes[0].text, "BUSY") != NULL);
+    s->server[0].info = NULL;
+    sim_advance(s, 2000);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_finish(s);
+}
+
+/* What was healed to it in the quarantine is lost by the second flush. */
+static void a_flush_in_the_quarantine_begins_it_anew(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    s->server[0].marker[0] = '\0';
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    marker_is(s, 0, 1);
+    sim_advance(s, GUARD_MS - 10);
+    s->server[0].marker[0] = '\0';
+    sim_advance(s, 20);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    marker_is(s, 0, 1);
+    sim_advance(s, GUARD_MS - 10);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, 20);
+    CHECK_INT(code_of(s, 0), RL_OK);
+    sim_advance(s, 2000);
+    sim_finish(s);
+}
+
+/* A connection that broke is no reason to count from the beginning, another server is. */
+static void a_quarantine_outlives_connections(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_restart(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, GUARD_MS / 2);
+    sim_cut(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, GUARD_MS / 2 + 10);
+    CHECK_INT(code_of(s, 0), RL_OK);
+    sim_advance(s, 2000);
+    sim_finish(s);
+}
+
+static void others_may_admit_it(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_restart(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_mark(s, 0, MAX_LEASE_MS, NULL);
+    CHECK_INT(code_of(s, 0), RL_OK);         /* found, and asked again, in one attempt */
+    CHECK_INT(guard_of(s, 0), RL_GUARD_ADMITTED);
+    sim_advance(s, 2000);
+    sim_finish(s);
+}
+
+/* Another client's nonce is as good as ours, from when we saw it. */
+static void counts_from_its_own_first_look(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_restart(s, 0);
+    sim_mark(s, 0, MAX_LEASE_MS, "feed");
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    CHECK(strstr(s->server[0].marker, " feed") != NULL);
+    sim_advance(s, GUARD_MS - 10);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, 20);
+    CHECK_INT(code_of(s, 0), RL_OK);
+    sim_advance(s, 2000);
+    sim_finish(s);
+}
+
+static void clients_must_agree_on_max_lease(void)
+{
+    for (int theirs_ms = MAX_LEASE_MS / 2; theirs_ms <= 2 * MAX_LEASE_MS;
+         theirs_ms += 3 * MAX_LEASE_MS / 2) {
+        struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+        for (int i = 0; i < 2; i++)
+            sim_mark(s, i, theirs_ms, NULL);
+        CHECK_INT(try(s, "k"), RL_CONFIG);
+        CHECK(strstr(s->core.nodes[0].text, "max_lease is") != NULL);
+        CHECK_INT(guard_left_ms(&s->core, s->now_ms), -1);
+        /* It admits nobody, though the third has lost its memory long ago. */
+        sim_restart(s, 2);
+        CHECK_INT(try(s, "k"), RL_CONFIG);
+        sim_advance(s, 4 * GUARD_MS);
+        CHECK_INT(try(s, "k"), RL_CONFIG);
+        marker_is(s, 2, 1);
+        sim_finish(s);
+    }
+}
+
+/* One that disagrees is enough: it may be the only one that still remembers. */
+static void who_disagrees_with_one_admits_nobody(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_mark(s, 0, 2 * MAX_LEASE_MS, NULL);
+    sim_restart(s, 2);
+    code_of(s, 0);
+    code_of(s, 2);
+    s->server[0].refuses = 1;                /* nor when it is gone again */
+    sim_advance(s, 2000);
+    sim_cut(s, 0);
+    sim_advance(s, 2 * GUARD_MS);
+    CHECK_INT(code_of(s, 2), RL_GUARDED);
+    marker_is(s, 2, 1);
+    sim_finish(s);
+}
+
+/* A flush that nobody saw, but for another client who has begun a quarantine since. */
+static void another_nonce_is_another_quarantine(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_restart(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, GUARD_MS - 100);
+    sim_mark(s, 0, MAX_LEASE_MS, "feed");
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, GUARD_MS - 100);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    sim_advance(s, 110);
+    CHECK_INT(code_of(s, 0), RL_OK);
+    sim_finish(s);
+}
+
+/* A quarantine for shorter leases is none for ours. */
+static void a_shorter_quarantine_is_superseded(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_restart(s, 0);
+    sim_mark(s, 0, MAX_LEASE_MS / 2, "feed");
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    marker_is(s, 0, 1);
+    sim_mark(s, 0, MAX_LEASE_MS * 2, "feed");
+    CHECK_INT(code_of(s, 0), RL_CONFIG);
+    CHECK(strstr(s->server[0].marker, " feed") != NULL);
+    sim_finish(s);
+}
+
+static void admission_needs_a_majority(void)
+{
+    struct sim *s = brand_new(3);
+    s->server[1].refuses = s->server[2].refuses = 1;
+    try(s, "k");
+    sim_advance(s, 2 * GUARD_MS);
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    marker_is(s, 0, 1);
+    s->server[1].refuses = 0;
+    sim_advance(s, 2000);
+    try(s, "k");                             /* now the second is known as well */
+    try(s, "k");
+    marker_is(s, 0, 0);
+    marker_is(s, 1, 1);
+    sim_finish(s);
+}
+
+static void a_quarantined_server_extends_heals_and_releases(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    sim_restart(s, 0);
+    sim_cut(s, 1);
+    rl_round *extend = core_extend(lease, 3000, s->now_ms);
+    sim_advance(s, 200);
+    CHECK_INT(sim_end(extend), RL_GRANTED);
+    CHECK_INT(sim_mine(s, "k", lease), 7);   /* healed, without its consent to a vote */
+    marker_is(s, 0, 1);
+    s->server[2].keys = 0;
+    extend = core_extend(lease, 3000, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_end(extend), RL_GRANTED);
+    rl_round *release = core_release(lease, s->now_ms);
+    sim_run(s);
+    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_with(s, "k"), 0);
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void init_admits_what_is_connected(void)
+{
+    struct sim *s = brand_new(3);
+    s->server[2].refuses = 1;
+    rl_round *round = core_check(&s->core, s->now_ms);
+    sim_wait(s, round, 2000);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    int64_t seen_ms = s->now_ms;
+    guard_admit(&s->core, 0, seen_ms, s->now_ms);
+    round = core_check(&s->core, s->now_ms);
+    sim_wait(s, round, 2000);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    marker_is(s, 0, 0);
+    marker_is(s, 1, 0);
+    CHECK_STR(s->server[2].marker, "");
+    sim_mark(s, 0, 2 * MAX_LEASE_MS, NULL);
+    CHECK_INT(code_of(s, 0), RL_CONFIG);
+    guard_admit(&s->core, 0, s->now_ms, s->now_ms);
+    sim_run(s);
+    CHECK_INT(guard_of(s, 0), RL_GUARD_DISAGREES);
+    guard_admit(&s->core, 1, 0, s->now_ms);
+    sim_run(s);
+    CHECK_INT(guard_of(s, 0), RL_GUARD_ADMITTED);
+    marker_is(s, 0, 0);
+    s->server[1].marker[0] = '\0';            /* forgets, after init saw it */
+    s->now_ms += 1;
+    CHECK_INT(code_of(s, 1), RL_GUARDED);
+    sim_run(s);
+    guard_admit(&s->core, 0, seen_ms, s->now_ms);
+    sim_run(s);
+    CHECK_INT(guard_of(s, 1), RL_GUARD_QUARANTINED);
+    guard_admit(&s->core, 0, s->now_ms, s->now_ms);
+    sim_run(s);
+    CHECK_INT(guard_of(s, 1), RL_GUARD_ADMITTED);
+    sim_finish(s);
+}
+
+/* ---- clocks ---- */
+
+static void a_step_silences_a_server(void)
+{
+    for (int ms = -60000; ms <= 60000; ms += 120000) {
+        struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+        rl_lease *lease = sim_hold(s, "k", 4900);
+        sim_advance(s, 2500);
+        s->server[0].wall_ms = ms;
+        sim_advance(s, 1100);                /* looked at once a second */
+        CHECK_INT(s->core.guards[0].steps, 1);
+        int64_t error_ms = s->core.guards[0].step_ms - ms;
+        CHECK(error_ms > -50 && error_ms < 50);
+        sim_clear_logs(s);
+        CHECK_INT(code_of(s, 0), RL_GUARDED);
+        CHECK_STR(s->server[0].log, "R");    /* not even asked */
+        CHECK(strstr(s->core.nodes[0].text, "its clock was stepped by") != NULL);
+        rl_round *extend = core_extend(lease, 4000, s->now_ms);
+        sim_run(s);
+        CHECK_INT(sim_end(extend), RL_GRANTED);
+        CHECK_STR(s->server[0].log, "RE");
+        core_round_free(core_release(lease, s->now_ms));
+        core_lease_drop(lease, s->now_ms);
+        int64_t left_ms = s->core.guards[0].suspect_ms - s->now_ms;
+        CHECK(left_ms > GUARD_MS - 1000 && left_ms <= GUARD_MS);
+        sim_advance(s, left_ms - 10);
+        CHECK_INT(code_of(s, 0), RL_GUARDED);
+        sim_advance(s, 20);
+        CHECK_INT(code_of(s, 0), RL_OK);
+        sim_advance(s, 2000);
+        sim_finish(s);
+    }
+}
+
+/* One server of three has freed the key: it is put back within a second, not at the next
+ * renewal. */
+static void a_step_hurries_the_watchdog(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    rl_lease *lease = sim_hold(s, "k", MAX_LEASE_MS);
+    core_keep(lease, MAX_LEASE_MS, 0, s->now_ms);
+    int64_t deadline_ms = lease->deadline_ms;
+    s->server[0].wall_ms = 60000;
+    s->server[0].keys = 0;
+    sim_advance(s, 1100);
+    CHECK_INT(sim_mine(s, "k", lease), 7);
+    CHECK(lease->deadline_ms > deadline_ms + 900);
+    CHECK_INT(lease->lost, RL_NOT_LOST);
+    core_round_free(core_release(lease, s->now_ms));
+    core_lease_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+/* On a majority every lease ends earlier: it was freed, or our clock stood still. */
+static void a_majority_that_steps_ends_leases(void)
+{
+    for (int ms = 1000; ms <= 60000; ms += 59000) {
+        struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+        rl_lease *lease = sim_hold(s, "k", MAX_LEASE_MS);
+        int64_t deadline_ms = lease->deadline_ms;
+        for (int i = 0; i < 3; i++)
+            s->server[i].wall_ms = ms;
+        sim_advance(s, 1100);
+        int64_t error_ms = lease->deadline_ms - (deadline_ms - ms);
+        if (ms == 1000)
+            CHECK(error_ms >= 0 && error_ms < 50);        /* once, not for each */
+        else
+            CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
+        CHECK_INT(core_remaining_ms(lease, s->now_ms) > 0, ms == 1000);
+        core_round_free(core_release(lease, s->now_ms));
+        core_lease_drop(lease, s->now_ms);
+        sim_finish(s);
+    }
+}
+
+/* Over a reconnection the clock is the same, after a restart it may be any. */
+static void a_step_is_one_of_the_same_run(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_advance(s, 2000);
+    sim_restart(s, 0);
+    s->server[0].wall_ms = 60000;
+    code_of(s, 0);
+    CHECK_INT(s->core.guards[0].steps, 0);
+    sim_advance(s, 2000);
+    sim_cut(s, 0);
+    s->server[0].wall_ms = 0;
+    code_of(s, 0);
+    CHECK_INT(s->core.guards[0].steps, 1);
+    sim_finish(s);
+}
+
+/* TIME goes ahead of the acquire: a yes behind it does not count, and is released. */
+static void a_step_is_found_by_the_acquire_itself(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_advance(s, 5000);
+    s->server[0].wall_ms = s->server[1].wall_ms = 60000;
+    sim_clear_logs(s);
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    CHECK_STR(s->server[0].log, "AR");
+    CHECK_INT(sim_with(s, "k"), 0);
+    sim_finish(s);
+}
+
+static void without_a_lease_nothing_is_awaited(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    sim_advance(s, 5000);
+    CHECK_INT(core_due_ms(&s->core), INT64_MAX);
+    CHECK(!core_timing(&s->core));
+    sim_finish(s);
+}
+
+/* ---- servers that are not what they should be ---- */
+
+static void twins_are_refused_by_name(void)
+{
+    struct sim *s = sim_new(3);
+    s->config[0].label = (char *)"redis://a";
+    s->config[1].label = (char *)"redis://b";
+    strcpy(s->server[1].run_id, s->server[0].run_id);
+    CHECK_INT(try(s, "k"), RL_GRANTED);      /* the other two are a majority */
+    CHECK_INT(s->core.nodes[1].state, NODE_DOWN);
+    CHECK_INT(s->core.nodes[1].code, RL_CONFIG);
+    CHECK_STR(s->core.nodes[1].text,
+              "the same server under two addresses: it is redis://a as well");
+    CHECK_STR(s->server[1].log, "");
+    s->server[2].refuses = 1;
+    sim_cut(s, 2);
+    CHECK_INT(try(s, "j"), RL_CONFIG);
+    sim_finish(s);
+}
+
+static void replicas_are_refused(void)
+{
+    struct sim *s = sim_new(3);
+    s->server[1].info = "$59\r\nrun_id:x\r\nrole:slave\r\nmaster_host:h\r\n"
+                        "master_port:1\r\n#1234\r\n\r\n";
+    CHECK_INT(try(s, "k"), RL_GRANTED);
+    CHECK_INT(s->core.nodes[1].code, RL_READONLY);
+    CHECK_STR(s->core.nodes[1].text, "a replica of h:1; only masters can vote");
+    s->server[1].info = "$22\r\nrun_id:x\r\nrole:slave\r\n\r\n";
+    sim_advance(s, 2000);
+    CHECK_INT(try(s, "j"), RL_GRANTED);
+    CHECK_STR(s->core.nodes[1].text, "a replica; only masters can vote");
+    sim_finish(s);
+}
+
+static void without_info_the_marker_decides(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    s->server[0].info = "-NOPERM this user has no permissions to run 'info'\r\n";
+    sim_cut(s, 0);
+    CHECK_INT(code_of(s, 0), RL_OK);         /* by whomever it was written */
+    sim_advance(s, 2000);
+    sim_restart(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    CHECK(!strncmp(s->server[0].marker, "-------- 5000 ", 14));
+    sim_advance(s, GUARD_MS + 10);
+    CHECK_INT(code_of(s, 0), RL_OK);
+    CHECK_STR(s->server[0].marker, "-------- 5000");
+    /* One who knows its name does not believe that. */
+    s->server[0].info = NULL;
+    sim_advance(s, 2000);
+    sim_cut(s, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    marker_is(s, 0, 1);
+    s->config[0].require_info = 1;
+    s->server[0].info = "-NOPERM this user has no permissions to run 'info'\r\n";
+    sim_advance(s, 2000);
+    sim_cut(s, 0);
+    CHECK_INT(code_of(s, 0), RL_NOPERM);
+    sim_advance(s, 2000);
+    sim_finish(s);
+}
+
+/* ---- bounds ---- */
+
+static void too_much_debt_is_forgone(void)
+{
+    struct sim *s = sim_up(3);
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    s->server[0].refuses = 1;
+    sim_cut(s, 0);
+    s->core.owing_len += OWING_MAX;
+    core_round_free(core_release(lease, s->now_ms));
+    core_lease_drop(lease, s->now_ms);
+    CHECK_INT(s->core.forgone, 1);
+    CHECK(s->core.owing == NULL);
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), 1);          /* where it could not be sent */
+    s->core.owing_len -= OWING_MAX;
+    CHECK_INT(s->core.owing_len, 0);
+    sim_finish(s);
+}
+
+/* A hundred thousand refusals in a row: less than two attempts a second, and no more
+ * memory than for one. */
+static void endless_refusals_are_bounded(void)
+{
+    struct sim *s = sim_up(3);
+    int refusals = test_runs(100000), before = sim_live(s);
+    s->server[0].refuses = 1;
+    sim_cut(s, 0);
+    int64_t from = s->core.nodes[0].stats.disconnects, since_ms = s->now_ms;
+    while (s->core.nodes[0].stats.disconnects - from < refusals) {
+        sim_clear_logs(s);
+        CHECK_INT(try(s, "k"), RL_GRANTED);  /* the others are not affected */
+        sim_advance(s, 1000);
+    }
+    CHECK((s->now_ms - since_ms) / 500 > refusals);
+    CHECK(sim_live(s) <= before + 4);
+    CHECK_INT(s->core.owing_len, 0);
+    sim_finish(s);
+}
+
+SUITE(guard, T(admitted_servers_vote_at_once), T(new_servers_vote_after_a_quarantine),
+      T(a_restarted_server_is_out_for_the_guard_time),
+      T(a_marker_that_was_loaded_is_not_believed),
+      T(a_nonce_that_was_loaded_is_not_believed), T(who_is_busy_is_asked_again),
+      T(a_flush_in_the_quarantine_begins_it_anew), T(a_quarantine_outlives_connections),
+      T(others_may_admit_it), T(counts_from_its_own_first_look),
+      T(clients_must_agree_on_max_lease), T(who_disagrees_with_one_admits_nobody),
+      T(another_nonce_is_another_quarantine), T(a_shorter_quarantine_is_superseded),
+      T(admission_needs_a_majority), T(a_quarantined_server_extends_heals_and_releases),
+      T(init_admits_what_is_connected), T(a_step_silences_a_server),
+      T(a_step_hurries_the_watchdog), T(a_majority_that_steps_ends_leases),
+      T(a_step_is_one_of_the_same_run),
+      T(a_step_is_found_by_the_acquire_itself), T(without_a_lease_nothing_is_awaited),
+      T(twins_are_refused_by_name), T(replicas_are_refused),
+      T(without_info_the_marker_decides), T(too_much_debt_is_forgone),
+      T(endless_refusals_are_bounded));

@@ -1,0 +1,133 @@
+/* test_watch.c - when messages wake those who wait: at once for a majority, later and later
+ * for fewer. */
+#include "core/subscription.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "test.h"
+
+static struct core core;
+static rl_watch *watch;
+static int64_t now_ms;
+
+static void begin(void)
+{
+    static struct node_config config[5];           /* the nodes refer to it */
+    for (int i = 0; i < 5; i++)
+        config[i] = (struct node_config){.timeout_ms = 100, .connect_timeout_ms = 100};
+    now_ms = 1000;
+    REQUIRE(core_init(&core, config, 5, 10000, 1) == 0);
+    watch = core_watch(&core, "c", 1, now_ms);
+    REQUIRE(watch);
+}
+
+static void finish(void)
+{
+    core_unwatch(watch);
+    CHECK_INT(core.handles, 0);
+    core_free(&core);
+}
+
+static void hear(int i, const char *what)
+{
+    struct reply reply = {.type = REPLY_ARRAY, .has_text = 1, .has_second = 1,
+                          .second_len = 1, .second = "c"};
+    strcpy(reply.text, what);
+    CHECK_INT(watch_message(&core, i, &reply, now_ms), 0);
+}
+
+/* Milliseconds until a pause ends after messages from two of five. */
+static int64_t hint_ms(void)
+{
+    rl_round *pause = core_pause(watch, watch->wakes, 1000, now_ms);
+    int64_t from_ms = now_ms;
+    hear(0, "message");
+    hear(3, "message");
+    while (pause->outcome == 0)
+        core_tick(&core, ++now_ms);
+    core_round_free(pause);
+    return now_ms - from_ms;
+}
+
+static void a_majority_wakes_at_once(void)
+{
+    begin();
+    rl_round *pause = core_pause(watch, 0, 1000, now_ms);
+    hear(0, "message");
+    hear(0, "message");
+    hear(1, "message");
+    CHECK_INT(pause->outcome, 0);
+    hear(4, "message");
+    CHECK_INT(pause->outcome, RL_GRANTED);
+    CHECK_INT(watch->wakes, 1);
+    CHECK_INT(watch->opened, 1);
+    core_round_free(pause);
+    pause = core_pause(watch, 0, 1000, now_ms);       /* it was woken before that began */
+    core_tick(&core, now_ms);
+    CHECK_INT(pause->outcome, RL_GRANTED);
+    core_round_free(pause);
+    finish();
+}
+
+static void fewer_wake_later_and_later(void)
+{
+    begin();
+    static const int64_t expected_ms[] = {1, 2, 4, 8, 16, 32, 64, 64, 64};
+    for (int k = 0; k < 9; k++)
+        CHECK_INT(hint_ms(), expected_ms[k]);
+    CHECK_INT(watch->wakes, 9);
+    CHECK_INT(watch->opened, 0);
+    for (int i = 0; i < 3; i++)
+        hear(i, "message");
+    CHECK_INT(watch->opened, 1);
+    CHECK_INT(hint_ms(), 1);
+    finish();
+}
+
+static void a_subscribed_majority_wakes(void)
+{
+    begin();
+    rl_round *pause = core_pause(watch, 0, 1000, now_ms);
+    hear(0, "subscribe");
+    hear(1, "subscribe");
+    CHECK_INT(pause->outcome, 0);
+    hear(2, "subscribe");
+    CHECK_INT(pause->outcome, RL_GRANTED);
+    hear(3, "subscribe");
+    CHECK_INT(watch->wakes, 1);
+    core_round_free(pause);
+    finish();
+}
+
+/* More channels than there are buckets, closed in another order than opened. */
+static void each_hears_its_own(void)
+{
+    enum { CHANNELS = 3 * WATCH_BUCKETS };
+    rl_watch *all[CHANNELS];
+    begin();
+    for (int i = 0; i < CHANNELS; i++) {
+        char name[8];
+        int len = snprintf(name, sizeof(name), "c%d", i);
+        all[i] = core_watch(&core, name, (size_t)len, now_ms);
+        REQUIRE(all[i]);
+        CHECK(core_watch(&core, name, (size_t)len, now_ms) == all[i]);
+        core_unwatch(all[i]);
+    }
+    for (int i = 0; i < CHANNELS; i++) {
+        struct reply reply = {.type = REPLY_ARRAY, .has_text = 1, .has_second = 1};
+        strcpy(reply.text, "message");
+        reply.second_len = (size_t)snprintf(reply.second, sizeof(reply.second), "c%d", i);
+        for (int k = 0; k < 3; k++)
+            CHECK_INT(watch_message(&core, k, &reply, now_ms), 0);
+        CHECK_INT(all[i]->opened, 1);
+        CHECK_INT(all[(i + 1) % CHANNELS]->opened, i == CHANNELS - 1);
+    }
+    CHECK_INT(watch->opened, 0);
+    for (int i = 0; i < CHANNELS; i++)
+        core_unwatch(all[(i * 7 + 5) % CHANNELS]);       /* 7 and 768 have no factor in common */
+    finish();
+}
+
+SUITE(watch, T(a_majority_wakes_at_once), T(fewer_wake_later_and_later),
+      T(a_subscribed_majority_wakes), T(each_hears_its_own));
