@@ -16,8 +16,8 @@
 -- to be on one primary, for a mark that was not replicated before a failover, was evicted or
 -- flushed is forgotten; a resource without a mark takes any token.
 
-local check = require "redlock.core.validate"
-local scripts = require "redlock.core.script_text"
+local validate = require "redlock.core.validate"
+local script_text = require "redlock.core.script_text"
 
 local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring, type
 local ceil, select, unpack = math.ceil, select, unpack
@@ -30,10 +30,10 @@ local TOKEN_END = 1e14          -- tokens are below; tostring() and JSON have 14
 local MAX_NAME = 65536          -- as for the names of locks
 local KEEP = { keep = true }
 
-local MARK = scripts.read "redlock.scripts.resource.mark"
-local OWNER = scripts.read "redlock.scripts.resource.owner"
-local COMMAND = scripts.read "redlock.scripts.resource.command"
-local CLAIM = scripts.read "redlock.scripts.resource.claim"
+local MARK = script_text.read "redlock.scripts.resource.mark"
+local OWNER = script_text.read "redlock.scripts.resource.owner"
+local COMMAND = script_text.read "redlock.scripts.resource.command"
+local CLAIM = script_text.read "redlock.scripts.resource.claim"
 
 --- The scripts as they are sent, for other languages and for EVALSHA: token and owner run a
 -- command under the one or the other, claim makes a value the owner's. Their KEYS and ARGV:
@@ -52,7 +52,7 @@ local function token_word(token)
         n = tonumber(token)
     end
     if type(n) ~= "number" or n % 1 ~= 0 or n < 1 or n >= TOKEN_END then
-        check.bad("token", "a whole number from 1 to 10^14 - 1 is needed, not "
+        validate.bad("token", "a whole number from 1 to 10^14 - 1 is needed, not "
             .. tostring(token) .. (token == nil and " (the hold is over, or the lock is "
             .. "not a fenced one)" or ""))
     end
@@ -60,20 +60,20 @@ local function token_word(token)
 end
 
 local function value_word(value)
-    return check.name("value", value, MAX_NAME)
+    return validate.name("value", value, MAX_NAME)
 end
 
 local function word(what, v)
     if type(v) == "number" then
         return format(v % 1 == 0 and "%.0f" or "%.17g", v)
     elseif type(v) ~= "string" then
-        check.bad(what, "a string or a number is needed, not " .. type(v))
+        validate.bad(what, "a string or a number is needed, not " .. type(v))
     end
     return v
 end
 
 local function ms_word(what, seconds)
-    return format("%.0f", ceil(check.seconds(what, seconds, 0.001, 1e10) * 1000))
+    return format("%.0f", ceil(validate.seconds(what, seconds, 0.001, 1e10) * 1000))
 end
 
 -- Where the mark or the owner of a resource is kept: in a cluster, in the slot of a key of
@@ -125,7 +125,7 @@ end
 
 local function send(self, words)
     if not self.send then
-        check.raise "redlock: this resource was made without a function that sends commands"
+        validate.raise "redlock: this resource was made without a function that sends commands"
     end
     return _M.read(self.send(unpack(words)))
 end
@@ -239,11 +239,11 @@ end
 -- ---- public ------------------------------------------------------------------------
 
 local function new(class, kind, text, right_word, name, send_words, opts)
-    check.name("resource", name, MAX_NAME)
+    validate.name("resource", name, MAX_NAME)
     if send_words ~= nil then
-        check.is_function("send", send_words)
+        validate.is_function("send", send_words)
     end
-    opts = check.options("options", opts, KEEP)
+    opts = validate.options("options", opts, KEEP)
     return setmetatable({
         name = name,
         record = beside(name, kind),

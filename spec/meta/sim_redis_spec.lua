@@ -4,7 +4,7 @@ local fenced = require "redlock.api.fenced_lock"
 local resource = require "redlock.resource"
 local redis = require "spec.sim.redis"
 local restart_guard = require "redlock.policy.restart_guard"
-local scripts = require "redlock.core.script_text"
+local script_text = require "redlock.core.script_text"
 local sha1 = require "spec.sim.sha1"
 local support = require "spec.support"
 
@@ -30,7 +30,7 @@ end
 for _, role in ipairs { "floor", "seed", "current" } do
     bodies[role] = fenced[role .. "_script"]
 end
-bodies.mark = scripts.read "redlock.scripts.marker.set"
+bodies.mark = script_text.read "redlock.scripts.marker.set"
 bodies.guarded = restart_guard.wrap(bodies.acquire)
 
 -- A reply in RESP as the connection of the specs gives it; an error as { err = text }.

@@ -485,7 +485,7 @@ return {
         prefix = "a hand-over that fails",
         by = { "nothing is left" } },
 
-    { name = "what was offered to the dead is forgotten", file = "lua/redlock/policy/queue.lua",
+    { name = "what was offered to the dead is forgotten", file = "lua/redlock/policy/queues.lua",
         from = "    if hold and not _M.offer(self.queue, hold) then\n", to = "    if false then\n",
         prefix = "an offer to the dead" },
 
@@ -578,7 +578,7 @@ return {
         from = "pause = left and min(pause, left) or pause",
         to = "pause = w.watch and 1 / 0 or left and min(pause, left) or pause" },
 
-    { name = "the next one in the queue is not woken", file = "lua/redlock/policy/queue.lua",
+    { name = "the next one in the queue is not woken", file = "lua/redlock/policy/queues.lua",
         from = "        rounds.wake(first.round)\n", to = "        first.round = nil\n" },
 
     { name = "waiters wake each other", file = "c/core/release.c",

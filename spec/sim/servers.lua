@@ -158,8 +158,8 @@ end
 --- Learns what each script is for.
 local function know_scripts()
     local sha1 = require "spec.sim.sha1"
-    local guard = require "redlock.policy.restart_guard"
-    local scripts = require "redlock.core.script_text"
+    local restart_guard = require "redlock.policy.restart_guard"
+    local script_text = require "redlock.core.script_text"
     local prims = { require "redlock.api.plain_lock", require "redlock.api.fenced_lock" }
     for _, prim in ipairs(prims) do
         for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "handover",
@@ -169,9 +169,9 @@ local function know_scripts()
                 roles[sha1.hex(script)] = role
             end
         end
-        roles[sha1.hex(guard.wrap(prim.acquire_script))] = "acquire"
+        roles[sha1.hex(restart_guard.wrap(prim.acquire_script))] = "acquire"
     end
-    roles[sha1.hex(scripts.read "redlock.scripts.marker.set")] = "mark"
+    roles[sha1.hex(script_text.read "redlock.scripts.marker.set")] = "mark"
 end
 
 function _M.load()

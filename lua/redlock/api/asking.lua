@@ -1,6 +1,6 @@
 --- What a lock asks the servers of whoever holds it.
 
-local holders = require "redlock.policy.peek"
+local peek = require "redlock.policy.peek"
 local lock = require "redlock.api.lock"
 local rounds = require "redlock.core.rounds"
 
@@ -48,7 +48,7 @@ local function count_holders(self)
     if not answers then
         return nil, err
     end
-    local left = holders.count(answers, #self.client.options.nodes)
+    local left = peek.count(answers, #self.client.options.nodes)
     if not left then
         return lock.failure(self, "no_quorum")
     end
@@ -73,7 +73,7 @@ function methods:remainTimeToLive()
     if not left then
         return nil, err
     end
-    return holders.time_to_live(left, #self.client.options.nodes)
+    return peek.time_to_live(left, #self.client.options.nodes)
 end
 
 return _M

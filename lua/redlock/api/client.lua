@@ -3,18 +3,18 @@
 local ffi = require "ffi"
 local bit = require "bit"
 local acquire = require "redlock.policy.acquire"
-local check = require "redlock.core.validate"
+local validate = require "redlock.core.validate"
 local credentials = require "redlock.policy.credentials"
 local errors = require "redlock.core.errors"
 local events = require "redlock.api.events"
 local fenced_lock = require "redlock.api.fenced_lock"
 local floors = require "redlock.policy.floors"
 local tasks = require "redlock.core.tasks"
-local guard = require "redlock.policy.restart_guard"
+local restart_guard = require "redlock.policy.restart_guard"
 local health = require "redlock.policy.health"
 local holds = require "redlock.policy.holds"
 local lately = require "redlock.policy.lately"
-local line = require "redlock.policy.queue"
+local queues = require "redlock.policy.queues"
 local lock = require "redlock.api.lock"
 local options = require "redlock.api.options"
 local plain_lock = require "redlock.api.plain_lock"
@@ -61,10 +61,10 @@ function _M.new(opts)
         closed = false,
     }, Client)
     if opts.signals and self.host.shared then
-        check.bad("option signals", "for plain hosts only; an event loop has its own way to hear "
-            .. "of signals")
+        validate.bad("option signals", "for plain hosts only; an event loop has its own way to "
+            .. "hear of signals")
     end
-    self.guarded = guard.is_on(self.options)
+    self.guarded = restart_guard.is_on(self.options)
     self.holds = holds.new(self)
     self.tasks = tasks.new(self)
     self.events = events.new(self)
@@ -98,7 +98,7 @@ local function core_options(o)
     settings.max_lease_ms = rounds.to_ms(o.max_lease)
     settings.lock_delay_ms = rounds.to_ms(o.lock_delay)
     settings.lease_ms = rounds.to_ms(o.lease)
-    guard.configure(settings, o)
+    restart_guard.configure(settings, o)
     settings.ca_file = o.ca_file or nil
     settings.cert_file, settings.key_file = o.cert_file or nil, o.key_file or nil
     settings.tls_verify = o.tls_verify and 1 or 0
@@ -192,7 +192,7 @@ function methods:bury(owner)
     for id, hold in pairs(self.holds:of(owner)) do
         self.holds:remove(owner, id)
         rounds.orphan(hold.lease)
-        line.wake_first(self.queues[id])
+        queues.wake_first(self.queues[id])
     end
 end
 
@@ -220,7 +220,7 @@ end
 -- @param opts  as for getLock
 function methods:get(prim, name, opts)
     if not primitive.is_primitive(prim) then
-        check.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
+        validate.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
     end
     return lock.new(self, prim, name, opts)
 end
@@ -232,14 +232,14 @@ end
 --   error: lost (it ended on the way), no_quorum, config (not a token for this), not_held
 --   (in a child that was forked meanwhile: the parent has it), closed
 function methods:import(token, opts)
-    opts = check.options("options", opts, IMPORT)
+    opts = validate.options("options", opts, IMPORT)
     if type(token) ~= "string" then
-        check.bad("token", "what lock:export() returned is needed, not " .. type(token))
+        validate.bad("token", "what lock:export() returned is needed, not " .. type(token))
     end
     local prims, prim = BUILT_IN, opts.primitive
     if prim ~= nil then
         if not primitive.is_primitive(prim) then
-            check.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
+            validate.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
         end
         prims = { [prim.name] = prim }
     end
@@ -298,9 +298,9 @@ function methods:using(name, opts, fn)
     if fn == nil and type(opts) == "function" then
         opts, fn = nil, opts
     end
-    opts = check.options("options", opts, USING)
-    check.is_function("fn", fn)
-    local l = lock.new(self, check.flag("fenced", opts.fenced) and fenced_lock or plain_lock,
+    opts = validate.options("options", opts, USING)
+    validate.is_function("fn", fn)
+    local l = lock.new(self, validate.flag("fenced", opts.fenced) and fenced_lock or plain_lock,
         name, { owner = opts.owner })
     local enclose = self.host.enclose
     if enclose and opts.owner == nil then
@@ -377,13 +377,13 @@ end
 --   no_quorum, closed, phase (the caller cannot wait). With the guard off there is nothing to
 --   admit: true when a majority answers.
 function methods:init(opts)
-    opts = check.options("options", opts, INIT)
-    local force = check.flag("force", opts.force)
+    opts = validate.options("options", opts, INIT)
+    local force = validate.flag("force", opts.force)
     local ok, err = open_to_wait(self, "init")
     if not ok then
         return nil, err
     end
-    return guard.init(self, force)
+    return restart_guard.init(self, force)
 end
 
 --- Counters since the client was made.
@@ -434,7 +434,7 @@ function methods:close()
     self.tasks:close()
     self.closed = true
     for _, queue in pairs(self.queues) do
-        line.wake_all(queue)
+        queues.wake_all(queue)
     end
     local C, pending = rounds.load(), {}
     local ended = self.holds
@@ -468,7 +468,7 @@ function Client:__tostring()
         self.closed and "closed" or self.holds:count() .. " held")
 end
 
-check.methods(Client, "client", methods)
+validate.methods(Client, "client", methods)
 
 --- Seconds on CLOCK_BOOTTIME, as all times of the library.
 function Client.now()

@@ -4,7 +4,7 @@
 -- extend it any more. It is bounded as a lease is: no server may keep anything of ours for
 -- longer than max_lease.
 
-local check = require "redlock.core.validate"
+local validate = require "redlock.core.validate"
 local errors = require "redlock.core.errors"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
@@ -18,16 +18,16 @@ local OPTIONS = { closed_for = true }
 --- Checks the argument of Lock:unlock.
 -- @return closed_for: seconds, or nil
 function _M.options(client, opts)
-    local seconds = check.options("options", opts, OPTIONS).closed_for
+    local seconds = validate.options("options", opts, OPTIONS).closed_for
     if seconds == nil then
         return nil
     end
     local longest = client.options.max_lease
     if type(seconds) == "number" and seconds > longest then
-        check.bad("closed_for", format("%g s is over max_lease (%g s); raise max_lease for every "
-            .. "client", seconds, longest))
+        validate.bad("closed_for", format("%g s is over max_lease (%g s); raise max_lease for "
+            .. "every client", seconds, longest))
     end
-    return check.seconds("closed_for", seconds, 0)
+    return validate.seconds("closed_for", seconds, 0)
 end
 
 --- How long the name of a hold is to stay closed still, by clocks of servers, which may be

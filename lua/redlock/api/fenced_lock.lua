@@ -12,7 +12,7 @@ local lock = require "redlock.api.lock"
 local primitive = require "redlock.api.primitive"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
-local scripts = require "redlock.core.script_text"
+local script_text = require "redlock.core.script_text"
 local sequencer = require "redlock.api.sequencer"
 
 local format, unpack = string.format, unpack
@@ -26,7 +26,7 @@ local function parts(...)
     for i = 1, #names do
         names[i] = "redlock.scripts.fenced." .. names[i]
     end
-    return scripts.read(unpack(names))
+    return script_text.read(unpack(names))
 end
 
 local function keys(client, name)
@@ -94,10 +94,10 @@ local fenced = primitive.new {
     heal = parts("counter", "counted", "heal"),
     release = parts("let_go", "counter", "release"),
     handover = parts("replaced", "counter", "counted", "handover"),
-    peek = scripts.read "redlock.scripts.lock.peek",
-    force = scripts.read "redlock.scripts.lock.force",
-    settle = scripts.read "redlock.scripts.lock.settle",
-    current = scripts.read "redlock.scripts.fenced.current",
+    peek = script_text.read "redlock.scripts.lock.peek",
+    force = script_text.read "redlock.scripts.lock.force",
+    settle = script_text.read "redlock.scripts.lock.settle",
+    current = script_text.read "redlock.scripts.fenced.current",
     floor = parts("run", "floor"),
     seed = parts("run", "seed"),
     keys = keys,

@@ -4,7 +4,7 @@
 -- suspended until that round is done. Whoever calls get() turns the loop for all.
 
 local errors = require "redlock.core.errors"
-local check = require "redlock.core.validate"
+local validate = require "redlock.core.validate"
 local rounds = require "redlock.core.rounds"
 
 local coroutine, pcall, error, select, unpack = coroutine, pcall, error, select, unpack
@@ -119,7 +119,7 @@ end
 --   caller cannot wait)
 function methods:get(timeout)
     if timeout ~= nil then
-        check.seconds("timeout", timeout, 0)
+        validate.seconds("timeout", timeout, 0)
     end
     if not self.done then
         local ok, err = await(self, timeout)
@@ -171,23 +171,23 @@ function Future:__tostring()
     return self.done and "future(done)" or "future(pending)"
 end
 
-check.methods(Future, "future", methods)
+validate.methods(Future, "future", methods)
 
 local function check_list(list)
     if type(list) ~= "table" or getmetatable(list) == Future then
-        check.bad("list", "a list of futures is needed")
+        validate.bad("list", "a list of futures is needed")
     end
     local n = 0
     for key in pairs(list) do
         if type(key) ~= "number" or key % 1 ~= 0 or key < 1 then
-            check.bad("list", ("a list of futures is needed; it has a key '%s'"):format(
+            validate.bad("list", ("a list of futures is needed; it has a key '%s'"):format(
                 tostring(key)))
         end
         n = n + 1
     end
     for i = 1, n do              -- with a gap, something is behind n, and nil before
         if getmetatable(list[i]) ~= Future then
-            check.bad(("list[%d]"):format(i), "a future is needed, not " .. type(list[i]))
+            validate.bad(("list[%d]"):format(i), "a future is needed, not " .. type(list[i]))
         end
     end
 end
@@ -200,7 +200,7 @@ end
 function _M.wait_all(list, timeout)
     check_list(list)
     if timeout ~= nil then
-        check.seconds("timeout", timeout, 0)
+        validate.seconds("timeout", timeout, 0)
     end
     local finish = timeout and list[1] and list[1].client.now() + timeout
     for _, future in ipairs(list) do

@@ -4,7 +4,7 @@
 -- errors.lua). Durations are seconds; fractions are fine.
 
 local acquire = require "redlock.policy.acquire"
-local check = require "redlock.core.validate"
+local validate = require "redlock.core.validate"
 local closing = require "redlock.api.closing"
 local errors = require "redlock.core.errors"
 local options = require "redlock.api.options"
@@ -30,8 +30,8 @@ local OPTIONS = { owner = true }
 local function class_of(prim)
     local class = {}
     class.__index = class
-    check.methods(class, "lock", Lock)
-    check.any_methods(class, "lock", prim.methods)
+    validate.methods(class, "lock", Lock)
+    validate.any_methods(class, "lock", prim.methods)
     prim.class = class
     return class
 end
@@ -39,10 +39,10 @@ end
 local function owner_in(opts)
     local owner
     if opts ~= nil then
-        owner = check.options("options", opts, OPTIONS).owner
+        owner = validate.options("options", opts, OPTIONS).owner
     end
     if owner ~= owner then
-        check.bad("owner", "it is not a number (NaN)")
+        validate.bad("owner", "it is not a number (NaN)")
     end
     return owner
 end
@@ -54,10 +54,10 @@ end
 
 --- A view of the lock `name` of this primitive; checked, no I/O.
 function _M.new(client, prim, name, opts)
-    check.name("name", name, MAX_NAME)
+    validate.name("name", name, MAX_NAME)
     if _M.is_reserved(client, name) then
-        check.bad("name", "keys that begin with '" .. OWN_KEYS .. "' are the library's own; give "
-            .. "the client a prefix if names come from outside")
+        validate.bad("name", "keys that begin with '" .. OWN_KEYS .. "' are the library's own; "
+            .. "give the client a prefix if names come from outside")
     end
     return setmetatable({
         client = client,
@@ -187,15 +187,15 @@ function _M.check_lease(self, lease)
         return nil
     end
     if type(lease) == "number" and lease > options.longest_lease(o) then
-        check.bad("lease", options.too_long(o, lease) .. ", or extend in time")
+        validate.bad("lease", options.too_long(o, lease) .. ", or extend in time")
     end
-    return check.seconds("lease", lease, options.min_lease(o))
+    return validate.seconds("lease", lease, options.min_lease(o))
 end
 
 local check_lease = _M.check_lease
 
 function _M.check_wait(wait)
-    return wait == nil and 0 or check.seconds("wait", wait, 0)
+    return wait == nil and 0 or validate.seconds("wait", wait, 0)
 end
 local check_wait = _M.check_wait
 
@@ -418,10 +418,10 @@ end
 function Lock:check()
     local hold = current_hold(self)
     if not hold then
-        check.raise(format("redlock: not_held: %s is not held by this owner", self:describe()))
+        validate.raise(format("redlock: not_held: %s is not held by this owner", self:describe()))
     end
     if self.client.holds:remaining(hold) <= 0 then
-        check.raise(format("redlock: lost: %s: its lease is over (%s)", self:describe(),
+        validate.raise(format("redlock: lost: %s: its lease is over (%s)", self:describe(),
             hold.lost or "expired"))
     end
     return self
@@ -435,7 +435,7 @@ end
 -- is lost already. An error in fn goes to stderr.
 -- @return true; or nil and an error: not_held
 function Lock:onLost(fn)
-    check.is_function("fn", fn)
+    validate.is_function("fn", fn)
     local hold = current_hold(self)
     if not hold then
         return not_held(self)

@@ -1,11 +1,11 @@
 --- The options of redlock.new and their defaults, in one place.
 
-local check = require "redlock.core.validate"
+local validate = require "redlock.core.validate"
 local uri = require "redlock.api.uri"
 
 local type, ipairs, pairs, tostring = type, ipairs, pairs, tostring
 local format = string.format
-local bad = check.bad
+local bad = validate.bad
 
 local _M = {}
 
@@ -77,7 +77,7 @@ local function check_lease(o, given)
         end
         bad("option lease", _M.too_long(o, o.lease))
     end
-    check.seconds("option lease", o.lease, _M.min_lease(o))
+    validate.seconds("option lease", o.lease, _M.min_lease(o))
 end
 
 --- Those that end a process, unless it catches them (RL_SIGNAL_* of the core).
@@ -95,32 +95,32 @@ local function check_signals(list)
 end
 
 local function check_values(o, given)
-    check.seconds("option timeout", o.timeout, 0.001, DAY)
-    check.seconds("option connect_timeout", o.connect_timeout, 0.001, DAY)
-    check.seconds("option retry_delay", o.retry_delay, 0.001, DAY)
-    check.seconds("option fallback", o.fallback, 0.001, DAY)
+    validate.seconds("option timeout", o.timeout, 0.001, DAY)
+    validate.seconds("option connect_timeout", o.connect_timeout, 0.001, DAY)
+    validate.seconds("option retry_delay", o.retry_delay, 0.001, DAY)
+    validate.seconds("option fallback", o.fallback, 0.001, DAY)
     if o.wake ~= "push" and o.wake ~= "poll" then
         bad("option wake", '"push" or "poll" is needed')
     end
-    check.seconds("option patience", o.patience, 0, nil)
+    validate.seconds("option patience", o.patience, 0, nil)
     if type(o.drift_factor) ~= "number" or not (o.drift_factor >= 0 and o.drift_factor <= 0.5) then
         bad("option drift_factor", "a number from 0 to 0.5 is needed")
     end
-    check.seconds("option max_lease", o.max_lease, _M.min_lease(o), DAY)
-    check.seconds("option fence_ttl", o.fence_ttl, o.max_lease, nil)
-    check.seconds("option lock_delay", o.lock_delay, 0, o.max_lease - _M.min_lease(o))
+    validate.seconds("option max_lease", o.max_lease, _M.min_lease(o), DAY)
+    validate.seconds("option fence_ttl", o.fence_ttl, o.max_lease, nil)
+    validate.seconds("option lock_delay", o.lock_delay, 0, o.max_lease - _M.min_lease(o))
     check_lease(o, given)
     if type(o.prefix) ~= "string" or #o.prefix > MAX_PREFIX then
         bad("option prefix", format("a string of at most %d bytes is needed", MAX_PREFIX))
     end
     if o.client_name ~= false then
-        check.name("option client_name", o.client_name, 64)
+        validate.name("option client_name", o.client_name, 64)
         if o.client_name:find "[^!-~]" then
             bad("option client_name", "printable characters without spaces are needed")
         end
     end
     if o.max_hold ~= false then
-        check.seconds("option max_hold", o.max_hold, 0.001)
+        validate.seconds("option max_hold", o.max_hold, 0.001)
     end
     if o.on_event ~= false and o.on_event ~= "auto" and type(o.on_event) ~= "function" then
         bad("option on_event", 'a function, false or "auto" is needed, not ' .. type(o.on_event))
@@ -128,13 +128,13 @@ local function check_values(o, given)
     if o.signals ~= false then
         check_signals(o.signals)
     end
-    check.integer("option handover", o.handover, 0, 1e6)
-    check.integer("option max_waiting", o.max_waiting, 1, 1e9)
+    validate.integer("option handover", o.handover, 0, 1e6)
+    validate.integer("option max_waiting", o.max_waiting, 1, 1e9)
     if o.host ~= false and (type(o.host) ~= "table" or type(o.host.wait) ~= "function") then
         bad("option host", 'a module as require "redlock.host.luv", or what '
             .. 'require("redlock.host.loop").new returned, is needed')
     end
-    check.text("option socket_dir", o.socket_dir, 80)
+    validate.text("option socket_dir", o.socket_dir, 80)
     if type(o.restart_guard) ~= "boolean" and o.restart_guard ~= "auto"
         and o.restart_guard ~= "require" then
         bad("option restart_guard", 'true, false, "auto" or "require" is needed')
@@ -163,7 +163,7 @@ end
 local function check_tls(o)
     for _, field in ipairs { "ca_file", "cert_file", "key_file" } do
         if o[field] ~= false then
-            check.text("option " .. field, o[field], 4096)
+            validate.text("option " .. field, o[field], 4096)
         end
     end
     if (o.cert_file == false) ~= (o.key_file == false) then
@@ -182,13 +182,13 @@ local function shared_password(o)
         shared[field] = o[field] or nil
     end
     if shared.user ~= nil then
-        check.text("option user", shared.user, 4096)
+        validate.text("option user", shared.user, 4096)
     end
     local given = uri.password("option ", shared)
     if shared.user and not given then
         bad("option user", "a user needs a password, password_file or password_env")
     end
-    check.seconds("option password_refresh", o.password_refresh, 0.001)
+    validate.seconds("option password_refresh", o.password_refresh, 0.001)
     return shared
 end
 
@@ -227,7 +227,7 @@ function _M.new(opts)
             o[name] = default
         end
     end
-    check.options("options", opts, known)
+    validate.options("options", opts, known)
     check_values(o, opts)
     check_tls(o)
     local shared = shared_password(o)

@@ -5,8 +5,8 @@
 -- server. See redlock.primitive in init.lua for the contract of the scripts.
 
 local ffi = require "ffi"
-local check = require "redlock.core.validate"
-local guard = require "redlock.policy.restart_guard"
+local validate = require "redlock.core.validate"
+local restart_guard = require "redlock.policy.restart_guard"
 local rounds = require "redlock.core.rounds"
 
 local error, pairs, ipairs = error, pairs, ipairs
@@ -57,7 +57,7 @@ function Primitive:register(client)
     for _, name in ipairs(OF_A_LEASE) do
         local body = self[name .. "_script"]
         if name == "acquire" and client.guarded and not self.guarded then
-            body = guard.wrap(body)
+            body = restart_guard.wrap(body)
         end
         ids.primitive[name] = body and register(client, name, body) or -1
     end
@@ -83,12 +83,12 @@ local function checked(what, fn, most)
     return function(...)
         local list = fn(...)
         if type(list) ~= "table" or #list > most then
-            check.bad(what, format("a list of at most %d strings is needed, not %s", most,
+            validate.bad(what, format("a list of at most %d strings is needed, not %s", most,
                 type(list) == "table" and #list or type(list)))
         end
         for i = 1, #list do
             if type(list[i]) ~= "string" then
-                check.bad(what, format("strings are needed; number %d is a %s", i,
+                validate.bad(what, format("strings are needed; number %d is a %s", i,
                     type(list[i])))
             end
         end
@@ -97,26 +97,26 @@ local function checked(what, fn, most)
 end
 
 local function make(def)
-    check.name("primitive.name", def.name, 64)
+    validate.name("primitive.name", def.name, 64)
     local self = setmetatable({}, Primitive)
     for _, scripts in ipairs { OF_A_LEASE, QUESTIONS } do
         for _, script in ipairs(scripts) do
             local optional = script ~= "acquire" and script ~= "release"
             if not (optional and def[script] == nil) then
-                self[script .. "_script"] = check.name("primitive." .. script, def[script],
+                self[script .. "_script"] = validate.name("primitive." .. script, def[script],
                     MAX_SCRIPT)
             end
         end
     end
     for _, field in ipairs { "keys", "args", "channel", "unseeded" } do
         if def[field] ~= nil then
-            check.is_function("primitive." .. field, def[field])
+            validate.is_function("primitive." .. field, def[field])
         end
     end
     local methods = {}
-    for name, method in pairs(check.options("primitive.methods", def.methods,
+    for name, method in pairs(validate.options("primitive.methods", def.methods,
         def.methods or {})) do
-        methods[name] = check.is_function("primitive.methods." .. name, method)
+        methods[name] = validate.is_function("primitive.methods." .. name, method)
     end
     self.name, self.methods, self.channel = def.name, methods, def.channel
     self.unseeded, self.guarded = def.unseeded, def.guarded
@@ -130,22 +130,22 @@ local names = {}
 
 --- A primitive of the user's; see redlock.primitive.
 function _M.define(def)
-    def = check.options("primitive", def, FIELDS)
+    def = validate.options("primitive", def, FIELDS)
     local self = make(def)
     if names[self.name] then
-        check.bad("primitive.name", "'" .. self.name .. "' is a lock of the library's own")
+        validate.bad("primitive.name", "'" .. self.name .. "' is a lock of the library's own")
     end
     self.keys = def.keys and checked("primitive.keys()", def.keys, MAX_KEYS) or self.keys
     self.args = def.args and checked("primitive.args()", def.args, MAX_ARGS) or self.args
     self.channel = def.channel and function(...)
-        return check.name("primitive.channel()", def.channel(...), MAX_CHANNEL)
+        return validate.name("primitive.channel()", def.channel(...), MAX_CHANNEL)
     end
     return self
 end
 
 --- Makes one of the library's own, whose functions need no checks.
 function _M.new(def)
-    check.options("primitive", def, OWN)
+    validate.options("primitive", def, OWN)
     names[def.name] = true
     return make(def)
 end

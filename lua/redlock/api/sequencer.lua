@@ -1,6 +1,6 @@
 --- Sequencers: a hold in one printable string (name, mode, token), as in Chubby.
 
-local check = require "redlock.core.validate"
+local validate = require "redlock.core.validate"
 local checksum = require "redlock.core.checksum"
 
 local tonumber, type = tonumber, type
@@ -29,7 +29,7 @@ end
 --- @return { name, mode, token }; nil: the text is not what format() made
 function _M.parse(text)
     if type(text) ~= "string" then
-        check.bad("sequencer", "a string is needed, not " .. type(text))
+        validate.bad("sequencer", "a string is needed, not " .. type(text))
     end
     local name, mode, token =
         match(checksum.strip(text, ";") or "", "^fence;([^;]+);(%l+);(%d+)$")

@@ -1,12 +1,12 @@
 --- Server addresses: URIs or tables, checked and brought into one shape.
 
-local check = require "redlock.core.validate"
+local validate = require "redlock.core.validate"
 local core = require "redlock.cdef"
 
 local type, tonumber, tostring, ipairs, pairs = type, tonumber, tostring, ipairs, pairs
 local byte, char, format, find, match, gsub = string.byte, string.char, string.format,
     string.find, string.match, string.gsub
-local bad = check.bad
+local bad = validate.bad
 
 local _M = {}
 
@@ -167,7 +167,7 @@ function _M.node(node, what, shared)
     if type(node) == "string" then
         n = parse(node, what)
     elseif type(node) == "table" then
-        check.options(what, node, FIELDS)
+        validate.options(what, node, FIELDS)
         n = {}
         for field in pairs(FIELDS) do
             n[field] = node[field]
@@ -197,9 +197,9 @@ function _M.node(node, what, shared)
     elseif n.path and #n.path > 107 then
         bad(what, "the path of a unix socket has at most 107 bytes")
     end
-    n.db = check.integer(what .. ".db", n.db or 0, 0, MAX_DB)
+    n.db = validate.integer(what .. ".db", n.db or 0, 0, MAX_DB)
     if n.host then
-        n.port = check.integer(what .. ".port", n.port or DEFAULT_PORT, 1, 65535)
+        n.port = validate.integer(what .. ".port", n.port or DEFAULT_PORT, 1, 65535)
     end
     n.label = label(n)
     return n

@@ -2,7 +2,7 @@
 
 local ffi = require "ffi"
 local bit = require "bit"
-local failures = require "redlock.core.round_error"
+local round_error = require "redlock.core.round_error"
 local ffi_core = require "redlock.core.ffi"
 
 local pcall, error, tonumber = pcall, error, tonumber
@@ -10,8 +10,8 @@ local yield, type = coroutine.yield, type
 local ceil = math.ceil
 local cast, ffi_new, ffi_string, ffi_gc = ffi.cast, ffi.new, ffi.string, ffi.gc
 
-local _M = { failure = failures.of }
-local failure = failures.of
+local _M = { failure = round_error.of }
+local failure = round_error.of
 
 local FOREVER_MS = 2 ^ 40
 
@@ -180,7 +180,7 @@ function _M.outcome(client, round)
     if round == nil then
         return client.closed and "closed" or "nomem"
     end
-    return failures.code_name(C.rl_round_outcome(round))
+    return round_error.code_name(C.rl_round_outcome(round))
 end
 
 --- Whether nodes had no vote because they do not know what they have counted.

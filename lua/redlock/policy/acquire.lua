@@ -6,8 +6,8 @@
 
 local attempt = require "redlock.policy.attempt"
 local errors = require "redlock.core.errors"
-local guard = require "redlock.policy.restart_guard"
-local line = require "redlock.policy.queue"
+local restart_guard = require "redlock.policy.restart_guard"
+local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
 local waking = require "redlock.policy.waking"
 
@@ -100,7 +100,7 @@ function _M.pass(lock, hold)
         or client.now() - hold.since >= RUN or rounds.remaining(hold.lease) <= 0 then
         return false
     end
-    return line.offer(queue, hold)
+    return queues.offer(queue, hold)
 end
 
 --- The lock was released.
@@ -114,7 +114,7 @@ function _M.released(lock, told)
     if told and told > own or not told and queue then
         client.out:add(lock.id, client.now())
     end
-    line.wake_first(queue)
+    queues.wake_first(queue)
 end
 
 -- A lease that has lost less than this share, beside the drift, passes on as it is.
@@ -184,7 +184,7 @@ local function next_step(lock, owner, lease, wait, started, place)
     if is_vain(lock, owner, left) then
         return nil, errors.new("deadlock", lock)
     end
-    local pause = client.host.mortal and line.NAP or huge
+    local pause = client.host.mortal and queues.NAP or huge
     if queue[queue.first] == place then
         client.holds:poll()      -- of owners that are gone nobody else may tell
         pause = client.holds:left_here(lock.id)
@@ -212,7 +212,7 @@ local function line_up(lock, owner, lease, wait, started, place)
     place.tried = false
     local got, err, pause = next_step(lock, owner, lease, wait, started, place)
     while pause do
-        line.sleep(place, nil, pause)
+        queues.sleep(place, nil, pause)
         if lock.client.closed then
             return nil, errors.new("closed", lock)
         end
@@ -247,7 +247,7 @@ local function attempts(lock, owner, lease, wait, patience, round, started, w)
     while true do
         local now = client.now()
         local code = rounds.outcome(client, round)
-        local guarded = code == "no_quorum" and guard.left(client) or nil
+        local guarded = code == "no_quorum" and restart_guard.left(client) or nil
         if w.place then
             w.place.queue.held = code == "held"
         end
@@ -338,7 +338,7 @@ end
 
 -- The same in the queue of its process.
 local function queued(lock, owner, lease, wait, patience, within, started)
-    local place = line.join(lock.client, lock.id, wait and started + wait)
+    local place = queues.join(lock.client, lock.id, wait and started + wait)
     local ok, got, failed = pcall(in_line, lock, owner, lease, wait, patience, within, started,
         place)
     if place.offer then          -- too late: to the next one

@@ -10,8 +10,8 @@ local errors = require "redlock.core.errors"
 local health = require "redlock.policy.health"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
-local guard = require "redlock.policy.restart_guard"
-local scripts = require "redlock.core.script_text"
+local restart_guard = require "redlock.policy.restart_guard"
+local script_text = require "redlock.core.script_text"
 
 local ipairs, tonumber = ipairs, tonumber
 local format, floor, max, min = string.format, math.floor, math.max, math.min
@@ -118,7 +118,7 @@ end
 function _M.seed(view, bucket, op, within)
     local client, prim = view.client, view.primitive
     local ends = within and client.now() + within
-    local keys = { _M.KEY, guard.KEY }
+    local keys = { _M.KEY, restart_guard.KEY }
     local max_lease = client.guarded and format("%d", rounds.to_ms(client.options.max_lease))
         or ""
     local middle_ms = look_at_clocks(client)
@@ -152,7 +152,7 @@ local largest_script          -- read when somebody asks
 -- @param client  whose servers are asked
 -- @return a finding (see health.lua) for each of those nodes, by its number
 function _M.findings(client)
-    largest_script = largest_script or scripts.read "redlock.scripts.fenced.largest"
+    largest_script = largest_script or script_text.read "redlock.scripts.fenced.largest"
     local list = {}
     look_at_clocks(client)
     -- A user without fenced locks may not look.

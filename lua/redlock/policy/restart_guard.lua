@@ -8,7 +8,7 @@ local errors = require "redlock.core.errors"
 local health = require "redlock.policy.health"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
-local scripts = require "redlock.core.script_text"
+local script_text = require "redlock.core.script_text"
 
 local ipairs, tonumber = ipairs, tonumber
 local format, match, gsub, concat = string.format, string.match, string.gsub, table.concat
@@ -25,7 +25,7 @@ local check                   -- in one line; read when the first client with th
 --- An acquire script that checks the marker first (scripts/marker/check.lua), in its first
 -- line, so that the lines of error messages stay true.
 function _M.wrap(script)
-    check = check or gsub(gsub(scripts.read "redlock.scripts.marker.check", "%-%-[^\n]*", ""),
+    check = check or gsub(gsub(script_text.read "redlock.scripts.marker.check", "%-%-[^\n]*", ""),
         "%s+", " ")
     local shebang, body = match(script, "^(#![^\n]*\n)(.*)$")
     return (shebang or "") .. check .. (body or script)
@@ -46,7 +46,7 @@ local mark_script             -- kept: the core's settings only point to it
 -- @param options   of the client
 function _M.configure(settings, options)
     if _M.is_on(options) then
-        mark_script = mark_script or scripts.read "redlock.scripts.marker.set"
+        mark_script = mark_script or script_text.read "redlock.scripts.marker.set"
         settings.marker, settings.mark_script = _M.KEY, mark_script
         settings.require_info = options.restart_guard == "require" and 1 or 0
     end

@@ -2,7 +2,7 @@
 
 local bit = require "bit"
 local hash = require "redlock.core.hash"
-local line = require "redlock.policy.queue"
+local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
 
 local random, min, max = math.random, math.min, math.max
@@ -62,7 +62,7 @@ end
 -- @param w      the state of the wait; nil: messages do not wake it
 local function nap(client, place, w, seconds)
     if place then
-        line.sleep(place, w, seconds)
+        queues.sleep(place, w, seconds)
     elseif w and w.watch then
         rounds.finish_sleep(client, rounds.begin_pause(w.watch, w.seen, seconds))
     else
