@@ -68,7 +68,7 @@ local function check_node(n)
     assert(not n.label:find "[%c]", "the label is not printable")
     -- What names a server is its address, without secrets.
     local again = uri.node(n.label, "label")
-    assert(not again.tls == not n.tls)
+    assert((not again.tls) == (not n.tls))
     same_server(n, again)
     assert(not again.user and not again.password)
     local fields = {}
