@@ -28,7 +28,7 @@ TSAN = -fsanitize=thread
 define variant
 $(BUILD)/$1/%.o: %.c $(BUILD)/flags
 	@mkdir -p $$(@D)
-	$$(CC) $$(FLAGS) $$(DEPS) -Ic $$(HIDE) -g $2 -c -o $$@ $$<
+	$$(CC) $$(FLAGS) $$(DEPS) $$(HIDE) -g $2 -c -o $$@ $$<
 endef
 $(eval $(call variant,test,))
 $(eval $(call variant,asan,-O1 $(ASAN)))
