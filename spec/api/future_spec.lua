@@ -227,8 +227,8 @@ describe("a hold", function()
         local ok, err = client:import(token)
         assert.is_nil(ok)
         assert.equal("config", err.code)
-        assert.matches("a token of a client with prefix 'app:\\x0a', which is '' here", err.message,
-            1, true)
+        assert.matches("the transfer is of a client with prefix 'app:\\x0a', which is '' here",
+            err.message, 1, true)
         ok, err = other:import(client:getLock("x"):tryLock(5) and client:getLock("x"):export())
         assert.is_nil(ok)
         assert.equal("config", err.code)

@@ -48,7 +48,7 @@ describe("misuse raises at the caller's line", function()
 
     it("where an argument is of another type", function()
         for _, wrong in ipairs { 42, true, {}, print } do
-            raises_here("bad token", function() client:import(wrong) end)
+            raises_here("bad transfer", function() client:import(wrong) end)
             raises_here("bad %a+", function() client:checkSequencer(wrong) end)
             raises_here("bad name", function() client:getLock(wrong) end)
             raises_here("bad name", function() client:getFencedLock(wrong) end)

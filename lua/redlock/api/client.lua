@@ -226,15 +226,15 @@ function methods:get(prim, name, opts)
 end
 
 --- Takes over a hold that another process gave away with lock:export().
--- @param token  what export() returned
+-- @param text   a transfer, as export() returned
 -- @param opts   owner, as for getLock; primitive: of a lock that is neither plain nor fenced
 -- @return the lock, held by the current owner and kept by the watchdog; or nil and an
---   error: lost (it ended on the way), no_quorum, config (not a token for this), not_held
+--   error: lost (it ended on the way), no_quorum, config (not a transfer for this client), not_held
 --   (in a child that was forked meanwhile: the parent has it), closed
-function methods:import(token, opts)
+function methods:import(text, opts)
     opts = validate.options("options", opts, IMPORT)
-    if type(token) ~= "string" then
-        validate.bad("token", "what lock:export() returned is needed, not " .. type(token))
+    if type(text) ~= "string" then
+        validate.bad("transfer", "what lock:export() returned is needed, not " .. type(text))
     end
     local prims, prim = BUILT_IN, opts.primitive
     if prim ~= nil then
@@ -243,7 +243,7 @@ function methods:import(token, opts)
         end
         prims = { [prim.name] = prim }
     end
-    return transfer.import(self, prims, token, { owner = opts.owner })
+    return transfer.import(self, prims, text, { owner = opts.owner })
 end
 
 --- Asks the servers whether the hold that a sequencer stands for is still current: the lock

@@ -8,18 +8,19 @@
 --              once, the last one first (of the last 4096)
 --   node_up    node, code ("ok"): connected, also after node_down and node_refused
 --   node_down  node, code, message: the connection is lost, or the first one cannot be made
---   node_refused    node, code, message: it is there, and gets no vote for how it or this client
---              is set up: one server under two addresses, a replica, another max_lease, a wrong
---              password or user
---   node_guarded    node, left: no votes for so many seconds (nil: it is down, too), it may have
---              forgotten locks
---   node_admitted   node: it votes (again)
---   node_suspect    node, step, left: its clock was stepped by so many seconds, no votes
---   warning    kind, message (with the remedy), node (nil: about the whole): once each;
+--   node_refused    node, code, message: the server is up, and gets no vote for how the server or
+--              this client is set up: one server under two addresses, a replica, another
+--              max_lease, a wrong password or user
+--   node_guarded    node, left: the server may have forgotten locks, and gives no votes for so
+--              many seconds (nil: the server is down, too)
+--   node_admitted   node: the server votes (again)
+--   node_suspect    node, step, left: the server's clock was stepped by `step` seconds; no votes
+--              for `left` seconds
+--   warning    kind, message (with the remedy), node (nil: about all servers): once each;
 --              see client:check() for the kinds
---   fence_seeded    name, floor: too few servers that knew which tokens were given out could be
---              asked (a new cluster, all lost their memory, or who has not is out of reach), so
---              they go on from the clock
+--   fence_seeded    name, floor: too few servers could say which tokens were given out (a new
+--              cluster, all lost their memory, or those that know are out of reach), so tokens go
+--              on from the clock
 --   password_failed   message: a password function failed; the old password stays
 -- All have type and time (seconds of CLOCK_BOOTTIME).
 --
@@ -85,7 +86,7 @@ local LINES = {
     end,
 }
 
--- Clients of one core see the same: the first of them tells of it.
+-- Clients that share a core see the same changes: the first of them tells the log.
 local tellers = setmetatable({}, { __mode = "v" })
 
 local function is_teller(self)
@@ -106,7 +107,7 @@ local function tell_log(self, e)
     local line = LINES[e.type]
     local news = line ~= nil
     if e.type == "node_up" then
-        news = self.away[e.node]         -- else it is the first connection
+        news = self.away[e.node]         -- the first connection is no news
         self.away[e.node] = nil
     elseif e.type == "node_down" or e.type == "node_refused" then
         self.away[e.node] = true
@@ -131,13 +132,13 @@ function Events:emit(e)
     end
     e.time = self.client.now()
     local ok, err = pcall(self.fn, e)
-    if not ok then           -- it must not get into the lock path
+    if not ok then           -- an error of the user must not get into the lock path
         self.client.host.log("the on_event function failed: " .. tostring(err))
     end
 end
 
 --- Tells of a warning, once.
--- @param node   a label; nil: it is about the whole
+-- @param node   a label; nil: about all servers
 -- @param found  kind and message
 function Events:warn_once(node, found)
     local key = (node or "") .. " " .. found.kind
@@ -147,14 +148,15 @@ function Events:warn_once(node, found)
     end
 end
 
--- What events of their own tell: not warned of.
+-- Kinds of findings that have events of their own, and are not warned of.
 local TOLD = { guarded = true, clock_step = true, max_lease = true, twin = true }
 
--- Findings about a node that is connected, and why others are not, that are a matter of settings.
+-- What is a matter of settings: findings about a node that is connected, and codes of nodes
+-- that are not.
 local REFUSALS = { max_lease = "config", twin = "config" }
 local SET_UP = { config = true, readonly = true, noperm = true, auth = true, unsupported = true }
 
--- Why a node gets no vote for how things are set up: what it is, a code and a text; or nil.
+-- Why the settings keep a node from voting: the kind of trouble, a code and a text; or nil.
 local function refusal(row)
     if not row.ready and SET_UP[row.lost] then
         return row.lost, row.lost, row.message
@@ -172,7 +174,7 @@ local function look_at_node(self, row, was)
     local node = row.node
     local refused, code, message = refusal(row)
     row.refused = refused
-    -- While it is being connected again it is what it was.
+    -- A node that is being connected again keeps its state.
     row.state = row.ready and "up" or row.lost and (refused or "down") or was.state
     if row.state ~= was.state and row.ready then
         self:emit { type = "node_up", node = node, code = row.code }
@@ -209,13 +211,13 @@ local function look_at_nodes(self)
     end
 end
 
--- The core may have done others for clients that share it.
+-- Some renewals may be of other clients that share the core.
 local function tell_renewed(self, from, to)
     local count, names, named = 0, {}, {}
     for k = to, from, -1 do
         local key = rounds.renewed_as(self.client, k)
         local hold = key and self.client.holds:known_as(key)
-        if not key then          -- so long ago that nobody knows
+        if not key then          -- so long ago that the core has forgotten whose
             count = count + k - from + 1
             break
         elseif hold then

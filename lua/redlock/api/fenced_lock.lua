@@ -2,7 +2,7 @@
 --
 -- A resource that refuses tokens below the largest it has seen is safe from holders who do
 -- not know that their time is over. How a token is agreed upon: c/core/fence.c; what each server
--- keeps: fenced/counter.lua. On the servers the lock itself is a plain lock's key, so plain
+-- keeps: scripts/fenced/counter.lua. On the servers the lock itself is a plain lock's key, so plain
 -- and fenced locks of one name exclude each other.
 
 local asking = require "redlock.api.asking"
@@ -17,7 +17,7 @@ local sequencer = require "redlock.api.sequencer"
 
 local format, unpack = string.format, unpack
 
--- Of floors, at most 80 KB a server: names that share a bucket only skip numbers.
+-- Buckets of floors: at most 80 KB a server. Names that share a bucket only skip numbers.
 local BUCKETS = 1024
 
 -- A script of several parts; each declares what the next ones use.
@@ -47,7 +47,7 @@ end
 local methods = {}
 
 --- @return the token of this hold, a whole number below 10^14; or nil and an error: not_held,
---   lost (its time is over: a token is of no use any more)
+--   lost (the lease is over, and a token of no use any more)
 function methods:token()
     local hold, err = lock.valid_hold(self)
     if not hold then
@@ -58,8 +58,8 @@ end
 
 --- Asks the servers whether a larger token can have been issued. One round trip; the lease
 -- stays as it is.
--- @return true: none had been when this was called; or nil and an error: lost, no_quorum,
---   not_held (also: let go meanwhile), phase, closed
+-- @return true: no larger token had been issued when this was called; or nil and an error: lost,
+--   no_quorum, not_held (also: let go meanwhile), phase, closed
 function methods:stillMine()
     local hold, err = lock.valid_hold(self)
     if not hold then
@@ -102,7 +102,7 @@ local fenced = primitive.new {
     seed = parts("run", "seed"),
     keys = keys,
     args = args,
-    -- before: an attempt, which may find that out by itself
+    -- before: in front of an attempt, which finds by itself whether servers are unseeded
     unseeded = function(view, op, within, before)
         local bucket = bucket_of(view)
         if before and not view.client.unseeded[bucket] then
@@ -119,8 +119,8 @@ local fenced = primitive.new {
 -- @param view   a fenced lock
 -- @param token  of the hold
 -- @param value  of the hold, or nil: of whoever has the lock
--- @return whether a majority says so; nil and an error: also no_quorum, where that depends on
---   those who have not answered
+-- @return whether a majority says so; or nil and an error, such as no_quorum, when the servers
+--   that have not answered would decide
 function fenced.is_current(view, token, value)
     local answers, err = asking.ask(view, "current", { format("%.0f", token), value or "" })
     if not answers then

@@ -125,7 +125,8 @@ local function make(def)
     return self
 end
 
--- Kinds whose holds would be taken for those of the library.
+-- Names of the library's own kinds, which a user's kind must not have: holds are told apart by
+-- them.
 local names = {}
 
 --- A primitive of the user's; see redlock.primitive.
@@ -143,7 +144,7 @@ function _M.define(def)
     return self
 end
 
---- Makes one of the library's own, whose functions need no checks.
+--- Makes a primitive of the library's own, whose functions need no checks.
 function _M.new(def)
     validate.options("primitive", def, OWN)
     names[def.name] = true

@@ -1,4 +1,4 @@
---- A hold on its way to another process, as one printable string.
+--- Transfers: a hold on its way to another process, as one printable string.
 
 local checksum = require "redlock.core.checksum"
 local errors = require "redlock.core.errors"
@@ -25,13 +25,13 @@ local function unhex(s)
     return (gsub(s, "%x%x", function(c) return char(tonumber(c, 16)) end))
 end
 
--- @param hold  { kind, prefix (of its client), name, value, ms (of the lease), token (0: none) }
-local function to_text(hold)
-    return checksum.add(format("redlock1.%s.%s.%s.%s.%d.%.0f", hex(hold.kind), hex(hold.prefix),
-        hex(hold.name), hold.value, hold.ms, hold.token), ".")
+-- @param parcel  { kind, prefix (of the client), name, value, ms (of the lease), token (0: none) }
+local function to_text(parcel)
+    return checksum.add(format("redlock1.%s.%s.%s.%s.%d.%.0f", hex(parcel.kind),
+        hex(parcel.prefix), hex(parcel.name), parcel.value, parcel.ms, parcel.token), ".")
 end
 
--- @return the same; nil: the text is not what to_text() made
+-- @return the parcel; nil: the text was not made by to_text()
 local function parse(text)
     if type(text) ~= "string" then
         return nil
@@ -46,10 +46,10 @@ local function parse(text)
         ms = tonumber(ms), token = tonumber(token) }
 end
 
---- Gives the hold away: this owner does not hold it any more, and it is not released. It
--- ends with its lease unless client:import() takes it over somewhere before.
--- @return a printable string for client:import(), once; or nil and an error: not_held, lost,
---   unsupported (a primitive without extend), closed
+--- Gives the hold away: this owner holds the lock no more, and the servers keep it locked. The
+-- lease ends in its time unless client:import() takes it over somewhere before.
+-- @return a transfer, a printable string for client:import(), once; or nil and an error:
+--   not_held, lost, unsupported (a primitive without extend), closed
 function lock.methods:export()
     local owner = lock.owner_of(self)
     local hold, err = lock.valid_hold(self, owner)
@@ -66,8 +66,8 @@ function lock.methods:export()
     return to_text(parcel)
 end
 
--- Whether a majority has counted the hold's token, and for its value: an extension, which
--- confirms the import, makes the others count to it, too.
+-- Whether a majority has counted the hold's token, for the hold's value. (The extension that
+-- confirms the import makes the other servers count up to that token, too.)
 -- @return true; or nil and an error
 local function is_counted(self, parcel)
     local current, err = self.primitive.is_current(self, parcel.token, parcel.value)
@@ -80,8 +80,8 @@ local function is_counted(self, parcel)
 end
 
 --- See client:import.
--- @param client  who takes it over
--- @param prims   the primitives it may be of, by their names
+-- @param client  which takes the hold over
+-- @param prims   the primitives that the hold may be of, by their names
 -- @param text    what export() returned
 -- @param opts    owner, as for getLock
 function _M.import(client, prims, text, opts)
@@ -92,11 +92,11 @@ function _M.import(client, prims, text, opts)
         and seconds >= options.min_lease(client.options)
     if not fits or lock.is_reserved(client, parcel.name)
         or (prim.confirm_script ~= nil) ~= (parcel.token > 0) then
-        return nil, errors.new("config", "a token that was changed on its way, is not of this "
-            .. "kind of lock, or whose lease is over max_lease")
+        return nil, errors.new("config", "the transfer was changed on its way, is not of this "
+            .. "kind of lock, or has a lease over max_lease")
     elseif parcel.prefix ~= client.options.prefix then
-        return nil, errors.new("config", format("a token of a client with prefix '%s', which is "
-            .. "'%s' here: its key would be another one", printable(parcel.prefix),
+        return nil, errors.new("config", format("the transfer is of a client with prefix '%s', "
+            .. "which is '%s' here: the key would be another one", printable(parcel.prefix),
             printable(client.options.prefix)))
     end
     local self = lock.new(client, prim, parcel.name, opts)

@@ -13,14 +13,15 @@ local min = math.min
 
 local _M = {}
 
--- What nobody who prints a client, a lock or an error shall see: per object, for each node
--- where its password comes from (a string, a function, nil), and what was given last.
+-- What must not be seen by printing a client, a lock or an error. For each Credentials: `sources`,
+-- where each node's password comes from (a string, a function, nil); `given`, the last results.
 local private = setmetatable({}, { __mode = "k" })
 
 local Credentials = {}
 Credentials.__index = Credentials
 
--- Between two calls because of refusals: doubled from the first to the second.
+-- Seconds between two calls because of refusals: the pause is doubled from the first to the
+-- second number.
 local RETRY_MIN, RETRY_MAX = 0.1, 10
 local BUSY = 10               -- how long a call of the functions keeps others from it
 
@@ -115,7 +116,7 @@ function Credentials:poll()
     if not self.dynamic or not client.core or busy or not due(self) then
         return false
     end
-    -- A function may wait, and others call meanwhile; and it may never come back.
+    -- A password function may wait while others call this; and it may never return.
     self.busy_until = client.now() + BUSY
     local fresh, why = fetch(self)
     self.busy_until = nil

@@ -1,10 +1,10 @@
---- Floors of fencing tokens: what each server goes on from when it has lost a counter.
+--- Floors of fencing tokens: what a server that has lost a counter goes on from.
 --
 -- A server keeps, for each of 1024 buckets of names, a number above which it never gave out
--- a counter. One that was restarted or has lost its floors (fenced/run.lua) has no vote for a
--- bucket until it has a floor again: the largest of N - q + 1 others, because any majority
--- that witnessed a token has a member among those. Before that it must have been through the
--- quarantine of the restart guard, so that no attempt counts on what it said before.
+-- a counter. A server that was restarted or has lost its floors (scripts/fenced/run.lua) has no
+-- vote for a bucket until it has a floor again: the largest of N - q + 1 others, because any
+-- majority that witnessed a token has a member among those. Before that the server must have been
+-- through the quarantine of the restart guard, so that no attempt counts on earlier answers.
 
 local errors = require "redlock.core.errors"
 local health = require "redlock.policy.health"
@@ -21,18 +21,18 @@ local _M = {}
 
 _M.KEY = "redlock:{server}:floor"
 
--- With too few others to ask (a new cluster, all were lost at once, or who remembers is out of
--- reach) tokens go on from the clock: above all that came before, if those were less than 16 in
--- a millisecond. What is years ahead of that is a mistake, which only servers make that were
--- told so: where it was followed once, all tokens to come would have to be larger. Nor are
--- there any from 10^14 on: up to there they are exact in Lua, JSON and a printed text.
-local PER_MS, END, STEP = 16, 1e14, 32               -- STEP: of fenced/counter.lua
+-- With too few others to ask (a new cluster, all floors lost at once, or the servers that have one
+-- are out of reach) tokens go on from the clock: above all earlier ones, if fewer than 16 were
+-- given out in a millisecond. A floor that is years ahead of the clock is a mistake, made by
+-- somebody who wrote to the server: following it once would force all later tokens to be larger.
+-- No token is 10^14 or more: below, tokens are exact in Lua, JSON and printed texts.
+local PER_MS, END, STEP = 16, 1e14, 32               -- STEP: of scripts/fenced/counter.lua
 local AHEAD_MS, ROOM = 10 * 365 * 86400e3, 2 ^ 32
-local SET_MS = 1767225600e3                          -- 2026: who says less has no clock
+local SET_MS = 1767225600e3                          -- 2026: a clock before that is not set
 
--- Looks at the clocks, ours and those of the servers: what no counter can have come to, by the
--- latest, is in client.token_limit from then on, as a text.
--- @return the middle one, of two the later: a single one that was set back does not decide
+-- Looks at the clocks, ours and those of the servers. From the latest one follows what no counter
+-- can have come to: client.token_limit, a text.
+-- @return the middle clock, of two the later: a single clock that was set back does not decide
 local function look_at_clocks(client)
     local ours = tonumber(rounds.load().rl_unix_ms())
     local clocks = { ours }
@@ -74,7 +74,7 @@ end
 
 local OUT_OF_RANGE = 2        -- a vote of the script "floor"
 
--- Servers whose floor is out of range keep the rest from being taught: the error says whose.
+-- Servers whose floor is out of range keep the others from being taught: the error names them.
 local function not_taught(view, answers)
     local client, rows = view.client, {}
     for i, node in ipairs(client.options.nodes) do
@@ -105,11 +105,11 @@ local function count(client, answers)
     return seeded, most, wild
 end
 
---- Gives a floor to the servers that want one for a bucket. Two round trips. Where the first
--- takes too long, `client.unseeded` knows the bucket from then on; where the second does, the
--- next attempt finds what it does, as that goes before it.
--- One that is out of range is lost, where enough others have one: so no majority can have
--- counted so far.
+--- Gives a floor to the servers that need one for a bucket. Two round trips. When the first
+-- takes too long, `client.unseeded` names the bucket from then on; when the second does, the
+-- next attempt finds the servers seeded, as its requests arrive behind.
+-- A floor out of range is replaced where enough other servers have a floor: then no majority can
+-- have counted so far.
 -- @param view    a lock of the primitive that has the scripts "floor" and "seed"
 -- @param bucket  a string
 -- @param op      as for rounds.acquire

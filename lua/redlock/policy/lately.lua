@@ -1,7 +1,7 @@
---- Names, each remembered for so long, at least.
+--- Names, each remembered for some seconds at least, and not much longer.
 --
--- The names of a while are one table, and the while before is another, which is thrown away
--- whole: nothing stays of a name that is never asked for again, and none is searched for.
+-- Two tables: the names of this period and those of the one before, which is thrown away whole.
+-- So a name that is never asked for again costs nothing later, and nothing is searched.
 
 local max, setmetatable = math.max, setmetatable
 
@@ -25,7 +25,7 @@ function Lately:add(name, now)
     self.now[name] = now + self.seconds
 end
 
---- @return for how many seconds a name is remembered still; 0: it is not
+--- @return for how many seconds more a name is remembered; 0: the name is not
 function Lately:left(name, now)
     local ends = self.now[name] or self.before[name]
     return ends and max(ends - now, 0) or 0

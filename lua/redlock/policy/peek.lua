@@ -10,9 +10,9 @@ local _M = {}
 --- Counts what the servers answered to the question who holds it.
 -- @param answers  a list (see rounds.ask)
 -- @param n  how many servers there are
--- @return for how long each server of the majority that sees one holder keeps the key, ms;
---   empty when nobody has a majority. nil: with the servers that did not answer there may
---   be one
+-- @return milliseconds for which each server of the majority that sees one holder keeps the key;
+--   an empty list when nobody has a majority; nil when the servers that did not answer may make
+--   one
 function _M.count(answers, n)
     local left, seen, most = {}, {}, 0
     for i = 1, #answers do
@@ -33,7 +33,7 @@ end
 
 --- @param left  see count()
 -- @param n     how many servers there are
--- @return seconds until it opens by itself, 0 when nobody holds it; huge for keys without
+-- @return seconds until the lock opens by itself, 0 when nobody holds it; huge for keys without
 --   an end
 function _M.time_to_live(left, n)
     if #left == 0 then

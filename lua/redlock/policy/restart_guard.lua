@@ -15,7 +15,7 @@ local format, match, gsub, concat = string.format, string.match, string.gsub, ta
 
 local _M = {}
 
---- The key of the marker; keys that belong to no lock are redlock:{server}:<kind>.
+--- The key of a server's marker. Keys that belong to no lock are called redlock:{server}:<kind>.
 _M.KEY = "redlock:{server}:marker"
 
 local ATTEMPTS = 3            -- of init: others may be setting markers at the same time
@@ -39,15 +39,15 @@ function _M.is_on(options)
     return options.restart_guard ~= false
 end
 
-local mark_script             -- kept: the core's settings only point to it
+local set_script              -- kept: the core's settings only point to the text
 
 --- Sets what the core needs to know.
 -- @param settings  rl_options
 -- @param options   of the client
 function _M.configure(settings, options)
     if _M.is_on(options) then
-        mark_script = mark_script or script_text.read "redlock.scripts.marker.set"
-        settings.marker, settings.mark_script = _M.KEY, mark_script
+        set_script = set_script or script_text.read "redlock.scripts.marker.set"
+        settings.marker, settings.mark_script = _M.KEY, set_script
         settings.require_info = options.restart_guard == "require" and 1 or 0
     end
 end
@@ -113,7 +113,7 @@ function _M.init(client, force)
     if not looked then
         return nil, err
     end
-    -- Who loses its memory from now on may forget a lock, once others are admitted.
+    -- A server that loses its memory from now on may forget a lock, once others are admitted.
     local seen = client.now()
     local rows = health.rows(client)
     if not client.guarded then
@@ -148,8 +148,8 @@ function _M.init(client, force)
     return no_quorum(health.rows(client))
 end
 
---- Seconds until a majority may vote, when it is only quarantines, or steps of clocks, that
--- keep it from it; nil: it is not.
+--- Seconds until a majority may vote, when only quarantines or steps of clocks keep it from
+-- voting; nil otherwise.
 function _M.left(client)
     local ms = tonumber(rounds.load().rl_guard_left_ms(client.core))
     return ms > 0 and ms / 1000 or nil

@@ -78,19 +78,19 @@ function Client:using(name, opts, fn) end
 
 -- ---- between processes -----------------------------------------------------------
 
----Takes over a hold that another process gave away with `lock:export`. Once: a hold that is
----imported twice has two owners.
+---Takes over a hold that another process gave away with `lock:export`. Import a transfer exactly
+---once; a second import makes a second owner.
 ---```lua
 ---assert(lock:tryLock(5))
----local text = assert(lock:export())
----local mine = assert(client:import(text))
+---local transfer = assert(lock:export())
+---local mine = assert(client:import(transfer))
 ---assert(mine:isValid() and mine:unlock())
 ---```
----@param token string  what `lock:export` returned
+---@param text string  a transfer, as `lock:export` returned
 ---@param opts? redlock.ImportOptions  who owns it from now on
 ---@return redlock.Lock|nil lock  held, and kept by the watchdog
 ---@return redlock.Error err  lost; no_quorum; not_held: in a forked child; config: no text for this
-function Client:import(token, opts) end
+function Client:import(text, opts) end
 
 ---What `client:import` wants to know.
 ---@class (exact) redlock.ImportOptions

@@ -138,10 +138,10 @@ function Lock:isHeldByCurrentThread() end
 ---its lease unless `client:import` takes it over somewhere before.
 ---```lua
 ---assert(lock:tryLock(5))
----local text = assert(lock:export())      -- for another process
+---local transfer = assert(lock:export())      -- for another process
 ---assert(not lock:isValid())
 ---```
----@return string|nil text  printable, for `client:import`, once
+---@return string|nil transfer  printable, for `client:import`, once
 ---@return redlock.Error err  not_held; lost; unsupported
 function Lock:export() end
 
