@@ -17,10 +17,12 @@ void round_torn(struct rl_round *round, int i, int written, int64_t now_ms)
             lease->torn |= bit(i);
             lease_may_live(lease, now_ms + round->lease_ms);
         } else if (round_begins(round) && !(lease->torn & bit(i))) {
-            lease->touched &= ~bit(i);       /* a heal is not the first to take */
+            lease_untouched(lease, i);       /* a heal is not the first to take */
         }
     } else if (round->kind == ROUND_RELEASE) {
         lease->releasing &= ~bit(i);
+        if (lease_owing(lease) && !(lease->touched & bit(i)))
+            lease_untouched(lease, i);       /* nor was what is to be released written */
     }
     if (round->outcome || slot->state != SLOT_SENT)
         return;

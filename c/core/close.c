@@ -124,6 +124,8 @@ void core_free(struct core *core)
         struct node *nd = &core->nodes[i];
         if (nd->state != NODE_DOWN)
             node_down(nd, RL_CLOSED, "closed", 0, 0);
+        if (nd->subscriber)
+            watch_lost(core, i - core->n);
         drop_requests(nd);
         node_free(nd);
     }

@@ -95,12 +95,10 @@ static int node_wanted(const struct core *core, int i)
 {
     if (i >= core->n)
         return core->watching > 0;
+    if (core->nodes[i].stats.owed)
+        return 1;
     for (const struct rl_round *r = core->active; r; r = r->next) {
         if (r->slot[i].state == SLOT_WAITING)
-            return 1;
-    }
-    for (const struct rl_lease *l = core->owing; l; l = l->next) {
-        if (l->owed & bit(i))
             return 1;
     }
     return 0;
@@ -118,6 +116,23 @@ void core_reconnect(struct core *core, int i, int64_t now_ms)
     node_connecting(nd, now_ms);
     core->want_connect |= link_bit(i);
     timer_set(&core->timers, &core->node_timers[i], node_give_up_ms(nd));
+}
+
+int core_spares(const struct core *core, int i, int64_t now_ms)
+{
+    if (node_hung(&core->nodes[i], now_ms))
+        return RL_TIMEOUT;
+    if (!node_behind(&core->nodes[i], now_ms))
+        return RL_OK;
+    /* Only where the others are a majority, answer, and may vote. */
+    int others = 0;
+    for (int k = 0; k < core->n; k++) {
+        const struct node *other = &core->nodes[k];
+        others += other->state == NODE_READY && !node_pauses(other, now_ms) &&
+                  !node_behind(other, now_ms) &&
+                  (!core->marker || core->guards[k].state == RL_GUARD_ADMITTED);
+    }
+    return others >= quorum_size(core->n) ? RL_OVERLOAD : RL_OK;
 }
 
 void core_waits_for(struct core *core, int i, const char *text)
@@ -223,10 +238,18 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
         switch (node_next(nd, &request, now_ms)) {
         case NODE_IDLE:
             return;
+        case NODE_HEARD:
+            if (node_greet(nd, now_ms) < 0) {
+                node_refuse(nd, RL_NOMEM, "out of memory");
+                core_drop(core, i, now_ms);
+                return;
+            }
+            core->want_write |= link_bit(i);
+            break;
         case NODE_UP:
             if (nd->subscriber) {
                 node_ready(nd, now_ms);
-                watch_ready(core, i - core->n);
+                watch_ready(core, i - core->n, now_ms);
             } else if (guard_up(core, i, now_ms)) {
                 core_ready(core, i, now_ms);
             } else {
@@ -322,11 +345,9 @@ int core_timing(const struct core *core)
 
 int core_owes_away(const struct core *core)
 {
-    for (const struct rl_lease *l = core->owing; l; l = l->next) {
-        for (int i = 0; i < core->n; i++) {
-            if (l->owed & bit(i) && core->nodes[i].state != NODE_READY)
-                return 1;
-        }
+    for (int i = 0; i < core->n; i++) {
+        if (core->nodes[i].stats.owed && core->nodes[i].state != NODE_READY)
+            return 1;
     }
     return 0;
 }

@@ -171,7 +171,7 @@ rl_round *core_check(struct core *core, int64_t now_ms);
 rl_round *core_sleep(struct core *core, int64_t ms, int64_t now_ms);
 rl_round *core_pause(rl_watch *watch, int64_t seen, int64_t ms, int64_t now_ms);
 rl_watch *core_watch(struct core *core, const char *channel, size_t len, int64_t now_ms);
-void core_unwatch(rl_watch *watch);
+void core_unwatch(rl_watch *watch, int64_t now_ms);
 rl_lease *core_adopt(struct core *core, const rl_primitive *primitive,
                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
                      const char *value, int64_t lease_ms, int64_t token, int64_t now_ms);

@@ -90,14 +90,8 @@ rl_round *core_handover(rl_lease *old, const char *value, int64_t lease_ms,
 void handover_answered(struct rl_lease *lease, int i)
 {
     struct rl_lease *old = lease->before;
-    if (!old || old->torn & bit(i))
-        return;
-    old->touched &= ~bit(i);
-    if (!lease_owing(old) || old->releasing & bit(i))
-        return;
-    old->owed &= ~bit(i);
-    if (!old->owed)
-        lease_forget(old);
+    if (old && !(old->torn & bit(i)))
+        lease_untouched(old, i);
 }
 
 int handover_decided(struct rl_lease *lease, const struct rl_round *round,

@@ -68,7 +68,7 @@ void lease_forget(struct rl_lease *lease)
     lease->next = lease->prev = NULL;
     lease->core->owing_len -= lease_owing(lease);
     lease->list = NULL;
-    lease->owed = 0;
+    lease_owes(lease, 0);
     lease->keep_ms = 0;
     timer_clear(&lease->core->timers, &lease->timer);
     lease_unref(lease);
@@ -135,7 +135,7 @@ static int pick_gate(const struct core *core, int home, int64_t now_ms)
 {
     for (int k = 0; k < core->n; k++) {
         int i = (home + k) % core->n;
-        if (core->nodes[i].state == NODE_READY && !node_hung(&core->nodes[i], now_ms))
+        if (core->nodes[i].state == NODE_READY && !core_spares(core, i, now_ms))
             return i;
     }
     return -1;
@@ -226,7 +226,7 @@ void lease_may_live(struct rl_lease *lease, int64_t until_ms)
 void lease_refused(struct rl_lease *lease, int i)
 {
     if (!(lease->torn & bit(i)))
-        lease->touched &= ~bit(i);
+        lease_untouched(lease, i);
 }
 
 /* ---- extend ---- */
@@ -329,6 +329,10 @@ int64_t core_remaining_ms(const rl_lease *lease, int64_t now_ms)
 void core_round_free(rl_round *round)
 {
     round->core->handles--;
+    if (round->kind == ROUND_SLEEP && !round->outcome) {
+        round->notify = 0;
+        round_end(round, RL_CANCELLED);        /* else it would be there until its time */
+    }
     round_unref(round);
 }
 

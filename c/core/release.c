@@ -13,6 +13,29 @@ static void lease_retry(struct rl_lease *lease, int i, int64_t now_ms)
               due_ms < lease->gone_ms ? due_ms : lease->gone_ms);
 }
 
+void lease_owes(struct rl_lease *lease, uint32_t nodes)
+{
+    for (uint32_t other = lease->owed ^ nodes; other; other &= other - 1) {
+        int i = __builtin_ctz(other);
+        lease->core->nodes[i].stats.owed += nodes & bit(i) ? 1 : -1;
+    }
+    lease->owed = nodes;
+}
+
+static void lease_paid(struct rl_lease *lease, int i)
+{
+    lease_owes(lease, lease->owed & ~bit(i));
+    if (!lease->owed)
+        lease_forget(lease);
+}
+
+void lease_untouched(struct rl_lease *lease, int i)
+{
+    lease->touched &= ~bit(i);
+    if (lease_owing(lease) && !(lease->releasing & bit(i)))
+        lease_paid(lease, i);
+}
+
 /* A minority that may have it kept nobody out: its release is not announced (lease 0).
  * Waiters who are refused give back what they got, and would wake each other for ever. */
 static void lease_hush(struct rl_lease *lease)
@@ -51,31 +74,28 @@ void lease_end(struct rl_lease *lease, int64_t now_ms)
     }
     if (lease->before)
         handover_undo(lease, now_ms);      /* the old value first: see handover.c */
-    lease->owed = lease->touched;
+    /* Whoever was asked for nothing is told of the release if it can be, no more. */
+    lease_owes(lease, lease->touched);
     release->cap_ms = INT64_MAX;
     timer_set(&core->timers, &lease->timer, lease->gone_ms);
     round_begin(release, now_ms);
     for (int i = 0; i < core->n; i++) {
-        enum node_state state = core->nodes[i].state;
-        if (lease->releasing & bit(i) || state == NODE_CONNECTING ||
-            state == NODE_HANDSHAKE)
-            lease->owed |= bit(i);     /* sent, or to be sent when it is ready */
-        else if (lease->owed & bit(i) && state == NODE_DOWN)
+        if (!(lease->owed & ~lease->releasing & bit(i)))
+            continue;
+        if (core->nodes[i].state == NODE_DOWN)
             core_reconnect(core, i, now_ms);
-        else if (lease->owed & bit(i))
+        else if (core->nodes[i].state == NODE_READY)
             lease_retry(lease, i, now_ms);     /* no room or memory to send it */
     }
-    if (lease->owed && core->owing_len > OWING_MAX) {
-        core->forgone++;           /* it was sent as far as nodes are connected */
-        lease->owed = 0;
-    }
-    if (!lease->owed)
+    int over = core->owing_len > OWING_MAX;
+    core->forgone += lease->owed && over;      /* it was sent as far as nodes are connected */
+    if (!lease->owed || over)
         lease_forget(lease);
 }
 
 void lease_owe(struct rl_lease *lease, int64_t now_ms)
 {
-    lease->owed = lease->touched;
+    lease_owes(lease, lease->touched);
     lease_enlist(&lease->core->owing, lease);
     lease_retry(lease, __builtin_ctz(lease->owed), now_ms);
     for (int i = 0; i < lease->core->n; i++) {
@@ -131,15 +151,13 @@ void lease_let_go(struct rl_lease *lease, int i, int answered, int64_t now_ms)
     lease->releasing &= ~bit(i);
     if (!lease_owing(lease))
         return;
-    if (!answered) {
-        lease_retry(lease, i, now_ms);
-    } else if (lease->torn & bit(i)) {
+    if (answered && lease->torn & bit(i)) {
         lease->torn &= ~bit(i);        /* once more: the lost write may come late */
         lease_retry(lease, i, now_ms);
+    } else if (answered || !(lease->touched & bit(i))) {
+        lease_paid(lease, i);
     } else {
-        lease->owed &= ~bit(i);
-        if (!lease->owed)
-            lease_forget(lease);
+        lease_retry(lease, i, now_ms);
     }
 }
 

@@ -300,8 +300,9 @@ static void slot_begin(struct rl_round *round, int i, int64_t now_ms)
     /* Whoever hangs is asked for nothing new; what it has of ours it must still get. */
     int touched = round->lease && round->lease->touched & bit(i);
     if (nd->state == NODE_READY) {
-        if (!touched && node_hung(nd, now_ms))
-            round_miss(round, i, RL_TIMEOUT, now_ms);
+        int spared = touched ? RL_OK : core_spares(core, i, now_ms);
+        if (spared)
+            round_miss(round, i, spared, now_ms);
         else
             round_send(round, i, now_ms);
         return;

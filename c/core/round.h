@@ -274,6 +274,12 @@ static inline int lease_owing(const struct rl_lease *lease)
     return lease->list == &lease->core->owing;
 }
 
+/* The nodes that have to confirm the release still; they are counted. */
+void lease_owes(struct rl_lease *lease, uint32_t nodes);
+
+/* Node i has nothing of it, for sure, and is owed nothing. The lease may be forgotten. */
+void lease_untouched(struct rl_lease *lease, int i);
+
 /* Ends the lease, whatever its state, and begins the release. */
 void lease_end(struct rl_lease *lease, int64_t now_ms);
 
@@ -357,6 +363,9 @@ uint64_t core_random(struct core *core);
 
 /* Sees to it that a link gets connected, now or when its back-off is over. */
 void core_reconnect(struct core *core, int link, int64_t now_ms);
+
+/* Why node i, which is ready, is to be asked for nothing new (rl_code); or RL_OK. */
+int core_spares(const struct core *core, int i, int64_t now_ms);
 
 /* How long the oldest thing that is due, or is just being done, has been due. */
 int64_t core_late_ms(const struct core *core, int64_t now_ms);

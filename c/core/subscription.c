@@ -6,7 +6,8 @@
 enum {
     GATHER_MS = 1,                /* from the first notice until the waiters are woken, */
     GATHER_DOUBLINGS = 6,         /* doubled each time it stays without a majority */
-    STRAYS_MAX = 10000            /* messages nobody subscribed for, within a second */
+    STRAYS_MAX = 10000,           /* messages nobody subscribed for, within a second */
+    SAID_MAX = 1024               /* requests that a subscriber has not answered */
 };
 
 /* FNV-1a (Fowler, Noll, Vo) */
@@ -26,15 +27,50 @@ static struct rl_watch *find(struct core *core, const char *channel, size_t len)
     return w;
 }
 
-static void say(struct core *core, int i, const char *verb, const struct rl_watch *w)
+static void forget(struct rl_watch *w)
 {
-    struct node *nd = &core->nodes[core->n + i];
-    if (nd->state != NODE_READY || !buf_reserve(&nd->out, w->len + 64))
-        return;              /* a hint that is missing costs time, no more */
-    wire_array(&nd->out, 2);
-    wire_bulk(&nd->out, verb, strlen(verb));
-    wire_bulk(&nd->out, w->channel, w->len);
-    core->want_write |= link_bit(core->n + i);
+    struct core *core = w->core;
+    struct rl_watch **at = bucket_of(core, w->channel, w->len);
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    core->timers_wanted--;
+    free(w);
+}
+
+/* Tells server i whether the channel is wanted. One that is behind is told later, of what
+ * is so then: what it is told meanwhile would only lie there. */
+static void say(struct core *core, int i, struct rl_watch *w, int64_t now_ms)
+{
+    int link = core->n + i, wanted = w->refs > 0;
+    struct node *nd = &core->nodes[link];
+    if (nd->state != NODE_READY || wanted == (int)(w->said >> i & 1))
+        return;
+    if (nd->queue_len >= SAID_MAX ||
+        node_subscribe(nd, wanted ? "SUBSCRIBE" : "UNSUBSCRIBE", w->channel, w->len,
+                       now_ms) < 0) {
+        nd->missed = 1;      /* a hint that is missing costs time, no more */
+        return;
+    }
+    w->said ^= bit(i);
+    w->subscribed &= ~bit(i);
+    core->want_write |= link_bit(link);
+    if (!core->node_timers[link].at)
+        timer_set(&core->timers, &core->node_timers[link], node_give_up_ms(nd));
+}
+
+static void say_all(struct core *core, int i, int64_t now_ms)
+{
+    core->nodes[core->n + i].missed = 0;
+    for (int b = 0; b < WATCH_BUCKETS; b++) {
+        struct rl_watch *next;
+        for (struct rl_watch *w = core->watches[b]; w; w = next) {
+            next = w->next;
+            say(core, i, w, now_ms);
+            if (!w->refs && !w->said)
+                forget(w);
+        }
+    }
 }
 
 rl_watch *core_watch(struct core *core, const char *channel, size_t len, int64_t now_ms)
@@ -42,47 +78,45 @@ rl_watch *core_watch(struct core *core, const char *channel, size_t len, int64_t
     struct rl_watch *w = find(core, channel, len);
     if (core->closed || len > WIRE_TEXT_MAX)
         return NULL;
-    if (w) {
-        w->refs++;
+    if (w && w->refs++)
         return w;
+    if (!w) {
+        if (!(w = core_alloc(core, sizeof(*w))))
+            return NULL;
+        struct rl_watch **bucket = bucket_of(core, channel, len);
+        w->core = core;
+        w->refs = 1;
+        w->timer.kind = TIMER_WATCH;
+        w->len = len;
+        memcpy(w->channel, channel, len);
+        w->next = *bucket;
+        *bucket = w;
     }
-    if (!(w = core_alloc(core, sizeof(*w))))
-        return NULL;
-    struct rl_watch **bucket = bucket_of(core, channel, len);
-    w->core = core;
-    w->refs = 1;
-    w->timer.kind = TIMER_WATCH;
-    w->len = len;
-    memcpy(w->channel, channel, len);
-    w->next = *bucket;
-    *bucket = w;
+    w->notices = 0;
+    w->doublings = 0;
     core->watching++;
     core->handles++;
     for (int i = 0; i < core->n; i++) {
         core_reconnect(core, core->n + i, now_ms);
-        say(core, i, "SUBSCRIBE", w);
+        say(core, i, w, now_ms);
     }
     return w;
 }
 
-void core_unwatch(rl_watch *w)
+void core_unwatch(rl_watch *w, int64_t now_ms)
 {
     struct core *core = w->core;
     if (--w->refs > 0)
         return;
     while (w->sleepers)
         watch_leave(w->sleepers);
-    for (int i = 0; i < core->n; i++)
-        say(core, i, "UNSUBSCRIBE", w);
-    struct rl_watch **at = bucket_of(core, w->channel, w->len);
-    while (*at != w)
-        at = &(*at)->next;
-    *at = w->next;
     timer_clear(&core->timers, &w->timer);
-    core->timers_wanted--;
     core->watching--;
     core->handles--;
-    free(w);
+    for (int i = 0; i < core->n; i++)
+        say(core, i, w, now_ms);
+    if (!w->said)
+        forget(w);           /* else when all have been told, or are gone */
 }
 
 /* ---- waking ---- */
@@ -136,43 +170,57 @@ static int stray(struct node *nd, int64_t now_ms)
     return ++nd->strays > STRAYS_MAX ? -1 : 0;
 }
 
-int watch_message(struct core *core, int i, const struct reply *reply, int64_t now_ms)
+static void hear(struct core *core, int i, struct rl_watch *w, const char *what,
+                 int64_t now_ms)
 {
-    struct rl_watch *w = NULL;       /* NOPERM for the channel, say: no messages from it */
-    if (reply->type == REPLY_ARRAY && reply->has_second)
-        w = find(core, reply->second, reply->second_len);
-    if (!w)
-        return stray(&core->nodes[core->n + i], now_ms);
-    if (!strcmp(reply->text, "subscribe")) {
+    if (!strcmp(what, "subscribe")) {
         int before = majority(core, w->subscribed);
         w->subscribed |= bit(i);
         if (!before && majority(core, w->subscribed))
             wake_opened(w);  /* try again: what was released before was not announced */
-    } else if (!strcmp(reply->text, "message")) {
+    } else if (!strcmp(what, "message")) {
         w->notices |= bit(i);
         if (majority(core, w->notices))
             wake_opened(w);
         else if (!w->timer.at)
             timer_set(&core->timers, &w->timer, now_ms + ((int64_t)GATHER_MS << w->doublings));
     }
-    return 0;
+}
+
+int watch_message(struct core *core, int i, const struct reply *reply, int64_t now_ms)
+{
+    struct node *nd = &core->nodes[core->n + i];
+    int message = reply->type == REPLY_ARRAY && !strcmp(reply->text, "message");
+    int answer = !message && node_confirmed(nd);
+    struct rl_watch *w = NULL;       /* NOPERM for the channel, say: no messages from it */
+    if (reply->type == REPLY_ARRAY && reply->has_second)
+        w = find(core, reply->second, reply->second_len);
+    int failed = w || answer ? 0 : stray(nd, now_ms);
+    if (w && w->refs)
+        hear(core, i, w, reply->text, now_ms);
+    if (answer && nd->missed && nd->queue_len == 0)
+        say_all(core, i, now_ms);
+    return failed;
 }
 
 /* ---- connections ---- */
 
-void watch_ready(struct core *core, int i)
+void watch_ready(struct core *core, int i, int64_t now_ms)
 {
-    for (int b = 0; b < WATCH_BUCKETS; b++) {
-        for (struct rl_watch *w = core->watches[b]; w; w = w->next)
-            say(core, i, "SUBSCRIBE", w);
-    }
+    say_all(core, i, now_ms);
 }
 
 void watch_lost(struct core *core, int i)
 {
     for (int b = 0; b < WATCH_BUCKETS; b++) {
-        for (struct rl_watch *w = core->watches[b]; w; w = w->next)
+        struct rl_watch *next;
+        for (struct rl_watch *w = core->watches[b]; w; w = next) {
+            next = w->next;
             w->subscribed &= ~bit(i);
+            w->said &= ~bit(i);
+            if (!w->refs && !w->said)
+                forget(w);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 /* watch.h - inside the core: waiting for messages on a channel of all nodes.
  *
  * A message is a hint, never more: whoever is woken tries again, and whoever is not has a
- * timer. So nothing here is repeated or confirmed.
+ * timer. So nothing here is repeated; confirmations tell that a server is still there.
  */
 #ifndef WATCH_H
 #define WATCH_H
@@ -11,7 +11,8 @@
 struct rl_watch {
     struct core *core;
     struct rl_watch *next;           /* in the bucket */
-    int refs;
+    int refs;                     /* 0: some nodes have to be told of that still */
+    uint32_t said;                /* nodes that were told to subscribe it */
     uint32_t subscribed;          /* nodes that confirmed */
     uint32_t notices;             /* nodes that sent a message since the last wake */
     int doublings;                /* of the time that messages are gathered */
@@ -23,7 +24,7 @@ struct rl_watch {
 };
 
 /* Subscriber i is ready: subscribes all channels. */
-void watch_ready(struct core *core, int i);
+void watch_ready(struct core *core, int i, int64_t now_ms);
 
 /* Subscriber i is gone. */
 void watch_lost(struct core *core, int i);

@@ -170,9 +170,10 @@ rl_watch *rl_watch_open(rl_client *c, const char *channel, size_t len)
 void rl_watch_close(rl_watch *watch)
 {
     struct rl_client *c = client_of(watch->core);
+    int64_t now_ms = rl_now_ms();
     engine_lock(c);
-    core_unwatch(watch);
-    engine_started(c, NULL, rl_now_ms());
+    core_unwatch(watch, now_ms);
+    engine_started(c, NULL, now_ms);
 }
 
 int64_t rl_watch_wakes(const rl_watch *watch)

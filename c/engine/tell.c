@@ -108,8 +108,6 @@ void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)
     out->in_flight = (int32_t)nd->queue_len;
     out->ready = nd->state == NODE_READY;
     out->code = nd->state == NODE_READY ? RL_OK : nd->code;
-    for (const struct rl_lease *l = c->core.owing; l; l = l->next)
-        out->owed += l->owed >> i & 1;
     engine_unlock(c);
 }
 

@@ -195,7 +195,6 @@ static int put_load(struct node *nd, int script, int64_t now_ms)
 int node_connected(struct node *nd, int64_t now_ms)
 {
     assert(nd->state == NODE_CONNECTING);
-    const struct node_config *c = nd->config;
     nd->state = NODE_HANDSHAKE;
     nd->handshake_left = 0;
     nd->loaded = 0;
@@ -205,6 +204,13 @@ int node_connected(struct node *nd, int64_t now_ms)
     buf_clear(&nd->out);
     if (wire_reset(&nd->wire) < 0)
         return -1;
+    return nd->silent ? greet(nd, REQUEST_KNOCK, 1, (const char *[]){"PING"}, now_ms)
+                      : node_greet(nd, now_ms);
+}
+
+int node_greet(struct node *nd, int64_t now_ms)
+{
+    const struct node_config *c = nd->config;
     if (c->password) {
         const char *words[] = {"AUTH", c->user ? c->user : c->password, c->password};
         if (greet(nd, REQUEST_AUTH, c->user ? 3 : 2, words, now_ms) < 0)
@@ -241,6 +247,8 @@ void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
                uint64_t random)
 {
     int stable = nd->state == NODE_READY && now_ms - nd->ready_ms >= NODE_STABLE_MS;
+    if (nd->state != NODE_CONNECTING)
+        nd->silent = code == RL_TIMEOUT;
     node_fail(nd, code, text);
     nd->stats.disconnects++;
     nd->state = NODE_DOWN;
@@ -321,8 +329,10 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
             node_fail(nd, RL_PROTOCOL, wire_error(&nd->wire));
             return NODE_FAILED;
         }
-        if (nd->subscriber && nd->state == NODE_READY)
+        if (nd->subscriber && nd->state == NODE_READY) {
+            nd->answered_ms = now_ms;
             return NODE_MESSAGE;
+        }
         if (nd->queue_len == 0) {
             node_fail(nd, RL_PROTOCOL, "an answer that nobody asked for");
             return NODE_FAILED;
@@ -334,6 +344,10 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
             if (nd->wire.reply.type == REPLY_ERROR)
                 nd->stats.errors++;
             return NODE_ANSWER;
+        }
+        if (out->kind == REQUEST_KNOCK) {
+            nd->silent = nd->handshake_left = 0;
+            return NODE_HEARD;
         }
         if (node_greeted(nd, out) < 0)
             return NODE_FAILED;
@@ -450,51 +464,31 @@ int node_probe(struct node *nd, void *owner, int64_t now_ms)
     return failed;
 }
 
+int node_subscribe(struct node *nd, const char *verb, const char *channel, size_t len,
+                   int64_t now_ms)
+{
+    assert(nd->subscriber && nd->state == NODE_READY);
+    uint64_t start = buf_offset(&nd->out);
+    if (queue_reserve(nd) || !buf_reserve(&nd->out, len + 64))
+        return -1;
+    wire_array(&nd->out, 2);
+    wire_bulk(&nd->out, verb, strlen(verb));
+    wire_bulk(&nd->out, channel, len);
+    queue_push(nd, REQUEST_SUBSCRIBE, -1, NULL, start, now_ms);
+    return 0;
+}
+
+int node_confirmed(struct node *nd)
+{
+    return nd->queue_len && (queue_pop(nd), 1);
+}
+
 int node_load(struct node *nd, int script, int64_t now_ms)
 {
-    return nd->state >= NODE_HANDSHAKE ? put_load(nd, script, now_ms) : 0;
+    return nd->state >= NODE_HANDSHAKE && !nd->silent ? put_load(nd, script, now_ms) : 0;
 }
 
 void node_unload(struct node *nd, int script)
 {
     nd->loaded &= ~(1ULL << script);
-}
-
-/* ---- health ---- */
-
-/* Since when the oldest request has been the next one to be answered. */
-static int64_t awaited_ms(const struct node *nd)
-{
-    int64_t sent_ms = nd->queue[nd->queue_head].sent_ms;
-    return sent_ms > nd->answered_ms ? sent_ms : nd->answered_ms;
-}
-
-int node_asked(const struct node *nd, int64_t since_ms)
-{
-    for (uint32_t k = nd->queue_len; k > 0; k--) {
-        const struct request *r =
-            &nd->queue[(nd->queue_head + k - 1) & (nd->queue_cap - 1)];
-        if (r->sent_ms < since_ms)
-            return 0;
-        if (r->kind == REQUEST_CALL)
-            return 1;
-    }
-    return 0;
-}
-
-int node_hung(const struct node *nd, int64_t now_ms)
-{
-    return nd->queue_len > 0 && now_ms - awaited_ms(nd) >= nd->config->timeout_ms;
-}
-
-int64_t node_give_up_ms(const struct node *nd)
-{
-    if (nd->state == NODE_CONNECTING || nd->state == NODE_HANDSHAKE)
-        return nd->deadline_ms;
-    if (nd->state == NODE_DOWN || nd->queue_len == 0)
-        return INT64_MAX;
-    int patience_ms = 4 * nd->config->timeout_ms;
-    if (patience_ms < nd->config->connect_timeout_ms)
-        patience_ms = nd->config->connect_timeout_ms;
-    return awaited_ms(nd) + patience_ms;
 }

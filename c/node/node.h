@@ -17,7 +17,13 @@ enum {
     NODE_BACKOFF_MIN_MS = 20,     /* before the second attempt to connect ... */
     NODE_BACKOFF_MAX_MS = 1000,   /* ... doubled for each further one up to this */
     NODE_STABLE_MS = 1000,        /* a connection that broke sooner counts as a failure */
-    NODE_TIME_MS = 1000           /* the server is asked for its time as often as that */
+    NODE_TIME_MS = 1000,          /* the server is asked for its time as often as that */
+    /* So many requests, and no answer for so long: it is frozen, or not up to its load. From a
+     * client at full load (14,000 locks/s) a frozen server has 700 requests after that time,
+     * and 7,000 after the 250 ms in which one of them is overdue. One that is well may have
+     * 3,600 on two busy cores, but goes on answering. */
+    NODE_BEHIND_MIN = 256,
+    NODE_PAUSE_MS = 25
 };
 
 /* The scripts of a client, shared by its nodes. */
@@ -49,10 +55,12 @@ enum request_kind {
     REQUEST_SELECT,
     REQUEST_NAME,
     REQUEST_LOAD,
+    REQUEST_KNOCK,                /* a PING that any answer will do for */
     REQUEST_PING,
     REQUEST_INFO,
     REQUEST_TIME,
-    REQUEST_MARK                  /* the marker: GET, or the script that compares it */
+    REQUEST_MARK,                 /* the marker: GET, or the script that compares it */
+    REQUEST_SUBSCRIBE             /* or UNSUBSCRIBE */
 };
 
 /* A command whose answer is awaited, in the order sent. */
@@ -69,6 +77,7 @@ enum node_event {
     NODE_IDLE,
     NODE_ANSWER,
     NODE_TOLD,
+    NODE_HEARD,
     NODE_UP,
     NODE_MESSAGE,
     NODE_FAILED
@@ -98,6 +107,7 @@ struct node {
     int lost;                     /* the core's: why it was lost last, rl_code; RL_OK: it
                                      was not since it was ready */
     const char *waits_for;        /* CONNECTING: what has not happened when it takes too long */
+    int silent;                   /* it was given up for that, and has said nothing since */
     int failures;                 /* in a row, without a stable connection between */
     int64_t retry_ms;             /* DOWN: not before */
     int64_t deadline_ms;          /* CONNECTING, HANDSHAKE: until */
@@ -107,6 +117,7 @@ struct node {
     int64_t info_ms;              /* ... at that time */
     int timing;                   /* TIME is unanswered; or -1: not permitted */
     int64_t timed_ms;             /* it was sent last */
+    int missed;                   /* a subscriber was not told all that is to be told */
     int strays;                   /* messages nobody subscribed for, since strays_ms */
     int64_t strays_ms;
     rl_node_stats stats;
@@ -127,8 +138,13 @@ void node_free(struct node *nd);
 /* The caller began to connect. */
 void node_connecting(struct node *nd, int64_t now_ms);
 
-/* The connection stands: writes the handshake. 0, or -1: out of memory. */
+/* The connection stands: writes the handshake, or, to one that was silent, a PING: what it
+ * does not read it will execute when it goes on, for each connection that was given up
+ * meanwhile. 0, or -1: out of memory. */
 int node_connected(struct node *nd, int64_t now_ms);
+
+/* After NODE_HEARD: writes the handshake. 0, or -1: out of memory. */
+int node_greet(struct node *nd, int64_t now_ms);
 
 /* The connection is gone, or could not be made, for the reason given. The unanswered
  * requests stay for node_abandon. random: any number, for the jitter of the back-off. */
@@ -143,7 +159,8 @@ int node_abandon(struct node *nd, struct request *out, int *written);
 /* Takes bytes that arrived. 0, or -1: out of memory. */
 int node_feed(struct node *nd, const char *data, size_t len);
 
-/* The next event in what was fed. NODE_ANSWER: *out was answered by nd->wire.reply;
+/* The next event in what was fed. NODE_HEARD: who was silent is there again, and
+ * node_greet() is next; NODE_ANSWER: *out was answered by nd->wire.reply;
  * NODE_TOLD: the same, and it is a REQUEST_TIME or REQUEST_MARK of the node itself;
  * NODE_MESSAGE: a subscriber got nd->wire.reply; NODE_UP: the handshake is done, and
  * node_ready() or node_refuse() is next; NODE_FAILED: nd->code and nd->text tell why the
@@ -179,6 +196,13 @@ int node_mark(struct node *nd, const char *body, size_t len, const char *seen,
  * NODE_ANSWER. Only when READY. 0, RL_OVERLOAD, or RL_NOMEM. */
 int node_probe(struct node *nd, void *owner, int64_t now_ms);
 
+/* Queues SUBSCRIBE or UNSUBSCRIBE (verb). Only when READY. 0, or -1: no room or memory. */
+int node_subscribe(struct node *nd, const char *verb, const char *channel, size_t len,
+                   int64_t now_ms);
+
+/* A subscriber got a confirmation. True: there was something to confirm. */
+int node_confirmed(struct node *nd);
+
 /* Queues SCRIPT LOAD when READY; else the handshake will. 0, or -1: out of memory. */
 int node_load(struct node *nd, int script, int64_t now_ms);
 
@@ -191,6 +215,13 @@ int node_asked(const struct node *nd, int64_t since_ms);
 /* True when requests wait and nothing was answered for longer than one answer may take:
  * such a node is not asked for votes until it answers again. */
 int node_hung(const struct node *nd, int64_t now_ms);
+
+/* True when requests wait, and nothing was answered for a moment. */
+int node_pauses(const struct node *nd, int64_t now_ms);
+
+/* True when it has many requests to answer, and answers none now, or so late that nobody
+ * waits for them any more. */
+int node_behind(const struct node *nd, int64_t now_ms);
 
 /* When the connection must be given up unless something arrives (connect time-out, or a
  * request without an answer for a long time); INT64_MAX: nothing is awaited. */

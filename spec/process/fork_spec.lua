@@ -71,21 +71,22 @@ describe("fork()", function()
             burn(1.5)                    -- and without a call
             ffi.C.waitpid(pid, status, 0)
             print(status[0], kept:isValid(), fixed:isValid(), lost)
-            local after, healthy = client:stats(), 0
+            local after, healthy, requests = client:stats(), 0, 0
             for i, node in ipairs(after.nodes) do
                 local was = before.nodes[i]
                 if node.ready and node.connects == was.connects and node.errors == was.errors
-                    and node.disconnects == was.disconnects
-                    -- Two for each turn, and some renewals.
-                    and node.requests - was.requests >= 2 * (turns - since) + 3 then
+                    and node.disconnects == was.disconnects then
                     healthy = healthy + 1
                 end
+                requests = requests + node.requests - was.requests
             end
-            print(healthy, turns - since > 100, after.lost, after.failed)
+            -- Two for each turn, and some renewals, to a majority: who is behind is spared.
+            print(healthy, requests >= 3 * (2 * (turns - since) + 3), turns - since > 100,
+                after.lost, after.failed)
             print(kept:unlock(), fixed:unlock())
         ]]):format(table.concat(uris, ",")), { stderr = "stdout" })
         assert.equal("0\ttrue\ttrue\tnil", c:read_line(20))
-        assert.equal("5\ttrue\t0\t0", c:read_line(5))
+        assert.equal("5\ttrue\ttrue\t0\t0", c:read_line(5))
         assert.equal("true\ttrue", c:read_line(5))
         assert.equal(0, c:wait(5))
         cluster:each(function(server)

@@ -425,6 +425,14 @@ _M.list = {
         end,
     } },
 
+    -- A server that is away for long would be owed more and more.
+    { name = "nothing is owed in vain", on = {
+        call = function(_, call)
+            return base.C.sim_owes_in_vain(call.task.process.index) ~= 0
+                and call.task.lane .. ": its process owes releases where nothing was taken"
+        end,
+    } },
+
     -- ---- passing on ----
 
     { name = "passed on within bounds", on = {

@@ -528,6 +528,21 @@ return {
             .. "    if self.closed then\n        return nil\n    end\n",
         prefix = "a close that waits", by = { "closed is closed", "crash" } },
 
+    { name = "owed to who was not asked", file = "c/core/release.c",
+        from = "lease_owes(lease, lease->touched);\n    release->cap_ms",
+        to = "lease_owes(lease, (uint32_t)(link_bit(core->n) - 1));\n    release->cap_ms",
+        by = { "nothing is owed in vain" } },
+
+    { name = "owed where nothing was written", file = "c/core/answer.c",
+        from = "        if (lease_owing(lease) && !(lease->touched & bit(i)))\n"
+            .. "            lease_untouched(lease, i);", to = "        if (0)\n            ;",
+        by = { "nothing is owed in vain" } },
+
+    { name = "what was paid is owed", file = "c/core/release.c",
+        from = "        lease->core->nodes[i].stats.owed += nodes & bit(i) ? 1 : -1;",
+        to = "        lease->core->nodes[i].stats.owed += nodes & bit(i) ? 1 : 0;",
+        by = { "nothing is owed in vain" } },
+
     -- ---- one server under two addresses ----
 
     { name = "one server under two addresses is not refused", file = "c/core/guard.c",

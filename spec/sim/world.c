@@ -225,6 +225,22 @@ void sim_fork(int process)
     process_notice(process);         /* its rounds are over */
 }
 
+int sim_owes_in_vain(int process)
+{
+    const struct rl_client *c = world.process[process].client;
+    int owed[SIM_SERVERS] = {0}, wrong = 0;
+    if (!c || world.process[process].dead)
+        return 0;
+    for (const rl_lease *l = c->core.owing; l; l = l->next) {
+        wrong |= (l->owed & ~l->releasing & ~l->touched) != 0;
+        for (int i = 0; i < c->core.n; i++)
+            owed[i] += l->owed >> i & 1;
+    }
+    for (int i = 0; i < c->core.n; i++)
+        wrong |= owed[i] != c->core.nodes[i].stats.owed;
+    return wrong;
+}
+
 /* ---- holds: what the cores say is held, compared with what they said before ---- */
 
 struct shadow {

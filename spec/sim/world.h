@@ -124,6 +124,10 @@ void sim_crumble(int percent);
  * 2 any part. */
 void sim_cut(int process, int server, int which, int up, int down);
 
+/* True: the process owes a server a release of what that was never asked for, or counts
+ * such debts in a wrong way. */
+int sim_owes_in_vain(int process);
+
 /* How long ago the client closed the connection whose command is executed; 0: not yet. */
 double sim_given_up_us(void);
 

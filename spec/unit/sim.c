@@ -774,6 +774,8 @@ void sim_finish(struct sim *s)
     CHECK_INT(s->core.handles, 0);
     CHECK(s->core.active == NULL && s->core.active_last == NULL);
     CHECK(s->core.owing == NULL);
+    for (int i = 0; i < s->n; i++)
+        CHECK_INT(s->core.nodes[i].stats.owed, 0);
     CHECK_INT(s->core.timers.len, 0);
     CHECK_INT(sim_live(s), 0);
     for (int i = 0; i < s->n; i++) {

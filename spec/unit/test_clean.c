@@ -336,6 +336,30 @@ static void nothing_is_owed_to_who_refused(void)
     sim_finish(s);
 }
 
+/* Nor to a node that was asked for nothing: one whose connection hangs is never paid. */
+static void nothing_is_owed_to_who_was_not_asked(void)
+{
+    struct sim *s = sim_up(3);
+    s->server[2].refuses = 1;
+    sim_cut(s, 2);
+    sim_run(s);
+    s->server[2].refuses = 0;
+    s->server[2].frozen = 1;
+    sim_advance(s, 100);
+    for (int k = 0; k < 20; k++) {
+        struct hold h = sim_acquire(s, "k", 9000, 1000);
+        sim_run(s);
+        CHECK_INT(h.round->outcome, RL_GRANTED);
+        CHECK_INT(s->core.nodes[2].state, NODE_HANDSHAKE);
+        CHECK_INT(h.lease->touched, bit(0) | bit(1));
+        CHECK_INT(released(s, h.lease), RL_GRANTED);
+        sim_drop(s, &h);
+        CHECK(s->core.owing == NULL);
+        CHECK_INT(sim_live(s), 0);
+    }
+    sim_finish(s);
+}
+
 /* The node has forgotten the acquire script; behind that, an extension is refused, and
  * behind that the acquire comes in full. The refusal is older than the grant. */
 static void extension_refused_before_the_grant(void)
@@ -786,6 +810,7 @@ SUITE(clean, T(late_grant_is_released_behind), T(timed_out_attempt_is_released),
       T(lost_grant_is_cleaned_after_reconnect),
       T(straggler_is_released_by_the_second_one),
       T(refusal_does_not_excuse_a_straggler), T(nothing_is_owed_to_who_refused),
+      T(nothing_is_owed_to_who_was_not_asked),
       T(extension_refused_before_the_grant), T(confirmed_twice_counts_once),
       T(lost_release_is_sent_again), T(break_at_the_deadline),
       T(second_break_of_a_stable_connection), T(break_under_everything),

@@ -398,7 +398,10 @@ static void sleeps(void)
     sim_advance(s, 50);
     CHECK_INT(sim_end(a), RL_GRANTED);
     rl_round *dropped = core_sleep(&s->core, 100, s->now_ms);
+    core_notify(dropped);
     core_round_free(dropped);
+    CHECK_INT(sim_live(s), 0);           /* nor is it there any more */
+    CHECK(core_next(&s->core) == NULL);
     CHECK_INT(s->server[0].opened, 0);   /* it asks nobody */
     sim_finish(s);
 }
@@ -742,7 +745,93 @@ static void nothing_is_allocated_twice(void)
     sim_finish(s);
 }
 
-SUITE(core, T(hung_node_is_spared_and_asked_again), T(silent_connection_is_given_up),
+/* Questions without an end, one after the other, with this many to go. */
+static void ask_often(struct sim *s, int n)
+{
+    while (n-- > 0) {
+        rl_round *round = sim_ask(s, "k");
+        sim_run(s);
+        core_round_free(round);
+        sim_clear_logs(s);
+    }
+}
+
+static void who_is_behind_is_asked_for_nothing_new(void)
+{
+    struct sim *s = sim_up(5);
+    rl_lease *before = sim_hold(s, "k", 9000);
+    s->server[4].frozen = 1;
+    ask_often(s, NODE_BEHIND_MIN);
+    CHECK_INT(s->core.nodes[4].queue_len, NODE_BEHIND_MIN);
+    sim_skip(s, NODE_PAUSE_MS);
+    rl_round *round = sim_ask(s, "k");
+    CHECK_INT(round->slot[4].code, RL_OVERLOAD);
+    sim_run(s);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    struct hold h = sim_acquire(s, "other", 9000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->touched, all_of(4));
+    core_round_free(core_release(h.lease, s->now_ms));
+    sim_run(s);
+    CHECK(s->core.owing == NULL);
+    CHECK_INT(s->core.nodes[4].queue_len, NODE_BEHIND_MIN);
+    /* It may have this one, so it gets the release whatever else it has to do. */
+    core_round_free(core_release(before, s->now_ms));
+    sim_run(s);
+    CHECK_INT(s->core.nodes[4].queue_len, NODE_BEHIND_MIN + 1);
+    CHECK_INT(s->core.nodes[4].stats.owed, 1);
+    s->server[4].frozen = 0;
+    sim_run(s);
+    CHECK_INT(s->core.nodes[4].stats.owed, 0);
+    CHECK_INT(sim_with(s, "k") | sim_with(s, "other"), 0);
+    round = sim_ask(s, "k");
+    CHECK_INT(round->slot[4].state, SLOT_SENT);
+    sim_run(s);
+    sim_end(round);
+    core_lease_drop(before, s->now_ms);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+/* Where a majority is behind, or away, or says nothing now, nobody is spared: that would be
+ * no service at all. */
+static void a_majority_is_not_spared(void)
+{
+    enum { BEHIND, AWAY, PAUSING, CASES };
+    for (int what = 0; what < CASES; what++) {
+        int away = what == AWAY;
+        struct sim *s = sim_up(5);
+        if (away) {
+            s->server[0].refuses = s->server[1].refuses = 1;
+            sim_cut(s, 0);
+            sim_cut(s, 1);
+            sim_advance(s, 2 * NODE_BACKOFF_MAX_MS);
+        }
+        s->server[2].frozen = what == BEHIND;
+        s->server[3].frozen = s->server[4].frozen = 1;
+        ask_often(s, NODE_BEHIND_MIN + 10);
+        if (what == PAUSING) {           /* with hardly anything to answer */
+            s->server[2].frozen = 1;
+            ask_often(s, 1);
+        }
+        sim_advance(s, NODE_PAUSE_MS);
+        for (int i = 3; i < 5; i++) {
+            CHECK(node_behind(&s->core.nodes[i], s->now_ms));
+            CHECK_INT(core_spares(&s->core, i, s->now_ms), RL_OK);
+        }
+        rl_round *round = sim_ask(s, "k");
+        CHECK_INT(round->slot[4].state, SLOT_SENT);
+        sim_heal(s);
+        CHECK_INT(sim_wait(s, round, 1000), RL_GRANTED);
+        sim_end(round);
+        sim_clear_logs(s);
+        sim_finish(s);
+    }
+}
+
+SUITE(core, T(who_is_behind_is_asked_for_nothing_new), T(a_majority_is_not_spared),
+      T(hung_node_is_spared_and_asked_again), T(silent_connection_is_given_up),
       T(slow_is_not_silent), T(no_connection_in_time), T(given_up_before_it_was_begun),
       T(no_handshake_in_time), T(refused_handshake_is_the_vote),
       T(back_off_spares_the_server), T(changes_are_news_once), T(idle_nodes_stay_down),

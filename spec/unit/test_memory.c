@@ -289,7 +289,7 @@ static void ask_and_watch_once(long k)
             core_round_free(round[i]);
     }
     if (watch)
-        core_unwatch(watch);
+        core_unwatch(watch, 2000);
     CHECK_INT(core.handles, 0);
     core_free(&core);
 }

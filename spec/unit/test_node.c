@@ -512,6 +512,41 @@ static void abandon_returns_the_handshake(void)
     tear_down(&f);
 }
 
+/* A silent server keeps what it is sent, on each connection: it gets little, until it says
+ * something, whatever that is. */
+static void silent_ones_are_asked_whether_they_are_there(void)
+{
+    struct fixture f;
+    set_up(&f);
+    f.config.password = "pw";
+    node_connecting(&f.node, 0);
+    REQUIRE(node_connected(&f.node, 0) == 0);
+    CHECK_STR(sent(&f), "AUTH pw; " ASKS "PING");
+    for (int64_t now_ms = 1000; now_ms < 9000; now_ms += 2000) {
+        go_down(&f, RL_TIMEOUT, now_ms, 0);
+        node_connecting(&f.node, now_ms);
+        if (now_ms == 5000) {
+            go_down(&f, RL_TIMEOUT, now_ms, 0);      /* no connection: nothing is known */
+            node_connecting(&f.node, now_ms);
+        }
+        REQUIRE(node_connected(&f.node, now_ms) == 0);
+        CHECK_STR(sent(&f), "PING");
+    }
+    feed(&f, "-NOAUTH Authentication required.\r\n");
+    CHECK_INT(next(&f, 9000), NODE_HEARD);
+    CHECK_INT(next(&f, 9000), NODE_IDLE);
+    CHECK_INT(f.node.state, NODE_HANDSHAKE);
+    REQUIRE(node_greet(&f.node, 9000) == 0);
+    CHECK_STR(sent(&f), "AUTH pw; " ASKS "PING");
+    feed(&f, "+OK\r\n" TELLS "+PONG\r\n");
+    CHECK_INT(next(&f, 9000), NODE_UP);
+    go_down(&f, RL_REFUSED, 9100, 0);                /* that is no silence */
+    node_connecting(&f.node, 9200);
+    REQUIRE(node_connected(&f.node, 9200) == 0);
+    CHECK_STR(sent(&f), "AUTH pw; " ASKS "PING");
+    tear_down(&f);
+}
+
 static void fail_once(struct fixture *f, int64_t now_ms, uint64_t random)
 {
     node_connecting(&f->node, now_ms);
@@ -642,7 +677,32 @@ static void queue_has_a_bound(void)
     tear_down(&f);
 }
 
-SUITE(node, T(shakes_hands), T(handshake_says_all), T(password_without_a_user),
+/* Many requests, and either no answer at all, or answers that are too late. */
+static void falls_behind(void)
+{
+    struct fixture f;
+    int asked = 0, answered = 0;
+    set_up(&f);
+    add_script(&f, "return 1");
+    go_up(&f, 0);
+    while (asked < NODE_BEHIND_MIN - 1)
+        REQUIRE(node_call(&f.node, 0, f.cmd, owner_of(asked++), 1000) == 0);
+    CHECK(!node_behind(&f.node, 1200));
+    REQUIRE(node_call(&f.node, 0, f.cmd, owner_of(asked++), 1000) == 0);
+    CHECK(!node_behind(&f.node, 1000 + NODE_PAUSE_MS - 1));
+    CHECK(node_behind(&f.node, 1000 + NODE_PAUSE_MS));
+    f.node.answered_ms = 1090;                   /* far away, and answers steadily */
+    REQUIRE(node_call(&f.node, 0, f.cmd, owner_of(asked++), 1090) == 0);
+    CHECK(!node_behind(&f.node, 1091));
+    f.node.answered_ms = 1124;
+    CHECK(!node_behind(&f.node, 1124));
+    CHECK(node_behind(&f.node, 1125));           /* half of the time-out */
+    answer(&f, 2, &answered);
+    CHECK(!node_behind(&f.node, 1125));
+    tear_down(&f);
+}
+
+SUITE(node, T(falls_behind), T(silent_ones_are_asked_whether_they_are_there), T(shakes_hands), T(handshake_says_all), T(password_without_a_user),
       T(refused_handshakes), T(pardoned_handshakes), T(greeted_with_a_refusal),
       T(answers_come_in_order), T(unasked_answers_end_it), T(garbage_ends_it),
       T(input_of_the_last_connection_is_forgotten), T(eval_where_it_is_not_loaded),

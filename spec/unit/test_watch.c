@@ -24,7 +24,7 @@ static void begin(void)
 
 static void finish(void)
 {
-    core_unwatch(watch);
+    core_unwatch(watch, now_ms);
     CHECK_INT(core.handles, 0);
     core_free(&core);
 }
@@ -112,7 +112,7 @@ static void each_hears_its_own(void)
         all[i] = core_watch(&core, name, (size_t)len, now_ms);
         REQUIRE(all[i]);
         CHECK(core_watch(&core, name, (size_t)len, now_ms) == all[i]);
-        core_unwatch(all[i]);
+        core_unwatch(all[i], now_ms);
     }
     for (int i = 0; i < CHANNELS; i++) {
         struct reply reply = {.type = REPLY_ARRAY, .has_text = 1, .has_second = 1};
@@ -124,10 +124,93 @@ static void each_hears_its_own(void)
         CHECK_INT(all[(i + 1) % CHANNELS]->opened, i == CHANNELS - 1);
     }
     CHECK_INT(watch->opened, 0);
-    for (int i = 0; i < CHANNELS; i++)
-        core_unwatch(all[(i * 7 + 5) % CHANNELS]);       /* 7 and 768 have no factor in common */
+    for (int i = 0; i < CHANNELS; i++)       /* 7 and 768 have no factor in common */
+        core_unwatch(all[(i * 7 + 5) % CHANNELS], now_ms);
     finish();
 }
 
-SUITE(watch, T(a_majority_wakes_at_once), T(fewer_wake_later_and_later),
+/* ---- a subscriber's connection ---- */
+
+/* Server 0's, connected; nothing said is taken out of the buffer. */
+static struct node *connect_0(void)
+{
+    struct node *nd = &core.nodes[5];
+    REQUIRE(nd->state == NODE_CONNECTING);
+    core_connected(&core, 5, now_ms);
+    core_feed(&core, 5, "+PONG\r\n", 7, now_ms);
+    REQUIRE(nd->state == NODE_READY);
+    core.want_write = core.want_connect = core.want_close = 0;
+    return nd;
+}
+
+/* Server 0 confirms n requests. */
+static void confirm(int n, const char *what, const char *channel)
+{
+    char line[64];
+    int len = snprintf(line, sizeof(line), "*3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n:1\r\n",
+                       (int)strlen(what), what, (int)strlen(channel), channel);
+    while (n-- > 0)
+        core_feed(&core, 5, line, (size_t)len, now_ms);
+}
+
+static void a_silent_subscriber_is_given_up(void)
+{
+    begin();
+    struct node *nd = connect_0();
+    CHECK_INT(nd->queue_len, 1);
+    now_ms += 300;
+    confirm(1, "subscribe", "c");
+    CHECK_INT(nd->queue_len, 0);
+    core_tick(&core, now_ms += 100000);              /* nothing is awaited */
+    CHECK_INT(nd->state, NODE_READY);
+    rl_watch *other = core_watch(&core, "d", 1, now_ms);
+    confirm(3, "message", "c");                      /* no answer, but it is there */
+    CHECK_INT(nd->queue_len, 1);
+    int64_t until_ms = node_give_up_ms(nd);
+    CHECK_INT(until_ms, now_ms + 400);
+    core_tick(&core, until_ms - 1);
+    CHECK_INT(nd->state, NODE_READY);
+    now_ms = until_ms;
+    core_tick(&core, now_ms);
+    CHECK(core.want_close & link_bit(5));
+    CHECK_INT(nd->code, RL_TIMEOUT);
+    CHECK_INT(nd->queue_len, 0);
+    core_unwatch(other, now_ms);
+    finish();
+}
+
+/* Channels come and go while a server says nothing: what it is told is bounded, and in the
+ * end it has been told what is so. */
+static void a_subscriber_that_is_behind_is_told_later(void)
+{
+    enum { TIMES = 5000 };
+    begin();
+    struct node *nd = connect_0();
+    for (int i = 0; i < TIMES; i++) {
+        char name[8];
+        size_t len = (size_t)snprintf(name, sizeof(name), "n%d", i);
+        core_unwatch(core_watch(&core, name, len, now_ms), now_ms);
+    }
+    CHECK(nd->queue_len < TIMES / 2);
+    CHECK(nd->missed);
+    size_t bytes = buf_len(&nd->out);
+    rl_watch *other = core_watch(&core, "d", 1, now_ms);
+    core_unwatch(watch, now_ms);
+    CHECK_INT(buf_len(&nd->out), bytes);
+    buf_take(&nd->out, bytes);
+    confirm((int)nd->queue_len, "unsubscribe", "x");
+    CHECK(!nd->missed);
+    const char *told = nd->out.data + nd->out.start;
+    CHECK_INT(nd->queue_len, 3);         /* of d, c, and the last one that it was told of */
+    CHECK(memmem(told, buf_len(&nd->out), "\r\nSUBSCRIBE\r\n$1\r\nd\r\n", 20) != NULL);
+    CHECK(memmem(told, buf_len(&nd->out), "\r\nUNSUBSCRIBE\r\n$1\r\nc\r\n", 22) != NULL);
+    watch = core_watch(&core, "c", 1, now_ms);
+    CHECK_INT(nd->queue_len, 4);
+    confirm(2, "subscribe", "d");
+    core_unwatch(other, now_ms);
+    finish();
+}
+
+SUITE(watch, T(a_silent_subscriber_is_given_up),
+      T(a_subscriber_that_is_behind_is_told_later), T(a_majority_wakes_at_once), T(fewer_wake_later_and_later),
       T(a_subscribed_majority_wakes), T(each_hears_its_own));

@@ -39,6 +39,12 @@ local function without(client, i, text)
     return code, text_of(client, i, text) or code
 end
 
+-- Of those that are connected.
+local CONNECTED = {
+    timeout = "connected, but no answer in time",
+    overload = "connected, but too far behind with its answers",
+}
+
 local function read_node(client, round, i, text)
     local C = load()
     node_out = node_out or ffi_new "rl_node_result"
@@ -57,8 +63,8 @@ local function read_node(client, round, i, text)
     else
         row.code = code_name(node_out.code)
         -- What the text of a node that is connected says is about an answer before.
-        row.message = row.code == "timeout" and node_out.ready ~= 0
-            and "connected, but no answer in time" or text_of(client, i, text) or row.code
+        row.message = node_out.ready ~= 0 and CONNECTED[row.code] or text_of(client, i, text)
+            or row.code
     end
     return row
 end

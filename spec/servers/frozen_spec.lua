@@ -1,0 +1,134 @@
+-- A server that is frozen for long: it accepts what is sent to it, and answers nothing.
+local support = require "spec.support"
+
+-- Of those that clients send; what scripts call is counted by other names.
+local COMMANDS = { "evalsha", "eval", "ping", "info", "time", "auth", "select", "script|load",
+    "script", "client|setname", "client", "subscribe", "unsubscribe" }
+
+-- How many commands of clients a server has executed; how many of those load scripts.
+local function executed(server)
+    local connection = assert(support.connect(server.port))
+    local text, calls, n = assert(connection:call("INFO", "commandstats")), {}, 0
+    connection:close()
+    for _, name in ipairs(COMMANDS) do
+        calls[name] = tonumber(text:match("cmdstat_" .. name .. ":calls=(%d+)") or 0)
+        n = n + calls[name]
+    end
+    return n, calls["script|load"] + calls.script        -- Redis 6 calls it script
+end
+
+-- KiB of this process, without what is garbage.
+local function memory()
+    for _ = 1, 3 do
+        collectgarbage()
+    end
+    return support.rss()
+end
+
+describe("a server that is frozen for long", function()
+    local cluster, client
+
+    before_each(function() cluster = support.cluster(5) end)
+    after_each(function()
+        client:close()
+        support.cleanup()
+    end)
+
+    -- Locks and unlocks for so long, many at once, or what else `use` does with futures.
+    local function load(seconds, use)
+        local ends = support.now() + seconds
+        repeat
+            use()
+        until support.now() >= ends
+    end
+
+    local function wait_for(futures)
+        for i = 1, #futures do
+            futures[i]:get(30)
+        end
+    end
+
+    it("costs little memory under load, and is asked for little when it goes on", function()
+        client = support.warm_client(cluster, { handover = 0 })
+        local locks = {}
+        for i = 1, 64 do
+            locks[i] = client:getLock("k" .. i, { owner = i })
+        end
+        local function use()
+            local futures = {}
+            for i, lock in ipairs(locks) do
+                futures[i] = lock:tryLockAsync(0, 30)
+            end
+            wait_for(futures)
+            for i, lock in ipairs(locks) do
+                futures[i] = lock:unlockAsync()
+            end
+            wait_for(futures)
+        end
+        load(2, use)
+        local before, count, scripts = memory(), executed(cluster[5])
+        cluster[5]:freeze()
+        load(8, use)
+        local more = memory() - before
+        assert.is_true(more < 2048, more .. " KiB")
+        assert.is_true(client:stats().owed < 1000, client:stats().owed)
+        assert.equal(0, client:stats().forgone)
+        cluster[5]:thaw()
+        local other = client:getLock "other"
+        support.eventually(function()
+            other:isLocked()
+            local stats = client:stats()
+            return stats.nodes[5].ready and stats.owed == 0 and cluster:keys() == 0
+        end, 20, "what is owed")
+        local commands, loaded = executed(cluster[5])
+        assert.is_true(commands - count < 1000, commands - count .. " commands")
+        -- It was connected again and again, and executes what was sent each time. (Twice:
+        -- the first one may come too late.)
+        assert.is_true(loaded - scripts <= 2 * scripts, loaded - scripts .. " loads")
+        assert.is_true(scripts > 0 and loaded > scripts)
+    end)
+
+    it("costs little memory while many wait", function()
+        client = support.warm_client(cluster)
+        for i = 1, 100 do
+            assert(client:getLock(i .. ("n"):rep(220), { owner = i }):tryLock(5, 60))
+        end
+        local waiting = support.lua(([[
+            local uv, support = require "luv", require "spec.support"
+            local client = require "redlock".new { host = require "redlock.host.luv",
+                nodes = { "%s" } }
+            local waits, report_at = 0, support.now() + 2
+            for i = 1, 100 do
+                coroutine.wrap(function()
+                    while true do
+                        client:getLock(i .. ("n"):rep(220)):tryLock(0.05, 1)
+                        waits = waits + 1
+                    end
+                end)()
+            end
+            local timer = uv.new_timer()
+            timer:start(2000, 2000, function()
+                for _ = 1, 3 do collectgarbage() end
+                print(support.rss(), waits)
+                io.stdout:flush()
+            end)
+            uv.run()
+        ]]):format(table.concat(cluster:uris(), '", "')), { stderr = "stdout" })
+        local function look()
+            local line = assert(waiting:read_line(30))
+            local rss, waits = line:match "^(%d+)%s+(%d+)$"
+            return assert(tonumber(rss), line), tonumber(waits)
+        end
+        look()
+        local before = look()
+        cluster[5]:freeze()
+        local rss, waits
+        for _ = 1, 5 do
+            rss, waits = look()
+        end
+        assert.is_true(waits > 1000)
+        assert.is_true(rss - before < 2048, rss - before .. " KiB")
+        waiting:kill "KILL"
+        cluster[5]:thaw()
+    end)
+end)
