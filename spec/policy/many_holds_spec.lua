@@ -119,6 +119,34 @@ describe("with much held at once", function()
         assert.equal(N, client:stats().lost)
     end)
 
+    -- Eight times as much takes about eight times as long: each release looks at no other.
+    it("the end of a process is not put off", function()
+        local function time(n)
+            local p = support.lua(([[
+                local redlock = require "redlock"
+                local client = redlock.new { timeout = 20, nodes = { "%s" } }
+                for first = 1, %d, 250 do
+                    local futures = {}
+                    for i = 1, 250 do
+                        futures[i] = client:getLock("k" .. first + i):tryLockAsync(20, 60)
+                    end
+                    redlock.wait_all(futures)
+                end
+                print(client.holds:count())
+                io.stdout:flush()
+            ]]):format(table.concat(cluster:uris(), '", "'), n), { stderr = "stdout" })
+            assert.equal(n, tonumber((p:read_line(60))))
+            local from = support.now()
+            assert.equal(0, p:wait(120))
+            cluster:flush()
+            cluster:admit()
+            return support.now() - from
+        end
+        local few = time(5000)
+        local many = time(40000)
+        assert.is_true(many < 8 * few * 4, many .. " s, of an eighth " .. few)
+    end)
+
     it("each is told of in the first call after its time", function()
         local other = client:getLock "other"
         for _ = 1, 20 do
