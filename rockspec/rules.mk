@@ -18,7 +18,7 @@ dist: ## build/dist/: a source archive and its rockspec; DIST_URL=where it will 
 	    else find . -path ./build -prune -o -type f -print | sed 's,^\./,,'; fi | LC_ALL=C sort | \
 	    tar c -T - --ignore-failed-read --transform 's,^,$(NAME)/,' --mode=go-w \
 	    --owner=0 --group=0 --numeric-owner \
-	    --mtime="@$$(git log -1 --format=%ct 2> /dev/null || echo 0)" | \
+	    --mtime="@$$(git log -1 --format=%ct 2> /dev/null || stat -c %Y Makefile)" | \
 	    gzip -n > $(DIST)/$(NAME).tar.gz
 	sed -e 's,^version = .*,version = "$(ROCK)",' \
 	    -e 's,^    url = .*,    url = "$(DIST_URL)"\,\n    dir = "$(NAME)"\,,' \

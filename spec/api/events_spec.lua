@@ -92,6 +92,9 @@ describe("events of servers", function()
 
     it("that are replicas", function()
         local cluster = support.cluster(3)
+        -- Not before all is told: with the other's data comes the other's marker.
+        cluster[1]:call("CONFIG", "SET", "repl-diskless-sync", "yes")
+        cluster[1]:call("CONFIG", "SET", "repl-diskless-sync-delay", "60")
         cluster[3]:call("REPLICAOF", "127.0.0.1", cluster[1].port)
         open(cluster)
         hears("node_up 1 ok", "node_up 2 ok", "node_refused 3 readonly")

@@ -19,7 +19,7 @@ local run_id                 -- of the real server
 
 local bodies = {}
 for _, role in ipairs(ROLES) do
-    local file = assert(io.open("lua/redlock/lock/" .. role .. ".lua"))
+    local file = assert(io.open("lua/redlock/scripts/lock/" .. role .. ".lua"))
     bodies[role] = file:read "*a"
     file:close()
 end
