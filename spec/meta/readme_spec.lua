@@ -82,7 +82,8 @@ describe("the README's table of calls", function()
             text = text .. cells[1]
         end
         for _, method in ipairs { "getLock", "getFencedLock", "token", "stillMine", "sequencer",
-            "checkSequencer", "check", "init", "using", "import", "export", "stats", "close" } do
+            "checkSequencer", "connect", "check", "init", "using", "import", "export", "stats",
+            "close" } do
             assert.truthy(text:find(method .. "[`(]"), method)
         end
     end)

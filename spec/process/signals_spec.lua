@@ -41,7 +41,7 @@ describe("a process that is told to end", function()
             local ffi = require "ffi"
             ffi.cdef "int poll(void *, unsigned long, int);"
             assert(l:lock())
-            client:getLock "warm-up":isLocked()
+            client:getLock "turn":isLocked()
             print "held"
         ]] .. code, { stdin = "pipe" })
         assert.equal("ready", p:read_line(30))

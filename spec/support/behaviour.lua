@@ -15,6 +15,28 @@ _M.list = {
         local ok, err = l:unlock()
         assert(not ok and err.code == "not_held")
     ]] },
+    { "connects, and lets others go on meanwhile", [[
+        local c = new { client_name = "connects" }         -- a core of its own
+        local went_on
+        spawn(function()
+            sleep(0.001)
+            went_on = true
+        end)
+        assert(c:connect(10) == true)
+        for _, node in ipairs(c:stats().nodes) do
+            assert(node.ready)
+        end
+        assert(c:connect(0))
+        c:close()
+        local ok, err = c:connect(1)
+        assert(not ok and err.code == "closed")
+        local none = new { nodes = "redis://127.0.0.1:1", client_name = "none" }
+        local from = now()
+        ok, err = none:connect(0.2)
+        assert(not ok and err.code == "no_quorum" and err.nodes[1].code == "refused", err)
+        assert(now() - from >= 0.19 and went_on)
+        none:close()
+    ]] },
     { "excludes, and waits no longer than it may", [[
         local a, b = client:getLock("b", { owner = 1 }), client:getLock("b", { owner = 2 })
         assert(a:tryLock(1, 5))

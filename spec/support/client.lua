@@ -22,7 +22,7 @@ end
 function _M.warm_client(nodes, opts)
     local client = _M.client(nodes, opts)
     sys.eventually(function()
-        client:getLock("warm-up"):isLocked()
+        client:check()
         for _, node in ipairs(client:stats().nodes) do
             if not node.ready or node.in_flight > 0 then
                 return false

@@ -3,6 +3,7 @@
 local ffi = require "ffi"
 local bit = require "bit"
 local acquire = require "redlock.policy.acquire"
+local connecting = require "redlock.policy.connecting"
 local validate = require "redlock.core.validate"
 local credentials = require "redlock.policy.credentials"
 local errors = require "redlock.core.errors"
@@ -341,6 +342,22 @@ local function open_to_wait(self, what)
     end
     local ok, err = self:open()
     return ok, err or errors.new("closed", what)
+end
+
+--- Connects, and waits until a majority of the servers may vote, and each other one has
+-- connected or failed once. A lock can be taken then, without a wait for connections.
+-- @param seconds  how long it may take; default: the option connect_timeout. 0: only tells
+--   whether a majority may vote now
+-- @return true; or nil and an error: no_quorum (why each server has no vote), closed, config (as
+--   Client:open), phase (the caller cannot wait). Servers may be tried again; nothing is held.
+function methods:connect(seconds)
+    seconds = seconds == nil and self.options.connect_timeout
+        or validate.seconds("seconds", seconds, 0)
+    local ok, err = open_to_wait(self, "connect")
+    if not ok then
+        return nil, err
+    end
+    return connecting.connect(self, seconds)
 end
 
 --- Asks every server how it is.

@@ -6,7 +6,6 @@ local args = require "redlock.cli.args"
 local report = require "redlock.cli.report"
 local defaults = require("redlock.api.options").defaults
 local health = require "redlock.policy.health"
-local rounds = require "redlock.core.rounds"
 
 local _M = {}
 
@@ -174,19 +173,7 @@ local WARM_UP = 0.3           -- seconds
 -- a majority has granted it, leaves out those that are a little slower, until the first
 -- renewal: one failure meanwhile would cost the lock.
 function _M.connect(client)
-    local lock = client:getLock "redlock connect"
-    lock:isLocked()
-    local finish = client.now() + WARM_UP
-    local settled
-    repeat
-        settled = true
-        for _, node in ipairs(client:stats().nodes) do
-            settled = settled and (node.ready or node.disconnects > 0)
-        end
-        if not settled and client:open() then
-            rounds.sleep(client, 0.005)
-        end
-    until settled or client.now() > finish
+    client:connect(WARM_UP)      -- what is wrong the attempt will tell
 end
 
 return _M

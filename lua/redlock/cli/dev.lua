@@ -27,9 +27,9 @@ end
 
 local function answers(uri)
     local client = redlock.new { nodes = uri, restart_guard = false }
-    local open = client:getLock("redlock dev"):isLocked()
+    local found = client:check()
     client:close()
-    return open ~= nil
+    return found and found[1].ready
 end
 
 -- Waits until a server answers.

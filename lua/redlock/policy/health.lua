@@ -223,12 +223,28 @@ function _M.rows(client, more)
     return rows
 end
 
+-- Why a server gives no vote, as a code of errors; "ok": it does.
+local function code_of(row)
+    if not row.ready then
+        return row.lost or "pending"
+    elseif row.guard == "guarded" or row.suspect_left > 0 then
+        return "guarded"
+    elseif row.guard == "disagrees" or row.twin then
+        return "config"
+    elseif row.guard == "unknown" then
+        return row.marker_code or "pending"
+    end
+    return "ok"
+end
+
 --- The rows as an error has them.
 function _M.complaints(rows)
     local list = {}
     for i, row in ipairs(rows) do
-        local code = row.ready and (row.guard == "guarded" and "guarded" or "ok") or row.code
-        list[i] = { node = row.node, code = code, message = row.remedy or "ok" }
+        local code = code_of(row)
+        list[i] = { node = row.node, code = code,
+            message = code == "pending" and "not connected yet"
+                or row.remedy and row.remedy ~= "" and row.remedy or code }
     end
     return list
 end

@@ -114,6 +114,22 @@ function Client:checkSequencer(text) end
 
 -- ---- servers ---------------------------------------------------------------------
 
+---Connects, and waits until a majority of the servers may vote, and each other one is connected, or
+---was tried once: then a lock can be taken without a wait for connections. For the start of a
+---program. Holds nothing, and may be called at any time.
+---```lua
+---local ok, err = client:connect(10)
+---if not ok then
+---    for _, row in ipairs(err.nodes) do
+---        print(row.node, row.code, row.message)
+---    end
+---end
+---```
+---@param seconds? number  it may take, in seconds; default: `connect_timeout`. 0: how is it now
+---@return true|nil ok  a majority may vote
+---@return redlock.Error err  no_quorum: why each server has no vote; closed; config; phase
+function Client:connect(seconds) end
+
 ---Asks every server how it is.
 ---```lua
 ---local report = assert(client:check())
