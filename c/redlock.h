@@ -18,7 +18,7 @@
 
 /* What is compiled against this header and what is loaded must agree on it: raise it
  * with every change between the two cdef markers. Part of the library's file name. */
-#define RL_ABI 9
+#define RL_ABI 10
 
 #pragma GCC visibility push(default)
 /* Everything up to "cdef end" is also the FFI declaration (see the Makefile): plain C
@@ -75,13 +75,13 @@ typedef enum rl_code {
 } rl_code;
 
 /* What a script's reply means. A script returns an integer, or an array of integers and
- * at most one string; the first integer is the vote, the second the info, the string
+ * at most one string; the first integer is the vote, the second the extra, the string
  * the data. */
 enum {
     RL_VOTE_UNSEEDED = -2,   /* fenced: it does not know what it has counted; nothing was
                                 done */
     RL_VOTE_FOREIGN = -1,    /* somebody else's */
-    RL_VOTE_ABSENT = 0,      /* refused, or not there; info may say for how long (ms), data
+    RL_VOTE_ABSENT = 0,      /* refused, or not there; extra may say for how long (ms), data
                                 whose it is */
     RL_VOTE_YES = 1,
     RL_VOTE_AGAIN = 2,       /* acquire only: it was mine already. Counts as yes only when
@@ -126,7 +126,7 @@ typedef enum rl_loss {
 typedef struct rl_client rl_client;
 typedef struct rl_lease rl_lease;
 typedef struct rl_round rl_round;
-typedef struct rl_watch rl_watch;
+typedef struct rl_subscription rl_subscription;
 typedef struct rl_mailbox rl_mailbox;
 
 typedef struct rl_bytes {
@@ -160,7 +160,7 @@ typedef struct rl_options {
                                 this lease, or of a shorter one in use, is one; 0:
                                 max_lease */
     const char *marker;      /* the key of the restart guard's marker; NULL: no guard */
-    const char *mark_script; /* compares and sets it: see guard.h */
+    const char *marker_script; /* compares and sets it: see guard.h */
     int32_t require_info;    /* 1: a node whose INFO may not be read does not vote */
     int32_t tls_verify;      /* 0: any certificate will do */
     const char *ca_file;     /* certificates to trust; NULL: the system's */
@@ -180,7 +180,7 @@ typedef struct rl_primitive {
     int32_t extend;          /* -1: cannot be extended */
     int32_t release;
     int32_t handover;        /* -1: cannot be handed over */
-    int32_t confirm;         /* -1: no fencing tokens. Else the acquire script's info is
+    int32_t confirm;         /* -1: no fencing tokens. Else the acquire script's extra is
                                 the node's counter; ARGV[3] of all scripts of a lease is
                                 its token, 0 while there is none, and the last ARGV the
                                 server's run_id. With the guard, an acquire's last KEY is
@@ -189,7 +189,7 @@ typedef struct rl_primitive {
 } rl_primitive;
 
 typedef struct rl_node_result {
-    int32_t answered;        /* 1: vote, info and data are the node's answer */
+    int32_t answered;        /* 1: vote, extra and data are the node's answer */
     int32_t vote;            /* RL_VOTE_* or what the script says */
     int32_t code;            /* rl_code when not answered or the vote did not count; RL_OK
                                 and not answered: it was decided without this node, which */
@@ -197,7 +197,7 @@ typedef struct rl_node_result {
     int32_t ready;           /* is connected now, */
     int32_t lost;            /* or is not, for this reason (as in rl_node_info) */
     int32_t data_len;
-    int64_t info;
+    int64_t extra;
     char data[RL_DATA_MAX];
 } rl_node_result;
 
@@ -341,23 +341,23 @@ int64_t rl_guard_left_ms(rl_client *client);
  * waited for, the connections are served. NULL: out of memory. */
 rl_round *rl_sleep(rl_client *client, int64_t ms);
 
-/* Opens a watch on a channel of all nodes, over connections of their own, which are made
- * for the first watch of a client; the same one for the same channel. NULL: out of memory,
+/* Subscribes a channel of all nodes, over connections of their own, which are made for the
+ * first subscription of a client; the same one for the same channel. NULL: out of memory,
  * closed, or the channel is over 256 bytes. */
-rl_watch *rl_watch_open(rl_client *client, const char *channel, size_t len);
-void rl_watch_close(rl_watch *watch);
+rl_subscription *rl_subscribe(rl_client *client, const char *channel, size_t len);
+void rl_unsubscribe(rl_subscription *subscription);
 
-/* How often the watch was woken so far: by messages from a majority, some time after the
- * first message (1 ms, doubled up to 64 ms while there is no majority), and when a majority
- * has confirmed the subscription. */
-int64_t rl_watch_wakes(const rl_watch *watch);
+/* How often the subscription woke those who pause on it so far: by messages from a majority,
+ * some time after the first message (1 ms, doubled up to 64 ms while there is no majority),
+ * and when a majority has confirmed the subscription. */
+int64_t rl_subscription_wakes(const rl_subscription *subscription);
 
-/* The same, without those that were no majority's. */
-int64_t rl_watch_opened(const rl_watch *watch);
+/* How many of those wakes had a majority of the nodes behind them. */
+int64_t rl_subscription_opened(const rl_subscription *subscription);
 
-/* Starts a pause as rl_sleep that also ends when the watch has been woken more often than
+/* Starts a pause as rl_sleep that also ends when the subscription has woken more often than
  * `seen` times. NULL: out of memory, or closed. */
-rl_round *rl_pause(rl_watch *watch, int64_t seen, int64_t ms);
+rl_round *rl_pause(rl_subscription *subscription, int64_t seen, int64_t ms);
 
 /* Ends a pause before its time. */
 void rl_round_wake(rl_round *round);
@@ -365,14 +365,14 @@ void rl_round_wake(rl_round *round);
 /* How many nodes said yes so far. */
 int rl_round_yes(const rl_round *round);
 
-/* The largest info of the nodes that said yes so far; 0: none. */
-int64_t rl_round_info(const rl_round *round);
+/* The largest extra of the nodes that said yes so far; 0: none. */
+int64_t rl_round_extra(const rl_round *round);
 
 /* The nodes that do not know what they have counted (RL_UNSEEDED) so far, a bit each. */
 uint32_t rl_round_unseeded(const rl_round *round);
 
 /* Milliseconds until a majority may be free, by what the nodes of an attempt answered: the
- * q-th smallest of their infos; -1: unknown. */
+ * q-th smallest of their extras; -1: unknown. */
 int64_t rl_round_free_in_ms(const rl_round *round);
 
 /* Makes rl_next() give the round when it is done. */

@@ -1,10 +1,16 @@
 /* answer.c - what a node's answer, or the end of its connection, means for a round. */
+#include "core/answer.h"
+
 #include <string.h>
 
+#include "core/fence.h"
 #include "core/guard.h"
-#include "core/round.h"
+#include "core/handover.h"
+#include "core/release.h"
+#include "core/vote.h"
+#include "core/watchdog.h"
 
-void round_torn(struct rl_round *round, int i, int written, int64_t now_ms)
+void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms)
 {
     struct slot *slot = &round->slot[i];
     struct rl_lease *lease = round->lease;
@@ -35,12 +41,12 @@ void round_torn(struct rl_round *round, int i, int written, int64_t now_ms)
 
 /* A script the server does not know: sent again with its text, unless the lease is over
  * and the acquire would come after its own release. */
-static void round_no_script(struct rl_round *round, int i, int64_t now_ms)
+static void unknown_script(struct rl_round *round, int i, int64_t now_ms)
 {
     node_unload(&round->core->nodes[i], round->script);
     int wanted = round->kind == ROUND_RELEASE || !round->outcome ||
                  (round->kind == ROUND_CONFIRM && round->lease->acquire) ||
-                 (round_takes(round) && core_remaining_ms(round->lease, now_ms) > 0);
+                 (round_takes(round) && lease_remaining_ms(round->lease, now_ms) > 0);
     if (round->kind == ROUND_RELEASE)
         round->lease->releasing &= ~bit(i);
     if (wanted)
@@ -75,12 +81,12 @@ static void note_twin(struct core *core, int i)
     core->node_changes++;
 }
 
-void round_answer(struct rl_round *round, int i, const struct reply *reply, int by_sha,
-                  int64_t now_ms)
+void answer_take(struct rl_round *round, int i, const struct reply *reply, int by_sha,
+                 int64_t now_ms)
 {
     struct slot *slot = &round->slot[i];
     if (by_sha && reply->type == REPLY_ERROR && !strncmp(reply->text, "NOSCRIPT", 8)) {
-        round_no_script(round, i, now_ms);
+        unknown_script(round, i, now_ms);
         return;
     }
     int vote = 0;
@@ -97,11 +103,11 @@ void round_answer(struct rl_round *round, int i, const struct reply *reply, int 
     if (code == RL_UNSEEDED)
         round->lease->unseeded |= bit(i);
     if (round->kind == ROUND_CONFIRM) {
-        fence_answer(round, i, code, vote, vote_info(round, reply), now_ms);
+        fence_answer(round, i, code, vote, vote_extra(round, reply), now_ms);
         return;
     }
     if (round->kind == ROUND_RELEASE)
-        lease_let_go(round->lease, i, !code, now_ms);
+        release_answered(round->lease, i, !code, now_ms);
     else if (round_begins(round) && !code && vote != RL_VOTE_YES)
         lease_refused(round->lease, i);
     else if (round->kind == ROUND_ACQUIRE && code)
@@ -117,7 +123,7 @@ void round_answer(struct rl_round *round, int i, const struct reply *reply, int 
         if (round->kind == ROUND_EXTEND && round->outcome == RL_GRANTED && !code)
             round_heal(round, i, vote, now_ms);
         if (round_begins(round) && !code && vote == RL_VOTE_YES)
-            fence_counted(round->lease, i, vote_info(round, reply));
+            fence_counted(round->lease, i, vote_extra(round, reply));
         return;              /* late: absorbed */
     }
     if (code) {
@@ -126,12 +132,12 @@ void round_answer(struct rl_round *round, int i, const struct reply *reply, int 
     }
     slot->code = RL_OK;
     slot->vote = vote;
-    slot->info = vote_info(round, reply);
+    slot->extra = vote_extra(round, reply);
     size_t len = reply->text_len < RL_DATA_MAX ? reply->text_len : RL_DATA_MAX;
     memcpy(slot->data, reply->text, len);
     slot->data_len = (uint8_t)len;
     struct tally *t = &round->tally;
     round_count(round, i, SLOT_ANSWERED,
           vote >= RL_VOTE_YES ? &t->yes : vote == RL_VOTE_ABSENT ? &t->absent : &t->foreign);
-    round_settle(round, now_ms);
+    round_decide(round, now_ms);
 }

@@ -1,9 +1,14 @@
 /* close.c - how a core ends: what is held is let go, and then everything is forgotten. */
-#include "core/guard.h"
-#include "core/subscription.h"
+#include "core/close.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/release.h"
+#include "core/round.h"
+#include "core/subscription.h"
+#include "core/watchdog.h"
+#include "node/health.h"
 
 static void end_rounds(struct core *core)
 {
@@ -24,7 +29,7 @@ static void end_all(struct core *core)
     while (core->owing)
         lease_forget(core->owing);
     while (core->held) {
-        keep_lose(core->held, RL_LOSS_CLOSED);
+        watchdog_lose(core->held, RL_LOSS_CLOSED);
         lease_forget(core->held);
     }
 }
@@ -40,7 +45,7 @@ static void drop_requests(struct node *nd)
     }
 }
 
-void core_leave(struct core *core, int64_t now_ms)
+void close_begin(struct core *core, int64_t now_ms)
 {
     struct rl_round *next;
     core->closed = 1;
@@ -52,24 +57,24 @@ void core_leave(struct core *core, int64_t now_ms)
         lease->acquire = NULL;
         lease->refs++;
         round_end(round, RL_CLOSED);
-        lease_end(lease, now_ms);
+        release_end(lease, now_ms);
         lease_unref(lease);
     }
     while (core->held) {
         struct rl_lease *lease = core->held;
         lease->refs++;       /* a look at an orphan whose time is over is its end */
-        if (lease_delays(lease, now_ms)) {
-            lease_leave(lease, RL_CLOSED);
+        if (release_delays(lease, now_ms)) {
+            release_leave(lease, RL_CLOSED);
         } else if (lease->list == &core->held) {
-            keep_lose(lease, RL_LOSS_CLOSED);
-            lease_end(lease, now_ms);
+            watchdog_lose(lease, RL_LOSS_CLOSED);
+            release_end(lease, now_ms);
         }
         lease_unref(lease);
     }
     end_rounds(core);
 }
 
-uint32_t core_unreleased(const struct core *core, int64_t since_ms)
+uint32_t close_unreleased(const struct core *core, int64_t since_ms)
 {
     uint32_t nodes = 0;
     for (const struct rl_lease *l = core->owing; l; l = l->next) {
@@ -79,24 +84,24 @@ uint32_t core_unreleased(const struct core *core, int64_t since_ms)
     return nodes;
 }
 
-uint32_t core_unanswered(const struct core *core, int64_t since_ms)
+uint32_t close_unanswered(const struct core *core, int64_t since_ms)
 {
     uint32_t nodes = 0;
     for (int i = 0; i < core->n; i++) {
-        if (core->nodes[i].state == NODE_READY && node_asked(&core->nodes[i], since_ms))
+        if (core->nodes[i].state == NODE_READY && health_asked(&core->nodes[i], since_ms))
             nodes |= bit(i);
     }
     return nodes;
 }
 
-void core_close(struct core *core, int64_t now_ms)
+void close_finish(struct core *core, int64_t now_ms)
 {
     core->over = 1;
-    core_leave(core, now_ms);
+    close_begin(core, now_ms);
     end_all(core);
 }
 
-void core_void(struct core *core)
+void close_void(struct core *core)
 {
     end_all(core);
     for (int i = 0; i < 2 * core->n; i++) {
@@ -106,7 +111,7 @@ void core_void(struct core *core)
         nd->failures = 0;
         nd->retry_ms = 0;
         if (nd->subscriber)
-            watch_lost(core, i - core->n);
+            subscription_lost(core, i - core->n);
         drop_requests(nd);
         timer_clear(&core->timers, &core->node_timers[i]);
     }
@@ -114,18 +119,18 @@ void core_void(struct core *core)
     core->want_close = core->want_connect = core->want_write = 0;
 }
 
-void core_free(struct core *core)
+void close_free(struct core *core)
 {
     end_all(core);
     timer_clear(&core->timers, &core->health);
-    while (core_next(core))
+    while (round_next(core))
         continue;
     for (int i = 0; core->nodes && i < 2 * core->n; i++) {
         struct node *nd = &core->nodes[i];
         if (nd->state != NODE_DOWN)
             node_down(nd, RL_CLOSED, "closed", 0, 0);
         if (nd->subscriber)
-            watch_lost(core, i - core->n);
+            subscription_lost(core, i - core->n);
         drop_requests(nd);
         node_free(nd);
     }

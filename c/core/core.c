@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/answer.h"
+#include "core/close.h"
 #include "core/guard.h"
+#include "core/release.h"
 #include "core/subscription.h"
+#include "node/health.h"
 
 int core_init(struct core *core, const struct node_config *configs, int n,
               int32_t drift_ppm, uint64_t seed)
@@ -23,7 +27,7 @@ int core_init(struct core *core, const struct node_config *configs, int n,
     core->health.kind = TIMER_HEALTH;
     guard_init(core, NULL, NULL, 0, 0);
     int ok = core->nodes && core->node_timers && core->guards &&
-             core_add_timers(core, (uint32_t)links + 1) == 0;
+             state_add_timers(core, (uint32_t)links + 1) == 0;
     for (int k = 0; ok && k < links; k++) {
         core->node_timers[k].kind = TIMER_NODE;
         ok = node_init(&core->nodes[k], &configs[k % n], &core->scripts) == 0;
@@ -31,36 +35,8 @@ int core_init(struct core *core, const struct node_config *configs, int n,
     }
     if (ok)
         return 0;
-    core_free(core);
+    close_free(core);
     return -1;
-}
-
-void *core_alloc(struct core *core, size_t size)
-{
-    void *object = calloc(1, size);
-    if (object && core_add_timers(core, 1) == 0)
-        return object;
-    free(object);
-    return NULL;
-}
-
-int core_add_timers(struct core *core, uint32_t n)
-{
-    if (timers_reserve(&core->timers, core->timers_wanted + n) < 0)
-        return -1;
-    core->timers_wanted += n;
-    return 0;
-}
-
-/* xorshift64* (Marsaglia 2003, Vigna 2016) */
-uint64_t core_random(struct core *core)
-{
-    uint64_t x = core->random;
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    core->random = x;
-    return x * 0x2545F4914F6CDD1DULL;
 }
 
 /* ---- scripts ---- */
@@ -94,7 +70,7 @@ int core_script(struct core *core, const char *body, size_t len, int64_t now_ms)
 static int node_wanted(const struct core *core, int i)
 {
     if (i >= core->n)
-        return core->watching > 0;
+        return core->subscriptions_len > 0;
     if (core->nodes[i].stats.owed)
         return 1;
     for (const struct rl_round *r = core->active; r; r = r->next) {
@@ -102,37 +78,6 @@ static int node_wanted(const struct core *core, int i)
             return 1;
     }
     return 0;
-}
-
-void core_reconnect(struct core *core, int i, int64_t now_ms)
-{
-    struct node *nd = &core->nodes[i];
-    if (nd->state != NODE_DOWN || core->over || (core->closed && i >= core->n))
-        return;
-    if (now_ms < nd->retry_ms) {
-        timer_set(&core->timers, &core->node_timers[i], nd->retry_ms);
-        return;
-    }
-    node_connecting(nd, now_ms);
-    core->want_connect |= link_bit(i);
-    timer_set(&core->timers, &core->node_timers[i], node_give_up_ms(nd));
-}
-
-int core_spares(const struct core *core, int i, int64_t now_ms)
-{
-    if (node_hung(&core->nodes[i], now_ms))
-        return RL_TIMEOUT;
-    if (!node_behind(&core->nodes[i], now_ms))
-        return RL_OK;
-    /* Only where the others are a majority, answer, and may vote. */
-    int others = 0;
-    for (int k = 0; k < core->n; k++) {
-        const struct node *other = &core->nodes[k];
-        others += other->state == NODE_READY && !node_pauses(other, now_ms) &&
-                  !node_behind(other, now_ms) &&
-                  (!core->marker || core->guards[k].state == RL_GUARD_ADMITTED);
-    }
-    return others >= quorum_size(core->n) ? RL_OVERLOAD : RL_OK;
 }
 
 void core_waits_for(struct core *core, int i, const char *text)
@@ -146,7 +91,7 @@ void core_retry(struct core *core, int i, int64_t now_ms)
         core->nodes[k].failures = 0;
         core->nodes[k].retry_ms = now_ms;
         if (node_wanted(core, k))
-            core_reconnect(core, k, now_ms);
+            state_reconnect(core, k, now_ms);
     }
 }
 
@@ -167,7 +112,7 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
     int news = was_ready || nd->lost != code;
     if (nd->state == NODE_DOWN)
         return;
-    node_down(nd, code, text, now_ms, core_random(core));
+    node_down(nd, code, text, now_ms, state_random(core));
     nd->lost = code;
     core->auth_failures += code == RL_AUTH;
     timer_clear(&core->timers, &core->node_timers[i]);
@@ -177,13 +122,13 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
     struct request request;
     int written;
     if (nd->subscriber)
-        watch_lost(core, i - core->n);
+        subscription_lost(core, i - core->n);
     else if (news)
         core->node_changes++;
     while (node_abandon(nd, &request, &written)) {
         if (request.kind != REQUEST_CALL)
             continue;
-        round_torn(request.owner, i, written, now_ms);
+        answer_torn(request.owner, i, written, now_ms);
         round_unref(request.owner);
     }
     /* Only now that the queue is empty: an end may begin to connect again. No vote for
@@ -196,7 +141,7 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
             round_miss(round, i, code, now_ms);
     }
     if (node_wanted(core, i))
-        core_reconnect(core, i, now_ms);
+        state_reconnect(core, i, now_ms);
 }
 
 static void core_ready(struct core *core, int i, int64_t now_ms)
@@ -205,7 +150,7 @@ static void core_ready(struct core *core, int i, int64_t now_ms)
     core->node_changes++;
     /* What is owed goes first: an attempt must not meet the leftovers of the last one. */
     for (struct rl_lease *lease = core->owing; lease; lease = lease->next)
-        lease_pay(lease, i, now_ms);
+        release_pay(lease, i, now_ms);
     struct rl_round *next;
     for (struct rl_round *round = core->active; round; round = next) {
         next = round->next;
@@ -249,7 +194,7 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
         case NODE_UP:
             if (nd->subscriber) {
                 node_ready(nd, now_ms);
-                watch_ready(core, i - core->n, now_ms);
+                subscription_ready(core, i - core->n, now_ms);
             } else if (guard_up(core, i, now_ms)) {
                 core_ready(core, i, now_ms);
             } else {
@@ -261,14 +206,14 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
             guard_told(core, i, &request, now_ms);
             break;
         case NODE_MESSAGE:
-            if (watch_message(core, i - core->n, &nd->wire.reply, now_ms) < 0) {
+            if (subscription_message(core, i - core->n, &nd->wire.reply, now_ms) < 0) {
                 node_refuse(nd, RL_PROTOCOL, "messages that nobody asked for");
                 core_drop(core, i, now_ms);
                 return;
             }
             break;
         case NODE_ANSWER:
-            round_answer(request.owner, i, &nd->wire.reply, request.by_sha, now_ms);
+            answer_take(request.owner, i, &nd->wire.reply, request.by_sha, now_ms);
             round_unref(request.owner);
             break;
         case NODE_FAILED:
@@ -290,10 +235,10 @@ static void node_on_timer(struct core *core, int i, int64_t now_ms)
     struct node *nd = &core->nodes[i];
     if (nd->state == NODE_DOWN) {
         if (node_wanted(core, i))
-            core_reconnect(core, i, now_ms);
+            state_reconnect(core, i, now_ms);
         return;
     }
-    int64_t give_up_ms = node_give_up_ms(nd);
+    int64_t give_up_ms = health_give_up_ms(nd);
     if (give_up_ms > now_ms) {
         timer_set(&core->timers, &core->node_timers[i], give_up_ms);
         return;
@@ -309,13 +254,6 @@ static void node_on_timer(struct core *core, int i, int64_t now_ms)
 int64_t core_due_ms(const struct core *core)
 {
     return timers_due_ms(&core->timers);
-}
-
-int64_t core_late_ms(const struct core *core, int64_t now_ms)
-{
-    int64_t due_ms = core_due_ms(core);
-    int64_t late_ms = due_ms < now_ms ? now_ms - due_ms : 0;
-    return late_ms > core->late_ms ? late_ms : core->late_ms;
 }
 
 #define CONTAINER(ptr, type, member) \
@@ -355,17 +293,17 @@ int core_owes_away(const struct core *core)
 void core_tick(struct core *core, int64_t now_ms)
 {
     struct timer *t;
-    core->late_ms = core_late_ms(core, now_ms);
+    core->late_ms = state_late_ms(core, now_ms);
     while ((t = timers_pop(&core->timers, now_ms))) {
         switch (t->kind) {
         case TIMER_ROUND:
             round_on_timer(CONTAINER(t, struct rl_round, timer), now_ms);
             break;
         case TIMER_LEASE:
-            lease_on_timer(CONTAINER(t, struct rl_lease, timer), now_ms);
+            release_on_timer(CONTAINER(t, struct rl_lease, timer), now_ms);
             break;
-        case TIMER_WATCH:
-            watch_hint(CONTAINER(t, struct rl_watch, timer));
+        case TIMER_SUBSCRIPTION:
+            subscription_hint(CONTAINER(t, struct rl_subscription, timer));
             break;
         case TIMER_HEALTH:
             guard_on_timer(core, now_ms);
@@ -376,56 +314,4 @@ void core_tick(struct core *core, int64_t now_ms)
         }
     }
     core->late_ms = 0;
-}
-
-/* ---- rounds without a lease ---- */
-
-static rl_round *ask(struct core *core, enum round_kind kind, int script, struct cmd *cmd,
-                     int64_t within_ms, int64_t now_ms)
-{
-    struct rl_round *round = cmd ? round_new(core, kind, script, NULL, cmd) : NULL;
-    if (!round)
-        return NULL;
-    round->cap_ms = now_ms + within_ms;
-    core->handles++;
-    round_begin(round_ref(round), now_ms);
-    return round;
-}
-
-rl_round *core_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
-                   const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms)
-{
-    struct cmd *cmd = core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
-    return ask(core, ROUND_ASK, script, cmd, within_ms, now_ms);
-}
-
-rl_round *core_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
-                       const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms)
-{
-    struct cmd *cmd = core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
-    return ask(core, ROUND_ASK_ALL, script, cmd, within_ms, now_ms);
-}
-
-rl_round *core_check(struct core *core, int64_t now_ms)
-{
-    struct rl_round *round =
-        core->closed ? NULL : round_new(core, ROUND_CHECK, -1, NULL, NULL);
-    if (!round)
-        return NULL;
-    round->cap_ms = INT64_MAX;
-    core->handles++;
-    round_begin(round_ref(round), now_ms);
-    return round;
-}
-
-rl_round *core_sleep(struct core *core, int64_t ms, int64_t now_ms)
-{
-    struct rl_round *round =
-        core->closed ? NULL : round_new(core, ROUND_SLEEP, -1, NULL, NULL);
-    if (!round)
-        return NULL;
-    round->cap_ms = now_ms + ms;
-    core->handles++;
-    round_begin(round_ref(round), now_ms);
-    return round;
 }

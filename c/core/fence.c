@@ -10,6 +10,8 @@
  * Counters mostly move in lockstep, and one round trip is enough. A release brings those
  * nodes up to the token that may be below it; no token depends on that.
  */
+#include "core/fence.h"
+
 #include <assert.h>
 
 #include "core/guard.h"
@@ -29,10 +31,10 @@ static int64_t largest(const struct rl_round *round, int *witnesses)
     int64_t most = 0;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (!granted(slot) || slot->info < most)
+        if (!granted(slot) || slot->extra < most)
             continue;
-        *witnesses = slot->info == most ? *witnesses + 1 : 1;
-        most = slot->info;
+        *witnesses = slot->extra == most ? *witnesses + 1 : 1;
+        most = slot->extra;
     }
     return most;
 }
@@ -109,7 +111,7 @@ enum verdict fence_judge(struct rl_round *round, int64_t now_ms)
     if (most > round->token)
         round->token = most;
     for (int i = 0; i < t->n; i++) {
-        if (granted(&round->slot[i]) && round->slot[i].info < round->token)
+        if (granted(&round->slot[i]) && round->slot[i].extra < round->token)
             ask_again(round, i, now_ms);
     }
     return quorum_vote(t);
@@ -127,20 +129,20 @@ void fence_answer(struct rl_round *confirm, int i, int code, int vote, int64_t c
         return;
     }
     if (vote == RL_VOTE_YES) {
-        slot->info = confirm->token;
+        slot->extra = confirm->token;
         round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
     } else if (vote == RL_VOTE_ABSENT && counter > confirm->token) {
         /* Ours still, but counted past the token: a larger one is tried. */
         if (counter > round->token)
             round->token = counter;
-        slot->info = 0;
+        slot->extra = 0;
         round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
     } else {
         slot->vote = RL_VOTE_FOREIGN;
-        slot->info = -1;     /* for how long is not known */
+        slot->extra = -1;     /* for how long is not known */
         round_count(round, i, SLOT_ANSWERED, &round->tally.foreign);
     }
-    round_settle(round, now_ms);
+    round_decide(round, now_ms);
 }
 
 void fence_counted(struct rl_lease *lease, int i, int64_t counter)
@@ -154,14 +156,14 @@ int fence_release(struct rl_round *release, int i, int64_t now_ms)
     struct core *core = release->core;
     struct rl_lease *lease = release->lease;
     struct node *nd = &core->nodes[i];
-    struct mark run;
+    struct marker run;
     if (lease->token && !(lease->counted & bit(i)))
-        return node_call_marked(nd, release->script, release->cmd,
+        return node_call(nd, release->script, release->cmd,
                                 guard_run(core, i, 0, &run), release, now_ms);
     struct cmd *brief = cmd_brief(&core->cmds, release->cmd);    /* no counter to raise */
     if (!brief)
         return RL_NOMEM;
-    int failed = node_call(nd, release->script, brief, release, now_ms);
+    int failed = node_call(nd, release->script, brief, NULL, release, now_ms);
     cmd_unref(&core->cmds, brief);
     return failed;
 }

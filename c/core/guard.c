@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/watchdog.h"
+#include "node/health.h"
+
 enum {
     DEFAULT_MAX_LEASE_MS = 60000,
     TICK_MS = 1000,               /* between two looks at the nodes, with leases held */
@@ -18,7 +21,7 @@ void guard_init(struct core *core, const char *key, const char *script,
     core->marker = key;
     core->max_lease_ms = max_lease_ms ? max_lease_ms : DEFAULT_MAX_LEASE_MS;
     core->lease_ms = lease_ms ? lease_ms : core->max_lease_ms;
-    core->mark_script = script;
+    core->marker_script = script;
 }
 
 /* How long what a server has forgotten may be held still, on our clock. */
@@ -30,7 +33,7 @@ static int64_t guard_ms(const struct core *core)
 /* ---- markers ---- */
 
 /* Whom a marker written by us names: the server, or nobody when it does not say who it is,
- * in as many letters as the fenced scripts take for the run. */
+ * in as many letters as the lease_fenced scripts take for the run. */
 static const char *run_id_of(const struct core *core, int i)
 {
     const char *id = core->nodes[i].info.run_id;
@@ -45,19 +48,19 @@ static void write_marker(const struct core *core, int i, uint64_t nonce, char *t
         snprintf(to + len, (size_t)(MARKER_MAX - len), " %016" PRIx64, nonce);
 }
 
-struct marker {
+struct marker_seen {
     int valid;                    /* of the present run of the server */
     int pending;                  /* it has a nonce */
     int64_t max_lease_ms;
 };
 
-static struct marker read_marker(const struct core *core, int i, const char *text)
+static struct marker_seen read_marker(const struct core *core, int i, const char *text)
 {
-    struct marker m = {0};
+    struct marker_seen m = {0};
     char id[MARKER_WORD + 1], nonce[MARKER_WORD + 1];
     int words = sscanf(text, "%40s %" SCNd64 " %40s", id, &m.max_lease_ms, nonce);
     if (words < 2 || m.max_lease_ms <= 0)
-        return (struct marker){0};
+        return (struct marker_seen){0};
     const char *run_id = core->nodes[i].info.run_id;
     m.valid = !run_id[0] || !strcmp(id, run_id);
     m.pending = words == 3;
@@ -69,15 +72,16 @@ static void asks(struct core *core, int i)
 {
     core->want_write |= link_bit(i);
     if (!core->node_timers[i].at)
-        timer_set(&core->timers, &core->node_timers[i], node_give_up_ms(&core->nodes[i]));
+        timer_set(&core->timers, &core->node_timers[i],
+                  health_give_up_ms(&core->nodes[i]));
 }
 
 /* Asks node i to replace the marker that was seen. */
 static void replace_marker(struct core *core, int i, const char *want, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
-    if (node_mark(&core->nodes[i], core->mark_script, strlen(core->mark_script), g->marker,
-                  want, now_ms) < 0)
+    const char *script = core->marker_script;
+    if (node_set_marker(&core->nodes[i], script, strlen(script), g->marker, want, now_ms) < 0)
         return;                   /* at the next visit */
     g->asked = 1;
     asks(core, i);
@@ -93,7 +97,7 @@ static void become(struct core *core, int i, enum rl_guard state)
 void guard_saw(struct core *core, int i, const char *text, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
-    struct marker m = read_marker(core, i, text);
+    struct marker_seen m = read_marker(core, i, text);
     int same = !strcmp(g->marker, text);
     if (!same)
         snprintf(g->marker, sizeof(g->marker), "%s", text);
@@ -148,7 +152,7 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
     if (g->state != RL_GUARD_QUARANTINED || g->asked || !core->marker)
         return;
     if (!g->until_ms)
-        write_marker(core, i, core_random(core), want);
+        write_marker(core, i, state_random(core), want);
     else if (now_ms >= g->until_ms && may_admit(core))
         write_marker(core, i, 0, want);
     else
@@ -262,7 +266,7 @@ static void look_at_clock(struct core *core, int i, const struct request *reques
     if (core->n > 1 || core->marker)
         g->suspect_ms = now_ms + guard_ms(core);
     if (step_ms > 0)
-        keep_hurry(core, majority_forward_ms(core, now_ms) - before_ms, now_ms);
+        watchdog_hurry(core, majority_forward_ms(core, now_ms) - before_ms, now_ms);
 }
 
 void guard_told(struct core *core, int i, const struct request *request, int64_t now_ms)
@@ -285,7 +289,7 @@ void guard_told(struct core *core, int i, const struct request *request, int64_t
         guard_visit(core, i, now_ms);
 }
 
-void guard_watch(struct core *core, int64_t now_ms)
+void guard_arm_timer(struct core *core, int64_t now_ms)
 {
     if (!core->health.at)
         timer_set(&core->timers, &core->health, now_ms + TICK_MS);
@@ -294,16 +298,17 @@ void guard_watch(struct core *core, int64_t now_ms)
 void guard_on_timer(struct core *core, int64_t now_ms)
 {
     for (int i = 0; i < core->n; i++) {
-        if (core->nodes[i].state == NODE_READY && !node_hung(&core->nodes[i], now_ms))
+        if (core->nodes[i].state == NODE_READY && !health_hung(&core->nodes[i], now_ms))
             guard_visit(core, i, now_ms);
     }
     if (core->held)
-        guard_watch(core, now_ms);
+        guard_arm_timer(core, now_ms);
 }
 
 /* ---- what it means for a vote ---- */
 
-const struct mark *guard_mark(struct core *core, int i, int acquire, struct mark *mark)
+const struct marker *guard_marker(struct core *core, int i, int acquire,
+                                  struct marker *marker)
 {
     struct guard *g = &core->guards[i];
     if (!core->marker)
@@ -312,16 +317,17 @@ const struct mark *guard_mark(struct core *core, int i, int acquire, struct mark
         write_marker(core, i, 0, g->want);
     else
         memcpy(g->want, g->marker, sizeof(g->want));
-    *mark = (struct mark){core->marker, acquire ? g->want : ""};
-    return mark;
+    *marker = (struct marker){core->marker, acquire ? g->want : ""};
+    return marker;
 }
 
-const struct mark *guard_run(struct core *core, int i, int acquire, struct mark *mark)
+const struct marker *guard_run(struct core *core, int i, int acquire,
+                               struct marker *marker)
 {
     if (acquire && core->marker)
-        return guard_mark(core, i, acquire, mark);
-    *mark = (struct mark){NULL, run_id_of(core, i)};
-    return mark;
+        return guard_marker(core, i, acquire, marker);
+    *marker = (struct marker){NULL, run_id_of(core, i)};
+    return marker;
 }
 
 static int64_t seconds(int64_t ms)

@@ -21,7 +21,7 @@
 #ifndef GUARD_H
 #define GUARD_H
 
-#include "core/round.h"
+#include "core/state.h"
 
 /* key: of the marker, NULL: no guard; must outlive the core. So must the script, which
  * sets KEYS[1] to ARGV[2] if it is ARGV[1] ("" for none), and returns what it is then.
@@ -44,19 +44,21 @@ void guard_passed(struct core *core, int i, int64_t now_ms);
 /* Does what is due for node i before something is sent to it: TIME, and its admission. */
 void guard_visit(struct core *core, int i, int64_t now_ms);
 
-/* What an acquire must find on node i; NULL: no guard. *mark is filled. */
-const struct mark *guard_mark(struct core *core, int i, int acquire, struct mark *mark);
+/* What an acquire must find on node i; NULL: no guard. *marker is filled. */
+const struct marker *guard_marker(struct core *core, int i, int acquire,
+                                  struct marker *marker);
 
 /* For the scripts of a lease with fencing tokens, which all must know whether the server
  * was restarted: the same for an acquire with the guard, else just its run_id. */
-const struct mark *guard_run(struct core *core, int i, int acquire, struct mark *mark);
+const struct marker *guard_run(struct core *core, int i, int acquire,
+                               struct marker *marker);
 
 /* Why a yes of node i would not count: RL_GUARDED or RL_CONFIG, with the node's text; or
  * RL_OK. suspect_only: of what it says of its marker nothing is known now. */
 int guard_objects(struct core *core, int i, int suspect_only, int64_t now_ms);
 
 /* Sees to it that nodes are looked after once a second while a lease is held. */
-void guard_watch(struct core *core, int64_t now_ms);
+void guard_arm_timer(struct core *core, int64_t now_ms);
 void guard_on_timer(struct core *core, int64_t now_ms);
 
 /* As rl_guard_left_ms(), and the fields of a node's info that are the guard's. */

@@ -23,7 +23,9 @@
  * no more, and the others get the release of the old value a little later; on the one
  * ordered connection it comes behind the replacement, which it does not harm.
  */
-#include "core/round.h"
+#include "core/handover.h"
+
+#include "core/release.h"
 
 /* An attempt that ended before it began. */
 static struct rl_round *refused(struct rl_lease *next, struct rl_round *round, int code)
@@ -54,8 +56,8 @@ static void give_up(struct rl_lease *old)
     }
 }
 
-rl_round *core_handover(rl_lease *old, const char *value, int64_t lease_ms,
-                        int64_t now_ms, rl_lease **out)
+rl_round *handover_begin(rl_lease *old, const char *value, int64_t lease_ms,
+                         int64_t now_ms, rl_lease **out)
 {
     struct core *core = old->core;
     struct rl_lease *next = lease_like(old, value, lease_ms);
@@ -74,7 +76,7 @@ rl_round *core_handover(rl_lease *old, const char *value, int64_t lease_ms,
     if (old->epoch != core->epoch || old->state != LEASE_HELD)
         return refused(next, round, core->closed ? RL_CLOSED : RL_NOT_HELD);
     if (now_ms >= old->deadline_ms) {
-        lease_end(old, now_ms);
+        release_end(old, now_ms);
         return refused(next, round, RL_LOST);
     }
     round->lease_ms = lease_ms;
@@ -109,7 +111,7 @@ int handover_decided(struct rl_lease *lease, const struct rl_round *round,
     old->state = LEASE_OVER;
     old->release->outcome = RL_NOT_HELD;
     if (old->touched)
-        lease_owe(old, now_ms);
+        release_owe(old, now_ms);
     return outcome;
 }
 
@@ -118,6 +120,6 @@ void handover_undo(struct rl_lease *lease, int64_t now_ms)
     struct rl_lease *old = lease->before;
     lease->before = NULL;
     if (old->state == LEASE_PASSED)
-        lease_end(old, now_ms);
+        release_end(old, now_ms);
     lease_unref(old);
 }

@@ -1,9 +1,14 @@
 /* lease.c - a lease from its first SET on: acquired, held, extended, handed on. */
+#include "core/lease.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fence.h"
 #include "core/guard.h"
+#include "core/release.h"
+#include "core/watchdog.h"
 
 static struct rl_lease *lease_new(struct core *core)
 {
@@ -11,7 +16,7 @@ static struct rl_lease *lease_new(struct core *core)
     if (lease) {
         core->lease_pool = lease->next;
     } else {
-        lease = core_alloc(core, sizeof(*lease));
+        lease = state_alloc(core, sizeof(*lease));
         if (!lease)
             return NULL;
     }
@@ -74,6 +79,29 @@ void lease_forget(struct rl_lease *lease)
     lease_unref(lease);
 }
 
+void lease_owes(struct rl_lease *lease, uint32_t nodes)
+{
+    for (uint32_t other = lease->owed ^ nodes; other; other &= other - 1) {
+        int i = __builtin_ctz(other);
+        lease->core->nodes[i].stats.owed += nodes & bit(i) ? 1 : -1;
+    }
+    lease->owed = nodes;
+}
+
+void lease_paid(struct rl_lease *lease, int i)
+{
+    lease_owes(lease, lease->owed & ~bit(i));
+    if (!lease->owed)
+        lease_forget(lease);
+}
+
+void lease_untouched(struct rl_lease *lease, int i)
+{
+    lease->touched &= ~bit(i);
+    if (lease_owing(lease) && !(lease->releasing & bit(i)))
+        lease_paid(lease, i);
+}
+
 /* ---- acquire ---- */
 
 /* A lease of this cmd, which it takes over, with its release; no reference. NULL: out of
@@ -122,7 +150,7 @@ struct rl_lease *lease_like(const struct rl_lease *old, const char *value,
         return NULL;
     struct cmd *cmd =
         cmd_with_value(&core->cmds, old->cmd, value, lease_ms + core->lock_delay_ms);
-    if (cmd && fenced(old)) {          /* its token is not issued yet */
+    if (cmd && lease_fenced(old)) {          /* its token is not issued yet */
         struct cmd *unissued = cmd_with_token(&core->cmds, cmd, 0);
         cmd_unref(&core->cmds, cmd);
         cmd = unissued;
@@ -135,16 +163,16 @@ static int pick_gate(const struct core *core, int home, int64_t now_ms)
 {
     for (int k = 0; k < core->n; k++) {
         int i = (home + k) % core->n;
-        if (core->nodes[i].state == NODE_READY && !core_spares(core, i, now_ms))
+        if (core->nodes[i].state == NODE_READY && !state_spares(core, i, now_ms))
             return i;
     }
     return -1;
 }
 
-rl_round *core_acquire(struct core *core, const rl_primitive *primitive,
-                       const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                       const char *value, int64_t lease_ms, int64_t within_ms, int home,
-                       int64_t now_ms, rl_lease **out)
+rl_round *lease_acquire(struct core *core, const rl_primitive *primitive,
+                        const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                        const char *value, int64_t lease_ms, int64_t within_ms, int home,
+                        int64_t now_ms, rl_lease **out)
 {
     struct rl_lease *lease =
         lease_prepare(core, primitive, keys, nkeys, args, nargs, value, lease_ms, 0);
@@ -179,7 +207,7 @@ void lease_issue(struct rl_lease *lease, const struct rl_round *round)
     lease->token = round->token;
     for (int i = 0; i < core->n; i++) {
         if (round->slot[i].state == SLOT_ANSWERED && round->slot[i].vote >= RL_VOTE_YES)
-            fence_counted(lease, i, round->slot[i].info);
+            fence_counted(lease, i, round->slot[i].extra);
     }
     if (!cmd)
         return;              /* the scripts see token 0: they leave the counters alone */
@@ -198,13 +226,13 @@ int lease_acquired(struct rl_lease *lease, const struct rl_round *round,
                                                  lease->core->drift_ppm);
         if (now_ms >= deadline_ms)
             return RL_EXPIRED;
-        if (fenced(lease))
+        if (lease_fenced(lease))
             lease_issue(lease, round);
         lease->state = LEASE_HELD;
         lease->deadline_ms = deadline_ms;
         lease_enlist(&lease->core->held, lease);
-        keep_schedule(lease);
-        guard_watch(lease->core, now_ms);
+        watchdog_schedule(lease);
+        guard_arm_timer(lease->core, now_ms);
         return RL_GRANTED;
     }
     if (!quorum_missing(&round->tally))
@@ -252,7 +280,7 @@ struct rl_round *lease_extend_round(struct rl_lease *lease, int64_t lease_ms)
     return round;
 }
 
-rl_round *core_extend(rl_lease *lease, int64_t lease_ms, int64_t now_ms)
+rl_round *lease_extend(rl_lease *lease, int64_t lease_ms, int64_t now_ms)
 {
     struct rl_round *round = lease_extend_round(lease, lease_ms);
     if (!round)
@@ -284,15 +312,15 @@ int lease_extended(struct rl_lease *lease, const struct rl_round *round,
                                              lease->core->drift_ppm);
     if (deadline_ms > lease->deadline_ms)
         lease->deadline_ms = deadline_ms;    /* the servers never shorten, nor do we */
-    keep_schedule(lease);
+    watchdog_schedule(lease);
     return RL_GRANTED;
 }
 
 /* ---- from process to process ---- */
 
-rl_lease *core_adopt(struct core *core, const rl_primitive *primitive,
-                     const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                     const char *value, int64_t lease_ms, int64_t token, int64_t now_ms)
+rl_lease *lease_adopt(struct core *core, const rl_primitive *primitive,
+                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                      const char *value, int64_t lease_ms, int64_t token, int64_t now_ms)
 {
     struct rl_lease *lease =
         lease_prepare(core, primitive, keys, nkeys, args, nargs, value, lease_ms, token);
@@ -305,28 +333,28 @@ rl_lease *core_adopt(struct core *core, const rl_primitive *primitive,
     lease->refs++;
     core->handles++;
     lease_enlist(&core->held, lease);
-    keep_schedule(lease);
-    guard_watch(core, now_ms);
+    watchdog_schedule(lease);
+    guard_arm_timer(core, now_ms);
     return lease;
 }
 
-void core_disown(rl_lease *lease)
+void lease_disown(rl_lease *lease)
 {
     if (lease->list == &lease->core->held)
-        lease_leave(lease, RL_NOT_HELD);
+        release_leave(lease, RL_NOT_HELD);
     lease->core->handles--;
     lease_unref(lease);
 }
 
 /* ---- the caller's handles ---- */
 
-int64_t core_remaining_ms(const rl_lease *lease, int64_t now_ms)
+int64_t lease_remaining_ms(const rl_lease *lease, int64_t now_ms)
 {
     int64_t left_ms = lease->deadline_ms - now_ms;
     return left_ms > 0 && !lease_void(lease) ? left_ms : 0;
 }
 
-void core_round_free(rl_round *round)
+void round_free(rl_round *round)
 {
     round->core->handles--;
     if (round->kind == ROUND_SLEEP && !round->outcome) {
@@ -336,29 +364,29 @@ void core_round_free(rl_round *round)
     round_unref(round);
 }
 
-void core_lease_drop(rl_lease *lease, int64_t now_ms)
+void lease_drop(rl_lease *lease, int64_t now_ms)
 {
     if (lease->state == LEASE_ACQUIRING && !lease_void(lease))
-        lease_end(lease, now_ms);
+        release_end(lease, now_ms);
     else if (lease->list == &lease->core->held)
-        keep_orphan(lease);
+        watchdog_orphan(lease);
     lease->core->handles--;
     lease_unref(lease);
 }
 
-void core_lease_abandon(rl_lease *lease, int64_t now_ms)
+void lease_abandon(rl_lease *lease, int64_t now_ms)
 {
     if (!lease_void(lease))
-        lease_end(lease, now_ms);
-    core_lease_drop(lease, now_ms);
+        release_end(lease, now_ms);
+    lease_drop(lease, now_ms);
 }
 
-void core_lease_orphan(rl_lease *lease, int64_t now_ms)
+void lease_orphan(rl_lease *lease, int64_t now_ms)
 {
     struct core *core = lease->core;
     /* With a lock delay the name stays closed behind an owner who did not let it go. */
     if (lease->list == &core->held && !lease->lost && !core->lock_delay_ms &&
         !lease_void(lease))
-        lease_end(lease, now_ms);
-    core_lease_drop(lease, now_ms);
+        release_end(lease, now_ms);
+    lease_drop(lease, now_ms);
 }

@@ -1,9 +1,12 @@
 /* release.c - a lease is let go, and cleaned up after until every server has confirmed it,
  * or the keys are gone anyway. */
-#include "core/round.h"
+#include "core/release.h"
+
+#include "core/handover.h"
+#include "core/watchdog.h"
 
 /* The next retry, doubled each time from one node time-out up to 8. */
-static void lease_retry(struct rl_lease *lease, int i, int64_t now_ms)
+static void retry_later(struct rl_lease *lease, int i, int64_t now_ms)
 {
     int64_t wait_ms = (int64_t)lease->core->nodes[i].config->timeout_ms
                       << (lease->retries < 3 ? lease->retries : 3);
@@ -13,32 +16,9 @@ static void lease_retry(struct rl_lease *lease, int i, int64_t now_ms)
               due_ms < lease->gone_ms ? due_ms : lease->gone_ms);
 }
 
-void lease_owes(struct rl_lease *lease, uint32_t nodes)
-{
-    for (uint32_t other = lease->owed ^ nodes; other; other &= other - 1) {
-        int i = __builtin_ctz(other);
-        lease->core->nodes[i].stats.owed += nodes & bit(i) ? 1 : -1;
-    }
-    lease->owed = nodes;
-}
-
-static void lease_paid(struct rl_lease *lease, int i)
-{
-    lease_owes(lease, lease->owed & ~bit(i));
-    if (!lease->owed)
-        lease_forget(lease);
-}
-
-void lease_untouched(struct rl_lease *lease, int i)
-{
-    lease->touched &= ~bit(i);
-    if (lease_owing(lease) && !(lease->releasing & bit(i)))
-        lease_paid(lease, i);
-}
-
 /* A minority that may have it kept nobody out: its release is not announced (lease 0).
  * Waiters who are refused give back what they got, and would wake each other for ever. */
-static void lease_hush(struct rl_lease *lease)
+static void leave_unannounced(struct rl_lease *lease)
 {
     struct core *core = lease->core;
     struct rl_round *release = lease->release;
@@ -51,14 +31,14 @@ static void lease_hush(struct rl_lease *lease)
     release->cmd = cmd;
 }
 
-void lease_end(struct rl_lease *lease, int64_t now_ms)
+void release_end(struct rl_lease *lease, int64_t now_ms)
 {
     struct core *core = lease->core;
     struct rl_round *release = lease->release;
     if (lease->state == LEASE_OVER)
         return;
     if (lease->state == LEASE_ACQUIRING)
-        lease_hush(lease);
+        leave_unannounced(lease);
     lease->refs++;                     /* while it is in no list */
     if (lease->list)
         lease_forget(lease);
@@ -83,9 +63,9 @@ void lease_end(struct rl_lease *lease, int64_t now_ms)
         if (!(lease->owed & ~lease->releasing & bit(i)))
             continue;
         if (core->nodes[i].state == NODE_DOWN)
-            core_reconnect(core, i, now_ms);
+            state_reconnect(core, i, now_ms);
         else if (core->nodes[i].state == NODE_READY)
-            lease_retry(lease, i, now_ms);     /* no room or memory to send it */
+            retry_later(lease, i, now_ms);     /* no room or memory to send it */
     }
     int over = core->owing_len > OWING_MAX;
     core->forgone += lease->owed && over;      /* it was sent as far as nodes are connected */
@@ -93,25 +73,25 @@ void lease_end(struct rl_lease *lease, int64_t now_ms)
         lease_forget(lease);
 }
 
-void lease_owe(struct rl_lease *lease, int64_t now_ms)
+void release_owe(struct rl_lease *lease, int64_t now_ms)
 {
     lease_owes(lease, lease->touched);
     lease_enlist(&lease->core->owing, lease);
-    lease_retry(lease, __builtin_ctz(lease->owed), now_ms);
+    retry_later(lease, __builtin_ctz(lease->owed), now_ms);
     for (int i = 0; i < lease->core->n; i++) {
         if (lease->owed & bit(i) && lease->core->nodes[i].state == NODE_DOWN)
-            core_reconnect(lease->core, i, now_ms);
+            state_reconnect(lease->core, i, now_ms);
     }
 }
 
-int lease_delays(struct rl_lease *lease, int64_t now_ms)
+int release_delays(struct rl_lease *lease, int64_t now_ms)
 {
     struct core *core = lease->core;
-    return core->lock_delay_ms && core_lost_why(lease, now_ms) &&
+    return core->lock_delay_ms && watchdog_lost_why(lease, now_ms) &&
            lease->list == &core->held;
 }
 
-void lease_leave(struct rl_lease *lease, int outcome)
+void release_leave(struct rl_lease *lease, int outcome)
 {
     lease->deadline_ms = 0;
     lease->state = LEASE_OVER;
@@ -119,19 +99,19 @@ void lease_leave(struct rl_lease *lease, int outcome)
     lease_forget(lease);
 }
 
-rl_round *core_release(rl_lease *lease, int64_t now_ms)
+rl_round *release_begin(rl_lease *lease, int64_t now_ms)
 {
     round_handle(lease->release);
-    if (lease_delays(lease, now_ms))
-        lease_leave(lease, RL_EXPIRED);
+    if (release_delays(lease, now_ms))
+        release_leave(lease, RL_EXPIRED);
     else if (!lease_void(lease))
-        lease_end(lease, now_ms);
+        release_end(lease, now_ms);
     else if (!lease->release->outcome)
         lease->release->outcome = lease->core->closed ? RL_CLOSED : RL_NOT_HELD;
     return lease->release;
 }
 
-int lease_released(struct rl_lease *lease, enum verdict verdict)
+int release_outcome(struct rl_lease *lease, enum verdict verdict)
 {
     const struct tally *t = &lease->release->tally;
     if (verdict == LOST) {
@@ -146,33 +126,33 @@ int lease_released(struct rl_lease *lease, enum verdict verdict)
 
 /* ---- clean-up until every server has confirmed it, or the keys are gone anyway ---- */
 
-void lease_let_go(struct rl_lease *lease, int i, int answered, int64_t now_ms)
+void release_answered(struct rl_lease *lease, int i, int answered, int64_t now_ms)
 {
     lease->releasing &= ~bit(i);
     if (!lease_owing(lease))
         return;
     if (answered && lease->torn & bit(i)) {
         lease->torn &= ~bit(i);        /* once more: the lost write may come late */
-        lease_retry(lease, i, now_ms);
+        retry_later(lease, i, now_ms);
     } else if (answered || !(lease->touched & bit(i))) {
         lease_paid(lease, i);
     } else {
-        lease_retry(lease, i, now_ms);
+        retry_later(lease, i, now_ms);
     }
 }
 
-void lease_pay(struct rl_lease *lease, int i, int64_t now_ms)
+void release_pay(struct rl_lease *lease, int i, int64_t now_ms)
 {
     if ((lease->owed & ~lease->releasing) & bit(i))
         round_send(lease->release, i, now_ms);
     if ((lease->owed & ~lease->releasing) & bit(i))
-        lease_retry(lease, i, now_ms);         /* no room or memory */
+        retry_later(lease, i, now_ms);         /* no room or memory */
 }
 
-void lease_on_timer(struct rl_lease *lease, int64_t now_ms)
+void release_on_timer(struct rl_lease *lease, int64_t now_ms)
 {
     if (!lease_owing(lease)) {
-        keep_on_timer(lease, now_ms);
+        watchdog_on_timer(lease, now_ms);
         return;
     }
     if (now_ms >= lease->gone_ms) {
@@ -182,6 +162,6 @@ void lease_on_timer(struct rl_lease *lease, int64_t now_ms)
     timer_set(&lease->core->timers, &lease->timer, lease->gone_ms);
     for (int i = 0; i < lease->core->n; i++) {
         if (lease->core->nodes[i].state == NODE_READY)
-            lease_pay(lease, i, now_ms);
+            release_pay(lease, i, now_ms);
     }
 }

@@ -1,13 +1,21 @@
 /* round.c - one command to all nodes, votes counted until the outcome is certain. */
-
-#include "core/guard.h"
-#include "core/subscription.h"
+#include "core/round.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A renewal's answer may take that part of the lease, as the pause after it (keep.c). */
+#include "core/fence.h"
+#include "core/guard.h"
+#include "core/handover.h"
+#include "core/lease.h"
+#include "core/release.h"
+#include "core/subscription.h"
+#include "core/watchdog.h"
+#include "node/health.h"
+
+/* A renewal's answer may take that part of the lease, as may the pause before the next
+ * one (watchdog.c). */
 enum { RENEWAL_SHARE = 12 };
 
 struct rl_round *round_new(struct core *core, enum round_kind kind, int script,
@@ -17,7 +25,7 @@ struct rl_round *round_new(struct core *core, enum round_kind kind, int script,
     struct rl_round *round = core->round_pool;
     if (round) {
         core->round_pool = round->next;
-    } else if (!(round = core_alloc(core, size))) {
+    } else if (!(round = state_alloc(core, size))) {
         if (cmd)
             cmd_unref(&core->cmds, cmd);
         return NULL;
@@ -153,12 +161,12 @@ static enum verdict ask_verdict(struct rl_round *round)
 void round_heal(struct rl_round *round, int i, int vote, int64_t now_ms)
 {
     if (vote == RL_VOTE_ABSENT)
-        keep_heal(round->lease, round, i, now_ms);
+        watchdog_heal(round->lease, round, i, now_ms);
 }
 
 static void round_pass_gate(struct rl_round *round, int64_t now_ms);
 
-void round_settle(struct rl_round *round, int64_t now_ms)
+void round_decide(struct rl_round *round, int64_t now_ms)
 {
     const struct tally *t = &round->tally;
     struct rl_lease *lease = round->lease;
@@ -173,7 +181,7 @@ void round_settle(struct rl_round *round, int64_t now_ms)
     switch (round->kind) {
     case ROUND_ACQUIRE:
     case ROUND_HANDOVER:
-        v = fenced(lease) ? fence_judge(round, now_ms) : quorum_vote(t);
+        v = lease_fenced(lease) ? fence_judge(round, now_ms) : quorum_vote(t);
         if (v == UNDECIDED)
             return;
         round_ref(round);    /* the lease goes with its last round */
@@ -181,7 +189,7 @@ void round_settle(struct rl_round *round, int64_t now_ms)
                              ? lease_acquired(lease, round, v, now_ms)
                              : handover_decided(lease, round, v, now_ms));
         if (round->outcome != RL_GRANTED)
-            lease_end(lease, now_ms);
+            release_end(lease, now_ms);
         round_unref(round);
         break;
     case ROUND_EXTEND:
@@ -190,18 +198,18 @@ void round_settle(struct rl_round *round, int64_t now_ms)
         round_ref(round);
         round_end(round, lease_extended(lease, round, v, now_ms));
         if (round == lease->renewal)
-            keep_renewed(lease, round->outcome, now_ms);
+            watchdog_renewed(lease, round->outcome, now_ms);
         for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {
             if (round->slot[i].state == SLOT_ANSWERED)
                 round_heal(round, i, round->slot[i].vote, now_ms);
         }
         if (round->outcome == RL_LOST)
-            keep_disowned(lease, t, now_ms);
+            watchdog_disowned(lease, t, now_ms);
         round_unref(round);
         break;
     case ROUND_RELEASE:
         if ((v = quorum_release(t)) != UNDECIDED)
-            round_end(round, lease_released(lease, v));
+            round_end(round, release_outcome(lease, v));
         break;
     case ROUND_ASK:
         if (ask_verdict(round) != UNDECIDED)
@@ -209,7 +217,7 @@ void round_settle(struct rl_round *round, int64_t now_ms)
         break;
     case ROUND_CONFIRM:
     case ROUND_ASK_ALL:
-    case ROUND_CHECK:
+    case ROUND_PROBE:
         if (!t->pending)
             round_end(round, RL_GRANTED);
         break;
@@ -248,21 +256,21 @@ static int put_call(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
     struct node *nd = &core->nodes[i];
-    struct mark mark;
+    struct marker marker;
     int acquire = round->kind == ROUND_ACQUIRE;
     guard_visit(core, i, now_ms);
-    if (round->kind == ROUND_CHECK)
+    if (round->kind == ROUND_PROBE)
         return node_probe(nd, round, now_ms);
     if (acquire && guard_objects(core, i, 1, now_ms))
         return RL_GUARDED;
-    const struct mark *behind = NULL;
-    if (round->kind == ROUND_RELEASE && fenced(round->lease))
+    const struct marker *behind = NULL;
+    if (round->kind == ROUND_RELEASE && lease_fenced(round->lease))
         return fence_release(round, i, now_ms);
-    if (round->lease && fenced(round->lease))
-        behind = guard_run(core, i, acquire, &mark);
+    if (round->lease && lease_fenced(round->lease))
+        behind = guard_run(core, i, acquire, &marker);
     else if (round_takes(round) && round->kind != ROUND_HANDOVER)
-        behind = guard_mark(core, i, acquire, &mark);
-    return node_call_marked(nd, round->script, round->cmd, behind, round, now_ms);
+        behind = guard_marker(core, i, acquire, &marker);
+    return node_call(nd, round->script, round->cmd, behind, round, now_ms);
 }
 
 void round_send(struct rl_round *round, int i, int64_t now_ms)
@@ -278,7 +286,7 @@ void round_send(struct rl_round *round, int i, int64_t now_ms)
     round_ref(round);
     core->want_write |= link_bit(i);
     if (!core->node_timers[i].at)
-        timer_set(&core->timers, &core->node_timers[i], node_give_up_ms(nd));
+        timer_set(&core->timers, &core->node_timers[i], health_give_up_ms(nd));
     if (slot->state == SLOT_IDLE || slot->state == SLOT_WAITING) {
         slot->state = SLOT_SENT;
         slot->deadline_ms = round_answer_due_ms(round, i, now_ms);
@@ -300,7 +308,7 @@ static void slot_begin(struct rl_round *round, int i, int64_t now_ms)
     /* Whoever hangs is asked for nothing new; what it has of ours it must still get. */
     int touched = round->lease && round->lease->touched & bit(i);
     if (nd->state == NODE_READY) {
-        int spared = touched ? RL_OK : core_spares(core, i, now_ms);
+        int spared = touched ? RL_OK : state_spares(core, i, now_ms);
         if (spared)
             round_miss(round, i, spared, now_ms);
         else
@@ -311,7 +319,7 @@ static void slot_begin(struct rl_round *round, int i, int64_t now_ms)
         round_miss(round, i, nd->code, now_ms);
         return;
     }
-    core_reconnect(core, i, now_ms);
+    state_reconnect(core, i, now_ms);
     /* A node that was fine until now may take its time; one that failed before must not
      * cost more than an answer. */
     round->slot[i].state = SLOT_WAITING;
@@ -352,7 +360,7 @@ static void round_pass_gate(struct rl_round *round, int64_t now_ms)
         struct rl_lease *lease = round->lease;
         lease->acquire = NULL;
         round_end(round, RL_HELD);
-        lease_end(lease, now_ms);
+        release_end(lease, now_ms);
     } else {
         ask_all(round, now_ms);
         if (!round->outcome)
@@ -372,7 +380,7 @@ static void push_done(struct rl_round *round)
     round_ref(round);
 }
 
-void core_notify(rl_round *round)
+void round_notify(rl_round *round)
 {
     if (round->notify)
         return;
@@ -381,7 +389,7 @@ void core_notify(rl_round *round)
         push_done(round);
 }
 
-rl_round *core_next(struct core *core)
+rl_round *round_next(struct core *core)
 {
     struct rl_round *round = core->done;
     if (!round)
@@ -404,8 +412,8 @@ void round_end(struct rl_round *round, int outcome)
     round->outcome = outcome;
     if (round->confirm)
         fence_end(round);
-    if (round->watch)
-        watch_leave(round);
+    if (round->subscription)
+        subscription_leave(round);
     void *box = atomic_exchange(&round->post, ROUND_POSTED);
     round->box = box == ROUND_POSTED ? NULL : box;
     if (round->notify || round->box)
@@ -424,7 +432,7 @@ void round_miss(struct rl_round *round, int i, int code, int64_t now_ms)
     slot->code = (uint8_t)code;
     if (code == RL_TIMEOUT)
         round->core->nodes[i].stats.timeouts++;
-    round_settle(round, now_ms);
+    round_decide(round, now_ms);
 }
 
 void round_on_timer(struct rl_round *round, int64_t now_ms)
@@ -441,7 +449,7 @@ void round_on_timer(struct rl_round *round, int64_t now_ms)
             round_miss(round, i, RL_TIMEOUT, now_ms);
     }
     if (!round->outcome && round->grace_ms)
-        round_settle(round, now_ms);
+        round_decide(round, now_ms);
     if (!round->outcome)
         round_set_timer(round);
     round_unref(round);

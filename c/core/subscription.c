@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/query.h"
+#include "node/health.h"
+
 enum {
     GATHER_MS = 1,                /* from the first notice until the waiters are woken, */
     GATHER_DOUBLINGS = 6,         /* doubled each time it stays without a majority */
@@ -11,148 +14,150 @@ enum {
 };
 
 /* FNV-1a (Fowler, Noll, Vo) */
-static struct rl_watch **bucket_of(struct core *core, const char *channel, size_t len)
+static struct rl_subscription **bucket_of(struct core *core, const char *channel,
+                                          size_t len)
 {
     uint32_t h = 2166136261u;
     for (size_t i = 0; i < len; i++)
         h = (h ^ (unsigned char)channel[i]) * 16777619u;
-    return &core->watches[h % WATCH_BUCKETS];
+    return &core->subscriptions[h % SUBSCRIPTION_BUCKETS];
 }
 
-static struct rl_watch *find(struct core *core, const char *channel, size_t len)
+static struct rl_subscription *find(struct core *core, const char *channel, size_t len)
 {
-    struct rl_watch *w = *bucket_of(core, channel, len);
-    while (w && (w->len != len || memcmp(w->channel, channel, len)))
-        w = w->next;
-    return w;
+    struct rl_subscription *s = *bucket_of(core, channel, len);
+    while (s && (s->len != len || memcmp(s->channel, channel, len)))
+        s = s->next;
+    return s;
 }
 
-static void forget(struct rl_watch *w)
+static void forget(struct rl_subscription *s)
 {
-    struct core *core = w->core;
-    struct rl_watch **at = bucket_of(core, w->channel, w->len);
-    while (*at != w)
+    struct core *core = s->core;
+    struct rl_subscription **at = bucket_of(core, s->channel, s->len);
+    while (*at != s)
         at = &(*at)->next;
-    *at = w->next;
+    *at = s->next;
     core->timers_wanted--;
-    free(w);
+    free(s);
 }
 
 /* Tells server i whether the channel is wanted. One that is behind is told later, of what
  * is so then: what it is told meanwhile would only lie there. */
-static void say(struct core *core, int i, struct rl_watch *w, int64_t now_ms)
+static void say(struct core *core, int i, struct rl_subscription *s, int64_t now_ms)
 {
-    int link = core->n + i, wanted = w->refs > 0;
+    int link = core->n + i, wanted = s->refs > 0;
     struct node *nd = &core->nodes[link];
-    if (nd->state != NODE_READY || wanted == (int)(w->said >> i & 1))
+    if (nd->state != NODE_READY || wanted == (int)(s->said >> i & 1))
         return;
     if (nd->queue_len >= SAID_MAX ||
-        node_subscribe(nd, wanted ? "SUBSCRIBE" : "UNSUBSCRIBE", w->channel, w->len,
+        node_subscribe(nd, wanted ? "SUBSCRIBE" : "UNSUBSCRIBE", s->channel, s->len,
                        now_ms) < 0) {
         nd->missed = 1;      /* a hint that is missing costs time, no more */
         return;
     }
-    w->said ^= bit(i);
-    w->subscribed &= ~bit(i);
+    s->said ^= bit(i);
+    s->subscribed &= ~bit(i);
     core->want_write |= link_bit(link);
     if (!core->node_timers[link].at)
-        timer_set(&core->timers, &core->node_timers[link], node_give_up_ms(nd));
+        timer_set(&core->timers, &core->node_timers[link], health_give_up_ms(nd));
 }
 
 static void say_all(struct core *core, int i, int64_t now_ms)
 {
     core->nodes[core->n + i].missed = 0;
-    for (int b = 0; b < WATCH_BUCKETS; b++) {
-        struct rl_watch *next;
-        for (struct rl_watch *w = core->watches[b]; w; w = next) {
-            next = w->next;
-            say(core, i, w, now_ms);
-            if (!w->refs && !w->said)
-                forget(w);
+    for (int b = 0; b < SUBSCRIPTION_BUCKETS; b++) {
+        struct rl_subscription *next;
+        for (struct rl_subscription *s = core->subscriptions[b]; s; s = next) {
+            next = s->next;
+            say(core, i, s, now_ms);
+            if (!s->refs && !s->said)
+                forget(s);
         }
     }
 }
 
-rl_watch *core_watch(struct core *core, const char *channel, size_t len, int64_t now_ms)
+rl_subscription *subscription_open(struct core *core, const char *channel, size_t len,
+                                   int64_t now_ms)
 {
-    struct rl_watch *w = find(core, channel, len);
+    struct rl_subscription *s = find(core, channel, len);
     if (core->closed || len > WIRE_TEXT_MAX)
         return NULL;
-    if (w && w->refs++)
-        return w;
-    if (!w) {
-        if (!(w = core_alloc(core, sizeof(*w))))
+    if (s && s->refs++)
+        return s;
+    if (!s) {
+        if (!(s = state_alloc(core, sizeof(*s))))
             return NULL;
-        struct rl_watch **bucket = bucket_of(core, channel, len);
-        w->core = core;
-        w->refs = 1;
-        w->timer.kind = TIMER_WATCH;
-        w->len = len;
-        memcpy(w->channel, channel, len);
-        w->next = *bucket;
-        *bucket = w;
+        struct rl_subscription **bucket = bucket_of(core, channel, len);
+        s->core = core;
+        s->refs = 1;
+        s->timer.kind = TIMER_SUBSCRIPTION;
+        s->len = len;
+        memcpy(s->channel, channel, len);
+        s->next = *bucket;
+        *bucket = s;
     }
-    w->notices = 0;
-    w->doublings = 0;
-    core->watching++;
+    s->notices = 0;
+    s->doublings = 0;
+    core->subscriptions_len++;
     core->handles++;
     for (int i = 0; i < core->n; i++) {
-        core_reconnect(core, core->n + i, now_ms);
-        say(core, i, w, now_ms);
+        state_reconnect(core, core->n + i, now_ms);
+        say(core, i, s, now_ms);
     }
-    return w;
+    return s;
 }
 
-void core_unwatch(rl_watch *w, int64_t now_ms)
+void subscription_close(rl_subscription *s, int64_t now_ms)
 {
-    struct core *core = w->core;
-    if (--w->refs > 0)
+    struct core *core = s->core;
+    if (--s->refs > 0)
         return;
-    while (w->sleepers)
-        watch_leave(w->sleepers);
-    timer_clear(&core->timers, &w->timer);
-    core->watching--;
+    while (s->sleepers)
+        subscription_leave(s->sleepers);
+    timer_clear(&core->timers, &s->timer);
+    core->subscriptions_len--;
     core->handles--;
     for (int i = 0; i < core->n; i++)
-        say(core, i, w, now_ms);
-    if (!w->said)
-        forget(w);           /* else when all have been told, or are gone */
+        say(core, i, s, now_ms);
+    if (!s->said)
+        forget(s);           /* else when all have been told, or are gone */
 }
 
 /* ---- waking ---- */
 
-void watch_leave(struct rl_round *round)
+void subscription_leave(struct rl_round *round)
 {
-    struct rl_round **at = &round->watch->sleepers;
+    struct rl_round **at = &round->subscription->sleepers;
     while (*at != round)
         at = &(*at)->next_sleeper;
     *at = round->next_sleeper;
-    round->watch = NULL;
+    round->subscription = NULL;
     round->next_sleeper = NULL;
 }
 
-static void wake(struct rl_watch *w)
+static void wake(struct rl_subscription *s)
 {
-    w->wakes++;
-    w->notices = 0;
-    timer_clear(&w->core->timers, &w->timer);
-    while (w->sleepers)
-        round_end(w->sleepers, RL_GRANTED);
+    s->wakes++;
+    s->notices = 0;
+    timer_clear(&s->core->timers, &s->timer);
+    while (s->sleepers)
+        round_end(s->sleepers, RL_GRANTED);
 }
 
-static void wake_opened(struct rl_watch *w)
+static void wake_opened(struct rl_subscription *s)
 {
-    w->opened++;
-    w->doublings = 0;
-    wake(w);
+    s->opened++;
+    s->doublings = 0;
+    wake(s);
 }
 
 /* Few servers said so: perhaps the rest cannot. Or those who wait wake each other, with what
  * they take and give back where no majority is to be had. */
-void watch_hint(struct rl_watch *w)
+void subscription_hint(struct rl_subscription *s)
 {
-    w->doublings += w->doublings < GATHER_DOUBLINGS;
-    wake(w);
+    s->doublings += s->doublings < GATHER_DOUBLINGS;
+    wake(s);
 }
 
 static int majority(const struct core *core, uint32_t mask)
@@ -170,34 +175,36 @@ static int stray(struct node *nd, int64_t now_ms)
     return ++nd->strays > STRAYS_MAX ? -1 : 0;
 }
 
-static void hear(struct core *core, int i, struct rl_watch *w, const char *what,
+static void hear(struct core *core, int i, struct rl_subscription *s, const char *what,
                  int64_t now_ms)
 {
     if (!strcmp(what, "subscribe")) {
-        int before = majority(core, w->subscribed);
-        w->subscribed |= bit(i);
-        if (!before && majority(core, w->subscribed))
-            wake_opened(w);  /* try again: what was released before was not announced */
+        int before = majority(core, s->subscribed);
+        s->subscribed |= bit(i);
+        if (!before && majority(core, s->subscribed))
+            wake_opened(s);  /* try again: what was released before was not announced */
     } else if (!strcmp(what, "message")) {
-        w->notices |= bit(i);
-        if (majority(core, w->notices))
-            wake_opened(w);
-        else if (!w->timer.at)
-            timer_set(&core->timers, &w->timer, now_ms + ((int64_t)GATHER_MS << w->doublings));
+        s->notices |= bit(i);
+        if (majority(core, s->notices))
+            wake_opened(s);
+        else if (!s->timer.at)
+            timer_set(&core->timers, &s->timer,
+                      now_ms + ((int64_t)GATHER_MS << s->doublings));
     }
 }
 
-int watch_message(struct core *core, int i, const struct reply *reply, int64_t now_ms)
+int subscription_message(struct core *core, int i, const struct reply *reply,
+                         int64_t now_ms)
 {
     struct node *nd = &core->nodes[core->n + i];
     int message = reply->type == REPLY_ARRAY && !strcmp(reply->text, "message");
     int answer = !message && node_confirmed(nd);
-    struct rl_watch *w = NULL;       /* NOPERM for the channel, say: no messages from it */
+    struct rl_subscription *s = NULL;    /* an error, as NOPERM for the channel, names none */
     if (reply->type == REPLY_ARRAY && reply->has_second)
-        w = find(core, reply->second, reply->second_len);
-    int failed = w || answer ? 0 : stray(nd, now_ms);
-    if (w && w->refs)
-        hear(core, i, w, reply->text, now_ms);
+        s = find(core, reply->second, reply->second_len);
+    int failed = s || answer ? 0 : stray(nd, now_ms);
+    if (s && s->refs)
+        hear(core, i, s, reply->text, now_ms);
     if (answer && nd->missed && nd->queue_len == 0)
         say_all(core, i, now_ms);
     return failed;
@@ -205,34 +212,34 @@ int watch_message(struct core *core, int i, const struct reply *reply, int64_t n
 
 /* ---- connections ---- */
 
-void watch_ready(struct core *core, int i, int64_t now_ms)
+void subscription_ready(struct core *core, int i, int64_t now_ms)
 {
     say_all(core, i, now_ms);
 }
 
-void watch_lost(struct core *core, int i)
+void subscription_lost(struct core *core, int i)
 {
-    for (int b = 0; b < WATCH_BUCKETS; b++) {
-        struct rl_watch *next;
-        for (struct rl_watch *w = core->watches[b]; w; w = next) {
-            next = w->next;
-            w->subscribed &= ~bit(i);
-            w->said &= ~bit(i);
-            if (!w->refs && !w->said)
-                forget(w);
+    for (int b = 0; b < SUBSCRIPTION_BUCKETS; b++) {
+        struct rl_subscription *next;
+        for (struct rl_subscription *s = core->subscriptions[b]; s; s = next) {
+            next = s->next;
+            s->subscribed &= ~bit(i);
+            s->said &= ~bit(i);
+            if (!s->refs && !s->said)
+                forget(s);
         }
     }
 }
 
 /* ---- pauses ---- */
 
-rl_round *core_pause(rl_watch *w, int64_t seen, int64_t ms, int64_t now_ms)
+rl_round *subscription_pause(rl_subscription *s, int64_t seen, int64_t ms, int64_t now_ms)
 {
-    rl_round *round = core_sleep(w->core, w->wakes > seen ? 0 : ms, now_ms);
-    if (round && w->wakes <= seen) {
-        round->watch = w;
-        round->next_sleeper = w->sleepers;
-        w->sleepers = round;
+    rl_round *round = query_sleep(s->core, s->wakes > seen ? 0 : ms, now_ms);
+    if (round && s->wakes <= seen) {
+        round->subscription = s;
+        round->next_sleeper = s->sleepers;
+        s->sleepers = round;
     }
     return round;
 }

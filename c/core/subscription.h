@@ -1,16 +1,16 @@
-/* watch.h - inside the core: waiting for messages on a channel of all nodes.
+/* subscription.h - inside the core: waiting for messages on a channel of all nodes.
  *
  * A message is a hint, never more: whoever is woken tries again, and whoever is not has a
  * timer. So nothing here is repeated; confirmations tell that a server is still there.
  */
-#ifndef WATCH_H
-#define WATCH_H
+#ifndef SUBSCRIPTION_H
+#define SUBSCRIPTION_H
 
 #include "core/round.h"
 
-struct rl_watch {
+struct rl_subscription {
     struct core *core;
-    struct rl_watch *next;           /* in the bucket */
+    struct rl_subscription *next; /* in the bucket */
     int refs;                     /* 0: some nodes have to be told of that still */
     uint32_t said;                /* nodes that were told to subscribe it */
     uint32_t subscribed;          /* nodes that confirmed */
@@ -24,19 +24,27 @@ struct rl_watch {
 };
 
 /* Subscriber i is ready: subscribes all channels. */
-void watch_ready(struct core *core, int i, int64_t now_ms);
+void subscription_ready(struct core *core, int i, int64_t now_ms);
 
 /* Subscriber i is gone. */
-void watch_lost(struct core *core, int i);
+void subscription_lost(struct core *core, int i);
 
 /* Subscriber i got the reply: a message, a confirmation, or an error. 0, or -1: it sends
  * what nobody subscribed for, without end. */
-int watch_message(struct core *core, int i, const struct reply *reply, int64_t now_ms);
+int subscription_message(struct core *core, int i, const struct reply *reply,
+                         int64_t now_ms);
 
 /* Ends the pauses of all who sleep on it: its timer, after messages from too few nodes. */
-void watch_hint(struct rl_watch *w);
+void subscription_hint(struct rl_subscription *subscription);
 
-/* The round does not sleep on its watch any more. */
-void watch_leave(struct rl_round *round);
+/* The round does not sleep on its subscription any more. */
+void subscription_leave(struct rl_round *round);
+
+/* As rl_subscribe(), rl_unsubscribe() and rl_pause(). */
+rl_subscription *subscription_open(struct core *core, const char *channel, size_t len,
+                                   int64_t now_ms);
+void subscription_close(rl_subscription *subscription, int64_t now_ms);
+rl_round *subscription_pause(rl_subscription *subscription, int64_t seen, int64_t ms,
+                             int64_t now_ms);
 
 #endif

@@ -5,7 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum timer_kind { TIMER_ROUND, TIMER_LEASE, TIMER_NODE, TIMER_WATCH, TIMER_HEALTH };
+enum timer_kind {
+    TIMER_ROUND,
+    TIMER_LEASE,
+    TIMER_NODE,
+    TIMER_SUBSCRIPTION,
+    TIMER_HEALTH
+};
 
 struct timer {
     int64_t due_ms;

@@ -1,16 +1,18 @@
 /* vote.c - what the reply of a node to one of our scripts is worth. */
+#include "core/vote.h"
+
 #include <stdio.h>
 
-#include "core/round.h"
+#include "core/fence.h"
 
 /* A fenced acquire that was granted may say so in one number, above all other votes. */
 static int is_count(const struct rl_round *round, const struct reply *reply)
 {
-    return round->kind == ROUND_ACQUIRE && fenced(round->lease) && reply->nums == 1 &&
-           reply->num[0] > RL_VOTE_GUARDED;
+    return round->kind == ROUND_ACQUIRE && lease_fenced(round->lease) &&
+           reply->nums == 1 && reply->num[0] > RL_VOTE_GUARDED;
 }
 
-int64_t vote_info(const struct rl_round *round, const struct reply *reply)
+int64_t vote_extra(const struct rl_round *round, const struct reply *reply)
 {
     if (is_count(round, reply))
         return reply->num[0] - RL_VOTE_GUARDED;
@@ -22,7 +24,7 @@ static int counts(const struct rl_round *round, int vote)
 {
     return round->kind == ROUND_CONFIRM ? vote == RL_VOTE_ABSENT
                                         : round_begins(round) && vote == RL_VOTE_YES &&
-                                              fenced(round->lease);
+                                              lease_fenced(round->lease);
 }
 
 /* Two nodes may be one server under two addresses, unless both are ready and have said
@@ -53,13 +55,13 @@ int vote_read(struct rl_round *round, int i, const struct reply *reply, int *vot
     struct slot *slot = &round->slot[i];
     if (reply->type == REPLY_ERROR)
         return wire_error_code(reply->text);
-    if (round->kind == ROUND_CHECK)
+    if (round->kind == ROUND_PROBE)
         return RL_OK;
     if ((reply->type != REPLY_INTEGER && reply->type != REPLY_ARRAY) || !reply->nums)
         return RL_PROTOCOL;
     if (is_count(round, reply)) {
         *vote = RL_VOTE_YES;
-        return !is_token(vote_info(round, reply)) ? RL_PROTOCOL
+        return !fence_is_token(vote_extra(round, reply)) ? RL_PROTOCOL
                : may_have_voted(round, i)         ? RL_TIMEOUT
                                                   : RL_OK;
     }
@@ -70,7 +72,7 @@ int vote_read(struct rl_round *round, int i, const struct reply *reply, int *vot
         return RL_OK;
     if (*vote == RL_VOTE_GUARDED && round->kind == ROUND_ACQUIRE && round->core->marker)
         return RL_GUARDED;
-    if (*vote == RL_VOTE_UNSEEDED && fenced(round->lease))
+    if (*vote == RL_VOTE_UNSEEDED && lease_fenced(round->lease))
         return RL_UNSEEDED;
     if (*vote < RL_VOTE_FOREIGN || *vote > RL_VOTE_AGAIN)
         return RL_PROTOCOL;
@@ -80,7 +82,7 @@ int vote_read(struct rl_round *round, int i, const struct reply *reply, int *vot
         slot->again = 1;
         *vote = RL_VOTE_YES;
     }
-    if (counts(round, *vote) && !is_token(vote_info(round, reply)))
+    if (counts(round, *vote) && !fence_is_token(vote_extra(round, reply)))
         return RL_PROTOCOL;
     if (round_begins(round) && *vote == RL_VOTE_YES && may_have_voted(round, i))
         return RL_TIMEOUT;       /* its first answer is lost, and this one is not sure */
@@ -94,7 +96,7 @@ int vote_read(struct rl_round *round, int i, const struct reply *reply, int *vot
 void vote_explain(struct rl_round *round, int i, int code, const struct reply *reply)
 {
     struct node *nd = &round->core->nodes[i];
-    int counts = round->lease && fenced(round->lease) && reply->nums;
+    int counts = round->lease && lease_fenced(round->lease) && reply->nums;
     const char *text = code == RL_CONFIG     ? "the same server under two addresses"
                        : code == RL_UNSEEDED ? "it does not know what it has counted"
                        : code == RL_PROTOCOL

@@ -1,5 +1,7 @@
-/* keep.c - the watchdog: renews leases in time, heals nodes, notices losses. */
-#include "core/round.h"
+/* watchdog.c - the watchdog: renews leases in time, heals nodes, notices losses. */
+#include "core/watchdog.h"
+
+#include "core/release.h"
 
 /* Shares of a lease, and bounds in ms. A renewal begins after a third of the lease (as
  * the watchdog of Redisson), so two thirds are left for repeating it. */
@@ -12,7 +14,7 @@ enum {
     ROUNDING_MS = 1          /* a remaining time is a difference of whole ms */
 };
 
-void keep_schedule(struct rl_lease *lease)
+void watchdog_schedule(struct rl_lease *lease)
 {
     int64_t due_ms = lease->deadline_ms;
     if (lease->keep_ms && !lease->renewal && lease->renew_ms < due_ms)
@@ -32,19 +34,20 @@ static void renew_later(struct rl_lease *lease, int64_t now_ms)
     lease->renew_ms -= lease->renew_ms % grain_ms;
 }
 
-void core_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms, int64_t now_ms)
+void watchdog_start(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms,
+                    int64_t now_ms)
 {
     if (lease->list != &lease->core->held || lease->lost || lease->primitive.extend < 0)
         return;
     lease->keep_ms = lease_ms;
     lease->hold_until_ms = max_hold_ms ? now_ms + max_hold_ms : INT64_MAX;
     renew_later(lease, now_ms);
-    keep_schedule(lease);
+    watchdog_schedule(lease);
 }
 
 /* ---- losing ---- */
 
-void keep_lose(struct rl_lease *lease, enum rl_loss reason)
+void watchdog_lose(struct rl_lease *lease, enum rl_loss reason)
 {
     lease->keep_ms = 0;
     if (lease->lost)
@@ -55,12 +58,12 @@ void keep_lose(struct rl_lease *lease, enum rl_loss reason)
     core->losses++;
 }
 
-void keep_orphan(struct rl_lease *lease)
+void watchdog_orphan(struct rl_lease *lease)
 {
     lease->orphan = 1;
     lease->keep_ms = 0;
     if (!lease->lost)
-        keep_schedule(lease);
+        watchdog_schedule(lease);
     else if (!lease->promised_ms)
         lease_forget(lease);
 }
@@ -78,7 +81,7 @@ static void expire(struct rl_lease *lease, int64_t now_ms)
 {
     if (lease->promised_ms) {
         if (now_ms >= lease->promised_ms)
-            lease_end(lease, now_ms);
+            release_end(lease, now_ms);
         else
             timer_set(&lease->core->timers, &lease->timer, lease->promised_ms);
         return;
@@ -89,18 +92,18 @@ static void expire(struct rl_lease *lease, int64_t now_ms)
     }
     enum rl_loss reason = RL_LOSS_EXPIRED;
     /* What was due longer ago than renewals are apart is not done: we did not run. */
-    if (lease->keep_ms && core_late_ms(lease->core, now_ms) > lease->keep_ms / 2)
+    if (lease->keep_ms && state_late_ms(lease->core, now_ms) > lease->keep_ms / 2)
         reason = RL_LOSS_SUSPENDED;
     else if (now_ms >= lease->hold_until_ms && lease->hold_until_ms)
         reason = RL_LOSS_MAX_HOLD;
-    keep_lose(lease, reason);
+    watchdog_lose(lease, reason);
     /* A renewal whose answer was lost may have prolonged the keys. With a lock delay they
      * are to stay. */
     if (lease->hold_until_ms && !lease->core->lock_delay_ms)
         end_as_said(lease);
 }
 
-int core_lost_why(rl_lease *lease, int64_t now_ms)
+int watchdog_lost_why(rl_lease *lease, int64_t now_ms)
 {
     if (lease->list == &lease->core->held && now_ms >= lease->deadline_ms)
         expire(lease, now_ms);
@@ -109,14 +112,14 @@ int core_lost_why(rl_lease *lease, int64_t now_ms)
 
 /* Those who disown it may have lost their memory, and give no votes for a while: the others
  * keep the name closed, for the lock delay, too. */
-void keep_disowned(struct rl_lease *lease, const struct tally *votes, int64_t now_ms)
+void watchdog_disowned(struct rl_lease *lease, const struct tally *votes, int64_t now_ms)
 {
-    if (!core_lost_why(lease, now_ms))
-        keep_lose(lease, votes->foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN);
+    if (!watchdog_lost_why(lease, now_ms))
+        watchdog_lose(lease, votes->foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN);
     if (lease->list == &lease->core->held && !lease->promised_ms)
         end_as_said(lease);
     else if (lease->list != &lease->core->held && !lease->core->lock_delay_ms)
-        lease_end(lease, now_ms);        /* an orphan whose time was over already */
+        release_end(lease, now_ms);        /* an orphan whose time was over already */
 }
 
 /* ---- renewing ---- */
@@ -125,7 +128,7 @@ static void renew(struct rl_lease *lease, int64_t now_ms)
 {
     struct rl_round *round = lease_extend_round(lease, lease->keep_ms);
     if (!round) {            /* out of memory: as good as no answer */
-        keep_renewed(lease, RL_NO_QUORUM, now_ms);
+        watchdog_renewed(lease, RL_NO_QUORUM, now_ms);
         return;
     }
     round->unattended = 1;
@@ -134,7 +137,7 @@ static void renew(struct rl_lease *lease, int64_t now_ms)
     round_begin(round, now_ms);
 }
 
-void keep_renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
+void watchdog_renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
 {
     lease->renewal = NULL;
     if (!lease->keep_ms || lease->state != LEASE_HELD)
@@ -154,10 +157,10 @@ void keep_renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
         lease->failures++;
         lease->renew_ms = now_ms + (wait_ms > RETRY_MIN_MS ? wait_ms : RETRY_MIN_MS);
     }
-    keep_schedule(lease);
+    watchdog_schedule(lease);
 }
 
-void keep_on_timer(struct rl_lease *lease, int64_t now_ms)
+void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms)
 {
     if (now_ms >= lease->deadline_ms) {
         expire(lease, now_ms);
@@ -165,18 +168,18 @@ void keep_on_timer(struct rl_lease *lease, int64_t now_ms)
     }
     if (now_ms >= lease->hold_until_ms)
         lease->keep_ms = 0;
-    keep_schedule(lease);
+    watchdog_schedule(lease);
     if (lease->keep_ms && !lease->renewal && now_ms >= lease->renew_ms)
         renew(lease, now_ms);
 }
 
-void keep_hurry(struct core *core, int64_t lost_ms, int64_t now_ms)
+void watchdog_hurry(struct core *core, int64_t lost_ms, int64_t now_ms)
 {
     for (struct rl_lease *lease = core->held; lease; lease = lease->next) {
         lease->deadline_ms -= lost_ms;
         lease->renew_ms = now_ms;
         lease->hurried = lease->renewal != NULL;
-        keep_schedule(lease);
+        watchdog_schedule(lease);
     }
     for (struct rl_round *round = core->active; round; round = round->next) {
         if (round_begins(round) || round->kind == ROUND_EXTEND)
@@ -186,8 +189,8 @@ void keep_hurry(struct core *core, int64_t lost_ms, int64_t now_ms)
 
 /* ---- healing ---- */
 
-void keep_heal(struct rl_lease *lease, const struct rl_round *round, int i,
-               int64_t now_ms)
+void watchdog_heal(struct rl_lease *lease, const struct rl_round *round, int i,
+                   int64_t now_ms)
 {
     struct core *core = lease->core;
     int64_t left_ms = round->started_ms + round->lease_ms - now_ms;

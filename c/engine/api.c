@@ -5,9 +5,13 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "core/fence.h"
 #include "core/guard.h"
-#include "core/round.h"
+#include "core/handover.h"
+#include "core/query.h"
+#include "core/release.h"
 #include "core/subscription.h"
+#include "core/watchdog.h"
 
 int rl_abi(void)
 {
@@ -69,8 +73,8 @@ rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes
     if (now_ms < 0)
         return NULL;
     return engine_started(c,
-                   core_acquire(&c->core, primitive, keys, nkeys, args, nargs, value,
-                                lease_ms, within_ms, home, now_ms, lease),
+                   lease_acquire(&c->core, primitive, keys, nkeys, args, nargs, value,
+                                 lease_ms, within_ms, home, now_ms, lease),
                    now_ms);
 }
 
@@ -82,7 +86,7 @@ rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
     int64_t now_ms = engine_enter(c);
     if (now_ms < 0)
         return NULL;
-    return engine_started(c, core_extend(lease, lease_ms, now_ms), now_ms);
+    return engine_started(c, lease_extend(lease, lease_ms, now_ms), now_ms);
 }
 
 rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next)
@@ -94,7 +98,7 @@ rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next)
     int64_t now_ms = engine_enter(c);
     if (now_ms < 0)
         return NULL;
-    return engine_started(c, core_handover(lease, value, lease_ms, now_ms, next), now_ms);
+    return engine_started(c, handover_begin(lease, value, lease_ms, now_ms, next), now_ms);
 }
 
 rl_round *rl_release(rl_lease *lease)
@@ -103,7 +107,7 @@ rl_round *rl_release(rl_lease *lease)
     int64_t now_ms = engine_enter(c);
     if (now_ms < 0)
         return NULL;
-    return engine_started(c, core_release(lease, now_ms), now_ms);
+    return engine_started(c, release_begin(lease, now_ms), now_ms);
 }
 
 rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
@@ -115,7 +119,7 @@ rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
     if (now_ms < 0)
         return NULL;
     rl_round *round =
-        core_ask(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms);
+        query_ask(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms);
     return engine_started(c, round, now_ms);
 }
 
@@ -128,7 +132,7 @@ rl_round *rl_ask_all(rl_client *c, int script, const rl_bytes *keys, int nkeys,
     if (now_ms < 0)
         return NULL;
     return engine_started(
-        c, core_ask_all(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms),
+        c, query_ask_all(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms),
         now_ms);
 }
 
@@ -137,7 +141,7 @@ rl_round *rl_check(rl_client *c)
     int64_t now_ms = engine_enter(c);
     if (now_ms < 0)
         return NULL;
-    return engine_started(c, core_check(&c->core, now_ms), now_ms);
+    return engine_started(c, query_probe(&c->core, now_ms), now_ms);
 }
 
 rl_round *rl_admit(rl_client *c, int32_t force, int64_t seen_ms)
@@ -146,7 +150,7 @@ rl_round *rl_admit(rl_client *c, int32_t force, int64_t seen_ms)
     if (now_ms < 0)
         return NULL;
     guard_admit(&c->core, force, seen_ms, now_ms);
-    return engine_started(c, core_check(&c->core, now_ms), now_ms);
+    return engine_started(c, query_probe(&c->core, now_ms), now_ms);
 }
 
 rl_round *rl_sleep(rl_client *c, int64_t ms)
@@ -154,45 +158,45 @@ rl_round *rl_sleep(rl_client *c, int64_t ms)
     int64_t now_ms = engine_enter(c);
     if (now_ms < 0)
         return NULL;
-    return engine_started(c, core_sleep(&c->core, ms, now_ms), now_ms);
+    return engine_started(c, query_sleep(&c->core, ms, now_ms), now_ms);
 }
 
-rl_watch *rl_watch_open(rl_client *c, const char *channel, size_t len)
+rl_subscription *rl_subscribe(rl_client *c, const char *channel, size_t len)
 {
     int64_t now_ms = engine_enter(c);
     if (now_ms < 0)
         return NULL;
-    rl_watch *watch = core_watch(&c->core, channel, len, now_ms);
+    rl_subscription *subscription = subscription_open(&c->core, channel, len, now_ms);
     engine_started(c, NULL, now_ms);
-    return watch;
+    return subscription;
 }
 
-void rl_watch_close(rl_watch *watch)
+void rl_unsubscribe(rl_subscription *subscription)
 {
-    struct rl_client *c = client_of(watch->core);
+    struct rl_client *c = client_of(subscription->core);
     int64_t now_ms = rl_now_ms();
     engine_lock(c);
-    core_unwatch(watch, now_ms);
+    subscription_close(subscription, now_ms);
     engine_started(c, NULL, now_ms);
 }
 
-int64_t rl_watch_wakes(const rl_watch *watch)
+int64_t rl_subscription_wakes(const rl_subscription *subscription)
 {
-    return watch->wakes;
+    return subscription->wakes;
 }
 
-int64_t rl_watch_opened(const rl_watch *watch)
+int64_t rl_subscription_opened(const rl_subscription *subscription)
 {
-    return watch->opened;
+    return subscription->opened;
 }
 
-rl_round *rl_pause(rl_watch *watch, int64_t seen, int64_t ms)
+rl_round *rl_pause(rl_subscription *subscription, int64_t seen, int64_t ms)
 {
-    struct rl_client *c = client_of(watch->core);
+    struct rl_client *c = client_of(subscription->core);
     int64_t now_ms = engine_enter(c);
     if (now_ms < 0)
         return NULL;
-    return engine_started(c, core_pause(watch, seen, ms, now_ms), now_ms);
+    return engine_started(c, subscription_pause(subscription, seen, ms, now_ms), now_ms);
 }
 
 void rl_round_wake(rl_round *round)
@@ -210,11 +214,11 @@ rl_lease *rl_adopt(rl_client *c, const rl_primitive *primitive, const rl_bytes *
                    int64_t lease_ms, int64_t token)
 {
     if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) ||
-        (token && !is_token(token)))
+        (token && !fence_is_token(token)))
         return NULL;
     engine_lock(c);
-    rl_lease *lease = core_adopt(&c->core, primitive, keys, nkeys, args, nargs, value,
-                                 lease_ms, token, rl_now_ms());
+    rl_lease *lease = lease_adopt(&c->core, primitive, keys, nkeys, args, nargs, value,
+                                  lease_ms, token, rl_now_ms());
     engine_unlock(c);
     return lease;
 }
@@ -223,7 +227,7 @@ void rl_disown(rl_lease *lease)
 {
     struct rl_client *c = client_of(lease->core);
     engine_lock(c);
-    core_disown(lease);
+    lease_disown(lease);
     engine_leave(c);
 }
 
@@ -234,15 +238,15 @@ int rl_round_yes(const rl_round *round)
     return round->tally.yes;
 }
 
-int64_t rl_round_info(const rl_round *round)
+int64_t rl_round_extra(const rl_round *round)
 {
     struct rl_client *c = client_of(round->core);
     int64_t most = 0;
     engine_lock(c);
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (slot->state == SLOT_ANSWERED && slot->vote > 0 && slot->info > most)
-            most = slot->info;
+        if (slot->state == SLOT_ANSWERED && slot->vote > 0 && slot->extra > most)
+            most = slot->extra;
     }
     engine_unlock(c);
     return most;
@@ -256,17 +260,17 @@ uint32_t rl_round_unseeded(const rl_round *round)
 int64_t rl_round_free_in_ms(const rl_round *round)
 {
     struct rl_client *c = client_of(round->core);
-    int64_t info[RL_MAX_NODES];
+    int64_t extra[RL_MAX_NODES];
     int n = round->core->n, known = 0;
     engine_lock(c);
     for (int i = 0; i < n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (slot->state != SLOT_ANSWERED || (slot->vote <= 0 && slot->info < 0))
+        if (slot->state != SLOT_ANSWERED || (slot->vote <= 0 && slot->extra < 0))
             continue;
-        info[known++] = slot->vote > 0 ? 0 : slot->info;
+        extra[known++] = slot->vote > 0 ? 0 : slot->extra;
     }
     engine_unlock(c);
-    return quorum_free_in_ms(info, known, n);
+    return quorum_free_in_ms(extra, known, n);
 }
 
 int rl_round_outcome(const rl_round *round)
@@ -289,7 +293,7 @@ void rl_round_node(const rl_round *round, int i, rl_node_result *out)
     out->asked = slot->state == SLOT_SENT || slot->state == SLOT_CONFIRMING;
     out->ready = round->core->nodes[i].state == NODE_READY;
     out->lost = round->core->nodes[i].lost;
-    out->info = slot->info;
+    out->extra = slot->extra;
     out->data_len = slot->data_len;
     memcpy(out->data, slot->data, slot->data_len);
     engine_unlock(c);
@@ -306,7 +310,7 @@ void rl_round_free(rl_round *round)
     engine_lock(c);
     int undecided = !round->outcome;
     engine_forget(round);
-    core_round_free(round);
+    round_free(round);
     if (undecided)
         keeper_take_over(c);
     engine_leave(c);
@@ -314,7 +318,7 @@ void rl_round_free(rl_round *round)
 
 int64_t rl_remaining_ms(const rl_lease *lease)
 {
-    return core_remaining_ms(lease, rl_now_ms());
+    return lease_remaining_ms(lease, rl_now_ms());
 }
 
 int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms)
@@ -325,7 +329,7 @@ int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms)
     engine_lock(c);
     int failed = c->core.closed || lease_void(lease) ? 0 : keeper_start(c);
     if (!failed) {
-        core_keep(lease, lease_ms, max_hold_ms, rl_now_ms());
+        watchdog_start(lease, lease_ms, max_hold_ms, rl_now_ms());
         if (c->net.epfd >= 0)
             net_flush(&c->net, rl_now_ms());   /* the keeper may be in its poll */
         keeper_notice(c);
@@ -338,7 +342,7 @@ int rl_lease_lost(rl_lease *lease)
 {
     struct rl_client *c = client_of(lease->core);
     engine_lock(c);
-    int why = core_lost_why(lease, rl_now_ms());
+    int why = watchdog_lost_why(lease, rl_now_ms());
     engine_unlock(c);
     return why;
 }
@@ -387,15 +391,15 @@ static void give_back(rl_lease *lease, void (*how)(rl_lease *lease, int64_t now_
 
 void rl_lease_drop(rl_lease *lease)
 {
-    give_back(lease, core_lease_drop);
+    give_back(lease, lease_drop);
 }
 
 void rl_lease_abandon(rl_lease *lease)
 {
-    give_back(lease, core_lease_abandon);
+    give_back(lease, lease_abandon);
 }
 
 void rl_lease_orphan(rl_lease *lease)
 {
-    give_back(lease, core_lease_orphan);
+    give_back(lease, lease_orphan);
 }

@@ -6,13 +6,17 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "core/close.h"
 #include "core/guard.h"
+#include "engine/mailbox.h"
+#include "engine/signals.h"
+#include "io/linger.h"
 #include "node/reader.h"
 
 /* ---- fork: the child's clients are as new, with no leases and no connections ---- */
 
 static pthread_mutex_t clients_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t watched_once = PTHREAD_ONCE_INIT;
+static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 static struct rl_client *clients;
 
 static void before_fork(void)
@@ -39,7 +43,7 @@ static void after_fork_in_child(void)
     mailbox_after_fork(1);
     for (struct rl_client *c = clients; c; c = c->next) {
         net_void(&c->net);
-        core_void(&c->core);
+        close_void(&c->core);
         keeper_void(c);
         c->turning = c->wanting = 0;
         c->net.kicked = 0;
@@ -56,12 +60,12 @@ static void after_fork_in_child(void)
 static void at_exit(void)
 {
     pthread_mutex_lock(&clients_mutex);
-    int64_t now_ms = rl_now_ms(), until_ms = now_ms + NET_LINGER_MS;
+    int64_t now_ms = rl_now_ms(), until_ms = now_ms + LINGER_MS;
     for (struct rl_client *c = clients; c; c = c->next) {
         engine_lock(c);
         if (c->net.epfd < 0)
             continue;
-        core_leave(&c->core, now_ms);
+        close_begin(&c->core, now_ms);
         net_wake(c->net.wakefd);
         if (c->key)
             keeper_stop(c);
@@ -70,8 +74,8 @@ static void at_exit(void)
     }
     for (struct rl_client *c = clients; c; c = c->next) {
         if (c->net.epfd >= 0) {
-            net_linger(&c->net, until_ms);
-            core_close(&c->core, rl_now_ms());
+            linger_until(&c->net, until_ms);
+            close_finish(&c->core, rl_now_ms());
             net_finish(&c->net);
         }
         engine_unlock(c);
@@ -96,16 +100,16 @@ void clients_lock(int signals)
 
 void clients_let_go(int signals)
 {
-    int64_t now_ms = rl_now_ms(), until_ms = now_ms + NET_LINGER_MS;
+    int64_t now_ms = rl_now_ms(), until_ms = now_ms + LINGER_MS;
     for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
         if (c->net.epfd >= 0) {
-            core_leave(&c->core, now_ms);
+            close_begin(&c->core, now_ms);
             net_flush(&c->net, now_ms);
         }
     }
     for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
         if (c->net.epfd >= 0)
-            net_linger(&c->net, until_ms);
+            linger_until(&c->net, until_ms);
     }
 }
 
@@ -120,7 +124,7 @@ void clients_unlock(int signals)
     pthread_mutex_unlock(&clients_mutex);
 }
 
-static void watch_process(void)
+static void handle_fork_and_exit(void)
 {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     atexit(at_exit);
@@ -130,7 +134,7 @@ static void watch_process(void)
 
 static void client_free(struct rl_client *c)
 {
-    core_free(&c->core);
+    close_free(&c->core);
     for (int i = 0; c->configs && c->addresses && i < c->n; i++) {
         free(c->configs[i].label);
         node_config_free(&c->configs[i]);
@@ -143,7 +147,7 @@ static void client_free(struct rl_client *c)
     free(c->addresses);
     free(c->client_name);
     free(c->marker);
-    free(c->mark_script);
+    free(c->marker_script);
     free(c->key);
     free(c->net.conns);
     if (c->tls) {
@@ -176,7 +180,7 @@ static int client_configure(struct rl_client *c, const rl_options *o,
     c->n = n;
     c->client_name = copy(o->client_name, &failed);
     c->marker = copy(o->marker, &failed);
-    c->mark_script = copy(o->mark_script, &failed);
+    c->marker_script = copy(o->marker_script, &failed);
     for (int i = 0; i < n; i++) {
         c->configs[i].label = copy(nodes[i].label, &failed);
         c->configs[i].marker = c->marker;
@@ -249,7 +253,7 @@ static struct rl_client *client_new(const rl_options *options,
     }
     c->core.lock_delay_ms = options->lock_delay_ms;
     c->signals = options->signals;
-    guard_init(&c->core, c->marker, c->mark_script, options->max_lease_ms,
+    guard_init(&c->core, c->marker, c->marker_script, options->max_lease_ms,
                options->lease_ms);
     return c;
 }
@@ -266,7 +270,7 @@ static void enlist(struct rl_client *c)
 rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int n,
                    char *err, size_t err_size)
 {
-    pthread_once(&watched_once, watch_process);
+    pthread_once(&handlers_once, handle_fork_and_exit);
     pthread_mutex_lock(&clients_mutex);
     struct rl_client *c = client_new(options, nodes, n, err, err_size);
     if (c && client_secure(c, options, nodes, err, err_size) < 0) {
@@ -292,7 +296,7 @@ static struct rl_client *find_shared(const char *key, size_t len)
 rl_client *rl_share(const char *key, size_t len, const rl_options *options,
                     const rl_node_options *nodes, int n, char *err, size_t err_size)
 {
-    pthread_once(&watched_once, watch_process);
+    pthread_once(&handlers_once, handle_fork_and_exit);
     pthread_mutex_lock(&clients_mutex);
     struct rl_client *c = find_shared(key, len);
     if (!c && (c = client_new(options, nodes, n, err, err_size))) {
@@ -349,7 +353,7 @@ void rl_close(rl_client *c)
     engine_lock(c);
     int64_t now_ms = rl_now_ms();
     c->core.handles++;       /* ours: others may give back theirs while we wait */
-    core_leave(&c->core, now_ms);
+    close_begin(&c->core, now_ms);
     if (c->net.epfd >= 0) {
         net_flush(&c->net, now_ms);
         net_wake(c->net.wakefd);
@@ -360,9 +364,9 @@ void rl_close(rl_client *c)
         pthread_cond_wait(&c->turned, &c->mutex);
     if (c->net.epfd >= 0) {
         net_flush(&c->net, now_ms);
-        net_linger(&c->net, now_ms + NET_LINGER_MS);
+        linger_until(&c->net, now_ms + LINGER_MS);
     }
-    core_close(&c->core, rl_now_ms());
+    close_finish(&c->core, rl_now_ms());
     net_finish(&c->net);
     while (c->kicking)       /* they write to a descriptor that is closed now */
         sched_yield();

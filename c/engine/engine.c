@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-#include "core/subscription.h"
+#include "core/round.h"
+#include "engine/mailbox.h"
+#include "engine/signals.h"
 
 void rl_cork(rl_client *c)
 {
@@ -48,7 +50,7 @@ void engine_deliver(struct rl_client *c)
     rl_round *round;
     if (!c->key)
         return;
-    while ((round = core_next(&c->core))) {
+    while ((round = round_next(&c->core))) {
         struct rl_mailbox *box = round->box;
         if (!box || !mailbox_push(box, round))
             continue;
@@ -183,7 +185,7 @@ void rl_round_notify(rl_round *round)
 {
     struct rl_client *c = client_of(round->core);
     engine_lock(c);
-    core_notify(round);
+    round_notify(round);
     engine_unlock(c);
 }
 
@@ -197,7 +199,7 @@ rl_round *rl_next(rl_client *c, const rl_round *until, int block)
     if (!block && !c->turning && !c->key && c->net.epfd >= 0)
         engine_turn(c, 0);
     c->wanting++;
-    while (!(round = core_next(&c->core)) && !(until && until->outcome) && !interrupted &&
+    while (!(round = round_next(&c->core)) && !(until && until->outcome) && !interrupted &&
            block && !c->core.closed)
         interrupted = turn_or_wait(c) == EINTR;
     c->wanting--;

@@ -1,10 +1,12 @@
 /* keeper.c - does what is due while nobody waits: renewals, losses, clean-up. */
-#include "engine/engine.h"
+#include "engine/keeper.h"
 
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+#include "engine/engine.h"
 
 static void arm(struct keeper *k, int64_t due_ms)
 {

@@ -10,7 +10,7 @@
  * on until it has given that back, and is stopped by the signal once more. It may have
  * another mutex that is needed, as of malloc: it never stands still for long.
  */
-#include "engine/engine.h"
+#include "engine/signals.h"
 
 #include <errno.h>
 #include <semaphore.h>
@@ -19,13 +19,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/client.h"
+#include "io/linger.h"
+
 static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM};
 
 enum {
     KINDS = sizeof(numbers) / sizeof(numbers[0]),        /* RL_SIGNAL_* in this order */
     OFFER_MS = 3,            /* it stands still for a moment: it may have one of our mutexes */
     STOP_MS = 5,             /* to stop it when it has given that back */
-    HALT_MS = NET_LINGER_MS + 50,
+    HALT_MS = LINGER_MS + 50,
     NAP_NS = 100000
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/guard.h"
+#include "core/lease.h"
 
 const char *rl_code_name(int code)
 {

@@ -119,7 +119,7 @@ static int conn_begin(struct net *net, int i, const struct sockaddr *to, socklen
     set_options(c->fd, to->sa_family);
     c->events = EPOLLOUT;
     if ((connect(c->fd, to, len) < 0 && errno != EINPROGRESS) ||
-        net_watch(net, EPOLL_CTL_ADD, c->fd, c->events, i) < 0) {
+        net_poll(net, EPOLL_CTL_ADD, c->fd, c->events, i) < 0) {
         int err = errno;
         close(c->fd);
         c->fd = -1;
@@ -209,13 +209,13 @@ void conn_open(struct net *net, int i, int64_t now_ms)
         lost(net, i, RL_DNS, a->host, "no thread for the lookup", now_ms);
 }
 
-static void conn_watch(struct net *net, int i, uint32_t events)
+static void conn_poll(struct net *net, int i, uint32_t events)
 {
     struct conn *c = &net->conns[i];
     if (c->events == events)
         return;
     c->events = events;
-    net_watch(net, EPOLL_CTL_MOD, c->fd, events, i);
+    net_poll(net, EPOLL_CTL_MOD, c->fd, events, i);
 }
 
 void conn_finish_lookups(struct net *net, int64_t now_ms)
@@ -255,18 +255,18 @@ int conn_send(struct net *net, int i, struct buf *out)
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            conn_watch(net, i, EPOLLIN | EPOLLOUT);
+            conn_poll(net, i, EPOLLIN | EPOLLOUT);
             return 0;
         }
         if (k < 0 && (errno == EPIPE || errno == ECONNRESET)) {
-            conn_watch(net, i, EPOLLIN);     /* what it said before its end is the reason */
+            conn_poll(net, i, EPOLLIN);     /* what it said before its end is the reason */
             return 0;
         }
         if (k < 0)
             return errno;
         buf_take(out, (size_t)k);
     }
-    conn_watch(net, i, EPOLLIN);
+    conn_poll(net, i, EPOLLIN);
     return 0;
 }
 
@@ -323,7 +323,7 @@ void conn_finish(struct net *net, int i, int64_t now_ms)
         conn_try_next(net, i, err, now_ms);
         return;
     }
-    conn_watch(net, i, EPOLLIN);
+    conn_poll(net, i, EPOLLIN);
     if (c->address->tls)
         conn_secure(net, i, now_ms);
     else

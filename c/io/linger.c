@@ -5,19 +5,19 @@
  * answers are waited for, as are connections that are being made, but not for long: a
  * process that ends must end.
  */
-#include "io/net.h"
+#include "io/linger.h"
 
 #include <sys/epoll.h>
 
-#include "core/core.h"
+#include "core/close.h"
 
 /* Whether a server that has not confirmed a release, or another request, may do so until
  * then. */
 static int is_awaited(const struct net *net, int64_t now_ms, int64_t until_ms)
 {
-    int64_t since_ms = now_ms - NET_LINGER_MS;
-    uint32_t nodes = core_unreleased(net->core, since_ms);
-    if (core_unanswered(net->core, since_ms))
+    int64_t since_ms = now_ms - LINGER_MS;
+    uint32_t nodes = close_unreleased(net->core, since_ms);
+    if (close_unanswered(net->core, since_ms))
         return 1;
     for (int i = 0; i < net->core->n; i++) {
         const struct node *nd = &net->core->nodes[i];
@@ -27,7 +27,7 @@ static int is_awaited(const struct net *net, int64_t now_ms, int64_t until_ms)
     return 0;
 }
 
-void net_linger(struct net *net, int64_t until_ms)
+void linger_until(struct net *net, int64_t until_ms)
 {
     struct epoll_event events[NET_EVENTS];
     int64_t now_ms = rl_now_ms();

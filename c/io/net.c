@@ -30,7 +30,7 @@ int net_init(struct net *net, struct core *core, const struct net_address *addre
     return 0;
 }
 
-int net_watch(const struct net *net, int op, int fd, uint32_t events, int tag)
+int net_poll(const struct net *net, int op, int fd, uint32_t events, int tag)
 {
     struct epoll_event ev = {.events = events, .data.u32 = (uint32_t)tag};
     return epoll_ctl(net->epfd, op, fd, &ev);
@@ -46,8 +46,8 @@ int net_open(struct net *net)
     net->armed_ms = INT64_MAX;
     /* Those two are told of at their edges, so that nobody has to read them. */
     if (net->epfd >= 0 && net->timerfd >= 0 && net->wakefd >= 0 &&
-        net_watch(net, EPOLL_CTL_ADD, net->timerfd, EPOLLIN | EPOLLET, TAG_TIMER) == 0 &&
-        net_watch(net, EPOLL_CTL_ADD, net->wakefd, EPOLLIN | EPOLLET, TAG_WAKE) == 0)
+        net_poll(net, EPOLL_CTL_ADD, net->timerfd, EPOLLIN | EPOLLET, TAG_TIMER) == 0 &&
+        net_poll(net, EPOLL_CTL_ADD, net->wakefd, EPOLLIN | EPOLLET, TAG_WAKE) == 0)
         return 0;
     int saved = errno;
     net_void(net);

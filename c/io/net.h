@@ -7,8 +7,7 @@
 
 enum {
     NET_EVENTS = 64,
-    NET_READ = 16384,
-    NET_LINGER_MS = 50            /* so long after it was begun an answer is waited for */
+    NET_READ = 16384
 };
 
 struct net {
@@ -29,11 +28,6 @@ struct net {
 /* addresses[0..n-1] must outlive the net. 0, or -1: out of memory. */
 int net_init(struct net *net, struct core *core, const struct net_address *addresses,
              int n);
-
-/* After core_leave(), with the loop to itself: waits until the releases are confirmed by
- * all servers that are not down, and what else was asked is answered, or until then, or
- * NET_LINGER_MS from their begin on. */
-void net_linger(struct net *net, int64_t until_ms);
 
 /* Ends all connections in a way that lets the bytes written before get through. */
 void net_finish(struct net *net);
@@ -75,7 +69,7 @@ int net_kick(struct net *net);
 void net_unthread(struct net *net);
 
 /* Has epoll watch a descriptor (EPOLL_CTL_ADD) or change that. 0, or -1 with errno. */
-int net_watch(const struct net *net, int op, int fd, uint32_t events, int tag);
+int net_poll(const struct net *net, int op, int fd, uint32_t events, int tag);
 
 /* Makes a timerfd of CLOCK_BOOTTIME ring at that time, at once when it has passed. */
 void net_arm(int timerfd, int64_t due_ms);

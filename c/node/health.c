@@ -1,5 +1,5 @@
 /* health.c - how a node does: whether it hangs or falls behind, and when it is given up. */
-#include "node/node.h"
+#include "node/health.h"
 
 /* Since when the oldest request has been the next one to be answered. */
 static int64_t awaited_ms(const struct node *nd)
@@ -8,7 +8,7 @@ static int64_t awaited_ms(const struct node *nd)
     return sent_ms > nd->answered_ms ? sent_ms : nd->answered_ms;
 }
 
-int node_asked(const struct node *nd, int64_t since_ms)
+int health_asked(const struct node *nd, int64_t since_ms)
 {
     for (uint32_t k = nd->queue_len; k > 0; k--) {
         const struct request *r =
@@ -21,24 +21,24 @@ int node_asked(const struct node *nd, int64_t since_ms)
     return 0;
 }
 
-int node_hung(const struct node *nd, int64_t now_ms)
+int health_hung(const struct node *nd, int64_t now_ms)
 {
     return nd->queue_len > 0 && now_ms - awaited_ms(nd) >= nd->config->timeout_ms;
 }
 
-int node_pauses(const struct node *nd, int64_t now_ms)
+int health_pauses(const struct node *nd, int64_t now_ms)
 {
     return nd->queue_len > 0 && now_ms - awaited_ms(nd) >= NODE_PAUSE_MS;
 }
 
-int node_behind(const struct node *nd, int64_t now_ms)
+int health_behind(const struct node *nd, int64_t now_ms)
 {
     return nd->queue_len >= NODE_BEHIND_MIN &&
-           (node_pauses(nd, now_ms) ||
+           (health_pauses(nd, now_ms) ||
             now_ms - nd->queue[nd->queue_head].sent_ms >= nd->config->timeout_ms / 2);
 }
 
-int64_t node_give_up_ms(const struct node *nd)
+int64_t health_give_up_ms(const struct node *nd)
 {
     if (nd->state == NODE_CONNECTING || nd->state == NODE_HANDSHAKE)
         return nd->deadline_ms;

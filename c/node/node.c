@@ -170,7 +170,7 @@ static int put_questions(struct node *nd, int64_t now_ms)
     }
     if (nd->config->marker) {
         const char *words[] = {"GET", nd->config->marker};
-        if (tell(nd, REQUEST_MARK, 2, words, NULL, now_ms))
+        if (tell(nd, REQUEST_MARKER, 2, words, NULL, now_ms))
             return -1;
         count++;
     }
@@ -353,7 +353,7 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
             return NODE_FAILED;
         if (nd->state == NODE_HANDSHAKE && --nd->handshake_left == 0)
             return NODE_UP;
-        if (out->kind == REQUEST_TIME || out->kind == REQUEST_MARK)
+        if (out->kind == REQUEST_TIME || out->kind == REQUEST_MARKER)
             return NODE_TOLD;
     }
 }
@@ -377,25 +377,19 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
 
 /* ---- requests ---- */
 
-/* A call's arguments, with the mark's key behind the keys and its value behind all. */
-static void put_marked(struct buf *out, const struct cmd *cmd, const struct mark *mark)
+/* A call's arguments, with the marker's key behind the keys and its value behind all. */
+static void put_guarded(struct buf *out, const struct cmd *cmd, const struct marker *marker)
 {
-    wire_bulk_int(out, cmd->nkeys + (mark->key != NULL));
+    wire_bulk_int(out, cmd->nkeys + (marker->key != NULL));
     wire_raw(out, cmd->bytes + cmd->keys_at, cmd->keys_end - cmd->keys_at);
-    if (mark->key)
-        wire_bulk(out, mark->key, strlen(mark->key));
+    if (marker->key)
+        wire_bulk(out, marker->key, strlen(marker->key));
     wire_raw(out, cmd->bytes + cmd->keys_end, cmd->len - cmd->keys_end);
-    wire_bulk(out, mark->want, strlen(mark->want));
+    wire_bulk(out, marker->want, strlen(marker->want));
 }
 
-int node_call(struct node *nd, int script, const struct cmd *cmd, void *owner,
-              int64_t now_ms)
-{
-    return node_call_marked(nd, script, cmd, NULL, owner, now_ms);
-}
-
-int node_call_marked(struct node *nd, int script, const struct cmd *cmd,
-                     const struct mark *mark, void *owner, int64_t now_ms)
+int node_call(struct node *nd, int script, const struct cmd *cmd,
+              const struct marker *marker, void *owner, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     int full = queue_reserve(nd);
@@ -405,18 +399,18 @@ int node_call_marked(struct node *nd, int script, const struct cmd *cmd,
     int by_sha = nd->loaded >> script & 1;
     const char *body = by_sha ? nd->sha[script] : nd->scripts->item[script].body;
     size_t len = by_sha ? 40 : nd->scripts->item[script].len;
-    size_t key_len = mark && mark->key ? strlen(mark->key) : 0;
-    size_t more = mark ? key_len + strlen(mark->want) + 96 : 0;
+    size_t key_len = marker && marker->key ? strlen(marker->key) : 0;
+    size_t more = marker ? key_len + strlen(marker->want) + 96 : 0;
     if (!buf_reserve(&nd->out, len + cmd->len + more + 96))
         return RL_NOMEM;
-    wire_array(&nd->out, cmd->argc + 2 + (mark ? 1 + (mark->key != NULL) : 0));
+    wire_array(&nd->out, cmd->argc + 2 + (marker ? 1 + (marker->key != NULL) : 0));
     if (by_sha)
         wire_bulk(&nd->out, "EVALSHA", 7);
     else
         wire_bulk(&nd->out, "EVAL", 4);
     wire_bulk(&nd->out, body, len);
-    if (mark)
-        put_marked(&nd->out, cmd, mark);
+    if (marker)
+        put_guarded(&nd->out, cmd, marker);
     else
         wire_raw(&nd->out, cmd->bytes, cmd->len);
     queue_push(nd, REQUEST_CALL, script, owner, start, now_ms)->by_sha = (int8_t)by_sha;
@@ -434,8 +428,8 @@ int node_time(struct node *nd, int64_t now_ms)
     return put_time(nd, now_ms) == 0;
 }
 
-int node_mark(struct node *nd, const char *body, size_t len, const char *seen,
-              const char *want, int64_t now_ms)
+int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,
+                    const char *want, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     const char *key = nd->config->marker;
@@ -450,7 +444,7 @@ int node_mark(struct node *nd, const char *body, size_t len, const char *seen,
     wire_bulk(&nd->out, key, strlen(key));
     wire_bulk(&nd->out, seen, strlen(seen));
     wire_bulk(&nd->out, want, strlen(want));
-    queue_push(nd, REQUEST_MARK, -1, NULL, start, now_ms);
+    queue_push(nd, REQUEST_MARKER, -1, NULL, start, now_ms);
     return 0;
 }
 

@@ -59,7 +59,7 @@ enum request_kind {
     REQUEST_PING,
     REQUEST_INFO,
     REQUEST_TIME,
-    REQUEST_MARK,                 /* the marker: GET, or the script that compares it */
+    REQUEST_MARKER,               /* the marker: GET, or the script that compares it */
     REQUEST_SUBSCRIBE             /* or UNSUBSCRIBE */
 };
 
@@ -84,7 +84,7 @@ enum node_event {
 };
 
 /* What goes with a call to a guarded script: a key and an argument behind all others. */
-struct mark {
+struct marker {
     const char *key;              /* NULL: none is sent */
     const char *want;             /* "": whatever it is */
 };
@@ -161,7 +161,7 @@ int node_feed(struct node *nd, const char *data, size_t len);
 
 /* The next event in what was fed. NODE_HEARD: who was silent is there again, and
  * node_greet() is next; NODE_ANSWER: *out was answered by nd->wire.reply;
- * NODE_TOLD: the same, and it is a REQUEST_TIME or REQUEST_MARK of the node itself;
+ * NODE_TOLD: the same, and it is a REQUEST_TIME or REQUEST_MARKER of the node itself;
  * NODE_MESSAGE: a subscriber got nd->wire.reply; NODE_UP: the handshake is done, and
  * node_ready() or node_refuse() is next; NODE_FAILED: nd->code and nd->text tell why the
  * connection must be closed; NODE_IDLE: nothing more. */
@@ -175,13 +175,9 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Queues a script call, by EVALSHA where the server has the script, else by EVAL.
- * 0, RL_OVERLOAD, or RL_NOMEM. Only when READY. */
-int node_call(struct node *nd, int script, const struct cmd *cmd, void *owner,
-              int64_t now_ms);
-
-/* The same for a guarded script; mark NULL: it is none. */
-int node_call_marked(struct node *nd, int script, const struct cmd *cmd,
-                     const struct mark *mark, void *owner, int64_t now_ms);
+ * marker NULL: the script has no use for one. 0, RL_OVERLOAD, or RL_NOMEM. Only when READY. */
+int node_call(struct node *nd, int script, const struct cmd *cmd,
+              const struct marker *marker, void *owner, int64_t now_ms);
 
 /* Queues TIME, unless it is not due or its last answer is missing. Only when READY.
  * 1: queued; 0: not. */
@@ -189,8 +185,8 @@ int node_time(struct node *nd, int64_t now_ms);
 
 /* Queues the script (of body, len) that sets the marker to `want` if it is `seen`, and
  * returns what it is then. Only when READY. 0, or -1: no room or memory. */
-int node_mark(struct node *nd, const char *body, size_t len, const char *seen,
-              const char *want, int64_t now_ms);
+int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,
+                    const char *want, int64_t now_ms);
 
 /* Queues INFO, TIME, GET of the marker, and PING; the answer to that is the owner's
  * NODE_ANSWER. Only when READY. 0, RL_OVERLOAD, or RL_NOMEM. */
@@ -208,23 +204,5 @@ int node_load(struct node *nd, int script, int64_t now_ms);
 
 /* The server does not know this script any more (NOSCRIPT). */
 void node_unload(struct node *nd, int script);
-
-/* True when a call sent since then is unanswered. */
-int node_asked(const struct node *nd, int64_t since_ms);
-
-/* True when requests wait and nothing was answered for longer than one answer may take:
- * such a node is not asked for votes until it answers again. */
-int node_hung(const struct node *nd, int64_t now_ms);
-
-/* True when requests wait, and nothing was answered for a moment. */
-int node_pauses(const struct node *nd, int64_t now_ms);
-
-/* True when it has many requests to answer, and answers none now, or so late that nobody
- * waits for them any more. */
-int node_behind(const struct node *nd, int64_t now_ms);
-
-/* When the connection must be given up unless something arrives (connect time-out, or a
- * request without an answer for a long time); INT64_MAX: nothing is awaited. */
-int64_t node_give_up_ms(const struct node *nd);
 
 #endif

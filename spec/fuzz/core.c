@@ -10,11 +10,17 @@
 
 #include "fuzz.h"
 #include "node/reader.h"
+#include "core/close.h"
+#include "core/core.h"
+#include "core/handover.h"
+#include "core/query.h"
+#include "core/release.h"
 #include "core/subscription.h"
+#include "core/watchdog.h"
 
 enum {
     DEALS = 6,
-    WATCHES = 2,
+    SUBSCRIPTIONS = 2,
     STEPS_MAX = 400,
     MEMORY_MAX = 32 << 20        /* a reply without an end on each connection */
 };
@@ -34,8 +40,8 @@ struct world {
     rl_primitive primitive;
     int question;                    /* another script's number */
     struct deal deal[DEALS];
-    rl_round *pause[WATCHES];
-    rl_watch *watch[WATCHES];
+    rl_round *pause[SUBSCRIPTIONS];
+    rl_subscription *subscription[SUBSCRIPTIONS];
     unsigned values;
     size_t memory;                   /* in use before */
 };
@@ -109,7 +115,7 @@ static void pass_time(struct world *w, int64_t ms)
 static void free_round(rl_round **round)
 {
     if (*round)
-        core_round_free(*round);
+        round_free(*round);
     *round = NULL;
 }
 
@@ -124,7 +130,7 @@ static void give_back(struct world *w, struct deal *d, void (*how)(rl_lease *, i
 
 static void drop(struct world *w, struct deal *d)
 {
-    give_back(w, d, core_lease_drop);
+    give_back(w, d, lease_drop);
 }
 
 static void acquire(struct world *w, struct deal *d, struct input *in)
@@ -136,16 +142,16 @@ static void acquire(struct world *w, struct deal *d, struct input *in)
     d->started_ms = w->now_ms;
     d->lease_ms = 1 + input_byte(in) * (how & 1 ? 100 : 1);
     if (how & 0x40 && how & 0x20) {
-        d->lease = core_adopt(&w->core, &w->primitive, &key, 1, NULL, 0, value,
-                              d->lease_ms, 0, w->now_ms);
+        d->lease = lease_adopt(&w->core, &w->primitive, &key, 1, NULL, 0, value,
+                               d->lease_ms, 0, w->now_ms);
         return;
     }
     d->asked = 1;
-    d->acquire = core_acquire(&w->core, &w->primitive, &key, 1, NULL, 0, value,
-                              d->lease_ms, input_byte(in) * 10,
-                              how & 2 ? how >> 2 : -1, w->now_ms, &d->lease);
+    d->acquire = lease_acquire(&w->core, &w->primitive, &key, 1, NULL, 0, value,
+                               d->lease_ms, input_byte(in) * 10,
+                               how & 2 ? how >> 2 : -1, w->now_ms, &d->lease);
     if (d->acquire && how & 0x80)
-        core_notify(d->acquire);
+        round_notify(d->acquire);
 }
 
 static void use_lease(struct world *w, struct deal *d, struct input *in)
@@ -154,53 +160,53 @@ static void use_lease(struct world *w, struct deal *d, struct input *in)
     switch (how % 8) {
     case 0:
         free_round(&d->other);
-        d->other = core_release(d->lease, w->now_ms);
+        d->other = release_begin(d->lease, w->now_ms);
         break;
     case 1:
         free_round(&d->other);
         d->lease_ms = 1 + input_byte(in) * 20;
         d->started_ms = w->now_ms;
-        d->other = core_extend(d->lease, d->lease_ms, w->now_ms);
+        d->other = lease_extend(d->lease, d->lease_ms, w->now_ms);
         break;
     case 2:
-        core_keep(d->lease, 1 + input_byte(in) * 20, input_byte(in) * 10, w->now_ms);
+        watchdog_start(d->lease, 1 + input_byte(in) * 20, input_byte(in) * 10, w->now_ms);
         break;
     case 3:
-        (void)core_lost_why(d->lease, w->now_ms);
+        (void)watchdog_lost_why(d->lease, w->now_ms);
         break;
     case 4:
         if (!d->asked || (d->acquire && d->acquire->outcome == RL_GRANTED)) {
             free_round(&d->acquire);
             free_round(&d->other);
-            core_disown(d->lease);
+            lease_disown(d->lease);
             memset(d, 0, sizeof(*d));
         }
         break;
     case 5:
-        give_back(w, d, core_lease_abandon);
+        give_back(w, d, lease_abandon);
         break;
     case 6:
-        give_back(w, d, core_lease_orphan);
+        give_back(w, d, lease_orphan);
         break;
     default:
         drop(w, d);
     }
 }
 
-static void use_watch(struct world *w, struct input *in)
+static void use_subscription(struct world *w, struct input *in)
 {
     uint8_t how = input_byte(in);
-    int k = how % WATCHES;
-    if (!w->watch[k]) {
-        w->watch[k] = core_watch(&w->core, how & 2 ? "a" : "b", 1, w->now_ms);
+    int k = how % SUBSCRIPTIONS;
+    if (!w->subscription[k]) {
+        w->subscription[k] = subscription_open(&w->core, how & 2 ? "a" : "b", 1, w->now_ms);
     } else if (how & 4) {
         free_round(&w->pause[k]);
-        core_unwatch(w->watch[k]);
-        w->watch[k] = NULL;
+        subscription_close(w->subscription[k], w->now_ms);
+        w->subscription[k] = NULL;
     } else {
         free_round(&w->pause[k]);
-        w->pause[k] = core_pause(w->watch[k], w->watch[k]->wakes - (how >> 7),
-                                 input_byte(in), w->now_ms);
+        w->pause[k] = subscription_pause(w->subscription[k], w->subscription[k]->wakes - (how >> 7),
+                                         input_byte(in), w->now_ms);
     }
 }
 
@@ -208,7 +214,7 @@ static void ask(struct world *w, struct deal *d)
 {
     rl_bytes key = {"name", 4};
     free_round(&d->other);
-    d->other = core_ask(&w->core, w->question, &key, 1, NULL, 0, 1000, w->now_ms);
+    d->other = query_ask(&w->core, w->question, &key, 1, NULL, 0, 1000, w->now_ms);
 }
 
 /* ---- what must hold ---- */
@@ -228,7 +234,7 @@ static void check(struct world *w)
         if (granted && !d->granted && d->lease->state == LEASE_HELD)
             MUST(d->lease->deadline_ms > w->now_ms);
         d->granted = granted;
-        int64_t left_ms = d->lease ? core_remaining_ms(d->lease, w->now_ms) : 0;
+        int64_t left_ms = d->lease ? lease_remaining_ms(d->lease, w->now_ms) : 0;
         if (!left_ms)
             continue;
         MUST(d->lease->state == LEASE_HELD && !d->lease->lost);
@@ -300,7 +306,7 @@ static void step(struct world *w, struct input *in)
             acquire(w, d, in);
         break;
     case 13:
-        use_watch(w, in);
+        use_subscription(w, in);
         break;
     case 14:
         if (op == 0xee)
@@ -312,13 +318,13 @@ static void step(struct world *w, struct input *in)
         break;
     default:
         if (op == 0xff)
-            core_close(core, w->now_ms);
+            close_finish(core, w->now_ms);
         else if (op == 0xef)
-            core_void(core);
+            close_void(core);
         else if (op == 0xdf)
             core_script(core, "L", input_byte(in) % 2, w->now_ms);
         else
-            while (core_next(core))
+            while (round_next(core))
                 continue;
     }
 }
@@ -349,16 +355,16 @@ static void end(struct world *w)
 {
     for (int k = 0; k < DEALS; k++)
         drop(w, &w->deal[k]);
-    for (int k = 0; k < WATCHES; k++) {
+    for (int k = 0; k < SUBSCRIPTIONS; k++) {
         free_round(&w->pause[k]);
-        if (w->watch[k])
-            core_unwatch(w->watch[k]);
+        if (w->subscription[k])
+            subscription_close(w->subscription[k], w->now_ms);
     }
     /* With nobody left to answer, all of it ends by its own times. */
     for (int k = 0; k < 40; k++)
         pass_time(w, 3000);
     MUST(!w->core.owing && !w->core.held);
-    core_free(&w->core);
+    close_free(&w->core);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "node/node.h"
+#include "node/health.h"
 #include "node/reader.h"
 
 /* ---- the reader: the pieces make no difference ---- */
@@ -130,13 +130,13 @@ static void converse(struct input *in, struct node *nd, const struct cmd *cmd)
                 MUST(r.owner == &owners[answered++ % 8] && answered <= asked);
         }
         if (nd->state == NODE_READY && !nd->subscriber && how & 0x80 &&
-            node_call(nd, how & 1, cmd, &owners[asked % 8], now_ms) == 0)
+            node_call(nd, how & 1, cmd, NULL, &owners[asked % 8], now_ms) == 0)
             asked++;
         size_t some = how % 7 * 16;
         buf_take(&nd->out, some < buf_len(&nd->out) ? some : buf_len(&nd->out));
         now_ms += how & 0x40 ? 100 : 0;
-        MUST(node_give_up_ms(nd) > 0);
-        (void)node_hung(nd, now_ms);
+        MUST(health_give_up_ms(nd) > 0);
+        (void)health_hung(nd, now_ms);
     }
 }
 

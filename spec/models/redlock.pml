@@ -11,7 +11,7 @@
  *   lease.c    validity counts from before the first send and ends before the keys do.
  *   release.c  what is not won, or not wanted any more, is released on all servers, on the same
  *              connection; twice when a write was torn.
- *   keep.c     an extension counts owners; who lost the key gets it again only after a
+ *   watchdog.c an extension counts owners; who lost the key gets it again only after a
  *              majority has confirmed the lease in time.
  *   lock/*.lua SET NX PX, or "mine already"; compare and PEXPIRE, never shorter; compare and
  *              delete.

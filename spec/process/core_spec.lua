@@ -82,7 +82,7 @@ describe("the core", function()
             C.rl_check(nil) == nil,
             C.rl_admit(nil, 0, 0) == nil,
             C.rl_sleep(nil, 1) == nil,
-            C.rl_watch_open(nil, "x", 1) == nil,
+            C.rl_subscribe(nil, "x", 1) == nil,
             C.rl_adopt(nil, prim, nil, 0, nil, 0, ("x"):rep(40), 1000, 0) == nil,
             C.rl_next(nil, nil, 1) == nil,
             C.rl_script(nil, "return 1", 8) == 0,

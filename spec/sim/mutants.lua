@@ -44,7 +44,7 @@ return {
 
     { name = "let go before the holder knows of the loss", file = "c/core/watchdog.c",
         from = "&& !lease->promised_ms)\n        end_as_said(lease);",
-        to = ")\n        lease_end(lease, now_ms);",
+        to = ")\n        release_end(lease, now_ms);",
         by = { "valid as long as it was said" } },
 
     { name = "a missing key counts as extended", file = "c/core/answer.c",
@@ -53,7 +53,7 @@ return {
         by = { "a majority confirmed", "keys outlive the hold" } },
 
     { name = "a loser opens the name", file = "c/core/release.c",
-        from = "    if (lease_delays(lease, now_ms))\n", to = "    if (0)\n",
+        from = "    if (release_delays(lease, now_ms))\n", to = "    if (0)\n",
         prefix = "a loser lets go", by = { "closed behind a loser" } },
 
     -- ---- time ----
@@ -62,10 +62,10 @@ return {
         from = "return started_ms + lease_ms - quorum_drift_ms(lease_ms, drift_ppm);",
         to = "return (void)drift_ppm, started_ms + lease_ms;" },
 
-    { name = "wall clock", file = "c/engine/engine.c",
+    { name = "wall clock", file = "c/io/monotonic.c",
         from = "clock_ms(CLOCK_BOOTTIME)", to = "clock_ms(CLOCK_REALTIME)" },
 
-    { name = "a clock that stops in suspend", file = "c/engine/engine.c",
+    { name = "a clock that stops in suspend", file = "c/io/monotonic.c",
         from = "clock_ms(CLOCK_BOOTTIME)", to = "clock_ms(CLOCK_MONOTONIC)" },
 
     { name = "validity counted from the end", file = "c/core/lease.c",
@@ -180,8 +180,8 @@ return {
         guarded = false, fenced = 0, budget = 20000 },
 
     { name = "no debt to servers that are away", file = "c/core/release.c",
-        from = "lease->owed = lease->touched;\n    release->cap_ms",
-        to = "lease->owed = 0;\n    release->cap_ms",
+        from = "lease_owes(lease, lease->touched);\n    release->cap_ms",
+        to = "lease_owes(lease, 0);\n    release->cap_ms",
         lease = 20, guarded = false, faults = { "cut", "crash", "crash", "gone for good" },
         by = { "nothing is left" }, budget = 20000 },
 
@@ -192,7 +192,7 @@ return {
         by = { "nothing is left" }, budget = 20000 },
 
     { name = "a torn write is released once", file = "c/core/release.c",
-        from = "} else if (lease->torn & bit(i)) {", to = "} else if (0) {",
+        from = "if (answered && lease->torn & bit(i)) {", to = "if (0) {",
         prefix = "a straggler",
         by = { "nothing is left" } },
 
@@ -200,7 +200,7 @@ return {
     -- spec/unit/test_core.c (dropping_an_attempt_cancels_it) has the core alone.
     { name = "a cancelled attempt is not released", file = "c/core/lease.c",
         from = "if (lease->state == LEASE_ACQUIRING && !lease_void(lease))\n        "
-            .. "lease_end(lease, now_ms);\n    else if",
+            .. "release_end(lease, now_ms);\n    else if",
         to = "if", equivalent = true },
 
     { name = "a release is sure without a majority", file = "c/core/quorum.c",
@@ -258,9 +258,9 @@ return {
         to = "    if (!round->token && t->yes == t->n) {\n        int64_t token = 0;\n"
             .. "        for (int i = 0; i < t->n; i++) {\n            int as_large = 0;\n"
             .. "            for (int k = 0; k < t->n; k++)\n"
-            .. "                as_large += round->slot[k].info >= round->slot[i].info;\n"
-            .. "            if (as_large >= quorum_size(t->n) && round->slot[i].info > token)\n"
-            .. "                token = round->slot[i].info;\n        }\n"
+            .. "                as_large += round->slot[k].extra >= round->slot[i].extra;\n"
+            .. "            if (as_large >= quorum_size(t->n) && round->slot[i].extra > token)\n"
+            .. "                token = round->slot[i].extra;\n        }\n"
             .. "        round->token = token;\n        return WON;\n    }\n"
             .. "    if (!round->token && t->pending && t->yes + t->pending == t->n)\n"
             .. "        return UNDECIDED;\n"
@@ -362,7 +362,7 @@ return {
             "tokens fit" } },
 
     { name = "any number is a counter", file = "c/core/vote.c", fenced = 100,
-        from = "return !is_token(vote_info(round, reply)) ? RL_PROTOCOL\n"
+        from = "return !fence_is_token(vote_extra(round, reply)) ? RL_PROTOCOL\n"
             .. "               : may_have_voted(round, i)         ? RL_TIMEOUT\n",
         to = "return may_have_voted(round, i) ? RL_TIMEOUT\n",
         faults = { "says what cannot be", "says what cannot be" },
@@ -477,11 +477,11 @@ return {
         by = { "only what is ours" } },
 
     { name = "the value before stays where it was", file = "c/core/handover.c",
-        from = "    if (old->touched)\n        lease_owe(old, now_ms);\n", to = "",
+        from = "    if (old->touched)\n        release_owe(old, now_ms);\n", to = "",
         prefix = "a hand-over half-way", by = { "nothing is left" } },
 
     { name = "a hand-over that fails leaves the value before", file = "c/core/handover.c",
-        from = "    if (old->state == LEASE_PASSED)\n        lease_end(old, now_ms);\n", to = "",
+        from = "    if (old->state == LEASE_PASSED)\n        release_end(old, now_ms);\n", to = "",
         prefix = "a hand-over that fails",
         by = { "nothing is left" } },
 
@@ -508,7 +508,7 @@ return {
     -- ---- closing ----
 
     { name = "a close forgets attempts in flight", file = "c/core/close.c",
-        from = "        round_end(round, RL_CLOSED);\n        lease_end(lease, now_ms);\n",
+        from = "        round_end(round, RL_CLOSED);\n        release_end(lease, now_ms);\n",
         to = "        round_end(round, RL_CLOSED);\n",
         prefix = "a close under fire", by = { "a close lets go" } },
 
@@ -538,7 +538,7 @@ return {
             .. "            lease_untouched(lease, i);", to = "        if (0)\n            ;",
         by = { "nothing is owed in vain" } },
 
-    { name = "what was paid is owed", file = "c/core/release.c",
+    { name = "what was paid is owed", file = "c/core/lease.c",
         from = "        lease->core->nodes[i].stats.owed += nodes & bit(i) ? 1 : -1;",
         to = "        lease->core->nodes[i].stats.owed += nodes & bit(i) ? 1 : 0;",
         by = { "nothing is owed in vain" } },
@@ -568,8 +568,8 @@ return {
         to = "    end\nend", by = { "everybody is served" } },
 
     { name = "what one held who is gone is renewed on", file = "lua/redlock/api/client.lua",
-        from = "        rounds.orphan(hold.lease)\n        line.wake_first",
-        to = "        line.wake_first", by = { "everybody is served" } },
+        from = "        rounds.orphan(hold.lease)\n        queues.wake_first",
+        to = "        queues.wake_first", by = { "everybody is served" } },
 
     { name = "what one held who is gone is not his only", file = "lua/redlock/api/client.lua",
         from = "    for id, hold in pairs(self.holds:of(owner)) do\n"
@@ -597,7 +597,8 @@ return {
         from = "        rounds.wake(first.round)\n", to = "        first.round = nil\n" },
 
     { name = "waiters wake each other", file = "c/core/release.c",
-        from = "    if (lease->state == LEASE_ACQUIRING)\n        lease_hush(lease);\n", to = "",
+        from = "    if (lease->state == LEASE_ACQUIRING)\n        leave_unannounced(lease);\n",
+        to = "",
         by = { "attempts are bounded" } },
 
     { name = "waits for less than a millisecond", file = "lua/redlock/policy/acquire.lua",

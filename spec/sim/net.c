@@ -2,7 +2,8 @@
  * and the world. The contracts are those of net.h and engine.h. */
 #include "world.h"
 
-#include "core/round.h"
+#include "core/core.h"
+#include "io/linger.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,7 @@ void net_flush(struct net *net, int64_t now_ms)
 }
 
 /* sim_run() moves bytes, nobody else: what closes sends nothing any more. */
-void net_linger(struct net *net, int64_t until_ms)
+void linger_until(struct net *net, int64_t until_ms)
 {
     (void)net, (void)until_ms;
 }

@@ -7,7 +7,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "core/round.h"
+#include "core/close.h"
+#include "core/lease.h"
 
 struct world world;
 
@@ -219,7 +220,7 @@ void sim_fork(int process)
     if (!c)
         return;
     net_void(&c->net);
-    core_void(&c->core);
+    close_void(&c->core);
     keeper_void(c);
     world.process[process].ready = 0;
     process_notice(process);         /* its rounds are over */

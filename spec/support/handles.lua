@@ -6,10 +6,10 @@ local ffi_core = require "redlock.core.ffi"
 local _M = {}
 
 local GIVES_BACK = { rl_round_free = true, rl_lease_drop = true, rl_disown = true,
-    rl_lease_orphan = true, rl_lease_abandon = true, rl_watch_close = true }
+    rl_lease_orphan = true, rl_lease_abandon = true, rl_unsubscribe = true }
 -- Which argument is the place for a lease that is made.
 local MAKES = { rl_acquire = 10, rl_handover = 3 }
-local KINDS = { "rl_lease *", "rl_round *", "rl_watch *" }
+local KINDS = { "rl_lease *", "rl_round *", "rl_subscription *" }
 
 local function address(value)
     for i = 1, #KINDS do

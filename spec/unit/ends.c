@@ -284,7 +284,7 @@ static void a_resolver_that_hangs(void)
         this.nodes[i].host = "localhost";
     hangs = 1;
     this.client = open_client("k");
-    rl_watch *watch = rl_watch_open(this.client, "c", 1);
+    rl_subscription *subscription = rl_subscribe(this.client, "c", 1);
     rl_lease *lease;
     int threads = entries("/proc/self/task");
     for (int i = 0; i < 6; i++) {
@@ -302,7 +302,7 @@ static void a_resolver_that_hangs(void)
     }
     EXPECT(this.lease);
     give_back();
-    rl_watch_close(watch);
+    rl_unsubscribe(subscription);
     rl_unshare(this.client, 1);
     exit(0);
 }

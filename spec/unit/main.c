@@ -31,16 +31,17 @@ static struct {
 } this = {.seed = 1, .factor = 1};
 
 extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suite_cmd,
-    suite_node, suite_core, suite_acquire, suite_clean, suite_extend, suite_keep,
-    suite_release, suite_handover, suite_random, suite_votes, suite_memory, suite_fence,
-    suite_fenced_handover, suite_leave, suite_clock, suite_guard, suite_watch, suite_delay, suite_steps;
+    suite_node, suite_core, suite_acquire, suite_release_late, suite_extend, suite_watchdog,
+    suite_release, suite_handover, suite_random, suite_vote, suite_memory, suite_fence,
+    suite_fenced_handover, suite_close, suite_clock, suite_guard, suite_subscription,
+    suite_delay, suite_steps;
 
 static const struct suite *const suites[] = {
     &suite_buf,     &suite_quorum,  &suite_wire,   &suite_timer,   &suite_cmd,
-    &suite_node,    &suite_core,    &suite_acquire, &suite_clean,  &suite_extend,
-    &suite_keep,    &suite_release, &suite_handover, &suite_random, &suite_votes,
-    &suite_memory,  &suite_fence,   &suite_fenced_handover, &suite_leave, &suite_clock,
-    &suite_guard,   &suite_watch,   &suite_delay,  &suite_steps,
+    &suite_node,    &suite_core,    &suite_acquire, &suite_release_late,  &suite_extend,
+    &suite_watchdog,    &suite_release, &suite_handover, &suite_random, &suite_vote,
+    &suite_memory,  &suite_fence,   &suite_fenced_handover, &suite_close, &suite_clock,
+    &suite_guard,   &suite_subscription,   &suite_delay,  &suite_steps,
 };
 
 /* ---- checks ---- */

@@ -286,14 +286,14 @@ static void use_mailbox(rl_client *c, int by_path)
 
 static void use(rl_client *c)
 {
-    rl_watch *watch = NULL;
+    rl_subscription *subscription = NULL;
     rl_round *round = NULL;
     rl_lease *next = NULL, *lease = take(c);
     if (!lease)
         return;
     AGAIN(rl_keep(lease, LEASE_MS, 0) == 0);
-    AGAIN((watch = rl_watch_open(c, "channel", 7)) != NULL);
-    AGAIN((round = rl_pause(watch, rl_watch_wakes(watch), 5)) != NULL);
+    AGAIN((subscription = rl_subscribe(c, "channel", 7)) != NULL);
+    AGAIN((round = rl_pause(subscription, rl_subscription_wakes(subscription), 5)) != NULL);
     EXPECT(outcome_of(round) == RL_GRANTED);
     AGAIN(outcome_of(rl_extend(lease, LEASE_MS)) == RL_GRANTED);
     AGAIN((round = rl_handover(lease, LEASE_MS, &next)) != NULL);
@@ -306,7 +306,7 @@ static void use(rl_client *c)
         return;
     AGAIN(outcome_of(rl_ask(c, PEEK, &key, 1, NULL, 0, 10000)) == RL_GRANTED);
     AGAIN(outcome_of(rl_check(c)) == RL_GRANTED);
-    rl_watch_close(watch);
+    rl_unsubscribe(subscription);
     if (this.by_loop) {
         use_mailbox(c, 0);
         use_mailbox(c, 1);

@@ -335,8 +335,8 @@ static void execute_call(struct sim *s, int i, redisReply *command, int by_sha)
 {
     struct sim_server *sv = &s->server[i];
     REQUIRE(command->elements >= 3);
-    if (!by_sha && s->core.mark_script &&
-        !strcmp(command->element[1]->str, s->core.mark_script)) {
+    if (!by_sha && s->core.marker_script &&
+        !strcmp(command->element[1]->str, s->core.marker_script)) {
         execute_mark(sv, command->element + 1);
         return;
     }
@@ -583,7 +583,7 @@ void sim_restart(struct sim *s, int i)
     sim_cut(s, i);
 }
 
-void sim_mark(struct sim *s, int i, int64_t max_lease_ms, const char *nonce)
+void sim_set_marker(struct sim *s, int i, int64_t max_lease_ms, const char *nonce)
 {
     struct sim_server *sv = &s->server[i];
     char marker[MARKER_MAX];
@@ -608,7 +608,7 @@ void sim_cut_after(struct sim *s, int i)
 
 void sim_fork(struct sim *s)
 {
-    core_void(&s->core);
+    close_void(&s->core);
     CHECK(!s->core.want_close && !s->core.want_connect && !s->core.want_write);
     CHECK_INT(core_due_ms(&s->core), INT64_MAX);
     for (int i = 0; i < s->n; i++) {
@@ -737,7 +737,7 @@ struct sim *sim_admitted(int n, int64_t max_lease_ms)
     for (int i = 0; i < n; i++) {
         struct sim_server *sv = &s->server[i];
         sv->clockless = 0;
-        sim_mark(s, i, max_lease_ms, NULL);
+        sim_set_marker(s, i, max_lease_ms, NULL);
     }
     return bring_up(s, n);
 }
@@ -785,7 +785,7 @@ void sim_finish(struct sim *s)
         stream_end(&sv->ghost);
         buf_free(&sv->out);
     }
-    core_free(&s->core);
+    close_free(&s->core);
     free(s);
 }
 
@@ -820,8 +820,8 @@ struct hold sim_acquire(struct sim *s, const char *key, int64_t lease_ms,
     char value[RL_VALUE_LEN + 1];
     rl_bytes keys[] = {{key, strlen(key)}};
     snprintf(value, sizeof(value), "%0*u", RL_VALUE_LEN, ++s->values);
-    h.round = core_acquire(&s->core, &s->primitive, keys, 1, NULL, 0, value, lease_ms,
-                           within_ms, -1, s->now_ms, &h.lease);
+    h.round = lease_acquire(&s->core, &s->primitive, keys, 1, NULL, 0, value, lease_ms,
+                            within_ms, -1, s->now_ms, &h.lease);
     REQUIRE(h.round != NULL && h.lease != NULL);
     return h;
 }
@@ -839,7 +839,7 @@ struct hold sim_handover(struct sim *s, rl_lease *lease, int64_t lease_ms)
     struct hold h = {NULL, NULL};
     char value[RL_VALUE_LEN + 1];
     snprintf(value, sizeof(value), "%0*u", RL_VALUE_LEN, ++s->values);
-    h.round = core_handover(lease, value, lease_ms, s->now_ms, &h.lease);
+    h.round = handover_begin(lease, value, lease_ms, s->now_ms, &h.lease);
     REQUIRE(h.round != NULL && h.lease != NULL);
     return h;
 }
@@ -853,7 +853,7 @@ rl_round *sim_ask_within(struct sim *s, const char *key, int64_t within_ms)
 {
     rl_bytes keys[] = {{key, strlen(key)}};
     rl_round *round =
-        core_ask(&s->core, SIM_ASK, keys, 1, NULL, 0, within_ms, s->now_ms);
+        query_ask(&s->core, SIM_ASK, keys, 1, NULL, 0, within_ms, s->now_ms);
     REQUIRE(round != NULL);
     return round;
 }
@@ -861,16 +861,16 @@ rl_round *sim_ask_within(struct sim *s, const char *key, int64_t within_ms)
 int sim_end(rl_round *round)
 {
     int outcome = round->outcome;
-    core_round_free(round);
+    round_free(round);
     return outcome;
 }
 
 void sim_drop(struct sim *s, struct hold *h)
 {
     if (h->round)
-        core_round_free(h->round);
+        round_free(h->round);
     if (h->lease)
-        core_lease_drop(h->lease, s->now_ms);
+        lease_drop(h->lease, s->now_ms);
     *h = (struct hold){NULL, NULL};
 }
 
@@ -883,7 +883,7 @@ int64_t sim_validity(int64_t lease_ms, int64_t elapsed_ms)
 rl_lease *sim_keep(struct sim *s, const char *key, int64_t lease_ms)
 {
     rl_lease *lease = sim_hold(s, key, lease_ms);
-    core_keep(lease, lease_ms, 0, s->now_ms);
+    watchdog_start(lease, lease_ms, 0, s->now_ms);
     sim_clear_logs(s);
     return lease;
 }

@@ -9,8 +9,14 @@
 #ifndef SIM_H
 #define SIM_H
 
+#include "core/close.h"
 #include "core/core.h"
-#include "core/round.h"
+#include "core/fence.h"
+#include "core/handover.h"
+#include "core/query.h"
+#include "core/release.h"
+#include "core/watchdog.h"
+#include "node/health.h"
 #include "test.h"
 
 enum {
@@ -146,7 +152,7 @@ void sim_cut_after(struct sim *s, int i);
 void sim_restart(struct sim *s, int i);
 
 /* Sets a marker on server i, of its present run; nonce NULL: admitted. */
-void sim_mark(struct sim *s, int i, int64_t max_lease_ms, const char *nonce);
+void sim_set_marker(struct sim *s, int i, int64_t max_lease_ms, const char *nonce);
 
 /* Switches the restart guard on; before anything is connected. */
 void sim_guard(struct sim *s, int64_t max_lease_ms);
@@ -154,7 +160,7 @@ void sim_guard(struct sim *s, int64_t max_lease_ms);
 /* As sim_up(), with the guard, all servers admitted, and telling the time. */
 struct sim *sim_admitted(int n, int64_t max_lease_ms);
 
-/* core_void(), and the descriptors closed as in the child of a fork. */
+/* close_void(), and the descriptors closed as in the child of a fork. */
 void sim_fork(struct sim *s);
 
 /* Gives all servers their health back. */

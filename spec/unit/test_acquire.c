@@ -23,7 +23,7 @@ static void grant(int n)
     for (int i = 0; i < n; i++)
         s->server[i].holds = 1;
     struct hold h = sim_acquire(s, "k", 30000, 1000);
-    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
     sim_advance(s, 40);
     CHECK_INT(h.round->outcome, RL_OK);
     for (int i = 0; i < n; i++)
@@ -32,10 +32,10 @@ static void grant(int n)
     CHECK_INT(h.round->outcome, RL_GRANTED);
     /* From the moment it was asked for, not from the answer. */
     CHECK_INT(h.lease->deadline_ms, t0 + 30000 - 302);
-    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), sim_validity(30000, 40));
-    CHECK_INT(core_remaining_ms(h.lease, t0 + 29697), 1);
-    CHECK_INT(core_remaining_ms(h.lease, t0 + 29698), 0);
-    CHECK_INT(core_remaining_ms(h.lease, t0 + 29699), 0);
+    CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), sim_validity(30000, 40));
+    CHECK_INT(lease_remaining_ms(h.lease, t0 + 29697), 1);
+    CHECK_INT(lease_remaining_ms(h.lease, t0 + 29698), 0);
+    CHECK_INT(lease_remaining_ms(h.lease, t0 + 29699), 0);
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(n));
     sim_logs_are(s, "A");
     sim_drop(s, &h);
@@ -128,7 +128,7 @@ static void lose_early(int n)
     sim_logs_are(s, "AR");       /* released everywhere, also where it was refused */
     CHECK_INT(sim_with(s, "k"), all_of(no));
     for (int i = 0; i < no; i++)
-        CHECK_INT(h.round->slot[i].info, 9000);
+        CHECK_INT(h.round->slot[i].extra, 9000);
     sim_drop(s, &h);
     sim_finish(s);
 }
@@ -334,7 +334,7 @@ static void too_late_is_expired(void)
         s->server[i].holds = 0;
     sim_run(s);              /* before the tick that would end it */
     CHECK_INT(h.round->outcome, RL_EXPIRED);
-    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
     CHECK_INT(sim_with(s, "k"), 0);
     sim_logs_are(s, "AR");
     sim_drop(s, &h);
@@ -348,7 +348,7 @@ static void one_millisecond_is_enough(void)
     sim_skip(s, sim_validity(200, 0) - 1);
     sim_run(s);
     CHECK_INT(h.round->outcome, RL_GRANTED);
-    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 1);
+    CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 1);
     sim_drop(s, &h);
     sim_finish(s);
 }
@@ -378,14 +378,14 @@ static void a_lease_that_is_all_drift(void)
         struct hold h = sim_acquire(s, "k", lease_ms, 1000);
         sim_run(s);
         CHECK_INT(h.round->outcome, RL_EXPIRED);
-        CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 0);
+        CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
         CHECK_INT(sim_with(s, "k"), 0);
         sim_drop(s, &h);
     }
     struct hold h = sim_acquire(s, "k", 4, 1000);
     sim_run(s);
     CHECK_INT(h.round->outcome, RL_GRANTED);
-    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 1);
+    CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 1);
     sim_drop(s, &h);
     sim_finish(s);
 }
@@ -412,11 +412,11 @@ static void says(const char *answer, int code)
     sim_end(h.round);
     CHECK_INT(s->server[1].opened, 1);           /* no reason to hang up */
     sim_clear_logs(s);
-    CHECK_INT(core_release(h.lease, s->now_ms)->outcome, RL_OK);
+    CHECK_INT(release_begin(h.lease, s->now_ms)->outcome, RL_OK);
     sim_run(s);
     CHECK_INT(sim_end(h.lease->release), RL_GRANTED);
     sim_logs_are(s, "R");                        /* it may have been set even so */
-    core_lease_drop(h.lease, s->now_ms);
+    lease_drop(h.lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -520,7 +520,7 @@ static void keeps_what_a_script_says(void)
     sim_deliver(s, 1, SIZE_MAX);
     const struct slot *slot = &h.round->slot[1];
     CHECK_INT(slot->vote, RL_VOTE_YES);
-    CHECK_INT(slot->info, 42);
+    CHECK_INT(slot->extra, 42);
     CHECK_INT(slot->data_len, 5);
     CHECK(!memcmp(slot->data, "hello", 5));
     sim_run(s);

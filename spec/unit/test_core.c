@@ -27,7 +27,7 @@ static void hung_node_is_spared_and_asked_again(void)
     sim_run(s);
     CHECK_INT(sim_end(ask), RL_GRANTED);
     /* What it was asked for is released there, in order; c it was not asked for. */
-    rl_round *ra = core_release(a, s->now_ms), *rc = core_release(c.lease, s->now_ms);
+    rl_round *ra = release_begin(a, s->now_ms), *rc = release_begin(c.lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(ra), RL_GRANTED);
     CHECK_INT(sim_end(rc), RL_GRANTED);
@@ -40,7 +40,7 @@ static void hung_node_is_spared_and_asked_again(void)
     struct hold d = sim_acquire(s, "d", 9000, 1000);     /* it answers again */
     sim_run(s);
     CHECK_INT(sim_mine(s, "d", d.lease), all_of(3));
-    core_lease_drop(a, s->now_ms);
+    lease_drop(a, s->now_ms);
     sim_drop(s, &b);
     sim_drop(s, &c);
     sim_drop(s, &d);
@@ -64,11 +64,11 @@ static void silent_connection_is_given_up(void)
     struct hold other = sim_acquire(s, "other", 9000, 1000);
     sim_run(s);
     CHECK_INT(s->server[2].opened, 2);
-    rl_round *release = core_release(lease, s->now_ms);
+    rl_round *release = release_begin(lease, s->now_ms);
     sim_advance(s, 1000);
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_drop(s, &other);
     sim_finish(s);
 }
@@ -186,7 +186,7 @@ static void back_off_spares_the_server(void)
     rl_lease *lease = sim_hold(s, "k", 30000);
     sim_cut(s, 0);
     s->server[0].refuses = 1;
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     int64_t before = s->core.nodes[0].stats.disconnects;
     try_in_vain(s, 1000);
     int64_t tries = s->core.nodes[0].stats.disconnects - before;
@@ -283,7 +283,7 @@ static void questions_to_all_wait_for_all(void)
     s->server[4].frozen = 1;
     rl_bytes key = {"k", 1};
     rl_round *round =
-        core_ask_all(&s->core, SIM_ASK, &key, 1, NULL, 0, 10000, s->now_ms);
+        query_ask_all(&s->core, SIM_ASK, &key, 1, NULL, 0, 10000, s->now_ms);
     for (int i = 0; i < 4; i++) {
         CHECK_INT(round->outcome, RL_OK);
         sim_pass(s, i);
@@ -298,8 +298,8 @@ static void questions_to_all_wait_for_all(void)
     CHECK_INT(round->slot[3].vote, 7);
     CHECK_INT(round->slot[4].code, RL_TIMEOUT);
     sim_end(round);
-    core_close(&s->core, s->now_ms);
-    CHECK(core_ask_all(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms) == NULL);
+    close_finish(&s->core, s->now_ms);
+    CHECK(query_ask_all(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms) == NULL);
     sim_finish(s);
 }
 
@@ -371,11 +371,11 @@ static void question_sees_the_holder(void)
     CHECK_INT(round->outcome, RL_GRANTED);
     CHECK_INT(__builtin_popcount(round->agreed), 2);
     CHECK_INT(round->slot[0].vote, 1);
-    CHECK_INT(round->slot[0].info, 9000);
+    CHECK_INT(round->slot[0].extra, 9000);
     CHECK_INT(round->slot[0].data_len, RL_VALUE_LEN);
     CHECK(!memcmp(round->slot[0].data, lease->value, RL_VALUE_LEN));
     sim_end(round);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -384,9 +384,9 @@ static void question_sees_the_holder(void)
 static void sleeps(void)
 {
     struct sim *s = sim_new(3);
-    rl_round *a = core_sleep(&s->core, 100, s->now_ms);
-    rl_round *b = core_sleep(&s->core, 50, s->now_ms);
-    rl_round *c = core_sleep(&s->core, 0, s->now_ms);
+    rl_round *a = query_sleep(&s->core, 100, s->now_ms);
+    rl_round *b = query_sleep(&s->core, 50, s->now_ms);
+    rl_round *c = query_sleep(&s->core, 0, s->now_ms);
     CHECK_INT(a->outcome, RL_OK);
     sim_tick(s);
     CHECK_INT(sim_end(c), RL_GRANTED);
@@ -397,11 +397,11 @@ static void sleeps(void)
     CHECK_INT(a->outcome, RL_OK);
     sim_advance(s, 50);
     CHECK_INT(sim_end(a), RL_GRANTED);
-    rl_round *dropped = core_sleep(&s->core, 100, s->now_ms);
-    core_notify(dropped);
-    core_round_free(dropped);
+    rl_round *dropped = query_sleep(&s->core, 100, s->now_ms);
+    round_notify(dropped);
+    round_free(dropped);
     CHECK_INT(sim_live(s), 0);           /* nor is it there any more */
-    CHECK(core_next(&s->core) == NULL);
+    CHECK(round_next(&s->core) == NULL);
     CHECK_INT(s->server[0].opened, 0);   /* it asks nobody */
     sim_finish(s);
 }
@@ -465,23 +465,23 @@ static struct busy make_busy(struct sim *s)
     for (int i = 0; i < s->n; i++)
         s->server[i].frozen = 1;
     b.acquiring = sim_acquire(s, "acquiring", 30000, 10000);
-    b.extend = core_extend(b.extending, 40000, s->now_ms);
-    b.release = core_release(b.releasing, s->now_ms);
+    b.extend = lease_extend(b.extending, 40000, s->now_ms);
+    b.release = release_begin(b.releasing, s->now_ms);
     b.ask = sim_ask(s, "held");
-    b.sleep = core_sleep(&s->core, 5000, s->now_ms);
+    b.sleep = query_sleep(&s->core, 5000, s->now_ms);
     return b;
 }
 
 static void free_busy(struct sim *s, struct busy *b)
 {
     sim_drop(s, &b->acquiring);
-    core_lease_drop(b->held, s->now_ms);
-    core_lease_drop(b->extending, s->now_ms);
-    core_lease_drop(b->releasing, s->now_ms);
-    core_round_free(b->extend);
-    core_round_free(b->release);
-    core_round_free(b->ask);
-    core_round_free(b->sleep);
+    lease_drop(b->held, s->now_ms);
+    lease_drop(b->extending, s->now_ms);
+    lease_drop(b->releasing, s->now_ms);
+    round_free(b->extend);
+    round_free(b->release);
+    round_free(b->ask);
+    round_free(b->sleep);
 }
 
 static void all_closed(const struct busy *b)
@@ -499,15 +499,15 @@ static void fork_voids_everything(void)
     struct busy b = make_busy(s);
     sim_fork(s);             /* writes nothing: the sockets are the parent's */
     all_closed(&b);
-    CHECK_INT(core_remaining_ms(b.held, s->now_ms), 0);
-    CHECK_INT(core_remaining_ms(b.acquiring.lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(b.held, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(b.acquiring.lease, s->now_ms), 0);
     CHECK(s->core.owing == NULL);
     sim_heal(s);
     sim_clear_logs(s);
     /* The parent's leases are not the child's to touch. */
-    rl_round *extend = core_extend(b.held, 9000, s->now_ms);
-    rl_round *release = core_release(b.held, s->now_ms);
-    rl_round *cancel = core_release(b.acquiring.lease, s->now_ms);
+    rl_round *extend = lease_extend(b.held, 9000, s->now_ms);
+    rl_round *release = release_begin(b.held, s->now_ms);
+    rl_round *cancel = release_begin(b.acquiring.lease, s->now_ms);
     CHECK_INT(sim_end(extend), RL_NOT_HELD);
     CHECK_INT(sim_end(release), RL_NOT_HELD);
     CHECK_INT(sim_end(cancel), RL_NOT_HELD);
@@ -544,7 +544,7 @@ static void fork_while_connecting(void)
 {
     struct sim *s = sim_new(3);
     struct hold h = sim_acquire(s, "k", 9000, 1000);
-    core_void(&s->core);
+    close_void(&s->core);
     CHECK_INT(s->core.want_connect, 0);
     CHECK_INT(h.round->outcome, RL_CLOSED);
     sim_drop(s, &h);
@@ -562,10 +562,10 @@ static void close_ends_everything(void)
     struct sim *s = sim_up(3);
     struct busy b = make_busy(s);
     sim_run(s);
-    core_close(&s->core, s->now_ms);
+    close_finish(&s->core, s->now_ms);
     all_closed(&b);
     CHECK(s->core.active == NULL && s->core.owing == NULL);
-    CHECK_INT(core_remaining_ms(b.held, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(b.held, s->now_ms), 0);
     /* The release of what was being acquired is on its way. */
     for (int i = 0; i < 3; i++)
         s->server[i].frozen = 0;
@@ -577,12 +577,12 @@ static void close_ends_everything(void)
     rl_bytes key = {"k", 1};
     rl_lease *lease = NULL;
     char value[RL_VALUE_LEN] = "";
-    CHECK(core_acquire(&s->core, &s->primitive, &key, 1, NULL, 0, value, 9000, 1000, -1,
-                       s->now_ms, &lease) == NULL);
-    CHECK(core_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms) == NULL);
-    CHECK(core_sleep(&s->core, 1, s->now_ms) == NULL);
-    rl_round *extend = core_extend(b.held, 9000, s->now_ms);
-    rl_round *release = core_release(b.held, s->now_ms);
+    CHECK(lease_acquire(&s->core, &s->primitive, &key, 1, NULL, 0, value, 9000, 1000, -1,
+                        s->now_ms, &lease) == NULL);
+    CHECK(query_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms) == NULL);
+    CHECK(query_sleep(&s->core, 1, s->now_ms) == NULL);
+    rl_round *extend = lease_extend(b.held, 9000, s->now_ms);
+    rl_round *release = release_begin(b.held, s->now_ms);
     CHECK_INT(sim_end(extend), RL_CLOSED);
     CHECK_INT(sim_end(release), RL_CLOSED);
     free_busy(s, &b);
@@ -593,7 +593,7 @@ static void close_while_connecting(void)
 {
     struct sim *s = sim_new(3);
     struct hold h = sim_acquire(s, "k", 9000, 1000);
-    core_close(&s->core, s->now_ms);
+    close_finish(&s->core, s->now_ms);
     CHECK(h.round->outcome != RL_OK);
     sim_drop(s, &h);
     sim_run(s);
@@ -608,7 +608,7 @@ static void free_in_the_middle(void)
     struct busy b = make_busy(s);
     sim_run(s);
     free_busy(s, &b);
-    core_close(&s->core, s->now_ms);
+    close_finish(&s->core, s->now_ms);
     sim_finish(s);
 }
 
@@ -624,9 +624,9 @@ static void drop_at(int step, int lease_first, int up)
     rl_round *extend = NULL, *release = NULL;
     for (int k = 0; k < step; k++) {
         if (k == 7)
-            extend = core_extend(h.lease, 5000, s->now_ms);
+            extend = lease_extend(h.lease, 5000, s->now_ms);
         else if (k == 9)
-            release = core_release(h.lease, s->now_ms);
+            release = release_begin(h.lease, s->now_ms);
         for (int i = 0; i < 3 && k != 7 && k != 9; i++) {
             sim_serve(s, i);
             sim_open(s, i);
@@ -636,14 +636,14 @@ static void drop_at(int step, int lease_first, int up)
         }
     }
     if (lease_first) {
-        core_lease_drop(h.lease, s->now_ms);
+        lease_drop(h.lease, s->now_ms);
         h.lease = NULL;
     }
     if (extend)
-        core_round_free(extend);
+        round_free(extend);
     sim_drop(s, &h);
     if (release)
-        core_round_free(release);
+        round_free(release);
     sim_advance(s, 10000);
     CHECK_INT(sim_live(s), 0);
     CHECK_INT(s->core.handles, 0);
@@ -665,9 +665,9 @@ static void dropping_an_attempt_cancels_it(void)
 {
     struct sim *s = sim_up(3);
     struct hold h = sim_acquire(s, "k", 9000, 1000);
-    core_lease_drop(h.lease, s->now_ms);
+    lease_drop(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
-    core_round_free(h.round);
+    round_free(h.round);
     sim_run(s);
     sim_logs_are(s, "AR");
     CHECK_INT(sim_with(s, "k"), 0);
@@ -679,11 +679,11 @@ static void dropping_a_lease_releases_nothing(void)
 {
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 9000);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_run(s);
     sim_logs_are(s, "A");
     CHECK_INT(sim_with(s, "k"), all_of(3));
-    CHECK(sim_live(s) > 0);              /* known, so that core_close() can release it */
+    CHECK(sim_live(s) > 0);              /* known, so that close_finish() can release it */
     sim_advance(s, 9000);
     CHECK_INT(sim_live(s), 0);
     sim_finish(s);
@@ -694,10 +694,10 @@ static void dropping_a_round_goes_on(void)
 {
     struct sim *s = sim_up(3);
     struct hold h = sim_acquire(s, "k", 9000, 1000);
-    core_round_free(h.round);
+    round_free(h.round);
     h.round = NULL;
     sim_run(s);
-    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), sim_validity(9000, 0));
+    CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), sim_validity(9000, 0));
     sim_drop(s, &h);
     sim_finish(s);
 }
@@ -706,19 +706,19 @@ static void dropping_a_round_goes_on(void)
 static void done_rounds_are_given_once(void)
 {
     struct sim *s = sim_new(1);
-    rl_round *late = core_sleep(&s->core, 20, s->now_ms);
-    rl_round *early = core_sleep(&s->core, 10, s->now_ms);
+    rl_round *late = query_sleep(&s->core, 20, s->now_ms);
+    rl_round *early = query_sleep(&s->core, 10, s->now_ms);
     for (int k = 0; k < 2; k++) {
-        core_notify(late);
-        core_notify(early);
+        round_notify(late);
+        round_notify(early);
     }
     sim_advance(s, 30);
-    core_notify(late);
-    CHECK(core_next(&s->core) == early);
-    CHECK(core_next(&s->core) == late);
-    CHECK(core_next(&s->core) == NULL);
-    core_round_free(late);
-    core_round_free(early);
+    round_notify(late);
+    CHECK(round_next(&s->core) == early);
+    CHECK(round_next(&s->core) == late);
+    CHECK(round_next(&s->core) == NULL);
+    round_free(late);
+    round_free(early);
     sim_finish(s);
 }
 
@@ -729,13 +729,13 @@ static void nothing_is_allocated_twice(void)
     uint32_t objects = 0;
     for (int k = 0; k < 50; k++) {
         rl_lease *lease = sim_hold(s, "k", 9000);
-        rl_round *extend = core_extend(lease, 9000, s->now_ms);
+        rl_round *extend = lease_extend(lease, 9000, s->now_ms);
         sim_run(s);
         CHECK_INT(sim_end(extend), RL_GRANTED);
-        rl_round *release = core_release(lease, s->now_ms);
+        rl_round *release = release_begin(lease, s->now_ms);
         sim_run(s);
         CHECK_INT(sim_end(release), RL_GRANTED);
-        core_lease_drop(lease, s->now_ms);
+        lease_drop(lease, s->now_ms);
         CHECK_INT(sim_live(s), 0);
         if (k == 0)
             objects = s->core.timers_wanted;
@@ -751,7 +751,7 @@ static void ask_often(struct sim *s, int n)
     while (n-- > 0) {
         rl_round *round = sim_ask(s, "k");
         sim_run(s);
-        core_round_free(round);
+        round_free(round);
         sim_clear_logs(s);
     }
 }
@@ -772,12 +772,12 @@ static void who_is_behind_is_asked_for_nothing_new(void)
     sim_run(s);
     CHECK_INT(h.round->outcome, RL_GRANTED);
     CHECK_INT(h.lease->touched, all_of(4));
-    core_round_free(core_release(h.lease, s->now_ms));
+    round_free(release_begin(h.lease, s->now_ms));
     sim_run(s);
     CHECK(s->core.owing == NULL);
     CHECK_INT(s->core.nodes[4].queue_len, NODE_BEHIND_MIN);
     /* It may have this one, so it gets the release whatever else it has to do. */
-    core_round_free(core_release(before, s->now_ms));
+    round_free(release_begin(before, s->now_ms));
     sim_run(s);
     CHECK_INT(s->core.nodes[4].queue_len, NODE_BEHIND_MIN + 1);
     CHECK_INT(s->core.nodes[4].stats.owed, 1);
@@ -789,7 +789,7 @@ static void who_is_behind_is_asked_for_nothing_new(void)
     CHECK_INT(round->slot[4].state, SLOT_SENT);
     sim_run(s);
     sim_end(round);
-    core_lease_drop(before, s->now_ms);
+    lease_drop(before, s->now_ms);
     sim_drop(s, &h);
     sim_finish(s);
 }
@@ -817,8 +817,8 @@ static void a_majority_is_not_spared(void)
         }
         sim_advance(s, NODE_PAUSE_MS);
         for (int i = 3; i < 5; i++) {
-            CHECK(node_behind(&s->core.nodes[i], s->now_ms));
-            CHECK_INT(core_spares(&s->core, i, s->now_ms), RL_OK);
+            CHECK(health_behind(&s->core.nodes[i], s->now_ms));
+            CHECK_INT(state_spares(&s->core, i, s->now_ms), RL_OK);
         }
         rl_round *round = sim_ask(s, "k");
         CHECK_INT(round->slot[4].state, SLOT_SENT);

@@ -15,7 +15,7 @@ static void an_extension_at_the_end(enum how how)
     rl_round *extend = NULL;
     if (how == EXTENDED) {
         sim_advance(s, LEASE_MS - 100);
-        extend = core_extend(lease, LEASE_MS, s->now_ms);
+        extend = lease_extend(lease, LEASE_MS, s->now_ms);
     } else {
         sim_skip(s, lease->renew_ms - s->now_ms);
         sim_tick(s);
@@ -33,11 +33,11 @@ static void an_extension_at_the_end(enum how how)
     sim_run(s);
     sim_tick(s);
     sim_advance(s, 300);
-    CHECK(core_lost_why(lease, s->now_ms) != 0);
+    CHECK(watchdog_lost_why(lease, s->now_ms) != 0);
     CHECK_INT(sim_with(s, "k"), all_of(3));
     if (extend)
-        core_round_free(extend);
-    core_lease_drop(lease, s->now_ms);
+        round_free(extend);
+    lease_drop(lease, s->now_ms);
     sim_advance(s, 20000);
     sim_finish(s);
 }
@@ -70,13 +70,13 @@ static void a_partition(void)
         for (int i = 0; i < 3; i++)
             s->server[i].say[SIM_EXTEND] = "";
         sim_hold_answers(s, all_of(3));
-        while (!core_lost_why(lease, s->now_ms) && s->now_ms < cut_ms + 2 * LEASE_MS)
+        while (!watchdog_lost_why(lease, s->now_ms) && s->now_ms < cut_ms + 2 * LEASE_MS)
             sim_advance(s, 1);
         CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
         sim_heal(s);
         sim_advance(s, 1500);
         CHECK_INT(sim_with(s, "k"), all_of(3));
-        core_lease_drop(lease, s->now_ms);
+        lease_drop(lease, s->now_ms);
         sim_advance(s, 20000);
         sim_finish(s);
     }
@@ -94,7 +94,7 @@ static rl_lease *lost(struct sim *s, enum loss how, uint32_t *with, int64_t *unt
                                                               : sim_keep(s, "k", LEASE_MS);
     *with = all_of(3);
     if (how == REACHED_ITS_BOUND)
-        core_keep(lease, LEASE_MS, 100, s->now_ms);
+        watchdog_start(lease, LEASE_MS, 100, s->now_ms);
     if (how == NOT_RENEWED) {
         for (int i = 0; i < 3; i++)
             s->server[i].say[SIM_EXTEND] = "-ERR no\r\n";
@@ -109,7 +109,7 @@ static rl_lease *lost(struct sim *s, enum loss how, uint32_t *with, int64_t *unt
         sim_skip(s, lease->deadline_ms + 5 - s->now_ms);
     else if (how != DISOWNED)
         sim_advance(s, lease->deadline_ms + 5 - s->now_ms);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     return lease;
 }
 
@@ -142,9 +142,9 @@ static void each_loss(void (*then)(struct sim *s, rl_lease *lease))
 
 static void let_go(struct sim *s, rl_lease *lease)
 {
-    CHECK_INT(sim_end(core_release(lease, s->now_ms)), RL_EXPIRED);
-    CHECK_INT(sim_end(core_release(lease, s->now_ms)), RL_EXPIRED);
-    core_lease_drop(lease, s->now_ms);
+    CHECK_INT(sim_end(release_begin(lease, s->now_ms)), RL_EXPIRED);
+    CHECK_INT(sim_end(release_begin(lease, s->now_ms)), RL_EXPIRED);
+    lease_drop(lease, s->now_ms);
 }
 
 static void a_loser_lets_go(void)
@@ -154,9 +154,9 @@ static void a_loser_lets_go(void)
 
 static void leave(struct sim *s, rl_lease *lease)
 {
-    core_leave(&s->core, s->now_ms);
+    close_begin(&s->core, s->now_ms);
     CHECK(s->core.held == NULL);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
 }
 
 static void a_loser_leaves(void)
@@ -166,12 +166,12 @@ static void a_loser_leaves(void)
 
 static void dropped(struct sim *s, rl_lease *lease)
 {
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
 }
 
 static void collected(struct sim *s, rl_lease *lease)
 {
-    core_lease_orphan(lease, s->now_ms);
+    lease_orphan(lease, s->now_ms);
 }
 
 static void a_loser_is_gone(void)
@@ -187,15 +187,15 @@ static void what_was_nobodys(void)
     s->core.lock_delay_ms = DELAY_MS;
     rl_lease *lease = sim_hold(s, "k", LEASE_MS);
     sim_skip(s, LEASE_MS + 10);
-    CHECK(core_lost_why(lease, s->now_ms) != 0);
-    core_lease_abandon(lease, s->now_ms);
+    CHECK(watchdog_lost_why(lease, s->now_ms) != 0);
+    lease_abandon(lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
     lease = sim_hold(s, "k", LEASE_MS);
     sim_skip(s, LEASE_MS + 10);
     struct hold next = sim_handover(s, lease, LEASE_MS);      /* too late */
     CHECK_INT(next.round->outcome, RL_LOST);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_drop(s, &next);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
@@ -208,16 +208,16 @@ static void who_lets_go_in_time(void)
     struct sim *s = sim_up(3);
     s->core.lock_delay_ms = DELAY_MS;
     rl_lease *lease = sim_hold(s, "k", LEASE_MS);
-    rl_round *release = core_release(lease, s->now_ms);
+    rl_round *release = release_begin(lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     lease = sim_keep(s, "k", LEASE_MS);
-    core_leave(&s->core, s->now_ms);
+    close_begin(&s->core, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 

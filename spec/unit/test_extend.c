@@ -4,7 +4,7 @@
 /* An extension that is waited for. Its outcome. */
 static int extend(struct sim *s, rl_lease *lease, int64_t lease_ms)
 {
-    rl_round *round = core_extend(lease, lease_ms, s->now_ms);
+    rl_round *round = lease_extend(lease, lease_ms, s->now_ms);
     REQUIRE(round != NULL);
     sim_wait(s, round, 5000);
     return sim_end(round);
@@ -20,7 +20,7 @@ static void extends_from_its_own_start(void)
         sim_advance(s, 1000);
         for (int i = 0; i < s->n; i++)
             s->server[i].holds = 1;
-        rl_round *round = core_extend(lease, 3000, s->now_ms);
+        rl_round *round = lease_extend(lease, 3000, s->now_ms);
         int64_t t0 = s->now_ms;
         sim_advance(s, 50);
         CHECK_INT(round->outcome, RL_OK);
@@ -31,7 +31,7 @@ static void extends_from_its_own_start(void)
         CHECK_INT(lease->deadline_ms, t0 + sim_validity(3000, 0));
         for (int i = 0; i < s->n; i++)
             CHECK_INT(sim_key(s, i, "k")->until_ms, t0 + 3000);
-        core_lease_drop(lease, s->now_ms);
+        lease_drop(lease, s->now_ms);
         sim_finish(s);
     }
 }
@@ -46,7 +46,7 @@ static void never_shortens(void)
     CHECK_INT(sim_key(s, 0, "k")->until_ms, s->now_ms + 10000);
     CHECK_INT(extend(s, lease, 20000), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(20000, 0));
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -55,13 +55,13 @@ static void overlapping_extensions(void)
 {
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
-    rl_round *longer = core_extend(lease, 9000, s->now_ms);
-    rl_round *shorter = core_extend(lease, 2000, s->now_ms);
+    rl_round *longer = lease_extend(lease, 9000, s->now_ms);
+    rl_round *shorter = lease_extend(lease, 2000, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(longer), RL_GRANTED);
     CHECK_INT(sim_end(shorter), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(9000, 0));
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -74,7 +74,7 @@ static void a_majority_is_enough(void)
     sim_cut(s, 1);
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(5000, 0));
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -88,13 +88,13 @@ static void no_quorum_keeps_the_old_deadline(void)
     CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
     CHECK_INT(lease->deadline_ms, deadline_ms);
     CHECK_INT(lease->state, LEASE_HELD);
-    CHECK(core_remaining_ms(lease, s->now_ms) > 0);
+    CHECK(lease_remaining_ms(lease, s->now_ms) > 0);
     s->server[0].frozen = s->server[1].frozen = 0;
     sim_run(s);
     CHECK_INT(lease->deadline_ms, deadline_ms);  /* late answers change nothing */
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     CHECK(lease->deadline_ms > deadline_ms);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -107,7 +107,7 @@ static void a_tie_is_no_majority(void)
     s->server[0].keys = 0;
     CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
     CHECK_INT(lease->deadline_ms, deadline_ms);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -122,16 +122,16 @@ static void disown(int foreign, int absent)
     for (int i = 0; i < foreign; i++)
         sim_put(s, i, "k", 9000);
     sim_clear_logs(s);
-    rl_round *round = core_extend(lease, 5000, s->now_ms);
+    rl_round *round = lease_extend(lease, 5000, s->now_ms);
     for (int i = 0; i < foreign + absent; i++) {
         CHECK_INT(round->outcome, RL_OK);
-        CHECK(core_remaining_ms(lease, s->now_ms) > 0);
+        CHECK(lease_remaining_ms(lease, s->now_ms) > 0);
         sim_serve(s, i);
         sim_execute(s, i, 1);
         sim_deliver(s, i, SIZE_MAX);
     }
     CHECK_INT(round->outcome, RL_LOST);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     sim_run(s);
     /* What is left of it stays as long as it was said to be valid. */
     sim_advance(s, promised_ms - s->now_ms);
@@ -145,7 +145,7 @@ static void disown(int foreign, int absent)
     CHECK(s->core.owing == NULL);
     sim_end(round);
     CHECK_INT(extend(s, lease, 5000), RL_NOT_HELD);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -168,7 +168,7 @@ static void a_minority_cannot_disown(void)
     CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
     CHECK_INT(lease->deadline_ms, deadline_ms);
     CHECK_INT(lease->state, LEASE_HELD);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -185,7 +185,7 @@ static void the_last_word(int lost)
     s->server[1].refuses = 1;
     sim_cut(s, 1);
     s->server[2].holds = 1;
-    rl_round *round = core_extend(lease, 5000, s->now_ms);
+    rl_round *round = lease_extend(lease, 5000, s->now_ms);
     sim_run(s);
     CHECK_INT(round->slot[0].state, SLOT_ANSWERED);
     CHECK_INT(round->slot[1].state, SLOT_MISSING);
@@ -193,8 +193,8 @@ static void the_last_word(int lost)
     s->server[2].holds = 0;
     sim_run(s);
     CHECK_INT(sim_end(round), lost ? RL_LOST : RL_NO_QUORUM);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), lost ? 0 : sim_validity(3000, 0));
-    core_lease_drop(lease, s->now_ms);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), lost ? 0 : sim_validity(3000, 0));
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -213,7 +213,7 @@ static void heals_a_minority(void)
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     sim_run(s);
     CHECK_INT(sim_mine(s, "k", lease), all_of(5));
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -226,10 +226,10 @@ static void recreates_nothing(void)
     CHECK_INT(extend(s, lease, 5000), RL_LOST);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), all_of(5) & ~all_of(3));
-    core_round_free(core_release(lease, s->now_ms));
+    round_free(release_begin(lease, s->now_ms));
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);      /* he has heard of it */
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -239,14 +239,14 @@ static void after_the_deadline_nobody_is_asked(void)
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_clear_logs(s);
     sim_advance(s, sim_validity(1000, 0) - 1);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 1);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 1);
     sim_advance(s, 1);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     CHECK_INT(sim_mine(s, "k", lease), all_of(3));       /* they would say yes */
     CHECK_INT(extend(s, lease, 5000), RL_LOST);
     sim_logs_are(s, "");
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
-    core_lease_drop(lease, s->now_ms);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -258,17 +258,17 @@ static void late_majority_is_lost(void)
     for (int i = 0; i < 3; i++)
         s->server[i].holds = 1;
     sim_advance(s, sim_validity(1000, 0) - 10);
-    rl_round *round = core_extend(lease, 5000, s->now_ms);
+    rl_round *round = lease_extend(lease, 5000, s->now_ms);
     sim_run(s);
     sim_skip(s, 10);
     for (int i = 0; i < 3; i++)
         s->server[i].holds = 0;
     sim_run(s);                          /* before the tick */
     CHECK_INT(sim_end(round), RL_LOST);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     sim_advance(s, 1);
     CHECK_INT(sim_with(s, "k"), 0);      /* released: nobody waits for it to run out */
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -279,7 +279,7 @@ static void undecided_at_the_deadline_is_lost(void)
     for (int i = 0; i < 3; i++)
         s->server[i].holds = 1;
     sim_advance(s, sim_validity(1000, 0) - 10);
-    rl_round *round = core_extend(lease, 5000, s->now_ms);
+    rl_round *round = lease_extend(lease, 5000, s->now_ms);
     sim_advance(s, 9);
     CHECK_INT(round->outcome, RL_OK);
     sim_advance(s, 1);
@@ -290,7 +290,7 @@ static void undecided_at_the_deadline_is_lost(void)
     CHECK_INT(sim_end(round), RL_LOST);
     sim_advance(s, 1);
     CHECK_INT(sim_with(s, "k"), 0);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -302,9 +302,9 @@ static void late_for_an_orphan(void)
     sim_advance(s, sim_validity(1000, 0) - 10);
     for (int i = 0; i < 3; i++)
         sim_cut(s, i);
-    core_round_free(core_extend(lease, 5000, s->now_ms));
-    core_lease_drop(lease, s->now_ms);
-    keep_hurry(&s->core, 5, s->now_ms);
+    round_free(lease_extend(lease, 5000, s->now_ms));
+    lease_drop(lease, s->now_ms);
+    watchdog_hurry(&s->core, 5, s->now_ms);
     sim_skip(s, 10);
     sim_tick(s);
     sim_advance(s, 5000);
@@ -317,11 +317,11 @@ static void not_held_in_other_states(void)
 {
     struct sim *s = sim_up(3);
     struct hold h = sim_acquire(s, "k", 1000, 1000);
-    rl_round *early = core_extend(h.lease, 5000, s->now_ms);
+    rl_round *early = lease_extend(h.lease, 5000, s->now_ms);
     CHECK_INT(sim_end(early), RL_NOT_HELD);
     sim_run(s);
-    rl_round *release = core_release(h.lease, s->now_ms);
-    rl_round *late = core_extend(h.lease, 5000, s->now_ms);
+    rl_round *release = release_begin(h.lease, s->now_ms);
+    rl_round *late = lease_extend(h.lease, 5000, s->now_ms);
     CHECK_INT(sim_end(late), RL_NOT_HELD);
     sim_run(s);
     CHECK_INT(sim_end(release), RL_GRANTED);
@@ -336,8 +336,8 @@ static void release_overtakes_an_extension(void)
     rl_lease *lease = sim_hold(s, "k", 1000);
     for (int i = 0; i < 3; i++)
         s->server[i].frozen = 1;
-    rl_round *round = core_extend(lease, 5000, s->now_ms);
-    rl_round *release = core_release(lease, s->now_ms);
+    rl_round *round = lease_extend(lease, 5000, s->now_ms);
+    rl_round *release = release_begin(lease, s->now_ms);
     sim_clear_logs(s);
     for (int i = 0; i < 3; i++)
         s->server[i].frozen = 0;
@@ -346,8 +346,8 @@ static void release_overtakes_an_extension(void)
     CHECK_INT(sim_end(round), RL_NOT_HELD);
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
-    core_lease_drop(lease, s->now_ms);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -358,7 +358,7 @@ static void some_primitives_cannot(void)
     rl_lease *lease = sim_hold(s, "k", 1000);
     CHECK_INT(extend(s, lease, 5000), RL_UNSUPPORTED);
     CHECK_INT(lease->state, LEASE_HELD);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -370,14 +370,14 @@ static void hung_nodes_are_extended_too(void)
     s->server[0].frozen = 1;
     rl_round *ask = sim_ask(s, "k");
     sim_advance(s, SIM_TIMEOUT_MS);
-    CHECK(node_hung(&s->core.nodes[0], s->now_ms));
+    CHECK(health_hung(&s->core.nodes[0], s->now_ms));
     sim_clear_logs(s);
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     s->server[0].frozen = 0;
     sim_run(s);
     CHECK_STR(s->server[0].log, "QE");
     sim_end(ask);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -387,13 +387,13 @@ static void extension_survives_a_break(void)
     struct sim *s = sim_up(1);
     rl_lease *lease = sim_hold(s, "k", 3000);
     s->server[0].holds = 1;
-    rl_round *round = core_extend(lease, 5000, s->now_ms);
+    rl_round *round = lease_extend(lease, 5000, s->now_ms);
     sim_cut_after(s, 0);
     s->server[0].holds = 0;
     sim_run(s);
     CHECK_INT(sim_end(round), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(5000, 0));
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -406,7 +406,7 @@ static void clean_up_lasts_as_long_as_the_extension(void)
     CHECK_INT(extend(s, lease, 100), RL_GRANTED);        /* shortens nothing */
     sim_cut(s, 0);
     s->server[0].refuses = 1;
-    rl_round *release = core_release(lease, s->now_ms);
+    rl_round *release = release_begin(lease, s->now_ms);
     sim_advance(s, 15000);
     CHECK(s->core.owing == lease);
     s->server[0].refuses = 0;
@@ -414,7 +414,7 @@ static void clean_up_lasts_as_long_as_the_extension(void)
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK(s->core.owing == NULL);
     sim_end(release);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 

@@ -364,10 +364,10 @@ static void c9_extension_below_the_counter(void)
     CHECK_INT(lease->token, 1);
     s->server[0].counter = 3;
     s->server[1].counter = 2;
-    rl_round *round = core_extend(lease, 30000, s->now_ms);
+    rl_round *round = lease_extend(lease, 30000, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(round), RL_LOST);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -380,13 +380,13 @@ static void c10_heals_only_below_the_token(void)
     s->server[0].counter = 9;
     expire(s, 1);
     s->server[1].counter = 2;                 /* it forgot a little, too */
-    rl_round *round = core_extend(lease, 30000, s->now_ms);
+    rl_round *round = lease_extend(lease, 30000, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(round), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", lease), 0x1e);
     CHECK_INT(s->server[0].counter, 9);
     CHECK_INT(s->server[1].counter, 5);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -397,18 +397,18 @@ static void extension_and_release_bring_the_counters_into_step(void)
     struct sim *s = up(5, (int64_t[]){1, 1, 1, 0, 0});
     rl_lease *lease = sim_hold(s, "k", 30000);
     CHECK_INT(lease->token, 2);
-    rl_round *round = core_extend(lease, 30000, s->now_ms);
+    rl_round *round = lease_extend(lease, 30000, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(round), RL_GRANTED);
     for (int i = 0; i < 5; i++)
         CHECK_INT(s->server[i].counter, 2);
     s->server[4].counter = 0;
-    round = core_release(lease, s->now_ms);
+    round = release_begin(lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(round), RL_GRANTED);
     CHECK_INT(s->server[4].counter, 2);
     CHECK_INT(lease->token, 2);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -420,13 +420,13 @@ static void a_release_counts_only_where_it_must(void)
     CHECK_INT(lease->token, 7);
     CHECK_INT(s->server[2].counter, 4);
     s->server[0].counter = 1;
-    rl_round *round = core_release(lease, s->now_ms);
+    rl_round *round = release_begin(lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(round), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(s->server[0].counter, 1);
     CHECK_INT(s->server[2].counter, 7);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -436,17 +436,17 @@ static void a_taken_over_lease_keeps_it(void)
     rl_lease *lease = sim_hold(s, "k", 30000);
     char value[RL_VALUE_LEN];
     memcpy(value, lease->value, sizeof(value));
-    core_disown(lease);
+    lease_disown(lease);
     rl_bytes key = {"k", 1};
-    lease = core_adopt(&s->core, &s->primitive, &key, 1, NULL, 0, value, 30000, 7,
-                       s->now_ms);
+    lease = lease_adopt(&s->core, &s->primitive, &key, 1, NULL, 0, value, 30000, 7,
+                        s->now_ms);
     REQUIRE(lease != NULL);
     CHECK_INT(lease->token, 7);
-    rl_round *round = core_extend(lease, 30000, s->now_ms);
+    rl_round *round = lease_extend(lease, 30000, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(round), RL_GRANTED);
     CHECK_INT(s->server[0].counter, 7);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -458,11 +458,11 @@ static void cancelled_between_the_rounds(void)
     sim_pass(s, 1);
     s->now_ms += 2;
     sim_tick(s);
-    rl_round *round = core_release(h.lease, s->now_ms);
+    rl_round *round = release_begin(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
-    core_round_free(round);
+    round_free(round);
     end(s, &h);
 }
 

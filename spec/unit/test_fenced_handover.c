@@ -15,7 +15,7 @@ static struct sim *up(int n, const int64_t *counters)
 static void end(struct sim *s, rl_lease *old, struct hold *next)
 {
     sim_heal(s);
-    core_lease_drop(old, s->now_ms);
+    lease_drop(old, s->now_ms);
     sim_drop(s, next);
     sim_finish(s);
 }
@@ -26,8 +26,8 @@ static void nothing_is_left(struct sim *s, rl_lease *old, struct hold *next)
     sim_heal(s);
     sim_advance(s, 5000);
     CHECK_INT(sim_with(s, "k"), 0);
-    CHECK_INT(core_remaining_ms(old, s->now_ms), 0);
-    CHECK_INT(core_remaining_ms(next->lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(old, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(next->lease, s->now_ms), 0);
     CHECK_INT(next->lease->token, 0);
     CHECK(s->core.owing == NULL);
     end(s, old, next);
@@ -46,15 +46,15 @@ static void each_has_the_next_token(void)
         CHECK_INT(sim_end(next.round), RL_GRANTED);
         CHECK_INT(next.lease->token, 9 + k);
         CHECK_INT(sim_mine(s, "k", next.lease), all_of(5));
-        core_lease_drop(old, s->now_ms);
+        lease_drop(old, s->now_ms);
         old = next.lease;
     }
     sim_logs_are(s, "PPPPPPPPPPPPPPPPPPPP");   /* one round trip each */
-    rl_round *release = core_release(old, s->now_ms);
+    rl_round *release = release_begin(old, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    core_lease_drop(old, s->now_ms);
+    lease_drop(old, s->now_ms);
     sim_finish(s);
 }
 
@@ -192,7 +192,7 @@ static void the_old_token_is_over(void)
     struct sim *s = up(3, (int64_t[]){4, 4, 4});
     rl_lease *old = sim_hold(s, "k", 9000);
     s->server[2].keys = 0;                     /* it would be healed */
-    rl_round *extend = core_extend(old, 9000, s->now_ms);
+    rl_round *extend = lease_extend(old, 9000, s->now_ms);
     for (int i = 0; i < 3; i++)
         s->server[i].holds = 1;
     sim_run(s);
@@ -203,7 +203,7 @@ static void the_old_token_is_over(void)
     CHECK_INT(next.round->outcome, RL_GRANTED);
     CHECK_INT(next.lease->token, 6);
     CHECK_INT(sim_mine(s, "k", old), 0);
-    core_keep(next.lease, 9000, 0, s->now_ms);
+    watchdog_start(next.lease, 9000, 0, s->now_ms);
     sim_advance(s, 5000);
     CHECK_INT(sim_mine(s, "k", next.lease), all_of(3));
     CHECK_INT(s->server[2].counter, 6);        /* the renewal brought it into step */
@@ -223,10 +223,10 @@ static void the_taker_dies_between_the_rounds(void)
     sim_tick(s);
     CHECK_INT(next.round->token, 10);
     CHECK_INT(next.round->outcome, RL_OK);
-    rl_round *release = core_release(next.lease, s->now_ms);
+    rl_round *release = release_begin(next.lease, s->now_ms);
     CHECK_INT(next.round->outcome, RL_CANCELLED);
     sim_run(s);
-    core_round_free(release);
+    round_free(release);
     nothing_is_left(s, old, &next);
 }
 

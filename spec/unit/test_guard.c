@@ -27,7 +27,7 @@ static int code_of(struct sim *s, int i)
     sim_wait(s, h.round, 2000);
     sim_run(s);
     int code = h.round->slot[i].code;
-    core_round_free(core_release(h.lease, s->now_ms));
+    round_free(release_begin(h.lease, s->now_ms));
     sim_drop(s, &h);
     sim_run(s);
     return code;
@@ -62,8 +62,8 @@ static void admitted_servers_vote_at_once(void)
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_logs_are(s, "A");
     CHECK_INT(sim_mine(s, "k", lease), 7);
-    core_round_free(core_release(lease, s->now_ms));
-    core_lease_drop(lease, s->now_ms);
+    round_free(release_begin(lease, s->now_ms));
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -203,7 +203,7 @@ static void others_may_admit_it(void)
     struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_restart(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
-    sim_mark(s, 0, MAX_LEASE_MS, NULL);
+    sim_set_marker(s, 0, MAX_LEASE_MS, NULL);
     CHECK_INT(code_of(s, 0), RL_OK);         /* found, and asked again, in one attempt */
     CHECK_INT(guard_of(s, 0), RL_GUARD_ADMITTED);
     sim_advance(s, 2000);
@@ -215,7 +215,7 @@ static void counts_from_its_own_first_look(void)
 {
     struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_restart(s, 0);
-    sim_mark(s, 0, MAX_LEASE_MS, "feed");
+    sim_set_marker(s, 0, MAX_LEASE_MS, "feed");
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     CHECK(strstr(s->server[0].marker, " feed") != NULL);
     sim_advance(s, GUARD_MS - 10);
@@ -232,7 +232,7 @@ static void clients_must_agree_on_max_lease(void)
          theirs_ms += 3 * MAX_LEASE_MS / 2) {
         struct sim *s = sim_admitted(3, MAX_LEASE_MS);
         for (int i = 0; i < 2; i++)
-            sim_mark(s, i, theirs_ms, NULL);
+            sim_set_marker(s, i, theirs_ms, NULL);
         CHECK_INT(try(s, "k"), RL_CONFIG);
         CHECK(strstr(s->core.nodes[0].text, "max_lease is") != NULL);
         CHECK_INT(guard_left_ms(&s->core, s->now_ms), -1);
@@ -250,7 +250,7 @@ static void clients_must_agree_on_max_lease(void)
 static void who_disagrees_with_one_admits_nobody(void)
 {
     struct sim *s = sim_admitted(3, MAX_LEASE_MS);
-    sim_mark(s, 0, 2 * MAX_LEASE_MS, NULL);
+    sim_set_marker(s, 0, 2 * MAX_LEASE_MS, NULL);
     sim_restart(s, 2);
     code_of(s, 0);
     code_of(s, 2);
@@ -270,7 +270,7 @@ static void another_nonce_is_another_quarantine(void)
     sim_restart(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     sim_advance(s, GUARD_MS - 100);
-    sim_mark(s, 0, MAX_LEASE_MS, "feed");
+    sim_set_marker(s, 0, MAX_LEASE_MS, "feed");
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     sim_advance(s, GUARD_MS - 100);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
@@ -284,10 +284,10 @@ static void a_shorter_quarantine_is_superseded(void)
 {
     struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_restart(s, 0);
-    sim_mark(s, 0, MAX_LEASE_MS / 2, "feed");
+    sim_set_marker(s, 0, MAX_LEASE_MS / 2, "feed");
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     marker_is(s, 0, 1);
-    sim_mark(s, 0, MAX_LEASE_MS * 2, "feed");
+    sim_set_marker(s, 0, MAX_LEASE_MS * 2, "feed");
     CHECK_INT(code_of(s, 0), RL_CONFIG);
     CHECK(strstr(s->server[0].marker, " feed") != NULL);
     sim_finish(s);
@@ -316,20 +316,20 @@ static void a_quarantined_server_extends_heals_and_releases(void)
     rl_lease *lease = sim_hold(s, "k", 3000);
     sim_restart(s, 0);
     sim_cut(s, 1);
-    rl_round *extend = core_extend(lease, 3000, s->now_ms);
+    rl_round *extend = lease_extend(lease, 3000, s->now_ms);
     sim_advance(s, 200);
     CHECK_INT(sim_end(extend), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", lease), 7);   /* healed, without its consent to a vote */
     marker_is(s, 0, 1);
     s->server[2].keys = 0;
-    extend = core_extend(lease, 3000, s->now_ms);
+    extend = lease_extend(lease, 3000, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(extend), RL_GRANTED);
-    rl_round *release = core_release(lease, s->now_ms);
+    rl_round *release = release_begin(lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -337,18 +337,18 @@ static void init_admits_what_is_connected(void)
 {
     struct sim *s = brand_new(3);
     s->server[2].refuses = 1;
-    rl_round *round = core_check(&s->core, s->now_ms);
+    rl_round *round = query_probe(&s->core, s->now_ms);
     sim_wait(s, round, 2000);
     CHECK_INT(sim_end(round), RL_GRANTED);
     int64_t seen_ms = s->now_ms;
     guard_admit(&s->core, 0, seen_ms, s->now_ms);
-    round = core_check(&s->core, s->now_ms);
+    round = query_probe(&s->core, s->now_ms);
     sim_wait(s, round, 2000);
     CHECK_INT(sim_end(round), RL_GRANTED);
     marker_is(s, 0, 0);
     marker_is(s, 1, 0);
     CHECK_STR(s->server[2].marker, "");
-    sim_mark(s, 0, 2 * MAX_LEASE_MS, NULL);
+    sim_set_marker(s, 0, 2 * MAX_LEASE_MS, NULL);
     CHECK_INT(code_of(s, 0), RL_CONFIG);
     guard_admit(&s->core, 0, s->now_ms, s->now_ms);
     sim_run(s);
@@ -387,12 +387,12 @@ static void a_step_silences_a_server(void)
         CHECK_INT(code_of(s, 0), RL_GUARDED);
         CHECK_STR(s->server[0].log, "R");    /* not even asked */
         CHECK(strstr(s->core.nodes[0].text, "its clock was stepped by") != NULL);
-        rl_round *extend = core_extend(lease, 4000, s->now_ms);
+        rl_round *extend = lease_extend(lease, 4000, s->now_ms);
         sim_run(s);
         CHECK_INT(sim_end(extend), RL_GRANTED);
         CHECK_STR(s->server[0].log, "RE");
-        core_round_free(core_release(lease, s->now_ms));
-        core_lease_drop(lease, s->now_ms);
+        round_free(release_begin(lease, s->now_ms));
+        lease_drop(lease, s->now_ms);
         int64_t left_ms = s->core.guards[0].suspect_ms - s->now_ms;
         CHECK(left_ms > GUARD_MS - 1000 && left_ms <= GUARD_MS);
         sim_advance(s, left_ms - 10);
@@ -410,7 +410,7 @@ static void a_step_hurries_the_watchdog(void)
 {
     struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     rl_lease *lease = sim_hold(s, "k", MAX_LEASE_MS);
-    core_keep(lease, MAX_LEASE_MS, 0, s->now_ms);
+    watchdog_start(lease, MAX_LEASE_MS, 0, s->now_ms);
     int64_t deadline_ms = lease->deadline_ms;
     s->server[0].wall_ms = 60000;
     s->server[0].keys = 0;
@@ -418,8 +418,8 @@ static void a_step_hurries_the_watchdog(void)
     CHECK_INT(sim_mine(s, "k", lease), 7);
     CHECK(lease->deadline_ms > deadline_ms + 900);
     CHECK_INT(lease->lost, RL_NOT_LOST);
-    core_round_free(core_release(lease, s->now_ms));
-    core_lease_drop(lease, s->now_ms);
+    round_free(release_begin(lease, s->now_ms));
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -438,9 +438,9 @@ static void a_majority_that_steps_ends_leases(void)
             CHECK(error_ms >= 0 && error_ms < 50);        /* once, not for each */
         else
             CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
-        CHECK_INT(core_remaining_ms(lease, s->now_ms) > 0, ms == 1000);
-        core_round_free(core_release(lease, s->now_ms));
-        core_lease_drop(lease, s->now_ms);
+        CHECK_INT(lease_remaining_ms(lease, s->now_ms) > 0, ms == 1000);
+        round_free(release_begin(lease, s->now_ms));
+        lease_drop(lease, s->now_ms);
         sim_finish(s);
     }
 }
@@ -556,8 +556,8 @@ static void too_much_debt_is_forgone(void)
     s->server[0].refuses = 1;
     sim_cut(s, 0);
     s->core.owing_len += OWING_MAX;
-    core_round_free(core_release(lease, s->now_ms));
-    core_lease_drop(lease, s->now_ms);
+    round_free(release_begin(lease, s->now_ms));
+    lease_drop(lease, s->now_ms);
     CHECK_INT(s->core.forgone, 1);
     CHECK(s->core.owing == NULL);
     sim_run(s);

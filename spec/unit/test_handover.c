@@ -8,10 +8,10 @@ static void nothing_is_left(struct sim *s, rl_lease *old, struct hold *next)
     sim_heal(s);
     sim_advance(s, 5000);
     CHECK_INT(sim_with(s, "k"), 0);
-    CHECK_INT(core_remaining_ms(old, s->now_ms), 0);
-    CHECK_INT(core_remaining_ms(next->lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(old, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(next->lease, s->now_ms), 0);
     CHECK(s->core.owing == NULL);
-    core_lease_drop(old, s->now_ms);
+    lease_drop(old, s->now_ms);
     sim_drop(s, next);
     sim_finish(s);
 }
@@ -19,10 +19,10 @@ static void nothing_is_left(struct sim *s, rl_lease *old, struct hold *next)
 /* What is held is held by the next one alone; its release empties the servers. */
 static void held_by_the_next(struct sim *s, rl_lease *old, struct hold *next)
 {
-    CHECK_INT(core_remaining_ms(old, s->now_ms), 0);
-    CHECK(core_remaining_ms(next->lease, s->now_ms) > 0);
+    CHECK_INT(lease_remaining_ms(old, s->now_ms), 0);
+    CHECK(lease_remaining_ms(next->lease, s->now_ms) > 0);
     CHECK_INT(sim_mine(s, "k", old), 0);
-    rl_round *release = core_release(next->lease, s->now_ms);
+    rl_round *release = release_begin(next->lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(release), RL_GRANTED);
     nothing_is_left(s, old, next);
@@ -39,8 +39,8 @@ static void one_round_and_nothing_else(void)
         sim_clear_logs(s);
         struct hold next = sim_handover(s, old, 4000);
         int64_t t0 = s->now_ms;
-        CHECK_INT(core_remaining_ms(old, t0), 0);      /* before anything is sent */
-        CHECK_INT(core_remaining_ms(next.lease, t0), 0);
+        CHECK_INT(lease_remaining_ms(old, t0), 0);      /* before anything is sent */
+        CHECK_INT(lease_remaining_ms(next.lease, t0), 0);
         sim_run(s);
         CHECK_INT(next.round->outcome, RL_GRANTED);
         CHECK_INT(next.lease->deadline_ms, t0 + sim_validity(4000, 0));
@@ -63,12 +63,12 @@ static void many_in_a_row(void)
         struct hold next = sim_handover(s, old, 9000);
         sim_run(s);
         CHECK_INT(sim_end(next.round), RL_GRANTED);
-        core_lease_drop(old, s->now_ms);
+        lease_drop(old, s->now_ms);
         old = next.lease;
     }
     CHECK(sim_live(s) <= 2 * live);
     CHECK_INT(sim_mine(s, "k", old), all_of(3));
-    core_lease_drop(old, s->now_ms);
+    lease_drop(old, s->now_ms);
     sim_finish(s);
 }
 
@@ -227,7 +227,7 @@ static void one_that_forgot_is_healed(void)
     sim_run(s);
     CHECK_INT(next.round->outcome, RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", next.lease), bit(0) | bit(2));
-    core_keep(next.lease, 3000, 0, s->now_ms);
+    watchdog_start(next.lease, 3000, 0, s->now_ms);
     sim_advance(s, 1500);
     CHECK_INT(sim_mine(s, "k", next.lease), all_of(3));
     held_by_the_next(s, old, &next);
@@ -252,7 +252,7 @@ static void a_renewal_in_flight(void)
 {
     struct sim *s = sim_up(3);
     rl_lease *old = sim_hold(s, "k", 3000);
-    core_keep(old, 3000, 0, s->now_ms);
+    watchdog_start(old, 3000, 0, s->now_ms);
     for (int i = 0; i < 3; i++)
         s->server[i].holds = 1;
     while (!old->renewal)
@@ -278,7 +278,7 @@ static void an_extension_in_flight(void)
         rl_lease *old = sim_hold(s, "k", 3000);
         if (way == ASKED_AGAIN)
             sim_flush_scripts(s);      /* NOSCRIPT: its text comes behind the hand-over */
-        rl_round *extend = core_extend(old, 9000, s->now_ms);
+        rl_round *extend = lease_extend(old, 9000, s->now_ms);
         if (way == ANSWERED_LATE) {
             sim_hold_answers(s, all_of(3));
             sim_run(s);
@@ -306,12 +306,12 @@ static void a_dead_taker(void)
     struct hold next = sim_handover(s, old, 60000);
     sim_serve(s, 0);
     sim_execute(s, 0, 1);
-    core_lease_drop(next.lease, s->now_ms);
+    lease_drop(next.lease, s->now_ms);
     sim_run(s);
     CHECK_INT(next.round->outcome, RL_CANCELLED);
     CHECK_INT(sim_with(s, "k"), 0);
-    core_round_free(next.round);
-    core_lease_drop(old, s->now_ms);
+    round_free(next.round);
+    lease_drop(old, s->now_ms);
     sim_finish(s);
 }
 
@@ -321,7 +321,7 @@ static void closing_in_the_middle(void)
     rl_lease *old = sim_hold(s, "k", 60000);
     struct hold next = sim_handover(s, old, 60000);
     sim_serve(s, 0);
-    core_close(&s->core, s->now_ms);
+    close_finish(&s->core, s->now_ms);
     sim_run(s);
     CHECK_INT(next.round->outcome, RL_CLOSED);
     nothing_is_left(s, old, &next);
@@ -349,14 +349,14 @@ static void what_cannot_be_handed_over(void)
     lease->primitive.handover = -1;
     struct hold next = sim_handover(s, lease, 3000);
     CHECK_INT(next.round->outcome, RL_UNSUPPORTED);
-    CHECK(core_remaining_ms(lease, s->now_ms) > 0);      /* as before */
+    CHECK(lease_remaining_ms(lease, s->now_ms) > 0);      /* as before */
     sim_drop(s, &next);
     lease->primitive.handover = SIM_HANDOVER;
     sim_skip(s, 3000);
     next = sim_handover(s, lease, 3000);
     CHECK_INT(next.round->outcome, RL_LOST);
     sim_drop(s, &next);
-    core_round_free(core_release(lease, s->now_ms));
+    round_free(release_begin(lease, s->now_ms));
     next = sim_handover(s, lease, 3000);
     CHECK_INT(next.round->outcome, RL_NOT_HELD);
     nothing_is_left(s, lease, &next);

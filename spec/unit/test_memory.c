@@ -73,7 +73,7 @@ static void begin_once(long k)
     no_failure();
     CHECK_INT(ok, !failed);
     if (ok)
-        core_free(&core);
+        close_free(&core);
 }
 
 static void connect_once(long k)
@@ -105,8 +105,8 @@ static void acquire_once(long k)
     char value[RL_VALUE_LEN + 1];
     snprintf(value, sizeof(value), "%040d", 7);
     fail_at(k);
-    h.round = core_acquire(&s->core, &s->primitive, &key, 1, NULL, 0, value, 30000, 10000, -1,
-                           s->now_ms, &h.lease);
+    h.round = lease_acquire(&s->core, &s->primitive, &key, 1, NULL, 0, value, 30000, 10000, -1,
+                            s->now_ms, &h.lease);
     no_failure();
     if (h.round) {
         int outcome = sim_wait(s, h.round, 11000);
@@ -122,17 +122,17 @@ static void extend_once(long k)
 {
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "a", 30000);
-    int64_t before_ms = core_remaining_ms(lease, s->now_ms);
+    int64_t before_ms = lease_remaining_ms(lease, s->now_ms);
     fail_at(k);
-    rl_round *round = core_extend(lease, 40000, s->now_ms);
+    rl_round *round = lease_extend(lease, 40000, s->now_ms);
     no_failure();
     CHECK(round || failed);
     if (round)
         sim_wait(s, round, 1000);
-    CHECK(core_remaining_ms(lease, s->now_ms) >= before_ms - 1000);
+    CHECK(lease_remaining_ms(lease, s->now_ms) >= before_ms - 1000);
     if (round)
-        core_round_free(round);
-    core_lease_drop(lease, s->now_ms);
+        round_free(round);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -146,18 +146,18 @@ static void hand_over_once(long k)
     char value[RL_VALUE_LEN + 1];
     snprintf(value, sizeof(value), "%040d", 7);
     fail_at(k);
-    next.round = core_handover(old, value, 30000, s->now_ms, &next.lease);
+    next.round = handover_begin(old, value, 30000, s->now_ms, &next.lease);
     no_failure();
     CHECK(next.round || (failed && !next.lease));
-    CHECK((core_remaining_ms(old, s->now_ms) > 0) == !next.round);
+    CHECK((lease_remaining_ms(old, s->now_ms) > 0) == !next.round);
     int outcome = next.round ? sim_wait(s, next.round, 1000) : RL_OK;
     CHECK(outcome == RL_GRANTED || failed);
     CHECK_INT(next.lease ? next.lease->token : 0, outcome == RL_GRANTED ? 2 : 0);
     int was = failed;
-    core_round_free(core_release(outcome == RL_GRANTED ? next.lease : old, s->now_ms));
+    round_free(release_begin(outcome == RL_GRANTED ? next.lease : old, s->now_ms));
     sim_advance(s, 2000);
     CHECK_INT(sim_with(s, "a"), 0);
-    core_lease_drop(old, s->now_ms);
+    lease_drop(old, s->now_ms);
     sim_drop(s, &next);
     sim_finish(s);
     failed = was;
@@ -168,15 +168,15 @@ static void renew_once(long k)
 {
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "a", 3000);
-    core_keep(lease, 3000, 0, s->now_ms);
+    watchdog_start(lease, 3000, 0, s->now_ms);
     sim_skip(s, 1100);
     fail_at(k);
     core_tick(&s->core, s->now_ms);
     no_failure();
     sim_advance(s, 6000);
-    CHECK(core_remaining_ms(lease, s->now_ms) > 0);
-    core_round_free(core_release(lease, s->now_ms));
-    core_lease_drop(lease, s->now_ms);
+    CHECK(lease_remaining_ms(lease, s->now_ms) > 0);
+    round_free(release_begin(lease, s->now_ms));
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -206,17 +206,17 @@ static void heal_once(long k)
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "a", 3000);
     sim_run(s);
-    core_keep(lease, 3000, 0, s->now_ms);
+    watchdog_start(lease, 3000, 0, s->now_ms);
     s->server[2].keys = 0;
     sim_skip(s, 1100);
     core_tick(&s->core, s->now_ms);
     /* The majority's answers, and then the one of the server that lost the key. */
     int was = fail_answers(s, k);
     sim_advance(s, 6000);
-    CHECK(core_remaining_ms(lease, s->now_ms) > 0);
+    CHECK(lease_remaining_ms(lease, s->now_ms) > 0);
     CHECK_INT(sim_with(s, "a"), 7);
-    core_round_free(core_release(lease, s->now_ms));
-    core_lease_drop(lease, s->now_ms);
+    round_free(release_begin(lease, s->now_ms));
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
     failed = was;
 }
@@ -233,7 +233,7 @@ static void count_once(long k)
     CHECK(outcome == RL_GRANTED || was);
     int64_t token = outcome == RL_GRANTED ? h.lease->token : 0;
     CHECK((token > 0) == (outcome == RL_GRANTED));
-    core_round_free(core_release(h.lease, s->now_ms));
+    round_free(release_begin(h.lease, s->now_ms));
     sim_advance(s, 2000);
     CHECK_INT(sim_with(s, "a"), 0);
     sim_drop(s, &h);
@@ -253,45 +253,45 @@ static void release_once(long k)
     rl_lease *lease = sim_hold(s, "a", 30000);
     sim_advance(s, 10);
     fail_at(k);
-    rl_round *round = core_release(lease, s->now_ms);
+    rl_round *round = release_begin(lease, s->now_ms);
     no_failure();
     CHECK(round || failed);
     int was = failed;
     if (round)
-        core_round_free(round);
+        round_free(round);
     sim_advance(s, 5000);
     CHECK_INT(sim_with(s, "a"), 0);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
     failed = was;
 }
 
-static void ask_and_watch_once(long k)
+static void ask_and_subscribe_once(long k)
 {
     struct core core;
     struct node_config config = {.timeout_ms = 100, .connect_timeout_ms = 100};
     REQUIRE(core_init(&core, &config, 1, 10000, 1) == 0);
     rl_bytes key = {"a", 1};
     fail_at(k);
-    rl_watch *watch = core_watch(&core, "c", 1, 1000);
+    rl_subscription *subscription = subscription_open(&core, "c", 1, 1000);
     rl_round *round[] = {
-        watch ? core_pause(watch, 0, 10, 1000) : NULL,
-        core_ask(&core, 0, &key, 1, NULL, 0, 1000, 1000),
-        core_sleep(&core, 10, 1000),
+        subscription ? subscription_pause(subscription, 0, 10, 1000) : NULL,
+        query_ask(&core, 0, &key, 1, NULL, 0, 1000, 1000),
+        query_sleep(&core, 10, 1000),
     };
     int script = core_script(&core, "return 5", 8, 1000);
     no_failure();
-    CHECK(failed || (watch && round[0] && round[1] && round[2] && script == 0));
+    CHECK(failed || (subscription && round[0] && round[1] && round[2] && script == 0));
     core_tick(&core, 2000);
     for (int i = 0; i < 3; i++) {
         CHECK(!round[i] || round[i]->outcome == (i == 1 ? RL_NO_QUORUM : RL_GRANTED));
         if (round[i])
-            core_round_free(round[i]);
+            round_free(round[i]);
     }
-    if (watch)
-        core_unwatch(watch, 2000);
+    if (subscription)
+        subscription_close(subscription, 2000);
     CHECK_INT(core.handles, 0);
-    core_free(&core);
+    close_free(&core);
 }
 
 static void nothing_begins(void) { at_every_allocation(begin_once); }
@@ -303,8 +303,8 @@ static void no_token(void) { at_every_allocation(count_once); }
 static void releases_are_repeated(void) { at_every_allocation(release_once); }
 static void renewals_are_repeated(void) { at_every_allocation(renew_once); }
 static void heals_are_repeated(void) { at_every_allocation(heal_once); }
-static void no_question_no_watch(void) { at_every_allocation(ask_and_watch_once); }
+static void no_question_no_subscription(void) { at_every_allocation(ask_and_subscribe_once); }
 
 SUITE(memory, T(nothing_begins), T(no_connection), T(no_attempt), T(no_extension),
       T(no_hand_over), T(no_token), T(releases_are_repeated), T(renewals_are_repeated),
-      T(heals_are_repeated), T(no_question_no_watch));
+      T(heals_are_repeated), T(no_question_no_subscription));

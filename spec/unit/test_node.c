@@ -1,5 +1,6 @@
 /* test_node.c - one server's conversation: what is sent, what answers do to it, how long
  * it is waited for. */
+#include "node/health.h"
 #include "node/node.h"
 
 #include <hiredis/hiredis.h>
@@ -129,11 +130,11 @@ static void shakes_hands(void)
     CHECK_INT(f.node.code, RL_REFUSED);
     node_connecting(&f.node, 100);
     CHECK_INT(f.node.state, NODE_CONNECTING);
-    CHECK_INT(node_give_up_ms(&f.node), 1100);
+    CHECK_INT(health_give_up_ms(&f.node), 1100);
     REQUIRE(node_connected(&f.node, 300) == 0);
     CHECK_INT(f.node.state, NODE_HANDSHAKE);
     CHECK_STR(sent(&f), ASKS "PING");
-    CHECK_INT(node_give_up_ms(&f.node), 1100);   /* name, TCP and handshake together */
+    CHECK_INT(health_give_up_ms(&f.node), 1100);   /* name, TCP and handshake together */
     CHECK_INT(next(&f, 300), NODE_IDLE);
     feed(&f, TELLS "+PONG\r\n");
     CHECK_INT(next(&f, 310), NODE_UP);
@@ -141,7 +142,7 @@ static void shakes_hands(void)
     CHECK_INT(f.node.code, RL_OK);
     CHECK_INT(f.node.stats.connects, 1);
     CHECK_INT(next(&f, 310), NODE_IDLE);
-    CHECK_INT(node_give_up_ms(&f.node), INT64_MAX);
+    CHECK_INT(health_give_up_ms(&f.node), INT64_MAX);
     tear_down(&f);
 }
 
@@ -268,7 +269,7 @@ static void answers_come_in_order(void)
     go_up(&f, 0);
     int owner[3];
     for (int i = 0; i < 3; i++)
-        REQUIRE(node_call(&f.node, 0, f.cmd, &owner[i], 10 + i) == 0);
+        REQUIRE(node_call(&f.node, 0, f.cmd, NULL, &owner[i], 10 + i) == 0);
     CHECK_STR(sent(&f), "EVALSHA " SHA0 " 1 key arg; EVALSHA " SHA0 " 1 key arg; "
                         "EVALSHA " SHA0 " 1 key arg");
     const char *answers = ":1\r\n-ERR two\r\n*2\r\n:3\r\n:4\r\n";
@@ -309,7 +310,7 @@ static void garbage_ends_it(void)
     set_up(&f);
     add_script(&f, "return 1");
     go_up(&f, 0);
-    REQUIRE(node_call(&f.node, 0, f.cmd, &f, 0) == 0);
+    REQUIRE(node_call(&f.node, 0, f.cmd, NULL, &f, 0) == 0);
     feed(&f, ":1\r\ngarbage\r\n");
     CHECK_INT(next(&f, 1), NODE_ANSWER);
     CHECK_INT(next(&f, 1), NODE_FAILED);
@@ -323,7 +324,7 @@ static void input_of_the_last_connection_is_forgotten(void)
     set_up(&f);
     add_script(&f, "return 1");
     go_up(&f, 0);
-    REQUIRE(node_call(&f.node, 0, f.cmd, &f, 0) == 0);
+    REQUIRE(node_call(&f.node, 0, f.cmd, NULL, &f, 0) == 0);
     feed(&f, "$100\r\nhalf a rep");
     CHECK_INT(next(&f, 1), NODE_IDLE);
     go_down(&f, RL_REFUSED, 2000, 0);
@@ -342,10 +343,10 @@ static void eval_where_it_is_not_loaded(void)
     add_script(&f, "return 1");
     go_up(&f, 0);
     node_unload(&f.node, 0);
-    REQUIRE(node_call(&f.node, 0, f.cmd, &f, 0) == 0);
+    REQUIRE(node_call(&f.node, 0, f.cmd, NULL, &f, 0) == 0);
     CHECK_STR(sent(&f), "EVAL return 1 1 key arg");
     /* The sha is known, and EVAL loads the script as well. */
-    REQUIRE(node_call(&f.node, 0, f.cmd, &f, 0) == 0);
+    REQUIRE(node_call(&f.node, 0, f.cmd, NULL, &f, 0) == 0);
     CHECK_STR(sent(&f), "EVALSHA " SHA0 " 1 key arg");
     tear_down(&f);
 }
@@ -361,7 +362,7 @@ static void eval_where_loading_is_forbidden(void)
     feed(&f, TELLS "-NOPERM no SCRIPT for you\r\n+PONG\r\n");
     REQUIRE(next(&f, 0) == NODE_UP);
     for (int i = 0; i < 2; i++) {        /* the sha stays unknown */
-        REQUIRE(node_call(&f.node, 0, f.cmd, &f, 0) == 0);
+        REQUIRE(node_call(&f.node, 0, f.cmd, NULL, &f, 0) == 0);
         CHECK_STR(sent(&f), "EVAL return 1 1 key arg");
     }
     tear_down(&f);
@@ -393,11 +394,11 @@ static void scripts_come_later(void)
     add_script(&f, "return 2");
     REQUIRE(node_load(&f.node, 1, 5) == 0);
     CHECK_STR(sent(&f), "SCRIPT LOAD return 2");
-    REQUIRE(node_call(&f.node, 1, f.cmd, &f, 5) == 0);
+    REQUIRE(node_call(&f.node, 1, f.cmd, NULL, &f, 5) == 0);
     CHECK_STR(sent(&f), "EVAL return 2 1 key arg");      /* the sha is not known yet */
     feed(&f, "$40\r\n" SHA1 "\r\n:1\r\n");
     CHECK_INT(next(&f, 6), NODE_ANSWER);
-    REQUIRE(node_call(&f.node, 1, f.cmd, &f, 6) == 0);
+    REQUIRE(node_call(&f.node, 1, f.cmd, NULL, &f, 6) == 0);
     CHECK_STR(sent(&f), "EVALSHA " SHA1 " 1 key arg");
     tear_down(&f);
 }
@@ -430,25 +431,25 @@ static void hangs_after_one_time_out(void)
     set_up(&f);
     add_script(&f, "return 1");
     go_up(&f, 0);
-    CHECK(!node_hung(&f.node, 1 << 20));         /* nothing is awaited */
-    REQUIRE(node_call(&f.node, 0, f.cmd, &f, 1000) == 0);
-    REQUIRE(node_call(&f.node, 0, f.cmd, &f, 1200) == 0);
-    CHECK(!node_hung(&f.node, 1249));
-    CHECK(node_hung(&f.node, 1250));
-    CHECK_INT(node_give_up_ms(&f.node), 2000);   /* 4 time-outs */
+    CHECK(!health_hung(&f.node, 1 << 20));         /* nothing is awaited */
+    REQUIRE(node_call(&f.node, 0, f.cmd, NULL, &f, 1000) == 0);
+    REQUIRE(node_call(&f.node, 0, f.cmd, NULL, &f, 1200) == 0);
+    CHECK(!health_hung(&f.node, 1249));
+    CHECK(health_hung(&f.node, 1250));
+    CHECK_INT(health_give_up_ms(&f.node), 2000);   /* 4 time-outs */
     feed(&f, ":1\r\n");
     CHECK_INT(next(&f, 1300), NODE_ANSWER);
-    CHECK(!node_hung(&f.node, 1300));            /* the second one has its own time */
-    CHECK(!node_hung(&f.node, 1549));             /* from the last answer on */
-    CHECK(node_hung(&f.node, 1550));
-    CHECK_INT(node_give_up_ms(&f.node), 2300);
+    CHECK(!health_hung(&f.node, 1300));            /* the second one has its own time */
+    CHECK(!health_hung(&f.node, 1549));             /* from the last answer on */
+    CHECK(health_hung(&f.node, 1550));
+    CHECK_INT(health_give_up_ms(&f.node), 2300);
     feed(&f, ":1\r\n");
     CHECK_INT(next(&f, 1500), NODE_ANSWER);
-    CHECK(!node_hung(&f.node, 1 << 20));
-    CHECK_INT(node_give_up_ms(&f.node), INT64_MAX);
+    CHECK(!health_hung(&f.node, 1 << 20));
+    CHECK_INT(health_give_up_ms(&f.node), INT64_MAX);
     f.config.connect_timeout_ms = 5000;
-    REQUIRE(node_call(&f.node, 0, f.cmd, &f, 2000) == 0);
-    CHECK_INT(node_give_up_ms(&f.node), 7000);   /* not before a connect would be */
+    REQUIRE(node_call(&f.node, 0, f.cmd, NULL, &f, 2000) == 0);
+    CHECK_INT(health_give_up_ms(&f.node), 7000);   /* not before a connect would be */
     tear_down(&f);
 }
 
@@ -468,7 +469,7 @@ static void abandon_knows_what_was_written(void)
         go_up(&f, 0);
         for (int i = 0; i < 3; i++) {
             start[i] = buf_offset(&f.node.out);
-            REQUIRE(node_call(&f.node, 0, f.cmd, &owner[i], 0) == 0);
+            REQUIRE(node_call(&f.node, 0, f.cmd, NULL, &owner[i], 0) == 0);
         }
         end = buf_offset(&f.node.out) - start[0];
         REQUIRE(cut <= end);
@@ -640,7 +641,7 @@ static void ten_thousand_in_order(void)
     while (asked < 10000) {
         int n = rng_below(&r, 200);
         for (int i = 0; i < n; i++)
-            REQUIRE(node_call(&f.node, 0, f.cmd, owner_of(asked++), 0) == 0);
+            REQUIRE(node_call(&f.node, 0, f.cmd, NULL, owner_of(asked++), 0) == 0);
         buf_take(&f.node.out, buf_len(&f.node.out));
         /* More are asked than answered, so that the ring grows while it wraps. */
         answer(&f, rng_below(&r, n / 2 + 1), &answered);
@@ -660,16 +661,16 @@ static void queue_has_a_bound(void)
     add_script(&f, "return 1");
     go_up(&f, 0);
     while (asked < NODE_QUEUE_MAX) {
-        REQUIRE(node_call(&f.node, 0, f.cmd, owner_of(asked++), 0) == 0);
+        REQUIRE(node_call(&f.node, 0, f.cmd, NULL, owner_of(asked++), 0) == 0);
         buf_take(&f.node.out, buf_len(&f.node.out));
     }
-    CHECK_INT(node_call(&f.node, 0, f.cmd, NULL, 0), RL_OVERLOAD);
+    CHECK_INT(node_call(&f.node, 0, f.cmd, NULL, NULL, 0), RL_OVERLOAD);
     CHECK_INT(node_load(&f.node, 0, 0), -1);
     CHECK_INT(buf_len(&f.node.out), 0);
     CHECK_INT(f.node.queue_len, NODE_QUEUE_MAX);
     answer(&f, 1, &answered);
-    CHECK_INT(node_call(&f.node, 0, f.cmd, owner_of(asked++), 0), 0);
-    CHECK_INT(node_call(&f.node, 0, f.cmd, NULL, 0), RL_OVERLOAD);
+    CHECK_INT(node_call(&f.node, 0, f.cmd, NULL, owner_of(asked++), 0), 0);
+    CHECK_INT(node_call(&f.node, 0, f.cmd, NULL, NULL, 0), RL_OVERLOAD);
     node_down(&f.node, RL_REFUSED, "gone", 0, 0);
     while (node_abandon(&f.node, &request, &written))
         REQUIRE(request.owner == owner_of(answered++));
@@ -686,19 +687,19 @@ static void falls_behind(void)
     add_script(&f, "return 1");
     go_up(&f, 0);
     while (asked < NODE_BEHIND_MIN - 1)
-        REQUIRE(node_call(&f.node, 0, f.cmd, owner_of(asked++), 1000) == 0);
-    CHECK(!node_behind(&f.node, 1200));
-    REQUIRE(node_call(&f.node, 0, f.cmd, owner_of(asked++), 1000) == 0);
-    CHECK(!node_behind(&f.node, 1000 + NODE_PAUSE_MS - 1));
-    CHECK(node_behind(&f.node, 1000 + NODE_PAUSE_MS));
+        REQUIRE(node_call(&f.node, 0, f.cmd, NULL, owner_of(asked++), 1000) == 0);
+    CHECK(!health_behind(&f.node, 1200));
+    REQUIRE(node_call(&f.node, 0, f.cmd, NULL, owner_of(asked++), 1000) == 0);
+    CHECK(!health_behind(&f.node, 1000 + NODE_PAUSE_MS - 1));
+    CHECK(health_behind(&f.node, 1000 + NODE_PAUSE_MS));
     f.node.answered_ms = 1090;                   /* far away, and answers steadily */
-    REQUIRE(node_call(&f.node, 0, f.cmd, owner_of(asked++), 1090) == 0);
-    CHECK(!node_behind(&f.node, 1091));
+    REQUIRE(node_call(&f.node, 0, f.cmd, NULL, owner_of(asked++), 1090) == 0);
+    CHECK(!health_behind(&f.node, 1091));
     f.node.answered_ms = 1124;
-    CHECK(!node_behind(&f.node, 1124));
-    CHECK(node_behind(&f.node, 1125));           /* half of the time-out */
+    CHECK(!health_behind(&f.node, 1124));
+    CHECK(health_behind(&f.node, 1125));           /* half of the time-out */
     answer(&f, 2, &answered);
-    CHECK(!node_behind(&f.node, 1125));
+    CHECK(!health_behind(&f.node, 1125));
     tear_down(&f);
 }
 

@@ -84,9 +84,9 @@ static void check_now(struct chaos *c)
     for (int k = 0; k < DEALS; k++) {
         struct deal *d = &c->deal[k];
         check_token(c, d);
-        if (d->h.lease && d->h.lease->lost && core_remaining_ms(d->h.lease, s->now_ms))
+        if (d->h.lease && d->h.lease->lost && lease_remaining_ms(d->h.lease, s->now_ms))
             c->broken = 1;
-        if (!d->h.lease || core_remaining_ms(d->h.lease, s->now_ms) <= 0)
+        if (!d->h.lease || lease_remaining_ms(d->h.lease, s->now_ms) <= 0)
             continue;
         uint32_t mine = sim_mine(s, key_names[d->key], d->h.lease);
         if (++valid[d->key] > 1 || __builtin_popcount(mine) < quorum_size(s->n))
@@ -116,7 +116,7 @@ static void tick(struct chaos *c)
 static void forget_round(rl_round **round)
 {
     if (*round)
-        core_round_free(*round);
+        round_free(*round);
     *round = NULL;
 }
 
@@ -124,7 +124,7 @@ static void forget_round(rl_round **round)
 static void drop_deal(struct chaos *c, struct deal *d)
 {
     if (c->tidy && d->h.lease && d->h.lease->state == LEASE_HELD)
-        core_round_free(core_release(d->h.lease, c->s->now_ms));
+        round_free(release_begin(d->h.lease, c->s->now_ms));
     forget_round(&d->extend);
     forget_round(&d->release);
     sim_drop(c->s, &d->h);
@@ -179,26 +179,26 @@ static void use(struct chaos *c)
         break;
     case 0:
         forget_round(&d->extend);
-        d->extend = core_extend(d->h.lease, some_lease_ms(c), s->now_ms);
+        d->extend = lease_extend(d->h.lease, some_lease_ms(c), s->now_ms);
         break;
     case 1:
         forget_round(&d->release);
-        d->release = core_release(d->h.lease, s->now_ms);
+        d->release = release_begin(d->h.lease, s->now_ms);
         break;
     case 2:
         drop_deal(c, d);
         break;
     case 3:
-        core_round_free(sim_ask(s, key_names[d->key]));
+        round_free(sim_ask(s, key_names[d->key]));
         break;
     case 4:
     case 5:
     case 6:
-        core_keep(d->h.lease, some_lease_ms(c),
-                  rng_one_in(&c->rng, 2) ? 0 : rng_below(&c->rng, 5000), s->now_ms);
+        watchdog_start(d->h.lease, some_lease_ms(c),
+                       rng_one_in(&c->rng, 2) ? 0 : rng_below(&c->rng, 5000), s->now_ms);
         break;
     default:
-        core_round_free(core_sleep(&s->core, rng_below(&c->rng, 100), s->now_ms));
+        round_free(query_sleep(&s->core, rng_below(&c->rng, 100), s->now_ms));
     }
 }
 

@@ -5,8 +5,8 @@
 
 static int release(struct sim *s, rl_lease *lease)
 {
-    rl_round *round = core_release(lease, s->now_ms);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);   /* over at once */
+    rl_round *round = release_begin(lease, s->now_ms);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);   /* over at once */
     sim_wait(s, round, 5000);
     return sim_end(round);
 }
@@ -22,7 +22,7 @@ static void lets_go(void)
         sim_logs_are(s, "AR");
         CHECK_INT(sim_with(s, "k"), 0);
         CHECK(s->core.owing == NULL);
-        core_lease_drop(lease, s->now_ms);
+        lease_drop(lease, s->now_ms);
         CHECK_INT(sim_live(s), 0);
         sim_finish(s);
     }
@@ -33,7 +33,7 @@ static void asked_again_after_it_let_go(void)
 {
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 3000);
-    rl_round *round = core_release(lease, s->now_ms);
+    rl_round *round = release_begin(lease, s->now_ms);
     for (int i = 0; i < 3; i++) {
         sim_serve(s, i);
         sim_cut_after(s, i);
@@ -42,7 +42,7 @@ static void asked_again_after_it_let_go(void)
     CHECK_INT(sim_wait(s, round, 5000), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), all_of(3));
     sim_end(round);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -51,7 +51,7 @@ static void decided_at_the_majority(void)
     struct sim *s = sim_up(5);
     rl_lease *lease = sim_hold(s, "k", 3000);
     s->server[0].frozen = s->server[1].frozen = 1;
-    rl_round *round = core_release(lease, s->now_ms);
+    rl_round *round = release_begin(lease, s->now_ms);
     for (int i = 2; i < 5; i++) {
         CHECK_INT(round->outcome, RL_OK);
         sim_serve(s, i);
@@ -65,7 +65,7 @@ static void decided_at_the_majority(void)
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK(s->core.owing == NULL);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -78,7 +78,7 @@ static void expired_on_all(void)
     sim_advance(s, 1500);
     CHECK_INT(release(s, lease), RL_EXPIRED);
     CHECK(s->core.owing == NULL);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -91,7 +91,7 @@ static void expired_but_still_there(void)
     CHECK_INT(sim_mine(s, "k", lease), all_of(3));
     CHECK_INT(release(s, lease), RL_EXPIRED);
     CHECK_INT(sim_with(s, "k"), 0);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -101,7 +101,7 @@ static void in_time_by_a_millisecond(void)
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_advance(s, sim_validity(1000, 0) - 1);
     CHECK_INT(release(s, lease), RL_GRANTED);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -113,9 +113,9 @@ static void held_by_another(void)
     rl_lease *other = sim_hold(s, "k", 5000);
     CHECK_INT(release(s, mine), RL_HELD);
     CHECK_INT(sim_mine(s, "k", other), all_of(3));       /* untouched */
-    CHECK(core_remaining_ms(other, s->now_ms) > 0);
-    core_lease_drop(mine, s->now_ms);
-    core_lease_drop(other, s->now_ms);
+    CHECK(lease_remaining_ms(other, s->now_ms) > 0);
+    lease_drop(mine, s->now_ms);
+    lease_drop(other, s->now_ms);
     sim_finish(s);
 }
 
@@ -134,7 +134,7 @@ static void unknown_without_answers(void)
     s->server[0].refuses = s->server[1].refuses = 0;
     sim_advance(s, 3000);
     CHECK_INT(sim_with(s, "k"), 0);      /* cleaned all the same */
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -147,7 +147,7 @@ static void unknown_from_hung_nodes(void)
     int64_t t0 = s->now_ms;
     CHECK_INT(release(s, lease), RL_UNKNOWN);
     CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -155,15 +155,15 @@ static void released_twice(void)
 {
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 5000);
-    rl_round *a = core_release(lease, s->now_ms);
-    rl_round *b = core_release(lease, s->now_ms);
+    rl_round *a = release_begin(lease, s->now_ms);
+    rl_round *b = release_begin(lease, s->now_ms);
     CHECK(a == b);
     sim_run(s);
     CHECK_INT(sim_end(a), RL_GRANTED);
     CHECK_INT(sim_end(b), RL_GRANTED);
     CHECK_INT(release(s, lease), RL_GRANTED);
     sim_logs_are(s, "AR");               /* asked once */
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -176,7 +176,7 @@ static void cancels_an_attempt(void)
         s->server[i].frozen = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     sim_run(s);
-    rl_round *round = core_release(h.lease, s->now_ms);
+    rl_round *round = release_begin(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
     for (int i = 0; i < 3; i++)
         s->server[i].frozen = 0;
@@ -185,7 +185,7 @@ static void cancels_an_attempt(void)
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK(round->outcome != RL_OK);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
-    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
     CHECK(s->core.owing == NULL);
     sim_end(round);
     sim_drop(s, &h);
@@ -197,7 +197,7 @@ static void cancels_before_it_is_sent(void)
 {
     struct sim *s = sim_new(3);
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    rl_round *round = core_release(h.lease, s->now_ms);
+    rl_round *round = release_begin(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
     int outcome = sim_wait(s, round, 10);
     for (int i = 0; i < 3; i++)
@@ -215,7 +215,7 @@ static void cancelled_release_is_answered_soon(void)
 {
     struct sim *s = sim_new(3);
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    rl_round *round = core_release(h.lease, s->now_ms);
+    rl_round *round = release_begin(h.lease, s->now_ms);
     sim_skip(s, 1);
     sim_tick(s);
     CHECK_INT(sim_wait(s, round, 10), RL_EXPIRED);
@@ -233,12 +233,12 @@ static void expired_over_a_new_connection(void)
     sim_advance(s, 5000);
     for (int i = 0; i < 3; i++)
         sim_cut(s, i);
-    rl_round *round = core_release(lease, s->now_ms);
+    rl_round *round = release_begin(lease, s->now_ms);
     sim_skip(s, 1);
     sim_tick(s);                         /* nothing can be left: it is forgotten */
     CHECK_INT(sim_wait(s, round, 10), RL_EXPIRED);
     sim_end(round);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -254,7 +254,7 @@ static void goes_to_all_nodes(void)
     CHECK_INT(release(s, lease), RL_GRANTED);
     sim_logs_are(s, "AR");
     CHECK_INT(sim_with(s, "k"), bit(0));
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -282,7 +282,7 @@ static void errors_are_kept(void)
     CHECK_INT(release(s, lease), RL_GRANTED);
     CHECK_INT(lease->release->slot[0].code, RL_NOPERM);
     CHECK_INT(sim_with(s, "k"), bit(0));
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -295,9 +295,9 @@ static void releases_only_its_own(void)
     CHECK_INT(release(s, a), RL_GRANTED);
     CHECK_INT(sim_with(s, "a"), 0);
     CHECK_INT(sim_mine(s, "b", b), all_of(3));
-    CHECK_INT(core_remaining_ms(b, s->now_ms), sim_validity(5000, 0));
-    core_lease_drop(a, s->now_ms);
-    core_lease_drop(b, s->now_ms);
+    CHECK_INT(lease_remaining_ms(b, s->now_ms), sim_validity(5000, 0));
+    lease_drop(a, s->now_ms);
+    lease_drop(b, s->now_ms);
     sim_finish(s);
 }
 
@@ -306,12 +306,12 @@ static void of_an_owner_who_is_gone(void)
 {
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 3000), *over = sim_hold(s, "o", 3000);
-    core_round_free(core_release(over, s->now_ms));
+    round_free(release_begin(over, s->now_ms));
     sim_run(s);
     sim_clear_logs(s);
     sim_advance(s, 1000);                /* its renewal is under way */
-    core_lease_orphan(lease, s->now_ms);
-    core_lease_orphan(over, s->now_ms);
+    lease_orphan(lease, s->now_ms);
+    lease_orphan(over, s->now_ms);
     sim_run(s);
     sim_logs_are(s, "ER");
     CHECK_INT(sim_with(s, "k"), 0);
@@ -327,7 +327,7 @@ static void of_an_owner_who_is_gone(void)
     sim_advance(s, 1100);
     CHECK_INT(lease->lost, RL_LOSS_TAKEN);
     sim_clear_logs(s);
-    core_lease_orphan(lease, s->now_ms);
+    lease_orphan(lease, s->now_ms);
     sim_run(s);
     sim_logs_are(s, "");                 /* the others keep the name closed till then */
     CHECK_INT(sim_mine(s, "k", lease), bit(2));
@@ -342,7 +342,7 @@ static void not_where_there_is_a_lock_delay(void)
 {
     struct sim *s = sim_up(3);
     s->core.lock_delay_ms = 5000;
-    core_lease_orphan(sim_keep(s, "k", 3000), s->now_ms);
+    lease_orphan(sim_keep(s, "k", 3000), s->now_ms);
     sim_advance(s, 7900);
     CHECK_INT(sim_with(s, "k"), all_of(3));
     sim_advance(s, 200);

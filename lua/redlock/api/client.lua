@@ -34,7 +34,7 @@ local _M = {}
 local Client, methods = {}, {}
 Client.__index = Client
 
-local LINGER = 0.05          -- NET_LINGER_MS of the core, which goes on with it
+local LINGER = 0.05          -- LINGER_MS of the core, which goes on with it
 local MAX_TEXT = 1024        -- of an error of rl_open, which may name a file
 local IMPORT = { owner = true, primitive = true }
 local INIT = { force = true }

@@ -52,8 +52,8 @@ local function read_node(client, round, i, text)
     local row = { node = client.options.nodes[i].label }
     if node_out.answered ~= 0 then
         row.code, row.vote = "ok", node_out.vote
-        if node_out.vote == 0 and node_out.info > 0 then
-            row.message = format("no, for %.3f s more", tonumber(node_out.info) / 1000)
+        if node_out.vote == 0 and node_out.extra > 0 then
+            row.message = format("no, for %.3f s more", tonumber(node_out.extra) / 1000)
         else
             row.message = node_out.vote > 0 and "yes" or node_out.vote < 0
                 and "somebody else's" or "no"

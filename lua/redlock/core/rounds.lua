@@ -260,30 +260,31 @@ end
 
 -- ---- waking ----------------------------------------------------------------------
 
---- A watch on a channel, closed by its collection or close_watch(); nil: none to be had.
-function _M.open_watch(client, channel)
-    local watch = C.rl_watch_open(client.core, channel, #channel)
-    return watch ~= nil and ffi_gc(watch, C.rl_watch_close) or nil
+--- A subscription of a channel, closed by its collection or close_subscription(); nil: none
+-- to be had.
+function _M.open_subscription(client, channel)
+    local subscription = C.rl_subscribe(client.core, channel, #channel)
+    return subscription ~= nil and ffi_gc(subscription, C.rl_unsubscribe) or nil
 end
 
-function _M.close_watch(watch)
-    C.rl_watch_close(ffi_gc(watch, nil))
+function _M.close_subscription(subscription)
+    C.rl_unsubscribe(ffi_gc(subscription, nil))
 end
 
 --- How often it was woken so far.
-function _M.wakes(watch)
-    return tonumber(C.rl_watch_wakes(watch))
+function _M.wakes(subscription)
+    return tonumber(C.rl_subscription_wakes(subscription))
 end
 
 --- The same, less the wakes that were no majority's.
-function _M.opened(watch)
-    return tonumber(C.rl_watch_opened(watch))
+function _M.opened(subscription)
+    return tonumber(C.rl_subscription_opened(subscription))
 end
 
---- Begins a pause that ends early when the watch was woken more than `seen` times.
+--- Begins a pause that ends early when the subscription was woken more than `seen` times.
 -- @return the round, for finish_sleep(), or nil
-function _M.begin_pause(watch, seen, seconds)
-    return C.rl_pause(watch, seen, to_ms(seconds))
+function _M.begin_pause(subscription, seen, seconds)
+    return C.rl_pause(subscription, seen, to_ms(seconds))
 end
 
 -- ---- holding ---------------------------------------------------------------------
@@ -435,7 +436,7 @@ end
 --   because they do not know what they have counted; or nil and an error: expired, held,
 --   unknown, not_held, closed
 function _M.released(client, subject, handle, round)
-    local told = wait(client, round) and tonumber(C.rl_round_info(round))
+    local told = wait(client, round) and tonumber(C.rl_round_extra(round))
     local unseeded = C.rl_lease_unseeded(handle) ~= 0
     _M.drop(handle)
     if told then
@@ -466,7 +467,7 @@ local function answers_of(client, round)
         C.rl_round_node(round, i, node_out)
         if node_out.answered ~= 0 then
             answers[#answers + 1] = { node = i + 1, vote = node_out.vote,
-                info = tonumber(node_out.info),
+                info = tonumber(node_out.extra),
                 data = ffi_string(node_out.data, node_out.data_len),
                 agreed = bit.band(agreed, bit.lshift(1, i)) ~= 0 }
         end

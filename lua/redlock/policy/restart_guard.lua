@@ -47,7 +47,7 @@ local set_script              -- kept: the core's settings only point to the tex
 function _M.configure(settings, options)
     if _M.is_on(options) then
         set_script = set_script or script_text.read "redlock.scripts.marker.set"
-        settings.marker, settings.mark_script = _M.KEY, set_script
+        settings.marker, settings.marker_script = _M.KEY, set_script
         settings.require_info = options.restart_guard == "require" and 1 or 0
     end
 end

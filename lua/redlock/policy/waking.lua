@@ -47,7 +47,7 @@ end
 function _M.subscribe(w, lock)
     local client, prim = lock.client, lock.primitive
     if client.options.wake == "push" and prim.channel then
-        w.watch = rounds.open_watch(client, prim.channel(client, lock.name))
+        w.watch = rounds.open_subscription(client, prim.channel(client, lock.name))
     end
     -- A watch that others have is confirmed already: what it was woken by before our first
     -- attempt failed may have been meant for us.
@@ -135,7 +135,7 @@ end
 --- The wait is over.
 function _M.finish(w)
     if w.watch then
-        rounds.close_watch(w.watch)
+        rounds.close_subscription(w.watch)
         if w.place then
             w.place.queue.watching = w.place.queue.watching - 1
         end

@@ -1,6 +1,9 @@
-/* test_watch.c - when messages wake those who wait: at once for a majority, later and later
- * for fewer. */
+/* test_subscription.c - when messages wake those who wait: at once for a majority, later
+ * and later for fewer. */
+#include "core/close.h"
+#include "core/core.h"
 #include "core/subscription.h"
+#include "node/health.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +11,7 @@
 #include "test.h"
 
 static struct core core;
-static rl_watch *watch;
+static rl_subscription *subscription;
 static int64_t now_ms;
 
 static void begin(void)
@@ -18,15 +21,15 @@ static void begin(void)
         config[i] = (struct node_config){.timeout_ms = 100, .connect_timeout_ms = 100};
     now_ms = 1000;
     REQUIRE(core_init(&core, config, 5, 10000, 1) == 0);
-    watch = core_watch(&core, "c", 1, now_ms);
-    REQUIRE(watch);
+    subscription = subscription_open(&core, "c", 1, now_ms);
+    REQUIRE(subscription);
 }
 
 static void finish(void)
 {
-    core_unwatch(watch, now_ms);
+    subscription_close(subscription, now_ms);
     CHECK_INT(core.handles, 0);
-    core_free(&core);
+    close_free(&core);
 }
 
 static void hear(int i, const char *what)
@@ -34,39 +37,39 @@ static void hear(int i, const char *what)
     struct reply reply = {.type = REPLY_ARRAY, .has_text = 1, .has_second = 1,
                           .second_len = 1, .second = "c"};
     strcpy(reply.text, what);
-    CHECK_INT(watch_message(&core, i, &reply, now_ms), 0);
+    CHECK_INT(subscription_message(&core, i, &reply, now_ms), 0);
 }
 
 /* Milliseconds until a pause ends after messages from two of five. */
 static int64_t hint_ms(void)
 {
-    rl_round *pause = core_pause(watch, watch->wakes, 1000, now_ms);
+    rl_round *pause = subscription_pause(subscription, subscription->wakes, 1000, now_ms);
     int64_t from_ms = now_ms;
     hear(0, "message");
     hear(3, "message");
     while (pause->outcome == 0)
         core_tick(&core, ++now_ms);
-    core_round_free(pause);
+    round_free(pause);
     return now_ms - from_ms;
 }
 
 static void a_majority_wakes_at_once(void)
 {
     begin();
-    rl_round *pause = core_pause(watch, 0, 1000, now_ms);
+    rl_round *pause = subscription_pause(subscription, 0, 1000, now_ms);
     hear(0, "message");
     hear(0, "message");
     hear(1, "message");
     CHECK_INT(pause->outcome, 0);
     hear(4, "message");
     CHECK_INT(pause->outcome, RL_GRANTED);
-    CHECK_INT(watch->wakes, 1);
-    CHECK_INT(watch->opened, 1);
-    core_round_free(pause);
-    pause = core_pause(watch, 0, 1000, now_ms);       /* it was woken before that began */
+    CHECK_INT(subscription->wakes, 1);
+    CHECK_INT(subscription->opened, 1);
+    round_free(pause);
+    pause = subscription_pause(subscription, 0, 1000, now_ms);       /* it was woken before that began */
     core_tick(&core, now_ms);
     CHECK_INT(pause->outcome, RL_GRANTED);
-    core_round_free(pause);
+    round_free(pause);
     finish();
 }
 
@@ -76,11 +79,11 @@ static void fewer_wake_later_and_later(void)
     static const int64_t expected_ms[] = {1, 2, 4, 8, 16, 32, 64, 64, 64};
     for (int k = 0; k < 9; k++)
         CHECK_INT(hint_ms(), expected_ms[k]);
-    CHECK_INT(watch->wakes, 9);
-    CHECK_INT(watch->opened, 0);
+    CHECK_INT(subscription->wakes, 9);
+    CHECK_INT(subscription->opened, 0);
     for (int i = 0; i < 3; i++)
         hear(i, "message");
-    CHECK_INT(watch->opened, 1);
+    CHECK_INT(subscription->opened, 1);
     CHECK_INT(hint_ms(), 1);
     finish();
 }
@@ -88,44 +91,44 @@ static void fewer_wake_later_and_later(void)
 static void a_subscribed_majority_wakes(void)
 {
     begin();
-    rl_round *pause = core_pause(watch, 0, 1000, now_ms);
+    rl_round *pause = subscription_pause(subscription, 0, 1000, now_ms);
     hear(0, "subscribe");
     hear(1, "subscribe");
     CHECK_INT(pause->outcome, 0);
     hear(2, "subscribe");
     CHECK_INT(pause->outcome, RL_GRANTED);
     hear(3, "subscribe");
-    CHECK_INT(watch->wakes, 1);
-    core_round_free(pause);
+    CHECK_INT(subscription->wakes, 1);
+    round_free(pause);
     finish();
 }
 
 /* More channels than there are buckets, closed in another order than opened. */
 static void each_hears_its_own(void)
 {
-    enum { CHANNELS = 3 * WATCH_BUCKETS };
-    rl_watch *all[CHANNELS];
+    enum { CHANNELS = 3 * SUBSCRIPTION_BUCKETS };
+    rl_subscription *all[CHANNELS];
     begin();
     for (int i = 0; i < CHANNELS; i++) {
         char name[8];
         int len = snprintf(name, sizeof(name), "c%d", i);
-        all[i] = core_watch(&core, name, (size_t)len, now_ms);
+        all[i] = subscription_open(&core, name, (size_t)len, now_ms);
         REQUIRE(all[i]);
-        CHECK(core_watch(&core, name, (size_t)len, now_ms) == all[i]);
-        core_unwatch(all[i], now_ms);
+        CHECK(subscription_open(&core, name, (size_t)len, now_ms) == all[i]);
+        subscription_close(all[i], now_ms);
     }
     for (int i = 0; i < CHANNELS; i++) {
         struct reply reply = {.type = REPLY_ARRAY, .has_text = 1, .has_second = 1};
         strcpy(reply.text, "message");
         reply.second_len = (size_t)snprintf(reply.second, sizeof(reply.second), "c%d", i);
         for (int k = 0; k < 3; k++)
-            CHECK_INT(watch_message(&core, k, &reply, now_ms), 0);
+            CHECK_INT(subscription_message(&core, k, &reply, now_ms), 0);
         CHECK_INT(all[i]->opened, 1);
         CHECK_INT(all[(i + 1) % CHANNELS]->opened, i == CHANNELS - 1);
     }
-    CHECK_INT(watch->opened, 0);
+    CHECK_INT(subscription->opened, 0);
     for (int i = 0; i < CHANNELS; i++)       /* 7 and 768 have no factor in common */
-        core_unwatch(all[(i * 7 + 5) % CHANNELS], now_ms);
+        subscription_close(all[(i * 7 + 5) % CHANNELS], now_ms);
     finish();
 }
 
@@ -163,10 +166,10 @@ static void a_silent_subscriber_is_given_up(void)
     CHECK_INT(nd->queue_len, 0);
     core_tick(&core, now_ms += 100000);              /* nothing is awaited */
     CHECK_INT(nd->state, NODE_READY);
-    rl_watch *other = core_watch(&core, "d", 1, now_ms);
+    rl_subscription *other = subscription_open(&core, "d", 1, now_ms);
     confirm(3, "message", "c");                      /* no answer, but it is there */
     CHECK_INT(nd->queue_len, 1);
-    int64_t until_ms = node_give_up_ms(nd);
+    int64_t until_ms = health_give_up_ms(nd);
     CHECK_INT(until_ms, now_ms + 400);
     core_tick(&core, until_ms - 1);
     CHECK_INT(nd->state, NODE_READY);
@@ -175,7 +178,7 @@ static void a_silent_subscriber_is_given_up(void)
     CHECK(core.want_close & link_bit(5));
     CHECK_INT(nd->code, RL_TIMEOUT);
     CHECK_INT(nd->queue_len, 0);
-    core_unwatch(other, now_ms);
+    subscription_close(other, now_ms);
     finish();
 }
 
@@ -189,13 +192,13 @@ static void a_subscriber_that_is_behind_is_told_later(void)
     for (int i = 0; i < TIMES; i++) {
         char name[8];
         size_t len = (size_t)snprintf(name, sizeof(name), "n%d", i);
-        core_unwatch(core_watch(&core, name, len, now_ms), now_ms);
+        subscription_close(subscription_open(&core, name, len, now_ms), now_ms);
     }
     CHECK(nd->queue_len < TIMES / 2);
     CHECK(nd->missed);
     size_t bytes = buf_len(&nd->out);
-    rl_watch *other = core_watch(&core, "d", 1, now_ms);
-    core_unwatch(watch, now_ms);
+    rl_subscription *other = subscription_open(&core, "d", 1, now_ms);
+    subscription_close(subscription, now_ms);
     CHECK_INT(buf_len(&nd->out), bytes);
     buf_take(&nd->out, bytes);
     confirm((int)nd->queue_len, "unsubscribe", "x");
@@ -204,13 +207,13 @@ static void a_subscriber_that_is_behind_is_told_later(void)
     CHECK_INT(nd->queue_len, 3);         /* of d, c, and the last one that it was told of */
     CHECK(memmem(told, buf_len(&nd->out), "\r\nSUBSCRIBE\r\n$1\r\nd\r\n", 20) != NULL);
     CHECK(memmem(told, buf_len(&nd->out), "\r\nUNSUBSCRIBE\r\n$1\r\nc\r\n", 22) != NULL);
-    watch = core_watch(&core, "c", 1, now_ms);
+    subscription = subscription_open(&core, "c", 1, now_ms);
     CHECK_INT(nd->queue_len, 4);
     confirm(2, "subscribe", "d");
-    core_unwatch(other, now_ms);
+    subscription_close(other, now_ms);
     finish();
 }
 
-SUITE(watch, T(a_silent_subscriber_is_given_up),
+SUITE(subscription, T(a_silent_subscriber_is_given_up),
       T(a_subscriber_that_is_behind_is_told_later), T(a_majority_wakes_at_once), T(fewer_wake_later_and_later),
       T(a_subscribed_majority_wakes), T(each_hears_its_own));

@@ -1,4 +1,4 @@
-/* test_votes.c - votes one by one, against brute force: every sequence for a few nodes,
+/* test_vote.c - votes one by one, against brute force: every sequence for a few nodes,
  * random ones for up to 32. The order makes no difference; a decision comes with the very
  * vote that makes it certain, neither before nor after, and holds whatever comes late.
  *
@@ -242,6 +242,6 @@ static void free_when_a_majority_is(void)
     }
 }
 
-SUITE(votes, T(every_sequence_of_few), T(any_order_of_many),
+SUITE(vote, T(every_sequence_of_few), T(any_order_of_many),
       T(rounds_decide_at_the_same_vote), T(deadline_is_exact),
       T(valid_no_longer_than_any_key), T(free_when_a_majority_is));

@@ -1,4 +1,4 @@
-/* test_keep.c - the watchdog: renewed in time, lost in time, healed with a majority
+/* test_watchdog.c - the watchdog: renewed in time, lost in time, healed with a majority
  * only, and never at the expense of others. */
 #include <string.h>
 
@@ -6,12 +6,12 @@
 
 static void drop(struct sim *s, rl_lease *lease)
 {
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
 }
 
 static void let_go(struct sim *s, rl_lease *lease)
 {
-    core_round_free(core_release(lease, s->now_ms));
+    round_free(release_begin(lease, s->now_ms));
     sim_run(s);
     drop(s, lease);
 }
@@ -101,11 +101,11 @@ static void what_was_slow_is_renewed_soon(void)
     sim_hold_answers(s, 0);
     sim_run(s);
     REQUIRE(sim_end(h.round) == RL_GRANTED);
-    core_keep(h.lease, 300, 0, s->now_ms);
+    watchdog_start(h.lease, 300, 0, s->now_ms);
     sim_clear_logs(s);
     sim_advance(s, 1);
     sim_logs_are(s, "E");
-    CHECK(core_remaining_ms(h.lease, s->now_ms) > 200);
+    CHECK(lease_remaining_ms(h.lease, s->now_ms) > 200);
 
     /* A renewal that took long is followed by the next one in time, too. */
     begin_renewal(s, h.lease);
@@ -114,7 +114,7 @@ static void what_was_slow_is_renewed_soon(void)
     sim_hold_answers(s, 0);
     sim_run(s);
     sim_advance(s, 110);
-    CHECK(core_remaining_ms(h.lease, s->now_ms) > 200);
+    CHECK(lease_remaining_ms(h.lease, s->now_ms) > 200);
     CHECK_INT(losses(s), 0);
     let_go(s, h.lease);
     sim_finish(s);
@@ -125,13 +125,13 @@ static void an_extended_lease_is_renewed_as_any(void)
 {
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 60000);
-    core_keep(lease, 3000, 0, s->now_ms);
+    watchdog_start(lease, 3000, 0, s->now_ms);
     CHECK(lease->renew_ms <= s->now_ms + 1000);
     int64_t deadline_ms = lease->deadline_ms;
     sim_advance(s, 20000);
     CHECK_INT(lease->deadline_ms, deadline_ms);       /* never shortened */
     sim_advance(s, 60000);
-    CHECK(core_remaining_ms(lease, s->now_ms) > 1900);
+    CHECK(lease_remaining_ms(lease, s->now_ms) > 1900);
     let_go(s, lease);
     sim_finish(s);
 }
@@ -182,7 +182,7 @@ static void a_failing_minority_loses_nothing(void)
     for (int k = 0; k < 40; k++) {
         sim_clear_logs(s);
         sim_advance(s, 1000);
-        CHECK(core_remaining_ms(lease, s->now_ms) >= 1900);
+        CHECK(lease_remaining_ms(lease, s->now_ms) >= 1900);
     }
     CHECK_INT(lease->failures, 0);
     sim_heal(s);
@@ -207,11 +207,11 @@ static void silence(int kind)
     /* Connections need a back-off of their own. */
     sim_advance(s, kind == 2 ? 4000 : 5000);
     CHECK(lease->failures > 3);
-    CHECK(core_remaining_ms(lease, s->now_ms) > 0);
+    CHECK(lease_remaining_ms(lease, s->now_ms) > 0);
     sim_heal(s);
     sim_advance(s, kind == 2 ? 1900 : 900);
     CHECK_INT(lease->failures, 0);
-    CHECK(core_remaining_ms(lease, s->now_ms) > 4000);
+    CHECK(lease_remaining_ms(lease, s->now_ms) > 4000);
     sim_advance(s, 12000);
     CHECK_INT(losses(s), 0);
     let_go(s, lease);
@@ -291,20 +291,20 @@ static void lost_at_the_deadline_and_not_before(void)
     int64_t deadline_ms = lease->deadline_ms;
     while (s->now_ms < deadline_ms - 1) {
         sim_advance(s, 1);
-        REQUIRE(core_lost_why(lease, s->now_ms) == RL_NOT_LOST);
-        REQUIRE(core_remaining_ms(lease, s->now_ms) == deadline_ms - s->now_ms);
+        REQUIRE(watchdog_lost_why(lease, s->now_ms) == RL_NOT_LOST);
+        REQUIRE(lease_remaining_ms(lease, s->now_ms) == deadline_ms - s->now_ms);
     }
     CHECK_INT(losses(s), 0);
     sim_advance(s, 1);
     CHECK_INT(s->now_ms, deadline_ms);
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     CHECK_INT(losses(s), 1);
     sim_heal(s);
     sim_clear_logs(s);
     sim_advance(s, 9000);
     CHECK(!strchr(s->server[2].log, 'E'));            /* it is over */
-    CHECK_INT(core_lost_why(lease, s->now_ms), RL_LOSS_EXPIRED);
+    CHECK_INT(watchdog_lost_why(lease, s->now_ms), RL_LOSS_EXPIRED);
     CHECK_INT(losses(s), 1);
     let_go(s, lease);
     CHECK_INT(losses(s), 1);
@@ -317,10 +317,10 @@ static void lost_before_the_tick(void)
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);         /* fixed: not kept */
     sim_skip(s, sim_validity(1000, 0) - 1);
-    CHECK_INT(core_lost_why(lease, s->now_ms), RL_NOT_LOST);
+    CHECK_INT(watchdog_lost_why(lease, s->now_ms), RL_NOT_LOST);
     sim_skip(s, 1);
     CHECK_INT(losses(s), 0);
-    CHECK_INT(core_lost_why(lease, s->now_ms), RL_LOSS_EXPIRED);
+    CHECK_INT(watchdog_lost_why(lease, s->now_ms), RL_LOSS_EXPIRED);
     CHECK_INT(losses(s), 1);
     sim_tick(s);
     sim_run(s);
@@ -360,11 +360,11 @@ static void taken(int absent, int foreign)
     begin_renewal(s, lease);
     int64_t promised_ms = lease->deadline_ms;
     for (int i = 0; i < absent + foreign; i++) {
-        CHECK(core_remaining_ms(lease, s->now_ms) > 0);
+        CHECK(lease_remaining_ms(lease, s->now_ms) > 0);
         CHECK_INT(lease->lost, RL_NOT_LOST);
         sim_pass(s, i);
     }
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     CHECK_INT(lease->lost, foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN);
     sim_run(s);
     sim_advance(s, promised_ms - s->now_ms);
@@ -376,9 +376,9 @@ static void taken(int absent, int foreign)
     CHECK(s->core.owing == NULL);
     sim_advance(s, 9000);
     CHECK_INT(losses(s), 1);
-    rl_round *release = core_release(lease, s->now_ms);
+    rl_round *release = release_begin(lease, s->now_ms);
     CHECK(release->outcome != RL_OK && release->outcome != RL_GRANTED);
-    core_round_free(release);
+    round_free(release);
     sim_logs_are(s, "ER");
     drop(s, lease);
     CHECK_INT(losses(s), 1);
@@ -397,7 +397,7 @@ static void max_hold_is_a_bound(void)
 {
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 3000);
-    core_keep(lease, 3000, 10000, s->now_ms);
+    watchdog_start(lease, 3000, 10000, s->now_ms);
     int64_t from_ms = s->now_ms;
     sim_clear_logs(s);
     sim_advance(s, 10000);
@@ -429,11 +429,11 @@ static void suspended(int how)
         sim_hold_answers(s, 0);
     }
     sim_skip(s, 60000);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     if (how == 0)
         sim_tick(s);
     else if (how == 1)
-        core_lost_why(lease, s->now_ms);
+        watchdog_lost_why(lease, s->now_ms);
     else
         sim_run(s);
     CHECK_INT(lease->lost, RL_LOSS_SUSPENDED);
@@ -460,7 +460,7 @@ static void a_short_pause_is_no_loss(void)
     sim_tick(s);
     sim_run(s);
     sim_logs_are(s, "E");
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), sim_validity(3000, 0));
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), sim_validity(3000, 0));
     CHECK_INT(losses(s), 0);
     let_go(s, lease);
     sim_finish(s);
@@ -474,13 +474,13 @@ static void closed_with_the_client(void)
     sim_advance(s, 200);
     begin_renewal(s, busy);
     CHECK_INT(losses(s), 1);
-    core_close(&s->core, s->now_ms);
+    close_finish(&s->core, s->now_ms);
     CHECK_INT(kept->lost, RL_LOSS_CLOSED);
     CHECK_INT(fixed->lost, RL_LOSS_CLOSED);
     CHECK_INT(busy->lost, RL_LOSS_CLOSED);
     CHECK_INT(lost->lost, RL_LOSS_EXPIRED);
     CHECK_INT(losses(s), 4);
-    CHECK_INT(core_remaining_ms(kept, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(kept, s->now_ms), 0);
     sim_run(s);
     CHECK_INT(sim_with(s, "k") | sim_with(s, "f") | sim_with(s, "b"), 0);
     CHECK_INT(s->core.unattended, 0);
@@ -499,15 +499,15 @@ static void lost_in_the_child_of_a_fork(void)
     sim_fork(s);
     CHECK_INT(kept->lost, RL_LOSS_CLOSED);
     CHECK_INT(busy->lost, RL_LOSS_CLOSED);
-    CHECK_INT(core_lost_why(kept, s->now_ms), RL_LOSS_CLOSED);
+    CHECK_INT(watchdog_lost_why(kept, s->now_ms), RL_LOSS_CLOSED);
     CHECK_INT(s->core.unattended, 0);
     CHECK(!core_busy(&s->core));
-    core_keep(kept, 3000, 0, s->now_ms);              /* of no effect */
+    watchdog_start(kept, 3000, 0, s->now_ms);              /* of no effect */
     CHECK_INT(core_due_ms(&s->core), INT64_MAX);
     CHECK_INT(sim_with(s, "k"), all_of(3));           /* the parent's */
     rl_lease *own = sim_keep(s, "own", 3000);
     sim_advance(s, 9000);
-    CHECK(core_remaining_ms(own, s->now_ms) > 1900);
+    CHECK(lease_remaining_ms(own, s->now_ms) > 1900);
     let_go(s, own);
     drop(s, kept);
     drop(s, busy);
@@ -597,7 +597,7 @@ static void late_answers_heal_what_is_held(void)
     sim_pass(s, 1);
     sim_pass(s, 2);
     CHECK(lease->renewal == NULL);
-    core_round_free(core_release(lease, s->now_ms));
+    round_free(release_begin(lease, s->now_ms));
     sim_run(s);
     sim_logs_are(s, "ER");
     CHECK_INT(sim_with(s, "k"), 0);
@@ -648,7 +648,7 @@ static void heals_where_the_script_is_gone(void)
     s->server[0].loaded = 0;
     sim_pass(s, 1);
     sim_pass(s, 2);
-    rl_round *release = core_release(lease, s->now_ms);
+    rl_round *release = release_begin(lease, s->now_ms);
     sim_clear_logs(s);
     sim_run(s);
     CHECK_STR(s->server[0].log, "??r");
@@ -676,7 +676,7 @@ static void torn_heal(int how)
         sim_cut(s, 0);
     else
         sim_cut_after(s, 0);
-    rl_round *release = core_release(lease, s->now_ms);
+    rl_round *release = release_begin(lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(release), RL_GRANTED);
     sim_haunt(s, 0, SIM_LOG);
@@ -701,7 +701,7 @@ static void a_heal_that_never_left_hides_no_other(void)
     rl_lease *lease = sim_keep(s, "k", 30000);
     s->server[0].keys = 0;
     begin_renewal(s, lease);
-    rl_round *extend = core_extend(lease, 30000, s->now_ms);
+    rl_round *extend = lease_extend(lease, 30000, s->now_ms);
     sim_pass(s, 1);
     sim_pass(s, 2);
     CHECK_INT(sim_end(extend), RL_GRANTED);
@@ -711,9 +711,9 @@ static void a_heal_that_never_left_hides_no_other(void)
     sim_pass(s, 0);                        /* its heal, and the second "no" */
     CHECK_INT(sim_mine(s, "k", lease), all_of(3));
     disconnect(s, 1);
-    core_round_free(sim_ask(s, "k"));    /* from now on it backs off */
+    round_free(sim_ask(s, "k"));    /* from now on it backs off */
     sim_run(s);
-    rl_round *release = core_release(lease, s->now_ms);
+    rl_round *release = release_begin(lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 1);
@@ -746,8 +746,8 @@ static void release_at(int steps, int forgotten)
     }
     if (forgotten)
         sim_flush_scripts(s);
-    rl_round *release = core_release(lease, s->now_ms);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    rl_round *release = release_begin(lease, s->now_ms);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     sim_run(s);
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
@@ -832,7 +832,7 @@ static void orphans_are_released_at_the_end(void)
 {
     struct sim *s = sim_up(3);
     drop(s, sim_keep(s, "k", 30000));
-    core_close(&s->core, s->now_ms);
+    close_finish(&s->core, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
     sim_finish(s);
@@ -846,17 +846,17 @@ static void losses_count_once(void)
     for (int k = 0; k < 6; k++, key[0]++)
         lease[k] = k % 2 ? sim_keep(s, key, 3000) : sim_hold(s, key, 3000);
     disconnect(s, 3);
-    rl_round *extend = core_extend(lease[1], 3000, s->now_ms);
+    rl_round *extend = lease_extend(lease[1], 3000, s->now_ms);
     sim_advance(s, 9000);
     CHECK_INT(losses(s), 6);
     for (int k = 0; k < 6; k++)
-        CHECK_INT(core_lost_why(lease[k], s->now_ms), RL_LOSS_EXPIRED);
+        CHECK_INT(watchdog_lost_why(lease[k], s->now_ms), RL_LOSS_EXPIRED);
     uint32_t known = 0;
     for (int k = 0; k < 36; k++)
         known |= (uint32_t)(s->core.lost[k % 6] == lease[k / 6]) << k / 6;
     CHECK_INT(known, 63);
     sim_end(extend);
-    extend = core_extend(lease[0], 3000, s->now_ms);
+    extend = lease_extend(lease[0], 3000, s->now_ms);
     CHECK_INT(sim_end(extend), RL_LOST);
     sim_heal(s);
     for (int k = 0; k < 6; k++)
@@ -872,7 +872,7 @@ static void beside_an_extension(void)
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 3000);
     int64_t t0 = begin_renewal(s, lease);
-    rl_round *extend = core_extend(lease, 9000, s->now_ms);
+    rl_round *extend = lease_extend(lease, 9000, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(extend), RL_GRANTED);
     CHECK(lease->renewal == NULL);
@@ -882,15 +882,15 @@ static void beside_an_extension(void)
     sim_logs_are(s, "E");                /* renewed on */
 
     /* A short one between the renewals shortens nothing, and ends nothing. */
-    extend = core_extend(lease, 100, s->now_ms);
+    extend = lease_extend(lease, 100, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(extend), RL_GRANTED);
     sim_advance(s, 20000);
-    CHECK(core_remaining_ms(lease, s->now_ms) > 1900);
+    CHECK(lease_remaining_ms(lease, s->now_ms) > 1900);
 
     /* Whichever of the two is told first that it is gone. */
     begin_renewal(s, lease);
-    extend = core_extend(lease, 9000, s->now_ms);
+    extend = lease_extend(lease, 9000, s->now_ms);
     s->server[0].keys = s->server[1].keys = 0;
     sim_run(s);
     CHECK(extend->outcome == RL_LOST || extend->outcome == RL_NOT_HELD);
@@ -914,7 +914,7 @@ static void keeps_only_what_it_can(void)
     sim_advance(s, 3000);
     sim_logs_are(s, "");
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
-    core_keep(lease, 3000, 0, s->now_ms);
+    watchdog_start(lease, 3000, 0, s->now_ms);
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
     drop(s, lease);
     sim_finish(s);
@@ -956,7 +956,7 @@ static void busy_while_there_is_something_to_do(void)
 
     CHECK(!core_owes_away(&s->core));
     disconnect(s, 1);
-    core_round_free(core_release(lease, s->now_ms));
+    round_free(release_begin(lease, s->now_ms));
     sim_run(s);
     CHECK(core_owes_away(&s->core));
     CHECK(core_due_ms(&s->core) != INT64_MAX);
@@ -969,7 +969,7 @@ static void busy_while_there_is_something_to_do(void)
     sim_finish(s);
 }
 
-SUITE(keep, T(renews_after_a_third), T(counts_from_the_start_of_its_round),
+SUITE(watchdog, T(renews_after_a_third), T(counts_from_the_start_of_its_round),
       T(what_was_slow_is_renewed_soon), T(an_extended_lease_is_renewed_as_any),
       T(renewals_go_together), T(a_failing_minority_loses_nothing),
       T(silence_for_a_while_loses_nothing), T(slow_answers_confirm_too),

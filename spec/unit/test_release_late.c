@@ -1,5 +1,5 @@
-/* test_clean.c - nothing is left behind: late grants, lost replies, broken connections,
- * forgotten scripts. */
+/* test_release_late.c - nothing is left behind: late grants, lost replies, broken
+ * connections, forgotten scripts. */
 #include <string.h>
 
 #include "sim.h"
@@ -13,7 +13,7 @@ static void all_clean(struct sim *s)
 
 static int released(struct sim *s, rl_lease *lease)
 {
-    rl_round *round = core_release(lease, s->now_ms);
+    rl_round *round = release_begin(lease, s->now_ms);
     sim_run(s);
     return sim_end(round);
 }
@@ -327,12 +327,12 @@ static void nothing_is_owed_to_who_refused(void)
     sim_run(s);
     sim_end(ask);
     CHECK(s->core.nodes[0].retry_ms > s->now_ms);
-    rl_round *round = core_release(lease, s->now_ms);
+    rl_round *round = release_begin(lease, s->now_ms);
     CHECK_INT(lease->owed, bit(1) | bit(2));
     sim_run(s);
     CHECK_INT(sim_end(round), RL_GRANTED);
     CHECK(s->core.owing == NULL);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -368,10 +368,10 @@ static void extension_refused_before_the_grant(void)
     s->server[2].loaded &= ~1ULL << SIM_ACQUIRE;
     s->server[2].holds = 1;
     struct hold h = sim_acquire(s, "k", 9000, 1000);
-    rl_round *extend = core_extend(h.lease, 9000, s->now_ms);
+    rl_round *extend = lease_extend(h.lease, 9000, s->now_ms);
     CHECK_INT(sim_end(extend), RL_NOT_HELD);     /* not yet */
     sim_run(s);
-    extend = core_extend(h.lease, 9000, s->now_ms);
+    extend = lease_extend(h.lease, 9000, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(extend), RL_GRANTED);
     s->server[2].holds = 0;
@@ -383,7 +383,7 @@ static void extension_refused_before_the_grant(void)
     rl_round *ask = sim_ask(s, "k");
     sim_run(s);
     sim_end(ask);
-    rl_round *release = core_release(h.lease, s->now_ms);
+    rl_round *release = release_begin(h.lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_end(release), RL_GRANTED);
     s->server[2].refuses = 0;
@@ -409,7 +409,7 @@ static void confirmed_twice_counts_once(void)
         sim_cut(s, i);
         s->server[i].hushed = 1;         /* the round stays open */
     }
-    rl_round *round = core_release(h.lease, s->now_ms);
+    rl_round *round = release_begin(h.lease, s->now_ms);
     sim_advance(s, 2 * SIM_TIMEOUT_MS);
     CHECK_STR(s->server[0].log, "AARR");
     CHECK_INT(round->outcome, RL_OK);
@@ -431,7 +431,7 @@ static void lost_release_is_sent_again(void)
     rl_lease *lease = sim_hold(s, "k", 5000);
     sim_clear_logs(s);
     s->server[0].holds = 1;
-    rl_round *round = core_release(lease, s->now_ms);
+    rl_round *round = release_begin(lease, s->now_ms);
     sim_cut_after(s, 0);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(round->outcome, RL_OK);
@@ -440,7 +440,7 @@ static void lost_release_is_sent_again(void)
     CHECK_STR(s->server[0].log, "RR");
     CHECK_INT(sim_end(round), RL_GRANTED);
     all_clean(s);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -507,8 +507,8 @@ static void break_under_everything(void)
     rl_lease *going = sim_hold(s, "going", 5000);
     s->server[0].frozen = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    rl_round *extend = core_extend(held, 9000, s->now_ms);
-    rl_round *release = core_release(going, s->now_ms);
+    rl_round *extend = lease_extend(held, 9000, s->now_ms);
+    rl_round *release = release_begin(going, s->now_ms);
     rl_round *ask = sim_ask(s, "held");
     sim_run(s);
     sim_cut(s, 0);
@@ -520,9 +520,9 @@ static void break_under_everything(void)
     CHECK_INT(sim_end(ask), RL_GRANTED);
     CHECK_INT(sim_with(s, "going"), 0);
     CHECK(s->core.owing == NULL);
-    core_lease_drop(h.lease, s->now_ms);
-    core_lease_drop(held, s->now_ms);
-    core_lease_drop(going, s->now_ms);
+    lease_drop(h.lease, s->now_ms);
+    lease_drop(held, s->now_ms);
+    lease_drop(going, s->now_ms);
     sim_finish(s);
 }
 
@@ -572,7 +572,7 @@ static void unknown_script_of_a_lease_that_is_over(void)
     s->server[0].holds = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     sim_run(s);
-    rl_round *release = core_release(h.lease, s->now_ms);
+    rl_round *release = release_begin(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
     s->server[0].holds = 0;
     sim_run(s);
@@ -611,7 +611,7 @@ static void unknown_script_after_the_deadline(void)
     sim_run(s);
     CHECK_INT(h.round->outcome, RL_GRANTED);
     sim_advance(s, 400);
-    CHECK_INT(core_remaining_ms(h.lease, s->now_ms), 0);
+    CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
     s->server[2].holds = 0;
     sim_run(s);
     CHECK_STR(s->server[2].log, "?");
@@ -670,7 +670,7 @@ static void failing_release_is_retried_until_it_succeeds(void)
     s->server[1].say[SIM_RELEASE] = NULL;
     sim_advance(s, 2000);
     all_clean(s);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -682,7 +682,7 @@ static void failing_release_is_forgotten_with_the_lease(void)
     for (int i = 0; i < 3; i++)
         s->server[i].say[SIM_RELEASE] = "-BUSY Redis is busy running a script.\r\n";
     CHECK_INT(released(s, lease), RL_UNKNOWN);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_advance(s, t0 + 5099 - s->now_ms);
     CHECK(s->core.owing != NULL);
     CHECK(s->server[0].logged < 10);             /* with growing pauses */
@@ -705,7 +705,7 @@ static void unreachable_node_is_forgotten_with_the_lease(void)
     sim_run(s);
     CHECK_INT(released(s, lease), RL_GRANTED);
     CHECK_INT(lease->owed, bit(2));
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_advance(s, t0 + 4999 - s->now_ms);
     CHECK(s->core.owing != NULL);
     sim_advance(s, 1);
@@ -725,7 +725,7 @@ static void returning_node_is_cleaned(void)
     s->server[2].refuses = 1;
     sim_cut(s, 2);
     CHECK_INT(released(s, lease), RL_GRANTED);
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_advance(s, 5000);
     CHECK_INT(sim_with(s, "k"), bit(2));
     s->server[2].refuses = 0;
@@ -765,7 +765,7 @@ static void fill_queue(struct sim *s, int i, rl_round *owner)
 {
     struct node *nd = &s->core.nodes[i];
     while (nd->queue_len < NODE_QUEUE_MAX) {
-        REQUIRE(node_call(nd, SIM_ASK, owner->cmd, owner, s->now_ms) == 0);
+        REQUIRE(node_call(nd, SIM_ASK, owner->cmd, NULL, owner, s->now_ms) == 0);
         round_ref(owner);
         buf_take(&nd->out, buf_len(&nd->out));   /* swallowed: never answered */
     }
@@ -797,13 +797,13 @@ static void full_queue_delays_the_release(void)
     sim_advance(s, 3000);
     CHECK_STR(s->server[0].log, "R");
     CHECK_INT(sim_with(s, "k"), 0);
-    core_round_free(owner);
-    core_lease_drop(lease, s->now_ms);
+    round_free(owner);
+    lease_drop(lease, s->now_ms);
     sim_cut(s, 0);                       /* the rest of the queue */
     sim_finish(s);
 }
 
-SUITE(clean, T(late_grant_is_released_behind), T(timed_out_attempt_is_released),
+SUITE(release_late, T(late_grant_is_released_behind), T(timed_out_attempt_is_released),
       T(lost_reply_is_asked_for_again), T(asks_again_only_once),
       T(unsent_requests_do_not_count_as_asked),
       T(a_server_that_may_have_voted_has_no_second_vote), T(half_written_counts_as_sent),

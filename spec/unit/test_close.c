@@ -1,13 +1,13 @@
-/* test_leave.c - a core that is about to close: its releases go on for a while, and
+/* test_close.c - a core that is about to close: its releases go on for a while, and
  * nothing else is begun.
  */
 #include "sim.h"
 
 static void closed(struct sim *s, rl_lease *lease)
 {
-    core_close(&s->core, s->now_ms);
-    CHECK_INT(core_unreleased(&s->core, 0), 0);
-    core_lease_drop(lease, s->now_ms);
+    close_finish(&s->core, s->now_ms);
+    CHECK_INT(close_unreleased(&s->core, 0), 0);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -15,13 +15,13 @@ static void what_is_held_is_released_and_confirmed(void)
 {
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 9000);
-    core_leave(&s->core, s->now_ms);
-    CHECK_INT(core_remaining_ms(lease, s->now_ms), 0);
+    close_begin(&s->core, s->now_ms);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     CHECK_INT(lease->lost, RL_LOSS_CLOSED);
-    CHECK_INT(core_unreleased(&s->core, s->now_ms), all_of(3));
-    CHECK_INT(core_unreleased(&s->core, s->now_ms + 1), 0);    /* begun before that */
+    CHECK_INT(close_unreleased(&s->core, s->now_ms), all_of(3));
+    CHECK_INT(close_unreleased(&s->core, s->now_ms + 1), 0);    /* begun before that */
     sim_run(s);
-    CHECK_INT(core_unreleased(&s->core, s->now_ms), 0);
+    CHECK_INT(close_unreleased(&s->core, s->now_ms), 0);
     CHECK_INT(sim_with(s, "k"), 0);
     closed(s, lease);
 }
@@ -31,23 +31,23 @@ static void all_rounds_end(void)
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 9000);
     rl_round *rounds[] = {
-        core_extend(lease, 9000, s->now_ms),
-        core_release(sim_hold(s, "b", 9000), s->now_ms),
+        lease_extend(lease, 9000, s->now_ms),
+        release_begin(sim_hold(s, "b", 9000), s->now_ms),
         sim_ask(s, "k"),
-        core_sleep(&s->core, 1000, s->now_ms),
+        query_sleep(&s->core, 1000, s->now_ms),
     };
     struct hold begun = sim_acquire(s, "c", 9000, 1000);
-    core_leave(&s->core, s->now_ms);
+    close_begin(&s->core, s->now_ms);
     for (int k = 0; k < 4; k++)
         CHECK(rounds[k]->outcome != RL_OK);
     CHECK_INT(begun.round->outcome, RL_CLOSED);
-    CHECK(core_sleep(&s->core, 1, s->now_ms) == NULL);
+    CHECK(query_sleep(&s->core, 1, s->now_ms) == NULL);
     sim_run(s);
     CHECK_INT(sim_with(s, "k") | sim_with(s, "b") | sim_with(s, "c"), 0);
     rl_lease *other = rounds[1]->lease;
     for (int k = 0; k < 4; k++)
-        core_round_free(rounds[k]);
-    core_lease_drop(other, s->now_ms);
+        round_free(rounds[k]);
+    lease_drop(other, s->now_ms);
     sim_drop(s, &begun);
     closed(s, lease);
 }
@@ -61,10 +61,10 @@ static void only_those_who_may_have_it(void)
     sim_advance(s, 50);
     rl_lease *lease = sim_hold(s, "k", 9000);
     CHECK_INT(s->core.nodes[0].state, NODE_CONNECTING);
-    core_leave(&s->core, s->now_ms);
-    CHECK_INT(core_unreleased(&s->core, 0), bit(1) | bit(2));
+    close_begin(&s->core, s->now_ms);
+    CHECK_INT(close_unreleased(&s->core, 0), bit(1) | bit(2));
     sim_run(s);
-    CHECK_INT(core_unreleased(&s->core, 0), 0);
+    CHECK_INT(close_unreleased(&s->core, 0), 0);
     closed(s, lease);
 }
 
@@ -76,7 +76,7 @@ static void a_connection_that_is_gone(int noticed)
     rl_lease *lease = sim_hold(s, "k", 9000);
     if (noticed)
         sim_cut(s, 1);
-    core_leave(&s->core, s->now_ms);
+    close_begin(&s->core, s->now_ms);
     if (!noticed)
         sim_cut(s, 1);
     sim_run(s);
@@ -96,13 +96,13 @@ static void closing_connects_nothing(void)
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 9000);
     sim_cut(s, 1);
-    core_close(&s->core, s->now_ms);
+    close_finish(&s->core, s->now_ms);
     CHECK_INT(s->core.want_connect, 0);
     CHECK_INT(s->core.nodes[1].state, NODE_DOWN);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), bit(1));
     s->server[1].keys = 0;
-    core_lease_drop(lease, s->now_ms);
+    lease_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -110,27 +110,27 @@ static void closing_connects_nothing(void)
 static void what_was_asked_of_late(void)
 {
     struct sim *s = sim_up(3);
-    CHECK_INT(core_unanswered(&s->core, 0), 0);
+    CHECK_INT(close_unanswered(&s->core, 0), 0);
     sim_hold_answers(s, bit(2));
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     sim_run(s);
     CHECK_INT(h.round->outcome, RL_GRANTED);
-    core_round_free(h.round);
-    core_disown(h.lease);
-    core_leave(&s->core, s->now_ms);
-    CHECK_INT(core_unreleased(&s->core, 0), 0);
-    CHECK_INT(core_unanswered(&s->core, s->now_ms), bit(2));
-    CHECK_INT(core_unanswered(&s->core, s->now_ms + 1), 0);    /* asked before that */
+    round_free(h.round);
+    lease_disown(h.lease);
+    close_begin(&s->core, s->now_ms);
+    CHECK_INT(close_unreleased(&s->core, 0), 0);
+    CHECK_INT(close_unanswered(&s->core, s->now_ms), bit(2));
+    CHECK_INT(close_unanswered(&s->core, s->now_ms + 1), 0);    /* asked before that */
     sim_hold_answers(s, 0);
     sim_run(s);
-    CHECK_INT(core_unanswered(&s->core, 0), 0);
+    CHECK_INT(close_unanswered(&s->core, 0), 0);
     CHECK_INT(sim_with(s, "k"), all_of(3));
-    core_close(&s->core, s->now_ms);
+    close_finish(&s->core, s->now_ms);
     for (int i = 0; i < 3; i++)
         s->server[i].keys = 0;
     sim_finish(s);
 }
 
-SUITE(leave, T(what_is_held_is_released_and_confirmed), T(all_rounds_end),
+SUITE(close, T(what_is_held_is_released_and_confirmed), T(all_rounds_end),
       T(only_those_who_may_have_it), T(connections_that_are_gone),
       T(closing_connects_nothing), T(what_was_asked_of_late));

@@ -1,0 +1,13 @@
+/* answer.h - what a node's answer, or the end of its connection, means for a round. */
+#ifndef ANSWER_H
+#define ANSWER_H
+
+#include "core/round.h"
+
+void answer_take(struct rl_round *round, int i, const struct reply *reply, int by_sha,
+                 int64_t now_ms);
+/* The connection broke before the answer: asked again on the next one, once; else its
+ * deadline is now. Ends no round: other requests are still on the broken queue. */
+void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms);
+
+#endif

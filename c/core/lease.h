@@ -1,0 +1,134 @@
+/* lease.h - a lease from its first SET on: acquired, held, extended, handed on. */
+#ifndef LEASE_H
+#define LEASE_H
+
+#include "core/round.h"
+
+enum lease_state {
+    LEASE_ACQUIRING,
+    LEASE_HELD,
+    LEASE_PASSED,            /* over, while its value is being replaced (handover.c) */
+    LEASE_OVER
+};
+
+/* One attempt, from its first SET to the last confirmed clean-up. Referenced by: the
+ * caller's handle, every reference to one of its rounds, and the owing list. */
+struct rl_lease {
+    struct core *core;
+    struct rl_lease *next, *prev;      /* in the held or owing list; next: in the pool */
+    struct rl_lease **list;            /* which of them it is in */
+    struct cmd *cmd;
+    rl_primitive primitive;
+    char value[RL_VALUE_LEN];
+    int64_t token;                     /* fencing token; 0: none, or not issued yet */
+    uint32_t unseeded;                 /* nodes that do not know what they have counted */
+    uint32_t counted;                  /* nodes that have counted to the token */
+    enum lease_state state;
+    unsigned epoch;                    /* of the core when it began */
+    int refs;
+    _Atomic int64_t deadline_ms;       /* valid until; 0: it is not */
+    struct rl_round *acquire;          /* while it is undecided */
+    struct rl_lease *before;           /* whose value ours replaces, until that is done
+                                          everywhere */
+    struct rl_round *release;          /* allocated with the lease: releasing cannot fail */
+    int64_t ended_valid_until_ms;      /* deadline_ms when the release began */
+    int64_t gone_ms;                   /* no server can have it after that */
+    int retries;
+    struct timer timer;                /* held: renewal or deadline; owing: retry or end */
+    uint32_t touched;                  /* nodes that may have our key */
+    uint32_t failed;                   /* nodes that answered the attempt with an error */
+    uint32_t torn;                     /* a write of ours broke off there: it may still be
+                                          executed, later than a release */
+    uint32_t owed;                     /* nodes that have not confirmed the release */
+    uint32_t releasing;                /* the release is on its way to them */
+
+    /* The watchdog's part (watchdog.c) */
+    int64_t keep_ms;                   /* renewed to that long; 0: not kept */
+    int64_t renew_ms;                  /* when the next renewal is due */
+    int64_t hold_until_ms;             /* not renewed after that */
+    struct rl_round *renewal;          /* under way */
+    int orphan;                        /* its handle is gone */
+    int hurried;                       /* a step showed while one was under way */
+    int failures;                      /* renewals without a majority, in a row */
+    _Atomic int lost;                  /* why it is lost: rl_loss */
+    int64_t promised_ms;               /* lost, and released then; 0: not */
+};
+
+static inline int lease_fenced(const struct rl_lease *lease)
+{
+    return lease->primitive.confirm >= 0;
+}
+
+/* From before a fork or close_finish(): its keys are not ours to touch. */
+static inline int lease_void(const struct rl_lease *lease)
+{
+    return lease->epoch != lease->core->epoch;
+}
+
+/* Puts the token of its round into what the lease sends from now on. */
+void lease_issue(struct rl_lease *lease, const struct rl_round *round);
+
+void lease_unref(struct rl_lease *lease);
+
+/* Gives a lease without references back to the pool. */
+void lease_recycle(struct rl_lease *lease);
+
+/* A lease with another's primitive, keys and arguments; no reference. NULL: out of
+ * memory, or closed. */
+struct rl_lease *lease_like(const struct rl_lease *old, const char *value,
+                            int64_t lease_ms);
+
+/* What the verdict of one of its rounds means for the lease: the round's outcome. */
+int lease_acquired(struct rl_lease *lease, const struct rl_round *round,
+                   enum verdict verdict, int64_t now_ms);
+int lease_extended(struct rl_lease *lease, const struct rl_round *round,
+                   enum verdict verdict, int64_t now_ms);
+
+/* An extension that has not begun, without a reference. NULL: out of memory. */
+struct rl_round *lease_extend_round(struct rl_lease *lease, int64_t lease_ms);
+
+/* A server may have the lease's keys until then, by its own clock, or for the lock delay
+ * longer. */
+void lease_may_live(struct rl_lease *lease, int64_t until_ms);
+
+/* Node i has nothing of ours: it refused an acquire. */
+void lease_refused(struct rl_lease *lease, int i);
+
+/* Into the held or the owing list, which has a reference. */
+void lease_enlist(struct rl_lease **list, struct rl_lease *lease);
+
+/* Takes the lease out of its list: gives up the clean-up that is owed, or a hold. */
+void lease_forget(struct rl_lease *lease);
+
+/* In the owing list: its clean-up is not confirmed yet. */
+static inline int lease_owing(const struct rl_lease *lease)
+{
+    return lease->list == &lease->core->owing;
+}
+
+/* The nodes that have to confirm the release still; they are counted. */
+void lease_owes(struct rl_lease *lease, uint32_t nodes);
+
+/* Node i has nothing of it, for sure, and is owed nothing. The lease may be forgotten. */
+void lease_untouched(struct rl_lease *lease, int i);
+
+/* Node i is owed nothing more. The lease may be forgotten. */
+void lease_paid(struct rl_lease *lease, int i);
+
+/* ---- what the user starts: contracts in redlock.h ---- */
+
+rl_round *lease_acquire(struct core *core, const rl_primitive *primitive,
+                        const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                        const char *value, int64_t lease_ms, int64_t within_ms, int home,
+                        int64_t now_ms, rl_lease **lease);
+rl_round *lease_extend(rl_lease *lease, int64_t lease_ms, int64_t now_ms);
+rl_lease *lease_adopt(struct core *core, const rl_primitive *primitive,
+                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                      const char *value, int64_t lease_ms, int64_t token, int64_t now_ms);
+void lease_disown(rl_lease *lease);
+int64_t lease_remaining_ms(const rl_lease *lease, int64_t now_ms);
+void lease_drop(rl_lease *lease, int64_t now_ms);
+void lease_abandon(rl_lease *lease, int64_t now_ms);
+void lease_orphan(rl_lease *lease, int64_t now_ms);
+
+#endif

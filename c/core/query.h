@@ -1,0 +1,14 @@
+/* query.h - rounds without a lease: questions, probes, pauses. Contracts in redlock.h. */
+#ifndef QUERY_H
+#define QUERY_H
+
+#include "core/round.h"
+
+rl_round *query_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
+                    const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms);
+rl_round *query_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
+                        const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms);
+rl_round *query_probe(struct core *core, int64_t now_ms);
+rl_round *query_sleep(struct core *core, int64_t ms, int64_t now_ms);
+
+#endif

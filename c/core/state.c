@@ -1,0 +1,72 @@
+/* state.c - what the files of the core have in common. */
+#include "core/state.h"
+
+#include <stdlib.h>
+
+#include "node/health.h"
+
+void *state_alloc(struct core *core, size_t size)
+{
+    void *object = calloc(1, size);
+    if (object && state_add_timers(core, 1) == 0)
+        return object;
+    free(object);
+    return NULL;
+}
+
+int state_add_timers(struct core *core, uint32_t n)
+{
+    if (timers_reserve(&core->timers, core->timers_wanted + n) < 0)
+        return -1;
+    core->timers_wanted += n;
+    return 0;
+}
+
+/* xorshift64* (Marsaglia 2003, Vigna 2016) */
+uint64_t state_random(struct core *core)
+{
+    uint64_t x = core->random;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    core->random = x;
+    return x * 0x2545F4914F6CDD1DULL;
+}
+
+void state_reconnect(struct core *core, int i, int64_t now_ms)
+{
+    struct node *nd = &core->nodes[i];
+    if (nd->state != NODE_DOWN || core->over || (core->closed && i >= core->n))
+        return;
+    if (now_ms < nd->retry_ms) {
+        timer_set(&core->timers, &core->node_timers[i], nd->retry_ms);
+        return;
+    }
+    node_connecting(nd, now_ms);
+    core->want_connect |= link_bit(i);
+    timer_set(&core->timers, &core->node_timers[i], health_give_up_ms(nd));
+}
+
+int state_spares(const struct core *core, int i, int64_t now_ms)
+{
+    if (health_hung(&core->nodes[i], now_ms))
+        return RL_TIMEOUT;
+    if (!health_behind(&core->nodes[i], now_ms))
+        return RL_OK;
+    /* Only where the others are a majority, answer, and may vote. */
+    int others = 0;
+    for (int k = 0; k < core->n; k++) {
+        const struct node *other = &core->nodes[k];
+        others += other->state == NODE_READY && !health_pauses(other, now_ms) &&
+                  !health_behind(other, now_ms) &&
+                  (!core->marker || core->guards[k].state == RL_GUARD_ADMITTED);
+    }
+    return others >= quorum_size(core->n) ? RL_OVERLOAD : RL_OK;
+}
+
+int64_t state_late_ms(const struct core *core, int64_t now_ms)
+{
+    int64_t due_ms = timers_due_ms(&core->timers);
+    int64_t late_ms = due_ms < now_ms ? now_ms - due_ms : 0;
+    return late_ms > core->late_ms ? late_ms : core->late_ms;
+}

@@ -1,0 +1,54 @@
+/* client.h - a client, and how it begins and ends. */
+#ifndef CLIENT_H
+#define CLIENT_H
+
+#include <pthread.h>
+
+#include "engine/keeper.h"
+#include "io/net.h"
+#include "redlock.h"
+
+struct rl_client {
+    struct core core;             /* first: a round's core is its client */
+    struct net net;
+    pthread_mutex_t mutex;
+    pthread_cond_t turned;
+    int turning;                  /* somebody has the baton */
+    int wanting;                  /* callers in rl_wait: the keeper lets them go first */
+    int64_t last_turn_ms;
+    struct keeper keeper;
+    /* Shared clients: the keeper turns the loop, and nobody else. */
+    char *key;                    /* NULL: not shared */
+    size_t key_len;
+    int users;
+    int given_up;                 /* by rl_close(): forgotten with the last handle */
+    _Atomic int kicking;          /* how many wake the thread at this moment */
+    struct rl_mailbox *ringing;   /* to be rung when the mutex is free; NULL: none */
+    int64_t rung;                 /* losses and node changes that were announced */
+    struct rl_client *next, *prev;     /* all clients of the process, for fork and exit */
+    struct node_config *configs;
+    struct net_address *addresses;
+    struct tls_context *tls;           /* NULL: no node has TLS */
+    char *client_name;
+    char *marker;                 /* of the restart guard; NULL: none */
+    int signals;                  /* RL_SIGNAL_*: they let go what is held */
+    char *marker_script;
+    int n;
+};
+
+static inline struct rl_client *client_of(const struct core *core)
+{
+    return (struct rl_client *)core;
+}
+
+/* Takes a client out of the list of all, and frees it. */
+void client_forget(struct rl_client *c);
+
+/* All clients with one of these signals: takes and gives back their mutexes; in between,
+ * lets go what they hold, and waits for confirmations, LINGER_MS at most. Nothing can be
+ * started with them any more. */
+void clients_lock(int signals);
+void clients_let_go(int signals);
+void clients_unlock(int signals);
+
+#endif

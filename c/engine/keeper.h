@@ -1,0 +1,42 @@
+/* keeper.h - the thread that does what is due while nobody waits. All functions want the
+ * client's mutex held.
+ */
+#ifndef KEEPER_H
+#define KEEPER_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct rl_client;
+
+/* The thread that does what is due while no caller turns the loop. It sleeps off the
+ * loop's poll, on a timer of its own, so that it costs callers nothing. */
+struct keeper {
+    int running;
+    int stop;
+    int timerfd;                  /* -1: none */
+    int64_t armed_ms;             /* what it is set to; INT64_MAX: off */
+    int sleeping;                 /* on timerfd; else it looks by itself */
+    int turning;                  /* in its poll, with the baton; not of a shared client */
+    pthread_t thread;
+};
+
+/* Starts the thread unless it runs. 0, or -1: no memory, descriptors or threads. */
+int keeper_start(struct rl_client *c);
+
+/* Sees to it that the keeper, if there is one, wakes in time for what is due. */
+void keeper_notice(struct rl_client *c);
+
+/* A caller leaves: what it leaves unsent is the keeper's now. */
+void keeper_take_over(struct rl_client *c);
+
+/* A caller wants the baton: ends the keeper's poll, if it is in it. */
+void keeper_make_way(struct rl_client *c);
+
+/* Ends the thread and waits for that (gives up the mutex meanwhile). */
+void keeper_stop(struct rl_client *c);
+
+/* In the child of a fork: there is no such thread. */
+void keeper_void(struct rl_client *c);
+
+#endif
