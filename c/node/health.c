@@ -28,7 +28,8 @@ int health_hung(const struct node *nd, int64_t now_ms)
 
 int health_pauses(const struct node *nd, int64_t now_ms)
 {
-    return nd->queue_len > 0 && now_ms - awaited_ms(nd) >= NODE_PAUSE_MS;
+    int64_t pause_ms = nd->took8_ms / 4 > NODE_PAUSE_MS ? nd->took8_ms / 4 : NODE_PAUSE_MS;
+    return nd->queue_len > 0 && now_ms - awaited_ms(nd) >= pause_ms;
 }
 
 int health_behind(const struct node *nd, int64_t now_ms)

@@ -11,7 +11,7 @@ int health_asked(const struct node *nd, int64_t since_ms);
  * such a node is not asked for votes until it answers again. */
 int health_hung(const struct node *nd, int64_t now_ms);
 
-/* True when requests wait, and nothing was answered for a moment. */
+/* True when requests wait, and nothing was answered for longer than is usual. */
 int health_pauses(const struct node *nd, int64_t now_ms);
 
 /* True when it has many requests to answer, and answers none now, or so late that nobody

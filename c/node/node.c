@@ -339,6 +339,7 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
         }
         *out = queue_pop(nd);
         nd->answered_ms = now_ms;
+        nd->took8_ms += (int)(now_ms - out->sent_ms) - nd->took8_ms / 8;
         if (out->kind == REQUEST_CALL) {
             nd->stats.replies++;
             if (nd->wire.reply.type == REPLY_ERROR)

@@ -21,8 +21,9 @@ enum {
     /* So many requests, and no answer for so long: it is frozen, or not up to its load. From a
      * client at full load (14,000 locks/s) a frozen server has 700 requests after that time,
      * and 7,000 after the 250 ms in which one of them is overdue. One that is well may have
-     * 3,600 on two busy cores, but goes on answering. */
-    NODE_BEHIND_MIN = 256,
+     * 3,600 on two busy cores, but goes on answering. One that is far away takes its time:
+     * twice as long as usual is a pause. */
+    NODE_BEHIND_MIN = 512,
     NODE_PAUSE_MS = 25
 };
 
@@ -113,6 +114,7 @@ struct node {
     int64_t deadline_ms;          /* CONNECTING, HANDSHAKE: until */
     int64_t ready_ms;             /* READY: since */
     int64_t answered_ms;          /* the last answer came */
+    int took8_ms;                 /* 8 times what answers take, on average of the last ones */
     struct info info;             /* as of the last handshake or node_probe() ... */
     int64_t info_ms;              /* ... at that time */
     int timing;                   /* TIME is unanswered; or -1: not permitted */

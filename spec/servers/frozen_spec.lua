@@ -51,7 +51,7 @@ describe("a server that is frozen for long", function()
     it("costs little memory under load, and is asked for little when it goes on", function()
         client = support.warm_client(cluster, { handover = 0 })
         local locks = {}
-        for i = 1, 64 do
+        for i = 1, 32 do
             locks[i] = client:getLock("k" .. i, { owner = i })
         end
         local function use()
@@ -65,7 +65,7 @@ describe("a server that is frozen for long", function()
             end
             wait_for(futures)
         end
-        load(2, use)
+        load(4, use)
         local before, count, scripts = memory(), executed(cluster[5])
         cluster[5]:freeze()
         load(8, use)

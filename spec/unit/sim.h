@@ -21,7 +21,7 @@
 
 enum {
     SIM_KEYS = 16,
-    SIM_LOG = 512,
+    SIM_LOG = 1024,
     SIM_TIMEOUT_MS = 250,         /* one node's answer */
     SIM_CONNECT_MS = 1000,
     SIM_DRIFT_PPM = 10000

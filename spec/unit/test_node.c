@@ -703,7 +703,27 @@ static void falls_behind(void)
     tear_down(&f);
 }
 
-SUITE(node, T(falls_behind), T(silent_ones_are_asked_whether_they_are_there), T(shakes_hands), T(handshake_says_all), T(password_without_a_user),
+/* A server that is far away has not stopped because a round trip is not over. */
+static void far_is_not_behind(void)
+{
+    struct fixture f;
+    struct request request;
+    set_up(&f);
+    add_script(&f, "return 1");
+    go_up(&f, 0);
+    for (int64_t now_ms = 1000; now_ms < 9000; now_ms += 100) {
+        REQUIRE(node_call(&f.node, 0, f.cmd, NULL, now_ms) == 0);
+        feed(&f, ":1\r\n");
+        REQUIRE(node_next(&f.node, &request, now_ms + 40) == NODE_ANSWER);
+    }
+    for (int i = 0; i < NODE_BEHIND_MIN; i++)
+        REQUIRE(node_call(&f.node, 0, f.cmd, NULL, 9000) == 0);
+    CHECK(!health_behind(&f.node, 9060));
+    CHECK(health_behind(&f.node, 9080));
+    tear_down(&f);
+}
+
+SUITE(node, T(far_is_not_behind), T(falls_behind), T(silent_ones_are_asked_whether_they_are_there), T(shakes_hands), T(handshake_says_all), T(password_without_a_user),
       T(refused_handshakes), T(pardoned_handshakes), T(greeted_with_a_refusal),
       T(answers_come_in_order), T(unasked_answers_end_it), T(garbage_ends_it),
       T(input_of_the_last_connection_is_forgotten), T(eval_where_it_is_not_loaded),
