@@ -712,12 +712,12 @@ static void far_is_not_behind(void)
     add_script(&f, "return 1");
     go_up(&f, 0);
     for (int64_t now_ms = 1000; now_ms < 9000; now_ms += 100) {
-        REQUIRE(node_call(&f.node, 0, f.cmd, NULL, now_ms) == 0);
+        REQUIRE(node_call(&f.node, 0, f.cmd, NULL, NULL, now_ms) == 0);
         feed(&f, ":1\r\n");
         REQUIRE(node_next(&f.node, &request, now_ms + 40) == NODE_ANSWER);
     }
     for (int i = 0; i < NODE_BEHIND_MIN; i++)
-        REQUIRE(node_call(&f.node, 0, f.cmd, NULL, 9000) == 0);
+        REQUIRE(node_call(&f.node, 0, f.cmd, NULL, NULL, 9000) == 0);
     CHECK(!health_behind(&f.node, 9060));
     CHECK(health_behind(&f.node, 9080));
     tear_down(&f);
