@@ -98,7 +98,6 @@ function redlock.is_error(value) end
 ---@field max_waiting? integer  how many may wait in the process, of all names (default 10000)
 ---@field signals? redlock.Signal[]|false  plain: they release first what is held (default false)
 ---@field host? redlock.Host|false  who knows how to wait; false: found out (default false)
----@field socket_dir? string  nginx: below it is the wake-up socket's directory (default "/tmp")
 ---@field restart_guard? boolean|"auto"|"require"  for more than one server (default "auto")
 ---@field user? string|false  of all nodes without their own password (default false)
 ---@field password? false|string|fun(): string, string?  also a function (default false)

@@ -53,7 +53,7 @@ describe("options", function()
         bad("drift_factor", -0.1, 0.6, 0 / 0, "0.01")
         bad("prefix", 1, ("x"):rep(1025))
         bad("client_name", "", "a b", 1)
-        for _, name in ipairs { "user", "socket_dir", "ca_file", "cert_file", "key_file",
+        for _, name in ipairs { "user", "ca_file", "cert_file", "key_file",
             "password", "password_file" } do
             bad(name, "a\0b", 1)        -- C would take it for "a"
         end
@@ -63,6 +63,12 @@ describe("options", function()
         bad("host", true, "luv", {}, { wait = true })
         assert.truthy(redlock.new { nodes = NODES, lease = 61, max_lease = 61,
             patience = math.huge })
+    end)
+
+    it("say where the directory of the socket is given, which is none of a client", function()
+        refused({ nodes = NODES, socket_dir = "/run" }, "bad option socket_dir: not of a client, "
+            .. "but of all workers of nginx; in init_by_lua: "
+            .. 'require%("redlock.host.nginx"%).set_socket_dir%(path%)$')
     end)
 
     it("say what to do about a lease that does not fit", function()

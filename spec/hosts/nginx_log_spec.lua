@@ -11,7 +11,7 @@ local SERVER = [[
         ngx.print(ok and "ok" or err.code)
     } }
     location /other { content_by_lua_block {
-        other = other or redlock.new { nodes = nodes, socket_dir = client.options.socket_dir,
+        other = other or redlock.new { nodes = nodes,
             retry_delay = 0.02, timeout = 2, connect_timeout = 5, prefix = client.options.prefix }
         local l = other:getLock "y"
         local ok, err = l:tryLock(0.2)

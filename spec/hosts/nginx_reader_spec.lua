@@ -30,6 +30,8 @@ local SERVER = [[
         ngx.print(tostring(client:getLock("held"):isValid()), " ",
             tostring(client:getLock("held"):unlock()))
     } }
+    location /misuse { content_by_lua_block { ngx.print(tostring(misuse)) } }
+    location /of_a_client { content_by_lua_block { ngx.print(tostring(of_a_client)) } }
     location /held { content_by_lua_block { ngx.print(tostring(ngx.shared.shared:get "held")) } }
 ]]
 
@@ -50,6 +52,7 @@ describe("the reader of a worker", function()
 
     local function start(opts)
         ng = support.nginx { nodes = cluster, server = SERVER, http = opts and opts.http,
+            init = opts and opts.init,
             init_worker = opts and opts.init_worker, shutdown = opts and opts.shutdown }
     end
 
@@ -107,8 +110,30 @@ describe("the reader of a worker", function()
             assert.equal("ok", ng:get "/cycle")
             support.sleep(0.1)
         end
-        local times = count "no socket below [^\n]* set the option socket_dir"
+        local times = count "no socket below [^\n]*set_socket_dir%(path%)"
         assert.is_true(times >= 2 and times <= 5, times .. " times")
+    end)
+
+    it("has its socket where init_by_lua says, for all clients of the worker", function()
+        start { init = [[
+            local ok, err = pcall(require("redlock.host.nginx").set_socket_dir, "/a\0b")
+            misuse = not ok and err:match "redlock: bad .*"
+            ok, err = pcall(redlock.new, { nodes = nodes, socket_dir = "/tmp" })
+            of_a_client = not ok and err:match "redlock: bad .*"
+        ]] }
+        assert.matches("bad socket_dir: a string without NUL", (ng:get "/misuse"))
+        assert.matches('bad option socket_dir: [^\n]*require%("redlock.host.nginx"%)'
+            .. "%.set_socket_dir%(path%)$", (ng:get "/of_a_client"))
+        local function when()
+            local pipe = io.popen("stat -c %y " .. ng.sockets)
+            local text = pipe:read "*a"
+            pipe:close()
+            return text
+        end
+        local before = when()
+        assert.equal("ok", ng:get "/cycle")
+        assert.not_equal(before, when())
+        assert.equal("", ng:complaints())
     end)
 
     describe("when the worker is told to quit", function()

@@ -125,6 +125,20 @@ local function lua_needs(sources)
     return needs
 end
 
+-- What only hosts know of hosts.
+local function peeks(sources)
+    local found = {}
+    for path, text in pairs(sources) do
+        for field in text:gmatch "%f[%w_]host%.([%w_]+)" do
+            local own = field == "shared" or field == "mortal" or field == "box" or field == "dir"
+            if own and not path:find "^lua/redlock/host/" then
+                found[#found + 1] = path .. ": host." .. field
+            end
+        end
+    end
+    return found
+end
+
 describe("the layers", function()
     local c = files "find c -name '*.[ch]'"
     local lua = files "find lua/redlock -name '*.lua' ! -path '*/scripts/*'"
@@ -136,6 +150,13 @@ describe("the layers", function()
     it("of lua/redlock know only those below them", function()
         assert.same({}, wrong_requires(lua))
         assert.same({}, circles(lua_needs(lua)))
+    end)
+
+    it("ask a host what it does, and not what it is", function()
+
+        assert.same({ "lua/redlock/api/a.lua: host.shared", "lua/redlock/api/a.lua: host.box" },
+            peeks { ["lua/redlock/api/a.lua"] = "if self.host.shared then host.box:look() end",
+                ["lua/redlock/host/a.lua"] = "host.box:look()" })
     end)
 
     it("have no file outside of them", function()

@@ -101,6 +101,9 @@ function _M.load(opts)
         return value
     end })
     loader.load = function() return C end
+    for name, value in pairs(require "redlock.host.plain") do
+        opts.host[name] = opts.host[name] or value
+    end
     package.loaded["redlock.host.plain"] = opts.host
     local redlock = require "redlock"
     _G.pairs = rawpairs

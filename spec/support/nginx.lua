@@ -38,7 +38,8 @@ http {
         %(count_lines)
         redlock = require "redlock"
         nodes = { %(nodes) }
-        client = redlock.new { nodes = nodes, socket_dir = "%(sockets)",
+        require("redlock.host.nginx").set_socket_dir "%(sockets)"
+        client = redlock.new { nodes = nodes,
             retry_delay = 0.02, timeout = 2, connect_timeout = 5%(options) }
         %(init)
     }

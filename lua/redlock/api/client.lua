@@ -35,7 +35,6 @@ local Client, methods = {}, {}
 Client.__index = Client
 
 local LINGER = 0.05          -- LINGER_MS of the core, which goes on with it
-local MAX_TEXT = 1024        -- of an error of rl_open, which may name a file
 local IMPORT = { owner = true, primitive = true }
 local INIT = { force = true }
 local USING = { wait = true, lease = true, owner = true, fenced = true }
@@ -61,10 +60,7 @@ function _M.new(opts)
         unseeded = {},           -- buckets of fenced locks whose floors have to be asked for
         closed = false,
     }, Client)
-    if opts.signals and self.host.shared then
-        validate.bad("option signals", "for plain hosts only; an event loop has its own way to "
-            .. "hear of signals")
-    end
+    self.host.accept(opts)
     self.guarded = restart_guard.is_on(self.options)
     self.holds = holds.new(self)
     self.tasks = tasks.new(self)
@@ -135,31 +131,17 @@ end
 
 -- Apart from Client:open(), as LuaJIT compiles no function that makes one.
 local function open(self)
-    local C = rounds.load()
-    local o = self.options
+    rounds.load()
     local ok, err = self.credentials:begin()
     if not ok or self.closed or self.core then       -- meanwhile
         return ok and not self.closed or nil, err
     end
-    local text = ffi.new("char[?]", MAX_TEXT)
-    local settings, nodes = core_options(o), core_nodes(self)
-    local core
-    if self.host.shared then
-        local key = share_key(self)
-        core = C.rl_share(key, #key, settings, nodes, #o.nodes, text, MAX_TEXT)
-    else
-        core = C.rl_open(settings, nodes, #o.nodes, text, MAX_TEXT)
+    local core, why = self.host.open(self, core_options(self.options), core_nodes(self),
+        function() return share_key(self) end)
+    if not core then
+        return nil, errors.new("config", why)
     end
-    if core == nil then
-        return nil, errors.new("config", ffi.string(text))
-    end
-    if self.host.shared then
-        self.core = ffi.gc(core, function(c) C.rl_unshare(c, 0) end)
-        self.host.box.clients[self] = true
-        self.host.dir = o.socket_dir
-    else
-        self.core = ffi.gc(core, C.rl_close)
-    end
+    self.core = core
     self.registered = {}
     self.holds.losses = rounds.losses(self)      -- of others who share it
     return true
@@ -453,7 +435,7 @@ function methods:close()
     for _, queue in pairs(self.queues) do
         queues.wake_all(queue)
     end
-    local C, pending = rounds.load(), {}
+    local pending = {}
     local ended = self.holds
     local list = ended:all()
     self.holds = holds.new(self)
@@ -469,11 +451,8 @@ function methods:close()
     for i = 1, #pending do
         rounds.free(pending[i])
     end
-    if self.core and self.host.shared then
-        self.host.box.clients[self] = nil
-        C.rl_unshare(ffi.gc(self.core, nil), 1)
-    elseif self.core then
-        C.rl_close(ffi.gc(self.core, nil))
+    if self.core then
+        self.host.close(self)
     end
     self.core = nil
     return true

@@ -7,7 +7,7 @@ local errors = require "redlock.core.errors"
 local validate = require "redlock.core.validate"
 local rounds = require "redlock.core.rounds"
 
-local coroutine, pcall, error, select, unpack = coroutine, pcall, error, select, unpack
+local pcall, error, select, unpack = pcall, error, select, unpack
 local tostring, ipairs, pairs, type = tostring, ipairs, pairs, type
 local getmetatable, setmetatable = getmetatable, setmetatable
 local huge = math.huge
@@ -32,24 +32,6 @@ function methods:settle(ok, ...)
     for round in pairs(self.sleepers or {}) do
         rounds.wake(round)
     end
-end
-
-local function start_in_loop(future, host, fn, args, n)
-    future.sleepers = {}
-    future.client:open()     -- the loop may start it later than somebody waits for it
-    local can_spawn = pcall(host.spawn, function()
-        if future.done then      -- cancelled before
-            return
-        end
-        future.begun = true
-        host.box:begin_task(future)
-        future:settle(pcall(fn, unpack(args, 1, n)))
-        host.box:end_task()
-    end)
-    if not can_spawn then
-        future:settle(true, nil, errors.new("phase", "a future"))
-    end
-    return future
 end
 
 -- Who sleeps until a future is done; the round of one who was killed or cancelled is given back
@@ -103,13 +85,9 @@ end
 function _M.start(client, fn, ...)
     local future = setmetatable({ client = client }, Future)
     local args, n = { ... }, select("#", ...)
-    if client.host.shared then
-        return start_in_loop(future, client.host, fn, args, n)
-    end
-    future.co = coroutine.create(function()
+    client.host.start(future, function()
         future:settle(pcall(fn, unpack(args, 1, n)))
     end)
-    client.tasks:begin(future)
     return future
 end
 
@@ -155,15 +133,7 @@ function methods:cancel()
         return false
     end
     self.cancelled = errors.new("cancelled", "a future")
-    if self.sleepers then
-        if self.begun then
-            self.client.host.box:cancel(self, self.cancelled)
-        else
-            self:settle(false, self.cancelled)
-        end
-        return true
-    end
-    self.client.tasks:cancel(self)
+    self.client.host.cancel(self)
     return true
 end
 

@@ -36,7 +36,6 @@ _M.defaults = {
     signals = false,          -- plain hosts: a list of signals ("TERM", "HUP") that release first
                               --   what is held
     host = false,             -- who knows how to wait; false: found out
-    socket_dir = "/tmp",      -- nginx: where the wake-up socket's directory is made
     fence_ttl = DAY,          -- how long the counter of an idle fenced lock stays
     restart_guard = "auto",   -- on for more than one server; true, false, "require"
     user = false,             -- of all nodes without a password of their own, with one of ...
@@ -134,7 +133,6 @@ local function check_values(o, given)
         bad("option host", 'a module as require "redlock.host.luv", or what '
             .. 'require("redlock.host.loop").new returned, is needed')
     end
-    validate.text("option socket_dir", o.socket_dir, 80)
     if type(o.restart_guard) ~= "boolean" and o.restart_guard ~= "auto"
         and o.restart_guard ~= "require" then
         bad("option restart_guard", 'true, false, "auto" or "require" is needed')
@@ -217,6 +215,10 @@ end
 function _M.new(opts)
     if type(opts) ~= "table" then
         bad("options", "a table is needed: redlock.new { nodes = { \"redis://...\" } }")
+    end
+    if opts.socket_dir ~= nil then
+        bad("option socket_dir", "not of a client, but of all workers of nginx; in init_by_lua: "
+            .. 'require("redlock.host.nginx").set_socket_dir(path)')
     end
     local known = { nodes = true }
     local o = {}

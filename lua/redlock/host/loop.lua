@@ -29,353 +29,23 @@
 --                    Default: nobody is
 -- See examples/own_loop.lua for one, and host/luv.lua.
 
-local ffi = require "ffi"
-local ffi_core = require "redlock.core.ffi"
-local rounds = require "redlock.core.rounds"
+local boxes = require "redlock.host.box"
+local cores = require "redlock.core.cores"
+local errors = require "redlock.core.errors"
+local validate = require "redlock.core.validate"
 
-local assert, error, next, pairs, pcall, setmetatable, tonumber, type =
-    assert, error, next, pairs, pcall, setmetatable, tonumber, type
+local assert, pairs, pcall, type = assert, pairs, pcall, type
+local huge = math.huge
 local running, status, create, resume =
     coroutine.running, coroutine.status, coroutine.create, coroutine.resume
-local cast = ffi.cast
 
 local _M = {}
 
-local BATCH = 64
-
 local MAIN = {}
 
-local Box = {}
-Box.__index = Box
-
-local function key_of(round)
-    return tonumber(cast("intptr_t", round))
-end
-
--- Both are freed with the Lua state: whoever waits in it is gone.
-local function close(self)
-    for key, w in pairs(self.waiting) do
-        self.waiting[key] = nil
-        if w.vanish then
-            w.vanish(w.round, w.a, w.b)
-        end
-    end
-    self.C.rl_mailbox_close(self.mailbox)
-end
-
-local function open(self)
-    local C = ffi_core.load()
-    local mailbox = C.rl_mailbox_open()
-    if mailbox == nil then
-        error("redlock: out of memory", 0)
-    end
-    self.C = C
-    self.done = ffi.new("rl_done[?]", BATCH)
-    self.mailbox = mailbox
-    self.sentinel = ffi.gc(ffi.new "char[1]", function()
-        close(self)
-    end)
-end
-
---- The descriptor to be polled for reading.
-function Box:fd()
-    local fd = self.C.rl_mailbox_fd(self.mailbox)
-    if fd < 0 then
-        error("redlock: no file descriptor for the event loop", 0)
-    end
-    return fd
-end
-
--- ---- waiting ---------------------------------------------------------------------
-
-function Box:forget(key, w)
-    if self.waiting[key] == w then
-        self.waiting[key] = nil
-        self.count = self.count - 1
-    end
-end
-
--- The same, of whom no ring may come: the loop looks whether anybody waits still.
-local function give_up(self, key, w)
-    self:forget(key, w)
-    self:look_again()
-end
-
-local function check_cancelled(task)
-    if task and task.cancelled then
-        error(task.cancelled, 0)
-    end
-end
-
---- Suspends the caller until the round is done.
--- @param round   the round, of a client of this process
--- @param vanish  vanish(round, a, b) cleans up when the caller is gone, killed while it
---   waited; it must not wait
--- @param a       for vanish
--- @param b       for vanish
--- @return the round's outcome
-function Box:wait(round, vanish, a, b)
-    local task = self.task_count > 0 and self.tasks[running()] or nil
-    check_cancelled(task)
-    if not self.mailbox then
-        open(self)
-    end
-    local outcome = self.C.rl_round_post(round, self.mailbox)
-    if outcome ~= 0 then
-        return outcome
-    end
-    local pool, key = self.pool, key_of(round)
-    local w = pool[#pool] or {}
-    pool[#pool] = nil
-    w.outcome, w.err, w.came = nil, nil, nil
-    w.vanish, w.round, w.a, w.b = vanish, round, a, b
-    self.waiting[key] = w
-    self.count = self.count + 1
-    if task then
-        task.waiter = w
-    end
-    self.waits = self.waits + 1
-    local suspend = self.host.suspend
-    local ok, why = pcall(self.host.listen, self)
-    -- Once before the loop, as it is mostly: LuaJIT gives up a trace that enters a loop, which
-    -- cost a worker of nginx 8 % of its time for a single request.
-    if ok then
-        ok, why = pcall(suspend, w)
-    end
-    while ok and not w.outcome do
-        ok, why = pcall(suspend, w)
-    end
-    if task then
-        task.waiter = nil        -- it will be somebody else's
-    end
-    if not ok then
-        give_up(self, key, w)
-        error(why, 0)
-    end
-    if w.gone then
-        error(rounds.GIVEN_UP, 0)
-    end
-    local result, err = w.outcome, w.err
-    w.came = true
-    w.vanish, w.round, w.a, w.b = nil, nil, nil, nil
-    if not self.host.mortal then     -- else bury() does it
-        pool[#pool + 1] = w
-    end
-    if err then
-        error(err, 0)
-    end
-    check_cancelled(task)
-    return result
-end
-
-local function wake(self, w, outcome)
-    w.outcome = outcome
-    if self.host.mortal then
-        self.woken[#self.woken + 1] = w
-    end
-    self.host.wake(w)
-end
-
---- Cleans up after those who were woken and did not come: they were killed. For hosts
--- whose coroutines can be; to be called when all who were woken have had their turn.
-function Box:bury()
-    local woken = self.woken
-    for i = 1, #woken do
-        local w = woken[i]
-        woken[i] = nil
-        if w.came then
-            self.pool[#self.pool + 1] = w
-        else
-            w.gone = true
-            if w.vanish then
-                w.vanish(w.round, w.a, w.b)
-            end
-        end
-    end
-end
-
---- Holds back what is started until uncork(), to be sent together.
-function Box:cork()
-    for client in pairs(self.clients) do
-        self.C.rl_cork(client.core)
-    end
-end
-
-function Box:uncork()
-    for client in pairs(self.clients) do
-        self.C.rl_uncork(client.core)
-    end
-end
-
---- Wakes some of those whose rounds are done.
--- @return how many rounds were done; when 0, and not before, the descriptor is rung again
---   for the next one
-function Box:take()
-    local done = self.done
-    local n = self.C.rl_mailbox_take(self.mailbox, done, BATCH)
-    -- All of them are found before one is woken: he may give back another's round, whose
-    -- address is used again.
-    local found = n > 1 and {}
-    for i = 0, n - 1 do
-        local key = key_of(done[i].round)
-        local w = self.waiting[key]
-        if w then
-            self:forget(key, w)
-            if n == 1 then
-                wake(self, w, done[i].outcome)
-            else
-                found[#found + 1], found[#found + 2] = w, done[i].outcome
-            end
-        end
-    end
-    for i = 1, found and #found or 0, 2 do
-        wake(self, found[i], found[i + 1])
-    end
-    return n
-end
-
---- An owner is gone. For the collector: only notes it, if something is to be let go.
-function Box:note_end(owner)
-    for client in pairs(self.clients) do
-        if next(client.holds:of(owner)) ~= nil then
-            self.gone[#self.gone + 1] = owner
-            return
-        end
-    end
-end
-
---- Lets go what owners held who are gone.
-function Box:let_go()
-    local gone = self.gone
-    while #gone > 0 do
-        local owner = gone[#gone]
-        gone[#gone] = nil
-        for client in pairs(self.clients) do
-            client:bury(owner)
-        end
-    end
-end
-
---- Tells the clients of what else happened.
--- @return how many wait still; at least 1 while somebody is to be told of a loss
-function Box:look()
-    self:let_go()
-    for client in pairs(self.clients) do
-        client.holds:look()
-    end
-    return self.count > 0 and self.count or self:is_listened_to() and 1 or 0
-end
-
---- Wakes those whose rounds are done, and tells the clients of what else happened.
--- @return as look()
-function Box:drain()
-    repeat
-        local n = self:take()
-    until n == 0
-    return self:look()
-end
-
---- From now on losses are to be told when they happen, and dead owners to be found.
-function Box:attend()
-    if self.mailbox then
-        self.host.listen(self)
-    end
-end
-
--- As long as something is held it is looked once in a third of a lease whether its owner is gone.
-local function patrol(self)
-    self.reminder = nil
-    for client in pairs(self.clients) do
-        local seconds = client.holds:patrol()
-        if seconds then
-            self:patrol(seconds)
-        end
-    end
-end
-
---- Something is held whose owner may be gone, unnoticed.
--- @param seconds  after which it is to be looked, at the latest
-function Box:patrol(seconds)
-    local before = self.reminder
-    if before and before.seconds <= seconds then
-        return
-    end
-    local due = tonumber(ffi_core.load().rl_now_ms()) / 1000 + seconds
-    if before and before.due <= due then
-        return
-    end
-    local reminder = { seconds = seconds, due = due }
-    self.reminder = reminder
-    self.host.remind(seconds, function()
-        if self.reminder == reminder then    -- else there is one that comes sooner
-            patrol(self)
-        end
-    end)
-end
-
---- The loop looks whether anybody waits still, or is to be told of a loss.
-function Box:look_again()
-    if self.mailbox then
-        self.C.rl_mailbox_ring(self.mailbox)
-    end
-end
-
---- Whether onLost() was called for something that is held.
-function Box:is_listened_to()
-    for client in pairs(self.clients) do
-        if client.holds:listened() then
-            return true
-        end
-    end
-    return false
-end
-
---- Whether something is held that may be lost, or whose owner may be gone.
-function Box:holds_something()
-    for client in pairs(self.clients) do
-        if client.holds:any() then
-            return true
-        end
-    end
-    return false
-end
-
---- Whether somebody of this process waits for what another has held for so long.
-function Box:is_waited_for(seconds)
-    for client in pairs(self.clients) do
-        for id in pairs(client.queues) do
-            if client.holds:held_for(id) >= seconds then
-                return true
-            end
-        end
-    end
-    return false
-end
-
---- The running coroutine is a future's until end_task().
-function Box:begin_task(future)
-    self.tasks[running()] = future
-    self.task_count = self.task_count + 1
-end
-
-function Box:end_task()
-    self.tasks[running()] = nil
-    self.task_count = self.task_count - 1
-end
-
---- Ends the wait of a task, with an error. (If it runs, or is about to, it finds that it is
--- cancelled at the end of its wait, or with its next one.)
-function Box:cancel(task, err)
-    local w = task.waiter
-    local key = w and w.round and key_of(w.round)
-    if key and self.waiting[key] == w then
-        give_up(self, key, w)
-        w.err = err
-        wake(self, w, -1)
-    end
-end
-
--- ---- the host --------------------------------------------------------------------
+-- A waiter who was killed while he slept is found when he is woken, where that happens at all: he
+-- must not keep his place in line, which others may want, for as long as he would have waited.
+local NAP = 5
 
 local function owner()
     local co, is_main = running()
@@ -401,6 +71,86 @@ local function log(text)
     io.stderr:write("redlock: ", text, "\n")
 end
 
+-- ---- what the library asks of it: see plain.lua ----------------------------------------
+
+local function accept(opts)
+    if opts.signals then
+        validate.bad("option signals", "for plain hosts only; an event loop has its own way to "
+            .. "hear of signals")
+    end
+end
+
+-- The core's thread looks by itself.
+local function poll_at()
+    return huge
+end
+
+-- Clients, which share their cores.
+local function add_clients(host, box)
+    function host.open(client, settings, nodes, key)
+        local core, why = cores.share(key(), settings, nodes, #client.options.nodes)
+        box.clients[client] = core and true
+        return core, why
+    end
+
+    function host.close(client)
+        box.clients[client] = nil
+        cores.leave(client.core)
+    end
+end
+
+-- Futures: coroutines of the loop.
+local function add_futures(host, box)
+    function host.start(future, body)
+        future.sleepers = {}
+        future.client:open()     -- the loop may start it later than somebody waits for it
+        local can_spawn = pcall(host.spawn, function()
+            if future.done then      -- cancelled before
+                return
+            end
+            future.begun = true
+            box:begin_task(future)
+            body()
+            box:end_task()
+        end)
+        if not can_spawn then
+            future:settle(true, nil, errors.new("phase", "a future"))
+        end
+    end
+
+    function host.cancel(future)
+        if future.begun then
+            box:cancel(future, future.cancelled)
+        else
+            future:settle(false, future.cancelled)
+        end
+    end
+end
+
+-- Holds, whose owners may end unnoticed.
+local function add_holds(host, box)
+    local taken = host.taken
+
+    function host.took(hold, who, seconds)
+        if taken then
+            taken(hold, who)
+        end
+        if host.mortal then      -- his death is to be noticed, also if he never waited
+            box:attend()
+        elseif host.remind then
+            box:patrol(seconds)
+        end
+    end
+
+    function host.attend()
+        box:attend()
+    end
+
+    function host.look_again()
+        box:look_again()
+    end
+end
+
 --- Makes a host of an event loop; see above.
 -- @return the host, for `host` of redlock.new
 function _M.new(def)
@@ -415,23 +165,17 @@ function _M.new(def)
     host.defer = host.defer or host.spawn
     host.log = host.log or log
     host.shared = true
-    local box = setmetatable({
-        host = host,
-        waiting = {},            -- round -> waiter
-        count = 0,               -- of them
-        waits = 0,               -- how many there were so far
-        pool = {},               -- waiters to be used again
-        woken = {},              -- who may not have run yet
-        gone = {},               -- owners that are, and what they held is not let go yet
-        tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future ...
-        task_count = 0,          -- ... and how many are not done, those that were killed included
-        clients = setmetatable({}, { __mode = "k" }),    -- those that are open
-    }, Box)
+    host.nap = host.mortal and NAP or huge
+    host.accept, host.poll_at = accept, poll_at
+    local box = boxes.new(host)
     host.box = box
     function host.wait(round, vanish, a, b)
         return box:wait(round, vanish, a, b)
     end
     host.concurrent = always
+    add_clients(host, box)
+    add_futures(host, box)
+    add_holds(host, box)
     return host
 end
 

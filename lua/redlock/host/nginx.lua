@@ -6,6 +6,7 @@
 
 local ffi = require "ffi"
 local loop = require "redlock.host.loop"
+local validate = require "redlock.core.validate"
 
 local assert, error, next, pcall, tonumber, tostring =
     assert, error, next, pcall, tonumber, tostring
@@ -25,6 +26,7 @@ if not found then
 end
 local owners = require "redlock.host.nginx_owner"
 
+local MAX_DIR = 80            -- a path of a socket has 107 bytes at most
 local IDLE_MS = 1000          -- the reader ends after so long without anybody waiting
 -- While something is held the collector gets so much processor time so often: a small worker
 -- is through at once, a large one is never stopped for long. If somebody of the worker waits
@@ -68,14 +70,15 @@ end
 -- ---- the reader ------------------------------------------------------------------
 
 local path_buf
+local socket_dir = "/tmp"
 
 -- A connection to the mailbox; or nil and why.
 local function connect(box)
     path_buf = path_buf or ffi.new "char[108]"
-    local errno = box.C.rl_mailbox_listen(box.mailbox, host.dir, path_buf, 108)
+    local errno = box.C.rl_mailbox_listen(box.mailbox, socket_dir, path_buf, 108)
     if errno ~= 0 then
-        return nil, "no socket below " .. host.dir .. " (errno " .. errno .. "); set the "
-            .. "option socket_dir"
+        return nil, "no socket below " .. socket_dir .. " (errno " .. errno .. "); name another "
+            .. 'directory in init_by_lua: require("redlock.host.nginx").set_socket_dir(path)'
     end
     local sock = ngx.socket.tcp()
     sock:settimeouts(1000, 1000, LONG_S * 1000)
@@ -329,7 +332,6 @@ end
 
 host = loop.new {
     name = "nginx",
-    dir = "/tmp",             -- where the wake-up socket's directory is made
     mortal = true,
     owner = owners.owner,
     owners = owners.owners,
@@ -347,6 +349,12 @@ host = loop.new {
     defer = defer,
     log = log,
     warn = warn,
+
+    -- Where workers make the private directory of their wake-up sockets; where there is one, it is
+    -- where the next one is made.
+    set_socket_dir = function(path)
+        socket_dir = validate.text("socket_dir", path, MAX_DIR)
+    end,
 }
 
 owners.tell(function(owner) host.box:note_end(owner) end)

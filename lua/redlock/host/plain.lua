@@ -9,9 +9,21 @@
 --   host.concurrent(client)  whether others that use it can go on while the caller waits
 --   host.defer(fn)    runs a callback of the user
 --   host.log(text)
---   host.shared       whether its clients are shared (rl_share)
--- Hosts of event loops are made by loop.lua, which has more to say.
+-- and what only event loops have much to do for (they are made by loop.lua, which says more):
+--   host.accept(opts) raises for an option that does not go with it
+--   host.open(client, settings, nodes, key)  the core of a client, or nil and what is wrong;
+--                     key() tells apart what may be shared
+--   host.close(client)  its end
+--   host.start(future, body)  runs body() as a task, and settles the future if it cannot
+--   host.cancel(future)  ends a task with future.cancelled
+--   host.took(hold, owner, seconds)  an owner has got a hold of a client that looks, within so
+--                     many seconds, whether the owner is gone
+--   host.attend()     somebody is to be told of a loss when it happens ...
+--   host.look_again() ... and nobody any more
+--   host.poll_at(time)  when the core is to be looked at for what ends then
+--   host.nap          for how many seconds who stands in line may sleep at a time
 
+local cores = require "redlock.core.cores"
 local ffi_core = require "redlock.core.ffi"
 local rounds = require "redlock.core.rounds"
 local tasks = require "redlock.core.tasks"
@@ -19,7 +31,7 @@ local tasks = require "redlock.core.tasks"
 local type = type
 local running, status = coroutine.running, coroutine.status
 
-local _M = { name = "plain" }
+local _M = { name = "plain", nap = math.huge }
 
 local MAIN = {}               -- the main thread has no coroutine object everywhere
 local C, INTERRUPTED
@@ -81,6 +93,35 @@ function _M.wait(round, _, _, _, client)
         return wait_on(round)
     end
     return outcome
+end
+
+-- ---- what event loops have more to do for --------------------------------------------
+
+local function nothing()
+end
+
+_M.accept, _M.took, _M.attend, _M.look_again = nothing, nothing, nothing, nothing
+
+function _M.open(client, settings, nodes)
+    return cores.open(settings, nodes, #client.options.nodes)
+end
+
+function _M.close(client)
+    cores.close(client.core)
+end
+
+function _M.start(future, body)
+    future.co = coroutine.create(body)
+    future.client.tasks:begin(future)
+end
+
+function _M.cancel(future)
+    future.client.tasks:cancel(future)
+end
+
+--- Nobody turns the core between two calls.
+function _M.poll_at(time)
+    return time
 end
 
 return _M

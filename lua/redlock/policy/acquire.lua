@@ -184,7 +184,7 @@ local function next_step(lock, owner, lease, wait, started, place)
     if is_vain(lock, owner, left) then
         return nil, errors.new("deadlock", lock)
     end
-    local pause = client.host.mortal and queues.NAP or huge
+    local pause = client.host.nap
     if queue[queue.first] == place then
         client.holds:poll()      -- of owners that are gone nobody else may tell
         pause = client.holds:left_here(lock.id)

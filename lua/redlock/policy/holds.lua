@@ -13,7 +13,7 @@ local ffi = require "ffi"
 local rounds = require "redlock.core.rounds"
 
 local pairs, ipairs, pcall, setmetatable, next = pairs, ipairs, pcall, setmetatable, next
-local huge, max, tostring = math.huge, math.max, tostring
+local huge, max, min, tostring = math.huge, math.max, math.min, tostring
 
 local _M = {}
 
@@ -107,28 +107,18 @@ function Holds:set(owner, id, hold)
     self.here[id] = hold
     self.live[hold.key] = hold
     local host = self.client.host
-    if host.taken then
-        host.taken(hold, owner)
-    end
-    if host.mortal then          -- his death is to be noticed, also if he never waited
-        host.box:attend()
-    elseif host.remind then
-        host.box:patrol(self.client.options.lease / 3)
-    end
+    host.took(hold, owner, self.client.options.lease / 3)
     if not hold.kept then
         self.fixed = self.fixed + 1
-        local deadline = now + rounds.remaining(hold.lease)
-        if not host.shared and deadline < self.next_deadline then
-            self.next_deadline = deadline
-        end
+        self.next_deadline = min(self.next_deadline,
+            host.poll_at(now + rounds.remaining(hold.lease)))
     end
 end
 
 local function is_not_listened_to(self)
-    local host = self.client.host
     self.listeners = self.listeners - 1
-    if self.listeners == 0 and host.shared then
-        host.box:look_again()    -- nothing else may happen that lets it end
+    if self.listeners == 0 then
+        self.client.host.look_again()        -- nothing else may happen that lets a loop end
     end
 end
 
@@ -270,10 +260,7 @@ function Holds:on_lost(hold, fn, lock)
         end)
     end
     hold.on_lost[#hold.on_lost + 1] = { fn, lock }
-    local host = self.client.host
-    if host.shared then
-        host.box:attend()
-    end
+    self.client.host.attend()
 end
 
 -- Gives back what nobody asks for any more.

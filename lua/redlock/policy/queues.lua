@@ -10,10 +10,6 @@ local setmetatable = setmetatable
 
 local _M = {}
 
--- Who was killed while he slept is found when he is woken, where that happens at all: he
--- must not keep his place, which others may want, for as long as he would have waited.
-_M.NAP = 5
-
 local Place = {}
 Place.__index = Place
 

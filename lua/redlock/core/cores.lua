@@ -1,0 +1,54 @@
+--- The C core of a client: one of its own, or one that the clients of an event loop share.
+
+local ffi = require "ffi"
+local rounds = require "redlock.core.rounds"
+
+local _M = {}
+
+local MAX_TEXT = 1024        -- of an error of rl_open, which may name a file
+
+-- @param core   what was opened, or NULL
+-- @param close  what its collection does
+local function kept(core, close, text)
+    if core == nil then
+        return nil, ffi.string(text)
+    end
+    return ffi.gc(core, close)
+end
+
+--- A core of its own.
+-- @param settings  rl_options
+-- @param nodes     list of rl_node_options
+-- @param n         how many there are
+-- @return the core, closed by its collection; or nil and a sentence: what is wrong
+function _M.open(settings, nodes, n)
+    local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
+    return kept(C.rl_open(settings, nodes, n, text, MAX_TEXT), C.rl_close, text)
+end
+
+--- Releases what is held through a core, and closes its connections.
+function _M.close(core)
+    rounds.load().rl_close(ffi.gc(core, nil))
+end
+
+local function forget(core)
+    rounds.load().rl_unshare(core, 0)
+end
+
+--- The core of all who give the same key.
+-- @param key  a string: all that the core is opened with
+-- @param settings  as for open()
+-- @param nodes     as for open()
+-- @param n         as for open()
+-- @return as open()
+function _M.share(key, settings, nodes, n)
+    local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
+    return kept(C.rl_share(key, #key, settings, nodes, n, text, MAX_TEXT), forget, text)
+end
+
+--- Gives back a core that is shared.
+function _M.leave(core)
+    rounds.load().rl_unshare(ffi.gc(core, nil), 1)
+end
+
+return _M
