@@ -20,6 +20,37 @@
  * with every change between the two cdef markers. Part of the library's file name. */
 #define RL_ABI 10
 
+/* The word for each code: rl_code_name() gives it, and Lua has it. */
+#define RL_CODE_WORDS(X) \
+    X(RL_OK, "ok") \
+    X(RL_GRANTED, "granted") \
+    X(RL_HELD, "held") \
+    X(RL_NO_QUORUM, "no_quorum") \
+    X(RL_EXPIRED, "expired") \
+    X(RL_LOST, "lost") \
+    X(RL_NOT_HELD, "not_held") \
+    X(RL_UNKNOWN, "unknown") \
+    X(RL_CANCELLED, "cancelled") \
+    X(RL_CLOSED, "closed") \
+    X(RL_INTERRUPTED, "interrupted") \
+    X(RL_NOMEM, "nomem") \
+    X(RL_CONFIG, "config") \
+    X(RL_UNSUPPORTED, "unsupported") \
+    X(RL_TIMEOUT, "timeout") \
+    X(RL_REFUSED, "refused") \
+    X(RL_DNS, "dns") \
+    X(RL_TLS, "tls") \
+    X(RL_AUTH, "auth") \
+    X(RL_NOPERM, "noperm") \
+    X(RL_READONLY, "readonly") \
+    X(RL_LOADING, "loading") \
+    X(RL_OOM, "oom") \
+    X(RL_SCRIPT, "script") \
+    X(RL_PROTOCOL, "protocol") \
+    X(RL_GUARDED, "guarded") \
+    X(RL_UNSEEDED, "unseeded") \
+    X(RL_OVERLOAD, "overload")
+
 #pragma GCC visibility push(default)
 /* Everything up to "cdef end" is also the FFI declaration (see the Makefile): plain C
  * declarations only, no preprocessor. */

@@ -137,7 +137,7 @@ static struct rl_lease *lease_prepare(struct core *core, const rl_primitive *pri
         return NULL;
     return lease_of(core, primitive, value,
                     cmd_new_lease(&core->cmds, keys, nkeys, value,
-                                  lease_ms + core->lock_delay_ms,
+                                  lease_ms + core->options.lock_delay_ms,
                                   primitive->confirm >= 0 ? token : -1, args, nargs),
                     token);
 }
@@ -149,7 +149,8 @@ struct rl_lease *lease_like(const struct rl_lease *old, const char *value,
     if (core->closed)
         return NULL;
     struct cmd *cmd =
-        cmd_with_value(&core->cmds, old->cmd, value, lease_ms + core->lock_delay_ms);
+        cmd_with_value(&core->cmds, old->cmd, value,
+                       lease_ms + core->options.lock_delay_ms);
     if (cmd && lease_fenced(old)) {          /* its token is not issued yet */
         struct cmd *unissued = cmd_with_token(&core->cmds, cmd, 0);
         cmd_unref(&core->cmds, cmd);
@@ -246,7 +247,7 @@ int lease_acquired(struct rl_lease *lease, const struct rl_round *round,
 
 void lease_may_live(struct rl_lease *lease, int64_t until_ms)
 {
-    until_ms += lease->core->lock_delay_ms;
+    until_ms += lease->core->options.lock_delay_ms;
     if (until_ms > lease->gone_ms)
         lease->gone_ms = until_ms;
 }
@@ -269,7 +270,7 @@ static struct rl_round *settled(struct rl_round *round, int outcome)
 struct rl_round *lease_extend_round(struct rl_lease *lease, int64_t lease_ms)
 {
     struct core *core = lease->core;
-    int64_t ttl_ms = lease_ms ? lease_ms + core->lock_delay_ms : 0;
+    int64_t ttl_ms = lease_ms ? lease_ms + core->options.lock_delay_ms : 0;
     struct cmd *cmd = cmd_with_lease(&core->cmds, lease->cmd, ttl_ms);
     struct rl_round *round =
         cmd ? round_new(core, ROUND_EXTEND, lease->primitive.extend, lease, cmd) : NULL;
@@ -385,7 +386,7 @@ void lease_orphan(rl_lease *lease, int64_t now_ms)
 {
     struct core *core = lease->core;
     /* With a lock delay the name stays closed behind an owner who did not let it go. */
-    if (lease->list == &core->held && !lease->lost && !core->lock_delay_ms &&
+    if (lease->list == &core->held && !lease->lost && !core->options.lock_delay_ms &&
         !lease_void(lease))
         release_end(lease, now_ms);
     lease_drop(lease, now_ms);

@@ -87,7 +87,7 @@ void release_owe(struct rl_lease *lease, int64_t now_ms)
 int release_delays(struct rl_lease *lease, int64_t now_ms)
 {
     struct core *core = lease->core;
-    return core->lock_delay_ms && watchdog_lost_why(lease, now_ms) &&
+    return core->options.lock_delay_ms && watchdog_lost_why(lease, now_ms) &&
            lease->list == &core->held;
 }
 

@@ -38,7 +38,7 @@ struct guard {
 struct core {
     int n;
     int32_t drift_ppm;
-    int32_t lock_delay_ms;        /* what servers add to a lease */
+    rl_options options;           /* for its numbers: its strings were the caller's */
     struct node *nodes;           /* 2 n: the last n are the subscribers (subscription.h) */
     struct timer *node_timers;
     struct rl_subscription *subscriptions[SUBSCRIPTION_BUCKETS];

@@ -72,7 +72,8 @@ void watchdog_orphan(struct rl_lease *lease)
  * on that, and not have heard of the loss. If he has, his release ends it. */
 static void end_as_said(struct rl_lease *lease)
 {
-    lease->promised_ms = lease->deadline_ms + ROUNDING_MS + lease->core->lock_delay_ms;
+    lease->promised_ms =
+        lease->deadline_ms + ROUNDING_MS + lease->core->options.lock_delay_ms;
     lease->deadline_ms = 0;
     timer_set(&lease->core->timers, &lease->timer, lease->promised_ms);
 }
@@ -99,7 +100,7 @@ static void expire(struct rl_lease *lease, int64_t now_ms)
     watchdog_lose(lease, reason);
     /* A renewal whose answer was lost may have prolonged the keys. With a lock delay they
      * are to stay. */
-    if (lease->hold_until_ms && !lease->core->lock_delay_ms)
+    if (lease->hold_until_ms && !lease->core->options.lock_delay_ms)
         end_as_said(lease);
 }
 
@@ -118,7 +119,7 @@ void watchdog_disowned(struct rl_lease *lease, const struct tally *votes, int64_
         watchdog_lose(lease, votes->foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN);
     if (lease->list == &lease->core->held && !lease->promised_ms)
         end_as_said(lease);
-    else if (lease->list != &lease->core->held && !lease->core->lock_delay_ms)
+    else if (lease->list != &lease->core->held && !lease->core->options.lock_delay_ms)
         release_end(lease, now_ms);        /* an orphan whose time was over already */
 }
 
@@ -198,7 +199,7 @@ void watchdog_heal(struct rl_lease *lease, const struct rl_round *round, int i,
         core->nodes[i].state != NODE_READY)
         return;
     struct cmd *cmd =
-        cmd_with_lease(&core->cmds, lease->cmd, left_ms + core->lock_delay_ms);
+        cmd_with_lease(&core->cmds, lease->cmd, left_ms + core->options.lock_delay_ms);
     int script = lease->primitive.heal >= 0 ? lease->primitive.heal
                                             : lease->primitive.acquire;
     struct rl_round *heal = cmd ? round_new(core, ROUND_HEAL, script, lease, cmd) : NULL;

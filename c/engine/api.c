@@ -45,7 +45,8 @@ static int in_range(int nkeys, int nargs)
 /* No TTL beyond max_lease may ever reach a server: quarantines rely on that. */
 static int lease_in_range(const struct rl_client *c, int64_t lease_ms)
 {
-    return c && lease_ms > 0 && lease_ms <= c->core.max_lease_ms - c->core.lock_delay_ms;
+    return c && lease_ms > 0 &&
+           lease_ms <= c->core.max_lease_ms - c->core.options.lock_delay_ms;
 }
 
 int rl_script(rl_client *c, const char *body, size_t len)

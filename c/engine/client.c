@@ -251,7 +251,7 @@ static struct rl_client *client_new(const rl_options *options,
         client_free(c);
         return NULL;
     }
-    c->core.lock_delay_ms = options->lock_delay_ms;
+    c->core.options = *options;
     c->signals = options->signals;
     guard_init(&c->core, c->marker, c->marker_script, options->max_lease_ms,
                options->lease_ms);

@@ -8,36 +8,9 @@
 
 const char *rl_code_name(int code)
 {
-    static const char *const names[RL_CODES] = {
-        [RL_OK] = "ok",
-        [RL_GRANTED] = "granted",
-        [RL_HELD] = "held",
-        [RL_NO_QUORUM] = "no_quorum",
-        [RL_EXPIRED] = "expired",
-        [RL_LOST] = "lost",
-        [RL_NOT_HELD] = "not_held",
-        [RL_UNKNOWN] = "unknown",
-        [RL_CANCELLED] = "cancelled",
-        [RL_CLOSED] = "closed",
-        [RL_INTERRUPTED] = "interrupted",
-        [RL_NOMEM] = "nomem",
-        [RL_CONFIG] = "config",
-        [RL_UNSUPPORTED] = "unsupported",
-        [RL_TIMEOUT] = "timeout",
-        [RL_REFUSED] = "refused",
-        [RL_DNS] = "dns",
-        [RL_TLS] = "tls",
-        [RL_AUTH] = "auth",
-        [RL_NOPERM] = "noperm",
-        [RL_READONLY] = "readonly",
-        [RL_LOADING] = "loading",
-        [RL_OOM] = "oom",
-        [RL_SCRIPT] = "script",
-        [RL_PROTOCOL] = "protocol",
-        [RL_GUARDED] = "guarded",
-        [RL_UNSEEDED] = "unseeded",
-        [RL_OVERLOAD] = "overload",
-    };
+#define WORD(code, word) [code] = word,
+    static const char *const names[RL_CODES] = {RL_CODE_WORDS(WORD)};
+#undef WORD
     return code >= 0 && code < RL_CODES ? names[code] : "unknown";
 }
 

@@ -10,7 +10,7 @@ enum how { STOPPED, KEPT, EXTENDED };
 static void an_extension_at_the_end(enum how how)
 {
     struct sim *s = sim_up(3);
-    s->core.lock_delay_ms = DELAY_MS;
+    s->core.options.lock_delay_ms = DELAY_MS;
     rl_lease *lease = how == EXTENDED ? sim_hold(s, "k", LEASE_MS) : sim_keep(s, "k", LEASE_MS);
     rl_round *extend = NULL;
     if (how == EXTENDED) {
@@ -63,7 +63,7 @@ static void a_partition(void)
     for (int from = 0; from < LEASE_MS; from += 50) {
         struct sim *s = sim_up(3);
         test_note("from %d ms on", from);
-        s->core.lock_delay_ms = DELAY_MS;
+        s->core.options.lock_delay_ms = DELAY_MS;
         rl_lease *lease = sim_keep(s, "k", LEASE_MS);
         sim_advance(s, from);
         int64_t cut_ms = s->now_ms;
@@ -132,7 +132,7 @@ static void each_loss(void (*then)(struct sim *s, rl_lease *lease))
         uint32_t with;
         int64_t until_ms;
         test_note("loss %d", how);
-        s->core.lock_delay_ms = DELAY_MS;
+        s->core.options.lock_delay_ms = DELAY_MS;
         rl_lease *lease = lost(s, how, &with, &until_ms);
         then(s, lease);
         stays_closed(s, with, until_ms);
@@ -184,7 +184,7 @@ static void a_loser_is_gone(void)
 static void what_was_nobodys(void)
 {
     struct sim *s = sim_up(3);
-    s->core.lock_delay_ms = DELAY_MS;
+    s->core.options.lock_delay_ms = DELAY_MS;
     rl_lease *lease = sim_hold(s, "k", LEASE_MS);
     sim_skip(s, LEASE_MS + 10);
     CHECK(watchdog_lost_why(lease, s->now_ms) != 0);
@@ -206,7 +206,7 @@ static void what_was_nobodys(void)
 static void who_lets_go_in_time(void)
 {
     struct sim *s = sim_up(3);
-    s->core.lock_delay_ms = DELAY_MS;
+    s->core.options.lock_delay_ms = DELAY_MS;
     rl_lease *lease = sim_hold(s, "k", LEASE_MS);
     rl_round *release = release_begin(lease, s->now_ms);
     sim_run(s);

@@ -324,7 +324,7 @@ static void begin(struct chaos *c, uint64_t seed)
     c->s = rng_one_in(&c->rng, 2) ? sim_up(n) : sim_new(n);
     c->s->core.random = seed | 1;
     if (!c->tidy && rng_one_in(&c->rng, 2))    /* what is lost stays, then */
-        c->s->core.lock_delay_ms = rng_below(&c->rng, 500);
+        c->s->core.options.lock_delay_ms = rng_below(&c->rng, 500);
     c->fenced = rng_one_in(&c->rng, 2);
     if (c->fenced)
         sim_fence(c->s);

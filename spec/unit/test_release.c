@@ -341,7 +341,7 @@ static void of_an_owner_who_is_gone(void)
 static void not_where_there_is_a_lock_delay(void)
 {
     struct sim *s = sim_up(3);
-    s->core.lock_delay_ms = 5000;
+    s->core.options.lock_delay_ms = 5000;
     lease_orphan(sim_keep(s, "k", 3000), s->now_ms);
     sim_advance(s, 7900);
     CHECK_INT(sim_with(s, "k"), all_of(3));
