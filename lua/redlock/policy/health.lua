@@ -84,7 +84,8 @@ function _M.lacks(list, version, user)
     local major, minor = (version or ""):match "(%d+)%.(%d+)"
     for _, lack in ipairs(LACKS) do
         if major and major + minor / 100 < lack.before and (user or not lack.user) then
-            list[#list + 1] = lack
+            list[#list + 1] = { kind = lack.kind, verdict = lack.verdict,
+                message = lack.message }
         end
     end
     return list
