@@ -286,6 +286,10 @@ bench-fencing: ## what fenced names cost the servers; ten minutes for N=1000000
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/bench/fence_memory.lua $(or $(N),1000000) $(SECONDS)
 
+.PHONY: types
+types: ## into lua/redlock/types.lua: the options, and codes of servers
+	@$(RUN_LUA) -e 'require("spec.docs.types").write()'
+
 # Below build/docs/inside: what modules give each other. A warning is an error.
 .PHONY: docs
 docs: ## the reference as HTML: build/docs/index.html

@@ -79,9 +79,9 @@ function redlock.is_error(value) end
 ---```
 ---@class (exact) redlock.Options
 ---@field nodes string|(string|redlock.Node)[]  1 to 32 servers: URIs or tables, or one URI
----@field lease? number  seconds of `lock` and `tryLock` without a lease (default 30)
 ---@field max_lease? number  seconds; a longer lease is refused; for all clients alike (default 60)
 ---@field lock_delay? number  seconds a name stays closed behind a lost holder (default 0)
+---@field lease? number  seconds of `lock` and `tryLock` without a lease (default 30)
 ---@field timeout? number  seconds for one server's answer (default 0.25)
 ---@field connect_timeout? number  seconds for name, connection and handshake (default 1)
 ---@field max_hold? number|false  seconds the watchdog keeps a lock; false: no end (default 3600)
@@ -101,7 +101,7 @@ function redlock.is_error(value) end
 ---@field restart_guard? boolean|"auto"|"require"  for more than one server (default "auto")
 ---@field user? string|false  of all nodes without their own password (default false)
 ---@field password? false|string|fun(): string, string?  also a function (default false)
----@field password_file? string|false  its first line, read for each connection (default false)
+---@field password_file? string|false  a file with it in its first line (default false)
 ---@field password_env? string|false  an environment variable with it (default false)
 ---@field password_refresh? number  seconds a password function's answer is used (default 300)
 ---@field ca_file? string|false  certificates to trust; false: the system's (default false)

@@ -217,6 +217,11 @@ describe("the reference of options", function()
         end)
     end
 
+    it("is what `make types` writes, with the codes of servers", function()
+        local is, should = require "spec.docs.types".texts()
+        assert.equal(should, is)
+    end)
+
     it("has the defaults, and types that they are of", function()
         for name, default in pairs(reference.inside "options".defaults) do
             local field = typing.fields(model, "redlock.Options")[name]

@@ -86,22 +86,29 @@ local function core_nodes(self)
     return list
 end
 
+-- What a value of an option is to the core (see options.rows).
+local AS = {
+    ms = rounds.to_ms,
+    ppm = function(share) return math.ceil(share * 1e6) end,
+    flag = function(on) return on and 1 or 0 end,
+    text = function(text) return text or nil end,
+    signals = function(list)
+        local mask = 0
+        for _, signal in pairs(list or {}) do
+            mask = bit.bor(mask, rounds.load()["RL_SIGNAL_" .. signal])
+        end
+        return mask
+    end,
+}
+
 local function core_options(o)
     local settings = ffi.new("rl_options")
-    settings.client_name = o.client_name or nil
-    settings.timeout_ms = rounds.to_ms(o.timeout)
-    settings.connect_timeout_ms = rounds.to_ms(o.connect_timeout)
-    settings.drift_ppm = math.ceil(o.drift_factor * 1e6)
-    settings.max_lease_ms = rounds.to_ms(o.max_lease)
-    settings.lock_delay_ms = rounds.to_ms(o.lock_delay)
-    settings.lease_ms = rounds.to_ms(o.lease)
-    restart_guard.configure(settings, o)
-    settings.ca_file = o.ca_file or nil
-    settings.cert_file, settings.key_file = o.cert_file or nil, o.key_file or nil
-    settings.tls_verify = o.tls_verify and 1 or 0
-    for _, signal in pairs(o.signals or {}) do
-        settings.signals = bit.bor(settings.signals, rounds.load()["RL_SIGNAL_" .. signal])
+    for _, row in ipairs(options.rows) do
+        if row.c then
+            settings[row.c] = AS[row.as](o[row.name])
+        end
     end
+    restart_guard.configure(settings, o)
     return settings
 end
 

@@ -13,46 +13,109 @@ local MAX_NODES = 32          -- RL_MAX_NODES of the core
 local MAX_PREFIX = 1024
 local DAY = 86400
 
---- Seconds unless said otherwise. Sources: 1 % + 2 ms of drift and the retry delay of
--- 200 ms are those of the Redlock page.
-_M.defaults = {
-    lease = 30,               -- of lock() and tryLock() without a lease
-    max_lease = 60,           -- bounds every lease, with its lock_delay
-    lock_delay = 0,           -- how much longer a lock stays closed that nobody released
-    timeout = 0.25,           -- one node's answer
-    connect_timeout = 1,      -- name, connection and handshake of one node
-    wake = "push",            -- waiters are woken by messages; "poll": they only ask
-    retry_delay = 0.2,        -- between two attempts without messages, +- half
-    fallback = 1,             -- between two attempts with messages, +- half
-    max_hold = 3600,          -- how long the watchdog keeps a lock; false: no bound
-    patience = 10,            -- lock() gives up after no majority answered for so long
-    drift_factor = 0.01,      -- how much faster a server's clock may run (no unit)
-    prefix = "",              -- put before every lock name
-    client_name = "redlock",  -- shown by CLIENT LIST; false: none
-    on_event = "auto",        -- a function that is told of what happens (events.lua); "auto":
-                              --   in nginx the log is told what becomes of servers
-    handover = 16,            -- holds passed on within the process in a row; 0: none
-    max_waiting = 10000,      -- who may wait for locks of the client at once, in a process
-    signals = false,          -- plain hosts: a list of signals ("TERM", "HUP") that release first
-                              --   what is held
-    host = false,             -- who knows how to wait; false: found out
-    fence_ttl = DAY,          -- how long the counter of an idle fenced lock stays
-    restart_guard = "auto",   -- on for more than one server; true, false, "require"
-    user = false,             -- of all nodes without a password of their own, with one of ...
-    password = false,         -- a string, or a function() that returns password[, user]
-    password_file = false,    -- its first line, read for each connection
-    password_env = false,     -- the name of an environment variable
-    password_refresh = 300,   -- how old what the function returned may get
-    ca_file = false,          -- certificates to trust for TLS; false: the system's
-    cert_file = false,        -- the client's certificate, with its chain, for servers that
-    key_file = false,         --   want one; and its key
-    tls_verify = true,        -- false: any certificate will do (check() reports it)
-}
+-- ---- how a value is checked: check(what, value, o, given) ------------------------------
+
+-- Bounds may be functions of all options.
+local function bound(limit, o)
+    if type(limit) == "function" then
+        return limit(o)
+    end
+    return limit
+end
+
+local function seconds(least, most)
+    return function(what, value, o)
+        validate.seconds(what, value, bound(least, o), bound(most, o))
+    end
+end
+
+local function seconds_or_false(least)
+    return function(what, value)
+        if value ~= false then
+            validate.seconds(what, value, least)
+        end
+    end
+end
+
+local function whole(least, most)
+    return function(what, value)
+        validate.integer(what, value, least, most)
+    end
+end
+
+local function one_of(words, ...)
+    local known = {}
+    for _, value in ipairs { ... } do
+        known[value] = true
+    end
+    return function(what, value)
+        if not known[value] then
+            bad(what, words .. " is needed")
+        end
+    end
+end
+
+local function path(what, value)
+    if value ~= false then
+        validate.text(what, value, 4096)
+    end
+end
+
+local function drift(what, value)
+    if type(value) ~= "number" or not (value >= 0 and value <= 0.5) then
+        bad(what, "a number from 0 to 0.5 is needed")
+    end
+end
+
+local function prefix(what, value)
+    if type(value) ~= "string" or #value > MAX_PREFIX then
+        bad(what, format("a string of at most %d bytes is needed", MAX_PREFIX))
+    end
+end
+
+local function client_name(what, value)
+    if value ~= false then
+        validate.name(what, value, 64)
+        if value:find "[^!-~]" then
+            bad(what, "printable characters without spaces are needed")
+        end
+    end
+end
+
+local function on_event(what, value)
+    if value ~= false and value ~= "auto" and type(value) ~= "function" then
+        bad(what, 'a function, false or "auto" is needed, not ' .. type(value))
+    end
+end
+
+local function host(what, value)
+    if value ~= false and (type(value) ~= "table" or type(value.wait) ~= "function") then
+        bad(what, 'a module as require "redlock.host.luv", or what '
+            .. 'require("redlock.host.loop").new returned, is needed')
+    end
+end
+
+--- Those that end a process, unless it catches them (RL_SIGNAL_* of the core).
+_M.signals = { HUP = true, INT = true, QUIT = true, USR1 = true, USR2 = true, TERM = true }
+
+local function signals(what, list)
+    if list == false then
+        return
+    elseif type(list) ~= "table" then
+        bad(what, 'a list as { "TERM", "HUP" } is needed, not ' .. type(list))
+    end
+    for key, name in pairs(list) do
+        if type(key) ~= "number" or not _M.signals[name] then
+            bad(what, "a list of HUP, INT, QUIT, USR1, USR2, TERM is needed")
+        end
+    end
+end
 
 --- The allowance for clocks: lease * drift_factor + 2 ms; a lease must be longer.
 function _M.min_lease(o)
     return 0.003 / (1 - o.drift_factor)
 end
+local min_lease = _M.min_lease
 
 --- What max_lease leaves for a lease.
 function _M.longest_lease(o)
@@ -66,76 +129,109 @@ function _M.too_long(o, lease)
 end
 
 -- @param given  what the user said: the others are defaults
-local function check_lease(o, given)
+local function lease(what, value, o, given)
     local longest = _M.longest_lease(o)
-    if type(o.lease) == "number" and o.lease > longest then
+    if type(value) == "number" and value > longest then
         if given.lease == nil and given.max_lease ~= nil then
             bad("option max_lease", format("%g s%s is less than the lease (%g s, unless you give "
                 .. "another one); give a shorter lease as well", o.max_lease,
-                o.lock_delay > 0 and " - lock_delay" or "", o.lease))
+                o.lock_delay > 0 and " - lock_delay" or "", value))
         end
-        bad("option lease", _M.too_long(o, o.lease))
+        bad(what, _M.too_long(o, value))
     end
-    validate.seconds("option lease", o.lease, _M.min_lease(o))
+    validate.seconds(what, value, min_lease(o))
 end
 
---- Those that end a process, unless it catches them (RL_SIGNAL_* of the core).
-_M.signals = { HUP = true, INT = true, QUIT = true, USR1 = true, USR2 = true, TERM = true }
+-- ---- the options -----------------------------------------------------------------------
 
-local function check_signals(list)
-    if type(list) ~= "table" then
-        bad("option signals", 'a list as { "TERM", "HUP" } is needed, not ' .. type(list))
-    end
-    for key, name in pairs(list) do
-        if type(key) ~= "number" or not _M.signals[name] then
-            bad("option signals", "a list of HUP, INT, QUIT, USR1, USR2, TERM is needed")
-        end
-    end
+-- One row for each: name, default, type (as editors know it), what is said of it. And
+--   check     see above; those with `late` come after all others, which they compare it with
+--   c, as     the field of rl_options, and how it is made of the value (see client.lua)
+--   flag      of the command, which begins with --no- when it sets false; arg: what follows it
+--   of        the verb that the flag is an option of; absent: of all
+-- Sources: 1 % + 2 ms of drift and the retry delay of 200 ms are those of the Redlock page.
+local NUMBER, WORDS = "number", "string|false"
+_M.rows = {
+    { "max_lease", 60, NUMBER, "seconds; a longer lease is refused; for all clients alike",
+        check = seconds(min_lease, DAY), late = true, c = "max_lease_ms", as = "ms" },
+    { "lock_delay", 0, NUMBER, "seconds a name stays closed behind a lost holder",
+        check = seconds(0, function(o) return o.max_lease - min_lease(o) end), late = true,
+        c = "lock_delay_ms", as = "ms" },
+    { "lease", 30, NUMBER, "seconds of `lock` and `tryLock` without a lease",
+        check = lease, late = true, c = "lease_ms", as = "ms", flag = "--lease", of = "run" },
+    { "timeout", 0.25, NUMBER, "seconds for one server's answer",
+        check = seconds(0.001, DAY), c = "timeout_ms", as = "ms", flag = "--timeout" },
+    { "connect_timeout", 1, NUMBER, "seconds for name, connection and handshake",
+        check = seconds(0.001, DAY), c = "connect_timeout_ms", as = "ms",
+        flag = "--connect-timeout" },
+    { "max_hold", 3600, "number|false", "seconds the watchdog keeps a lock; false: no end",
+        check = seconds_or_false(0.001), flag = "--max-hold", of = "run" },
+    { "wake", "push", '"push"|"poll"', "waiters are woken by messages, or only ask",
+        check = one_of('"push" or "poll"', "push", "poll") },
+    { "retry_delay", 0.2, NUMBER, "seconds between attempts without messages, +- half",
+        check = seconds(0.001, DAY) },
+    { "fallback", 1, NUMBER, "seconds between attempts with messages, +- half",
+        check = seconds(0.001, DAY) },
+    { "patience", 10, NUMBER, "seconds without a majority until `lock` gives up",
+        check = seconds(0) },
+    { "drift_factor", 0.01, NUMBER, "no unit: how much faster a server's clock may run",
+        check = drift, c = "drift_ppm", as = "ppm" },
+    { "prefix", "", "string", "put before every name", check = prefix,
+        flag = "--prefix", arg = "TEXT" },
+    { "client_name", "redlock", WORDS, "in `CLIENT LIST`; false: none", check = client_name,
+        c = "client_name", as = "text" },
+    { "on_event", "auto", '"auto"|false|fun(e: redlock.Event)', "\"auto\": nginx's log",
+        check = on_event },
+    { "fence_ttl", DAY, NUMBER, "seconds an idle fenced lock's counter stays",
+        check = seconds(function(o) return o.max_lease end), late = true },
+    { "handover", 16, "integer", "hand-overs in the process in a row; 0: none",
+        check = whole(0, 1e6) },
+    { "max_waiting", 10000, "integer", "how many may wait in the process, of all names",
+        check = whole(1, 1e9) },
+    { "signals", false, "redlock.Signal[]|false", "plain: they release first what is held",
+        check = signals, c = "signals", as = "signals" },
+    { "host", false, "redlock.Host|false", "who knows how to wait; false: found out",
+        check = host },
+    { "restart_guard", "auto", 'boolean|"auto"|"require"', "for more than one server",
+        check = one_of('true, false, "auto" or "require"', true, false, "auto", "require") },
+    { "user", false, WORDS, "of all nodes without their own password",
+        flag = "--user", arg = "NAME" },
+    { "password", false, "false|string|fun(): string, string?", "also a function" },
+    { "password_file", false, WORDS, "a file with it in its first line",
+        flag = "--password-file", arg = "FILE" },
+    { "password_env", false, WORDS, "an environment variable with it",
+        flag = "--password-env", arg = "NAME" },
+    { "password_refresh", 300, NUMBER, "seconds a password function's answer is used",
+        check = seconds(0.001) },
+    { "ca_file", false, WORDS, "certificates to trust; false: the system's", check = path,
+        c = "ca_file", as = "text", flag = "--ca-file", arg = "FILE" },
+    { "cert_file", false, WORDS, "the client's certificate, with its chain", check = path,
+        c = "cert_file", as = "text", flag = "--cert-file", arg = "FILE" },
+    { "key_file", false, WORDS, "its key", check = path, c = "key_file", as = "text",
+        flag = "--key-file", arg = "FILE" },
+    { "tls_verify", true, "boolean", "false: any certificate will do",
+        check = one_of("true or false", true, false), c = "tls_verify", as = "flag",
+        flag = "--no-tls-verify" },
+}
+
+--- name -> default.
+_M.defaults = {}
+for _, row in ipairs(_M.rows) do
+    row.name, row.default, row.type, row.text = row[1], row[2], row[3], row[4]
+    _M.defaults[row.name] = row.default
 end
 
 local function check_values(o, given)
-    validate.seconds("option timeout", o.timeout, 0.001, DAY)
-    validate.seconds("option connect_timeout", o.connect_timeout, 0.001, DAY)
-    validate.seconds("option retry_delay", o.retry_delay, 0.001, DAY)
-    validate.seconds("option fallback", o.fallback, 0.001, DAY)
-    if o.wake ~= "push" and o.wake ~= "poll" then
-        bad("option wake", '"push" or "poll" is needed')
-    end
-    validate.seconds("option patience", o.patience, 0, nil)
-    if type(o.drift_factor) ~= "number" or not (o.drift_factor >= 0 and o.drift_factor <= 0.5) then
-        bad("option drift_factor", "a number from 0 to 0.5 is needed")
-    end
-    validate.seconds("option max_lease", o.max_lease, _M.min_lease(o), DAY)
-    validate.seconds("option fence_ttl", o.fence_ttl, o.max_lease, nil)
-    validate.seconds("option lock_delay", o.lock_delay, 0, o.max_lease - _M.min_lease(o))
-    check_lease(o, given)
-    if type(o.prefix) ~= "string" or #o.prefix > MAX_PREFIX then
-        bad("option prefix", format("a string of at most %d bytes is needed", MAX_PREFIX))
-    end
-    if o.client_name ~= false then
-        validate.name("option client_name", o.client_name, 64)
-        if o.client_name:find "[^!-~]" then
-            bad("option client_name", "printable characters without spaces are needed")
+    for pass = 1, 2 do
+        for _, row in ipairs(_M.rows) do
+            if row.check and (row.late == true) == (pass == 2) then
+                row.check("option " .. row.name, o[row.name], o, given)
+            end
         end
     end
-    if o.max_hold ~= false then
-        validate.seconds("option max_hold", o.max_hold, 0.001)
-    end
-    if o.on_event ~= false and o.on_event ~= "auto" and type(o.on_event) ~= "function" then
-        bad("option on_event", 'a function, false or "auto" is needed, not ' .. type(o.on_event))
-    end
-    if o.signals ~= false then
-        check_signals(o.signals)
-    end
-    validate.integer("option handover", o.handover, 0, 1e6)
-    validate.integer("option max_waiting", o.max_waiting, 1, 1e9)
-    if o.host ~= false and (type(o.host) ~= "table" or type(o.host.wait) ~= "function") then
-        bad("option host", 'a module as require "redlock.host.luv", or what '
-            .. 'require("redlock.host.loop").new returned, is needed')
-    end
-    if type(o.restart_guard) ~= "boolean" and o.restart_guard ~= "auto"
-        and o.restart_guard ~= "require" then
-        bad("option restart_guard", 'true, false, "auto" or "require" is needed')
+    if (o.cert_file == false) ~= (o.key_file == false) then
+        bad("option " .. (o.cert_file and "key_file" or "cert_file"), "a client certificate "
+            .. "needs cert_file and key_file")
     end
 end
 
@@ -158,21 +254,6 @@ local function check_list(nodes)
     end
 end
 
-local function check_tls(o)
-    for _, field in ipairs { "ca_file", "cert_file", "key_file" } do
-        if o[field] ~= false then
-            validate.text("option " .. field, o[field], 4096)
-        end
-    end
-    if (o.cert_file == false) ~= (o.key_file == false) then
-        bad("option " .. (o.cert_file and "key_file" or "cert_file"), "a client certificate "
-            .. "needs cert_file and key_file")
-    end
-    if type(o.tls_verify) ~= "boolean" then
-        bad("option tls_verify", "true or false is needed")
-    end
-end
-
 -- What the nodes without a password of their own have.
 local function shared_password(o)
     local shared = {}
@@ -186,7 +267,6 @@ local function shared_password(o)
     if shared.user and not given then
         bad("option user", "a user needs a password, password_file or password_env")
     end
-    validate.seconds("option password_refresh", o.password_refresh, 0.001)
     return shared
 end
 
@@ -231,7 +311,6 @@ function _M.new(opts)
     end
     validate.options("options", opts, known)
     check_values(o, opts)
-    check_tls(o)
     local shared = shared_password(o)
     o.user, o.password, o.password_file, o.password_env = nil, nil, nil, nil
     o.nodes = check_nodes(opts.nodes, shared)

@@ -1,5 +1,7 @@
 --- Command lines: options with and without values, names, and what follows "--".
 
+local options = require "redlock.api.options"
+
 local _M = {}
 
 --- Ends the command with a message for people.
@@ -13,13 +15,23 @@ local function usage(text)
     _M.fail(text .. "\nTry: redlock --help")
 end
 
--- Options of all commands: where to ask, and as whom. "=": with a value.
-local COMMON = {
-    ["--nodes"] = "=", ["--config"] = "=", ["--prefix"] = "=", ["--timeout"] = "=number",
-    ["--connect-timeout"] = "=number", ["--user"] = "=", ["--password-file"] = "=",
-    ["--password-env"] = "=", ["--ca-file"] = "=", ["--cert-file"] = "=", ["--key-file"] = "=",
-    ["--no-tls-verify"] = "", ["--json"] = "", ["--help"] = "",
-}
+--- The flags that are options of the client.
+-- @param verb  whose options they are; nil: of all commands
+-- @return flag -> its kind: "=" with a value, "=number" with one that is a number, "" with none
+function _M.flags(verb)
+    local flags = {}
+    for _, row in ipairs(options.rows) do
+        if row.flag and row.of == verb then
+            flags[row.flag] = row.flag:find "^%-%-no%-" and ""
+                or type(row.default) == "number" and "=number" or "="
+        end
+    end
+    return flags
+end
+
+-- Options of all commands: where to ask, and as whom.
+local COMMON = _M.flags()
+COMMON["--nodes"], COMMON["--config"], COMMON["--json"], COMMON["--help"] = "=", "=", "", ""
 local SHORT = { ["-h"] = "--help", ["-w"] = "--wait", ["-n"] = "--no-wait", ["-f"] = "--force" }
 
 --- Words of a command line for a message: URIs without quotes around them come to be taken
@@ -61,7 +73,7 @@ end
 --   may begin with "-".
 -- @return { ["--wait"] = 5, ... }, the names, and the command (or nil)
 function _M.parse(list, from, known)
-    local options, names = {}, {}
+    local given, names = {}, {}
     local i = from
     while i <= #list do
         local word = list[i]
@@ -70,7 +82,7 @@ function _M.parse(list, from, known)
             for k = i + 1, #list do
                 command[k - i] = list[k]
             end
-            return options, names, command
+            return given, names, command
         elseif word == "--" then
             for k = i + 1, #list do
                 names[#names + 1] = list[k]
@@ -87,17 +99,17 @@ function _M.parse(list, from, known)
             elseif kind == "" and inline then
                 usage(option .. " takes no value")
             elseif kind == "" then
-                options[option] = true
+                given[option] = true
             else
                 i = inline and i or i + 1
-                options[option] = value_of(option, kind, inline or list[i])
+                given[option] = value_of(option, kind, inline or list[i])
             end
         else
             names[#names + 1] = word
         end
         i = i + 1
     end
-    return options, names
+    return given, names
 end
 
 --- Exactly one name.

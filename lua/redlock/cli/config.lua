@@ -4,10 +4,12 @@
 
 local args = require "redlock.cli.args"
 local report = require "redlock.cli.report"
-local defaults = require("redlock.api.options").defaults
+local options = require "redlock.api.options"
 local health = require "redlock.policy.health"
 
 local _M = {}
+
+local defaults = options.defaults
 
 local function places()
     local home = os.getenv "XDG_CONFIG_HOME"
@@ -88,11 +90,6 @@ local function read(path, opts)
     end
 end
 
--- Options of the command line that are options of the client.
-local FLAGS = { prefix = "--prefix", timeout = "--timeout", lease = "--lease",
-    connect_timeout = "--connect-timeout", max_hold = "--max-hold", user = "--user",
-    ca_file = "--ca-file", cert_file = "--cert-file", key_file = "--key-file" }
-
 local function has_password(nodes)
     for _, uri in ipairs(nodes or {}) do
         if uri:find "://[^/]*@" then
@@ -120,9 +117,10 @@ function _M.client_options(given)
             .. "or in REDLOCK_NODES, or as `nodes = ...` in ~/.config/redlock.conf or\n"
             .. "/etc/redlock.conf. For servers to play with: redlock dev")
     end
-    for option, flag in pairs(FLAGS) do
-        if given[flag] ~= nil then
-            opts[option] = given[flag]
+    for _, row in ipairs(options.rows) do
+        local value = given[row.flag or false]
+        if value ~= nil then
+            opts[row.name] = value ~= true and value     -- --no-...
         end
     end
     if given["--password-file"] or given["--password-env"] then
@@ -130,9 +128,6 @@ function _M.client_options(given)
         opts.password_file, opts.password_env = given["--password-file"], given["--password-env"]
     end
     secret[#secret + 1] = opts.password_file or nil
-    if given["--no-tls-verify"] then
-        opts.tls_verify = false
-    end
     return opts, secret
 end
 

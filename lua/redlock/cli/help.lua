@@ -1,8 +1,24 @@
 --- The texts of redlock --help.
 
+local options = require "redlock.api.options"
+
 local _M = {}
 
-_M[""] = [[
+-- A line for each option of the client that is one of all commands.
+local function flags()
+    local lines = {}
+    for _, row in ipairs(options.rows) do
+        if row.flag and not row.of then
+            local arg = row.arg or type(row.default) == "number" and "S" or ""
+            local text = row.text:gsub("`", ""):gsub("; false:.*", ""):gsub("^false: ", "")
+            lines[#lines + 1] = ("  %-21s %s%s"):format(row.flag .. " " .. arg, text,
+                type(row.default) == "number" and (" (%g)"):format(row.default) or "")
+        end
+    end
+    return table.concat(lines, "\n")
+end
+
+_M[""] = ([[
 redlock: locks on Redis servers, from the command line.
 
   redlock run NAME -- CMD...    runs a command while it holds the lock NAME
@@ -32,10 +48,7 @@ fine):
   --nodes URIS          redis://[user:password@]host[:port][/db], rediss:// (TLS),
                         unix:///path; separated by spaces or commas
   --config FILE         instead of the usual places
-  --prefix TEXT         put before every name, as in the programs that share the locks
-  --timeout S           for one server's answer (0.25); --connect-timeout S (1)
-  --user NAME           with --password-file FILE or --password-env VARIABLE
-  --ca-file FILE, --cert-file FILE, --key-file FILE, --no-tls-verify
+FLAGS
   --json                for programs
   --help, --version
   --                    names may begin with - behind it (of run: the command follows)
@@ -53,7 +66,7 @@ Exit status:
   125   redlock itself failed: usage, configuration, no majority of the servers
   126   run: the command cannot be executed; 127: it is not there
   128+n run: the command, or the wait for the lock, was ended by signal n
-More: redlock run --help, and so on.]]
+More: redlock run --help, and so on.]]):gsub("FLAGS", flags)
 
 _M.run = [[
 redlock run NAME [--wait S | --no-wait] [--lease S] [--at-least S] [--max-hold S]

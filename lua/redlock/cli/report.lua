@@ -1,25 +1,8 @@
 --- What the command says: aligned rows, and errors with what to do about them.
 
-local _M = {}
+local node_codes = require "redlock.core.node_codes"
 
-local REMEDIES = {
-    refused = "Is the server running there? redis-cli -h HOST -p PORT ping",
-    timeout = "Is the server up, and not behind a firewall? --timeout and --connect-timeout "
-        .. "give it longer",
-    dns = "The name of the server does not resolve",
-    auth = "Give user and password in the URI, or --user with --password-file or --password-env",
-    noperm = "The user may not do this; the README lists the ACL rules that are needed "
-        .. "(fewer for run --plain)",
-    readonly = "Name masters, not replicas, and see to it that they can write",
-    oom = "The server is out of memory; raise maxmemory",
-    loading = "The server is busy; try again",
-    guarded = "The server was restarted, or is new: it votes when the time is over. If all of "
-        .. "them are new: redlock init",
-    unseeded = "The server has to learn which tokens were given out; try again when more of "
-        .. "the servers are up",
-    config = "Each server must be named once, and all clients need the same max_lease",
-    protocol = "Is that port one of Redis?",
-}
+local _M = {}
 
 --- What was raised, without where that was.
 function _M.text_of(err)
@@ -52,7 +35,7 @@ function _M.error(err)
     local rows, remedies, seen = {}, {}, {}
     for i, row in ipairs(err.nodes) do
         rows[i] = { row.node, row.code, row.message }
-        local remedy = REMEDIES[row.code]
+        local remedy = node_codes[row.code] and node_codes[row.code].remedy
         if remedy and not seen[remedy] then
             seen[remedy] = true
             remedies[#remedies + 1] = "  " .. remedy .. "."

@@ -8,9 +8,11 @@ local report = require "redlock.cli.report"
 
 local _M = {}
 
-local OPTIONS = { ["--wait"] = "=number", ["--no-wait"] = "", ["--lease"] = "=number",
-    ["--max-hold"] = "=number", ["--at-least"] = "=number", ["--kill-after"] = "=number",
-    ["--plain"] = "", ["--"] = true }
+local OPTIONS = args.flags "run"
+for flag, kind in pairs { ["--wait"] = "=number", ["--no-wait"] = "", ["--at-least"] = "=number",
+    ["--kill-after"] = "=number", ["--plain"] = "", ["--"] = true } do
+    OPTIONS[flag] = kind
+end
 
 local LOST, HELD, FAILED = 123, 124, 125
 local TICK = 0.25             -- seconds between two looks at a lock that nothing happens to

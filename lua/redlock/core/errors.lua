@@ -13,6 +13,7 @@
 -- give "redlock: <code>: <message>", and the methods of strings work on that. table.concat
 -- takes strings only: give it tostring(err).
 
+local node_codes = require "redlock.core.node_codes"
 local quorum = require "redlock.core.quorum"
 
 local setmetatable, getmetatable, tostring, type, ipairs, pairs =
@@ -64,14 +65,12 @@ function Error.__concat(a, b)
     return tostring(a) .. tostring(b)
 end
 
--- Codes of nodes that did not answer; the others that are no votes said why.
-local SILENT = { timeout = true, refused = true, dns = true, tls = true, pending = true }
-
--- Whether a majority answered, but not with votes.
+-- Whether a majority answered, but not with votes: said why.
 local function answered(nodes)
     local n = 0
     for _, row in ipairs(nodes or {}) do
-        n = n + (SILENT[row.code] and 0 or 1)
+        local code = node_codes[row.code]
+        n = n + (code and code.silent and 0 or 1)
     end
     return nodes ~= nil and n >= quorum(#nodes)
 end

@@ -3,6 +3,7 @@
 
 local ffi = require "ffi"
 local errors = require "redlock.core.errors"
+local node_codes = require "redlock.core.node_codes"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 
@@ -15,8 +16,6 @@ local _M = {}
 
 local ROLES = { [1] = "master", [2] = "replica" }        -- RL_ROLE_*
 local GUARDS = { [0] = "off", "unknown", "admitted", "guarded", "disagrees" }   -- rl_guard
--- Codes with which a server answered, if not as one would like.
-local ANSWERED = { readonly = true, config = true, noperm = true, auth = true, loading = true }
 
 -- ---- one node --------------------------------------------------------------------
 
@@ -30,7 +29,7 @@ local function read(client, i, info, text)
     C.rl_node_get_info(client.core, i - 1, info)
     local row = { node = client.options.nodes[i].label, ready = info.ready ~= 0 }
     row.code = ffi_string(C.rl_code_name(info.code))
-    row.reachable = row.ready or ANSWERED[row.code] or false
+    row.reachable = row.ready or node_codes[row.code] ~= nil and node_codes[row.code].up == true
     if not row.ready then
         C.rl_node_text(client.core, i - 1, text)
         row.message = ffi_string(text)
