@@ -34,9 +34,7 @@ describe("client:connect()", function()
         down:kill()
         client = support.client({ down }, { connect_timeout = 0.3 })
         local began = support.now()
-        local ok, err = client:connect()
-        assert.is_nil(ok)
-        assert.equal("no_quorum", err.code)
+        support.fails("no_quorum", client:connect())
         assert.is_true(support.now() - began >= 0.29)
     end)
 
@@ -165,18 +163,14 @@ describe("client:connect()", function()
         down:kill()
         local client = support.client { down }
         client:close()
-        local ok, err = client:connect(10)
-        assert.is_nil(ok)
-        assert.equal("closed", err.code)
+        support.fails("closed", client:connect(10))
         local again
         again = support.client({ down }, { on_event = function(e)
             if e.type == "node_down" then
                 again:close()
             end
         end })
-        ok, err = again:connect(30)
-        assert.is_nil(ok)
-        assert.equal("closed", err.code)
+        support.fails("closed", again:connect(30))
     end)
 
     it("raises for what is no number of seconds", function()

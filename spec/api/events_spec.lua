@@ -208,9 +208,7 @@ describe("renewed", function()
             end, 10)
             assert.same({ "l1.1", "l1.2", "l1.3" }, sorted(told[1]))
             assert.same({ "l2.1", "l2.2", "l2.3" }, sorted(told[2]))
-            for _, c in ipairs(clients) do
-                c:close()
-            end
+            support.all(clients):close()
         end)
     end
 

@@ -1,4 +1,5 @@
 -- Passing a fenced lock on within a process: each hold has a larger token of its own.
+local crowd = require "spec.support.crowd"
 local support = require "spec.support"
 local redlock = require "redlock"
 local hash = require "redlock.core.hash"
@@ -32,15 +33,6 @@ describe("a fenced lock that is passed on among futures", function()
         return token
     end
 
-    -- Nobody has it on any server, soon.
-    local function is_free()
-        support.eventually(function()
-            local there = 0
-            cluster:each(function(s) there = there + s:call("EXISTS", "x") end)
-            return there == 0
-        end, 10, "the clean-up")
-    end
-
     it("has a larger token each time, in one round trip", function()
         local futures, last = {}, take(0)
         for i = 1, 12 do
@@ -61,7 +53,7 @@ describe("a fenced lock that is passed on among futures", function()
         assert.equal(12, client:stats().handed_over)
         assert.equal(24, client:stats().nodes[1].requests - before)   -- with stillMine()
         assert.is_true(own(12):unlock())
-        is_free()
+        cluster:await_none "x"
         assert.equal(last + 1, take(13))
     end)
 
@@ -82,9 +74,7 @@ describe("a fenced lock that is passed on among futures", function()
         assert.equal("new", cluster[1]:call("GET", "stock"))
         assert.is_false(client:checkSequencer(told))
         assert.is_true(client:checkSequencer(own(2):sequencer()))
-        local token, err = own(1):token()
-        assert.is_nil(token)
-        assert.equal("not_held", err.code)
+        support.fails("not_held", own(1):token())
         assert.is_true(own(2):unlock())
     end)
 
@@ -115,25 +105,21 @@ describe("a fenced lock that is passed on among futures", function()
         cluster:each(function(s) agreed = agreed + (counter(s) == token and 1 or 0) end)
         assert.is_true(agreed >= 3)
         assert.is_true(own(2):unlock())
-        is_free()
+        cluster:await_none "x"
     end)
 
     it("leaves nothing behind when it fails half-way", function()
         local first = take(1)
         local waiter = own(2):tryLockAsync(0.6, 10)
-        for i = 1, 3 do
-            cluster[i]:freeze()
-        end
+        support.all(cluster, 1, 3):freeze()
         assert.is_true(own(1):unlock())
         local ok, err = waiter:get(5)
         assert.is_nil(ok)
         assert.is_true(err.code == "no_quorum" or err.code == "held", tostring(err))
         assert.equal(0, client:stats().handed_over)
         assert.is_true(counter(cluster[4]) > first and counter(cluster[5]) > first)
-        for i = 1, 3 do
-            cluster[i]:thaw()
-        end
-        is_free()
+        support.all(cluster, 1, 3):thaw()
+        cluster:await_none "x"
         assert.is_true(take(3) > first + 1)          -- that one was on the way
     end)
 
@@ -142,28 +128,20 @@ describe("a fenced lock that is passed on among futures", function()
         local theirs = other:getFencedLock "x"
         take(1)
         local waiter = own(2):tryLockAsync(10, 10)
-        for i = 1, 3 do
-            cluster[i]:call("DEL", "x")
-        end
+        support.all(cluster, 1, 3):call("DEL", "x")
         local ok, foreign = theirs:tryLock(0, 10)
         assert.is_true(ok, tostring(foreign))
         assert.is_true(own(1):unlock())              -- by the local clock
-        local got, err = waiter:get(0.3)
-        assert.is_nil(got)
-        assert.equal("timeout", err.code)
+        support.fails("timeout", waiter:get(0.3))
         assert.is_true(theirs:stillMine())
-        for i = 1, 5 do
-            cluster[i]:call("DEL", "x")
-        end
+        support.all(cluster, 1, 5):call("DEL", "x")
         local token
         ok, token = waiter:get(5)
         assert.is_true(ok, tostring(token))
         assert.is_true(token > foreign)
 
         waiter = own(3):tryLockAsync(10, 10)
-        for i = 1, 3 do
-            cluster[i]:call("DEL", "x")
-        end
+        support.all(cluster, 1, 3):call("DEL", "x")
         assert.is_true(own(2):unlock())
         ok, token = waiter:get(5)
         assert.is_true(ok, tostring(token))
@@ -204,7 +182,7 @@ describe("a fenced lock that is passed on among futures", function()
         assert.is_true(token > first)
         assert.equal(0, client:stats().handed_over)
         assert.is_true(own(2):unlock())
-        is_free()
+        cluster:await_none "x"
     end)
 
     it("goes on with servers that are gone, and in their next run", function()
@@ -222,7 +200,7 @@ describe("a fenced lock that is passed on among futures", function()
         cluster[1]:start()
         cluster[2]:thaw()
         assert.is_true(own(5):unlock())
-        is_free()
+        cluster:await_none "x"
         assert.is_true(take(6) > last)
     end)
 end)
@@ -232,34 +210,11 @@ describe("a fenced lock that is passed on in nginx", function()
 
     setup(function()
         cluster = support.cluster(3)
-        ng = support.nginx { nodes = cluster, options = "timeout = 2", server = [[
-            location /crowd { content_by_lua_block {
-                local n, inside, most, tokens = tonumber(ngx.var.arg_n), 0, 0, {}
-                local threads = {}
-                for i = 1, n do
-                    threads[i] = ngx.thread.spawn(function()
-                        local l = client:getFencedLock("x", { owner = i })
-                        local _, token = assert(l:tryLock(60, 10))
-                        inside = inside + 1
-                        most = math.max(most, inside)
-                        tokens[#tokens + 1] = ("%.0f"):format(token)
-                        ngx.sleep(tonumber(ngx.var.arg_hold or 0.001))
-                        assert(l:token() == token)
-                        inside = inside - 1
-                        assert(l:unlock())
-                    end)
-                end
-                for i = 1, n do
-                    assert(ngx.thread.wait(threads[i]))
-                end
-                ngx.print(most, " ", client:stats().handed_over, " ", table.concat(tokens, ","))
-            } }
-        ]] }
+        ng = support.nginx { nodes = cluster, options = "timeout = 2", server = crowd.SERVER }
         other = support.warm_client(cluster, { timeout = 2 })
     end)
     teardown(function()
-        assert.equal(0, ng:stop "QUIT")
-        assert.equal("", ng:complaints())
+        ng:ends "QUIT"
         other:close()
         support.cleanup()
     end)
@@ -277,18 +232,14 @@ describe("a fenced lock that is passed on in nginx", function()
     end
 
     it("has one owner at a time, with tokens that grow", function()
-        local n, handed = read(ng:get("/crowd?n=200", 60))
+        local n, handed = read(ng:get("/crowd?kind=getFencedLock&lease=10&hold=0.001&n=200", 60))
         assert.equal(200, n)
         assert.is_true(handed >= 100)
-        support.eventually(function()
-            local there = 0
-            cluster:each(function(s) there = there + s:call("EXISTS", "x") end)
-            return there == 0
-        end)
+        cluster:await_none "x"
     end)
 
     it("is let go for another process in time, whose tokens fit in", function()
-        local request = ng:begin "/crowd?n=600&hold=0.002"
+        local request = ng:begin "/crowd?kind=getFencedLock&lease=10&n=600&hold=0.002"
         local l, mine = other:getFencedLock "x", {}
         support.eventually(function() return cluster[1]:call("EXISTS", "x") == 1 end)
         for i = 1, 5 do

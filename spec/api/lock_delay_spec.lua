@@ -134,7 +134,7 @@ describe("lock_delay", function()
                 "assert(l:tryLock(0, 10)) " .. code, { stderr = "stdout" })
             assert.equal("ready\n", child:read_all(20))
             assert.equal(0, child:wait(5))
-            support.eventually(function() return cluster:keys() == 0 end)
+            cluster:await_free()
         end
         cluster:stop()
     end)

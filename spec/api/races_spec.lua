@@ -420,9 +420,7 @@ describe("of two calls for one hold", function()
 
     it("in nginx both wait, or one is killed", function()
         local proxies = support.proxies(cluster)
-        for _, proxy in ipairs(proxies) do
-            proxy:delay("down", 3)
-        end
+        support.all(proxies):delay("down", 3)
         local ng = support.nginx { nodes = proxies, options = "restart_guard = false",
             init = [[ touched = require("spec.support.handles").watch() ]], server = [[
             location /race { content_by_lua_block {
@@ -485,7 +483,6 @@ describe("of two calls for one hold", function()
         ]] }
         assert.equal("ok\n", (ng:get("/race", 120)))
         assert.equal("ok\n", (ng:get("/killed", 60)))
-        assert.equal(0, ng:stop "QUIT")
-        assert.equal("", ng:complaints())
+        ng:ends "QUIT"
     end)
 end)

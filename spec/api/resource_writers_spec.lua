@@ -23,9 +23,7 @@ describe("many writers at a guarded resource", function()
         for _, p in ipairs(procs) do
             assert.equal("ready", p:read_line(20))
         end
-        for _, p in ipairs(procs) do
-            p:write "\n"
-        end
+        support.all(procs):write "\n"
         return procs
     end
 

@@ -1,7 +1,9 @@
--- Settings of the command that were taken for something else.
+-- The settings of the command: where they come from, and what is no setting.
 local cli = require "spec.support.command"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
+
+local FAILED = 125
 
 describe("redlock", function()
     local cluster, home
@@ -12,9 +14,95 @@ describe("redlock", function()
     end)
     teardown(support.cleanup)
 
-    local function redlock(...)
-        return cli.ends(cli.start(cluster, home, {}, ...))
+    local ends = cli.ends
+
+    local function start(opts, ...)
+        return cli.start(cluster, home, opts, ...)
     end
+
+    local function redlock(...)
+        return ends(start({}, ...))
+    end
+
+    local function write(name, text)
+        local path = home .. "/" .. name
+        sys.write_file(path, text)
+        return path
+    end
+
+    describe("takes its settings", function()
+        it("from options, the environment, a file, in this order", function()
+            local good = "node = " .. cluster[1].uri .. "\n# or\n\nnodes = " .. cluster[2].uri
+                .. ", " .. cluster[3].uri .. "\ntimeout = 2\nmax_hold = false\n"
+            local bad = "redis://127.0.0.1:1"
+            local file = write("redlock.conf", good)
+            local function works(env, ...)
+                local status, text = ends(start({ env = env }, "status", "x", "--timeout", "3",
+                    ...))
+                assert.equal(1, status, text)
+                assert.matches("x is free", text)
+            end
+            works({ REDLOCK_NODES = false }, "--config", file)
+            works({ REDLOCK_NODES = false }, "--config=" .. file)
+            works { REDLOCK_NODES = false, REDLOCK_CONFIG = file }
+            works { REDLOCK_NODES = false, XDG_CONFIG_HOME = home }
+            works({ REDLOCK_NODES = bad }, "--nodes", cluster[1].uri)
+            write("redlock.conf", "nodes = " .. bad .. "\n")
+            works { REDLOCK_CONFIG = file }
+            os.remove(file)
+        end)
+
+        it("from a file without mistakes", function()
+            local function wrong(text, pattern)
+                local status, said = redlock("status", "x", "--config", write("bad.conf", text))
+                assert.equal(FAILED, status)
+                assert.matches(pattern, said)
+            end
+            wrong("\nleese = 1\n", "bad.conf:2: .*leese")
+            wrong("on_event = print", "bad.conf:1: .*on_event")
+            wrong("what is this", "bad.conf:1: a line is `option = value`")
+            wrong("lease = long", "bad.conf:1: lease needs a number")
+            wrong("lease = 1000", "bad option lease")
+            local status, said = redlock("status", "x", "--config", home .. "/none")
+            assert.equal(FAILED, status)
+            assert.matches("cannot be read: .*/none", said)
+        end)
+
+        it("from where secrets may be, and shows them nowhere", function()
+            cluster:each(function(s)
+                s:user("locks", "on", ">hunter2", "~*", "&*", "+@all")
+            end)
+            local secret = write("password", "hunter2\n")
+            local file = write("secret.conf", "user = locks\npassword = hunter2\n")
+            for _, way in ipairs {
+                { { PW = "hunter2" }, "--user", "locks", "--password-env", "PW" },
+                { {}, "--user", "locks", "--password-file", secret },
+                { {}, "--config", file },
+                { { REDLOCK_NODES = cluster[1].uri:gsub("//", "//locks:hunter2@") } },
+            } do
+                local argv = { select(2, unpack(way)) }
+                for _, word in ipairs { "--", "sh", "-c",
+                    "cat /proc/$$/cmdline /proc/$PPID/cmdline; read line; exit 5" } do
+                    argv[#argv + 1] = word
+                end
+                local p = start({ env = way[1], stdin = "pipe" }, "run", "x", unpack(argv))
+                support.eventually(function()
+                    return cluster[1]:call("CLIENT", "LIST"):find "user=locks"
+                end, 20)
+                p:write "\n"
+                local status, text = ends(p)
+                assert.equal(5, status, text)
+                assert.matches("redlock", text)
+                assert.is_nil(text:find "hunter2")
+            end
+            write("password", "wrong-hunter2")
+            local status, text = redlock("status", "x", "--user", "locks", "--password-file",
+                secret)
+            assert.equal(FAILED, status)
+            assert.matches("auth +WRONGPASS", text)
+            assert.is_nil(text:find "hunter2")
+        end)
+    end)
 
     it("reads every value of restart_guard from its file", function()
         for _, value in ipairs { "true", "false", "require", "auto" } do
@@ -30,7 +118,7 @@ describe("redlock", function()
             local path = home .. "/lines.conf"
             sys.write_file(path, text)
             assert.is_true(support.sh("chmod 600 " .. path))
-            return cli.ends(cli.start(cluster, home, { env = { REDLOCK_NODES = false } },
+            return ends(start({ env = { REDLOCK_NODES = false } },
                 "status", "x", "--config", path, ...))
         end
 
@@ -125,7 +213,7 @@ describe("redlock", function()
             for _, word in ipairs { "--", "env" } do
                 words[#words + 1] = word
             end
-            local status, text = cli.ends(cli.start(cluster, home, { env = way[1] },
+            local status, text = ends(start({ env = way[1] },
                 unpack(words)))
             assert.equal(0, status, text)
             assert.is_nil(text:find "hunter2", text)

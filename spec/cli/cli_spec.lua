@@ -50,14 +50,6 @@ describe("redlock", function()
         return "echo in; exec sleep " .. s
     end
 
-    local function write(name, text)
-        local path = home .. "/" .. name
-        local f = assert(io.open(path, "w"))
-        f:write(text)
-        f:close()
-        return path
-    end
-
     describe("teaches", function()
         it("with --help, of everything", function()
             local status, text = redlock "--help"
@@ -121,80 +113,6 @@ describe("redlock", function()
             assert.equal(FAILED, status)
             assert.matches("no majority.*127.0.0.1:1 +refused.*redis%-cli", text)
             assert.is_nil(text:find "ran")
-        end)
-    end)
-
-    describe("takes its settings", function()
-        it("from options, the environment, a file, in this order", function()
-            local good = "node = " .. cluster[1].uri .. "\n# or\n\nnodes = " .. cluster[2].uri
-                .. ", " .. cluster[3].uri .. "\ntimeout = 2\nmax_hold = false\n"
-            local bad = "redis://127.0.0.1:1"
-            local file = write("redlock.conf", good)
-            local function works(env, ...)
-                local status, text = ends(start({ env = env }, "status", "x", "--timeout", "3",
-                    ...))
-                assert.equal(1, status, text)
-                assert.matches("x is free", text)
-            end
-            works({ REDLOCK_NODES = false }, "--config", file)
-            works({ REDLOCK_NODES = false }, "--config=" .. file)
-            works { REDLOCK_NODES = false, REDLOCK_CONFIG = file }
-            works { REDLOCK_NODES = false, XDG_CONFIG_HOME = home }
-            works({ REDLOCK_NODES = bad }, "--nodes", cluster[1].uri)
-            write("redlock.conf", "nodes = " .. bad .. "\n")
-            works { REDLOCK_CONFIG = file }
-            os.remove(file)
-        end)
-
-        it("from a file without mistakes", function()
-            local function wrong(text, pattern)
-                local status, said = redlock("status", "x", "--config", write("bad.conf", text))
-                assert.equal(FAILED, status)
-                assert.matches(pattern, said)
-            end
-            wrong("\nleese = 1\n", "bad.conf:2: .*leese")
-            wrong("on_event = print", "bad.conf:1: .*on_event")
-            wrong("what is this", "bad.conf:1: a line is `option = value`")
-            wrong("lease = long", "bad.conf:1: lease needs a number")
-            wrong("lease = 1000", "bad option lease")
-            local status, said = redlock("status", "x", "--config", home .. "/none")
-            assert.equal(FAILED, status)
-            assert.matches("cannot be read: .*/none", said)
-        end)
-
-        it("from where secrets may be, and shows them nowhere", function()
-            cluster:each(function(s)
-                s:user("locks", "on", ">hunter2", "~*", "&*", "+@all")
-            end)
-            local secret = write("password", "hunter2\n")
-            local file = write("secret.conf", "user = locks\npassword = hunter2\n")
-            for _, way in ipairs {
-                { { PW = "hunter2" }, "--user", "locks", "--password-env", "PW" },
-                { {}, "--user", "locks", "--password-file", secret },
-                { {}, "--config", file },
-                { { REDLOCK_NODES = cluster[1].uri:gsub("//", "//locks:hunter2@") } },
-            } do
-                local argv = { select(2, unpack(way)) }
-                for _, word in ipairs { "--", "sh", "-c",
-                    "cat /proc/$$/cmdline /proc/$PPID/cmdline; read line; exit 5" } do
-                    argv[#argv + 1] = word
-                end
-                local p = start({ env = way[1], stdin = "pipe" }, "run", "x", unpack(argv))
-                support.eventually(function()
-                    return cluster[1]:call("CLIENT", "LIST"):find "user=locks"
-                end, 20)
-                p:write "\n"
-                local status, text = ends(p)
-                assert.equal(5, status, text)
-                assert.matches("redlock", text)
-                assert.is_nil(text:find "hunter2")
-            end
-            write("password", "wrong-hunter2")
-            local status, text = redlock("status", "x", "--user", "locks", "--password-file",
-                secret)
-            assert.equal(FAILED, status)
-            assert.matches("auth +WRONGPASS", text)
-            assert.is_nil(text:find "hunter2")
         end)
     end)
 
@@ -547,106 +465,6 @@ describe("redlock", function()
             assert.same({ 0, "the servers may vote\n" }, { on_new("init", "--force") })
             assert.equal(0, (on_new "check"))
             new:stop()
-        end)
-    end)
-
-    describe("dev", function()
-        -- The URIs of the servers that it tells of.
-        local function dev(...)
-            local p = start({ env = { REDLOCK_NODES = false } }, "dev", "--json", ...)
-            local uris = {}
-            for uri in assert(p:read_line(30)):gmatch "redis://[%d.:]+" do
-                uris[#uris + 1] = uri
-            end
-            return p, uris
-        end
-
-        local function works(uris)
-            local status, text = redlock("run", "x", "--nodes", table.concat(uris, " "), "--",
-                "true")
-            assert.equal(0, status, text)
-        end
-
-        -- A program of the shell.
-        local function script(name, text)
-            local path = write(name, "#!/bin/sh\n" .. text .. "\n")
-            assert.is_true(support.sh("chmod +x " .. path))
-            return path
-        end
-
-        local function none_left(uris)
-            for _, uri in ipairs(uris) do
-                support.eventually(function()
-                    return not support.connect(tonumber(uri:match "%d+$"))
-                end, 10, uri .. " to be gone")
-            end
-        end
-
-        it("gives servers until it ends, however it ends", function()
-            for signal, status in pairs { INT = 0, TERM = 0, KILL = 128 + 9 } do
-                local p, uris = dev "2"
-                assert.equal(2, #uris)
-                works(uris)
-                works(uris)
-                p:kill(signal)
-                assert.equal(status, p:wait(20))
-                none_left(uris)
-            end
-        end)
-
-        it("tells how to use them", function()
-            local p = start({}, "dev")
-            local lines = {}
-            for i = 1, 7 do
-                lines[i] = p:read_line(30)
-            end
-            assert.matches("3 servers; Ctrl%-C", lines[1])
-            assert.matches("export REDLOCK_NODES='redis://%S+ redis://%S+ redis://%S+'", lines[6])
-            p:kill "INT"
-            assert.equal(0, p:wait(20))
-        end)
-
-        it("says what is missing", function()
-            local status, text = redlock("dev", "--server", "no-such-server")
-            assert.equal(FAILED, status)
-            assert.matches("no%-such%-server is not on the PATH; on Debian", text)
-            status, text = redlock("dev", "--server", "false")
-            assert.equal(FAILED, status)
-            assert.matches("try it by hand: false", text)
-            status, text = redlock("dev", "--server", home)
-            assert.equal(FAILED, status)
-            assert.matches("does not start; try it by hand: " .. home:gsub("%p", "%%%0"), text)
-            -- One that does not let itself be admitted.
-            status, text = redlock("dev", "--server", script("no-set", 'exec redis-server "$@" '
-                .. "--user default on nopass '~*' " .. (support.since(6, 2) and "'&*'" or "")
-                .. " +@all -set"))
-            assert.equal(FAILED, status)
-            assert.matches("init: no majority.*noperm", text)
-        end)
-
-        it("tells of a server that has ended", function()
-            local p, uris = dev "3"
-            local port = tonumber(uris[2]:match "%d+$")
-            support.connect(port):call("SHUTDOWN", "NOSAVE")
-            assert.equal("redlock: " .. uris[2] .. " has ended", p:read_line(10))
-            works(uris)
-            p:kill "INT"
-            assert.equal(0, p:wait(20))
-            none_left(uris)
-        end)
-
-        it("ends while its servers are not up yet", function()
-            local p = start({}, "dev", "--server", script("slow", "echo up; exec sleep 100"))
-            local pid
-            support.eventually(function()
-                local pipe = io.popen("pgrep -P " .. p.pid .. " sleep")
-                pid = tonumber(pipe:read "*a")
-                pipe:close()
-                return pid
-            end, 20)
-            p:kill "TERM"
-            assert.equal(128 + 15, p:wait(10))
-            gone(pid)
         end)
     end)
 end)

@@ -32,7 +32,7 @@ describe("over the host", function()
     ]]
 
     local function free()
-        support.eventually(function() return cluster:keys() == 0 end, 5, "the releases")
+        cluster:await_free(5)
     end
 
     for name, loop in pairs(behaviour.loops) do
@@ -137,7 +137,7 @@ describe("over the host", function()
                 end
             ]])
             assert.equal("taken", p:read_line(10))
-            support.eventually(function() return cluster:keys() == 0 end, 10, "the lease's end")
+            cluster:await_free(10)
             p:kill "KILL"
             p:wait(5)
         end)
@@ -295,8 +295,7 @@ describe("over the host", function()
                 assert.equal("ok", ng:get("/" .. i), one[1])
                 free()
             end
-            assert.equal(0, ng:stop "QUIT")
-            assert.equal("", ng:complaints())
+            ng:ends "QUIT"
         end)
     end)
 end)

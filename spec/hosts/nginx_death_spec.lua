@@ -110,8 +110,7 @@ describe("in nginx a request that dies", function()
     end)
 
     after_each(function()
-        assert.equal(0, ng:stop "TERM")
-        assert.equal("", (ng:complaints():gsub("[^\n]*client prematurely closed[^\n]*\n?", "")))
+        ng:ends("TERM", "client prematurely closed")
     end)
 
     local function held()
@@ -228,20 +227,14 @@ describe("in nginx a request that dies", function()
     end)
 
     it("in the middle of an attempt gives back what it was granted", function()
-        for i = 1, 3 do
-            cluster[i]:freeze()
-        end
+        support.all(cluster, 1, 3):freeze()
         local requests = {}
         for i = 1, 5 do
             requests[i] = ng:begin "/wait"
         end
         support.sleep(0.1)
-        for i = 1, 5 do
-            requests[i]:abort()
-        end
-        for i = 1, 3 do
-            cluster[i]:thaw()
-        end
+        support.all(requests, 1, 5):abort()
+        support.all(cluster, 1, 3):thaw()
         support.eventually(function() return not held() end, 5, "the clean-up")
         assert.equal("true", ng:get "/take?wait=5")
     end)
@@ -310,9 +303,7 @@ describe("in nginx what a dead request held", function()
     end)
     teardown(function()
         for _, one in ipairs { ng, storm } do
-            assert.equal(0, one:stop "TERM")
-            assert.equal("", (one:complaints():gsub("[^\n]*client prematurely closed[^\n]*\n?",
-                "")))
+            one:ends("TERM", "client prematurely closed")
         end
         support.cleanup()
     end)
@@ -332,7 +323,7 @@ describe("in nginx what a dead request held", function()
     it("is let go, however many die for one name", function()
         for _ = 1, tonumber(os.getenv "STORMS") or 3 do
             assert.equal("over", storm:get("/storm?port=" .. ng.port))
-            support.eventually(function() return cluster:keys() == 0 end, 20, "the releases")
+            cluster:await_free(20)
             local idle = {}
             support.eventually(function()
                 local pid, held = ng:get("/held"):match "^(%d+) .* (%d+) held"
@@ -362,8 +353,7 @@ describe("in a large worker of nginx a request that dies", function()
             ]] }
     end)
     teardown(function()
-        assert.equal(0, ng:stop "TERM")
-        assert.equal("", ng:complaints())
+        ng:ends "TERM"
         support.cleanup()
     end)
 
@@ -400,8 +390,7 @@ describe("in nginx a request that dies while servers learn what they have counte
         other = support.warm_client(cluster)
     end)
     teardown(function()
-        assert.equal(0, ng:stop "TERM")
-        assert.equal("", (ng:complaints():gsub("[^\n]*client prematurely closed[^\n]*\n?", "")))
+        ng:ends("TERM", "client prematurely closed")
         other:close()
         support.cleanup()
     end)
@@ -422,18 +411,14 @@ describe("in nginx a request that dies while servers learn what they have counte
             requests[i] = ng:begin "/wait"
             support.eventually(function() return ng:get "/waiting" == tostring(i) end)
         end
-        for i = 1, 3 do
-            proxies[i]:hold_request(QUESTION)
-        end
+        support.all(proxies, 1, 3):hold_request(QUESTION)
         assert.is_true(l:unlock())
         support.eventually(function() return held_back() >= 2 end, 5, "the question")
         requests[1]:abort()
         support.eventually(function()
             return ng:log():find "client prematurely closed"
         end, 5, "the abort")
-        for i = 1, 3 do
-            proxies[i]:release()
-        end
+        support.all(proxies, 1, 3):release()
         assert.equal("true", requests[2]:finish())
         assert.equal("0", ng:get "/waiting")
     end)

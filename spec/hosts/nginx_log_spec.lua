@@ -2,14 +2,6 @@
 local support = require "spec.support"
 
 local SERVER = [[
-    location /cycle { content_by_lua_block {
-        local l = client:getLock "x"
-        local ok, err = l:tryLock(0.2)
-        if ok then
-            l:unlock()
-        end
-        ngx.print(ok and "ok" or err.code)
-    } }
     location /other { content_by_lua_block {
         other = other or redlock.new { nodes = nodes,
             retry_delay = 0.02, timeout = 2, connect_timeout = 5, prefix = client.options.prefix }
@@ -37,7 +29,7 @@ describe("in nginx the log is told", function()
     local function start(options)
         ng = support.nginx { nodes = cluster, server = SERVER, options = options }
         for _ = 1, 5 do
-            assert.equal("ok", ng:get "/cycle")
+            assert.equal("ok", ng:get "/once?wait=0.2")
         end
     end
 
@@ -57,12 +49,12 @@ describe("in nginx the log is told", function()
     local function next_line(before, pattern)
         local list
         support.eventually(function()
-            ng:get "/cycle"
+            ng:get "/once?wait=0.2"
             list = lines()
             return #list > before
         end, 15, pattern)
         for _ = 1, 10 do
-            ng:get "/cycle"
+            ng:get "/once?wait=0.2"
             ng:get "/other"
             support.sleep(0.05)
         end
@@ -104,7 +96,7 @@ describe("in nginx the log is told", function()
         start()
         cluster[2].clock:set(40)
         support.eventually(function()
-            ng:get "/cycle"
+            ng:get "/once?wait=0.2"
             return #lines() == 2
         end, 15)
         local text = table.concat(lines(), "\n")
@@ -123,7 +115,7 @@ describe("in nginx the log is told", function()
             start("on_event = " .. option)
             cluster[3]:kill()
             for _ = 1, 20 do
-                ng:get "/cycle"
+                ng:get "/once?wait=0.2"
                 support.sleep(0.05)
             end
             assert.same({}, lines())

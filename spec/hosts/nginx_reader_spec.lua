@@ -2,12 +2,6 @@
 local support = require "spec.support"
 
 local SERVER = [[
-    location /cycle { content_by_lua_block {
-        local l = client:getLock "x"
-        assert(l:tryLock(5, 10))
-        assert(l:unlock())
-        ngx.print "ok"
-    } }
     location /times { content_by_lua_block {
         local now = require("spec.support.sys").now
         local times = {}
@@ -74,7 +68,7 @@ describe("the reader of a worker", function()
 
         -- A millisecond and what the machine is late for each of two waits. It was 40 ms and more.
         local function costs_little(with)
-            assert.equal("ok", ng:get "/cycle")
+            assert.equal("ok", ng:get "/once?wait=5&lease=10")
             local without = median()
             assert.is_true(without < with + 0.02, without .. " s, with the reader " .. with)
         end
@@ -83,7 +77,7 @@ describe("the reader of a worker", function()
 
         setup(function()
             start()
-            assert.equal("ok", ng:get "/cycle")
+            assert.equal("ok", ng:get "/once?wait=5&lease=10")
             with = median()
             ng:stop "TERM"
         end)
@@ -107,7 +101,7 @@ describe("the reader of a worker", function()
         assert.is_true(support.sh("rmdir " .. ng.sockets))
         local ends = support.now() + 8
         while support.now() < ends do
-            assert.equal("ok", ng:get "/cycle")
+            assert.equal("ok", ng:get "/once?wait=5&lease=10")
             support.sleep(0.1)
         end
         local times = count "no socket below [^\n]*set_socket_dir%(path%)"
@@ -149,7 +143,7 @@ describe("the reader of a worker", function()
             local unused = quit()
             for _ = 1, 3 do
                 start()
-                assert.equal("ok", ng:get "/cycle")
+                assert.equal("ok", ng:get "/once?wait=5&lease=10")
                 local used = quit()
                 assert.is_true(used < unused + 0.8, used .. " s, without locks " .. unused)
                 assert.equal("", ng:complaints())

@@ -83,8 +83,7 @@ describe("nginx under load, reloads and kills", function()
             assert.is_true(support.threads(pid) <= 2)
             assert.is_true(support.rss(pid) < 60000)
         end
-        assert.equal(0, ng:stop "QUIT")
-        assert.equal("", ng:complaints())
-        support.eventually(function() return cluster:keys() == 0 end, 5, "all locks to be free")
+        ng:ends "QUIT"
+        cluster:await_free(5)
     end)
 end)

@@ -1,20 +1,6 @@
 -- OpenResty: a request that waits yields; owners are requests; phases.
 local support = require "spec.support"
 
-local DEFS = [[
-    location /lock { content_by_lua_block {
-        local l = client:getLock(ngx.var.arg_name or "x")
-        local ok, err = l:tryLock(tonumber(ngx.var.arg_wait), tonumber(ngx.var.arg_lease))
-        if not ok then
-            ngx.print(err.code)
-            return
-        end
-        if ngx.var.arg_hold then ngx.sleep(tonumber(ngx.var.arg_hold)) end
-        ok, err = l:unlock()
-        ngx.print(ok and "ok" or err.code)
-    } }
-]]
-
 describe("nginx", function()
     local cluster, ng
 
@@ -37,8 +23,7 @@ describe("nginx", function()
 
     after_each(function()
         if ng then
-            assert.equal(0, ng:stop "QUIT")
-            assert.equal("", ng:complaints())
+            ng:ends "QUIT"
             ng = nil
         end
     end)
@@ -49,25 +34,25 @@ describe("nginx", function()
 
     describe("requests", function()
         it("take and release a lock, and exclude each other", function()
-            start(DEFS)
-            assert.equal("ok", ng:get "/lock?wait=1")
-            local first = ng:begin "/lock?hold=2"
+            start()
+            assert.equal("ok", ng:get "/once?wait=1")
+            local first = ng:begin "/once?hold=2"
             support.eventually(function() return cluster:keys() >= 2 end)
-            assert.equal("held", ng:get "/lock")
-            assert.equal("held", ng:get "/lock?wait=0.05")
-            assert.equal("ok", ng:get "/lock?wait=5")
+            assert.equal("held", ng:get "/once")
+            assert.equal("held", ng:get "/once?wait=0.05")
+            assert.equal("ok", ng:get "/once?wait=5")
             assert.equal("ok", first:finish())
             free()
         end)
 
         it("do not delay others of their worker while they wait [43]", function()
-            start(DEFS)
+            start()
             local other = support.warm_client(cluster)
             local l = other:getLock "x"
             assert.is_true(l:tryLock(1, 30))
             local waiting = {}
             for i = 1, 20 do
-                waiting[i] = ng:begin "/lock?wait=20"
+                waiting[i] = ng:begin "/once?wait=20"
             end
             -- One of ours, two of the worker's.
             support.eventually(function() return cluster[1]:connections() == 3 end)
@@ -88,10 +73,10 @@ describe("nginx", function()
         end)
 
         it("wait as one contender, and pass the lock on", function()
-            start(DEFS)
+            start()
             local waiting = {}
             for i = 1, 30 do
-                waiting[i] = ng:begin "/lock?wait=20&hold=0.001"
+                waiting[i] = ng:begin "/once?wait=20&hold=0.001"
             end
             for i = 1, 30 do
                 assert.equal("ok", waiting[i]:finish())
@@ -105,12 +90,12 @@ describe("nginx", function()
 
         it("see dead servers as errors, not as crashes", function()
             local lone = support.cluster(3)
-            ng = support.nginx { nodes = lone, server = DEFS }
-            assert.equal("ok", ng:get "/lock")
+            ng = support.nginx { nodes = lone }
+            assert.equal("ok", ng:get "/once")
             lone:stop()
-            assert.equal("no_quorum", ng:get "/lock?wait=0.2")
+            assert.equal("no_quorum", ng:get "/once?wait=0.2")
             lone:each(function(server) server:start():admit() end)
-            support.eventually(function() return ng:get "/lock?wait=1" == "ok" end)
+            support.eventually(function() return ng:get "/once?wait=1" == "ok" end)
         end)
     end)
 
@@ -240,7 +225,7 @@ describe("nginx", function()
         end)
 
         it("of a worker's start do not break it", function()
-            start(DEFS, {
+            start("", {
                 init = [[
                     local ok, err = client:getLock("x"):tryLock(0)
                     in_init = err.code
@@ -250,7 +235,7 @@ describe("nginx", function()
                     assert(err.code == "phase" and in_init == "phase")
                 ]],
             })
-            assert.equal("ok", ng:get "/lock")
+            assert.equal("ok", ng:get "/once")
         end)
     end)
 

@@ -180,70 +180,60 @@ describe("in nginx using()", function()
     end)
 
     teardown(function()
-        assert.equal(0, ng:stop "QUIT")
-        assert.equal("", ng:complaints())
+        ng:ends "QUIT"
         support.cleanup()
     end)
 
     local function free()
-        cluster:each(function(server)
-            support.eventually(function()
-                return server:call("EXISTS", "x", "y", "a", "b", "f", "t") == 0
-            end, 5, "the releases")
-        end)
-    end
-
-    local function says(path, text)
-        local said = ng:get(path, 60)
-        assert.equal(text, said and (said:gsub("\n$", ""):gsub("\n", "; ")))
+        cluster:await_none("x", "y", "a", "b", "f", "t")
     end
 
     it("excludes light threads of one request from each other", function()
-        says("/threads", ("1 "):rep(19) .. "1")
+        ng:says("/threads", ("1 "):rep(19) .. "1")
         free()
     end)
 
     it("excludes jobs of one timer from each other", function()
-        says("/jobs", ("1 "):rep(39) .. "1")
-        says("/own_jobs", ("true "):rep(7) .. "true")
+        ng:says("/jobs", ("1 "):rep(39) .. "1")
+        ng:says("/own_jobs", ("true "):rep(7) .. "true")
         free()
     end)
 
     it("is entered again by its coroutine", function()
-        says("/nested", "321 true; 321 true")
+        ng:says("/nested", "321 true; 321 true")
         free()
     end)
 
     it("is entered again by getLock of its coroutine", function()
-        says("/within", "true in 2 true; 2 true 1 true; false true; true")
+        ng:says("/within", "true in 2 true; 2 true 1 true; false true; true")
         free()
     end)
 
     it("enters what its coroutine has by getLock; another light thread is told", function()
-        says("/around", "in 2 true; 1 true true; deadlock true; held true; in 1 true")
+        ng:says("/around", "in 2 true; 1 true true; deadlock true; held true; in 1 true")
         free()
     end)
 
     it("is not entered by getLock of another light thread, which is told", function()
-        says("/beside", "false deadlock true; held true; true; in 1 true")
+        ng:says("/beside", "false deadlock true; held true; true; in 1 true")
         free()
     end)
 
     it("tells a coroutine that its own resumer waits for", function()
-        says("/resumed", "deadlock true; deadlock true; in 2 true")
+        ng:says("/resumed", "deadlock true; deadlock true; in 2 true")
         free()
     end)
 
     it("enters what an earlier phase took; another light thread is told", function()
         for _ = 1, 3 do
-            says("/phases", "in 2 true; deadlock true")
-            says("/phases?thread=1", "in 2 true; deadlock true")
+            ng:says("/phases", "in 2 true; deadlock true")
+            ng:says("/phases?thread=1", "in 2 true; deadlock true")
         end
         free()
     end)
 
     it("enters what a light thread took that has ended", function()
-        says("/ended", "in 2 true; deadlock true")
+        ng:says("/ended", "in 2 true; deadlock true")
         free()
     end)
 
@@ -268,7 +258,7 @@ describe("in nginx using()", function()
 
     it("is no different behind ngx.exec", function()
         for _ = 1, 3 do
-            says("/exec", "in 2 true; deadlock true; true")
+            ng:says("/exec", "in 2 true; deadlock true; true")
         end
         free()
     end)

@@ -179,7 +179,7 @@ local function run(core, opts)
     expect "done"
     assert.equal("", c:read_all(20))
     assert.equal(0, c:wait(10))
-    support.eventually(function() return cluster:keys() == 0 end)
+    cluster:await_free()
 end
 
 local BUILD = support.lua_env().LUA_CPATH:match "^(.-)/%?"

@@ -10,9 +10,7 @@ describe("a fenced lock of servers without floors", function()
         local cluster = support.cluster(3)
         proxies = support.proxies(cluster)
         client = support.warm_client(proxies, { timeout = TIMEOUT })
-        for _, proxy in ipairs(proxies) do
-            proxy:delay("down", DELAY * 1000)
-        end
+        support.all(proxies):delay("down", DELAY * 1000)
     end)
     after_each(function()
         client:close()

@@ -1,5 +1,6 @@
 -- Passing a lock on within a process: one owner at a time, at no cost while its lease is as
 -- good as new, and others get their turn.
+local crowd = require "spec.support.crowd"
 local support = require "spec.support"
 
 describe("a lock that is passed on", function()
@@ -7,36 +8,12 @@ describe("a lock that is passed on", function()
 
     setup(function()
         cluster = support.cluster(3)
-        ng = support.nginx { nodes = cluster, options = "timeout = 2", server = [[
-            location /crowd { content_by_lua_block {
-                local n, inside, most = tonumber(ngx.var.arg_n), 0, 0
-                local threads, before = {}, client:stats().handed_over
-                for i = 1, n do
-                    threads[i] = ngx.thread.spawn(function()
-                        local l = client:getLock("x", { owner = i })
-                        assert(l:tryLock(60, tonumber(ngx.var.arg_lease)))
-                        inside = inside + 1
-                        most = math.max(most, inside)
-                        if ngx.var.arg_hold then
-                            ngx.sleep(tonumber(ngx.var.arg_hold))
-                        end
-                        assert(l:remaining() > 0)
-                        inside = inside - 1
-                        assert(l:unlock())
-                    end)
-                end
-                for i = 1, n do
-                    assert(ngx.thread.wait(threads[i]))
-                end
-                ngx.print(most, " ", client:stats().handed_over - before)
-            } }
-        ]] }
+        ng = support.nginx { nodes = cluster, options = "timeout = 2", server = crowd.SERVER }
         other = support.warm_client(cluster, { timeout = 2 })
     end)
 
     teardown(function()
-        assert.equal(0, ng:stop "QUIT")
-        assert.equal("", ng:complaints())
+        ng:ends "QUIT"
         other:close()
         support.cleanup()
     end)
@@ -46,10 +23,10 @@ describe("a lock that is passed on", function()
     local LEAST = 20
 
     it("has one owner at a time", function()
-        local most, handed = ng:get("/crowd?n=200&lease=10", 60):match "^(%d+) (%d+)$"
+        local most, handed = ng:get("/crowd?n=200&lease=10", 60):match "^(%d+) (%d+) "
         assert.equal("1", most)
         assert.is_true(tonumber(handed) >= LEAST, handed)
-        support.eventually(function() return cluster:keys() == 0 end)
+        cluster:await_free()
     end)
 
     local function scripts_run()
@@ -59,7 +36,7 @@ describe("a lock that is passed on", function()
     for what, lease in pairs { ["fixed"] = "&lease=10", ["kept by the watchdog"] = "" } do
         it("asks no server while a lease that is " .. what .. " is as good as new", function()
             local before = scripts_run()
-            local handed = tonumber((ng:get("/crowd?n=160" .. lease, 60):match " (%d+)$"))
+            local handed = tonumber((ng:get("/crowd?n=160" .. lease, 60):match " (%d+) "))
             assert.is_true(handed >= LEAST, handed)
             -- The others come from the servers, who also hear of their end.
             local scripts = scripts_run() - before
@@ -103,6 +80,6 @@ describe("a lock that is passed on", function()
         most = ng:get("/crowd?n=60&lease=10", 60):match "^(%d+) "
         cluster[2]:start()
         assert.equal("1", most)
-        support.eventually(function() return cluster:keys() == 0 end, 20, "the clean-up")
+        cluster:await_free(20)
     end)
 end)

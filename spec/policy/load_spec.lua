@@ -153,14 +153,10 @@ describe("1,000 watchdog leases with the majority frozen", function()
             end
         ]])
         assert.equal("held", c:read_line(20))
-        for i = 1, 3 do
-            cluster[i]:freeze()
-        end
+        support.all(cluster, 1, 3):freeze()
         c:write "\n"
         assert.equal("1000\t1000\t0\t0\t1000\t1000", c:read_line(20))
-        for i = 1, 3 do
-            cluster[i]:thaw()
-        end
+        support.all(cluster, 1, 3):thaw()
         c:write "\n"
         assert.equal("1000", c:read_line(60))
         assert.equal("true", c:read_line(20))

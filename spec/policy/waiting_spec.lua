@@ -128,9 +128,7 @@ describe("a waiter", function()
         end
         support.eventually(all_closed)
         collectgarbage "stop"              -- it must not be the collector who does it
-        local ok, err = client:getLock("x", { owner = 2 }):tryLockAsync(0.2):get(5)
-        assert.is_nil(ok)
-        assert.equal("held", err.code)
+        support.fails("held", client:getLock("x", { owner = 2 }):tryLockAsync(0.2):get(5))
         local closed = pcall(support.eventually, all_closed)
         collectgarbage "restart"
         assert.is_true(closed)
@@ -236,14 +234,10 @@ describe("`wait` [32]", function()
     it("bounds the call when connections cannot be made", function()
         local cluster = support.cluster(3)
         local proxies = support.proxies(cluster)
-        for _, p in ipairs(proxies) do
-            p:blackhole_connect(true)
-        end
+        support.all(proxies):blackhole_connect(true)
         local client = support.client(proxies)
         local t = support.now()
-        local ok, err = client:getLock("x"):tryLock(0.3)
-        assert.is_nil(ok)
-        assert.equal("no_quorum", err.code)
+        support.fails("no_quorum", client:getLock("x"):tryLock(0.3))
         -- The first attempt of all has a second to connect.
         assert.is_true(support.now() - t < 0.3 + 1 + 1)
         t = support.now()
@@ -258,9 +252,7 @@ describe("`wait` [32]", function()
         assert.is_true(other:getLock("x"):tryLock(0, 30))
         cluster:each(function(s) s:call("CONFIG", "SET", "maxclients", 1) end)
         local t = support.now()
-        local ok, err = client:getLock("x"):tryLock(0.5)
-        assert.is_nil(ok)
-        assert.equal("held", err.code)
+        support.fails("held", client:getLock("x"):tryLock(0.5))
         assert.is_true(support.now() - t < 3)
     end)
 end)
@@ -290,9 +282,7 @@ describe("many contenders [33]", function()
             ]]):format(dir .. "/journal"))
             assert.equal("ready", contenders[i]:read_line(10))
         end
-        for i = 1, 8 do
-            contenders[i]:write "\n"
-        end
+        support.all(contenders, 1, 8):write "\n"
         local least, most, sum = math.huge, 0, 0
         for i = 1, 8 do
             local n = tonumber(contenders[i]:read_line(30))
@@ -331,7 +321,7 @@ describe("many contenders [33]", function()
             assert.is_true(futures[i]:get(10))
             assert.is_true(locks[i]:unlock())
         end
-        support.eventually(function() return cluster:keys() == 0 end)
+        cluster:await_free()
     end)
 
     it("are all told when nobody answers, server by server", function()
@@ -343,9 +333,7 @@ describe("many contenders [33]", function()
                 futures[i] = client:getLock("x", { owner = i }):tryLockAsync(wait)
             end
             for i = 1, 30 do
-                local ok, err = futures[i]:get(10)
-                assert.is_nil(ok)
-                assert.equal("no_quorum", err.code)
+                local err = support.fails("no_quorum", futures[i]:get(10))
                 assert.equal(3, #err.nodes)
             end
         end

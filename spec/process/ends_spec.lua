@@ -22,7 +22,7 @@ describe("a process", function()
         local text = p:read_all(60)
         assert.equal(0, p:wait(10), text)
         assert.equal("", text)
-        support.eventually(function() return cluster:keys() == 0 end)
+        cluster:await_free()
     end
 
     for _, case in ipairs(CASES) do

@@ -24,7 +24,7 @@ describe("the end of a process", function()
     teardown(support.cleanup)
 
     local function is_free()
-        support.eventually(function() return cluster:keys() == 0 end, 5, "the releases")
+        cluster:await_free(5)
     end
 
     -- A process that holds x, and ends that way when it is told to.
@@ -208,7 +208,7 @@ describe("a worker of nginx that ends", function()
     end
 
     local function is_free()
-        support.eventually(function() return cluster:keys() == 0 end, 5, "the releases")
+        cluster:await_free(5)
     end
 
     local function ends_soon()

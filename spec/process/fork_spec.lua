@@ -96,6 +96,6 @@ describe("fork()", function()
             local text = assert(io.open(server.dir .. "/log")):read "*a"
             assert.is_nil(text:lower():find("protocol error", 1, true))
         end)
-        support.eventually(function() return cluster:keys() == 0 end)
+        cluster:await_free()
     end)
 end)

@@ -1,10 +1,6 @@
 -- The process around a client: memory, descriptors, threads, signals, fork, values.
 local support = require "spec.support"
 
-local function no_keys(cluster)
-    return function() return cluster:keys() == 0 end
-end
-
 local child = support.child
 
 -- Traces, and records of releases that a slow server owes, come late on a busy machine: 250
@@ -63,7 +59,7 @@ describe("10,000 cycles", function()
             c:write "\n"
         end
         assert.equal(0, c:wait(10))
-        support.eventually(no_keys(cluster))
+        cluster:await_free()
         cluster:each(function(s)
             support.eventually(function() return s:connections() == 0 end)
         end)
@@ -122,7 +118,7 @@ describe("10,000 cycles", function()
         assert.is_true(r2 - r1 < GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
         assert.is_true(m2 - m1 < 64)
         assert.equal(0, c:wait(10))
-        support.eventually(no_keys(cluster))
+        cluster:await_free()
     end)
 
     it("leak nothing when holds are forgotten", function()
@@ -153,7 +149,7 @@ describe("10,000 cycles", function()
         assert.is_true(r2 - r1 < 2 * GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
         assert.is_true(m2 - m1 < 64)
         assert.equal(0, c:wait(10))
-        support.eventually(no_keys(cluster))
+        cluster:await_free()
     end)
 end)
 
@@ -217,16 +213,14 @@ describe("a process", function()
             io.read()
         ]])
         assert.equal("ready", c:read_line(10))
-        for _, p in ipairs(proxies) do
-            p:hold("down", true)
-        end
+        support.all(proxies):hold("down", true)
         c:write "\n"
         support.eventually(function() return cluster:keys() == 3 end)
         -- Before the attempt waits, the signal would come too early.
         support.sleep(0.05)
         c:kill "INT"
         assert.matches("^false.*interrupted", c:read_line(10))
-        support.eventually(no_keys(cluster))
+        cluster:await_free()
     end)
 
     it("is interrupted anywhere, and keeps no lock that nobody knows of [12]", function()
@@ -253,7 +247,7 @@ describe("a process", function()
             c:kill "INT"
             assert.matches("interrupted", c:read_line(10))
             assert.equal("done", c:read_line(10))
-            support.eventually(no_keys(cluster))
+            cluster:await_free()
             c:write "\n"
             c:wait(5)
         end
@@ -285,7 +279,7 @@ describe("a process", function()
         ]], { stderr = "stdout" })
         assert.equal("ready", c:read_line(10))
         assert.equal("done", c:read_line(60))
-        support.eventually(no_keys(cluster))
+        cluster:await_free()
     end)
 
     it("shares nothing with its child after fork", function()
@@ -323,7 +317,7 @@ describe("a process", function()
         assert.equal("ready", c:read_line(10))
         assert.equal("0\ttrue\ttrue\ttrue", c:read_line(10))
         assert.equal("2", c:read_line(10))
-        support.eventually(no_keys(cluster))
+        cluster:await_free()
     end)
 end)
 
@@ -385,7 +379,7 @@ describe("without file descriptors a process", function()
         ]], { stderr = "stdout" })
         assert.equal("ready", c:read_line(10))
         assert.equal("done\t0", c:read_line(20))
-        support.eventually(no_keys(cluster))
+        cluster:await_free()
     end)
 end)
 
@@ -422,9 +416,7 @@ describe("values [37]", function()
             children[i] = child(cluster, nil, code)
             assert.equal("ready", children[i]:read_line(10))
         end
-        for i = 1, 4 do
-            children[i]:write "\n"
-        end
+        support.all(children, 1, 4):write "\n"
         for i = 1, 4 do
             for value in children[i]:read_all(30):gmatch "[^\n]+" do
                 assert.matches("^%x+$", value)

@@ -43,9 +43,7 @@ describe("a server that is frozen for long", function()
     end
 
     local function wait_for(futures)
-        for i = 1, #futures do
-            futures[i]:get(30)
-        end
+        support.all(futures):get(30)
     end
 
     it("costs little memory under load, and is asked for little when it goes on", function()

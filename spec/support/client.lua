@@ -58,4 +58,17 @@ function _M.proxies(cluster)
     return proxies
 end
 
+--- What calls a method of each of a list: all(proxies):cut(), all(cluster, 1, 2):kill().
+function _M.all(list, from, to)
+    return setmetatable({}, {
+        __index = function(_, name)
+            return function(_, ...)
+                for i = from or 1, to or #list do
+                    list[i][name](list[i], ...)
+                end
+            end
+        end,
+    })
+end
+
 return _M

@@ -3,6 +3,7 @@ local client = require "spec.support.client"
 local inspect = require "spec.support.inspect"
 local lua = require "spec.support.lua"
 local nginx = require "spec.support.nginx"
+local outcome = require "spec.support.outcome"
 local path = require "spec.support.path"
 local proc = require "spec.support.proc"
 local proxy = require "spec.support.proxy"
@@ -26,6 +27,7 @@ return {
     lua_env = lua.env,
     nginx = nginx.nginx,
     since = path.since,
+    fails = outcome.fails,
     server = redis.server,
     cluster = redis.cluster,
     certificates = tls.certificates,
@@ -35,6 +37,7 @@ return {
     warm_client = client.warm_client,
     child = client.child,
     proxies = client.proxies,
+    all = client.all,
     clock = shim.clock,
     proxy = proxy.proxy,
     hostile = proxy.hostile,

@@ -54,6 +54,18 @@ http {
         listen 127.0.0.1:%(port);
         keepalive_requests 10000000;
         location = /ping { content_by_lua_block { ngx.print("pong " .. ngx.worker.pid()) } }
+        location = /once { content_by_lua_block {
+            local l = client:getLock(ngx.var.arg_name or "x")
+            local ok, err = l:tryLock(tonumber(ngx.var.arg_wait), tonumber(ngx.var.arg_lease))
+            if not ok then
+                return ngx.print(err.code)
+            end
+            if ngx.var.arg_hold then
+                ngx.sleep(tonumber(ngx.var.arg_hold))
+            end
+            ok, err = l:unlock()
+            ngx.print(ok and "ok" or err.code)
+        } }
         location = /stats { content_by_lua_block {
             local s = client:stats()
             ngx.print(s.acquired, " ", s.released, " ", s.handed_over, " ", s.failed, " ", s.lost)
@@ -194,6 +206,23 @@ function Nginx:stop(signal)
     return self.proc:wait(20)
 end
 
+-- Ends it, when all has been well: it exits with 0, and complains of nothing but that.
+function Nginx:ends(signal, expected)
+    local status, complaints = self:stop(signal), self:complaints(expected)
+    if status ~= 0 or complaints ~= "" then
+        error(("nginx has ended with %s: %s"):format(tostring(status), complaints), 2)
+    end
+end
+
+-- The lines of a reply, with "; " between them, are this.
+function Nginx:says(path, text)
+    local said = self:get(path, 60)
+    said = said and said:gsub("\n$", ""):gsub("\n", "; ")
+    if said ~= text then
+        error(("%s says %s, not %s"):format(path, tostring(said), text), 2)
+    end
+end
+
 -- Starts it, and waits until it answers.
 function Nginx:start()
     self.proc = proc.spawn { "nginx", "-p", self.dir, "-c", self.dir .. "/nginx.conf",
@@ -208,6 +237,8 @@ function Nginx:start()
     return self
 end
 
+-- Besides what opts has it answers /ping, /stats, /memory, and /once?name=&wait=&lease=&hold=,
+-- which takes a lock, gives it back, and says "ok" or the code of the error.
 -- opts: nodes, server, http, main, init, init_worker (parts of the configuration), workers, user,
 -- options (of the client, as Lua text), code_cache, modules, shutdown, root (a checkout to take
 -- the library from), core (the folder of another core)

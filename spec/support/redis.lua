@@ -281,6 +281,21 @@ function Cluster:keys()
     return n
 end
 
+-- Waits until nobody has a lock on the servers that run.
+function Cluster:await_free(seconds)
+    sys.eventually(function() return self:keys() == 0 end, seconds, "the servers to be free")
+    return self
+end
+
+-- Waits until none of the running servers has any of these keys.
+function Cluster:await_none(...)
+    local names = { ... }
+    return each_running(self, function(server)
+        sys.eventually(function() return server:call("EXISTS", unpack(names)) == 0 end, 10,
+            table.concat(names, ", ") .. " to be gone")
+    end)
+end
+
 function Cluster:stop()
     return self:each(function(server)
         if server:alive() then

@@ -1,0 +1,125 @@
+-- `redlock dev`: servers to try the library with.
+local cli = require "spec.support.command"
+local support = require "spec.support"
+local sys = require "spec.support.sys"
+
+local FAILED = 125
+
+describe("redlock dev", function()
+    local cluster, home
+
+    setup(function()
+        cluster = support.cluster(1)
+        home = support.tmpdir()
+    end)
+    teardown(support.cleanup)
+
+    local ends, gone = cli.ends, cli.gone
+
+    local function start(opts, ...)
+        return cli.start(cluster, home, opts, ...)
+    end
+
+    local function redlock(...)
+        return ends(start({}, ...))
+    end
+
+    -- The URIs of the servers that it tells of.
+    local function dev(...)
+        local p = start({ env = { REDLOCK_NODES = false } }, "dev", "--json", ...)
+        local uris = {}
+        for uri in assert(p:read_line(30)):gmatch "redis://[%d.:]+" do
+            uris[#uris + 1] = uri
+        end
+        return p, uris
+    end
+
+    local function works(uris)
+        local status, text = redlock("run", "x", "--nodes", table.concat(uris, " "), "--",
+            "true")
+        assert.equal(0, status, text)
+    end
+
+    -- A program of the shell.
+    local function script(name, text)
+        local path = home .. "/" .. name
+        sys.write_file(path, "#!/bin/sh\n" .. text .. "\n")
+        assert.is_true(support.sh("chmod +x " .. path))
+        return path
+    end
+
+    local function none_left(uris)
+        for _, uri in ipairs(uris) do
+            support.eventually(function()
+                return not support.connect(tonumber(uri:match "%d+$"))
+            end, 10, uri .. " to be gone")
+        end
+    end
+
+    it("gives servers until it ends, however it ends", function()
+        for signal, status in pairs { INT = 0, TERM = 0, KILL = 128 + 9 } do
+            local p, uris = dev "2"
+            assert.equal(2, #uris)
+            works(uris)
+            works(uris)
+            p:kill(signal)
+            assert.equal(status, p:wait(20))
+            none_left(uris)
+        end
+    end)
+
+    it("tells how to use them", function()
+        local p = start({}, "dev")
+        local lines = {}
+        for i = 1, 7 do
+            lines[i] = p:read_line(30)
+        end
+        assert.matches("3 servers; Ctrl%-C", lines[1])
+        assert.matches("export REDLOCK_NODES='redis://%S+ redis://%S+ redis://%S+'", lines[6])
+        p:kill "INT"
+        assert.equal(0, p:wait(20))
+    end)
+
+    it("says what is missing", function()
+        local status, text = redlock("dev", "--server", "no-such-server")
+        assert.equal(FAILED, status)
+        assert.matches("no%-such%-server is not on the PATH; on Debian", text)
+        status, text = redlock("dev", "--server", "false")
+        assert.equal(FAILED, status)
+        assert.matches("try it by hand: false", text)
+        status, text = redlock("dev", "--server", home)
+        assert.equal(FAILED, status)
+        assert.matches("does not start; try it by hand: " .. home:gsub("%p", "%%%0"), text)
+        -- One that does not let itself be admitted.
+        status, text = redlock("dev", "--server", script("no-set", 'exec redis-server "$@" '
+            .. "--user default on nopass '~*' " .. (support.since(6, 2) and "'&*'" or "")
+            .. " +@all -set"))
+        assert.equal(FAILED, status)
+        assert.matches("init: no majority.*noperm", text)
+    end)
+
+    it("tells of a server that has ended", function()
+        local p, uris = dev "3"
+        local port = tonumber(uris[2]:match "%d+$")
+        support.connect(port):call("SHUTDOWN", "NOSAVE")
+        assert.equal("redlock: " .. uris[2] .. " has ended", p:read_line(10))
+        works(uris)
+        p:kill "INT"
+        assert.equal(0, p:wait(20))
+        none_left(uris)
+    end)
+
+    it("ends while its servers are not up yet", function()
+        local p = start({}, "dev", "--server", script("slow", "echo up; exec sleep 100"))
+        local pid
+        support.eventually(function()
+            local pipe = io.popen("pgrep -P " .. p.pid .. " sleep")
+            pid = tonumber(pipe:read "*a")
+            pipe:close()
+            return pid
+        end, 20)
+        p:kill "TERM"
+        assert.equal(128 + 15, p:wait(10))
+        gone(pid)
+    end)
+end)

@@ -1,0 +1,17 @@
+-- What calls of the library come to.
+local _M = {}
+
+--- The call has failed: it gave nil and an error.
+-- @param code  of the error
+-- @param ok    what the call gave, and
+-- @param err   its error
+-- @return the error
+function _M.fails(code, ok, err)
+    if ok ~= nil or type(err) ~= "table" or err.code ~= code then
+        error(("not nil and an error %q, but %s and %s"):format(code, tostring(ok), tostring(err)),
+            2)
+    end
+    return err
+end
+
+return _M
