@@ -17,46 +17,22 @@
 --           finish()                 at the end
 
 local base = require "spec.sim.sim"
+local holding = require "spec.sim.holding"
 local tokens = require "spec.sim.tokens"
 
-local ipairs, ceil, max, format = ipairs, math.ceil, math.max, string.format
+local ipairs, max, format = ipairs, math.max, string.format
 local MS, SECOND = base.MS, base.SECOND
 local count = require("spec.sim.attempts").count
 
 local _M = {}
 
-local function drift_ms(lease_ms)
-    return ceil(lease_ms * 0.01) + 2
-end
-
---- Whether is(entry) of any entry of a list.
-local function any(list, is)
-    for _, entry in ipairs(list) do
-        if is(entry) then
+local function any_calls(sim, method)
+    for _, task in ipairs(sim.tasks) do
+        if task.calling == method then
             return true
         end
     end
     return false
-end
-
-local function any_restarted(sim)
-    return any(sim.servers, function(server) return server.runs > 1 end)
-end
-
-local function any_calls(sim, method)
-    return any(sim.tasks, function(t) return t.calling == method end)
-end
-
-local function holds_any(sim, process)
-    return any(sim.held, function(hold) return hold.process == process end)
-end
-
---- Whether a hold ended because its owner wanted it, or is no more.
-local function let_go(sim, hold)
-    local p = hold.process
-    return hold.releasing or hold.attempt.task.gone or p.dead or p.closing
-        or p.closed_at == sim.now()
-        or p.forked_at == sim.now() or (hold.attempt.task.cancelled_at or -1) >= hold.attempt.at
 end
 
 local function ms(us)
@@ -64,268 +40,6 @@ local function ms(us)
 end
 
 _M.list = {
-    -- ---- holding ----
-
-    -- A majority executed the script that made the hold what it is.
-    { name = "a majority confirmed", needs = { "boottime" }, on = {
-        script = function(sim, server, role, _, args, vote, attempt)
-            role = role == "handover" and "acquire" or role
-            if attempt and (vote == 1 or vote == 2) and (role == "acquire" or role == "extend")
-            then
-                local until_us = sim.now() + args[2] * MS
-                local till = attempt[role].till
-                if not till then
-                    till = { [0] = 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-                    attempt[role].till = till
-                end
-                till[server.index] = max(till[server.index], until_us)
-            end
-        end,
-        hold = function(sim, hold, before)
-            if not hold.attempt then
-                return "a hold that nobody asked for"
-            end
-            local list, n = hold.attempt[before and "extend" or "acquire"].till or {}, 0
-            for i = 0, sim.n - 1 do
-                n = n + ((list[i] or 0) >= hold.until_us and 1 or 0)
-            end
-            -- After a step of a server's clock a hold is cut short by its own client.
-            if n < sim.quorum and not (before and hold.until_us < before) then
-                return format("%s holds %s until %s, by the word of %d of %d", hold.lane,
-                    hold.name, ms(hold.until_us), n, sim.n)
-            end
-        end,
-    } },
-
-    { name = "one holder", needs = { "notice", "clocks", "boottime" }, on = {
-        hold = function(sim, hold)
-            for _, other in ipairs(sim.held) do
-                if other ~= hold and other.name == hold.name and other.until_us > sim.now()
-                    and hold.until_us > sim.now() then
-                    return format("%s and %s both hold %s, until %s and %s", hold.lane,
-                        other.lane, hold.name, ms(hold.until_us), ms(other.until_us))
-                end
-            end
-        end,
-    } },
-
-    -- Who was told how long his hold is valid may act on that until he hears of its loss.
-    { name = "valid as long as it was said", needs = { "notice", "clocks", "boottime" }, on = {
-        ended = function(sim, hold)
-            if hold.until_us > sim.now() and not let_go(sim, hold) then
-                sim.promised[#sim.promised + 1] = hold
-            end
-        end,
-        call = function(sim, call)
-            for _, hold in ipairs(sim.promised) do
-                hold.told = hold.told or hold.attempt.task == call.task
-            end
-        end,
-        hold = function(sim, hold, before)
-            for _, other in ipairs(before and {} or sim.promised) do
-                if other.name == hold.name and other.until_us > sim.now()
-                    and not (other.told or let_go(sim, other)
-                        or (other.process.closed_at or -1) >= other.at
-                        or other.attempt.task.calling == "unlock") then
-                    return format("%s gets %s, and %s has been told that it is his until %s",
-                        hold.lane, hold.name, other.lane, ms(other.until_us))
-                end
-            end
-        end,
-    } },
-
-    -- Stronger than one holder, and needs no second one to show: the keys outlive the hold.
-    { name = "keys outlive the hold", needs = { "memory", "clocks", "boottime" }, on = {
-        hold = function(sim, hold)
-            local n = 0
-            for _, server in ipairs(sim.servers) do
-                local entry = server:look(hold.name)
-                n = n + (entry and entry.value == hold.value
-                    and sim:gone_at(server, hold.name) >= hold.until_us and 1 or 0)
-            end
-            if n < sim.quorum and hold.until_us > sim.now() then
-                return format("%s holds %s until %s, with %d keys of %d that last so long",
-                    hold.lane, hold.name, ms(hold.until_us), n, sim.n)
-            end
-        end,
-    } },
-
-    { name = "validity", on = {
-        hold = function(sim, hold, before)
-            local lease_ms = before and sim.max_lease_ms or hold.attempt.lease_ms
-            local from_ms = before and hold.now_ms or hold.attempt.at_ms
-            if hold.deadline_ms > from_ms + lease_ms - drift_ms(lease_ms) then
-                return format("%s holds %s for %d ms of a lease of %d", hold.lane, hold.name,
-                    hold.deadline_ms - from_ms, lease_ms)
-            -- Cut short because of a server's clock, also in the moment in which it begins.
-            elseif hold.deadline_ms <= hold.now_ms and not (before and hold.until_us < before)
-                and not sim.stepped_us then
-                return format("%s gets %s after the end of its lease", hold.lane, hold.name)
-            end
-        end,
-        call = function(sim, call)
-            local says_valid = call.ok and not call.paused
-                and (call.method == "isValid" or call.inner)
-            if says_valid and call.hold and call.hold.deadline_ms <= sim.local_ms() then
-                return call.task.lane .. " is told that its hold is valid after it ended"
-            elseif says_valid and not call.hold then
-                return call.task.lane .. " is told that a hold is valid that is none"
-            end
-        end,
-    } },
-
-    { name = "heals after a majority", on = {
-        script = function(sim, server, role, key, args, vote, attempt)
-            if (role == "heal" or role == "acquire" and attempt
-                and tonumber(args[2]) ~= attempt.lease_ms + sim.delay_ms) and vote == 1 and attempt
-                and attempt.held and count(attempt.extend.yes) < sim.quorum then
-                return server.lane .. " gets " .. key .. " again, and no majority has confirmed it"
-            end
-        end,
-    } },
-
-    -- Who extends it is who holds it: what others do, or did before him, adds nothing.
-    { name = "a lease as long as was asked for", on = {
-        hold = function(_, hold, before)
-            local a, left = hold.attempt, hold.deadline_ms - hold.now_ms
-            if before and a and not hold.extended and left > a.lease_ms - drift_ms(a.lease_ms) then
-                return format("%s has %s for %d ms more, and asked for a lease of %d", hold.lane,
-                    hold.name, left, a.lease_ms)
-            end
-        end,
-    } },
-
-    { name = "max_hold", on = {
-        hold = function(sim, hold, before)
-            local lease = sim.max_lease_ms * MS
-            if before and not hold.extended
-                and hold.until_us > hold.at + sim.config.max_hold * SECOND + 1.1 * lease then
-                return hold.lane .. " is renewed beyond max_hold"
-            end
-        end,
-    } },
-
-    { name = "held means held", on = {
-        call = function(sim, call)
-            local t, p = call.task, call.task.process
-            if call.code ~= "held" or call.method ~= "tryLock" then
-                return nil
-            elseif t.attempt and t.attempt.at >= call.began_us and not p.concurrent then
-                return t.attempt.refused == 0 and t.lane .. ": held, and no server refused"
-            elseif p.concurrent and sim.pauses == 0 and p.stopped_us == 0 and not call.hold then
-                -- It may know from another one of the process, who was first in line.
-                local o = sim.config
-                local old_us = (1.5 * max(o.fallback, o.retry_delay) + o.connect_timeout
-                    + 2 * o.timeout + 0.1) * SECOND
-                return max(p.refused_at, p.had_at) < call.began_us - old_us
-                    and not holds_any(sim, p)
-                    and t.lane .. ": held, and its process has not heard of anybody"
-            end
-        end,
-    } },
-
-    -- What a majority disowned is lost, and not only not confirmed.
-    { name = "no is no", on = {
-        call = function(sim, call)
-            local no = 0
-            if (call.method == "extend" or call.method == "stillMine")
-                and call.code == "no_quorum" then
-                for _, row in ipairs(call.err.nodes or {}) do
-                    no = no + (row.vote and row.vote <= 0 and 1 or 0)
-                end
-            end
-            return no >= sim.quorum and call.task.lane .. ": " .. call.method
-                .. " was refused by a majority, and said no_quorum"
-        end,
-    } },
-
-    { name = "a held lock is held", on = {
-        call = function(_, call)
-            if call.took and not call.paused and not (call.hold and call.left > 0) then
-                return call.task.lane .. ": " .. call.method .. " succeeded, nothing is held"
-            end
-        end,
-    } },
-
-    { name = "lost is told", on = {
-        call = function(sim, call)
-            local told = call.told
-            if told and told.times > 1 then
-                return call.task.lane .. " was told twice that its hold was lost"
-            -- (A pause may have hit another coroutine while it was being told.)
-            elseif told and told.times == 0 and call.method == "other" and sim.pauses == 0
-                and told.hold.deadline_ms < sim.local_ms() - 5 and sim.now() == call.began_us
-                and sim.now() - call.task.process.runs_since_us > 5 * MS then
-                return call.task.lane .. " was not told that its hold was lost"
-            end
-        end,
-    } },
-
-    { name = "taken is by somebody", on = {
-        call = function(_, call)
-            local told = call.told
-            local attempt = told and told.reason == "taken" and told.hold.attempt
-            return attempt and attempt.extend.foreign == 0 and attempt.release.foreign == 0
-                and call.task.lane .. ": its hold was taken, and no server has seen by whom"
-        end,
-    } },
-
-    { name = "hold counts", on = {
-        call = function(_, call)
-            if call.method == "getHoldCount" and call.expected and not call.paused
-                and call.live and call.ok ~= call.expected and call.ok > 0 then
-                return format("%s entered %d times, the count is %d", call.task.lane,
-                    call.expected, call.ok)
-            end
-        end,
-    } },
-
-    { name = "a holder sees its lock", needs = { "memory", "clocks", "boottime" }, on = {
-        call = function(sim, call)
-            if call.method == "isLocked" and call.ok == false and call.hold
-                and call.hold.until_us > sim.now() then
-                return call.task.lane .. " holds " .. call.hold.name .. ", isLocked says no"
-            end
-        end,
-    } },
-
-    { name = "lost only by time", needs = { "memory", "counting", "clocks", "boottime" },
-        on = {
-            ended = function(sim, hold)
-                -- A restarted server counts from a new floor, and disowns older tokens.
-                if hold.token > 0 and any_restarted(sim) then
-                    return nil
-                elseif hold.until_us > sim.now() and not let_go(sim, hold) then
-                    return format("%s loses %s %s before the end", hold.lane, hold.name,
-                        ms(hold.until_us - sim.now()))
-                end
-            end,
-            call = function(sim, call)
-                if call.method == "unlock" and (call.code == "expired" or call.code == "held")
-                    and call.live and call.live.until_us > sim.now() then
-                    return format("%s: unlock said %s %s before the end", call.task.lane,
-                        call.code, ms(call.live.until_us - sim.now()))
-                end
-            end,
-        } },
-
-    { name = "closed is closed", on = {
-        call = function(_, call)
-            local ok = call.ok and call.ok ~= 0
-            if call.closed and (ok or call.code and call.code ~= "closed") then
-                return format("%s: %s of a closed client gave %s", call.task.lane, call.method,
-                    call.code or tostring(call.ok))
-            elseif call.method == "close" and call.ok ~= true then
-                return call.task.lane .. ": close failed"
-            end
-        end,
-        hold = function(_, hold, before)
-            local attempt = hold.attempt
-            return not before and attempt and attempt.at < (hold.process.closed_at or -1)
-                and hold.lane .. " gets " .. hold.name .. " by a client that is closed"
-        end,
-    } },
-
     -- ---- on the servers ----
 
     { name = "fresh values", on = {
@@ -571,7 +285,11 @@ _M.list = {
 
 for _, invariant in ipairs(tokens.list) do
     invariant.of = "fenced"
-    _M.list[#_M.list + 1] = invariant
+end
+for _, part in ipairs { holding.list, tokens.list } do
+    for _, invariant in ipairs(part) do
+        _M.list[#_M.list + 1] = invariant
+    end
 end
 
 --- The checks of a schedule: those whose assumptions hold in it.

@@ -1,0 +1,249 @@
+--- The memory of a modelled Redis server (redis.lua), and the commands on its keys.
+
+local memo = require "spec.sim.memo"
+
+local huge, format, lower = math.huge, string.format, string.lower
+local type, tonumber = type, tonumber
+
+local MANY = 2000            -- to be remembered
+
+local upper = memo(string.upper, MANY)
+
+local OK = { ok = "OK" }
+local WRONGTYPE = { err = "WRONGTYPE Operation against a key holding the wrong kind of value" }
+local NOT_INTEGER = { err = "ERR value is not an integer or out of range" }
+local SYNTAX = { err = "ERR syntax error" }
+
+-- The entry of a key, or nil.
+local function find(self, key)
+    local entry = self.db[key]
+    if entry and entry.at and self.now_ms > entry.at then
+        self.db[key] = nil
+        return nil
+    end
+    return entry
+end
+
+-- Gives a key another entry, or none.
+local function write(self, key, entry)
+    if self.on_write then
+        self.on_write(self, key, find(self, key), entry)
+    end
+    self.db[key] = entry
+end
+
+-- Upper-case name -> { least and most words (negative: no bound), function(server, argv, n,
+-- connection) }
+local commands = {}
+
+local function command(name, least, most, fn)
+    local c = { least = least, most = most, fn = fn, name = lower(name) }
+    commands[name] = c
+    commands[lower(name)] = c
+end
+
+-- The number that a text is, or false.
+local integer = memo(function(text)
+    local n = tonumber(text)
+    return n and n % 1 == 0 and n > -2 ^ 63 and n < 2 ^ 63 and text:find "^%-?%d+$" and n
+        or false
+end, MANY)
+
+command("GET", 2, 2, function(self, argv)
+    local entry = find(self, argv[2])
+    if not entry then
+        return false
+    end
+    return type(entry.value) == "string" and entry.value or WRONGTYPE
+end)
+
+command("SET", 3, -1, function(self, argv, n)
+    local key, at, nx, xx, keep = argv[2], nil, false, false, false
+    local i = 4
+    while i <= n do
+        local word = upper(argv[i])
+        if word == "NX" then
+            nx = true
+        elseif word == "XX" then
+            xx = true
+        elseif word == "KEEPTTL" then
+            keep = true
+        elseif (word == "PX" or word == "EX") and i < n and not at then
+            local ttl = integer(argv[i + 1])
+            if not ttl then
+                return NOT_INTEGER
+            elseif ttl <= 0 then
+                return { err = "ERR invalid expire time in 'set' command" }
+            end
+            at = self.now_ms + (word == "EX" and ttl * 1000 or ttl)
+            i = i + 1
+        else
+            return SYNTAX
+        end
+        i = i + 1
+    end
+    if nx and xx or keep and at then
+        return SYNTAX
+    end
+    local old = find(self, key)
+    if nx and old or xx and not old then
+        return false
+    end
+    write(self, key, { value = argv[3], at = keep and old and old.at or at })
+    return OK
+end)
+
+command("DEL", 2, -1, function(self, argv, n)
+    local count = 0
+    for i = 2, n do
+        if find(self, argv[i]) then
+            write(self, argv[i], nil)
+            count = count + 1
+        end
+    end
+    return count
+end)
+
+command("MGET", 2, -1, function(self, argv, n)
+    local list = {}
+    for i = 2, n do
+        local entry = find(self, argv[i])
+        list[i - 1] = entry and type(entry.value) == "string" and entry.value or false
+    end
+    return list
+end)
+
+command("EXISTS", 2, -1, function(self, argv, n)
+    local count = 0
+    for i = 2, n do
+        count = count + (find(self, argv[i]) and 1 or 0)
+    end
+    return count
+end)
+
+local function expire(unit)
+    return function(self, argv, n)
+        local ttl = integer(argv[3])
+        if not ttl then
+            return NOT_INTEGER
+        end
+        local old = find(self, argv[2])
+        local mode = n == 4 and upper(argv[4])
+        if mode and mode ~= "GT" and mode ~= "LT" and mode ~= "NX" and mode ~= "XX" then
+            return { err = "ERR Unsupported option " .. argv[4] }
+        end
+        local at = self.now_ms + ttl * unit
+        if not old or mode == "NX" and old.at or mode == "XX" and not old.at
+            or mode == "GT" and at <= (old.at or huge)
+            or mode == "LT" and at >= (old.at or huge) then
+            return 0
+        end
+        write(self, argv[2], ttl > 0 and { value = old.value, at = at } or nil)
+        return 1
+    end
+end
+
+command("PEXPIRE", 3, 4, expire(1))
+command("EXPIRE", 3, 4, expire(1000))
+
+command("PERSIST", 2, 2, function(self, argv)
+    local old = find(self, argv[2])
+    if not old or not old.at then
+        return 0
+    end
+    write(self, argv[2], { value = old.value })
+    return 1
+end)
+
+command("PTTL", 2, 2, function(self, argv)
+    local entry = find(self, argv[2])
+    return not entry and -2 or not entry.at and -1 or entry.at - self.now_ms
+end)
+
+command("TYPE", 2, 2, function(self, argv)
+    local entry = find(self, argv[2])
+    return { ok = not entry and "none" or type(entry.value) == "table" and "hash" or "string" }
+end)
+
+local function increase(self, key, by)
+    local old = find(self, key)
+    if not by then
+        return NOT_INTEGER
+    elseif old and type(old.value) == "table" then
+        return WRONGTYPE
+    end
+    local n = old and integer(old.value) or not old and 0
+    if not n then
+        return NOT_INTEGER
+    end
+    write(self, key, { value = format("%.0f", n + by), at = old and old.at })
+    return n + by
+end
+
+command("INCR", 2, 2, function(self, argv)
+    return increase(self, argv[2], 1)
+end)
+
+command("INCRBY", 3, 3, function(self, argv)
+    return increase(self, argv[2], integer(argv[3]))
+end)
+
+-- The hash at a key, or nil; false: it is none.
+local function hash_at(self, key)
+    local entry = find(self, key)
+    if entry and type(entry.value) ~= "table" then
+        return false
+    end
+    return entry and entry.value, entry
+end
+
+command("HGET", 3, 3, function(self, argv)
+    local hash = hash_at(self, argv[2])
+    if hash == false then
+        return WRONGTYPE
+    end
+    return hash and hash[argv[3]] or false
+end)
+
+command("HMGET", 3, -1, function(self, argv, n)
+    local hash = hash_at(self, argv[2])
+    if hash == false then
+        return WRONGTYPE
+    end
+    local list = {}
+    for i = 3, n do
+        list[i - 2] = hash and hash[argv[i]] or false
+    end
+    return list
+end)
+
+command("HSET", 4, -1, function(self, argv, n)
+    local hash, entry = hash_at(self, argv[2])
+    if hash == false then
+        return WRONGTYPE
+    elseif n % 2 ~= 0 then
+        return { err = "ERR wrong number of arguments for 'hset' command" }
+    end
+    local copy, added = {}, 0
+    for field, value in pairs(hash or {}) do
+        copy[field] = value
+    end
+    for i = 3, n, 2 do
+        added = added + (copy[argv[i]] and 0 or 1)
+        copy[argv[i]] = argv[i + 1]
+    end
+    write(self, argv[2], { value = copy, at = entry and entry.at })
+    return added
+end)
+
+return {
+    MANY = MANY,
+    OK = OK,
+    NOT_INTEGER = NOT_INTEGER,
+    upper = upper,
+    integer = integer,
+    find = find,
+    write = write,
+    commands = commands,
+    command = command,
+}
