@@ -567,6 +567,12 @@ void sim_cut(struct sim *s, int i)
     core_lost(&s->core, i, RL_REFUSED, "connection reset", s->now_ms);
 }
 
+void sim_leave(struct sim *s, int i)
+{
+    s->server[i].refuses = 1;
+    sim_cut(s, i);
+}
+
 static void new_run(struct sim *s, int i)
 {
     struct sim_server *sv = &s->server[i];
@@ -675,6 +681,18 @@ int sim_wait(struct sim *s, rl_round *round, int64_t ms)
     while (!round->outcome && s->now_ms < end_ms)
         step(s, end_ms);
     return round->outcome;
+}
+
+int sim_outcome(struct sim *s, const rl_round *round)
+{
+    sim_run(s);
+    return round->outcome;
+}
+
+int sim_result(struct sim *s, rl_round *round)
+{
+    sim_run(s);
+    return sim_end(round);
 }
 
 /* ---- beginning and end ---- */
@@ -899,4 +917,10 @@ void sim_hold_answers(struct sim *s, uint32_t mask)
 {
     for (int i = 0; i < s->n; i++)
         s->server[i].holds = mask >> i & 1;
+}
+
+void sim_freeze(struct sim *s, uint32_t mask)
+{
+    for (int i = 0; i < s->n; i++)
+        s->server[i].frozen = mask >> i & 1;
 }

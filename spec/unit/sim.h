@@ -117,6 +117,18 @@ struct sim *sim_up(int n);
  * is owed, awaited or leaked, and frees it. */
 void sim_finish(struct sim *s);
 
+/* A test with a sim of its own, s, which is finished behind it:
+ *     SIM_TEST(name, sim_up(3)) { ... } */
+#define SIM_TEST(name, begin)               \
+    static void name##_of(struct sim *s);   \
+    static void name(void)                  \
+    {                                       \
+        struct sim *s = begin;              \
+        name##_of(s);                       \
+        sim_finish(s);                      \
+    }                                       \
+    static void name##_of(struct sim *s)
+
 /* ---- time and bytes ---- */
 
 /* Moves bytes until nothing moves any more. */
@@ -133,6 +145,12 @@ void sim_tick(struct sim *s);
 /* Lets time pass until the round is done, at most ms. Its outcome. */
 int sim_wait(struct sim *s, rl_round *round, int64_t ms);
 
+/* The outcome of a round when all that can move has moved. */
+int sim_outcome(struct sim *s, const rl_round *round);
+
+/* The same; the round is freed. */
+int sim_result(struct sim *s, rl_round *round);
+
 /* The steps of sim_run(), each for one server; true: something moved. */
 int sim_serve(struct sim *s, int i);    /* what the core wants: close, connect, write */
 int sim_open(struct sim *s, int i);     /* a connection is made, or refused */
@@ -144,6 +162,9 @@ int sim_haunt(struct sim *s, int i, int max);
 
 /* The connection of server i breaks. */
 void sim_cut(struct sim *s, int i);
+
+/* The same, and no other one is made. */
+void sim_leave(struct sim *s, int i);
 
 /* As cut, with everything executed that was sent, and no answer. */
 void sim_cut_after(struct sim *s, int i);
@@ -225,6 +246,9 @@ void sim_pass(struct sim *s, int i);
 
 /* From now on these servers execute, and their answers wait. */
 void sim_hold_answers(struct sim *s, uint32_t mask);
+
+/* From now on these servers read and execute nothing. */
+void sim_freeze(struct sim *s, uint32_t mask);
 
 static inline uint32_t all_of(int n)
 {

@@ -20,16 +20,13 @@ static void grant(int n)
 {
     struct sim *s = sim_up(n);
     int64_t t0 = s->now_ms;
-    for (int i = 0; i < n; i++)
-        s->server[i].holds = 1;
+    sim_hold_answers(s, all_of(n));
     struct hold h = sim_acquire(s, "k", 30000, 1000);
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
     sim_advance(s, 40);
     CHECK_INT(h.round->outcome, RL_OK);
-    for (int i = 0; i < n; i++)
-        s->server[i].holds = 0;
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    sim_hold_answers(s, 0);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     /* From the moment it was asked for, not from the answer. */
     CHECK_INT(h.lease->deadline_ms, t0 + 30000 - 302);
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), sim_validity(30000, 40));
@@ -53,8 +50,7 @@ static void grant_cold(int n)
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     CHECK_INT(h.round->outcome, RL_OK);
     CHECK_INT(s->core.want_connect, all_of(n));
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     /* Those that were not ready when it was decided have not been asked. */
     CHECK(__builtin_popcount(sim_mine(s, "k", h.lease)) >= quorum_size(n));
     sim_drop(s, &h);
@@ -66,15 +62,12 @@ static void first_use_connects(void)
     for_each_n(grant_cold);
 }
 
-static void byte_by_byte(void)
+SIM_TEST(byte_by_byte, sim_new(5))
 {
-    struct sim *s = sim_new(5);
     s->chunk = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* ---- no later than it is certain ---- */
@@ -185,8 +178,7 @@ static void too_few(int n)
             sim_deliver(s, i, SIZE_MAX);
         }
     CHECK_INT(h.round->outcome, RL_OK);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(sim_outcome(s, h.round), RL_NO_QUORUM);
     for (int i = 0; i < n; i++) {
         CHECK_INT(h.round->slot[i].state, i < down ? SLOT_MISSING : SLOT_ANSWERED);
         CHECK_INT(h.round->slot[i].code, i < down ? RL_REFUSED : RL_OK);
@@ -198,8 +190,7 @@ static void too_few(int n)
     sim_drop(s, &h);
     /* The next one does not even wait for them: they are known to be down. */
     h = sim_acquire(s, "k", 5000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(sim_outcome(s, h.round), RL_NO_QUORUM);
     CHECK_INT(h.round->slot[0].code, RL_REFUSED);
     CHECK_INT(sim_with(s, "k"), 0);
     sim_drop(s, &h);
@@ -217,8 +208,7 @@ static void just_enough(int n)
     for (int i = quorum_size(n); i < n; i++)
         s->server[i].refuses = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(quorum_size(n)));
     sim_drop(s, &h);
     sim_finish(s);
@@ -237,9 +227,8 @@ static void freeze_all(struct sim *s, int frozen)
         s->server[i].frozen = frozen;
 }
 
-static void votes_end_at_the_time_out(void)
+SIM_TEST(votes_end_at_the_time_out, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     freeze_all(s, 1);
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     sim_advance(s, SIM_TIMEOUT_MS - 1);
@@ -249,12 +238,10 @@ static void votes_end_at_the_time_out(void)
     CHECK_INT(h.round->slot[0].code, RL_TIMEOUT);
     CHECK_INT(s->core.nodes[0].stats.timeouts, 1);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
-static void ends_within_its_time(void)
+SIM_TEST(ends_within_its_time, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     freeze_all(s, 1);
     struct hold h = sim_acquire(s, "k", 5000, 100);
     sim_advance(s, 99);
@@ -266,20 +253,17 @@ static void ends_within_its_time(void)
     sim_tick(s);
     CHECK_INT(h.round->outcome, RL_NO_QUORUM);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* Asked late, because the connection had to be made first: it has one time-out from
  * then on, not what was granted to the connection. */
-static void asked_late_waits_one_time_out(void)
+SIM_TEST(asked_late_waits_one_time_out, sim_new(1))
 {
-    struct sim *s = sim_new(1);
     s->server[0].hushed = 1;
     struct hold h = sim_acquire(s, "k", 9000, 9000);
     sim_advance(s, 100);
     s->server[0].hushed = 0;
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     sim_drop(s, &h);
     sim_cut(s, 0);
     sim_advance(s, 100);
@@ -297,32 +281,26 @@ static void asked_late_waits_one_time_out(void)
     CHECK_INT(sim_wait(s, h.round, 5000), RL_NO_QUORUM);
     CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* A late vote still counts while the round is open. */
-static void late_votes_count(void)
+SIM_TEST(late_votes_count, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->server[0].holds = s->server[1].holds = 1;
-    s->server[2].refuses = 1;
-    sim_cut(s, 2);
+    sim_leave(s, 2);
     struct hold h = sim_acquire(s, "k", 5000, 5000);
     sim_advance(s, 200);
     CHECK_INT(h.round->outcome, RL_OK);
     s->server[0].holds = 0;
     sim_advance(s, 40);
     s->server[1].holds = 0;
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* The votes come at the moment when the lease is worth nothing any more. */
-static void too_late_is_expired(void)
+SIM_TEST(too_late_is_expired, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     struct hold h = sim_acquire(s, "k", 200, 10000);
     for (int i = 0; i < 3; i++) {
         s->server[i].holds = 1;
@@ -330,33 +308,27 @@ static void too_late_is_expired(void)
         sim_execute(s, i, 1);
     }
     sim_skip(s, sim_validity(200, 0));
-    for (int i = 0; i < 3; i++)
-        s->server[i].holds = 0;
+    sim_hold_answers(s, 0);
     sim_run(s);              /* before the tick that would end it */
     CHECK_INT(h.round->outcome, RL_EXPIRED);
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
     CHECK_INT(sim_with(s, "k"), 0);
     sim_logs_are(s, "AR");
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
-static void one_millisecond_is_enough(void)
+SIM_TEST(one_millisecond_is_enough, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     struct hold h = sim_acquire(s, "k", 200, 10000);
     sim_skip(s, sim_validity(200, 0) - 1);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 1);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* Nothing is gained by waiting beyond the validity, whatever the caller's patience. */
-static void does_not_wait_beyond_validity(void)
+SIM_TEST(does_not_wait_beyond_validity, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     freeze_all(s, 1);
     struct hold h = sim_acquire(s, "k", 200, 10000);
     sim_advance(s, sim_validity(200, 0) - 1);
@@ -368,26 +340,21 @@ static void does_not_wait_beyond_validity(void)
     CHECK_INT(sim_with(s, "k"), 0);
     sim_logs_are(s, "AR");
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
-static void a_lease_that_is_all_drift(void)
+SIM_TEST(a_lease_that_is_all_drift, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     for (int64_t lease_ms = 1; lease_ms <= 3; lease_ms++) {
         struct hold h = sim_acquire(s, "k", lease_ms, 1000);
-        sim_run(s);
-        CHECK_INT(h.round->outcome, RL_EXPIRED);
+        CHECK_INT(sim_outcome(s, h.round), RL_EXPIRED);
         CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
         CHECK_INT(sim_with(s, "k"), 0);
         sim_drop(s, &h);
     }
     struct hold h = sim_acquire(s, "k", 4, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 1);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* ---- what a node says instead of a vote ---- */
@@ -407,8 +374,7 @@ static void says(const char *answer, int code)
     CHECK_INT(h.round->slot[1].state, SLOT_MISSING);
     CHECK_INT(h.round->slot[1].code, code);
     CHECK(s->core.nodes[1].text[0] != '\0');
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);     /* the other two are enough */
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);     /* the other two are enough */
     sim_end(h.round);
     CHECK_INT(s->server[1].opened, 1);           /* no reason to hang up */
     sim_clear_logs(s);
@@ -452,8 +418,7 @@ static void refused_or_unanswered(int refused, int down, int outcome)
     struct sim *s = sim_up(5);
     test_note("%d refused, %d down", refused, down);
     for (int i = 0; i < down; i++) {
-        s->server[i].refuses = 1;
-        sim_cut(s, i);
+        sim_leave(s, i);
     }
     for (int i = down; i < down + refused; i++)
         sim_put(s, i, "k", 9000);
@@ -476,30 +441,25 @@ static void held_is_not_no_quorum(void)
 }
 
 /* A majority says something, but not yes, and nobody holds it: that is no quorum. */
-static void a_majority_of_errors(void)
+SIM_TEST(a_majority_of_errors, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     for (int i = 0; i < 3; i++)
         s->server[i].say[SIM_ACQUIRE] = "-OOM command not allowed\r\n";
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(sim_outcome(s, h.round), RL_NO_QUORUM);
     CHECK_INT(h.round->slot[0].code, RL_OOM);
     CHECK_INT(sim_with(s, "k"), 0);
     sim_logs_are(s, "AR");
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* A server that answers "it was mine already" to the first request is the same server
  * as another one. */
-static void one_server_under_two_addresses(void)
+SIM_TEST(one_server_under_two_addresses, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->server[1].say[SIM_ACQUIRE] = s->server[2].say[SIM_ACQUIRE] = ":2\r\n";
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_CONFIG);
+    CHECK_INT(sim_outcome(s, h.round), RL_CONFIG);
     CHECK_INT(h.round->tally.yes, 1);
     CHECK_INT(h.round->slot[0].code, RL_OK);
     CHECK_INT(h.round->slot[1].code, RL_CONFIG);
@@ -507,12 +467,10 @@ static void one_server_under_two_addresses(void)
     CHECK_INT(sim_with(s, "k"), 0);
     sim_logs_are(s, "AR");
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
-static void keeps_what_a_script_says(void)
+SIM_TEST(keeps_what_a_script_says, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->server[1].say[SIM_ACQUIRE] = "*3\r\n:1\r\n:42\r\n$5\r\nhello\r\n";
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     sim_serve(s, 1);
@@ -525,7 +483,6 @@ static void keeps_what_a_script_says(void)
     CHECK(!memcmp(slot->data, "hello", 5));
     sim_run(s);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* ---- several attempts at once ---- */

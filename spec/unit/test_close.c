@@ -91,9 +91,8 @@ static void connections_that_are_gone(void)
     a_connection_that_is_gone(1);
 }
 
-static void closing_connects_nothing(void)
+SIM_TEST(closing_connects_nothing, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 9000);
     sim_cut(s, 1);
     close_finish(&s->core, s->now_ms);
@@ -103,18 +102,15 @@ static void closing_connects_nothing(void)
     CHECK_INT(sim_with(s, "k"), bit(1));
     s->server[1].keys = 0;
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* What was given away is on its way to the third: that it arrives is waited for. */
-static void what_was_asked_of_late(void)
+SIM_TEST(what_was_asked_of_late, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     CHECK_INT(close_unanswered(&s->core, 0), 0);
     sim_hold_answers(s, bit(2));
     struct hold h = sim_acquire(s, "k", 9000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     round_free(h.round);
     lease_disown(h.lease);
     close_begin(&s->core, s->now_ms);
@@ -128,7 +124,6 @@ static void what_was_asked_of_late(void)
     close_finish(&s->core, s->now_ms);
     for (int i = 0; i < 3; i++)
         s->server[i].keys = 0;
-    sim_finish(s);
 }
 
 SUITE(close, T(what_is_held_is_released_and_confirmed), T(all_rounds_end),

@@ -6,30 +6,25 @@
 
 /* ---- hung and silent nodes ---- */
 
-static void hung_node_is_spared_and_asked_again(void)
+SIM_TEST(hung_node_is_spared_and_asked_again, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->server[2].frozen = 1;
     rl_lease *a = sim_hold(s, "a", 9000);
     sim_advance(s, SIM_TIMEOUT_MS - 1);
     struct hold b = sim_acquire(s, "b", 9000, 1000);     /* not hung yet: it is asked */
-    sim_run(s);
-    CHECK_INT(b.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, b.round), RL_GRANTED);
     CHECK_INT(b.round->slot[2].state, SLOT_SENT);
     sim_advance(s, 1);
     struct hold c = sim_acquire(s, "c", 9000, 1000);
     CHECK_INT(c.round->slot[2].state, SLOT_MISSING);
     CHECK_INT(c.round->slot[2].code, RL_TIMEOUT);
-    sim_run(s);
-    CHECK_INT(c.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, c.round), RL_GRANTED);
     rl_round *ask = sim_ask(s, "c");
     CHECK_INT(ask->slot[2].code, RL_TIMEOUT);
-    sim_run(s);
-    CHECK_INT(sim_end(ask), RL_GRANTED);
+    CHECK_INT(sim_result(s, ask), RL_GRANTED);
     /* What it was asked for is released there, in order; c it was not asked for. */
     rl_round *ra = release_begin(a, s->now_ms), *rc = release_begin(c.lease, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(ra), RL_GRANTED);
+    CHECK_INT(sim_result(s, ra), RL_GRANTED);
     CHECK_INT(sim_end(rc), RL_GRANTED);
     CHECK_STR(s->server[2].log, "");
     s->server[2].frozen = 0;
@@ -44,12 +39,10 @@ static void hung_node_is_spared_and_asked_again(void)
     sim_drop(s, &b);
     sim_drop(s, &c);
     sim_drop(s, &d);
-    sim_finish(s);
 }
 
-static void silent_connection_is_given_up(void)
+SIM_TEST(silent_connection_is_given_up, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->server[2].frozen = 1;
     rl_lease *lease = sim_hold(s, "k", 9000);
     sim_advance(s, 4 * SIM_TIMEOUT_MS - 1);
@@ -70,13 +63,11 @@ static void silent_connection_is_given_up(void)
     CHECK_INT(sim_with(s, "k"), 0);
     lease_drop(lease, s->now_ms);
     sim_drop(s, &other);
-    sim_finish(s);
 }
 
 /* Answers that keep coming, however slowly, keep a connection. */
-static void slow_is_not_silent(void)
+SIM_TEST(slow_is_not_silent, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     struct hold h[12];
     char name[16];
     s->server[0].holds = 1;
@@ -95,14 +86,12 @@ static void slow_is_not_silent(void)
     CHECK_INT(s->server[0].state, SIM_OPEN);
     for (int k = 0; k < 12; k++)
         sim_drop(s, &h[k]);
-    sim_finish(s);
 }
 
 /* ---- connecting ---- */
 
-static void no_connection_in_time(void)
+SIM_TEST(no_connection_in_time, sim_new(1))
 {
-    struct sim *s = sim_new(1);
     s->server[0].hushed = 1;
     struct hold h = sim_acquire(s, "k", 9000, 9000);
     sim_advance(s, SIM_CONNECT_MS - 1);
@@ -121,13 +110,11 @@ static void no_connection_in_time(void)
     CHECK_INT(sim_wait(s, h.round, 5000), RL_NO_QUORUM);
     CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* A driver that had no time to connect: it must not do so afterwards. */
-static void given_up_before_it_was_begun(void)
+SIM_TEST(given_up_before_it_was_begun, sim_new(1))
 {
-    struct sim *s = sim_new(1);
     struct hold h = sim_acquire(s, "k", 9000, 9000);
     sim_skip(s, SIM_CONNECT_MS);
     sim_tick(s);
@@ -135,12 +122,10 @@ static void given_up_before_it_was_begun(void)
     CHECK_INT(s->core.want_connect, 0);
     CHECK_INT(s->core.want_close, 1);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
-static void no_handshake_in_time(void)
+SIM_TEST(no_handshake_in_time, sim_new(1))
 {
-    struct sim *s = sim_new(1);
     s->server[0].frozen = 1;
     struct hold h = sim_acquire(s, "k", 9000, 9000);
     CHECK_INT(sim_wait(s, h.round, 5000), RL_NO_QUORUM);
@@ -149,24 +134,20 @@ static void no_handshake_in_time(void)
     CHECK_INT(s->server[0].state, SIM_CLOSED);
     CHECK_STR(s->server[0].log, "");
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
-static void refused_handshake_is_the_vote(void)
+SIM_TEST(refused_handshake_is_the_vote, sim_new(3))
 {
-    struct sim *s = sim_new(3);
     for (int i = 0; i < 3; i++)
         s->config[i].password = "pw";
     s->server[0].greets = s->server[1].greets = "-WRONGPASS invalid password\r\n";
     struct hold h = sim_acquire(s, "k", 9000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(sim_outcome(s, h.round), RL_NO_QUORUM);
     CHECK_INT(h.round->slot[0].code, RL_AUTH);
     CHECK_INT(h.round->slot[1].code, RL_AUTH);
     CHECK_STR(s->core.nodes[0].text, "WRONGPASS invalid password");
     CHECK_INT(s->server[0].state, SIM_CLOSED);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* Somebody who tries all the time. */
@@ -180,24 +161,20 @@ static void try_in_vain(struct sim *s, int times)
     }
 }
 
-static void back_off_spares_the_server(void)
+SIM_TEST(back_off_spares_the_server, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     rl_lease *lease = sim_hold(s, "k", 30000);
-    sim_cut(s, 0);
-    s->server[0].refuses = 1;
+    sim_leave(s, 0);
     lease_drop(lease, s->now_ms);
     int64_t before = s->core.nodes[0].stats.disconnects;
     try_in_vain(s, 1000);
     int64_t tries = s->core.nodes[0].stats.disconnects - before;
     CHECK(tries >= 10 && tries <= 30);   /* 20 s */
-    sim_finish(s);
 }
 
 /* For who listens: a server that cannot be reached is news once for each reason. */
-static void changes_are_news_once(void)
+SIM_TEST(changes_are_news_once, sim_new(1))
 {
-    struct sim *s = sim_new(1);
     s->server[0].refuses = 1;
     try_in_vain(s, 500);
     CHECK(s->core.nodes[0].stats.disconnects > 3);
@@ -219,25 +196,21 @@ static void changes_are_news_once(void)
     CHECK_INT(s->core.node_changes, 4);
     CHECK_INT(s->core.nodes[0].lost, RL_REFUSED);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* Nobody connects what nobody uses. */
-static void idle_nodes_stay_down(void)
+SIM_TEST(idle_nodes_stay_down, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     for (int i = 0; i < 3; i++)
         sim_cut(s, i);
     sim_advance(s, 60000);
     CHECK_INT(s->server[0].opened, 1);
     CHECK_INT(core_due_ms(&s->core), INT64_MAX);
-    sim_finish(s);
 }
 
 /* What is not RESP ends the connection, and counts as a break: asked again. */
-static void garbage_is_a_break(void)
+SIM_TEST(garbage_is_a_break, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     s->server[0].say[SIM_ACQUIRE] = "garbage\r\n";
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     sim_serve(s, 0);
@@ -247,11 +220,9 @@ static void garbage_is_a_break(void)
     CHECK_INT(s->core.nodes[0].code, RL_PROTOCOL);
     CHECK_INT(h.lease->torn, 1);
     s->server[0].say[SIM_ACQUIRE] = NULL;
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(s->server[0].opened, 2);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* ---- questions ---- */
@@ -343,9 +314,8 @@ static void questions_compare_the_data(void)
 }
 
 /* A server that answers in time for others is missing when the question's time is over. */
-static void questions_end_in_time(void)
+SIM_TEST(questions_end_in_time, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     for (int i = 1; i < 3; i++)
         s->server[i].holds = 1;
     rl_round *round = sim_ask_within(s, "k", 40);
@@ -359,16 +329,13 @@ static void questions_end_in_time(void)
     CHECK_INT(round->slot[0].state, SLOT_ANSWERED);
     CHECK_INT(round->slot[1].code, RL_TIMEOUT);
     sim_end(round);
-    sim_finish(s);
 }
 
-static void question_sees_the_holder(void)
+SIM_TEST(question_sees_the_holder, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 9000);
     rl_round *round = sim_ask(s, "k");
-    sim_run(s);
-    CHECK_INT(round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, round), RL_GRANTED);
     CHECK_INT(__builtin_popcount(round->agreed), 2);
     CHECK_INT(round->slot[0].vote, 1);
     CHECK_INT(round->slot[0].extra, 9000);
@@ -376,14 +343,12 @@ static void question_sees_the_holder(void)
     CHECK(!memcmp(round->slot[0].data, lease->value, RL_VALUE_LEN));
     sim_end(round);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* ---- pauses ---- */
 
-static void sleeps(void)
+SIM_TEST(sleeps, sim_new(3))
 {
-    struct sim *s = sim_new(3);
     rl_round *a = query_sleep(&s->core, 100, s->now_ms);
     rl_round *b = query_sleep(&s->core, 50, s->now_ms);
     rl_round *c = query_sleep(&s->core, 0, s->now_ms);
@@ -403,14 +368,12 @@ static void sleeps(void)
     CHECK_INT(sim_live(s), 0);           /* nor is it there any more */
     CHECK(round_next(&s->core) == NULL);
     CHECK_INT(s->server[0].opened, 0);   /* it asks nobody */
-    sim_finish(s);
 }
 
 /* ---- scripts ---- */
 
-static void same_script_same_number(void)
+SIM_TEST(same_script_same_number, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     CHECK_INT(core_script(&s->core, "release", 7, s->now_ms), SIM_RELEASE);
     CHECK_INT(core_script(&s->core, "release ", 8, s->now_ms), SIM_SCRIPTS);
     CHECK_INT(core_script(&s->core, "rel\0ase", 7, s->now_ms), SIM_SCRIPTS + 1);
@@ -427,24 +390,20 @@ static void same_script_same_number(void)
     CHECK_INT(core_script(&s->core, "acquire", 7, s->now_ms), SIM_ACQUIRE);
     sim_run(s);
     CHECK_INT(s->core.nodes[0].loaded, -1);
-    sim_finish(s);
 }
 
 /* A primitive that is first used while the connections are being made. */
-static void script_during_the_handshake_is_loaded(void)
+SIM_TEST(script_during_the_handshake_is_loaded, sim_new(1))
 {
-    struct sim *s = sim_new(1);
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     sim_serve(s, 0);
     sim_open(s, 0);                      /* the handshake is written */
     CHECK_INT(s->core.nodes[0].state, NODE_HANDSHAKE);
     int late = core_script(&s->core, "late", 4, s->now_ms);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(s->server[0].loaded >> late & 1, 1);
     CHECK_INT(s->core.nodes[0].loaded >> late & 1, 1);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* ---- fork ---- */
@@ -462,8 +421,7 @@ static struct busy make_busy(struct sim *s)
     b.held = sim_hold(s, "held", 30000);
     b.extending = sim_hold(s, "extending", 30000);
     b.releasing = sim_hold(s, "releasing", 30000);
-    for (int i = 0; i < s->n; i++)
-        s->server[i].frozen = 1;
+    sim_freeze(s, all_of(s->n));
     b.acquiring = sim_acquire(s, "acquiring", 30000, 10000);
     b.extend = lease_extend(b.extending, 40000, s->now_ms);
     b.release = release_begin(b.releasing, s->now_ms);
@@ -493,9 +451,8 @@ static void all_closed(const struct busy *b)
     CHECK_INT(b->sleep->outcome, RL_CLOSED);
 }
 
-static void fork_voids_everything(void)
+SIM_TEST(fork_voids_everything, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     struct busy b = make_busy(s);
     sim_fork(s);             /* writes nothing: the sockets are the parent's */
     all_closed(&b);
@@ -519,47 +476,39 @@ static void fork_voids_everything(void)
     CHECK_INT(s->server[0].opened, 1);
     /* It starts with connections of its own, at once. */
     struct hold h = sim_acquire(s, "new", 9000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(sim_mine(s, "held", b.held), all_of(3));
     CHECK_INT(s->server[0].opened, 2);
     free_busy(s, &b);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* The parent's handles are dropped in the child without a word to the servers. */
-static void fork_drops_quietly(void)
+SIM_TEST(fork_drops_quietly, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     struct busy b = make_busy(s);
     sim_fork(s);             /* writes nothing: the sockets are the parent's */
     free_busy(s, &b);
     CHECK_INT(sim_live(s), 0);
     CHECK(!s->core.want_close && !s->core.want_connect && !s->core.want_write);
-    sim_finish(s);
 }
 
-static void fork_while_connecting(void)
+SIM_TEST(fork_while_connecting, sim_new(3))
 {
-    struct sim *s = sim_new(3);
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     close_void(&s->core);
     CHECK_INT(s->core.want_connect, 0);
     CHECK_INT(h.round->outcome, RL_CLOSED);
     sim_drop(s, &h);
     h = sim_acquire(s, "k", 9000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* ---- close ---- */
 
-static void close_ends_everything(void)
+SIM_TEST(close_ends_everything, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     struct busy b = make_busy(s);
     sim_run(s);
     close_finish(&s->core, s->now_ms);
@@ -567,8 +516,7 @@ static void close_ends_everything(void)
     CHECK(s->core.active == NULL && s->core.owing == NULL);
     CHECK_INT(lease_remaining_ms(b.held, s->now_ms), 0);
     /* The release of what was being acquired is on its way. */
-    for (int i = 0; i < 3; i++)
-        s->server[i].frozen = 0;
+    sim_freeze(s, 0);
     sim_clear_logs(s);
     sim_run(s);
     sim_logs_are(s, "AERQRRR");
@@ -586,30 +534,25 @@ static void close_ends_everything(void)
     CHECK_INT(sim_end(extend), RL_CLOSED);
     CHECK_INT(sim_end(release), RL_CLOSED);
     free_busy(s, &b);
-    sim_finish(s);
 }
 
-static void close_while_connecting(void)
+SIM_TEST(close_while_connecting, sim_new(3))
 {
-    struct sim *s = sim_new(3);
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     close_finish(&s->core, s->now_ms);
     CHECK(h.round->outcome != RL_OK);
     sim_drop(s, &h);
     sim_run(s);
     sim_logs_are(s, "");
-    sim_finish(s);
 }
 
 /* Freed with everything under way: valgrind and the sanitizers see what is left. */
-static void free_in_the_middle(void)
+SIM_TEST(free_in_the_middle, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     struct busy b = make_busy(s);
     sim_run(s);
     free_busy(s, &b);
     close_finish(&s->core, s->now_ms);
-    sim_finish(s);
 }
 
 /* ---- dropped handles ---- */
@@ -661,9 +604,8 @@ static void handles_may_be_dropped_any_time(void)
     }
 }
 
-static void dropping_an_attempt_cancels_it(void)
+SIM_TEST(dropping_an_attempt_cancels_it, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     lease_drop(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
@@ -672,12 +614,10 @@ static void dropping_an_attempt_cancels_it(void)
     sim_logs_are(s, "AR");
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(sim_live(s), 0);
-    sim_finish(s);
 }
 
-static void dropping_a_lease_releases_nothing(void)
+SIM_TEST(dropping_a_lease_releases_nothing, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 9000);
     lease_drop(lease, s->now_ms);
     sim_run(s);
@@ -686,26 +626,22 @@ static void dropping_a_lease_releases_nothing(void)
     CHECK(sim_live(s) > 0);              /* known, so that close_finish() can release it */
     sim_advance(s, 9000);
     CHECK_INT(sim_live(s), 0);
-    sim_finish(s);
 }
 
 /* Freeing the round of an attempt is no cancelling: the lease goes on. */
-static void dropping_a_round_goes_on(void)
+SIM_TEST(dropping_a_round_goes_on, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     round_free(h.round);
     h.round = NULL;
     sim_run(s);
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), sim_validity(9000, 0));
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* Told of twice, done once, in the order in which they were. */
-static void done_rounds_are_given_once(void)
+SIM_TEST(done_rounds_are_given_once, sim_new(1))
 {
-    struct sim *s = sim_new(1);
     rl_round *late = query_sleep(&s->core, 20, s->now_ms);
     rl_round *early = query_sleep(&s->core, 10, s->now_ms);
     for (int k = 0; k < 2; k++) {
@@ -719,22 +655,16 @@ static void done_rounds_are_given_once(void)
     CHECK(round_next(&s->core) == NULL);
     round_free(late);
     round_free(early);
-    sim_finish(s);
 }
 
 /* Everything comes from the pools after the first time. */
-static void nothing_is_allocated_twice(void)
+SIM_TEST(nothing_is_allocated_twice, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     uint32_t objects = 0;
     for (int k = 0; k < 50; k++) {
         rl_lease *lease = sim_hold(s, "k", 9000);
-        rl_round *extend = lease_extend(lease, 9000, s->now_ms);
-        sim_run(s);
-        CHECK_INT(sim_end(extend), RL_GRANTED);
-        rl_round *release = release_begin(lease, s->now_ms);
-        sim_run(s);
-        CHECK_INT(sim_end(release), RL_GRANTED);
+        CHECK_INT(sim_result(s, lease_extend(lease, 9000, s->now_ms)), RL_GRANTED);
+        CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
         lease_drop(lease, s->now_ms);
         CHECK_INT(sim_live(s), 0);
         if (k == 0)
@@ -742,7 +672,6 @@ static void nothing_is_allocated_twice(void)
         sim_clear_logs(s);
     }
     CHECK_INT(s->core.timers_wanted, objects);
-    sim_finish(s);
 }
 
 /* Questions without an end, one after the other, with this many to go. */
@@ -756,9 +685,8 @@ static void ask_often(struct sim *s, int n)
     }
 }
 
-static void who_is_behind_is_asked_for_nothing_new(void)
+SIM_TEST(who_is_behind_is_asked_for_nothing_new, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     rl_lease *before = sim_hold(s, "k", 9000);
     s->server[4].frozen = 1;
     ask_often(s, NODE_BEHIND_MIN);
@@ -766,11 +694,9 @@ static void who_is_behind_is_asked_for_nothing_new(void)
     sim_skip(s, NODE_PAUSE_MS);
     rl_round *round = sim_ask(s, "k");
     CHECK_INT(round->slot[4].code, RL_OVERLOAD);
-    sim_run(s);
-    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(sim_result(s, round), RL_GRANTED);
     struct hold h = sim_acquire(s, "other", 9000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->touched, all_of(4));
     round_free(release_begin(h.lease, s->now_ms));
     sim_run(s);
@@ -791,7 +717,6 @@ static void who_is_behind_is_asked_for_nothing_new(void)
     sim_end(round);
     lease_drop(before, s->now_ms);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* Where a majority is behind, or away, or says nothing now, nobody is spared: that would be

@@ -181,9 +181,8 @@ static void a_loser_is_gone(void)
 }
 
 /* Its time is over, but nobody was told that it is his, or he has let it go in time. */
-static void what_was_nobodys(void)
+SIM_TEST(what_was_nobodys, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->core.options.lock_delay_ms = DELAY_MS;
     rl_lease *lease = sim_hold(s, "k", LEASE_MS);
     sim_skip(s, LEASE_MS + 10);
@@ -199,18 +198,14 @@ static void what_was_nobodys(void)
     sim_drop(s, &next);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
-    sim_finish(s);
 }
 
 /* A release in time opens at once; so does leaving. */
-static void who_lets_go_in_time(void)
+SIM_TEST(who_lets_go_in_time, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->core.options.lock_delay_ms = DELAY_MS;
     rl_lease *lease = sim_hold(s, "k", LEASE_MS);
-    rl_round *release = release_begin(lease, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
     lease_drop(lease, s->now_ms);
     lease = sim_keep(s, "k", LEASE_MS);
@@ -218,7 +213,6 @@ static void who_lets_go_in_time(void)
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 SUITE(delay, T(a_renewal_of_a_stopped_process), T(a_late_renewal), T(a_late_extension),

@@ -18,16 +18,13 @@ static void extends_from_its_own_start(void)
         test_note("n = %d", sizes[k]);
         rl_lease *lease = sim_hold(s, "k", 3000);
         sim_advance(s, 1000);
-        for (int i = 0; i < s->n; i++)
-            s->server[i].holds = 1;
+        sim_hold_answers(s, all_of(s->n));
         rl_round *round = lease_extend(lease, 3000, s->now_ms);
         int64_t t0 = s->now_ms;
         sim_advance(s, 50);
         CHECK_INT(round->outcome, RL_OK);
-        for (int i = 0; i < s->n; i++)
-            s->server[i].holds = 0;
-        sim_run(s);
-        CHECK_INT(sim_end(round), RL_GRANTED);
+        sim_hold_answers(s, 0);
+        CHECK_INT(sim_result(s, round), RL_GRANTED);
         CHECK_INT(lease->deadline_ms, t0 + sim_validity(3000, 0));
         for (int i = 0; i < s->n; i++)
             CHECK_INT(sim_key(s, i, "k")->until_ms, t0 + 3000);
@@ -36,9 +33,8 @@ static void extends_from_its_own_start(void)
     }
 }
 
-static void never_shortens(void)
+SIM_TEST(never_shortens, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 10000);
     int64_t deadline_ms = lease->deadline_ms;
     CHECK_INT(extend(s, lease, 500), RL_GRANTED);
@@ -47,41 +43,33 @@ static void never_shortens(void)
     CHECK_INT(extend(s, lease, 20000), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(20000, 0));
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* Two extensions at once: the longer one counts, whichever is answered last. */
-static void overlapping_extensions(void)
+SIM_TEST(overlapping_extensions, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
     rl_round *longer = lease_extend(lease, 9000, s->now_ms);
     rl_round *shorter = lease_extend(lease, 2000, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(longer), RL_GRANTED);
+    CHECK_INT(sim_result(s, longer), RL_GRANTED);
     CHECK_INT(sim_end(shorter), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(9000, 0));
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void a_majority_is_enough(void)
+SIM_TEST(a_majority_is_enough, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     rl_lease *lease = sim_hold(s, "k", 1000);
     s->server[0].frozen = 1;
-    s->server[1].refuses = 1;
-    sim_cut(s, 1);
+    sim_leave(s, 1);
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(5000, 0));
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* Without a majority the old validity stands; the next one may succeed. */
-static void no_quorum_keeps_the_old_deadline(void)
+SIM_TEST(no_quorum_keeps_the_old_deadline, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 3000);
     int64_t deadline_ms = lease->deadline_ms;
     s->server[0].frozen = s->server[1].frozen = 1;
@@ -95,20 +83,17 @@ static void no_quorum_keeps_the_old_deadline(void)
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     CHECK(lease->deadline_ms > deadline_ms);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* A tie is no majority: one node of two has lost the key. */
-static void a_tie_is_no_majority(void)
+SIM_TEST(a_tie_is_no_majority, sim_up(2))
 {
-    struct sim *s = sim_up(2);
     rl_lease *lease = sim_hold(s, "k", 3000);
     int64_t deadline_ms = lease->deadline_ms;
     s->server[0].keys = 0;
     CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
     CHECK_INT(lease->deadline_ms, deadline_ms);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 static void disown(int foreign, int absent)
@@ -157,19 +142,16 @@ static void lost_when_a_majority_disowns(void)
 }
 
 /* Two nodes have lost it, three answer: not lost yet, and not extended. */
-static void a_minority_cannot_disown(void)
+SIM_TEST(a_minority_cannot_disown, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     rl_lease *lease = sim_hold(s, "k", 3000);
     int64_t deadline_ms = lease->deadline_ms;
     s->server[0].keys = s->server[1].keys = 0;
-    s->server[2].refuses = 1;
-    sim_cut(s, 2);
+    sim_leave(s, 2);
     CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
     CHECK_INT(lease->deadline_ms, deadline_ms);
     CHECK_INT(lease->state, LEASE_HELD);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* One has lost it, one is down: the third one's word tells a lease that is lost from
@@ -182,8 +164,7 @@ static void the_last_word(int lost)
     s->server[0].keys = 0;
     if (lost)
         s->server[2].keys = 0;
-    s->server[1].refuses = 1;
-    sim_cut(s, 1);
+    sim_leave(s, 1);
     s->server[2].holds = 1;
     rl_round *round = lease_extend(lease, 5000, s->now_ms);
     sim_run(s);
@@ -205,22 +186,19 @@ static void waits_to_know_who_disowns(void)
 }
 
 /* Nodes that lost the key get it again once a majority has confirmed the extension. */
-static void heals_a_minority(void)
+SIM_TEST(heals_a_minority, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     rl_lease *lease = sim_hold(s, "k", 3000);
     s->server[0].keys = s->server[1].keys = 0;
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     sim_run(s);
     CHECK_INT(sim_mine(s, "k", lease), all_of(5));
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* Without a majority nothing is made again, not even where it is missing. */
-static void recreates_nothing(void)
+SIM_TEST(recreates_nothing, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     rl_lease *lease = sim_hold(s, "k", 3000);
     s->server[0].keys = s->server[1].keys = s->server[2].keys = 0;
     CHECK_INT(extend(s, lease, 5000), RL_LOST);
@@ -230,12 +208,10 @@ static void recreates_nothing(void)
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);      /* he has heard of it */
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void after_the_deadline_nobody_is_asked(void)
+SIM_TEST(after_the_deadline_nobody_is_asked, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_clear_logs(s);
     sim_advance(s, sim_validity(1000, 0) - 1);
@@ -247,57 +223,46 @@ static void after_the_deadline_nobody_is_asked(void)
     sim_logs_are(s, "");
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* The majority's yes comes when the old validity is over: it must not come back. */
-static void late_majority_is_lost(void)
+SIM_TEST(late_majority_is_lost, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
-    for (int i = 0; i < 3; i++)
-        s->server[i].holds = 1;
+    sim_hold_answers(s, all_of(3));
     sim_advance(s, sim_validity(1000, 0) - 10);
     rl_round *round = lease_extend(lease, 5000, s->now_ms);
     sim_run(s);
     sim_skip(s, 10);
-    for (int i = 0; i < 3; i++)
-        s->server[i].holds = 0;
+    sim_hold_answers(s, 0);
     sim_run(s);                          /* before the tick */
     CHECK_INT(sim_end(round), RL_LOST);
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     sim_advance(s, 1);
     CHECK_INT(sim_with(s, "k"), 0);      /* released: nobody waits for it to run out */
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void undecided_at_the_deadline_is_lost(void)
+SIM_TEST(undecided_at_the_deadline_is_lost, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
-    for (int i = 0; i < 3; i++)
-        s->server[i].holds = 1;
+    sim_hold_answers(s, all_of(3));
     sim_advance(s, sim_validity(1000, 0) - 10);
     rl_round *round = lease_extend(lease, 5000, s->now_ms);
     sim_advance(s, 9);
     CHECK_INT(round->outcome, RL_OK);
     sim_advance(s, 1);
     CHECK_INT(round->outcome, RL_LOST);
-    for (int i = 0; i < 3; i++)
-        s->server[i].holds = 0;
-    sim_run(s);
-    CHECK_INT(sim_end(round), RL_LOST);
+    sim_hold_answers(s, 0);
+    CHECK_INT(sim_result(s, round), RL_LOST);
     sim_advance(s, 1);
     CHECK_INT(sim_with(s, "k"), 0);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* The same of an orphan that has ended before, because servers' clocks were stepped. */
-static void late_for_an_orphan(void)
+SIM_TEST(late_for_an_orphan, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_advance(s, sim_validity(1000, 0) - 10);
     for (int i = 0; i < 3; i++)
@@ -310,12 +275,10 @@ static void late_for_an_orphan(void)
     sim_advance(s, 5000);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(sim_live(s), 0);
-    sim_finish(s);
 }
 
-static void not_held_in_other_states(void)
+SIM_TEST(not_held_in_other_states, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     struct hold h = sim_acquire(s, "k", 1000, 1000);
     rl_round *early = lease_extend(h.lease, 5000, s->now_ms);
     CHECK_INT(sim_end(early), RL_NOT_HELD);
@@ -323,24 +286,19 @@ static void not_held_in_other_states(void)
     rl_round *release = release_begin(h.lease, s->now_ms);
     rl_round *late = lease_extend(h.lease, 5000, s->now_ms);
     CHECK_INT(sim_end(late), RL_NOT_HELD);
-    sim_run(s);
-    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_result(s, release), RL_GRANTED);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* Released while an extension is in flight: no extension outlives the release. */
-static void release_overtakes_an_extension(void)
+SIM_TEST(release_overtakes_an_extension, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
-    for (int i = 0; i < 3; i++)
-        s->server[i].frozen = 1;
+    sim_freeze(s, all_of(3));
     rl_round *round = lease_extend(lease, 5000, s->now_ms);
     rl_round *release = release_begin(lease, s->now_ms);
     sim_clear_logs(s);
-    for (int i = 0; i < 3; i++)
-        s->server[i].frozen = 0;
+    sim_freeze(s, 0);
     sim_run(s);
     sim_logs_are(s, "ER");
     CHECK_INT(sim_end(round), RL_NOT_HELD);
@@ -348,24 +306,20 @@ static void release_overtakes_an_extension(void)
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void some_primitives_cannot(void)
+SIM_TEST(some_primitives_cannot, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->primitive.extend = -1;
     rl_lease *lease = sim_hold(s, "k", 1000);
     CHECK_INT(extend(s, lease, 5000), RL_UNSUPPORTED);
     CHECK_INT(lease->state, LEASE_HELD);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* A hung node gets no questions, but it gets the extension: it may still hold it. */
-static void hung_nodes_are_extended_too(void)
+SIM_TEST(hung_nodes_are_extended_too, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 3000);
     s->server[0].frozen = 1;
     rl_round *ask = sim_ask(s, "k");
@@ -378,34 +332,28 @@ static void hung_nodes_are_extended_too(void)
     CHECK_STR(s->server[0].log, "QE");
     sim_end(ask);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* A broken connection under an extension: it is sent again. */
-static void extension_survives_a_break(void)
+SIM_TEST(extension_survives_a_break, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     rl_lease *lease = sim_hold(s, "k", 3000);
     s->server[0].holds = 1;
     rl_round *round = lease_extend(lease, 5000, s->now_ms);
     sim_cut_after(s, 0);
     s->server[0].holds = 0;
-    sim_run(s);
-    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(sim_result(s, round), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(5000, 0));
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* What the servers keep longer by an extension is owed as long. */
-static void clean_up_lasts_as_long_as_the_extension(void)
+SIM_TEST(clean_up_lasts_as_long_as_the_extension, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     rl_lease *lease = sim_hold(s, "k", 1000);
     CHECK_INT(extend(s, lease, 20000), RL_GRANTED);
     CHECK_INT(extend(s, lease, 100), RL_GRANTED);        /* shortens nothing */
-    sim_cut(s, 0);
-    s->server[0].refuses = 1;
+    sim_leave(s, 0);
     rl_round *release = release_begin(lease, s->now_ms);
     sim_advance(s, 15000);
     CHECK(s->core.owing == lease);
@@ -415,7 +363,6 @@ static void clean_up_lasts_as_long_as_the_extension(void)
     CHECK(s->core.owing == NULL);
     sim_end(release);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 SUITE(extend, T(extends_from_its_own_start), T(never_shortens),

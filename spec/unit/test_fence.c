@@ -51,8 +51,7 @@ static void counters_in_step(void)
     struct sim *s = up(5, (int64_t[]){7, 7, 7, 7, 7});
     struct hold h = begin(s);
     CHECK_INT(h.lease->token, 0);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 8);
     sim_logs_are(s, "F");
     end(s, &h);
@@ -62,8 +61,7 @@ static void a_minority_out_of_step(void)
 {
     struct sim *s = up(5, (int64_t[]){3, 7, 7, 7, 1});
     struct hold h = begin(s);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 8);
     sim_logs_are(s, "F");            /* the second round was not needed */
     end(s, &h);
@@ -90,8 +88,7 @@ static void confirms_the_largest(void)
 {
     struct sim *s = up(3, (int64_t[]){1, 0, 5});
     struct hold h = begin(s);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 6);
     for (int i = 0; i < 3; i++)
         CHECK_INT(s->server[i].counter, 6);
@@ -106,8 +103,7 @@ static void does_not_wait_for_the_dead(void)
     s->server[2].frozen = 1;
     int64_t t0 = s->now_ms;
     struct hold h = begin(s);
-    sim_wait(s, h.round, 1000);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
     CHECK_INT(h.lease->token, 10);
     CHECK(s->now_ms - t0 <= 2);
     end(s, &h);
@@ -122,8 +118,7 @@ static void goes_on_with_a_larger_one(void)
     sim_pass(s, 0);
     sim_pass(s, 1);
     s->server[0].counter = 20;
-    sim_wait(s, h.round, 1000);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
     CHECK_INT(h.lease->token, 20);
     CHECK_INT(s->server[0].counter, 20);
     CHECK_INT(s->server[1].counter, 20);
@@ -133,12 +128,10 @@ static void goes_on_with_a_larger_one(void)
 static void no_confirmation_no_hold(void)
 {
     struct sim *s = up(3, (int64_t[]){1, 3, 0});
-    s->server[2].refuses = 1;
-    sim_cut(s, 2);
+    sim_leave(s, 2);
     s->server[0].say[SIM_CONFIRM] = "-OOM command not allowed\r\n";
     struct hold h = begin(s);
-    sim_wait(s, h.round, 1000);
-    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(sim_wait(s, h.round, 1000), RL_NO_QUORUM);
     CHECK_INT(h.round->slot[0].code, RL_OOM);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
@@ -148,15 +141,13 @@ static void no_confirmation_no_hold(void)
 static void a_silent_confirmation_times_out(void)
 {
     struct sim *s = up(3, (int64_t[]){1, 3, 0});
-    s->server[2].refuses = 1;
-    sim_cut(s, 2);
+    sim_leave(s, 2);
     struct hold h = begin(s);
     sim_pass(s, 0);
     sim_pass(s, 1);
     s->server[0].holds = 1;
     int64_t t0 = s->now_ms;
-    sim_wait(s, h.round, 1000);
-    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(sim_wait(s, h.round, 1000), RL_NO_QUORUM);
     CHECK(s->now_ms - t0 <= SIM_TIMEOUT_MS + 2);
     end(s, &h);
 }
@@ -164,8 +155,7 @@ static void a_silent_confirmation_times_out(void)
 static void a_torn_confirmation_is_no_witness(void)
 {
     struct sim *s = up(3, (int64_t[]){1, 3, 0});
-    s->server[2].refuses = 1;
-    sim_cut(s, 2);
+    sim_leave(s, 2);
     struct hold h = begin(s);
     sim_pass(s, 0);
     sim_pass(s, 1);
@@ -174,8 +164,7 @@ static void a_torn_confirmation_is_no_witness(void)
     CHECK_INT(h.round->token, 4);
     sim_cut_after(s, 0);
     CHECK_INT(s->server[0].counter, 4);       /* executed, but who knows */
-    sim_wait(s, h.round, 2000);
-    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(sim_wait(s, h.round, 2000), RL_NO_QUORUM);
     sim_advance(s, 2000);
     CHECK_INT(sim_with(s, "k"), 0);
     end(s, &h);
@@ -186,8 +175,7 @@ static void a_forgotten_script_is_sent(void)
     struct sim *s = up(3, (int64_t[]){1, 0, 5});
     sim_flush_scripts(s);
     struct hold h = begin(s);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 6);
     end(s, &h);
 }
@@ -200,8 +188,7 @@ static void a_grant_needs_a_counter(void)
         struct sim *s = up(1, (int64_t[]){1});
         s->server[0].say[SIM_FENCED_ACQUIRE] = said[k];
         struct hold h = begin(s);
-        sim_run(s);
-        CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+        CHECK_INT(sim_outcome(s, h.round), RL_NO_QUORUM);
         CHECK_INT(h.round->slot[0].code, RL_PROTOCOL);
         end(s, &h);
     }
@@ -219,8 +206,7 @@ static void a_counter_has_a_range(void)
         test_note("%s", said[k]);
         s->server[0].say[SIM_FENCED_ACQUIRE] = said[k];
         struct hold h = begin(s);
-        sim_run(s);
-        CHECK_INT(h.round->outcome, RL_GRANTED);
+        CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
         CHECK_INT(h.lease->token, 7);
         CHECK_INT(h.round->slot[0].code, RL_PROTOCOL);
         CHECK_INT(s->server[1].counter, 7);
@@ -229,8 +215,7 @@ static void a_counter_has_a_range(void)
     struct sim *s = up(1, (int64_t[]){1});
     s->server[0].say[SIM_FENCED_ACQUIRE] = ":100000000000002\r\n";
     struct hold h = begin(s);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, TOKEN_END - 1);
     end(s, &h);
 }
@@ -243,12 +228,10 @@ static void a_refused_confirmation_has_a_range(void)
     for (int k = 0; k < 3; k++) {
         struct sim *s = up(3, (int64_t[]){1, 3, 0});
         test_note("%s", said[k]);
-        s->server[2].refuses = 1;
-        sim_cut(s, 2);
+        sim_leave(s, 2);
         s->server[0].say[SIM_CONFIRM] = said[k];
         struct hold h = begin(s);
-        sim_wait(s, h.round, 1000);
-        CHECK_INT(h.round->outcome, RL_NO_QUORUM);
+        CHECK_INT(sim_wait(s, h.round, 1000), RL_NO_QUORUM);
         CHECK_INT(h.round->slot[0].code, RL_PROTOCOL);
         CHECK_INT(s->server[1].counter, 4);
         end(s, &h);
@@ -312,8 +295,7 @@ static void c3_late_grant_with_a_larger_counter(void)
     CHECK_INT(h.round->token, 4);
     sim_deliver(s, 2, SIZE_MAX);
     CHECK_INT(h.round->outcome, RL_OK);       /* the confirmation of 3 counts no more */
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 4);
     end(s, &h);
 }
@@ -331,8 +313,7 @@ static void a_late_grant_is_confirmed(void)
     sim_tick(s);
     CHECK_INT(h.round->token, 6);
     s->server[0].holds = 0;
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 6);
     CHECK_STR(s->server[0].log, "FC");
     end(s, &h);
@@ -342,97 +323,76 @@ static void a_late_grant_is_confirmed(void)
 static void c4_executed_twice(void)
 {
     struct sim *s = up(3, (int64_t[]){1, 0, 0});
-    s->server[1].refuses = 1;
-    sim_cut(s, 1);
+    sim_leave(s, 1);
     struct hold h = begin(s);
     sim_pass(s, 0);
     sim_pass(s, 2);
     CHECK_INT(s->server[2].counter, 1);
     s->server[2].counter = 3;                 /* others came and went; then ours again */
-    sim_wait(s, h.round, 1000);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
     CHECK_INT(h.lease->token, 3);    /* not 2, which somebody may have */
     CHECK_INT(s->server[0].counter, 3);
     end(s, &h);
 }
 
 /* C9: ours on a majority by a grant that never counted is no extension. */
-static void c9_extension_below_the_counter(void)
+SIM_TEST(c9_extension_below_the_counter, up(3, (int64_t[]){0, 0, 0}))
 {
-    struct sim *s = up(3, (int64_t[]){0, 0, 0});
     rl_lease *lease = sim_hold(s, "k", 30000);
     CHECK_INT(lease->token, 1);
     s->server[0].counter = 3;
     s->server[1].counter = 2;
-    rl_round *round = lease_extend(lease, 30000, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(round), RL_LOST);
+    CHECK_INT(sim_result(s, lease_extend(lease, 30000, s->now_ms)), RL_LOST);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* C10: nor is a key recreated where the counter has gone on. */
-static void c10_heals_only_below_the_token(void)
+SIM_TEST(c10_heals_only_below_the_token, up(5, (int64_t[]){4, 4, 4, 4, 4}))
 {
-    struct sim *s = up(5, (int64_t[]){4, 4, 4, 4, 4});
     rl_lease *lease = sim_hold(s, "k", 30000);
     expire(s, 0);
     s->server[0].counter = 9;
     expire(s, 1);
     s->server[1].counter = 2;                 /* it forgot a little, too */
-    rl_round *round = lease_extend(lease, 30000, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(sim_result(s, lease_extend(lease, 30000, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", lease), 0x1e);
     CHECK_INT(s->server[0].counter, 9);
     CHECK_INT(s->server[1].counter, 5);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* ---- the token stays with the hold ---- */
 
-static void extension_and_release_bring_the_counters_into_step(void)
+SIM_TEST(extension_and_release_bring_the_counters_into_step, up(5, (int64_t[]){1, 1, 1, 0, 0}))
 {
-    struct sim *s = up(5, (int64_t[]){1, 1, 1, 0, 0});
     rl_lease *lease = sim_hold(s, "k", 30000);
     CHECK_INT(lease->token, 2);
-    rl_round *round = lease_extend(lease, 30000, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(sim_result(s, lease_extend(lease, 30000, s->now_ms)), RL_GRANTED);
     for (int i = 0; i < 5; i++)
         CHECK_INT(s->server[i].counter, 2);
     s->server[4].counter = 0;
-    round = release_begin(lease, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
     CHECK_INT(s->server[4].counter, 2);
     CHECK_INT(lease->token, 2);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* Where the counter was seen at the token, the release has nothing to do with it. */
-static void a_release_counts_only_where_it_must(void)
+SIM_TEST(a_release_counts_only_where_it_must, up(3, (int64_t[]){6, 6, 3}))
 {
-    struct sim *s = up(3, (int64_t[]){6, 6, 3});
     rl_lease *lease = sim_hold(s, "k", 30000);
     CHECK_INT(lease->token, 7);
     CHECK_INT(s->server[2].counter, 4);
     s->server[0].counter = 1;
-    rl_round *round = release_begin(lease, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(s->server[0].counter, 1);
     CHECK_INT(s->server[2].counter, 7);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void a_taken_over_lease_keeps_it(void)
+SIM_TEST(a_taken_over_lease_keeps_it, up(3, (int64_t[]){6, 6, 6}))
 {
-    struct sim *s = up(3, (int64_t[]){6, 6, 6});
     rl_lease *lease = sim_hold(s, "k", 30000);
     char value[RL_VALUE_LEN];
     memcpy(value, lease->value, sizeof(value));
@@ -442,12 +402,9 @@ static void a_taken_over_lease_keeps_it(void)
                         s->now_ms);
     REQUIRE(lease != NULL);
     CHECK_INT(lease->token, 7);
-    rl_round *round = lease_extend(lease, 30000, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(sim_result(s, lease_extend(lease, 30000, s->now_ms)), RL_GRANTED);
     CHECK_INT(s->server[0].counter, 7);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 static void cancelled_between_the_rounds(void)
@@ -484,8 +441,7 @@ static void a_confirmation_of_a_token_given_up(void)
     sim_hold_answers(s, 0);
     sim_pass(s, 3);
     CHECK_INT(h.round->token, 10);
-    sim_wait(s, h.round, 1000);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
     CHECK_INT(h.lease->token, 10);
     end(s, &h);
 }
@@ -507,8 +463,7 @@ static void a_confirmation_of_a_token_given_up_by_the_last(void)
     sim_pass(s, 0);
     CHECK_INT(h.round->token, 4);
     s->server[1].frozen = 1;
-    sim_wait(s, h.round, 1000);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
     end(s, &h);
 }
 
@@ -520,8 +475,7 @@ static void the_code_of_who_was_cut_off(void)
     struct hold h = begin(s);
     sim_pass(s, 0);
     sim_pass(s, 1);
-    s->server[0].refuses = 1;
-    sim_cut(s, 0);
+    sim_leave(s, 0);
     sim_wait(s, h.round, 1000);
     CHECK_INT(h.round->slot[0].code, RL_REFUSED);
     end(s, &h);

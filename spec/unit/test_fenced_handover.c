@@ -33,9 +33,8 @@ static void nothing_is_left(struct sim *s, rl_lease *old, struct hold *next)
     end(s, old, next);
 }
 
-static void each_has_the_next_token(void)
+SIM_TEST(each_has_the_next_token, up(5, (int64_t[]){7, 7, 7, 7, 7}))
 {
-    struct sim *s = up(5, (int64_t[]){7, 7, 7, 7, 7});
     rl_lease *old = sim_hold(s, "k", 9000);
     CHECK_INT(old->token, 8);
     sim_clear_logs(s);
@@ -50,12 +49,9 @@ static void each_has_the_next_token(void)
         old = next.lease;
     }
     sim_logs_are(s, "PPPPPPPPPPPPPPPPPPPP");   /* one round trip each */
-    rl_round *release = release_begin(old, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_result(s, release_begin(old, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
     lease_drop(old, s->now_ms);
-    sim_finish(s);
 }
 
 /* Counters that differ are brought to the largest, by those who still have the value. */
@@ -67,8 +63,7 @@ static void the_largest_is_confirmed(void)
     s->server[2].frozen = 1;
     sim_clear_logs(s);
     struct hold next = sim_handover(s, old, 9000);
-    sim_wait(s, next.round, 1000);
-    CHECK_INT(next.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_wait(s, next.round, 1000), RL_GRANTED);
     CHECK_INT(next.lease->token, 10);
     CHECK_INT(s->server[0].counter, 10);
     CHECK_STR(s->server[0].log, "PC");
@@ -103,8 +98,7 @@ static void a_confirmation_that_does_not_come(void)
     s->server[2].frozen = 1;
     s->server[0].say[SIM_CONFIRM] = "-OOM command not allowed\r\n";
     struct hold next = sim_handover(s, old, 60000);
-    sim_wait(s, next.round, 2000);
-    CHECK_INT(next.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(sim_wait(s, next.round, 2000), RL_NO_QUORUM);
     nothing_is_left(s, old, &next);
 }
 
@@ -132,8 +126,7 @@ static void one_without_a_floor(void)
     rl_lease *old = sim_hold(s, "k", 9000);
     s->server[0].say[SIM_FENCED_HANDOVER] = ":-2\r\n";
     struct hold next = sim_handover(s, old, 9000);
-    sim_run(s);
-    CHECK_INT(next.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, next.round), RL_GRANTED);
     CHECK_INT(next.lease->unseeded, bit(0));
     CHECK_INT(sim_mine(s, "k", old), bit(0));
     sim_advance(s, 2000);
@@ -149,8 +142,7 @@ static void a_majority_without_floors(void)
     s->server[0].say[SIM_FENCED_HANDOVER] = s->server[1].say[SIM_FENCED_HANDOVER] =
         ":-2\r\n";
     struct hold next = sim_handover(s, old, 60000);
-    sim_run(s);
-    CHECK_INT(next.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(sim_outcome(s, next.round), RL_NO_QUORUM);
     CHECK_INT(next.lease->unseeded, bit(0) | bit(1));
     nothing_is_left(s, old, &next);
 }
@@ -163,8 +155,7 @@ static void a_replacement_needs_a_counter(void)
         rl_lease *old = sim_hold(s, "k", 9000);
         s->server[0].say[SIM_FENCED_HANDOVER] = said[k];
         struct hold next = sim_handover(s, old, 9000);
-        sim_run(s);
-        CHECK_INT(next.round->outcome, RL_NO_QUORUM);
+        CHECK_INT(sim_outcome(s, next.round), RL_NO_QUORUM);
         CHECK_INT(next.round->slot[0].code, RL_PROTOCOL);
         nothing_is_left(s, old, &next);
     }
@@ -178,8 +169,7 @@ static void sent_twice_is_counted_once(void)
     struct hold next = sim_handover(s, old, 60000);
     sim_cut_after(s, 0);
     CHECK_INT(s->server[0].counter, 6);
-    sim_wait(s, next.round, 1000);
-    CHECK_INT(next.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_wait(s, next.round, 1000), RL_GRANTED);
     CHECK_INT(next.lease->token, 6);
     CHECK_INT(s->server[0].counter, 6);
     end(s, old, &next);
@@ -198,8 +188,7 @@ static void the_old_token_is_over(void)
     sim_run(s);
     struct hold next = sim_handover(s, old, 9000);
     sim_heal(s);
-    sim_run(s);
-    CHECK_INT(sim_end(extend), RL_NOT_HELD);
+    CHECK_INT(sim_result(s, extend), RL_NOT_HELD);
     CHECK_INT(next.round->outcome, RL_GRANTED);
     CHECK_INT(next.lease->token, 6);
     CHECK_INT(sim_mine(s, "k", old), 0);

@@ -55,21 +55,18 @@ static struct sim *brand_new(int n)
     return s;
 }
 
-static void admitted_servers_vote_at_once(void)
+SIM_TEST(admitted_servers_vote_at_once, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     CHECK_INT(guard_left_ms(&s->core, s->now_ms), 0);
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_logs_are(s, "A");
     CHECK_INT(sim_mine(s, "k", lease), 7);
     round_free(release_begin(lease, s->now_ms));
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void new_servers_vote_after_a_quarantine(void)
+SIM_TEST(new_servers_vote_after_a_quarantine, brand_new(3))
 {
-    struct sim *s = brand_new(3);
     CHECK_INT(try(s, "k"), RL_NO_QUORUM);
     for (int i = 0; i < 3; i++)
         marker_is(s, i, 1);
@@ -84,12 +81,10 @@ static void new_servers_vote_after_a_quarantine(void)
     for (int i = 0; i < 3; i++)
         marker_is(s, i, 0);
     sim_advance(s, 1000);                    /* nobody releases a dropped lease */
-    sim_finish(s);
 }
 
-static void a_restarted_server_is_out_for_the_guard_time(void)
+SIM_TEST(a_restarted_server_is_out_for_the_guard_time, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_restart(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     CHECK_INT(guard_of(s, 0), RL_GUARD_QUARANTINED);
@@ -102,7 +97,6 @@ static void a_restarted_server_is_out_for_the_guard_time(void)
     sim_advance(s, 10);
     CHECK_INT(code_of(s, 0), RL_OK);
     sim_advance(s, 2000);
-    sim_finish(s);
 }
 
 /* A restart after which the marker of the former life comes back, as from a file; who
@@ -118,9 +112,8 @@ static void restart_loading(struct sim *s, int i)
     memcpy(s->server[i].marker, marker, sizeof(marker));
 }
 
-static void a_marker_that_was_loaded_is_not_believed(void)
+SIM_TEST(a_marker_that_was_loaded_is_not_believed, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     restart_loading(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     sim_advance(s, GUARD_MS - 10);
@@ -128,13 +121,11 @@ static void a_marker_that_was_loaded_is_not_believed(void)
     sim_advance(s, 20);
     CHECK_INT(code_of(s, 0), RL_OK);
     sim_advance(s, 2000);
-    sim_finish(s);
 }
 
 /* Nor is a nonce that was seen for long enough before. */
-static void a_nonce_that_was_loaded_is_not_believed(void)
+SIM_TEST(a_nonce_that_was_loaded_is_not_believed, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_restart(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     sim_advance(s, GUARD_MS + 10);
@@ -143,13 +134,11 @@ static void a_nonce_that_was_loaded_is_not_believed(void)
     sim_advance(s, GUARD_MS + 10);
     CHECK_INT(code_of(s, 0), RL_OK);
     sim_advance(s, 2000);
-    sim_finish(s);
 }
 
 /* A server that is busy with a script does not even say which run of it this is. */
-static void who_is_busy_is_asked_again(void)
+SIM_TEST(who_is_busy_is_asked_again, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     char marker[MARKER_MAX];
     memcpy(marker, s->server[0].marker, sizeof(marker));
     s->server[0].info = "-BUSY Redis is busy running a script.\r\n";
@@ -160,13 +149,11 @@ static void who_is_busy_is_asked_again(void)
     s->server[0].info = NULL;
     sim_advance(s, 2000);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
-    sim_finish(s);
 }
 
 /* What was healed to it in the quarantine is lost by the second flush. */
-static void a_flush_in_the_quarantine_begins_it_anew(void)
+SIM_TEST(a_flush_in_the_quarantine_begins_it_anew, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     s->server[0].marker[0] = '\0';
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     marker_is(s, 0, 1);
@@ -180,13 +167,11 @@ static void a_flush_in_the_quarantine_begins_it_anew(void)
     sim_advance(s, 20);
     CHECK_INT(code_of(s, 0), RL_OK);
     sim_advance(s, 2000);
-    sim_finish(s);
 }
 
 /* A connection that broke is no reason to count from the beginning, another server is. */
-static void a_quarantine_outlives_connections(void)
+SIM_TEST(a_quarantine_outlives_connections, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_restart(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     sim_advance(s, GUARD_MS / 2);
@@ -195,25 +180,21 @@ static void a_quarantine_outlives_connections(void)
     sim_advance(s, GUARD_MS / 2 + 10);
     CHECK_INT(code_of(s, 0), RL_OK);
     sim_advance(s, 2000);
-    sim_finish(s);
 }
 
-static void others_may_admit_it(void)
+SIM_TEST(others_may_admit_it, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_restart(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     sim_set_marker(s, 0, MAX_LEASE_MS, NULL);
     CHECK_INT(code_of(s, 0), RL_OK);         /* found, and asked again, in one attempt */
     CHECK_INT(guard_of(s, 0), RL_GUARD_ADMITTED);
     sim_advance(s, 2000);
-    sim_finish(s);
 }
 
 /* Another client's nonce is as good as ours, from when we saw it. */
-static void counts_from_its_own_first_look(void)
+SIM_TEST(counts_from_its_own_first_look, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_restart(s, 0);
     sim_set_marker(s, 0, MAX_LEASE_MS, "feed");
     CHECK_INT(code_of(s, 0), RL_GUARDED);
@@ -223,7 +204,6 @@ static void counts_from_its_own_first_look(void)
     sim_advance(s, 20);
     CHECK_INT(code_of(s, 0), RL_OK);
     sim_advance(s, 2000);
-    sim_finish(s);
 }
 
 static void clients_must_agree_on_max_lease(void)
@@ -247,9 +227,8 @@ static void clients_must_agree_on_max_lease(void)
 }
 
 /* One that disagrees is enough: it may be the only one that still remembers. */
-static void who_disagrees_with_one_admits_nobody(void)
+SIM_TEST(who_disagrees_with_one_admits_nobody, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_set_marker(s, 0, 2 * MAX_LEASE_MS, NULL);
     sim_restart(s, 2);
     code_of(s, 0);
@@ -260,13 +239,11 @@ static void who_disagrees_with_one_admits_nobody(void)
     sim_advance(s, 2 * GUARD_MS);
     CHECK_INT(code_of(s, 2), RL_GUARDED);
     marker_is(s, 2, 1);
-    sim_finish(s);
 }
 
 /* A flush that nobody saw, but for another client who has begun a quarantine since. */
-static void another_nonce_is_another_quarantine(void)
+SIM_TEST(another_nonce_is_another_quarantine, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_restart(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     sim_advance(s, GUARD_MS - 100);
@@ -276,13 +253,11 @@ static void another_nonce_is_another_quarantine(void)
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     sim_advance(s, 110);
     CHECK_INT(code_of(s, 0), RL_OK);
-    sim_finish(s);
 }
 
 /* A quarantine for shorter leases is none for ours. */
-static void a_shorter_quarantine_is_superseded(void)
+SIM_TEST(a_shorter_quarantine_is_superseded, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_restart(s, 0);
     sim_set_marker(s, 0, MAX_LEASE_MS / 2, "feed");
     CHECK_INT(code_of(s, 0), RL_GUARDED);
@@ -290,12 +265,10 @@ static void a_shorter_quarantine_is_superseded(void)
     sim_set_marker(s, 0, MAX_LEASE_MS * 2, "feed");
     CHECK_INT(code_of(s, 0), RL_CONFIG);
     CHECK(strstr(s->server[0].marker, " feed") != NULL);
-    sim_finish(s);
 }
 
-static void admission_needs_a_majority(void)
+SIM_TEST(admission_needs_a_majority, brand_new(3))
 {
-    struct sim *s = brand_new(3);
     s->server[1].refuses = s->server[2].refuses = 1;
     try(s, "k");
     sim_advance(s, 2 * GUARD_MS);
@@ -307,12 +280,10 @@ static void admission_needs_a_majority(void)
     try(s, "k");
     marker_is(s, 0, 0);
     marker_is(s, 1, 1);
-    sim_finish(s);
 }
 
-static void a_quarantined_server_extends_heals_and_releases(void)
+SIM_TEST(a_quarantined_server_extends_heals_and_releases, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     rl_lease *lease = sim_hold(s, "k", 3000);
     sim_restart(s, 0);
     sim_cut(s, 1);
@@ -322,20 +293,14 @@ static void a_quarantined_server_extends_heals_and_releases(void)
     CHECK_INT(sim_mine(s, "k", lease), 7);   /* healed, without its consent to a vote */
     marker_is(s, 0, 1);
     s->server[2].keys = 0;
-    extend = lease_extend(lease, 3000, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(extend), RL_GRANTED);
-    rl_round *release = release_begin(lease, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_result(s, lease_extend(lease, 3000, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void init_admits_what_is_connected(void)
+SIM_TEST(init_admits_what_is_connected, brand_new(3))
 {
-    struct sim *s = brand_new(3);
     s->server[2].refuses = 1;
     rl_round *round = query_probe(&s->core, s->now_ms);
     sim_wait(s, round, 2000);
@@ -367,7 +332,6 @@ static void init_admits_what_is_connected(void)
     guard_admit(&s->core, 0, s->now_ms, s->now_ms);
     sim_run(s);
     CHECK_INT(guard_of(s, 1), RL_GUARD_ADMITTED);
-    sim_finish(s);
 }
 
 /* ---- clocks ---- */
@@ -387,9 +351,7 @@ static void a_step_silences_a_server(void)
         CHECK_INT(code_of(s, 0), RL_GUARDED);
         CHECK_STR(s->server[0].log, "R");    /* not even asked */
         CHECK(strstr(s->core.nodes[0].text, "its clock was stepped by") != NULL);
-        rl_round *extend = lease_extend(lease, 4000, s->now_ms);
-        sim_run(s);
-        CHECK_INT(sim_end(extend), RL_GRANTED);
+        CHECK_INT(sim_result(s, lease_extend(lease, 4000, s->now_ms)), RL_GRANTED);
         CHECK_STR(s->server[0].log, "RE");
         round_free(release_begin(lease, s->now_ms));
         lease_drop(lease, s->now_ms);
@@ -406,9 +368,8 @@ static void a_step_silences_a_server(void)
 
 /* One server of three has freed the key: it is put back within a second, not at the next
  * renewal. */
-static void a_step_hurries_the_watchdog(void)
+SIM_TEST(a_step_hurries_the_watchdog, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     rl_lease *lease = sim_hold(s, "k", MAX_LEASE_MS);
     watchdog_start(lease, MAX_LEASE_MS, 0, s->now_ms);
     int64_t deadline_ms = lease->deadline_ms;
@@ -420,7 +381,6 @@ static void a_step_hurries_the_watchdog(void)
     CHECK_INT(lease->lost, RL_NOT_LOST);
     round_free(release_begin(lease, s->now_ms));
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* On a majority every lease ends earlier: it was freed, or our clock stood still. */
@@ -446,9 +406,8 @@ static void a_majority_that_steps_ends_leases(void)
 }
 
 /* Over a reconnection the clock is the same, after a restart it may be any. */
-static void a_step_is_one_of_the_same_run(void)
+SIM_TEST(a_step_is_one_of_the_same_run, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_advance(s, 2000);
     sim_restart(s, 0);
     s->server[0].wall_ms = 60000;
@@ -459,36 +418,30 @@ static void a_step_is_one_of_the_same_run(void)
     s->server[0].wall_ms = 0;
     code_of(s, 0);
     CHECK_INT(s->core.guards[0].steps, 1);
-    sim_finish(s);
 }
 
 /* TIME goes ahead of the acquire: a yes behind it does not count, and is released. */
-static void a_step_is_found_by_the_acquire_itself(void)
+SIM_TEST(a_step_is_found_by_the_acquire_itself, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_advance(s, 5000);
     s->server[0].wall_ms = s->server[1].wall_ms = 60000;
     sim_clear_logs(s);
     CHECK_INT(try(s, "k"), RL_NO_QUORUM);
     CHECK_STR(s->server[0].log, "AR");
     CHECK_INT(sim_with(s, "k"), 0);
-    sim_finish(s);
 }
 
-static void without_a_lease_nothing_is_awaited(void)
+SIM_TEST(without_a_lease_nothing_is_awaited, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     sim_advance(s, 5000);
     CHECK_INT(core_due_ms(&s->core), INT64_MAX);
     CHECK(!core_timing(&s->core));
-    sim_finish(s);
 }
 
 /* ---- servers that are not what they should be ---- */
 
-static void twins_are_refused_by_name(void)
+SIM_TEST(twins_are_refused_by_name, sim_new(3))
 {
-    struct sim *s = sim_new(3);
     s->config[0].label = (char *)"redis://a";
     s->config[1].label = (char *)"redis://b";
     strcpy(s->server[1].run_id, s->server[0].run_id);
@@ -498,15 +451,12 @@ static void twins_are_refused_by_name(void)
     CHECK_STR(s->core.nodes[1].text,
               "the same server under two addresses: it is redis://a as well");
     CHECK_STR(s->server[1].log, "");
-    s->server[2].refuses = 1;
-    sim_cut(s, 2);
+    sim_leave(s, 2);
     CHECK_INT(try(s, "j"), RL_CONFIG);
-    sim_finish(s);
 }
 
-static void replicas_are_refused(void)
+SIM_TEST(replicas_are_refused, sim_new(3))
 {
-    struct sim *s = sim_new(3);
     s->server[1].info = "$59\r\nrun_id:x\r\nrole:slave\r\nmaster_host:h\r\n"
                         "master_port:1\r\n#1234\r\n\r\n";
     CHECK_INT(try(s, "k"), RL_GRANTED);
@@ -516,12 +466,10 @@ static void replicas_are_refused(void)
     sim_advance(s, 2000);
     CHECK_INT(try(s, "j"), RL_GRANTED);
     CHECK_STR(s->core.nodes[1].text, "a replica; only masters can vote");
-    sim_finish(s);
 }
 
-static void without_info_the_marker_decides(void)
+SIM_TEST(without_info_the_marker_decides, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     s->server[0].info = "-NOPERM this user has no permissions to run 'info'\r\n";
     sim_cut(s, 0);
     CHECK_INT(code_of(s, 0), RL_OK);         /* by whomever it was written */
@@ -544,17 +492,14 @@ static void without_info_the_marker_decides(void)
     sim_cut(s, 0);
     CHECK_INT(code_of(s, 0), RL_NOPERM);
     sim_advance(s, 2000);
-    sim_finish(s);
 }
 
 /* ---- bounds ---- */
 
-static void too_much_debt_is_forgone(void)
+SIM_TEST(too_much_debt_is_forgone, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
-    s->server[0].refuses = 1;
-    sim_cut(s, 0);
+    sim_leave(s, 0);
     s->core.owing_len += OWING_MAX;
     round_free(release_begin(lease, s->now_ms));
     lease_drop(lease, s->now_ms);
@@ -564,17 +509,14 @@ static void too_much_debt_is_forgone(void)
     CHECK_INT(sim_with(s, "k"), 1);          /* where it could not be sent */
     s->core.owing_len -= OWING_MAX;
     CHECK_INT(s->core.owing_len, 0);
-    sim_finish(s);
 }
 
 /* A hundred thousand refusals in a row: less than two attempts a second, and no more
  * memory than for one. */
-static void endless_refusals_are_bounded(void)
+SIM_TEST(endless_refusals_are_bounded, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     int refusals = test_runs(100000), before = sim_live(s);
-    s->server[0].refuses = 1;
-    sim_cut(s, 0);
+    sim_leave(s, 0);
     int64_t from = s->core.nodes[0].stats.disconnects, since_ms = s->now_ms;
     while (s->core.nodes[0].stats.disconnects - from < refusals) {
         sim_clear_logs(s);
@@ -584,7 +526,6 @@ static void endless_refusals_are_bounded(void)
     CHECK((s->now_ms - since_ms) / 500 > refusals);
     CHECK(sim_live(s) <= before + 4);
     CHECK_INT(s->core.owing_len, 0);
-    sim_finish(s);
 }
 
 SUITE(guard, T(admitted_servers_vote_at_once), T(new_servers_vote_after_a_quarantine),

@@ -22,9 +22,7 @@ static void held_by_the_next(struct sim *s, rl_lease *old, struct hold *next)
     CHECK_INT(lease_remaining_ms(old, s->now_ms), 0);
     CHECK(lease_remaining_ms(next->lease, s->now_ms) > 0);
     CHECK_INT(sim_mine(s, "k", old), 0);
-    rl_round *release = release_begin(next->lease, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_result(s, release_begin(next->lease, s->now_ms)), RL_GRANTED);
     nothing_is_left(s, old, next);
 }
 
@@ -41,8 +39,7 @@ static void one_round_and_nothing_else(void)
         int64_t t0 = s->now_ms;
         CHECK_INT(lease_remaining_ms(old, t0), 0);      /* before anything is sent */
         CHECK_INT(lease_remaining_ms(next.lease, t0), 0);
-        sim_run(s);
-        CHECK_INT(next.round->outcome, RL_GRANTED);
+        CHECK_INT(sim_outcome(s, next.round), RL_GRANTED);
         CHECK_INT(next.lease->deadline_ms, t0 + sim_validity(4000, 0));
         CHECK_INT(sim_mine(s, "k", next.lease), all_of(s->n));
         CHECK_INT(sim_key(s, 0, "k")->until_ms, t0 + 4000);
@@ -54,9 +51,8 @@ static void one_round_and_nothing_else(void)
 }
 
 /* Hands over along a chain; the first ones are forgotten on the way. */
-static void many_in_a_row(void)
+SIM_TEST(many_in_a_row, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *old = sim_hold(s, "k", 9000);
     int live = sim_live(s);
     for (int k = 0; k < 50; k++) {
@@ -69,7 +65,6 @@ static void many_in_a_row(void)
     CHECK(sim_live(s) <= 2 * live);
     CHECK_INT(sim_mine(s, "k", old), all_of(3));
     lease_drop(old, s->now_ms);
-    sim_finish(s);
 }
 
 /* A server that answers late does all in the order it was sent. */
@@ -79,8 +74,7 @@ static void a_frozen_minority(void)
     rl_lease *old = sim_hold(s, "k", 9000);
     s->server[1].frozen = s->server[3].frozen = 1;
     struct hold next = sim_handover(s, old, 9000);
-    sim_run(s);
-    CHECK_INT(next.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, next.round), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", old), bit(1) | bit(3));
     sim_advance(s, 400);                 /* a release of the old value queues up there */
     s->server[1].frozen = s->server[3].frozen = 0;
@@ -100,8 +94,7 @@ static void a_torn_minority(int executed, int lingers)
     sim_serve(s, 2);
     sim_execute(s, 2, executed);
     sim_cut(s, 2);
-    sim_run(s);
-    CHECK_INT(next.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, next.round), RL_GRANTED);
     sim_advance(s, 1000);
     while (sim_haunt(s, 2, 1))
         sim_advance(s, 1);
@@ -122,12 +115,10 @@ static void a_minority_that_is_down(void)
 {
     struct sim *s = sim_up(3);
     rl_lease *old = sim_hold(s, "k", 60000);
-    s->server[0].refuses = 1;
-    sim_cut(s, 0);
+    sim_leave(s, 0);
     sim_advance(s, 100);
     struct hold next = sim_handover(s, old, 60000);
-    sim_run(s);
-    CHECK_INT(next.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, next.round), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", old), bit(0));
     sim_advance(s, 3000);
     s->server[0].refuses = 0;
@@ -164,8 +155,7 @@ static void a_straggler(int between)
     struct hold next = sim_handover(s, old, 60000);
     for (int i = 0; i < 3; i++) {
         sim_serve(s, i);
-        s->server[i].refuses = 1;
-        sim_cut(s, i);
+        sim_leave(s, i);
     }
     CHECK_INT(sim_wait(s, next.round, 5000), RL_NO_QUORUM);
     sim_heal(s);
@@ -205,8 +195,7 @@ static void servers_that_do_not_have_it(int foreign)
             sim_put(s, i, "k", 60000);
     }
     struct hold next = sim_handover(s, old, 9000);
-    sim_run(s);
-    CHECK_INT(next.round->outcome, RL_LOST);
+    CHECK_INT(sim_outcome(s, next.round), RL_LOST);
     CHECK_INT(sim_with(s, "k"), foreign ? 3 : 0);
     s->server[0].keys = s->server[1].keys = 0;
     nothing_is_left(s, old, &next);
@@ -224,8 +213,7 @@ static void one_that_forgot_is_healed(void)
     rl_lease *old = sim_hold(s, "k", 3000);
     s->server[1].keys = 0;
     struct hold next = sim_handover(s, old, 3000);
-    sim_run(s);
-    CHECK_INT(next.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, next.round), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", next.lease), bit(0) | bit(2));
     watchdog_start(next.lease, 3000, 0, s->now_ms);
     sim_advance(s, 1500);
@@ -241,8 +229,7 @@ static void without_the_script(void)
     sim_flush_scripts(s);
     sim_clear_logs(s);
     struct hold next = sim_handover(s, old, 9000);
-    sim_run(s);
-    CHECK_INT(next.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, next.round), RL_GRANTED);
     sim_logs_are(s, "?h");
     held_by_the_next(s, old, &next);
 }
@@ -253,14 +240,12 @@ static void a_renewal_in_flight(void)
     struct sim *s = sim_up(3);
     rl_lease *old = sim_hold(s, "k", 3000);
     watchdog_start(old, 3000, 0, s->now_ms);
-    for (int i = 0; i < 3; i++)
-        s->server[i].holds = 1;
+    sim_hold_answers(s, all_of(3));
     while (!old->renewal)
         sim_advance(s, 10);
     struct hold next = sim_handover(s, old, 9000);
     sim_heal(s);
-    sim_run(s);
-    CHECK_INT(next.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, next.round), RL_GRANTED);
     sim_advance(s, 5000);
     CHECK_INT(sim_mine(s, "k", next.lease), all_of(3));
     CHECK_INT(old->lost, RL_NOT_LOST);
@@ -299,20 +284,17 @@ static void an_extension_in_flight(void)
 }
 
 /* The one who would hold it is gone before it knows. */
-static void a_dead_taker(void)
+SIM_TEST(a_dead_taker, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *old = sim_hold(s, "k", 60000);
     struct hold next = sim_handover(s, old, 60000);
     sim_serve(s, 0);
     sim_execute(s, 0, 1);
     lease_drop(next.lease, s->now_ms);
-    sim_run(s);
-    CHECK_INT(next.round->outcome, RL_CANCELLED);
+    CHECK_INT(sim_outcome(s, next.round), RL_CANCELLED);
     CHECK_INT(sim_with(s, "k"), 0);
     round_free(next.round);
     lease_drop(old, s->now_ms);
-    sim_finish(s);
 }
 
 static void closing_in_the_middle(void)
@@ -322,8 +304,7 @@ static void closing_in_the_middle(void)
     struct hold next = sim_handover(s, old, 60000);
     sim_serve(s, 0);
     close_finish(&s->core, s->now_ms);
-    sim_run(s);
-    CHECK_INT(next.round->outcome, RL_CLOSED);
+    CHECK_INT(sim_outcome(s, next.round), RL_CLOSED);
     nothing_is_left(s, old, &next);
 }
 

@@ -29,9 +29,8 @@ static void lets_go(void)
 }
 
 /* The first release was executed, its answer was lost, and somebody else has it since. */
-static void asked_again_after_it_let_go(void)
+SIM_TEST(asked_again_after_it_let_go, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 3000);
     rl_round *round = release_begin(lease, s->now_ms);
     for (int i = 0; i < 3; i++) {
@@ -43,12 +42,10 @@ static void asked_again_after_it_let_go(void)
     CHECK_INT(sim_with(s, "k"), all_of(3));
     sim_end(round);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void decided_at_the_majority(void)
+SIM_TEST(decided_at_the_majority, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     rl_lease *lease = sim_hold(s, "k", 3000);
     s->server[0].frozen = s->server[1].frozen = 1;
     rl_round *round = release_begin(lease, s->now_ms);
@@ -66,48 +63,40 @@ static void decided_at_the_majority(void)
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK(s->core.owing == NULL);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* ---- outcomes ---- */
 
-static void expired_on_all(void)
+SIM_TEST(expired_on_all, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_advance(s, 1500);
     CHECK_INT(release(s, lease), RL_EXPIRED);
     CHECK(s->core.owing == NULL);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* Our validity is over, the servers' is not: too late to say that it was in time. */
-static void expired_but_still_there(void)
+SIM_TEST(expired_but_still_there, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_advance(s, sim_validity(1000, 0));
     CHECK_INT(sim_mine(s, "k", lease), all_of(3));
     CHECK_INT(release(s, lease), RL_EXPIRED);
     CHECK_INT(sim_with(s, "k"), 0);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void in_time_by_a_millisecond(void)
+SIM_TEST(in_time_by_a_millisecond, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_advance(s, sim_validity(1000, 0) - 1);
     CHECK_INT(release(s, lease), RL_GRANTED);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void held_by_another(void)
+SIM_TEST(held_by_another, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *mine = sim_hold(s, "k", 1000);
     sim_advance(s, 1500);
     rl_lease *other = sim_hold(s, "k", 5000);
@@ -116,16 +105,13 @@ static void held_by_another(void)
     CHECK(lease_remaining_ms(other, s->now_ms) > 0);
     lease_drop(mine, s->now_ms);
     lease_drop(other, s->now_ms);
-    sim_finish(s);
 }
 
-static void unknown_without_answers(void)
+SIM_TEST(unknown_without_answers, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 5000);
     for (int i = 0; i < 2; i++) {
-        s->server[i].refuses = 1;
-        sim_cut(s, i);
+        sim_leave(s, i);
     }
     CHECK_INT(release(s, lease), RL_UNKNOWN);
     CHECK_INT(sim_with(s, "k"), bit(0) | bit(1));
@@ -135,51 +121,41 @@ static void unknown_without_answers(void)
     sim_advance(s, 3000);
     CHECK_INT(sim_with(s, "k"), 0);      /* cleaned all the same */
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void unknown_from_hung_nodes(void)
+SIM_TEST(unknown_from_hung_nodes, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 5000);
-    for (int i = 0; i < 3; i++)
-        s->server[i].frozen = 1;
+    sim_freeze(s, all_of(3));
     int64_t t0 = s->now_ms;
     CHECK_INT(release(s, lease), RL_UNKNOWN);
     CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void released_twice(void)
+SIM_TEST(released_twice, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 5000);
     rl_round *a = release_begin(lease, s->now_ms);
     rl_round *b = release_begin(lease, s->now_ms);
     CHECK(a == b);
-    sim_run(s);
-    CHECK_INT(sim_end(a), RL_GRANTED);
+    CHECK_INT(sim_result(s, a), RL_GRANTED);
     CHECK_INT(sim_end(b), RL_GRANTED);
     CHECK_INT(release(s, lease), RL_GRANTED);
     sim_logs_are(s, "AR");               /* asked once */
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* ---- cancelling ---- */
 
-static void cancels_an_attempt(void)
+SIM_TEST(cancels_an_attempt, sim_up(3))
 {
-    struct sim *s = sim_up(3);
-    for (int i = 0; i < 3; i++)
-        s->server[i].frozen = 1;
+    sim_freeze(s, all_of(3));
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     sim_run(s);
     rl_round *round = release_begin(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
-    for (int i = 0; i < 3; i++)
-        s->server[i].frozen = 0;
+    sim_freeze(s, 0);
     sim_run(s);
     sim_logs_are(s, "AR");
     CHECK_INT(sim_with(s, "k"), 0);
@@ -189,13 +165,11 @@ static void cancels_an_attempt(void)
     CHECK(s->core.owing == NULL);
     sim_end(round);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* Cancelled before the connection stands: the acquire is not sent any more. */
-static void cancels_before_it_is_sent(void)
+SIM_TEST(cancels_before_it_is_sent, sim_new(3))
 {
-    struct sim *s = sim_new(3);
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     rl_round *round = release_begin(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
@@ -206,14 +180,12 @@ static void cancels_before_it_is_sent(void)
     CHECK_INT(outcome, RL_EXPIRED);
     sim_end(round);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* The same with a tick before the connections stand: it owes nothing to anybody, but
  * the release's caller waits. */
-static void cancelled_release_is_answered_soon(void)
+SIM_TEST(cancelled_release_is_answered_soon, sim_new(3))
 {
-    struct sim *s = sim_new(3);
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     rl_round *round = release_begin(h.lease, s->now_ms);
     sim_skip(s, 1);
@@ -221,14 +193,12 @@ static void cancelled_release_is_answered_soon(void)
     CHECK_INT(sim_wait(s, round, 10), RL_EXPIRED);
     sim_end(round);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* Long expired, and the connections idle and broken: as soon as they stand again the
  * answer is known. */
-static void expired_over_a_new_connection(void)
+SIM_TEST(expired_over_a_new_connection, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_advance(s, 5000);
     for (int i = 0; i < 3; i++)
@@ -239,15 +209,13 @@ static void expired_over_a_new_connection(void)
     CHECK_INT(sim_wait(s, round, 10), RL_EXPIRED);
     sim_end(round);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* ---- who is asked ---- */
 
 /* A release goes to nodes that refused and to nodes that failed. */
-static void goes_to_all_nodes(void)
+SIM_TEST(goes_to_all_nodes, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     sim_put(s, 0, "k", 9000);
     s->server[1].say[SIM_ACQUIRE] = "-OOM command not allowed\r\n";
     rl_lease *lease = sim_hold(s, "k", 5000);
@@ -255,41 +223,34 @@ static void goes_to_all_nodes(void)
     sim_logs_are(s, "AR");
     CHECK_INT(sim_with(s, "k"), bit(0));
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* Nodes that were never asked are not connected for a release. */
-static void leaves_strangers_alone(void)
+SIM_TEST(leaves_strangers_alone, sim_new(3))
 {
-    struct sim *s = sim_new(3);
     s->server[2].refuses = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    sim_wait(s, h.round, 1000);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
     CHECK_INT(release(s, h.lease), RL_GRANTED);
     sim_run(s);
     CHECK(s->core.owing == NULL);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* One failing node stops nothing, and what it said is kept. */
-static void errors_are_kept(void)
+SIM_TEST(errors_are_kept, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);
     s->server[0].say[SIM_RELEASE] = "-NOPERM this user has no permissions\r\n";
     CHECK_INT(release(s, lease), RL_GRANTED);
     CHECK_INT(lease->release->slot[0].code, RL_NOPERM);
     CHECK_INT(sim_with(s, "k"), bit(0));
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* A lease of another name on the same connection stays. */
-static void releases_only_its_own(void)
+SIM_TEST(releases_only_its_own, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *a = sim_hold(s, "a", 5000);
     rl_lease *b = sim_hold(s, "b", 5000);
     CHECK_INT(release(s, a), RL_GRANTED);
@@ -298,13 +259,11 @@ static void releases_only_its_own(void)
     CHECK_INT(lease_remaining_ms(b, s->now_ms), sim_validity(5000, 0));
     lease_drop(a, s->now_ms);
     lease_drop(b, s->now_ms);
-    sim_finish(s);
 }
 
 /* Its owner is gone: it is released, as far as he had it. */
-static void of_an_owner_who_is_gone(void)
+SIM_TEST(of_an_owner_who_is_gone, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 3000), *over = sim_hold(s, "o", 3000);
     round_free(release_begin(over, s->now_ms));
     sim_run(s);
@@ -334,13 +293,11 @@ static void of_an_owner_who_is_gone(void)
     sim_advance(s, 3000);
     CHECK_INT(sim_with(s, "k"), bit(0) | bit(1));
     CHECK_INT(sim_live(s), 0);
-    sim_finish(s);
 }
 
 /* A lock delay is for those who could not let go. */
-static void not_where_there_is_a_lock_delay(void)
+SIM_TEST(not_where_there_is_a_lock_delay, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->core.options.lock_delay_ms = 5000;
     lease_orphan(sim_keep(s, "k", 3000), s->now_ms);
     sim_advance(s, 7900);
@@ -348,7 +305,6 @@ static void not_where_there_is_a_lock_delay(void)
     sim_advance(s, 200);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(sim_live(s), 0);
-    sim_finish(s);
 }
 
 SUITE(release, T(lets_go), T(asked_again_after_it_let_go), T(decided_at_the_majority), T(expired_on_all),

@@ -20,15 +20,13 @@ static int released(struct sim *s, rl_lease *lease)
 
 /* ---- grants that come when nobody wants them ---- */
 
-static void late_grant_is_released_behind(void)
+SIM_TEST(late_grant_is_released_behind, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     sim_put(s, 0, "k", 9000);
     sim_put(s, 1, "k", 9000);
     s->server[2].frozen = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_HELD);
+    CHECK_INT(sim_outcome(s, h.round), RL_HELD);
     CHECK(s->core.owing == h.lease);
     CHECK_INT(h.lease->owed, bit(2));
     sim_advance(s, 700);
@@ -39,31 +37,25 @@ static void late_grant_is_released_behind(void)
     CHECK_INT(sim_with(s, "k"), bit(0) | bit(1));
     CHECK(s->core.owing == NULL);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
-static void timed_out_attempt_is_released(void)
+SIM_TEST(timed_out_attempt_is_released, sim_up(5))
 {
-    struct sim *s = sim_up(5);
-    for (int i = 0; i < 5; i++)
-        s->server[i].frozen = 1;
+    sim_freeze(s, all_of(5));
     struct hold h = sim_acquire(s, "k", 5000, 100);
     CHECK_INT(sim_wait(s, h.round, 200), RL_NO_QUORUM);
     sim_drop(s, &h);                     /* the caller is gone as well */
-    for (int i = 0; i < 5; i++)
-        s->server[i].frozen = 0;
+    sim_freeze(s, 0);
     sim_run(s);
     sim_logs_are(s, "AR");
     all_clean(s);
     CHECK_INT(sim_live(s), 0);
-    sim_finish(s);
 }
 
 /* ---- replies that get lost ---- */
 
-static void lost_reply_is_asked_for_again(void)
+SIM_TEST(lost_reply_is_asked_for_again, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->server[0].holds = 1;
     s->server[1].frozen = s->server[2].frozen = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
@@ -81,8 +73,7 @@ static void lost_reply_is_asked_for_again(void)
     CHECK_INT(h.round->slot[0].state, SLOT_ANSWERED);
     CHECK_INT(h.round->slot[0].vote, RL_VOTE_YES);
     s->server[1].frozen = 0;
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->deadline_ms, h.round->started_ms + sim_validity(5000, 0));
     s->server[2].frozen = 0;
     sim_run(s);
@@ -95,12 +86,10 @@ static void lost_reply_is_asked_for_again(void)
     CHECK_STR(s->server[1].log, "R");
     all_clean(s);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
-static void asks_again_only_once(void)
+SIM_TEST(asks_again_only_once, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     s->server[0].holds = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     sim_cut_after(s, 0);
@@ -120,14 +109,12 @@ static void asks_again_only_once(void)
     CHECK_STR(s->server[0].log, "AARR");
     all_clean(s);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* What was not written cannot have been executed: it may be sent as often as need be,
  * and its own value cannot be there. */
-static void unsent_requests_do_not_count_as_asked(void)
+SIM_TEST(unsent_requests_do_not_count_as_asked, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     for (int k = 0; k < 3; k++) {
         s->server[0].room = 0;
@@ -155,7 +142,6 @@ static void unsent_requests_do_not_count_as_asked(void)
     CHECK_INT(h.round->slot[0].code, RL_CONFIG);
     CHECK_INT(h.round->outcome, RL_CONFIG);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* Nodes 1 and 2 may be one server under two addresses: 2 finds its value when it is asked
@@ -179,8 +165,7 @@ static int found_again(const char *info, int breaks, int later)
     sim_deliver(s, 1, SIZE_MAX);
     CHECK_INT(h.round->tally.yes, !later);
     if (breaks) {
-        s->server[1].refuses = 1;
-        sim_cut(s, 1);
+        sim_leave(s, 1);
     }
     s->server[2].holds = 0;
     sim_run(s);
@@ -204,9 +189,8 @@ static void a_server_that_may_have_voted_has_no_second_vote(void)
     CHECK_INT(found_again("-NOPERM no INFO\r\n", 0, 1), 1);
 }
 
-static void half_written_counts_as_sent(void)
+SIM_TEST(half_written_counts_as_sent, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     s->server[0].room = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     sim_run(s);
@@ -214,18 +198,15 @@ static void half_written_counts_as_sent(void)
     CHECK_INT(h.round->slot[0].resends, 1);
     CHECK_INT(h.lease->torn, bit(0));
     s->server[0].room = SIZE_MAX;
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_STR(s->server[0].log, "A");
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* The SET was executed, its answer is lost, the attempt fails: the key must be gone
  * within one reconnect. */
-static void lost_grant_is_cleaned_after_reconnect(void)
+SIM_TEST(lost_grant_is_cleaned_after_reconnect, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     sim_put(s, 1, "k", 9000);
     sim_put(s, 2, "k", 9000);
     struct hold h = sim_acquire(s, "k", 5000, 1000);
@@ -250,13 +231,11 @@ static void lost_grant_is_cleaned_after_reconnect(void)
     CHECK_STR(s->server[0].log, "RR");
     CHECK(s->core.owing == NULL);
     CHECK_INT(sim_live(s), 0);
-    sim_finish(s);
 }
 
 /* The old connection's SET is executed even after the first release. */
-static void straggler_is_released_by_the_second_one(void)
+SIM_TEST(straggler_is_released_by_the_second_one, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     sim_put(s, 1, "k", 9000);
     sim_put(s, 2, "k", 9000);
     s->server[0].lingers = 1;
@@ -265,8 +244,7 @@ static void straggler_is_released_by_the_second_one(void)
     sim_cut(s, 0);                       /* sent, not executed, and not forgotten */
     sim_serve(s, 0);
     s->server[0].hushed = 1;
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_HELD);
+    CHECK_INT(sim_outcome(s, h.round), RL_HELD);
     s->server[0].hushed = 0;
     sim_run(s);
     CHECK_STR(s->server[0].log, "R");
@@ -278,13 +256,11 @@ static void straggler_is_released_by_the_second_one(void)
     CHECK(!(sim_with(s, "k") & bit(0)));
     CHECK(s->core.owing == NULL);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* The second request was refused, but the first one may still be executed. */
-static void refusal_does_not_excuse_a_straggler(void)
+SIM_TEST(refusal_does_not_excuse_a_straggler, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     sim_put(s, 0, "k", 500);
     s->server[1].frozen = s->server[2].frozen = 1;
     s->server[0].lingers = 1;
@@ -294,8 +270,7 @@ static void refusal_does_not_excuse_a_straggler(void)
     sim_run(s);
     CHECK_STR(s->server[0].log, "A");
     CHECK_INT(h.round->slot[0].vote, RL_VOTE_ABSENT);
-    s->server[0].refuses = 1;
-    sim_cut(s, 0);
+    sim_leave(s, 0);
     sim_advance(s, SIM_TIMEOUT_MS - 5);
     rl_round *ask = sim_ask(s, "x");     /* fails to connect: now it backs off */
     sim_run(s);
@@ -311,45 +286,37 @@ static void refusal_does_not_excuse_a_straggler(void)
     sim_advance(s, 3000);
     CHECK_INT(sim_mine(s, "k", h.lease), 0);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* A node that refused has nothing of ours: nobody runs after it. */
-static void nothing_is_owed_to_who_refused(void)
+SIM_TEST(nothing_is_owed_to_who_refused, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     sim_put(s, 0, "k", 90000);
     rl_lease *lease = sim_hold(s, "k", 9000);
     CHECK_INT(lease->touched, bit(1) | bit(2));
-    s->server[0].refuses = 1;
-    sim_cut(s, 0);
+    sim_leave(s, 0);
     rl_round *ask = sim_ask(s, "k");     /* the first failure, and a back-off */
     sim_run(s);
     sim_end(ask);
     CHECK(s->core.nodes[0].retry_ms > s->now_ms);
     rl_round *round = release_begin(lease, s->now_ms);
     CHECK_INT(lease->owed, bit(1) | bit(2));
-    sim_run(s);
-    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(sim_result(s, round), RL_GRANTED);
     CHECK(s->core.owing == NULL);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* Nor to a node that was asked for nothing: one whose connection hangs is never paid. */
-static void nothing_is_owed_to_who_was_not_asked(void)
+SIM_TEST(nothing_is_owed_to_who_was_not_asked, sim_up(3))
 {
-    struct sim *s = sim_up(3);
-    s->server[2].refuses = 1;
-    sim_cut(s, 2);
+    sim_leave(s, 2);
     sim_run(s);
     s->server[2].refuses = 0;
     s->server[2].frozen = 1;
     sim_advance(s, 100);
     for (int k = 0; k < 20; k++) {
         struct hold h = sim_acquire(s, "k", 9000, 1000);
-        sim_run(s);
-        CHECK_INT(h.round->outcome, RL_GRANTED);
+        CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
         CHECK_INT(s->core.nodes[2].state, NODE_HANDSHAKE);
         CHECK_INT(h.lease->touched, bit(0) | bit(1));
         CHECK_INT(released(s, h.lease), RL_GRANTED);
@@ -357,52 +324,42 @@ static void nothing_is_owed_to_who_was_not_asked(void)
         CHECK(s->core.owing == NULL);
         CHECK_INT(sim_live(s), 0);
     }
-    sim_finish(s);
 }
 
 /* The node has forgotten the acquire script; behind that, an extension is refused, and
  * behind that the acquire comes in full. The refusal is older than the grant. */
-static void extension_refused_before_the_grant(void)
+SIM_TEST(extension_refused_before_the_grant, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->server[2].loaded &= ~1ULL << SIM_ACQUIRE;
     s->server[2].holds = 1;
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     rl_round *extend = lease_extend(h.lease, 9000, s->now_ms);
     CHECK_INT(sim_end(extend), RL_NOT_HELD);     /* not yet */
     sim_run(s);
-    extend = lease_extend(h.lease, 9000, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(extend), RL_GRANTED);
+    CHECK_INT(sim_result(s, lease_extend(h.lease, 9000, s->now_ms)), RL_GRANTED);
     s->server[2].holds = 0;
     sim_run(s);
     CHECK_STR(s->server[2].log, "?EaA");         /* healed by the next extension */
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(3));
-    s->server[2].refuses = 1;
-    sim_cut(s, 2);
+    sim_leave(s, 2);
     rl_round *ask = sim_ask(s, "k");
     sim_run(s);
     sim_end(ask);
-    rl_round *release = release_begin(h.lease, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_result(s, release_begin(h.lease, s->now_ms)), RL_GRANTED);
     s->server[2].refuses = 0;
     sim_advance(s, 5000);
     all_clean(s);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* The release is sent twice where a write broke off; its votes are counted once. */
-static void confirmed_twice_counts_once(void)
+SIM_TEST(confirmed_twice_counts_once, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->server[0].holds = 1;
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     sim_cut_after(s, 0);
     s->server[0].holds = 0;
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->torn, bit(0));
     sim_advance(s, NODE_STABLE_MS);
     for (int i = 1; i < 3; i++) {
@@ -416,18 +373,15 @@ static void confirmed_twice_counts_once(void)
     CHECK_INT(round->tally.yes, 1);
     CHECK_INT(round->tally.pending, 2);
     s->server[1].hushed = s->server[2].hushed = 0;
-    sim_run(s);
-    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(sim_result(s, round), RL_GRANTED);
     all_clean(s);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* A release whose answer is lost is sent again; that nothing is there then is no
  * proof that it had run out. */
-static void lost_release_is_sent_again(void)
+SIM_TEST(lost_release_is_sent_again, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     rl_lease *lease = sim_hold(s, "k", 5000);
     sim_clear_logs(s);
     s->server[0].holds = 1;
@@ -441,16 +395,14 @@ static void lost_release_is_sent_again(void)
     CHECK_INT(sim_end(round), RL_GRANTED);
     all_clean(s);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
 /* ---- connections that break under several requests at once ---- */
 
 /* A connection breaks at the very moment when the votes on it are due: the rounds end
  * while their requests are being taken off the queue. */
-static void break_at_the_deadline(void)
+SIM_TEST(break_at_the_deadline, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     s->server[0].frozen = 1;
     struct hold a = sim_acquire(s, "a", 5000, 1000);
     struct hold b = sim_acquire(s, "b", 5000, 1000);
@@ -464,14 +416,12 @@ static void break_at_the_deadline(void)
     s->server[0].frozen = 0;
     sim_advance(s, 1000);
     CHECK(s->core.owing == NULL);
-    sim_finish(s);
 }
 
 /* The same by way of a second break: with a long time-out a connection is stable before
  * the votes are due. */
-static void second_break_of_a_stable_connection(void)
+SIM_TEST(second_break_of_a_stable_connection, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     s->config[0].timeout_ms = 3000;
     s->server[0].frozen = 1;
     struct hold a = sim_acquire(s, "a", 9000, 9000);
@@ -496,13 +446,11 @@ static void second_break_of_a_stable_connection(void)
     s->server[0].frozen = 0;
     sim_advance(s, 10000);
     CHECK(s->core.owing == NULL);
-    sim_finish(s);
 }
 
 /* Everything is under way on one connection when it breaks. */
-static void break_under_everything(void)
+SIM_TEST(break_under_everything, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *held = sim_hold(s, "held", 5000);
     rl_lease *going = sim_hold(s, "going", 5000);
     s->server[0].frozen = 1;
@@ -523,18 +471,15 @@ static void break_under_everything(void)
     lease_drop(h.lease, s->now_ms);
     lease_drop(held, s->now_ms);
     lease_drop(going, s->now_ms);
-    sim_finish(s);
 }
 
 /* ---- scripts that the server does not know (any more) ---- */
 
-static void unknown_scripts_are_sent_in_full(void)
+SIM_TEST(unknown_scripts_are_sent_in_full, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     sim_flush_scripts(s);
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(3));
     sim_logs_are(s, "?a");
     sim_clear_logs(s);
@@ -543,13 +488,11 @@ static void unknown_scripts_are_sent_in_full(void)
     sim_logs_are(s, "A?r");              /* acquire is loaded again, release was not */
     sim_drop(s, &h);
     sim_drop(s, &other);
-    sim_finish(s);
 }
 
 /* A pipeline of requests for a script that is gone: each is answered. */
-static void unknown_scripts_in_a_pipeline(void)
+SIM_TEST(unknown_scripts_in_a_pipeline, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     struct hold h[3];
     static const char *const names[] = {"a", "b", "c"};
     sim_flush_scripts(s);
@@ -561,13 +504,11 @@ static void unknown_scripts_in_a_pipeline(void)
         CHECK_INT(h[k].round->outcome, RL_GRANTED);
         sim_drop(s, &h[k]);
     }
-    sim_finish(s);
 }
 
 /* The NOSCRIPT comes after the release was sent: the SET would come after it. */
-static void unknown_script_of_a_lease_that_is_over(void)
+SIM_TEST(unknown_script_of_a_lease_that_is_over, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     sim_flush_scripts(s);
     s->server[0].holds = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
@@ -580,36 +521,30 @@ static void unknown_script_of_a_lease_that_is_over(void)
     CHECK_INT(sim_end(release), RL_EXPIRED);     /* nothing was there */
     all_clean(s);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* Healing a node that forgot its scripts is welcome while the lease lives ... */
-static void unknown_script_of_a_living_lease(void)
+SIM_TEST(unknown_script_of_a_living_lease, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->server[2].loaded = 0;
     s->server[2].holds = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     s->server[2].holds = 0;
     sim_run(s);
     CHECK_STR(s->server[2].log, "?a");
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(3));
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* ... but not when its time is over, though nobody has said so yet: the key would stay
  * for a whole lease with no owner. */
-static void unknown_script_after_the_deadline(void)
+SIM_TEST(unknown_script_after_the_deadline, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->server[2].loaded = 0;
     s->server[2].holds = 1;
     struct hold h = sim_acquire(s, "k", 300, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     sim_advance(s, 400);
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
     s->server[2].holds = 0;
@@ -617,7 +552,6 @@ static void unknown_script_after_the_deadline(void)
     CHECK_STR(s->server[2].log, "?");
     CHECK_INT(sim_with(s, "k"), 0);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 static void round_trips(struct sim *s, int n, int64_t ms)
@@ -634,9 +568,8 @@ static void round_trips(struct sim *s, int n, int64_t ms)
 
 /* A server, or something in front of it, that says NOSCRIPT to EVAL too. Each answer
  * must not make another request for ever. */
-static void noscript_to_everything(void)
+SIM_TEST(noscript_to_everything, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     s->server[0].say[SIM_ACQUIRE] = s->server[0].say[SIM_RELEASE] = "-NOSCRIPT no\r\n";
     struct hold h = sim_acquire(s, "k", 1000, 500);
     const int64_t *requests = &s->core.nodes[0].stats.requests;
@@ -650,14 +583,12 @@ static void noscript_to_everything(void)
     round_trips(s, 30, 10);
     CHECK_INT(*requests, before);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* ---- releases that fail ---- */
 
-static void failing_release_is_retried_until_it_succeeds(void)
+SIM_TEST(failing_release_is_retried_until_it_succeeds, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 5000);
     s->server[1].say[SIM_RELEASE] = "-BUSY Redis is busy running a script.\r\n";
     sim_clear_logs(s);
@@ -671,12 +602,10 @@ static void failing_release_is_retried_until_it_succeeds(void)
     sim_advance(s, 2000);
     all_clean(s);
     lease_drop(lease, s->now_ms);
-    sim_finish(s);
 }
 
-static void failing_release_is_forgotten_with_the_lease(void)
+SIM_TEST(failing_release_is_forgotten_with_the_lease, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 5100);
     int64_t t0 = s->now_ms;
     for (int i = 0; i < 3; i++)
@@ -692,16 +621,13 @@ static void failing_release_is_forgotten_with_the_lease(void)
     size_t tries = s->server[0].logged;
     sim_advance(s, 20000);
     CHECK_INT(s->server[0].logged, tries);
-    sim_finish(s);
 }
 
-static void unreachable_node_is_forgotten_with_the_lease(void)
+SIM_TEST(unreachable_node_is_forgotten_with_the_lease, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 5000);
     int64_t t0 = s->now_ms;
-    s->server[2].refuses = 1;
-    sim_cut(s, 2);
+    sim_leave(s, 2);
     sim_run(s);
     CHECK_INT(released(s, lease), RL_GRANTED);
     CHECK_INT(lease->owed, bit(2));
@@ -714,16 +640,13 @@ static void unreachable_node_is_forgotten_with_the_lease(void)
     sim_advance(s, 3 * NODE_BACKOFF_MAX_MS);
     CHECK_INT(s->core.nodes[2].stats.disconnects, tries);  /* nobody connects any more */
     CHECK_INT(core_due_ms(&s->core), INT64_MAX);
-    sim_finish(s);
 }
 
 /* A node that comes back in time is cleaned. */
-static void returning_node_is_cleaned(void)
+SIM_TEST(returning_node_is_cleaned, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 30000);
-    s->server[2].refuses = 1;
-    sim_cut(s, 2);
+    sim_leave(s, 2);
     CHECK_INT(released(s, lease), RL_GRANTED);
     lease_drop(lease, s->now_ms);
     sim_advance(s, 5000);
@@ -732,14 +655,12 @@ static void returning_node_is_cleaned(void)
     sim_advance(s, NODE_BACKOFF_MAX_MS * 3 / 2);
     all_clean(s);
     CHECK_INT(sim_live(s), 0);
-    sim_finish(s);
 }
 
 /* A leftover must not block the next attempt of the same client: what is owed goes
  * first when the connection is back. */
-static void debts_are_paid_before_new_attempts(void)
+SIM_TEST(debts_are_paid_before_new_attempts, sim_up(1))
 {
-    struct sim *s = sim_up(1);
     struct hold a = sim_acquire(s, "k", 5000, 1000);
     s->server[0].holds = 1;
     sim_cut_after(s, 0);
@@ -748,15 +669,13 @@ static void debts_are_paid_before_new_attempts(void)
     sim_drop(s, &a);                     /* cancelled: the key is there, unknown to us */
     CHECK_INT(sim_with(s, "k"), bit(0));
     struct hold b = sim_acquire(s, "k", 5000, 1000);
-    sim_run(s);
-    CHECK_INT(b.round->outcome, RL_OK);
+    CHECK_INT(sim_outcome(s, b.round), RL_OK);
     sim_clear_logs(s);
     s->server[0].hushed = 0;
     sim_run(s);
     CHECK_STR(s->server[0].log, "RA");
     CHECK_INT(b.round->outcome, RL_GRANTED);
     sim_drop(s, &b);
-    sim_finish(s);
 }
 
 /* ---- a queue that is full ---- */
@@ -772,17 +691,15 @@ static void fill_queue(struct sim *s, int i, rl_round *owner)
 }
 
 /* No room for the release at first, nor at its first retry. */
-static void full_queue_delays_the_release(void)
+SIM_TEST(full_queue_delays_the_release, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->config[0].connect_timeout_ms = 60000;     /* it is not given up */
     rl_lease *lease = sim_hold(s, "k", 30000);
     rl_round *owner = sim_ask(s, "x");
     sim_run(s);
     fill_queue(s, 0, owner);
     struct hold h = sim_acquire(s, "other", 5000, 1000);
-    sim_run(s);
-    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.round->slot[0].code, RL_OVERLOAD);
     sim_drop(s, &h);
     CHECK_INT(released(s, lease), RL_GRANTED);
@@ -800,7 +717,6 @@ static void full_queue_delays_the_release(void)
     round_free(owner);
     lease_drop(lease, s->now_ms);
     sim_cut(s, 0);                       /* the rest of the queue */
-    sim_finish(s);
 }
 
 SUITE(release_late, T(late_grant_is_released_behind), T(timed_out_attempt_is_released),

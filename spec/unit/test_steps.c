@@ -20,15 +20,13 @@ static void end(struct sim *s, rl_lease *lease)
 }
 
 /* The step shows while the confirmation of an acquire is under way. */
-static void before_a_confirmation(void)
+SIM_TEST(before_a_confirmation, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     rl_lease *other = sim_hold(s, "other", 50000);
     s->core.marker = NULL;             /* the scripted servers know no guarded fenced calls */
     sim_fence(s);
     s->server[0].counter = 5;
-    s->server[2].refuses = 1;
-    sim_cut(s, 2);
+    sim_leave(s, 2);
     sim_advance(s, 1500);
     int64_t timed_ms = s->core.nodes[0].timed_ms;
     if (s->core.nodes[1].timed_ms > timed_ms)
@@ -53,7 +51,6 @@ static void before_a_confirmation(void)
     round_free(extend);
     lease_drop(other, s->now_ms);
     sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* An extension: yes, an error, and a yes that comes after the step showed. */
@@ -76,8 +73,7 @@ static void before_the_last_vote(void)
     sim_advance(s, 150);                            /* the health tick */
     CHECK(lease->deadline_ms <= until_ms);
     sim_hold_answers(s, 0);
-    sim_run(s);
-    CHECK_INT(extend->outcome, RL_GRANTED);
+    CHECK_INT(sim_outcome(s, extend), RL_GRANTED);
     CHECK(lease->deadline_ms <= until_ms);
     round_free(extend);
     end(s, lease);

@@ -29,8 +29,7 @@ static int64_t begin_renewal(struct sim *s, const rl_lease *lease)
 static void disconnect(struct sim *s, int servers)
 {
     for (int i = 0; i < servers; i++) {
-        s->server[i].refuses = 1;
-        sim_cut(s, i);
+        sim_leave(s, i);
     }
 }
 
@@ -74,9 +73,8 @@ static void renews_after_a_third(void)
     }
 }
 
-static void counts_from_the_start_of_its_round(void)
+SIM_TEST(counts_from_the_start_of_its_round, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     rl_lease *lease = sim_keep(s, "k", 3000);
     int64_t old_ms = lease->deadline_ms, t0 = begin_renewal(s, lease);
     sim_hold_answers(s, all_of(5));
@@ -87,13 +85,11 @@ static void counts_from_the_start_of_its_round(void)
     CHECK_INT(lease->deadline_ms, t0 + sim_validity(3000, 0));
     CHECK(lease->renewal == NULL);
     let_go(s, lease);
-    sim_finish(s);
 }
 
 /* Two thirds of a lease are for the renewals, however long it took to get it. */
-static void what_was_slow_is_renewed_soon(void)
+SIM_TEST(what_was_slow_is_renewed_soon, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     sim_hold_answers(s, all_of(3));
     struct hold h = sim_acquire(s, "k", 300, 1000);
     sim_run(s);
@@ -117,13 +113,11 @@ static void what_was_slow_is_renewed_soon(void)
     CHECK(lease_remaining_ms(h.lease, s->now_ms) > 200);
     CHECK_INT(losses(s), 0);
     let_go(s, h.lease);
-    sim_finish(s);
 }
 
 /* A lease with a later deadline than a renewal would give is renewed at its third. */
-static void an_extended_lease_is_renewed_as_any(void)
+SIM_TEST(an_extended_lease_is_renewed_as_any, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 60000);
     watchdog_start(lease, 3000, 0, s->now_ms);
     CHECK(lease->renew_ms <= s->now_ms + 1000);
@@ -133,7 +127,6 @@ static void an_extended_lease_is_renewed_as_any(void)
     sim_advance(s, 60000);
     CHECK(lease_remaining_ms(lease, s->now_ms) > 1900);
     let_go(s, lease);
-    sim_finish(s);
 }
 
 static int commands_in(struct buf *out)
@@ -145,9 +138,8 @@ static int commands_in(struct buf *out)
 }
 
 /* What is due within a grain goes out in one write per node. */
-static void renewals_go_together(void)
+SIM_TEST(renewals_go_together, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease[12];
     char key[] = "a";
     sim_advance(s, 938 - s->now_ms % 938);           /* the beginning of a grain */
@@ -167,18 +159,15 @@ static void renewals_go_together(void)
     }
     for (int k = 0; k < 12; k++)
         let_go(s, lease[k]);
-    sim_finish(s);
 }
 
 /* ---- failing ---- */
 
-static void a_failing_minority_loses_nothing(void)
+SIM_TEST(a_failing_minority_loses_nothing, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].frozen = 1;
-    s->server[1].refuses = 1;
-    sim_cut(s, 1);
+    sim_leave(s, 1);
     for (int k = 0; k < 40; k++) {
         sim_clear_logs(s);
         sim_advance(s, 1000);
@@ -189,7 +178,6 @@ static void a_failing_minority_loses_nothing(void)
     let_go(s, lease);
     sim_advance(s, 10000);
     CHECK_INT(sim_with(s, "k"), 0);
-    sim_finish(s);
 }
 
 /* kind 0: frozen, 1: errors, 2: no connections; for as long as it can last. */
@@ -228,9 +216,8 @@ static void silence_for_a_while_loses_nothing(void)
 }
 
 /* Answers that take longer than the time-out of one: a renewal can wait for them. */
-static void slow_answers_confirm_too(void)
+SIM_TEST(slow_answers_confirm_too, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 30000);
     for (int k = 0; k < 5; k++) {
         int64_t t0 = begin_renewal(s, lease);
@@ -243,7 +230,6 @@ static void slow_answers_confirm_too(void)
     }
     CHECK_INT(s->core.nodes[0].stats.timeouts, 0);
     let_go(s, lease);
-    sim_finish(s);
 }
 
 /* How many renewals fail in one lease, kinds as above. */
@@ -282,9 +268,8 @@ static void attempts_are_bounded(void)
 
 /* ---- losing ---- */
 
-static void lost_at_the_deadline_and_not_before(void)
+SIM_TEST(lost_at_the_deadline_and_not_before, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 3000);
     sim_advance(s, 1500);
     disconnect(s, 2);
@@ -308,13 +293,11 @@ static void lost_at_the_deadline_and_not_before(void)
     CHECK_INT(losses(s), 1);
     let_go(s, lease);
     CHECK_INT(losses(s), 1);
-    sim_finish(s);
 }
 
 /* Who asks before the tick is told the truth, and it counts once. */
-static void lost_before_the_tick(void)
+SIM_TEST(lost_before_the_tick, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000);         /* fixed: not kept */
     sim_skip(s, sim_validity(1000, 0) - 1);
     CHECK_INT(watchdog_lost_why(lease, s->now_ms), RL_NOT_LOST);
@@ -329,12 +312,10 @@ static void lost_before_the_tick(void)
     drop(s, lease);
     CHECK_INT(losses(s), 1);
     CHECK(s->core.held == NULL);
-    sim_finish(s);
 }
 
-static void fixed_leases_are_lost_too(void)
+SIM_TEST(fixed_leases_are_lost_too, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 1000), *released = sim_hold(s, "r", 1000);
     let_go(s, released);
     sim_clear_logs(s);
@@ -345,7 +326,6 @@ static void fixed_leases_are_lost_too(void)
     CHECK_INT(losses(s), 1);                          /* not the released one */
     sim_logs_are(s, "");
     drop(s, lease);
-    sim_finish(s);
 }
 
 static void taken(int absent, int foreign)
@@ -393,9 +373,8 @@ static void taken_when_a_majority_disowns(void)
     taken(1, 2);
 }
 
-static void max_hold_is_a_bound(void)
+SIM_TEST(max_hold_is_a_bound, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 3000);
     watchdog_start(lease, 3000, 10000, s->now_ms);
     int64_t from_ms = s->now_ms;
@@ -412,7 +391,6 @@ static void max_hold_is_a_bound(void)
     CHECK_INT(lease->lost, RL_LOSS_MAX_HOLD);
     CHECK_INT(losses(s), 1);
     let_go(s, lease);
-    sim_finish(s);
 }
 
 /* how 0: a tick finds out, 1: a question before it, 2: an answer before it. */
@@ -452,9 +430,8 @@ static void suspended_is_told_from_expired(void)
 }
 
 /* Away, but not for too long: renewed at once. */
-static void a_short_pause_is_no_loss(void)
+SIM_TEST(a_short_pause_is_no_loss, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 3000);
     sim_skip(s, 2900);
     sim_tick(s);
@@ -463,12 +440,10 @@ static void a_short_pause_is_no_loss(void)
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), sim_validity(3000, 0));
     CHECK_INT(losses(s), 0);
     let_go(s, lease);
-    sim_finish(s);
 }
 
-static void closed_with_the_client(void)
+SIM_TEST(closed_with_the_client, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *kept = sim_keep(s, "k", 3000), *fixed = sim_hold(s, "f", 3000);
     rl_lease *busy = sim_keep(s, "b", 1500), *lost = sim_hold(s, "l", 100);
     sim_advance(s, 200);
@@ -488,12 +463,10 @@ static void closed_with_the_client(void)
     drop(s, fixed);
     drop(s, busy);
     drop(s, lost);
-    sim_finish(s);
 }
 
-static void lost_in_the_child_of_a_fork(void)
+SIM_TEST(lost_in_the_child_of_a_fork, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *kept = sim_keep(s, "k", 3000), *busy = sim_keep(s, "b", 1500);
     begin_renewal(s, busy);
     sim_fork(s);
@@ -511,14 +484,12 @@ static void lost_in_the_child_of_a_fork(void)
     let_go(s, own);
     drop(s, kept);
     drop(s, busy);
-    sim_finish(s);
 }
 
 /* ---- healing ---- */
 
-static void heals_after_the_majority_only(void)
+SIM_TEST(heals_after_the_majority_only, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].keys = s->server[1].keys = 0;
     int64_t t0 = begin_renewal(s, lease);
@@ -547,13 +518,11 @@ static void heals_after_the_majority_only(void)
     CHECK_INT(lease->deadline_ms, t0 + sim_validity(3000, 0));
     let_go(s, lease);
     CHECK_INT(sim_with(s, "k"), 0);
-    sim_finish(s);
 }
 
 /* Two are gone, one does not answer: two confirm, and nothing is made again. */
-static void heals_nothing_without_a_majority(void)
+SIM_TEST(heals_nothing_without_a_majority, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].keys = s->server[1].keys = 0;
     s->server[2].frozen = 1;
@@ -570,13 +539,11 @@ static void heals_nothing_without_a_majority(void)
     let_go(s, lease);
     sim_advance(s, 5000);
     CHECK_INT(sim_with(s, "k"), 0);
-    sim_finish(s);
 }
 
 /* A "no" that comes late to a round that failed, or to a lease that was let go since. */
-static void late_answers_heal_what_is_held(void)
+SIM_TEST(late_answers_heal_what_is_held, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].keys = 0;
     begin_renewal(s, lease);
@@ -602,12 +569,10 @@ static void late_answers_heal_what_is_held(void)
     sim_logs_are(s, "ER");
     CHECK_INT(sim_with(s, "k"), 0);
     drop(s, lease);
-    sim_finish(s);
 }
 
-static void heals_no_foreign_key(void)
+SIM_TEST(heals_no_foreign_key, sim_up(5))
 {
-    struct sim *s = sim_up(5);
     rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].keys = s->server[1].keys = 0;
     sim_put(s, 0, "k", 60000);
@@ -626,12 +591,10 @@ static void heals_no_foreign_key(void)
     let_go(s, lease);
     CHECK_INT(sim_with(s, "k"), all_of(2));
     CHECK_INT(sim_key(s, 1, "k")->until_ms > s->now_ms + 50000, 1);
-    sim_finish(s);
 }
 
-static void heals_where_the_script_is_gone(void)
+SIM_TEST(heals_where_the_script_is_gone, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 3000);
     s->server[0].keys = 0;
     begin_renewal(s, lease);
@@ -655,7 +618,6 @@ static void heals_where_the_script_is_gone(void)
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
     drop(s, lease);
-    sim_finish(s);
 }
 
 /* The connection breaks with the heal on its way; what may come of it is cleaned up.
@@ -676,9 +638,7 @@ static void torn_heal(int how)
         sim_cut(s, 0);
     else
         sim_cut_after(s, 0);
-    rl_round *release = release_begin(lease, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
     sim_haunt(s, 0, SIM_LOG);
     CHECK(how == 0 || sim_with(s, "k") == 1);
     sim_advance(s, 2000);
@@ -695,9 +655,8 @@ static void a_torn_heal_is_cleaned_up(void)
 }
 
 /* Two extensions heal one node; the second heal never left, the first one did. */
-static void a_heal_that_never_left_hides_no_other(void)
+SIM_TEST(a_heal_that_never_left_hides_no_other, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 30000);
     s->server[0].keys = 0;
     begin_renewal(s, lease);
@@ -713,16 +672,13 @@ static void a_heal_that_never_left_hides_no_other(void)
     disconnect(s, 1);
     round_free(sim_ask(s, "k"));    /* from now on it backs off */
     sim_run(s);
-    rl_round *release = release_begin(lease, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 1);
     CHECK_INT(lease->owed, 1);
     s->server[0].refuses = 0;
     sim_advance(s, 3000);
     CHECK_INT(sim_with(s, "k"), 0);
     drop(s, lease);
-    sim_finish(s);
 }
 
 /* ---- letting go ---- */
@@ -748,8 +704,7 @@ static void release_at(int steps, int forgotten)
         sim_flush_scripts(s);
     rl_round *release = release_begin(lease, s->now_ms);
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
-    sim_run(s);
-    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_result(s, release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(lease->lost, RL_NOT_LOST);
     CHECK(lease->renewal == NULL);
@@ -769,9 +724,8 @@ static void released_in_the_middle_of_a_renewal(void)
     }
 }
 
-static void orphans_end_with_their_time(void)
+SIM_TEST(orphans_end_with_their_time, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 3000), *fixed = sim_hold(s, "f", 3000);
     sim_clear_logs(s);
     drop(s, lease);
@@ -824,23 +778,19 @@ static void orphans_end_with_their_time(void)
     drop(s, lease);
     sim_run(s);                          /* the release of what a renewal prolonged */
     CHECK_INT(sim_live(s), 0);
-    sim_finish(s);
 }
 
 /* The client is closed before the orphan's time is over: it is let go. */
-static void orphans_are_released_at_the_end(void)
+SIM_TEST(orphans_are_released_at_the_end, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     drop(s, sim_keep(s, "k", 30000));
     close_finish(&s->core, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
-    sim_finish(s);
 }
 
-static void losses_count_once(void)
+SIM_TEST(losses_count_once, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease[6];
     char key[] = "a";
     for (int k = 0; k < 6; k++, key[0]++)
@@ -862,19 +812,15 @@ static void losses_count_once(void)
     for (int k = 0; k < 6; k++)
         let_go(s, lease[k]);
     CHECK_INT(losses(s), 6);
-    sim_finish(s);
 }
 
 /* ---- beside the user's own extensions ---- */
 
-static void beside_an_extension(void)
+SIM_TEST(beside_an_extension, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 3000);
     int64_t t0 = begin_renewal(s, lease);
-    rl_round *extend = lease_extend(lease, 9000, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(extend), RL_GRANTED);
+    CHECK_INT(sim_result(s, lease_extend(lease, 9000, s->now_ms)), RL_GRANTED);
     CHECK(lease->renewal == NULL);
     CHECK_INT(lease->deadline_ms, t0 + sim_validity(9000, 0));
     sim_clear_logs(s);
@@ -882,15 +828,13 @@ static void beside_an_extension(void)
     sim_logs_are(s, "E");                /* renewed on */
 
     /* A short one between the renewals shortens nothing, and ends nothing. */
-    extend = lease_extend(lease, 100, s->now_ms);
-    sim_run(s);
-    CHECK_INT(sim_end(extend), RL_GRANTED);
+    CHECK_INT(sim_result(s, lease_extend(lease, 100, s->now_ms)), RL_GRANTED);
     sim_advance(s, 20000);
     CHECK(lease_remaining_ms(lease, s->now_ms) > 1900);
 
     /* Whichever of the two is told first that it is gone. */
     begin_renewal(s, lease);
-    extend = lease_extend(lease, 9000, s->now_ms);
+    rl_round *extend = lease_extend(lease, 9000, s->now_ms);
     s->server[0].keys = s->server[1].keys = 0;
     sim_run(s);
     CHECK(extend->outcome == RL_LOST || extend->outcome == RL_NOT_HELD);
@@ -902,13 +846,11 @@ static void beside_an_extension(void)
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(s->core.unattended, 0);
     drop(s, lease);
-    sim_finish(s);
 }
 
 /* What cannot be extended is not kept. */
-static void keeps_only_what_it_can(void)
+SIM_TEST(keeps_only_what_it_can, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     s->primitive.extend = -1;
     rl_lease *lease = sim_keep(s, "k", 3000);
     sim_advance(s, 3000);
@@ -917,14 +859,12 @@ static void keeps_only_what_it_can(void)
     watchdog_start(lease, 3000, 0, s->now_ms);
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
     drop(s, lease);
-    sim_finish(s);
 }
 
 /* ---- what the keeper has to know ---- */
 
-static void busy_while_there_is_something_to_do(void)
+SIM_TEST(busy_while_there_is_something_to_do, sim_up(3))
 {
-    struct sim *s = sim_up(3);
     rl_lease *lease = sim_keep(s, "k", 3000);
     CHECK(!core_busy(&s->core));
     begin_renewal(s, lease);
@@ -966,7 +906,6 @@ static void busy_while_there_is_something_to_do(void)
     CHECK(!core_busy(&s->core));
     CHECK_INT(sim_with(s, "k"), 0);
     drop(s, lease);
-    sim_finish(s);
 }
 
 SUITE(watchdog, T(renews_after_a_third), T(counts_from_the_start_of_its_round),
