@@ -125,7 +125,7 @@ describe("the reader of a worker", function()
             return text
         end
         local before = when()
-        assert.equal("ok", ng:get "/cycle")
+        assert.equal("ok", ng:get "/once?wait=5&lease=10")
         assert.not_equal(before, when())
         assert.equal("", ng:complaints())
     end)
