@@ -19,7 +19,7 @@ end
 -- Looks up what a cell of a table names:
 --
 --   lock_spec "a title", "another"     titles, or parts of them, in spec/*/lock_spec.lua
---   unit fence "c1_...", wire "..."    functions in spec/unit/test_fence.c and so on
+--   unit fence "c1_...", wire "..."    tests of spec/unit/test_fence.c and so on
 --   models `a`, `b`; mutants `c`       variants in spec/models/run, spec/sim/mutants.lua
 --
 -- Returns how many there are; a name that is nowhere is an error.
@@ -33,7 +33,7 @@ function _M.check(cell)
     local readers = {
         { '^"([^"]+)"()', function(title)
             if suite then
-                need(title, "spec/unit/test_" .. suite .. ".c", "%s(void)")
+                need(title, "spec/unit/test_" .. suite .. ".c", "T(%s)")
             else
                 need(title, file_of(assert(kind, title)))
             end
