@@ -229,6 +229,12 @@ function Server:keys()
     return n
 end
 
+-- Waits until nobody has a lock there; for a cluster: on those of its servers that run.
+function Server:await_free(seconds)
+    sys.eventually(function() return self:keys() == 0 end, seconds, "all locks to be free")
+    return self
+end
+
 local Cluster = {}
 Cluster.__index = Cluster
 
@@ -281,11 +287,7 @@ function Cluster:keys()
     return n
 end
 
--- Waits until nobody has a lock on the servers that run.
-function Cluster:await_free(seconds)
-    sys.eventually(function() return self:keys() == 0 end, seconds, "the servers to be free")
-    return self
-end
+Cluster.await_free = Server.await_free
 
 -- Waits until none of the running servers has any of these keys.
 function Cluster:await_none(...)
