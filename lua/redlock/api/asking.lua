@@ -4,6 +4,8 @@ local peek = require "redlock.policy.peek"
 local lock = require "redlock.api.lock"
 local rounds = require "redlock.core.rounds"
 
+local ipairs, huge = ipairs, math.huge
+
 local _M = {}
 
 local methods = lock.methods
@@ -43,37 +45,43 @@ function methods:forceUnlock()
     return false
 end
 
-local function count_holders(self)
+-- As peek.view(): true or false, and for how long; or nil and an error.
+local function look(self)
     local answers, err = ask(self, "peek")
     if not answers then
         return nil, err
     end
-    local left = peek.count(answers, #self.client.options.nodes)
-    if not left then
+    local said = {}
+    for i, answer in ipairs(answers) do
+        local left = answer.info < 0 and huge or answer.info / 1000
+        said[i] = { who = answer.vote > 0 and answer.data or nil, left = left }
+    end
+    local held, _, left = peek.view(said, #self.client.options.nodes)
+    if held == nil then
         return lock.failure(self, "no_quorum")
     end
-    return left
+    return held, held and left or 0
 end
 
 --- @return whether somebody holds it on a majority of the servers; or nil and an error:
 --   no_quorum, also when servers that did not answer would make a majority with those that
 --   see one holder; closed
 function methods:isLocked()
-    local left, err = count_holders(self)
-    if not left then
+    local held, err = look(self)
+    if held == nil then
         return nil, err
     end
-    return #left > 0
+    return held
 end
 
 --- @return seconds until it opens by itself, 0 when nobody holds it; or nil and an error.
 --   huge for a key without an end (not made by this library).
 function methods:remainTimeToLive()
-    local left, err = count_holders(self)
-    if not left then
-        return nil, err
+    local held, left = look(self)
+    if held == nil then
+        return nil, left
     end
-    return peek.time_to_live(left, #self.client.options.nodes)
+    return left
 end
 
 return _M

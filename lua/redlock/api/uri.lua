@@ -1,7 +1,6 @@
 --- Server addresses: URIs or tables, checked and brought into one shape.
 
 local validate = require "redlock.core.validate"
-local core = require "redlock.cdef"
 
 local type, tonumber, tostring, ipairs, pairs = type, tonumber, tostring, ipairs, pairs
 local byte, char, format, find, match, gsub = string.byte, string.char, string.format,
@@ -149,7 +148,7 @@ local function check_tls(what, n)
         bad(what .. ".tls", "a unix socket has no TLS")
     elseif n.server_name and not n.tls then
         bad(what .. ".server_name", "it is of use with TLS only")
-    elseif n.tls and not core.tls then
+    elseif n.tls and not require("redlock.cdef").tls then
         bad(what, "unsupported: this build has no TLS; install libssl-dev and pkg-config and "
             .. "build again, or use redis:// on a trusted network or a TLS tunnel")
     end

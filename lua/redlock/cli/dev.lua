@@ -7,7 +7,18 @@ local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local redlock = require "redlock"
 
-local _M = {}
+local _M = { usage = "dev [N]", summary = "N servers to throw away (3), until Ctrl-C",
+    options = { ["--server"] = "=" } }
+
+_M.help = [[
+redlock dev [N] [--server PROGRAM]
+
+Starts N Redis servers (3) on free ports of this machine, which nobody else can reach and which
+keep nothing, and tells their URIs. They may vote at once, and end with this command, however
+it ends.
+  --server PROGRAM   instead of redis-server: valkey-server, /opt/redis/bin/redis-server
+
+  redlock dev 5 --json | head -1]]
 
 local UP_WITHIN = 10          -- seconds for a server to answer
 local ATTEMPTS = 5            -- to get a port that was free a moment ago
@@ -115,11 +126,11 @@ local function admit(uris)
     end
 end
 
-function _M.main(list)
-    local given, names = args.parse(list, 2, { ["--server"] = "=" })
-    if given["--help"] then
-        return nil
-    end
+--- Does what the verb says.
+-- @param given  the options
+-- @param names  how many
+-- @return the exit status
+function _M.main(given, names)
     local n = tonumber(names[1] or 3)
     if not n or n % 1 ~= 0 or n < 1 or n > 32 or names[2] then
         args.fail "redlock dev takes a number of servers, 1 to 32"

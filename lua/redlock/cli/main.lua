@@ -8,16 +8,6 @@ local _M = {}
 
 local FAILED = 125
 
--- Loaded when it is wanted: help needs no servers, and no core.
-local COMMANDS = {
-    run = function(list) return require("redlock.cli.run").main(list) end,
-    dev = function(list) return require("redlock.cli.dev").main(list) end,
-    status = function(list) return require("redlock.cli.look").status(list) end,
-    unlock = function(list) return require("redlock.cli.look").unlock(list) end,
-    check = function(list) return require("redlock.cli.look").check(list) end,
-    init = function(list) return require("redlock.cli.look").init(list) end,
-}
-
 local function dispatch(list)
     local at = args.command(list)
     if at > #list + 1 then
@@ -27,15 +17,16 @@ local function dispatch(list)
     if word == "help" and list[at + 1] then
         word, list, at = list[at + 1], { list[at + 1], "--help" }, 1
     end
+    local verb = help.verb(word)
     if word == "--help" or word == "-h" or word == "help" then
-        print(help[""])
+        print(help.general())
         return 0
     elseif word == "--version" then
         print("redlock " .. require("redlock")._VERSION)
         return 0
-    elseif not COMMANDS[word] then
+    elseif not verb then
         report.note(word and "there is no command '" .. args.words({ word }, 1) .. "'"
-            or "what is to be done?", "\nTry: redlock --help")
+            or "no command given", "\nTry: redlock --help")
         return FAILED
     end
     local words = { word }               -- options before it are options of it
@@ -44,11 +35,12 @@ local function dispatch(list)
             words[#words + 1] = other
         end
     end
-    local status = COMMANDS[word](words)
-    if not status then            -- it was asked for help
-        print(help[word])
+    local given, names, argv = args.parse(words, 2, verb.options)
+    if given["--help"] then
+        print(verb.help)
+        return 0
     end
-    return status or 0
+    return verb.main(given, names, argv)
 end
 
 --- Runs a command line.

@@ -2,17 +2,57 @@
 
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local options = require "redlock.api.options"
+local client_options = require "redlock.api.options"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 
-local _M = {}
+local _M = { usage = "run NAME -- CMD...", summary = "runs a command while it holds the lock NAME" }
 
-local OPTIONS = args.flags "run"
+_M.help = [[
+redlock run NAME [--wait S | --no-wait] [--lease S] [--at-least S] [--max-hold S]
+                 [--kill-after S] [--plain] -- CMD...
+
+Takes the lock NAME, runs the command, lets the lock go, and exits with the command's status.
+The lock is renewed while the command runs.
+
+  --wait S        give up after S seconds, with status 124 (default: wait for as long as it
+                  is held)
+  -n, --no-wait   the same as --wait 0
+  --lease S       how long the lock outlives a crash of this machine (30)
+  --at-least S    the name stays closed until S seconds after it was taken, also when the command
+                  has ended by then, or redlock itself; at most max_lease (60)
+  --max-hold S    end the command after so long, with status 123 (default: never)
+  --kill-after S  when the lock is lost, or --max-hold is over, the command and all that it
+                  started get TERM, and KILL S seconds later (5)
+  --plain         a lock without a fencing token: for users of the servers whose rights are
+                  enough for plain locks only
+
+The command finds REDLOCK_NAME in its environment, and the fencing token, a number that grows
+from hold to hold, as REDLOCK_TOKEN: whatever it writes to can refuse smaller ones, which come
+from somebody who was paused past the end of the lock. Plain and fenced locks of one name, in
+programs as well, exclude each other. TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to it.
+Without a terminal as standard input it is the leader of a process group of its own, which gets
+the signals as a whole. When redlock itself is killed, or stopped for longer than the lock
+lasts, the command and all that it started are ended in the same way, KILL coming before the
+lock's time is over: what it has others start (systemd, docker, at) is not found.
+
+  # at most one nightly job, whichever machine's cron is first (crontab); their clocks may
+  # differ by 50 s, or by how long the job takes, if that is more
+  0 3 * * *  redlock run nightly --no-wait --at-least 50 -- /usr/local/bin/report
+  # one deployment after the other
+  redlock run deploy:web --wait 600 -- ./deploy.sh
+  # several commands
+  redlock run db:migrate -- sh -c 'pg_dump app > before.sql && ./migrate'
+  # late writers change nothing
+  redlock run stock -- sh -c 'psql -v t=$REDLOCK_TOKEN -f stock.sql' # ... WHERE fence <= :t]]
+
+local options = args.flags "run"
 for flag, kind in pairs { ["--wait"] = "=number", ["--no-wait"] = "", ["--at-least"] = "=number",
     ["--kill-after"] = "=number", ["--plain"] = "", ["--"] = true } do
-    OPTIONS[flag] = kind
+    options[flag] = kind
 end
+
+_M.options = options
 
 local LOST, HELD, FAILED = 123, 124, 125
 local TICK = 0.25             -- seconds between two looks at a lock that nothing happens to
@@ -167,20 +207,20 @@ local function check_at_least(given)
     end
     local o = config.client_options(given)
     for _, option in ipairs { "lease", "max_lease", "lock_delay" } do
-        o[option] = o[option] or options.defaults[option]
+        o[option] = o[option] or client_options.defaults[option]
     end
-    if at_least > options.longest_lease(o) then
-        args.fail("--at-least: " .. options.too_long(o, at_least))
+    if at_least > client_options.longest_lease(o) then
+        args.fail("--at-least: " .. client_options.too_long(o, at_least))
     end
     given["--lease"] = math.max(o.lease, at_least)
 end
 
---- @return the exit status
-function _M.main(list)
-    local given, names, argv = args.parse(list, 2, OPTIONS)
-    if given["--help"] then
-        return nil
-    end
+--- Does what the verb says.
+-- @param given  the options
+-- @param names  the name of the lock
+-- @param argv   the command
+-- @return the exit status
+function _M.main(given, names, argv)
     if names[2] and not argv then
         args.fail("the command goes behind --: redlock run " .. names[1] .. " -- "
             .. args.words(names, 2))

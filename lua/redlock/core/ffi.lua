@@ -4,7 +4,6 @@
 -- still runs an older version never mixes the two.
 
 local ffi = require "ffi"
-local declared = require "redlock.cdef"
 
 local _M = {}
 
@@ -17,6 +16,7 @@ function _M.load()
     if C then
         return C
     end
+    local declared = require "redlock.cdef"      -- of what is built: help needs none of it
     local path, tried = package.searchpath("redlock.core-" .. declared.abi, package.cpath)
     if not path then
         error("redlock: the C core is not installed; build it with `make` or install the "

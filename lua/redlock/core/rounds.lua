@@ -1,7 +1,6 @@
 --- Rounds from Lua: starts them in the core, waits through the host, reads what was said.
 
 local ffi = require "ffi"
-local bit = require "bit"
 local round_error = require "redlock.core.round_error"
 local ffi_core = require "redlock.core.ffi"
 
@@ -462,14 +461,13 @@ end
 
 -- What was answered in a question's round, which is given back.
 local function answers_of(client, round)
-    local agreed, answers = C.rl_round_agreed(round), {}
+    local answers = {}
     for i = 0, #client.options.nodes - 1 do
         C.rl_round_node(round, i, node_out)
         if node_out.answered ~= 0 then
             answers[#answers + 1] = { node = i + 1, vote = node_out.vote,
                 info = tonumber(node_out.extra),
-                data = ffi_string(node_out.data, node_out.data_len),
-                agreed = bit.band(agreed, bit.lshift(1, i)) ~= 0 }
+                data = ffi_string(node_out.data, node_out.data_len) }
         end
     end
     C.rl_round_free(round)
@@ -485,8 +483,7 @@ end
 -- @param args     the ARGV
 -- @param op       as for acquire()
 -- @param within   as for acquire()
--- @return a list of { node, vote, info, data, agreed } for the nodes that answered, agreed
---   telling whether the node is one of a majority with the same answer; or nil and an error
+-- @return a list of { node, vote, info, data } for the nodes that answered; or nil and an error
 function _M.ask(client, subject, prim, script, keys, args, op, within)
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     local round = C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf,

@@ -1,14 +1,23 @@
---- redlock status, unlock, check, init: what is, and what an operator does about it.
-
+--- redlock status: who holds a lock, as each server and their majority see it.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local json = require "redlock.cli.json"
-local report = require "redlock.cli.report"
-local quorum = require "redlock.core.quorum"
-local rounds = require "redlock.core.rounds"
+local peek = require "redlock.policy.peek"
 local printable = require("redlock.core.printable").printable
+local report = require "redlock.cli.report"
+local rounds = require "redlock.core.rounds"
 
-local _M = {}
+local _M = { usage = "status NAME", summary = "who holds it, for how long, server by server",
+    options = {} }
+
+_M.help = [[
+redlock status NAME [--json]
+
+Says whether NAME is held, for how long unless it is renewed, and what each server knows of
+it. A holder is shown by eight digits that are other ones for each hold.
+Exit status: 0: it is held; 1: it is free; 125: no majority of the servers says so.
+
+  redlock status deploy:web || echo "nobody deploys"]]
 
 local FAILED = 125
 
@@ -61,22 +70,17 @@ end
 
 -- The majority's view of the rows: held, remaining, holder; or nil: there is none.
 local function summary(rows)
-    local q = quorum(#rows)
-    local answered, held = 0, {}
+    local said = {}
     for _, row in ipairs(rows) do
-        answered = answered + ((row.state == "held" or row.state == "free") and 1 or 0)
-        if row.holder then
-            held[row.holder] = held[row.holder] or {}
-            table.insert(held[row.holder], row.remaining)
+        if row.state == "held" or row.state == "free" then
+            said[#said + 1] = { who = row.holder, left = row.remaining }
         end
     end
-    for holder, times in pairs(held) do
-        if #times >= q then
-            table.sort(times, function(a, b) return a > b end)
-            return { held = true, holder = holder, remaining = times[q] }
-        end
+    local held, holder, remaining = peek.view(said, #rows)
+    if held == nil then
+        return nil
     end
-    return answered >= q and { held = false } or nil
+    return { held = held, holder = holder, remaining = remaining }
 end
 
 local function seconds(s)
@@ -102,11 +106,11 @@ local function show_status(name, rows, seen)
     print(report.columns(lines))
 end
 
-function _M.status(list)
-    local given, names = args.parse(list, 2, {})
-    if given["--help"] then
-        return nil
-    end
+--- Does what the verb says.
+-- @param given  the options
+-- @param names  what else was given
+-- @return the exit status
+function _M.main(given, names)
     local name = args.name(names, "status")
     local client = config.client(given)     -- complains about the whole before the parts
     local opts, rows = config.client_options(given), {}
@@ -123,73 +127,6 @@ function _M.status(list)
         show_status(name, rows, seen)
     end
     return not seen and FAILED or seen.held and 0 or 1
-end
-
-function _M.unlock(list)
-    local given, names = args.parse(list, 2, { ["--force"] = "" })
-    if given["--help"] then
-        return nil
-    end
-    local name = args.name(names, "unlock")
-    if not given["--force"] then
-        args.fail("only a holder can let go of a lock; --force opens it for everybody, and "
-            .. "whoever\nholds it may work on beside the next one: make sure that nobody does. "
-            .. "Who is it?\n  redlock status " .. printable(name))
-    end
-    local client = config.client(given)
-    local opened, err = client:getLock(name):forceUnlock()
-    client:close()
-    if opened == nil then
-        report.note(report.error(err))
-        return FAILED
-    end
-    if given["--json"] then
-        print(json.encode { name = name, opened = opened })
-    else
-        print(printable(name) .. (opened and " is open now" or " was open already"))
-    end
-    return opened and 0 or 1
-end
-
-local STATUS = { ok = 0, warning = 1, error = 2 }
-
-function _M.check(list)
-    local given, names = args.parse(list, 2, {})
-    if given["--help"] then
-        return nil
-    elseif #names > 0 then
-        args.fail("check takes no names; of a lock there is: redlock status "
-            .. args.words(names, 1))
-    end
-    local client = config.client(given)
-    local found, err = client:check()
-    client:close()
-    if not found then
-        report.note(report.error(err))
-        return FAILED
-    end
-    print(given["--json"] and json.encode { verdict = found.verdict, quorum = found.quorum,
-        voting = found.voting, findings = found.findings, nodes = { unpack(found) } }
-        or tostring(found))
-    return STATUS[found.verdict]
-end
-
-function _M.init(list)
-    local given, names = args.parse(list, 2, { ["--force"] = "" })
-    if given["--help"] then
-        return nil
-    elseif #names > 0 then
-        args.fail "init takes no names"
-    end
-    local client = config.client(given)
-    local ok, err = client:init { force = given["--force"] }
-    client:close()
-    if not ok then
-        report.note(report.error(err))
-        return FAILED
-    end
-    print(given["--json"] and json.encode { admitted = true } or "the servers may vote")
-    return 0
 end
 
 return _M

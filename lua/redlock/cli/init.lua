@@ -1,0 +1,41 @@
+--- redlock init: lets the servers of a brand-new cluster vote.
+local args = require "redlock.cli.args"
+local config = require "redlock.cli.config"
+local json = require "redlock.cli.json"
+local report = require "redlock.cli.report"
+
+local _M = { usage = "init ", summary = "lets a brand-new set of servers vote at once",
+    options = { ["--force"] = "" } }
+
+_M.help = [[
+redlock init [--force]
+
+Lets a brand-new set of servers vote at once. Otherwise they do so when they have been in use
+for a while (max_lease * 1.01 + 1 s): a server without memory may have forgotten locks that are
+still held. All servers must be up, and none in use already (if all are, nothing is done).
+  --force   admits the servers that answer, whatever they say, also for another max_lease.
+            Only when nobody can hold a lock: stop all clients, and wait for the longest lease
+Exit status: 0: they may vote; 125: not done, and why.]]
+
+local FAILED = 125
+
+--- Does what the verb says.
+-- @param given  the options
+-- @param names  what else was given
+-- @return the exit status
+function _M.main(given, names)
+    if #names > 0 then
+        args.fail "init takes no names"
+    end
+    local client = config.client(given)
+    local ok, err = client:init { force = given["--force"] }
+    client:close()
+    if not ok then
+        report.note(report.error(err))
+        return FAILED
+    end
+    print(given["--json"] and json.encode { admitted = true } or "the servers may vote")
+    return 0
+end
+
+return _M

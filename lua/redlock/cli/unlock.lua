@@ -1,0 +1,50 @@
+--- redlock unlock: opens a lock for everybody.
+local args = require "redlock.cli.args"
+local config = require "redlock.cli.config"
+local json = require "redlock.cli.json"
+local printable = require("redlock.core.printable").printable
+local report = require "redlock.cli.report"
+
+local _M = { usage = "unlock --force NAME", summary = "opens it for everybody",
+    options = { ["--force"] = "" } }
+
+_M.help = [[
+redlock unlock --force NAME
+
+Opens a lock whoever holds it, for locks that nobody will open: of a machine that is gone, or
+of a program that hangs. (Without it they open by themselves at the end of the lease, unless
+somebody renews them.) The holder, if there is one, learns of it when it renews the lock, and
+may work on until then beside the next one.
+Exit status: 0: it is open now; 1: it was open already; 125: no majority of the servers.
+
+  redlock status deploy:web && redlock unlock --force deploy:web]]
+
+local FAILED = 125
+
+--- Does what the verb says.
+-- @param given  the options
+-- @param names  what else was given
+-- @return the exit status
+function _M.main(given, names)
+    local name = args.name(names, "unlock")
+    if not given["--force"] then
+        args.fail("only a holder can let go of a lock; --force opens it for everybody, and "
+            .. "whoever\nholds it may work on beside the next one: make sure that nobody does. "
+            .. "Who is it?\n  redlock status " .. printable(name))
+    end
+    local client = config.client(given)
+    local opened, err = client:getLock(name):forceUnlock()
+    client:close()
+    if opened == nil then
+        report.note(report.error(err))
+        return FAILED
+    end
+    if given["--json"] then
+        print(json.encode { name = name, opened = opened })
+    else
+        print(printable(name) .. (opened and " is open now" or " was open already"))
+    end
+    return opened and 0 or 1
+end
+
+return _M
