@@ -330,11 +330,11 @@ local function wrap_core(lib)
     end
 end
 
---- Tells of holds that are offered to the next one in the line, and of those that he gets
--- as they are.
-local function watch_passing(acquire, holds)
-    local pass = acquire.pass
-    function acquire.pass(lock, hold)
+--- Tells of holds that are offered to the next one in the queue, and of those that pass on as
+-- they are.
+local function watch_passing(handover, holds)
+    local pass = handover.pass
+    function handover.pass(lock, hold)
         local passed = pass(lock, hold)
         if passed then
             local attempt = sim.attempts[attempts.value_of(hold.lease)]
@@ -370,7 +370,7 @@ function _M.load(library, lib)
     rounds.load()
     step = C.sim_record()
     switch_pauses = wrap_core(lib)
-    watch_passing(require "redlock.policy.acquire", require "redlock.policy.holds")
+    watch_passing(require "redlock.policy.handover", require "redlock.policy.holds")
 end
 
 --- Makes the processes and their coroutines.

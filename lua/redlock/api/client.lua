@@ -2,7 +2,6 @@
 
 local ffi = require "ffi"
 local bit = require "bit"
-local acquire = require "redlock.policy.acquire"
 local connecting = require "redlock.policy.connecting"
 local validate = require "redlock.core.validate"
 local credentials = require "redlock.policy.credentials"
@@ -10,6 +9,7 @@ local errors = require "redlock.core.errors"
 local events = require "redlock.api.events"
 local fenced_lock = require "redlock.api.fenced_lock"
 local floors = require "redlock.policy.floors"
+local handover = require "redlock.policy.handover"
 local tasks = require "redlock.core.tasks"
 local restart_guard = require "redlock.policy.restart_guard"
 local health = require "redlock.policy.health"
@@ -56,7 +56,8 @@ function _M.new(opts)
             lost = 0, overloaded = 0 },
         queues = {},             -- kind:name -> who waits for it in this process
         waiting = 0,             -- how many are in them
-        out = lately.new(acquire.GIVE_WAY),      -- kind:name for which others are let first
+        yield_until = lately.new(handover.YIELD),    -- kind:name that others are let have first
+        used = false,            -- whether it has tried to take a lock
         unseeded = {},           -- buckets of fenced locks whose floors have to be asked for
         closed = false,
     }, Client)

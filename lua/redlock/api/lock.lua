@@ -4,6 +4,7 @@
 -- errors.lua). Durations are seconds; fractions are fine.
 
 local acquire = require "redlock.policy.acquire"
+local handover = require "redlock.policy.handover"
 local validate = require "redlock.core.validate"
 local closing = require "redlock.api.closing"
 local errors = require "redlock.core.errors"
@@ -163,19 +164,20 @@ local function granted(self, owner)
     return true
 end
 
--- Enters again what the owner holds already: no round trip, the lease stays as it is.
+-- Enters again what the owner holds already; what the owner has lost is let go: there will be a
+-- new attempt, with a new value.
+-- @return whether it was held
 local function reenter(self, owner)
+    if self.client.holds:enter(owner, self.id) then
+        return true
+    end
     local hold = hold_of(self, owner)
     if not hold then
         return false
-    end
-    if self.client.holds:remaining(hold) > 0 then
-        hold.count = hold.count + 1
-        return true
-    elseif hold_of(self, owner) ~= hold then     -- by who was told that it is lost
+    elseif self.client.holds:remaining(hold) > 0
+        or hold_of(self, owner) ~= hold then     -- taken anew by a function that the loss was told
         return reenter(self, owner)
     end
-    -- Its time is over: a new attempt, with a new value.
     self.client.holds:remove(owner, self.id)
     rounds.leave(hold.lease, rounds.release(hold.lease))
     return false
@@ -270,7 +272,7 @@ local function close(self, owner, hold, left)
     local ends = client.now() + rounds.remaining(hold.lease)
     client.holds:remove(owner, self.id)
     local ok, err = closing.settle(self, hold, left)
-    acquire.released(self, 0)
+    handover.released(self, 0)
     if ok then
         client.counters.released = client.counters.released + 1
         return true
@@ -309,7 +311,7 @@ function Lock:unlock(opts)
     if left > 0 and rounds.remaining(hold.lease) > 0 then
         return close(self, owner, hold, left)
     end
-    if acquire.pass(self, hold) then
+    if handover.pass(self, hold) then
         client.holds:remove(owner, self.id)
         client.counters.released = client.counters.released + 1
         return true
@@ -321,11 +323,11 @@ function Lock:unlock(opts)
     if not client.host.can_wait() then
         rounds.leave(hold.lease, round)
         client.counters.released = client.counters.released + 1
-        acquire.released(self)
+        handover.released(self)
         return true
     end
     local ok, told, unseeded = rounds.released(client, self, hold.lease, round)
-    acquire.released(self, ok and told or 0)
+    handover.released(self, ok and told or 0)
     if ok then
         if unseeded then     -- now, before they are needed
             self.primitive.unseeded(self)

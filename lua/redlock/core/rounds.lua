@@ -15,7 +15,7 @@ local failure = round_error.of
 local FOREVER_MS = 2 ^ 40
 
 local C, GRANTED
-local keys_buf, args_buf, lease_out, node_out
+local keys_buf, args_buf, lease_place, node_out
 
 --- Loads the core and what is used with it, at first use in a process.
 function _M.load()
@@ -26,7 +26,7 @@ function _M.load()
     GRANTED = tonumber(C.RL_GRANTED)
     keys_buf = ffi_new("rl_bytes[?]", C.RL_MAX_KEYS)
     args_buf = ffi_new("rl_bytes[?]", C.RL_MAX_ARGS)
-    lease_out = ffi_new("rl_lease *[1]")
+    lease_place = ffi.typeof "rl_lease *[1]"
     node_out = ffi_new("rl_node_result")
     return C
 end
@@ -66,14 +66,16 @@ _M.GIVEN_UP = "redlock: a wait was given up, as the event loop was blocked for t
 
 -- Waits for a round; nil is one that could not be started. A wait that raises (Ctrl-C, or
 -- a future that is cancelled) gives back the round and, of an attempt, the lease.
--- @return whether it was granted; the round is the caller's still
-local function wait(client, round, handle, op)
+-- @param lease_out  of an attempt, or nil
+-- @return whether the round was granted; the round is the caller's still
+local function wait(client, round, lease_out, op)
     if round == nil then
         return false
     end
+    local handle = lease_out and lease_out[0]
     local ok, outcome = pcall(client.host.wait, round, vanish, handle, op, client)
     if not ok then
-        if handle ~= nil then
+        if lease_out then
             lease_out[0] = nil
         end
         if outcome ~= _M.GIVEN_UP then
@@ -101,15 +103,18 @@ end
 
 -- ---- acquire ---------------------------------------------------------------------
 
--- Waits for an attempt whose lease is in lease_out.
-local function taken(client, round, op)
+--- Where the core puts the lease of an attempt: an interrupt (Ctrl-C) that raises before the lease
+-- has its owner finds it there.
+function _M.lease_out()
+    return lease_place()
+end
+
+-- Waits for an attempt.
+-- @return as acquire()
+local function await_lease(call, round)
+    local lease_out = call.lease_out
     local handle = lease_out[0]
-    local shared = client.host.shared
-    if shared then
-        lease_out[0] = nil   -- others use it while we wait
-    end
-    local granted = wait(client, round, handle, op)
-    if granted and lasts(round) then
+    if wait(call.lock.client, round, lease_out, call.place) and lasts(round) then
         C.rl_round_free(round)
         return ffi_gc(handle, C.rl_lease_orphan)
     end
@@ -122,33 +127,32 @@ end
 
 --- One attempt to take the keys on a majority. An interrupt (Ctrl-C) can raise between
 -- any two steps of it: run it under pcall, with interrupted() for the error.
--- @param client  whose servers are asked
--- @param prim    the primitive, registered
+-- @param call    whose attempt it is (policy/acquire.lua): lock, lease_out, place (is told when the
+--   caller is killed, or nil), home (a whole number that picks the node to be asked first, or nil)
+-- @param prim    the primitive
 -- @param keys    the KEYS of its scripts
 -- @param args    their further ARGV
 -- @param lease   seconds
--- @param within  seconds the attempt may last, or nil
--- @param home    nil, or a whole number that picks the node to be asked first
--- @param op      what else is to end when the caller is killed, or nil
+-- @param within  seconds the attempt may last
 -- @return the lease (cdata) with claim() to be called when it has its owner; or nil and the
 --   round, to be given to failure() or free()
-function _M.acquire(client, prim, keys, args, lease, within, home, op)
+function _M.acquire(call, prim, keys, args, lease, within)
+    local client, lease_out = call.lock.client, call.lease_out
     lease_out[0] = nil
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     local round = C.rl_acquire(client.core, client:scripts(prim).primitive, keys_buf, nkeys,
-        args_buf, nargs, to_ms(lease), within and to_ms(within) or FOREVER_MS, home or -1,
-        lease_out)
-    return taken(client, round, op)
+        args_buf, nargs, to_ms(lease), to_ms(within), call.home or -1, lease_out)
+    return await_lease(call, round)
 end
 
 --- Passes a lease to another holder of this process, with a new value on the servers. The
 -- old handle is given back.
--- @param client  whose servers are asked
+-- @param call    whose lease it becomes
 -- @param handle  the lease
 -- @param lease   seconds
--- @param op      as for acquire()
 -- @return as acquire()
-function _M.handover(client, handle, lease, op)
+function _M.handover(call, handle, lease)
+    local lease_out = call.lease_out
     lease_out[0] = nil
     local round = C.rl_handover(handle, to_ms(lease), lease_out)
     if round == nil then
@@ -156,18 +160,19 @@ function _M.handover(client, handle, lease, op)
     else
         _M.drop(handle)
     end
-    return taken(client, round, op)
+    return await_lease(call, round)
 end
 
 --- The lease just acquired is in its owner's hands: an interrupt does not release it.
-function _M.claim()
-    lease_out[0] = nil
+function _M.claim(call)
+    call.lease_out[0] = nil
 end
 
 --- After an error that was raised in acquire() or before claim(): lets go what may have
 -- been taken. The handle is left to its finalizer if it has one, else it is lost, a few
 -- hundred bytes for an interrupt at the wrong instruction.
-function _M.interrupted()
+function _M.interrupted(call)
+    local lease_out = call.lease_out
     if lease_out[0] ~= nil then
         C.rl_round_free(C.rl_release(lease_out[0]))
         lease_out[0] = nil
@@ -195,14 +200,10 @@ function _M.free(round)
 end
 
 --- Suspends the running coroutine until somebody resumes it with the round's outcome, for
--- hosts that do not block: what an error releases belongs to one coroutine at a time.
--- An error as the outcome is raised. It yields the round and SUSPENDED.
+-- hosts that do not block. An error as the outcome is raised. It yields the round and SUSPENDED.
 _M.SUSPENDED = {}
 function _M.suspend(round)
-    local mine = lease_out[0]
-    lease_out[0] = nil
     local outcome = yield(round, _M.SUSPENDED)
-    lease_out[0] = mine
     if type(outcome) == "table" then
         error(outcome, 0)
     end

@@ -1,358 +1,158 @@
---- How a lock is waited for: attempts, messages, timers, and a queue within the process.
+--- The way of a lock: a call waits for its turn, tries once, decides, and sleeps until the next
+-- attempt is worth it.
 --
--- A message is a hint; the truth is the next attempt. A waiter subscribes, tries again,
--- and then sleeps until a majority of the servers has announced a release, until a
--- majority may be free by itself (the refusals say when), or for the fallback.
+-- All that is known of a call of lock() or tryLock() is in one record, which every step gets:
+--   lock, owner  what is wanted, and for whom
+--   lease        seconds, or nil: the client's, kept by the watchdog
+--   patience     seconds without the answer of a majority after which the call gives up
+--   started      when the call began, of client.now()
+--   deadline     when the wait is over; huge: it has no end
+--   now, ends    when the attempt begins, and when it must be over
+--   answered     when a majority answered last, or has a reason not to; at first `started`
+--   lease_out    where the core puts the lease of an attempt; empty when that has its owner
+--                (rounds.claim)
+--   place        in the queue of this process, or nil: there is none
+--   tried        whether the call has tried since it waits for this turn: what it was offered
+--   waits        whether the first attempt failed, or could not be made at once
+--   round        of the last attempt, which failed; nil: it could not even be started
+--   outcome      what became of that attempt, a code
+--   guarded      seconds until quarantines let a majority vote, or nil
+--   seeding      the error of the primitive's unseeded(), or nil
+-- and once the call sleeps between two attempts (waking.lua):
+--   subscription what wakes it, or nil
+--   seen         how many wakes lie behind; nil: it has not subscribed
+--   opened       how many of them had a majority of servers behind them
+--   woken        whether a message ended the last sleep
+--   vain         wakes in a row after which the same holders were found
+--   holders      by server: who had the lock
+--   splits       attempts that split the votes
+--   home         the server to be asked first, once that has happened; or nil
+--
+-- A step returns nil: the next one follows; true: the lock is held; or the error that the call
+-- ends with.
 
 local attempt = require "redlock.policy.attempt"
+local deadlock = require "redlock.policy.deadlock"
 local errors = require "redlock.core.errors"
-local restart_guard = require "redlock.policy.restart_guard"
+local handover = require "redlock.policy.handover"
 local queues = require "redlock.policy.queues"
+local restart_guard = require "redlock.policy.restart_guard"
 local rounds = require "redlock.core.rounds"
+local turn = require "redlock.policy.turn"
 local waking = require "redlock.policy.waking"
 
 local error, pcall = error, pcall
-local min, max, huge = math.min, math.max, math.huge
+local max, huge = math.max, math.huge
 
 local _M = {}
 
 local RETRY = { held = true, no_quorum = true, expired = true }
 
--- ---- in line ---------------------------------------------------------------------
-
-local function tell_contended(lock, owner)
+local function new_call(lock, owner, lease, wait, patience)
     local client = lock.client
-    client.counters.contended = client.counters.contended + 1
-    if client.events.fn then
-        client.events:emit { type = "contended", name = lock.name, owner = owner }
-    end
+    local o, now = client.options, client.now()
+    -- The first attempt of all may take the time to connect.
+    local answer = client.used and o.timeout or max(o.connect_timeout, o.timeout)
+    client.used = true
+    return {
+        lock = lock, owner = owner, lease = lease, patience = patience, started = now, now = now,
+        deadline = wait and now + wait or huge, ends = wait and now + wait + answer or huge,
+        lease_out = rounds.lease_out(), place = nil, waits = false,
+    }
 end
 
--- Whether a hold, or none, is kept for longer than somebody waits.
--- @param left  seconds
-local function outlasts(hold, left)
-    local remaining = hold and rounds.remaining(hold.lease) or 0
-    return remaining > 0 and (hold.kept or remaining > left)
-end
+-- ---- the steps -------------------------------------------------------------------
 
--- Whether it is waited for in vain: whoever has it may wait for this one, and keeps it for
--- longer than this one waits.
-local function is_vain(lock, owner, left)
-    local client = lock.client
-    local in_vain = client.host.in_vain
-    return in_vain and outlasts(in_vain(client.holds, lock.id, owner), left)
-end
-
--- The same of what is held as another kind of lock, which this owner may do itself.
-local function is_vain_beside(lock, owner, left)
-    local client, kinds = lock.client, lock.primitive.rivals
-    local in_vain = client.host.in_vain
-    for i = 1, #kinds do
-        local id = kinds[i] .. ":" .. lock.name
-        if outlasts(client.holds:get(owner, id), left)
-            or in_vain and outlasts(in_vain(client.holds, id, owner), left) then
-            return true
-        end
-    end
-    return false
-end
-
--- He has to wait.
--- @param left  seconds
--- @return true; or nil and an error: `overload` (too many of this process wait already),
---   `deadlock`
-local function begin_waiting(lock, owner, place, left)
-    local client = lock.client
-    if place.waits then
-        return true
-    end
-    tell_contended(lock, owner)
-    if is_vain_beside(lock, owner, left) then
-        return nil, errors.new("deadlock", lock)
-    end
-    local most = client.options.max_waiting      -- and he one of them, if he came in time
-    if client.waiting > most and place.behind >= most then
-        client.counters.overloaded = client.counters.overloaded + 1
-        return nil, errors.new("overload", lock)
-    end
-    place.waits = true
-    return true
-end
-
--- After a run of hand-overs others get their turn: the process stays out for so long, as
--- does whoever gave a lock to others who wait for it, and wants it again at once. He would
--- be there before them every time. Of eight contenders the luckiest got it 1.4 times as
--- often as the last with 5 ms, 3.9 with 2 ms.
-_M.GIVE_WAY = 0.005
-local RUN = 0.05              -- seconds that the hold may be passed on in a row
-
--- How long others have to be let first; 0: not at all.
-local function give_way(lock)
-    return lock.client.out:left(lock.id, lock.client.now())
-end
-
---- Who lets a hold go passes it on, if somebody of this process waits for it.
--- @return true, or false: it is to be released
-function _M.pass(lock, hold)
-    local client = lock.client
-    local queue = client.queues[lock.id]
-    if not queue or hold.passed >= client.options.handover or not lock.primitive.handover_script
-        or client.now() - hold.since >= RUN or rounds.remaining(hold.lease) <= 0 then
-        return false
-    end
-    return queues.offer(queue, hold)
-end
-
---- The lock was released.
--- @param lock  a lock object
--- @param told  how many connections were told of it; nil: not known yet
-function _M.released(lock, told)
-    local client = lock.client
-    local queue = client.queues[lock.id]
-    -- Our own subscription is one of them. Not known: as if, for those who would be first.
-    local own = queue and queue.watching > 0 and 1 or 0
-    if told and told > own or not told and queue then
-        client.out:add(lock.id, client.now())
-    end
-    queues.wake_first(queue)
-end
-
--- A lease that has lost less than this share, beside the drift, passes on as it is.
-local WORN = 0.01
-
--- Whether a hold may pass to the next holder without a word to the servers: what they have
--- is what an attempt of his would put there, and he needs no token of his own. An
--- extension may be under way still, or have got through to some.
-local function is_as_new(lock, from, lease)
-    local o, left = lock.client.options, rounds.remaining(from.lease)
-    local seconds = lease or o.lease
-    return not lock.primitive.confirm_script and not from.extended and from.seconds == seconds
-        and from.kept == (lease == nil)
-        and left >= seconds * (1 - o.drift_factor - WORN) and left <= seconds
-end
-
--- Takes what was offered.
--- @return true, or nil and a round
-local function take_over(lock, owner, lease, place)
-    local client, from = lock.client, place.offer
-    place.offer = nil
-    local handle = from.lease
-    if not is_as_new(lock, from, lease) then
-        local round
-        handle, round = rounds.handover(client, handle, lease or client.options.lease, place)
-        if not handle then
-            return nil, round
-        end
-    end
-    client.counters.handed_over = client.counters.handed_over + 1
-    return attempt.taken(lock, owner, lease, handle, from)
-end
-
--- The owner has got it meanwhile, by another of his coroutines.
-local function reenter(lock, owner)
-    local hold = lock.client.holds:get(owner, lock.id)
-    if hold and rounds.remaining(hold.lease) > 0 then
-        hold.count = hold.count + 1
-        return true
-    end
-    return false
-end
-
--- Whether it is known of a name that somebody has it: without that an answer is due to
--- everybody who asks.
-local function is_held(lock, queue)
-    return queue.held or lock.client.holds:left_here(lock.id) > 0
-end
-
--- What somebody in line is to do now.
--- @return true: it is held; nil and an error; false: he is to try, as it is his turn, or as
---   his time is over and those before him have no answer yet; or nil, nil and the seconds
---   that he is to sleep
-local function next_step(lock, owner, lease, wait, started, place)
-    local client, queue = lock.client, place.queue
-    if place.offer then
-        place.tried = true
-        local got, round = take_over(lock, owner, lease, place)
-        if got then
-            return true
-        end
-        rounds.free(round)
-    elseif reenter(lock, owner) then
-        return true
-    end
-    local left = wait and wait - (client.now() - started) or huge
-    if is_vain(lock, owner, left) then
-        return nil, errors.new("deadlock", lock)
-    end
-    local pause = client.host.nap
-    if queue[queue.first] == place then
-        client.holds:poll()      -- of owners that are gone nobody else may tell
-        pause = client.holds:left_here(lock.id)
-        if pause == 0 then
-            pause = give_way(lock)
-            if pause == 0 and not (place.tried and rounds.to_ms(left) <= 0) then
-                return false
-            end
-        end
-        pause = min(pause, client.options.fallback)
-    end
-    if rounds.to_ms(left) <= 0 then
-        if not place.tried and not is_held(lock, queue) then
-            return false
-        end
-        return nil, errors.new("held", lock)
-    end
-    local may, err = begin_waiting(lock, owner, place, left)
-    return nil, err, may and min(left, pause + 0.001)
-end
-
--- Sleeps in line while it is not its turn on the network.
--- @return true, false, or nil and an error, as next_step()
-local function line_up(lock, owner, lease, wait, started, place)
-    place.tried = false
-    local got, err, pause = next_step(lock, owner, lease, wait, started, place)
-    while pause do
-        queues.sleep(place, nil, pause)
-        if lock.client.closed then
-            return nil, errors.new("closed", lock)
-        end
-        got, err, pause = next_step(lock, owner, lease, wait, started, place)
-    end
-    return got, err
-end
-
--- ---- attempts -----------------------------------------------------------------
-
--- Whether waiting is in vain: another owner of this thread holds the lock beyond the wait, or
--- anybody of it as another kind of lock, and cannot let it go while the thread is blocked.
-local function is_deadlock(lock, owner, wait, started)
-    local client, kinds = lock.client, lock.primitive.rivals
-    client.tasks:poll()          -- one of its futures may have got it
-    local left = client.holds:held_by_others(owner, lock.id)
-    for i = 1, #kinds do
-        left = left or client.holds:held_by_others(nil, kinds[i] .. ":" .. lock.name)
-    end
-    return left == huge or left and wait and left > wait - (client.now() - started)
-end
-
--- Attempts again until it is held, `wait` seconds are over, or no majority has answered
--- for `patience` seconds.
--- @param round    of the first attempt, which failed
--- @param started  when that began
--- @param w        the state of the wait
--- @return true, or nil and the round of the last attempt or an error
-local function attempts(lock, owner, lease, wait, patience, round, started, w)
-    local client = lock.client
-    local answered = started
-    while true do
-        local now = client.now()
-        local code = rounds.outcome(client, round)
-        local guarded = code == "no_quorum" and restart_guard.left(client) or nil
-        if w.place then
-            w.place.queue.held = code == "held"
-        end
-        if code == "held" or guarded then
-            answered = now   -- patience is for servers that do not answer
-        end
-        local left = wait and wait - (now - started)
-        if not RETRY[code] or (left and rounds.to_ms(left) <= 0) or now - answered >= patience then
-            return nil, round
-        end
-        if not w.seen then
-            waking.subscribe(w, lock)
-        end
-        local free_in, split = rounds.hints(round)
-        waking.learn(w, client, round)
-        rounds.free(round)
-        waking.sleep(w, lock, code, free_in, split and code == "held", left, guarded)
-        if client.closed then
-            return nil, errors.new("closed", lock)
-        elseif not w.place and is_deadlock(lock, owner, wait, started) then
-            return nil, errors.new("deadlock", lock)
-        end
-        client.credentials:poll()
-        local got
-        round = nil
-        if w.place then
-            got, round = line_up(lock, owner, lease, wait, started, w.place)
-        end
-        if not got and not round then
-            left = wait and max(wait - (client.now() - started), 0) + client.options.timeout
-            got, round = attempt.make(lock, owner, lease, left, w.home, w.place)
-        end
-        if got then
-            return true
-        elseif errors.is_error(round) then
-            return nil, round
+-- Waits until no other owner of this process is before the call.
+local function wait_for_turn(call)
+    if call.place then
+        return turn.wait(call)
+    elseif not call.waits and call.deadline > call.started then
+        local client, pause = call.lock.client, handover.yield_for(call.lock)
+        if pause > 0 then
+            rounds.sleep(client, pause)
+            call.now = client.now()
         end
     end
 end
 
--- The same; unsubscribes at the end. (After an error that is left to the collector.)
-local function retry(lock, owner, lease, wait, patience, round, started, place)
-    local w = waking.new(place)
-    local got, last = attempts(lock, owner, lease, wait, patience, round, started, w)
-    waking.finish(w)
-    return got, last
+-- An attempt, and another one when there is a password that the first may have failed for want
+-- of.
+local function try_once(call)
+    local client = call.lock.client
+    if call.waits then
+        call.now = client.now()
+        call.ends = max(call.deadline, call.now) + client.options.timeout
+    end
+    local held = attempt.make(call)
+    if not held and client.credentials:poll() then
+        attempt.forget(call)
+        call.now = client.now()
+        held = attempt.make(call)
+    end
+    return held
 end
 
--- An attempt, repeated when there is a password that it may have failed for want of.
--- @param within  seconds that both may take, from `started` on, or nil
-local function first_attempt(lock, owner, lease, within, started, place)
-    local client = lock.client
-    local got, round = attempt.make(lock, owner, lease, within, nil, place)
-    if not got and client.credentials:poll() then
-        rounds.free(round)
-        within = attempt.left_until(within and started + within, client)
-        got, round = attempt.make(lock, owner, lease, within, nil, place)
+-- Whether there is to be another attempt.
+local function decide(call)
+    local lock, client = call.lock, call.lock.client
+    local err = turn.begin_waiting(call)
+    if err then
+        return err
     end
-    return got, round
+    local now, code = client.now(), rounds.outcome(client, call.round)
+    local guarded = code == "no_quorum" and restart_guard.left(client) or nil
+    if call.place then
+        call.place.queue.held = code == "held"
+    end
+    if code == "held" or guarded then
+        call.answered = now   -- patience is for servers that do not answer
+    end
+    if not RETRY[code] or rounds.to_ms(call.deadline - now) <= 0
+        or now - (call.answered or call.started) >= call.patience then
+        return rounds.failure(client, lock, attempt.take_round(call), call.seeding)
+    end
+    call.outcome, call.guarded = code, guarded
 end
 
--- All of it for somebody in line.
--- @param within  seconds the first attempt may last, or nil
--- @return also nil and `overload`: too many wait already
-local function in_line(lock, owner, lease, wait, patience, within, started, place)
-    local client = lock.client
-    local mine, round = line_up(lock, owner, lease, wait, started, place)
-    if mine or round then
-        return mine, round
+local function sleep_until_worth_it(call)
+    local lock, client = call.lock, call.lock.client
+    waking.sleep(call)
+    if client.closed then
+        return errors.new("closed", lock)
+    elseif not call.place and deadlock.is_certain(call) then
+        return errors.new("deadlock", lock)
     end
-    local began = started
-    if place.waits then
-        began = client.now()
-        within = wait and max(wait - (began - started), 0) + client.options.timeout
-    end
-    mine, round = first_attempt(lock, owner, lease, within, began, place)
-    if mine then
-        return true
-    end
-    local may, err = begin_waiting(lock, owner, place,
-        wait and wait - (client.now() - started) or huge)
-    if not may then
-        rounds.free(round)
-        return nil, err
-    end
-    return retry(lock, owner, lease, wait, patience, round, started, place)
+    client.credentials:poll()
 end
 
--- The same in the queue of its process.
-local function queued(lock, owner, lease, wait, patience, within, started)
-    local place = queues.join(lock.client, lock.id, wait and started + wait)
-    local ok, got, failed = pcall(in_line, lock, owner, lease, wait, patience, within, started,
-        place)
-    if place.offer then          -- too late: to the next one
+-- Redlock: (1) note the time, (2) ask all servers, (3) hold the lock if a majority grants it in
+-- less than the lease, (4) for what is left of the lease, (5) else release it on every server,
+-- and try again after a random pause. (1) to (5) are try_once(), (2) to (5) within the core.
+-- @return true, or the error that the call ends with
+local function run(call)
+    -- Once before the loop, as it is mostly: LuaJIT gives up a trace that enters a loop.
+    local result = wait_for_turn(call) or try_once(call)
+    while not result do
+        result = decide(call) or sleep_until_worth_it(call)
+            or wait_for_turn(call) or try_once(call)
+    end
+    return result
+end
+
+-- ---- the call --------------------------------------------------------------------
+
+-- Ends a call, however that came: nothing of it is left with the servers, or in the queue.
+local function leave(call)
+    attempt.forget(call)
+    waking.finish(call)
+    local place = call.place
+    if place and place.offer then        -- too late: to the next one
         place:vanish()
-    else
+    elseif place then
         place:leave()
     end
-    if not ok then
-        error(got, 0)
-    end
-    return got, failed
 end
-
--- ---- acquire ---------------------------------------------------------------------
 
 --- Takes the lock for an owner who does not hold it.
 -- @param lock      a lock object
@@ -363,44 +163,30 @@ end
 -- @return true, or nil and an error: also `deadlock`, `overload`
 function _M.acquire(lock, owner, lease, wait, patience)
     local client = lock.client
-    local counters, started = client.counters, client.now()
-    -- The first attempt of all may take the time to connect.
-    local answer = client.used and client.options.timeout or client.options.connect_timeout
-    local within = wait and wait + max(answer, client.options.timeout)
-    client.used = true
-    local ok, round
+    local call = new_call(lock, owner, lease, wait, patience)
     if wait ~= 0 and client.host.concurrent(client) then
-        ok, round = queued(lock, owner, lease, wait, patience, within, started)
-    else
-        local pause = wait ~= 0 and give_way(lock) or 0
-        if pause > 0 then
-            rounds.sleep(client, pause)
-        end
-        ok, round = first_attempt(lock, owner, lease, within, started)
-        if not ok then
-            tell_contended(lock, owner)
-            if wait ~= 0 and is_deadlock(lock, owner, wait, started) then
-                rounds.free(round)
-                counters.failed = counters.failed + 1
-                return nil, errors.new("deadlock", lock)
-            elseif wait ~= 0 then
-                ok, round = retry(lock, owner, lease, wait, patience, round, started)
-            end
-        end
+        call.place = queues.join(client, lock.id, call.deadline)
     end
-    if ok then
+    local ok, result = pcall(run, call)
+    if not ok then
+        rounds.interrupted(call)
+    end
+    leave(call)
+    if not ok then
+        error(result, 0)
+    end
+    local counters, waited = client.counters, client.now() - call.started
+    if result == true then
         counters.acquired = counters.acquired + 1
         if client.events.fn then
             client.events:emit { type = "acquired", name = lock.name, owner = owner,
-                waited = client.now() - started }
+                waited = waited }
         end
         return true
     end
     counters.failed = counters.failed + 1
-    local err = errors.is_error(round) and round
-        or rounds.failure(client, lock, round, lock.unseeded_for)
-    err.waited = client.now() - started
-    return nil, err
+    result.waited = waited
+    return nil, result
 end
 
 return _M

@@ -1,97 +1,104 @@
---- One attempt to take a lock: on all servers at once, and for its owner.
+--- One attempt of a call (see acquire.lua): on all servers at once, and for its owner.
 
 local rounds = require "redlock.core.rounds"
 
-local error, max, next, pcall = error, math.max, next, pcall
+local max, next, huge = math.max, next, math.huge
 
 local _M = {}
 
---- What was taken gets its owner.
--- @param lock    a lock object
--- @param owner   who has it now
--- @param lease   seconds, or nil: the client's, kept by the watchdog
+--- Seconds of the lease that a call wants.
+function _M.seconds(call)
+    return call.lease or call.lock.client.options.lease
+end
+local seconds_of = _M.seconds
+
+--- Registers a granted lease as the owner's hold, and starts the watchdog.
+-- @param call    who has it now
 -- @param handle  the lease
 -- @param from    the hold it was passed on from, or nil
--- @return true; nil: the client was closed meanwhile, and it is let go
-function _M.taken(lock, owner, lease, handle, from)
+-- @return true; nil: the client was closed meanwhile, and the lease is let go
+function _M.register(call, handle, from)
+    local lock, lease = call.lock, call.lease
     local client, prim = lock.client, lock.primitive
     if client.closed then
-        rounds.claim()
+        rounds.claim(call)
         rounds.abandon(handle)
         return nil
     end
-    local seconds = lease or client.options.lease
+    local seconds = seconds_of(call)
     local kept = not lease and prim.extend_script ~= nil
     if kept then
         rounds.keep(handle, seconds, client.options.max_hold)
     end
-    client.holds:set(owner, lock.id,
+    client.holds:set(call.owner, lock.id,
         { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
             primitive = prim, taker = false,
             passed = from and from.passed + 1 or 0, since = from and from.since or client.now() })
-    rounds.claim()
+    rounds.claim(call)
     return true
 end
 
---- Seconds until a time comes; 0: it has; nil: there is none.
-function _M.left_until(ends, client)
-    return ends and max(ends - client.now(), 0)
-end
-local left_until = _M.left_until
-
--- Asks the servers for it, once.
+-- Asks the servers for the lock, once.
 -- @return as rounds.acquire
-local function ask(lock, lease, within, home, op)
+local function ask(call)
+    local lock = call.lock
     local client, prim = lock.client, lock.primitive
-    return rounds.acquire(client, prim, prim.keys(client, lock.name), prim.args(lock),
-        lease or client.options.lease, within, home, op)
+    return rounds.acquire(call, prim, prim.keys(client, lock.name), prim.args(lock),
+        seconds_of(call), max(call.ends - call.now, 0))
 end
 
--- The same for a lock with fencing tokens: servers that do not know what they have counted
--- learn it first.
-local function ask_seeded(lock, lease, within, home, op)
-    local client, prim = lock.client, lock.primitive
-    local ends = within and client.now() + within
-    if next(client.unseeded) ~= nil then
-        prim.unseeded(lock, op, within, true)
-        within = left_until(ends, client)
+-- Seconds that the rest of an attempt may take; nil: it has no end.
+local function time_left(call)
+    call.now = call.lock.client.now()
+    return call.ends < huge and max(call.ends - call.now, 0) or nil
+end
+
+-- Asks for a lock with fencing tokens: servers that do not know what they have counted learn it
+-- first.
+-- @return as rounds.acquire
+local function ask_seeded(call)
+    local lock, place = call.lock, call.place
+    local unseeded = lock.primitive.unseeded
+    if next(lock.client.unseeded) ~= nil then
+        unseeded(lock, place, time_left(call), true)
+        call.now = lock.client.now()
     end
-    local handle, round = ask(lock, lease, within, home, op)
+    local handle, round = ask(call)
     if handle or not rounds.is_unseeded(round) then
         return handle, round
     end
     local seeded
-    seeded, lock.unseeded_for = prim.unseeded(lock, op, left_until(ends, client))
-    within = left_until(ends, client)
-    if not seeded or within == 0 then
+    seeded, call.seeding = unseeded(lock, place, time_left(call))
+    if not seeded or time_left(call) == 0 then
         return nil, round
     end
     rounds.free(round)
-    return ask(lock, lease, within, home, op)
+    return ask(call)
 end
 
--- One attempt.
--- @param lease   seconds, or nil: the client's lease, kept by the watchdog
--- @param within  seconds that all of it may take, or nil
--- @param op      who is to be told when the caller is killed meanwhile, or nil
--- @return true, and it is held; or nil and its round
-local function attempt(lock, owner, lease, within, home, op)
-    local request = lock.primitive.unseeded and ask_seeded or ask
-    local handle, round = request(lock, lease, within, home, op)
-    if not handle then
-        return nil, round
-    end
-    return _M.taken(lock, owner, lease, handle)
+--- Takes the round of the attempt that failed out of a call.
+-- @return the round, or nil
+function _M.take_round(call)
+    local round = call.round
+    call.round = nil
+    return round
 end
 
---- The same; what an interrupt leaves half-done is released before it goes on.
-function _M.make(...)
-    local ok, got, round = pcall(attempt, ...)
-    if not ok then
-        rounds.interrupted()
-        error(got, 0)
+--- Gives back the round of an attempt that failed.
+function _M.forget(call)
+    rounds.free(_M.take_round(call))
+end
+
+--- Tries once. An error that is raised (Ctrl-C) leaves the lease in call.lease_out.
+-- @return true, and the lock is held; or nil, and call.round is the round of the attempt
+function _M.make(call)
+    local request = call.lock.primitive.unseeded and ask_seeded or ask
+    local handle, round = request(call)
+    if handle then
+        return _M.register(call, handle)
     end
-    return got, round
+    call.round = round
+    return nil
 end
 
 return _M

@@ -1,8 +1,11 @@
---- The line of those in one process who want one name.
+--- Queues of the calls in one process that want one name: kind:name -> queue, of places.
 --
--- The first contends on the network, and only while nobody of the process holds it; the
--- others sleep. Who lets it go passes it to the first who sleeps. Only where a wait does not
--- block the others.
+-- The first call contends on the network, and only while nobody of the process holds the lock;
+-- the others sleep. An owner who lets the lock go passes it to the first place that sleeps.
+-- Only where a wait does not block the others.
+--
+-- A place refers to its call's owner in no way: the owner may be killed while the call sleeps, and
+-- is found by being collected.
 
 local rounds = require "redlock.core.rounds"
 
@@ -13,10 +16,11 @@ local _M = {}
 local Place = {}
 Place.__index = Place
 
---- The end of the line for a name.
+--- Joins the end of the queue for a name.
 -- @param client  whose queue it is
 -- @param id      kind:name
--- @param ends    when its wait is over, or nil
+-- @param ends    when the wait is over; huge: it has no end
+-- @return the place
 function _M.join(client, id, ends)
     local queue = client.queues[id]
     if not queue then
@@ -31,7 +35,14 @@ function _M.join(client, id, ends)
     return place
 end
 
---- The first of the queue looks again, if it sleeps.
+--- @return whether no other place is before this one
+function Place:is_first()
+    local queue = self.queue
+    return queue[queue.first] == self
+end
+
+--- Lets the first call of a queue look again, if it sleeps.
+-- @param queue  or nil
 function _M.wake_first(queue)
     local first = queue and queue[queue.first]
     if first and first.round then
@@ -39,7 +50,7 @@ function _M.wake_first(queue)
     end
 end
 
---- All of the queue look again.
+--- Lets all calls of a queue look again.
 function _M.wake_all(queue)
     for i = queue.first, queue.last do
         if queue[i].round then
@@ -48,7 +59,7 @@ function _M.wake_all(queue)
     end
 end
 
--- Closes the gaps that others have left behind the first, when they are most of the queue.
+-- Closes the gaps that others have left behind the first place, when they are most of the queue.
 local function close_ranks(queue)
     if queue.gone * 2 <= queue.last - queue.first then
         return
@@ -65,7 +76,7 @@ local function close_ranks(queue)
     queue.last, queue.gone = to - 1, 0
 end
 
---- Leaves the queue; when another one is first now, it is woken.
+--- Leaves the queue; when another place is first now, its call is woken.
 function Place:leave()
     local queue = self.queue
     if self.gone then        -- it was given up before
@@ -89,14 +100,14 @@ function Place:leave()
     end
 end
 
---- Gives what was let go to the first who sleeps and has time left; he takes it when he has
--- woken.
--- @return whether there is one
+--- Offers a hold that was let go to the first place whose call sleeps and has time left; the call
+-- takes the hold when it has woken.
+-- @return whether there is such a place
 function _M.offer(queue, hold)
     for i = queue.first, queue.last do
         local place = queue[i]
         if place.round and not place.gone and not place.offer
-            and not (place.ends and place.client.now() >= place.ends) then
+            and place.client.now() < place.ends then
             place.offer = hold
             rounds.wake(place.round)
             return true
@@ -105,7 +116,7 @@ function _M.offer(queue, hold)
     return false
 end
 
---- Its coroutine was killed: what it was offered goes to the next one.
+--- Leaves the queue when the coroutine was killed: what it was offered goes to the next place.
 function Place:vanish()
     local hold = self.offer
     self.round, self.offer = nil, nil
@@ -115,14 +126,18 @@ function Place:vanish()
     end
 end
 
---- Sleeps for so long, until it is woken, or until the watch w.watch is. Not at all with an
--- offer, which may have come when the last sleep was over.
-function _M.sleep(place, w, seconds)
+--- Sleeps for so long, or until it is woken. Not at all with an offer, which may have come when
+-- the last sleep was over.
+-- @param place    of the caller
+-- @param call     whose subscription may end the sleep, or nil
+-- @param seconds  at most
+function _M.sleep(place, call, seconds)
     local client = place.client
     if place.offer then
         return
     end
-    place.round = w and w.watch and rounds.begin_pause(w.watch, w.seen, seconds)
+    place.round = call and call.subscription
+        and rounds.begin_pause(call.subscription, call.seen, seconds)
         or rounds.begin_sleep(client, seconds)
     rounds.finish_sleep(client, place.round, place)
     place.round = nil

@@ -1,6 +1,11 @@
---- What a waiter does between two attempts: it subscribes, sleeps, and is woken.
+--- What a call does between two attempts (see acquire.lua): it subscribes, sleeps, and is woken.
+--
+-- A message is a hint; the truth is the next attempt. A call that waits subscribes, tries again,
+-- and then sleeps until a majority of the servers has announced a release, until a majority may
+-- be free by itself (the refusals say when), or for the fallback.
 
 local bit = require "bit"
+local attempt = require "redlock.policy.attempt"
 local hash = require "redlock.core.hash"
 local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
@@ -11,12 +16,12 @@ local _M = {}
 
 -- After votes were split: uniform in [0.5, 1.5] of a millisecond, doubled each time up to
 -- 2^5; a round trip on a local network is less, and the core's clock is no finer.
--- So often at most in a row: then it is no split, but a holder whose key a node has lost.
+-- So often at most in a row: then the votes are not split, but a node has lost the holder's key.
 local SPLIT_DELAY, SPLIT_DOUBLINGS, SPLIT_TRIES = 0.001, 5, 10
 
--- A message may be anybody's who may publish. Who was woken so often, and each time found the
--- holders that were there before, does not try again for a millisecond, doubled each time up to
--- a second, whatever messages come. One such time is a matter of course: when the subscription
+-- A message may be anybody's who may publish. A call that was woken so often, and each time found
+-- the holders that were there before, does not try again for a millisecond, doubled each time up
+-- to a second, whatever messages come. One such time is a matter of course: when the subscription
 -- is confirmed.
 local VAIN, DEAF, DEAF_MAX = 2, 0.001, 1
 
@@ -25,120 +30,113 @@ local function home_of(name)
     return bit.band(hash(name:sub(1, 64)), 0x7fffffff)
 end
 
---- The state of a wait.
--- @param place  in the queue of its process, or nil
-function _M.new(place)
-    return {
-        place = place,
-        watch = nil,       -- what wakes it
-        seen = nil,        -- how many wakes lie behind; nil: it has not subscribed
-        opened = nil,      -- how many of them were a majority's
-        woken = false,     -- whether a message ended the last sleep
-        splits = 0,        -- attempts that split the votes
-        home = nil,        -- the node to be asked first, once that has happened
-        holders = {},      -- by server: who had it
-        vain = 0,          -- wakes in a row after which they have it still
-    }
+-- Subscribes to what wakes the call, if anything can.
+local function subscribe(call)
+    local lock, client, prim = call.lock, call.lock.client, call.lock.primitive
+    call.splits, call.holders, call.vain, call.woken = 0, {}, 0, false
+    if client.options.wake == "push" and prim.channel then
+        call.subscription = rounds.open_subscription(client, prim.channel(client, lock.name))
+    end
+    -- A subscription that others share is confirmed already: what woke them before our first
+    -- attempt failed may have been meant for us.
+    call.seen = call.subscription and max(rounds.wakes(call.subscription) - 1, 0) or 0
+    if call.place and call.subscription then
+        call.place.queue.watching = call.place.queue.watching + 1
+    end
 end
 
---- Subscribes to what wakes a wait, if it may be woken.
--- @param w     the state of the wait: gets watch (or none) and seen
--- @param lock  what is waited for
-function _M.subscribe(w, lock)
-    local client, prim = lock.client, lock.primitive
-    if client.options.wake == "push" and prim.channel then
-        w.watch = rounds.open_subscription(client, prim.channel(client, lock.name))
+-- Looks who has the lock, after an attempt: counts those in a row that a message led to and that
+-- found no other holder.
+local function learn(call)
+    if not call.subscription or call.round == nil then
+        return
     end
-    -- A watch that others have is confirmed already: what it was woken by before our first
-    -- attempt failed may have been meant for us.
-    w.seen = w.watch and max(rounds.wakes(w.watch) - 1, 0) or 0
-    if w.place and w.watch then
-        w.place.queue.watching = w.place.queue.watching + 1
+    local same, new = rounds.compare_holders(call.lock.client, call.round, call.holders)
+    if new > 0 and same == 0 then    -- one of both: perhaps a key that nobody has let go
+        call.vain = 0
+    elseif call.woken then
+        call.vain = call.vain + 1
     end
 end
 
 -- Sleeps for so long, or until it is woken.
--- @param place  or nil
--- @param w      the state of the wait; nil: messages do not wake it
-local function nap(client, place, w, seconds)
-    if place then
-        queues.sleep(place, w, seconds)
-    elseif w and w.watch then
-        rounds.finish_sleep(client, rounds.begin_pause(w.watch, w.seen, seconds))
+-- @param deaf  whether messages do not wake it
+local function nap(call, seconds, deaf)
+    local client, subscription = call.lock.client, not deaf and call.subscription
+    if call.place then
+        queues.sleep(call.place, not deaf and call or nil, seconds)
+    elseif subscription then
+        rounds.finish_sleep(client, rounds.begin_pause(subscription, call.seen, seconds))
     else
         rounds.sleep(client, seconds)
     end
 end
 
 -- How long after an attempt no message leads to the next one, in seconds.
-local function deaf_for(w)
-    return w.vain >= VAIN and min(DEAF * 2 ^ (w.vain - VAIN), DEAF_MAX) * (1 + random()) / 2 or 0
+local function deaf_for(call)
+    local vain = call.vain
+    return vain >= VAIN and min(DEAF * 2 ^ (vain - VAIN), DEAF_MAX) * (1 + random()) / 2 or 0
 end
 
---- Sleeps until the next attempt makes sense.
--- @param w        the state of the wait, subscribed
--- @param lock     what is waited for
--- @param code     what became of the last attempt
+-- Seconds until the next attempt makes sense, if no message comes.
 -- @param free_in  seconds until a majority may be free, or nil
--- @param split    whether some servers granted it
--- @param left     seconds it may last, or nil
--- @param guarded  seconds until quarantines let a majority vote, or nil
-function _M.sleep(w, lock, code, free_in, split, left, guarded)
-    local client, o = lock.client, lock.client.options
-    local pause = ((w.watch and code == "held" or guarded) and o.fallback or o.retry_delay)
+-- @param split    whether some servers granted the attempt
+local function pause_of(call, free_in, split)
+    local o, guarded, held = call.lock.client.options, call.guarded, call.outcome == "held"
+    local pause = ((call.subscription and held or guarded) and o.fallback or o.retry_delay)
         * (0.5 + random())
     if guarded then
         pause = min(pause, guarded + 0.001)
     end
-    if split and w.splits < SPLIT_TRIES then
-        w.home = w.home or home_of(lock.name)
-        w.splits = w.splits + 1
-        pause = min(pause, SPLIT_DELAY * 2 ^ min(w.splits, SPLIT_DOUBLINGS)
+    if split and held and call.splits < SPLIT_TRIES then
+        call.home = call.home or home_of(call.lock.name)
+        call.splits = call.splits + 1
+        pause = min(pause, SPLIT_DELAY * 2 ^ min(call.splits, SPLIT_DOUBLINGS)
             * (0.5 + random()))
     elseif free_in then
         pause = min(pause, free_in + 0.001 + random() * 0.002)
     end
-    pause = left and min(pause, left) or pause
-    local began = client.now()
-    nap(client, w.place, w, pause)
-    if not w.watch then
+    return pause
+end
+
+--- Sleeps until the next attempt makes sense, or the call's time is over.
+-- @param call  see acquire.lua; its round is given back
+function _M.sleep(call)
+    if not call.seen then
+        subscribe(call)
+    end
+    local client = call.lock.client
+    local left = max(call.deadline - client.now(), 0)
+    local free_in, split = rounds.hints(call.round)
+    learn(call)
+    attempt.forget(call)
+    local pause = min(pause_of(call, free_in, split), left)
+    local subscription, began = call.subscription, client.now()
+    nap(call, pause)
+    if not subscription then
         return
     end
-    w.woken = rounds.wakes(w.watch) > w.seen
-    local rest = w.woken and began + min(deaf_for(w), pause) - client.now() or 0
+    call.woken = rounds.wakes(subscription) > call.seen
+    local rest = call.woken and began + min(deaf_for(call), pause) - client.now() or 0
     if rest > 0 then
-        nap(client, w.place, nil, rest)
+        nap(call, rest, true)
     end
-    local opened = rounds.opened(w.watch)
-    w.splits = opened ~= w.opened and w.vain < VAIN and 0 or w.splits
-    -- Before the attempt: later ones are news.
-    w.seen, w.opened = rounds.wakes(w.watch), opened
+    local opened = rounds.opened(subscription)
+    call.splits = opened ~= call.opened and call.vain < VAIN and 0 or call.splits
+    -- Before the attempt: later wakes are news.
+    call.seen, call.opened = rounds.wakes(subscription), opened
 end
 
---- Looks who has it, after an attempt: counts those in a row that a message led to and that
--- found no other holder.
--- @param w       the state of the wait
--- @param client  whose attempt it was
--- @param round   of the attempt
-function _M.learn(w, client, round)
-    if not w.watch or round == nil then
+--- Ends the subscription of a call that waits no more.
+function _M.finish(call)
+    local subscription = call.subscription
+    if not subscription then
         return
     end
-    local same, new = rounds.compare_holders(client, round, w.holders)
-    if new > 0 and same == 0 then    -- one of both: perhaps a key that nobody has let go
-        w.vain = 0
-    elseif w.woken then
-        w.vain = w.vain + 1
-    end
-end
-
---- The wait is over.
-function _M.finish(w)
-    if w.watch then
-        rounds.close_subscription(w.watch)
-        if w.place then
-            w.place.queue.watching = w.place.queue.watching - 1
-        end
+    call.subscription = nil
+    rounds.close_subscription(subscription)
+    if call.place then
+        call.place.queue.watching = call.place.queue.watching - 1
     end
 end
 

@@ -1,0 +1,81 @@
+--- A hold that is let go passes to another owner of this process, who waits in the queue.
+
+local attempt = require "redlock.policy.attempt"
+local queues = require "redlock.policy.queues"
+local rounds = require "redlock.core.rounds"
+
+local _M = {}
+
+-- After a run of hand-overs other processes get their turn: this one yields for so many seconds,
+-- as does an owner who released a lock that others wait for, and wants it again at once. It would
+-- be there before them every time. Of eight contenders the luckiest got the lock 1.4 times as
+-- often as the last with 5 ms, 3.9 with 2 ms.
+_M.YIELD = 0.005
+local RUN = 0.05              -- seconds that the hold may be passed on in a row
+
+--- Seconds for which this process yields a lock to others; 0: it does not.
+function _M.yield_for(lock)
+    return lock.client.yield_until:left(lock.id, lock.client.now())
+end
+
+--- Passes on a hold that is let go, if an owner of this process waits for it.
+-- @return true; or false: the hold is to be released
+function _M.pass(lock, hold)
+    local client = lock.client
+    local queue = client.queues[lock.id]
+    if not queue or hold.passed >= client.options.handover or not lock.primitive.handover_script
+        or client.now() - hold.since >= RUN or rounds.remaining(hold.lease) <= 0 then
+        return false
+    end
+    return queues.offer(queue, hold)
+end
+
+--- Notes that a lock was released.
+-- @param lock  a lock object
+-- @param told  how many connections were told of the release; nil: not known yet
+function _M.released(lock, told)
+    local client = lock.client
+    local queue = client.queues[lock.id]
+    -- Our own subscription is one of them. Not known: as if, for those who would be first.
+    local own = queue and queue.watching > 0 and 1 or 0
+    if told and told > own or not told and queue then
+        client.yield_until:add(lock.id, client.now())
+    end
+    queues.wake_first(queue)
+end
+
+-- A lease that has lost less than this share, beside the drift, passes on as it is.
+local WORN = 0.01
+
+-- Whether a hold may pass to the owner of a call without a word to the servers: what they have
+-- is what an attempt would put there, and the owner needs no token of its own. An extension may
+-- be under way still, or have got through to some.
+local function is_as_new(call, from)
+    local lock, seconds = call.lock, attempt.seconds(call)
+    local o, left = lock.client.options, rounds.remaining(from.lease)
+    return not lock.primitive.confirm_script and not from.extended and from.seconds == seconds
+        and from.kept == (call.lease == nil)
+        and left >= seconds * (1 - o.drift_factor - WORN) and left <= seconds
+end
+
+--- Takes the hold that a call in the queue was offered.
+-- @param call  see acquire.lua
+-- @return true; or nil: the call goes on
+function _M.take(call)
+    local client, place = call.lock.client, call.place
+    local from = place.offer
+    local handle = from.lease
+    place.offer = nil
+    if not is_as_new(call, from) then
+        local round
+        handle, round = rounds.handover(call, handle, attempt.seconds(call))
+        if not handle then
+            rounds.free(round)
+            return nil
+        end
+    end
+    client.counters.handed_over = client.counters.handed_over + 1
+    return attempt.register(call, handle, from)
+end
+
+return _M

@@ -1,0 +1,112 @@
+--- A call waits for its turn (see acquire.lua): in a process whose owners do not block each other,
+-- one of them at a time contends on the network, and only while none of them holds the lock.
+
+local deadlock = require "redlock.policy.deadlock"
+local errors = require "redlock.core.errors"
+local handover = require "redlock.policy.handover"
+local queues = require "redlock.policy.queues"
+local rounds = require "redlock.core.rounds"
+
+local min, type = math.min, type
+
+local _M = {}
+
+local function tell_contended(lock, owner)
+    local client = lock.client
+    client.counters.contended = client.counters.contended + 1
+    if client.events.fn then
+        client.events:emit { type = "contended", name = lock.name, owner = owner }
+    end
+end
+
+-- What keeps a call from waiting.
+-- @return nil, or a code: deadlock, overload (too many of this process wait already)
+local function why_not_wait(call)
+    local client, place = call.lock.client, call.place
+    local left = call.deadline - client.now()
+    if not place then
+        return call.deadline > call.started and deadlock.is_certain(call) and "deadlock" or nil
+    elseif deadlock.is_in_vain_beside(call, left) then
+        return "deadlock"
+    end
+    local most = client.options.max_waiting      -- and this call is one of them, if it was early
+    if client.waiting > most and place.behind >= most then
+        client.counters.overloaded = client.counters.overloaded + 1
+        return "overload"
+    end
+end
+
+--- Counts a call as contended, the first time that it has to wait.
+-- @return nil; or an error: deadlock, overload
+function _M.begin_waiting(call)
+    if call.waits then
+        return nil
+    end
+    tell_contended(call.lock, call.owner)
+    local code = why_not_wait(call)
+    if code then
+        return errors.new(code, call.lock)
+    end
+    call.waits = true
+    return nil
+end
+
+-- Whether it is known that somebody has the lock. If not, the servers owe every call an answer.
+local function is_held(call)
+    return call.place.queue.held or call.lock.client.holds:left_here(call.lock.id) > 0
+end
+
+-- For how many seconds at least it is not the turn of a call; 0: it is.
+local function wait_at_least(call)
+    local lock, client = call.lock, call.lock.client
+    if not call.place:is_first() then
+        return client.host.nap   -- whoever was killed in its sleep must not keep its place
+    end
+    client.holds:poll()          -- of owners that are gone nobody else may tell
+    local pause = client.holds:left_here(lock.id)
+    if pause == 0 then
+        pause = handover.yield_for(lock)
+    end
+    return min(pause, client.options.fallback)
+end
+
+-- What a call in a queue is to do now.
+-- @return the seconds that it is to sleep; or as wait()
+local function next_step(call)
+    local lock, client = call.lock, call.lock.client
+    if call.place.offer then
+        call.tried = true
+        if handover.take(call) then
+            return true
+        end
+    elseif client.holds:enter(call.owner, lock.id) then      -- got by another of its coroutines
+        return true
+    end
+    local left = call.deadline - client.now()
+    if deadlock.is_in_vain(call, left) then
+        return errors.new("deadlock", lock)
+    end
+    local pause, over = wait_at_least(call), rounds.to_ms(left) <= 0
+    if over and (call.tried or pause > 0 and is_held(call)) then
+        return errors.new("held", lock)
+    elseif over or pause == 0 then
+        return nil
+    end
+    return _M.begin_waiting(call) or min(left, pause + 0.001)
+end
+
+--- Sleeps in the queue until it is the call's turn to try, or its time is over and those before
+-- it have no answer yet.
+-- @return nil: the call is to try; true: it holds the lock; or an error: held, deadlock,
+--   overload, closed
+function _M.wait(call)
+    call.tried = false
+    local step = next_step(call)
+    while type(step) == "number" do
+        queues.sleep(call.place, nil, step)
+        step = call.lock.client.closed and errors.new("closed", call.lock) or next_step(call)
+    end
+    return step
+end
+
+return _M
