@@ -226,7 +226,7 @@ return {
             .. "\"expired\")", to = "if false then\n            return nil",
         by = { "validity" }, budget = 20000 },
 
-    { name = "entering again is not counted", file = "lua/redlock/api/lock.lua",
+    { name = "entering again is not counted", file = "lua/redlock/policy/holds.lua",
         from = "hold.count = hold.count + 1\n", to = "hold.count = hold.count + 0\n" },
 
     -- ---- values, replies ----
@@ -430,11 +430,11 @@ return {
 
     -- ---- passing on ----
 
-    { name = "passed on for ever", file = "lua/redlock/policy/acquire.lua",
+    { name = "passed on for ever", file = "lua/redlock/policy/handover.lua",
         from = "hold.passed >= client.options.handover", to = "false",
         by = { "passed on within bounds" } },
 
-    { name = "passed on for longer than the run", file = "lua/redlock/policy/acquire.lua",
+    { name = "passed on for longer than the run", file = "lua/redlock/policy/handover.lua",
         from = "client.now() - hold.since >= RUN", to = "false",
         by = { "passed on within bounds" } },
 
@@ -442,20 +442,20 @@ return {
         from = "passed = from and from.passed + 1 or 0", to = "passed = 0",
         by = { "passed on within bounds" } },
 
-    { name = "a worn lease passes on as it is", file = "lua/redlock/policy/acquire.lua",
+    { name = "a worn lease passes on as it is", file = "lua/redlock/policy/handover.lua",
         from = "left >= seconds * (1 - o.drift_factor - WORN)", to = "left >= 0",
         by = { "passed on as good as new" } },
 
-    { name = "a lease of another length passes on", file = "lua/redlock/policy/acquire.lua",
-        { " and from.seconds == seconds\n        and from.kept == (lease == nil)", "" },
+    { name = "a lease of another length passes on", file = "lua/redlock/policy/handover.lua",
+        { " and from.seconds == seconds\n        and from.kept == (call.lease == nil)", "" },
         { " and left <= seconds\n", "\n" },
         prefix = "a hand-over half-way", by = { "passed on as good as new" } },
 
-    { name = "an extended lease passes on as it is", file = "lua/redlock/policy/acquire.lua",
+    { name = "an extended lease passes on as it is", file = "lua/redlock/policy/handover.lua",
         from = "not from.extended and ", to = "", prefix = "an extension at a hand-over",
         by = { "a lease as long as was asked for", "passed on as good as new" } },
 
-    { name = "a token passes on with the lock", file = "lua/redlock/policy/acquire.lua",
+    { name = "a token passes on with the lock", file = "lua/redlock/policy/handover.lua",
         from = "not lock.primitive.confirm_script and ", to = "",
         by = { "passed on as good as new" } },
 
@@ -490,8 +490,8 @@ return {
         prefix = "an offer to the dead" },
 
     { name = "floors take as long as they take", file = "lua/redlock/policy/attempt.lua",
-        from = "prim.unseeded(lock, op, left_until(ends, client))",
-        to = "prim.unseeded(lock, op)", prefix = "floors of slow servers",
+        from = "call.seeding = unseeded(lock, place, time_left(call))",
+        to = "call.seeding = unseeded(lock, place)", prefix = "floors of slow servers",
         by = { "calls return in time" } },
 
     -- ---- from process to process ----
@@ -517,8 +517,8 @@ return {
         by = { "calls return in time", "a close lets go" } },
 
     { name = "a lock is taken while it is closed", file = "lua/redlock/policy/attempt.lua",
-        from = "    if client.closed then\n        rounds.claim()", to =
-            "    if false then\n        rounds.claim()",
+        from = "    if client.closed then\n        rounds.claim(call)", to =
+            "    if false then\n        rounds.claim(call)",
         prefix = "a close that waits", by = { "closed is closed", "crash" } },
 
     { name = "a client that is being closed goes on", file = "lua/redlock/api/client.lua",
@@ -580,18 +580,17 @@ return {
 
     -- ---- waiting ----
 
-    { name = "who is not first is told that it is held", file = "lua/redlock/policy/acquire.lua",
-        from = "not place.tried and not is_held(lock, queue)", to = "false",
+    { name = "who is not first is told that it is held", file = "lua/redlock/policy/turn.lua",
+        from = "pause > 0 and is_held(call)", to = "pause > 0",
         by = { "held means held" } },
 
     { name = "woken is granted", file = "lua/redlock/policy/acquire.lua",
-        from = "w.home, w.place)\n        end\n        if got then",
-        to = "w.home, w.place)\n        end\n"
-            .. "        if got or w.watch and w.seen > 0 then" },
+        from = "    return held\n", to =
+            "    return held or call.subscription and call.seen > 0 or nil\n" },
 
     { name = "a waiter without a timer", file = "lua/redlock/policy/waking.lua",
-        from = "pause = left and min(pause, left) or pause",
-        to = "pause = w.watch and 1 / 0 or left and min(pause, left) or pause" },
+        from = "min(pause_of(call, free_in, split), left)",
+        to = "call.subscription and 1 / 0 or min(pause_of(call, free_in, split), left)" },
 
     { name = "the next one in the queue is not woken", file = "lua/redlock/policy/queues.lua",
         from = "        rounds.wake(first.round)\n", to = "        first.round = nil\n" },
@@ -602,7 +601,7 @@ return {
         by = { "attempts are bounded" } },
 
     { name = "waits for less than a millisecond", file = "lua/redlock/policy/acquire.lua",
-        from = "(left and rounds.to_ms(left) <= 0)", to = "(left and left <= 0)",
+        from = "rounds.to_ms(call.deadline - now) <= 0", to = "call.deadline - now <= 0",
         by = { "time goes on" }, prefix = "the last of a wait" },
 
     { name = "silence is a no", file = "lua/redlock/policy/peek.lua",
