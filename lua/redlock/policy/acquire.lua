@@ -8,25 +8,25 @@
 --   started      when the call began, of client.now()
 --   deadline     when the wait is over; huge: it has no end
 --   now, ends    when the attempt begins, and when it must be over
---   answered     when a majority answered last, or has a reason not to; at first `started`
+--   answered     when servers were last known to answer, or to have a reason not to; nil: never
 --   lease_out    where the core puts the lease of an attempt; empty when that has its owner
 --                (rounds.claim)
 --   place        in the queue of this process, or nil: there is none
---   tried        whether the call has tried since it waits for this turn: what it was offered
---   waits        whether the first attempt failed, or could not be made at once
+--   tried        whether the call has tried to take what it was offered, in this turn
+--   waits        whether the first attempt has failed, or could not be made at once
 --   round        of the last attempt, which failed; nil: it could not even be started
 --   outcome      what became of that attempt, a code
 --   guarded      seconds until quarantines let a majority vote, or nil
 --   seeding      the error of the primitive's unseeded(), or nil
--- and once the call sleeps between two attempts (waking.lua):
---   subscription what wakes it, or nil
---   seen         how many wakes lie behind; nil: it has not subscribed
---   opened       how many of them had a majority of servers behind them
+-- and from the first sleep between two attempts on (waking.lua):
+--   subscription what wakes the call, or nil
+--   seen         how many wakes lie behind; nil: the call has not subscribed
+--   opened       how many of those wakes had a majority of servers behind them
 --   woken        whether a message ended the last sleep
 --   vain         wakes in a row after which the same holders were found
 --   holders      by server: who had the lock
 --   splits       attempts that split the votes
---   home         the server to be asked first, once that has happened; or nil
+--   home         the server to be asked first, from the first such attempt on; or nil
 --
 -- A step returns nil: the next one follows; true: the lock is held; or the error that the call
 -- ends with.
@@ -76,8 +76,8 @@ local function wait_for_turn(call)
     end
 end
 
--- An attempt, and another one when there is a password that the first may have failed for want
--- of.
+-- Makes an attempt, and another one when there is a new password: the first may have failed for
+-- want of it.
 local function try_once(call)
     local client = call.lock.client
     if call.waits then
@@ -131,7 +131,7 @@ end
 -- and try again after a random pause. (1) to (5) are try_once(), (2) to (5) within the core.
 -- @return true, or the error that the call ends with
 local function run(call)
-    -- Once before the loop, as it is mostly: LuaJIT gives up a trace that enters a loop.
+    -- The first try stands before the loop: LuaJIT gives up a trace that enters one.
     local result = wait_for_turn(call) or try_once(call)
     while not result do
         result = decide(call) or sleep_until_worth_it(call)
@@ -142,12 +142,12 @@ end
 
 -- ---- the call --------------------------------------------------------------------
 
--- Ends a call, however that came: nothing of it is left with the servers, or in the queue.
+-- Gives back what a call that is over has: a round, a subscription, a place in the queue.
 local function leave(call)
     attempt.forget(call)
     waking.finish(call)
     local place = call.place
-    if place and place.offer then        -- too late: to the next one
+    if place and place.offer then        -- too late for this call: goes to the next one
         place:vanish()
     elseif place then
         place:leave()
@@ -175,17 +175,17 @@ function _M.acquire(lock, owner, lease, wait, patience)
     if not ok then
         error(result, 0)
     end
-    local counters, waited = client.counters, client.now() - call.started
+    local counters = client.counters
     if result == true then
         counters.acquired = counters.acquired + 1
         if client.events.fn then
             client.events:emit { type = "acquired", name = lock.name, owner = owner,
-                waited = waited }
+                waited = client.now() - call.started }
         end
         return true
     end
     counters.failed = counters.failed + 1
-    result.waited = waited
+    result.waited = client.now() - call.started
     return nil, result
 end
 
