@@ -34,7 +34,13 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
     suite_node, suite_core, suite_acquire, suite_release_late, suite_extend, suite_watchdog,
     suite_release, suite_handover, suite_random, suite_vote, suite_memory, suite_fence,
     suite_fenced_handover, suite_close, suite_clock, suite_guard, suite_subscription,
-    suite_delay, suite_steps;
+    suite_delay, suite_steps,
+    suite_query,
+    suite_watchdog_loss,
+    suite_scripts,
+    suite_connection,
+    suite_wire_errors,
+    suite_answer;
 
 static const struct suite *const suites[] = {
     &suite_buf,     &suite_quorum,  &suite_wire,   &suite_timer,   &suite_cmd,
@@ -42,6 +48,12 @@ static const struct suite *const suites[] = {
     &suite_watchdog,    &suite_release, &suite_handover, &suite_random, &suite_vote,
     &suite_memory,  &suite_fence,   &suite_fenced_handover, &suite_close, &suite_clock,
     &suite_guard,   &suite_subscription,   &suite_delay,  &suite_steps,
+    &suite_query,
+    &suite_watchdog_loss,
+    &suite_scripts,
+    &suite_connection,
+    &suite_wire_errors,
+    &suite_answer,
 };
 
 /* ---- checks ---- */

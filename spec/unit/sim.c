@@ -573,6 +573,12 @@ void sim_leave(struct sim *s, int i)
     sim_cut(s, i);
 }
 
+void sim_leave_first(struct sim *s, int n)
+{
+    for (int i = 0; i < n; i++)
+        sim_leave(s, i);
+}
+
 static void new_run(struct sim *s, int i)
 {
     struct sim_server *sv = &s->server[i];
@@ -807,6 +813,12 @@ void sim_finish(struct sim *s)
     free(s);
 }
 
+void sim_all_clean(struct sim *s)
+{
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK(s->core.owing == NULL);
+}
+
 /* ---- logs ---- */
 
 void sim_clear_logs(struct sim *s)
@@ -850,6 +862,25 @@ rl_lease *sim_hold(struct sim *s, const char *key, int64_t lease_ms)
     sim_run(s);
     REQUIRE(sim_end(h.round) == RL_GRANTED);
     return h.lease;
+}
+
+int sim_release(struct sim *s, rl_lease *lease)
+{
+    return sim_result(s, release_begin(lease, s->now_ms));
+}
+
+void sim_let_go(struct sim *s, rl_lease *lease)
+{
+    sim_release(s, lease);
+    lease_drop(lease, s->now_ms);
+}
+
+int64_t sim_begin_renewal(struct sim *s, const rl_lease *lease)
+{
+    sim_skip(s, lease->renew_ms - s->now_ms);
+    sim_tick(s);
+    REQUIRE(lease->renewal != NULL);
+    return s->now_ms;
 }
 
 struct hold sim_handover(struct sim *s, rl_lease *lease, int64_t lease_ms)

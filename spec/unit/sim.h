@@ -166,6 +166,9 @@ void sim_cut(struct sim *s, int i);
 /* The same, and no other one is made. */
 void sim_leave(struct sim *s, int i);
 
+/* So do the first n. */
+void sim_leave_first(struct sim *s, int n);
+
 /* As cut, with everything executed that was sent, and no answer. */
 void sim_cut_after(struct sim *s, int i);
 
@@ -198,6 +201,9 @@ uint32_t sim_with(struct sim *s, const char *name);
 /* The servers that have it with the lease's value. */
 uint32_t sim_mine(struct sim *s, const char *name, const rl_lease *lease);
 
+/* Nobody has "k" any more, and nobody is to be asked for it. */
+void sim_all_clean(struct sim *s);
+
 /* Somebody else's key. */
 void sim_put(struct sim *s, int i, const char *name, int64_t ttl_ms);
 void sim_clear_logs(struct sim *s);
@@ -228,6 +234,15 @@ rl_round *sim_ask_within(struct sim *s, const char *key, int64_t within_ms);
 
 /* The same, kept by the watchdog. */
 rl_lease *sim_keep(struct sim *s, const char *key, int64_t lease_ms);
+
+/* Releases a lease. The outcome. */
+int sim_release(struct sim *s, rl_lease *lease);
+
+/* The same, whatever comes of it; its handle is given back. */
+void sim_let_go(struct sim *s, rl_lease *lease);
+
+/* The next renewal is in core_out(), its start is returned. Nothing has moved yet. */
+int64_t sim_begin_renewal(struct sim *s, const rl_lease *lease);
 
 /* Hands a lease over. */
 struct hold sim_handover(struct sim *s, rl_lease *lease, int64_t lease_ms);

@@ -307,11 +307,108 @@ SIM_TEST(not_where_there_is_a_lock_delay, sim_up(3))
     CHECK_INT(sim_live(s), 0);
 }
 
-SUITE(release, T(lets_go), T(asked_again_after_it_let_go), T(decided_at_the_majority), T(expired_on_all),
-      T(expired_but_still_there), T(in_time_by_a_millisecond), T(held_by_another),
-      T(unknown_without_answers), T(unknown_from_hung_nodes), T(released_twice),
-      T(cancels_an_attempt), T(cancels_before_it_is_sent),
+/* ---- releases that fail ---- */
+
+SIM_TEST(failing_release_is_retried_until_it_succeeds, sim_up(3))
+{
+    rl_lease *lease = sim_hold(s, "k", 5000);
+    s->server[1].say[SIM_RELEASE] = "-BUSY Redis is busy running a script.\r\n";
+    sim_clear_logs(s);
+    CHECK_INT(sim_release(s, lease), RL_GRANTED);
+    CHECK_INT(sim_with(s, "k"), bit(1));
+    CHECK_INT(lease->owed, bit(1));
+    sim_advance(s, 1000);
+    CHECK(s->server[1].logged >= 2 && s->server[1].logged <= 4);
+    CHECK_STR(s->server[0].log, "R");
+    s->server[1].say[SIM_RELEASE] = NULL;
+    sim_advance(s, 2000);
+    sim_all_clean(s);
+    lease_drop(lease, s->now_ms);
+}
+
+SIM_TEST(failing_release_is_forgotten_with_the_lease, sim_up(3))
+{
+    rl_lease *lease = sim_hold(s, "k", 5100);
+    int64_t t0 = s->now_ms;
+    for (int i = 0; i < 3; i++)
+        s->server[i].say[SIM_RELEASE] = "-BUSY Redis is busy running a script.\r\n";
+    CHECK_INT(sim_release(s, lease), RL_UNKNOWN);
+    lease_drop(lease, s->now_ms);
+    sim_advance(s, t0 + 5099 - s->now_ms);
+    CHECK(s->core.owing != NULL);
+    CHECK(s->server[0].logged < 10);             /* with growing pauses */
+    sim_advance(s, 1);
+    CHECK(s->core.owing == NULL);
+    CHECK_INT(sim_live(s), 0);
+    size_t tries = s->server[0].logged;
+    sim_advance(s, 20000);
+    CHECK_INT(s->server[0].logged, tries);
+}
+
+SIM_TEST(unreachable_node_is_forgotten_with_the_lease, sim_up(3))
+{
+    rl_lease *lease = sim_hold(s, "k", 5000);
+    int64_t t0 = s->now_ms;
+    sim_leave(s, 2);
+    sim_run(s);
+    CHECK_INT(sim_release(s, lease), RL_GRANTED);
+    CHECK_INT(lease->owed, bit(2));
+    lease_drop(lease, s->now_ms);
+    sim_advance(s, t0 + 4999 - s->now_ms);
+    CHECK(s->core.owing != NULL);
+    sim_advance(s, 1);
+    CHECK(s->core.owing == NULL);
+    int64_t tries = s->core.nodes[2].stats.disconnects;
+    sim_advance(s, 3 * NODE_BACKOFF_MAX_MS);
+    CHECK_INT(s->core.nodes[2].stats.disconnects, tries);  /* nobody connects any more */
+    CHECK_INT(core_due_ms(&s->core), INT64_MAX);
+}
+
+/* A node that comes back in time is cleaned. */
+SIM_TEST(returning_node_is_cleaned, sim_up(3))
+{
+    rl_lease *lease = sim_hold(s, "k", 30000);
+    sim_leave(s, 2);
+    CHECK_INT(sim_release(s, lease), RL_GRANTED);
+    lease_drop(lease, s->now_ms);
+    sim_advance(s, 5000);
+    CHECK_INT(sim_with(s, "k"), bit(2));
+    s->server[2].refuses = 0;
+    sim_advance(s, NODE_BACKOFF_MAX_MS * 3 / 2);
+    sim_all_clean(s);
+    CHECK_INT(sim_live(s), 0);
+}
+
+/* A leftover must not block the next attempt of the same client: what is owed goes
+ * first when the connection is back. */
+SIM_TEST(debts_are_paid_before_new_attempts, sim_up(1))
+{
+    struct hold a = sim_acquire(s, "k", 5000, 1000);
+    s->server[0].holds = 1;
+    sim_cut_after(s, 0);
+    s->server[0].hushed = 1;
+    s->server[0].holds = 0;
+    sim_drop(s, &a);                     /* cancelled: the key is there, unknown to us */
+    CHECK_INT(sim_with(s, "k"), bit(0));
+    struct hold b = sim_acquire(s, "k", 5000, 1000);
+    CHECK_INT(sim_outcome(s, b.round), RL_OK);
+    sim_clear_logs(s);
+    s->server[0].hushed = 0;
+    sim_run(s);
+    CHECK_STR(s->server[0].log, "RA");
+    CHECK_INT(b.round->outcome, RL_GRANTED);
+    sim_drop(s, &b);
+}
+
+SUITE(release, T(lets_go), T(asked_again_after_it_let_go), T(decided_at_the_majority),
+      T(expired_on_all), T(expired_but_still_there), T(in_time_by_a_millisecond),
+      T(held_by_another), T(unknown_without_answers), T(unknown_from_hung_nodes),
+      T(released_twice), T(cancels_an_attempt), T(cancels_before_it_is_sent),
       T(cancelled_release_is_answered_soon), T(expired_over_a_new_connection),
       T(goes_to_all_nodes), T(leaves_strangers_alone), T(errors_are_kept),
       T(releases_only_its_own), T(of_an_owner_who_is_gone),
-      T(not_where_there_is_a_lock_delay));
+      T(not_where_there_is_a_lock_delay),
+      T(failing_release_is_retried_until_it_succeeds),
+      T(failing_release_is_forgotten_with_the_lease),
+      T(unreachable_node_is_forgotten_with_the_lease), T(returning_node_is_cleaned),
+      T(debts_are_paid_before_new_attempts));

@@ -1,22 +1,5 @@
-/* test_release_late.c - nothing is left behind: late grants, lost replies, broken
- * connections, forgotten scripts. */
-#include <string.h>
-
+/* test_release_late.c - nothing is left behind: late grants and lost replies. */
 #include "sim.h"
-
-/* Nothing can be left, and nobody is asked any more. */
-static void all_clean(struct sim *s)
-{
-    CHECK_INT(sim_with(s, "k"), 0);
-    CHECK(s->core.owing == NULL);
-}
-
-static int released(struct sim *s, rl_lease *lease)
-{
-    rl_round *round = release_begin(lease, s->now_ms);
-    sim_run(s);
-    return sim_end(round);
-}
 
 /* ---- grants that come when nobody wants them ---- */
 
@@ -48,7 +31,7 @@ SIM_TEST(timed_out_attempt_is_released, sim_up(5))
     sim_freeze(s, 0);
     sim_run(s);
     sim_logs_are(s, "AR");
-    all_clean(s);
+    sim_all_clean(s);
     CHECK_INT(sim_live(s), 0);
 }
 
@@ -78,13 +61,13 @@ SIM_TEST(lost_reply_is_asked_for_again, sim_up(3))
     s->server[2].frozen = 0;
     sim_run(s);
     sim_clear_logs(s);
-    CHECK_INT(released(s, h.lease), RL_GRANTED);
+    CHECK_INT(sim_release(s, h.lease), RL_GRANTED);
     CHECK_STR(s->server[0].log, "R");
     CHECK(s->core.owing == h.lease);     /* the first request may be executed late */
     sim_advance(s, SIM_TIMEOUT_MS);
     CHECK_STR(s->server[0].log, "RR");
     CHECK_STR(s->server[1].log, "R");
-    all_clean(s);
+    sim_all_clean(s);
     sim_drop(s, &h);
 }
 
@@ -107,7 +90,7 @@ SIM_TEST(asks_again_only_once, sim_up(1))
     s->server[0].holds = 0;
     sim_advance(s, 2000);
     CHECK_STR(s->server[0].log, "AARR");
-    all_clean(s);
+    sim_all_clean(s);
     sim_drop(s, &h);
 }
 
@@ -319,7 +302,7 @@ SIM_TEST(nothing_is_owed_to_who_was_not_asked, sim_up(3))
         CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
         CHECK_INT(s->core.nodes[2].state, NODE_HANDSHAKE);
         CHECK_INT(h.lease->touched, bit(0) | bit(1));
-        CHECK_INT(released(s, h.lease), RL_GRANTED);
+        CHECK_INT(sim_release(s, h.lease), RL_GRANTED);
         sim_drop(s, &h);
         CHECK(s->core.owing == NULL);
         CHECK_INT(sim_live(s), 0);
@@ -348,7 +331,7 @@ SIM_TEST(extension_refused_before_the_grant, sim_up(3))
     CHECK_INT(sim_result(s, release_begin(h.lease, s->now_ms)), RL_GRANTED);
     s->server[2].refuses = 0;
     sim_advance(s, 5000);
-    all_clean(s);
+    sim_all_clean(s);
     sim_drop(s, &h);
 }
 
@@ -374,7 +357,7 @@ SIM_TEST(confirmed_twice_counts_once, sim_up(3))
     CHECK_INT(round->tally.pending, 2);
     s->server[1].hushed = s->server[2].hushed = 0;
     CHECK_INT(sim_result(s, round), RL_GRANTED);
-    all_clean(s);
+    sim_all_clean(s);
     sim_drop(s, &h);
 }
 
@@ -393,347 +376,16 @@ SIM_TEST(lost_release_is_sent_again, sim_up(1))
     sim_run(s);
     CHECK_STR(s->server[0].log, "RR");
     CHECK_INT(sim_end(round), RL_GRANTED);
-    all_clean(s);
+    sim_all_clean(s);
     lease_drop(lease, s->now_ms);
 }
 
-/* ---- connections that break under several requests at once ---- */
-
-/* A connection breaks at the very moment when the votes on it are due: the rounds end
- * while their requests are being taken off the queue. */
-SIM_TEST(break_at_the_deadline, sim_up(1))
-{
-    s->server[0].frozen = 1;
-    struct hold a = sim_acquire(s, "a", 5000, 1000);
-    struct hold b = sim_acquire(s, "b", 5000, 1000);
-    sim_run(s);
-    sim_skip(s, SIM_TIMEOUT_MS);         /* no tick yet */
-    sim_cut(s, 0);
-    CHECK_INT(a.round->outcome, RL_NO_QUORUM);
-    CHECK_INT(b.round->outcome, RL_NO_QUORUM);
-    sim_drop(s, &a);
-    sim_drop(s, &b);
-    s->server[0].frozen = 0;
-    sim_advance(s, 1000);
-    CHECK(s->core.owing == NULL);
-}
-
-/* The same by way of a second break: with a long time-out a connection is stable before
- * the votes are due. */
-SIM_TEST(second_break_of_a_stable_connection, sim_up(1))
-{
-    s->config[0].timeout_ms = 3000;
-    s->server[0].frozen = 1;
-    struct hold a = sim_acquire(s, "a", 9000, 9000);
-    struct hold b = sim_acquire(s, "b", 9000, 9000);
-    sim_run(s);
-    sim_cut(s, 0);
-    s->server[0].frozen = 0;
-    sim_serve(s, 0);                     /* connect and shake hands, but no more */
-    sim_open(s, 0);
-    sim_serve(s, 0);
-    sim_execute(s, 0, SIM_LOG);
-    sim_deliver(s, 0, SIZE_MAX);
-    s->server[0].frozen = 1;
-    CHECK_INT(a.round->slot[0].resends, 1);
-    sim_run(s);
-    sim_skip(s, NODE_STABLE_MS);
-    sim_cut(s, 0);
-    CHECK_INT(a.round->outcome, RL_NO_QUORUM);
-    CHECK_INT(b.round->outcome, RL_NO_QUORUM);
-    sim_drop(s, &a);
-    sim_drop(s, &b);
-    s->server[0].frozen = 0;
-    sim_advance(s, 10000);
-    CHECK(s->core.owing == NULL);
-}
-
-/* Everything is under way on one connection when it breaks. */
-SIM_TEST(break_under_everything, sim_up(3))
-{
-    rl_lease *held = sim_hold(s, "held", 5000);
-    rl_lease *going = sim_hold(s, "going", 5000);
-    s->server[0].frozen = 1;
-    struct hold h = sim_acquire(s, "k", 5000, 1000);
-    rl_round *extend = lease_extend(held, 9000, s->now_ms);
-    rl_round *release = release_begin(going, s->now_ms);
-    rl_round *ask = sim_ask(s, "held");
-    sim_run(s);
-    sim_cut(s, 0);
-    s->server[0].frozen = 0;
-    sim_advance(s, 1000);
-    CHECK_INT(sim_end(h.round), RL_GRANTED);
-    CHECK_INT(sim_end(extend), RL_GRANTED);
-    CHECK_INT(sim_end(release), RL_GRANTED);
-    CHECK_INT(sim_end(ask), RL_GRANTED);
-    CHECK_INT(sim_with(s, "going"), 0);
-    CHECK(s->core.owing == NULL);
-    lease_drop(h.lease, s->now_ms);
-    lease_drop(held, s->now_ms);
-    lease_drop(going, s->now_ms);
-}
-
-/* ---- scripts that the server does not know (any more) ---- */
-
-SIM_TEST(unknown_scripts_are_sent_in_full, sim_up(3))
-{
-    sim_flush_scripts(s);
-    struct hold h = sim_acquire(s, "k", 5000, 1000);
-    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
-    CHECK_INT(sim_mine(s, "k", h.lease), all_of(3));
-    sim_logs_are(s, "?a");
-    sim_clear_logs(s);
-    struct hold other = sim_acquire(s, "other", 5000, 1000);
-    CHECK_INT(released(s, h.lease), RL_GRANTED);
-    sim_logs_are(s, "A?r");              /* acquire is loaded again, release was not */
-    sim_drop(s, &h);
-    sim_drop(s, &other);
-}
-
-/* A pipeline of requests for a script that is gone: each is answered. */
-SIM_TEST(unknown_scripts_in_a_pipeline, sim_up(1))
-{
-    struct hold h[3];
-    static const char *const names[] = {"a", "b", "c"};
-    sim_flush_scripts(s);
-    for (int k = 0; k < 3; k++)
-        h[k] = sim_acquire(s, names[k], 5000, 1000);
-    sim_run(s);
-    CHECK_STR(s->server[0].log, "???aaa");
-    for (int k = 0; k < 3; k++) {
-        CHECK_INT(h[k].round->outcome, RL_GRANTED);
-        sim_drop(s, &h[k]);
-    }
-}
-
-/* The NOSCRIPT comes after the release was sent: the SET would come after it. */
-SIM_TEST(unknown_script_of_a_lease_that_is_over, sim_up(1))
-{
-    sim_flush_scripts(s);
-    s->server[0].holds = 1;
-    struct hold h = sim_acquire(s, "k", 5000, 1000);
-    sim_run(s);
-    rl_round *release = release_begin(h.lease, s->now_ms);
-    CHECK_INT(h.round->outcome, RL_CANCELLED);
-    s->server[0].holds = 0;
-    sim_run(s);
-    CHECK_STR(s->server[0].log, "??r");
-    CHECK_INT(sim_end(release), RL_EXPIRED);     /* nothing was there */
-    all_clean(s);
-    sim_drop(s, &h);
-}
-
-/* Healing a node that forgot its scripts is welcome while the lease lives ... */
-SIM_TEST(unknown_script_of_a_living_lease, sim_up(3))
-{
-    s->server[2].loaded = 0;
-    s->server[2].holds = 1;
-    struct hold h = sim_acquire(s, "k", 5000, 1000);
-    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
-    s->server[2].holds = 0;
-    sim_run(s);
-    CHECK_STR(s->server[2].log, "?a");
-    CHECK_INT(sim_mine(s, "k", h.lease), all_of(3));
-    sim_drop(s, &h);
-}
-
-/* ... but not when its time is over, though nobody has said so yet: the key would stay
- * for a whole lease with no owner. */
-SIM_TEST(unknown_script_after_the_deadline, sim_up(3))
-{
-    s->server[2].loaded = 0;
-    s->server[2].holds = 1;
-    struct hold h = sim_acquire(s, "k", 300, 1000);
-    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
-    sim_advance(s, 400);
-    CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
-    s->server[2].holds = 0;
-    sim_run(s);
-    CHECK_STR(s->server[2].log, "?");
-    CHECK_INT(sim_with(s, "k"), 0);
-    sim_drop(s, &h);
-}
-
-static void round_trips(struct sim *s, int n, int64_t ms)
-{
-    for (int k = 0; k < n; k++) {
-        sim_clear_logs(s);
-        sim_serve(s, 0);
-        sim_execute(s, 0, SIM_LOG);
-        sim_deliver(s, 0, SIZE_MAX);
-        sim_skip(s, ms);
-        sim_tick(s);
-    }
-}
-
-/* A server, or something in front of it, that says NOSCRIPT to EVAL too. Each answer
- * must not make another request for ever. */
-SIM_TEST(noscript_to_everything, sim_up(1))
-{
-    s->server[0].say[SIM_ACQUIRE] = s->server[0].say[SIM_RELEASE] = "-NOSCRIPT no\r\n";
-    struct hold h = sim_acquire(s, "k", 1000, 500);
-    const int64_t *requests = &s->core.nodes[0].stats.requests;
-    int64_t before = *requests;
-    round_trips(s, 30, 10);
-    CHECK_INT(h.round->outcome, RL_NO_QUORUM);
-    CHECK(*requests - before < 20);
-    round_trips(s, 200, 10);
-    CHECK(s->core.owing == NULL);        /* the lease is over, nobody is owed anything */
-    before = *requests;
-    round_trips(s, 30, 10);
-    CHECK_INT(*requests, before);
-    sim_drop(s, &h);
-}
-
-/* ---- releases that fail ---- */
-
-SIM_TEST(failing_release_is_retried_until_it_succeeds, sim_up(3))
-{
-    rl_lease *lease = sim_hold(s, "k", 5000);
-    s->server[1].say[SIM_RELEASE] = "-BUSY Redis is busy running a script.\r\n";
-    sim_clear_logs(s);
-    CHECK_INT(released(s, lease), RL_GRANTED);
-    CHECK_INT(sim_with(s, "k"), bit(1));
-    CHECK_INT(lease->owed, bit(1));
-    sim_advance(s, 1000);
-    CHECK(s->server[1].logged >= 2 && s->server[1].logged <= 4);
-    CHECK_STR(s->server[0].log, "R");
-    s->server[1].say[SIM_RELEASE] = NULL;
-    sim_advance(s, 2000);
-    all_clean(s);
-    lease_drop(lease, s->now_ms);
-}
-
-SIM_TEST(failing_release_is_forgotten_with_the_lease, sim_up(3))
-{
-    rl_lease *lease = sim_hold(s, "k", 5100);
-    int64_t t0 = s->now_ms;
-    for (int i = 0; i < 3; i++)
-        s->server[i].say[SIM_RELEASE] = "-BUSY Redis is busy running a script.\r\n";
-    CHECK_INT(released(s, lease), RL_UNKNOWN);
-    lease_drop(lease, s->now_ms);
-    sim_advance(s, t0 + 5099 - s->now_ms);
-    CHECK(s->core.owing != NULL);
-    CHECK(s->server[0].logged < 10);             /* with growing pauses */
-    sim_advance(s, 1);
-    CHECK(s->core.owing == NULL);
-    CHECK_INT(sim_live(s), 0);
-    size_t tries = s->server[0].logged;
-    sim_advance(s, 20000);
-    CHECK_INT(s->server[0].logged, tries);
-}
-
-SIM_TEST(unreachable_node_is_forgotten_with_the_lease, sim_up(3))
-{
-    rl_lease *lease = sim_hold(s, "k", 5000);
-    int64_t t0 = s->now_ms;
-    sim_leave(s, 2);
-    sim_run(s);
-    CHECK_INT(released(s, lease), RL_GRANTED);
-    CHECK_INT(lease->owed, bit(2));
-    lease_drop(lease, s->now_ms);
-    sim_advance(s, t0 + 4999 - s->now_ms);
-    CHECK(s->core.owing != NULL);
-    sim_advance(s, 1);
-    CHECK(s->core.owing == NULL);
-    int64_t tries = s->core.nodes[2].stats.disconnects;
-    sim_advance(s, 3 * NODE_BACKOFF_MAX_MS);
-    CHECK_INT(s->core.nodes[2].stats.disconnects, tries);  /* nobody connects any more */
-    CHECK_INT(core_due_ms(&s->core), INT64_MAX);
-}
-
-/* A node that comes back in time is cleaned. */
-SIM_TEST(returning_node_is_cleaned, sim_up(3))
-{
-    rl_lease *lease = sim_hold(s, "k", 30000);
-    sim_leave(s, 2);
-    CHECK_INT(released(s, lease), RL_GRANTED);
-    lease_drop(lease, s->now_ms);
-    sim_advance(s, 5000);
-    CHECK_INT(sim_with(s, "k"), bit(2));
-    s->server[2].refuses = 0;
-    sim_advance(s, NODE_BACKOFF_MAX_MS * 3 / 2);
-    all_clean(s);
-    CHECK_INT(sim_live(s), 0);
-}
-
-/* A leftover must not block the next attempt of the same client: what is owed goes
- * first when the connection is back. */
-SIM_TEST(debts_are_paid_before_new_attempts, sim_up(1))
-{
-    struct hold a = sim_acquire(s, "k", 5000, 1000);
-    s->server[0].holds = 1;
-    sim_cut_after(s, 0);
-    s->server[0].hushed = 1;
-    s->server[0].holds = 0;
-    sim_drop(s, &a);                     /* cancelled: the key is there, unknown to us */
-    CHECK_INT(sim_with(s, "k"), bit(0));
-    struct hold b = sim_acquire(s, "k", 5000, 1000);
-    CHECK_INT(sim_outcome(s, b.round), RL_OK);
-    sim_clear_logs(s);
-    s->server[0].hushed = 0;
-    sim_run(s);
-    CHECK_STR(s->server[0].log, "RA");
-    CHECK_INT(b.round->outcome, RL_GRANTED);
-    sim_drop(s, &b);
-}
-
-/* ---- a queue that is full ---- */
-
-static void fill_queue(struct sim *s, int i, rl_round *owner)
-{
-    struct node *nd = &s->core.nodes[i];
-    while (nd->queue_len < NODE_QUEUE_MAX) {
-        REQUIRE(node_call(nd, SIM_ASK, owner->cmd, NULL, owner, s->now_ms) == 0);
-        round_ref(owner);
-        buf_take(&nd->out, buf_len(&nd->out));   /* swallowed: never answered */
-    }
-}
-
-/* No room for the release at first, nor at its first retry. */
-SIM_TEST(full_queue_delays_the_release, sim_up(3))
-{
-    s->config[0].connect_timeout_ms = 60000;     /* it is not given up */
-    rl_lease *lease = sim_hold(s, "k", 30000);
-    rl_round *owner = sim_ask(s, "x");
-    sim_run(s);
-    fill_queue(s, 0, owner);
-    struct hold h = sim_acquire(s, "other", 5000, 1000);
-    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
-    CHECK_INT(h.round->slot[0].code, RL_OVERLOAD);
-    sim_drop(s, &h);
-    CHECK_INT(released(s, lease), RL_GRANTED);
-    CHECK_INT(lease->release->slot[0].code, RL_OVERLOAD);
-    CHECK_INT(lease->owed, bit(0));
-    sim_advance(s, 3000);
-    CHECK_INT(sim_with(s, "k"), bit(0));
-    /* Ten answers make room. */
-    for (int k = 0; k < 10; k++)
-        core_feed(&s->core, 0, ":1\r\n", 4, s->now_ms);
-    sim_clear_logs(s);
-    sim_advance(s, 3000);
-    CHECK_STR(s->server[0].log, "R");
-    CHECK_INT(sim_with(s, "k"), 0);
-    round_free(owner);
-    lease_drop(lease, s->now_ms);
-    sim_cut(s, 0);                       /* the rest of the queue */
-}
-
-SUITE(release_late, T(late_grant_is_released_behind), T(timed_out_attempt_is_released),
-      T(lost_reply_is_asked_for_again), T(asks_again_only_once),
-      T(unsent_requests_do_not_count_as_asked),
-      T(a_server_that_may_have_voted_has_no_second_vote), T(half_written_counts_as_sent),
-      T(lost_grant_is_cleaned_after_reconnect),
+SUITE(release_late, T(late_grant_is_released_behind),
+      T(timed_out_attempt_is_released), T(lost_reply_is_asked_for_again),
+      T(asks_again_only_once), T(unsent_requests_do_not_count_as_asked),
+      T(a_server_that_may_have_voted_has_no_second_vote),
+      T(half_written_counts_as_sent), T(lost_grant_is_cleaned_after_reconnect),
       T(straggler_is_released_by_the_second_one),
       T(refusal_does_not_excuse_a_straggler), T(nothing_is_owed_to_who_refused),
-      T(nothing_is_owed_to_who_was_not_asked),
-      T(extension_refused_before_the_grant), T(confirmed_twice_counts_once),
-      T(lost_release_is_sent_again), T(break_at_the_deadline),
-      T(second_break_of_a_stable_connection), T(break_under_everything),
-      T(unknown_scripts_are_sent_in_full), T(unknown_scripts_in_a_pipeline),
-      T(unknown_script_of_a_lease_that_is_over), T(unknown_script_of_a_living_lease),
-      T(unknown_script_after_the_deadline), T(noscript_to_everything),
-      T(failing_release_is_retried_until_it_succeeds),
-      T(failing_release_is_forgotten_with_the_lease),
-      T(unreachable_node_is_forgotten_with_the_lease), T(returning_node_is_cleaned),
-      T(debts_are_paid_before_new_attempts), T(full_queue_delays_the_release));
+      T(nothing_is_owed_to_who_was_not_asked), T(extension_refused_before_the_grant),
+      T(confirmed_twice_counts_once), T(lost_release_is_sent_again));

@@ -1,0 +1,167 @@
+/* test_connection.c - what becomes of requests when a connection breaks, or is full. */
+#include "sim.h"
+
+/* ---- connections that break under several requests at once ---- */
+
+/* A connection breaks at the very moment when the votes on it are due: the rounds end
+ * while their requests are being taken off the queue. */
+SIM_TEST(break_at_the_deadline, sim_up(1))
+{
+    s->server[0].frozen = 1;
+    struct hold a = sim_acquire(s, "a", 5000, 1000);
+    struct hold b = sim_acquire(s, "b", 5000, 1000);
+    sim_run(s);
+    sim_skip(s, SIM_TIMEOUT_MS);         /* no tick yet */
+    sim_cut(s, 0);
+    CHECK_INT(a.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(b.round->outcome, RL_NO_QUORUM);
+    sim_drop(s, &a);
+    sim_drop(s, &b);
+    s->server[0].frozen = 0;
+    sim_advance(s, 1000);
+    CHECK(s->core.owing == NULL);
+}
+
+/* The same by way of a second break: with a long time-out a connection is stable before
+ * the votes are due. */
+SIM_TEST(second_break_of_a_stable_connection, sim_up(1))
+{
+    s->config[0].timeout_ms = 3000;
+    s->server[0].frozen = 1;
+    struct hold a = sim_acquire(s, "a", 9000, 9000);
+    struct hold b = sim_acquire(s, "b", 9000, 9000);
+    sim_run(s);
+    sim_cut(s, 0);
+    s->server[0].frozen = 0;
+    sim_serve(s, 0);                     /* connect and shake hands, but no more */
+    sim_open(s, 0);
+    sim_serve(s, 0);
+    sim_execute(s, 0, SIM_LOG);
+    sim_deliver(s, 0, SIZE_MAX);
+    s->server[0].frozen = 1;
+    CHECK_INT(a.round->slot[0].resends, 1);
+    sim_run(s);
+    sim_skip(s, NODE_STABLE_MS);
+    sim_cut(s, 0);
+    CHECK_INT(a.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(b.round->outcome, RL_NO_QUORUM);
+    sim_drop(s, &a);
+    sim_drop(s, &b);
+    s->server[0].frozen = 0;
+    sim_advance(s, 10000);
+    CHECK(s->core.owing == NULL);
+}
+
+/* Everything is under way on one connection when it breaks. */
+SIM_TEST(break_under_everything, sim_up(3))
+{
+    rl_lease *held = sim_hold(s, "held", 5000);
+    rl_lease *going = sim_hold(s, "going", 5000);
+    s->server[0].frozen = 1;
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    rl_round *extend = lease_extend(held, 9000, s->now_ms);
+    rl_round *release = release_begin(going, s->now_ms);
+    rl_round *ask = sim_ask(s, "held");
+    sim_run(s);
+    sim_cut(s, 0);
+    s->server[0].frozen = 0;
+    sim_advance(s, 1000);
+    CHECK_INT(sim_end(h.round), RL_GRANTED);
+    CHECK_INT(sim_end(extend), RL_GRANTED);
+    CHECK_INT(sim_end(release), RL_GRANTED);
+    CHECK_INT(sim_end(ask), RL_GRANTED);
+    CHECK_INT(sim_with(s, "going"), 0);
+    CHECK(s->core.owing == NULL);
+    lease_drop(h.lease, s->now_ms);
+    lease_drop(held, s->now_ms);
+    lease_drop(going, s->now_ms);
+}
+
+/* ---- a queue that is full ---- */
+
+static void fill_queue(struct sim *s, int i, rl_round *owner)
+{
+    struct node *nd = &s->core.nodes[i];
+    while (nd->queue_len < NODE_QUEUE_MAX) {
+        REQUIRE(node_call(nd, SIM_ASK, owner->cmd, NULL, owner, s->now_ms) == 0);
+        round_ref(owner);
+        buf_take(&nd->out, buf_len(&nd->out));   /* swallowed: never answered */
+    }
+}
+
+/* No room for the release at first, nor at its first retry. */
+SIM_TEST(full_queue_delays_the_release, sim_up(3))
+{
+    s->config[0].connect_timeout_ms = 60000;     /* it is not given up */
+    rl_lease *lease = sim_hold(s, "k", 30000);
+    rl_round *owner = sim_ask(s, "x");
+    sim_run(s);
+    fill_queue(s, 0, owner);
+    struct hold h = sim_acquire(s, "other", 5000, 1000);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
+    CHECK_INT(h.round->slot[0].code, RL_OVERLOAD);
+    sim_drop(s, &h);
+    CHECK_INT(sim_release(s, lease), RL_GRANTED);
+    CHECK_INT(lease->release->slot[0].code, RL_OVERLOAD);
+    CHECK_INT(lease->owed, bit(0));
+    sim_advance(s, 3000);
+    CHECK_INT(sim_with(s, "k"), bit(0));
+    /* Ten answers make room. */
+    for (int k = 0; k < 10; k++)
+        core_feed(&s->core, 0, ":1\r\n", 4, s->now_ms);
+    sim_clear_logs(s);
+    sim_advance(s, 3000);
+    CHECK_STR(s->server[0].log, "R");
+    CHECK_INT(sim_with(s, "k"), 0);
+    round_free(owner);
+    lease_drop(lease, s->now_ms);
+    sim_cut(s, 0);                       /* the rest of the queue */
+}
+
+static int try(struct sim *s, const char *key)
+{
+    struct hold h = sim_acquire(s, key, 1000, 1000);
+    sim_wait(s, h.round, 2000);
+    int outcome = h.round->outcome;
+    sim_drop(s, &h);
+    sim_run(s);
+    return outcome;
+}
+
+/* ---- bounds ---- */
+
+SIM_TEST(too_much_debt_is_forgone, sim_up(3))
+{
+    rl_lease *lease = sim_hold(s, "k", 1000);
+    sim_leave(s, 0);
+    s->core.owing_len += OWING_MAX;
+    round_free(release_begin(lease, s->now_ms));
+    lease_drop(lease, s->now_ms);
+    CHECK_INT(s->core.forgone, 1);
+    CHECK(s->core.owing == NULL);
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), 1);          /* where it could not be sent */
+    s->core.owing_len -= OWING_MAX;
+    CHECK_INT(s->core.owing_len, 0);
+}
+
+/* A hundred thousand refusals in a row: less than two attempts a second, and no more
+ * memory than for one. */
+SIM_TEST(endless_refusals_are_bounded, sim_up(3))
+{
+    int refusals = test_runs(100000), before = sim_live(s);
+    sim_leave(s, 0);
+    int64_t from = s->core.nodes[0].stats.disconnects, since_ms = s->now_ms;
+    while (s->core.nodes[0].stats.disconnects - from < refusals) {
+        sim_clear_logs(s);
+        CHECK_INT(try(s, "k"), RL_GRANTED);  /* the others are not affected */
+        sim_advance(s, 1000);
+    }
+    CHECK((s->now_ms - since_ms) / 500 > refusals);
+    CHECK(sim_live(s) <= before + 4);
+    CHECK_INT(s->core.owing_len, 0);
+}
+
+SUITE(connection, T(break_at_the_deadline), T(second_break_of_a_stable_connection),
+      T(break_under_everything), T(full_queue_delays_the_release),
+      T(too_much_debt_is_forgone), T(endless_refusals_are_bounded));
