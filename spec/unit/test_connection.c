@@ -1,4 +1,6 @@
-/* test_connection.c - what becomes of requests when a connection breaks, or is full. */
+/* test_connection.c - connections that break or are full, or lead to servers that cannot vote. */
+#include <string.h>
+
 #include "sim.h"
 
 /* ---- connections that break under several requests at once ---- */
@@ -162,6 +164,37 @@ SIM_TEST(endless_refusals_are_bounded, sim_up(3))
     CHECK_INT(s->core.owing_len, 0);
 }
 
+/* ---- servers that are not what they should be ---- */
+
+SIM_TEST(twins_are_refused_by_name, sim_new(3))
+{
+    s->config[0].label = (char *)"redis://a";
+    s->config[1].label = (char *)"redis://b";
+    strcpy(s->server[1].run_id, s->server[0].run_id);
+    CHECK_INT(try(s, "k"), RL_GRANTED);      /* the other two are a majority */
+    CHECK_INT(s->core.nodes[1].state, NODE_DOWN);
+    CHECK_INT(s->core.nodes[1].code, RL_CONFIG);
+    CHECK_STR(s->core.nodes[1].text,
+              "the same server under two addresses: it is redis://a as well");
+    CHECK_STR(s->server[1].log, "");
+    sim_leave(s, 2);
+    CHECK_INT(try(s, "j"), RL_CONFIG);
+}
+
+SIM_TEST(replicas_are_refused, sim_new(3))
+{
+    s->server[1].info = "$59\r\nrun_id:x\r\nrole:slave\r\nmaster_host:h\r\n"
+                        "master_port:1\r\n#1234\r\n\r\n";
+    CHECK_INT(try(s, "k"), RL_GRANTED);
+    CHECK_INT(s->core.nodes[1].code, RL_READONLY);
+    CHECK_STR(s->core.nodes[1].text, "a replica of h:1; only masters can vote");
+    s->server[1].info = "$22\r\nrun_id:x\r\nrole:slave\r\n\r\n";
+    sim_advance(s, 2000);
+    CHECK_INT(try(s, "j"), RL_GRANTED);
+    CHECK_STR(s->core.nodes[1].text, "a replica; only masters can vote");
+}
+
 SUITE(connection, T(break_at_the_deadline), T(second_break_of_a_stable_connection),
       T(break_under_everything), T(full_queue_delays_the_release),
-      T(too_much_debt_is_forgone), T(endless_refusals_are_bounded));
+      T(too_much_debt_is_forgone), T(endless_refusals_are_bounded),
+      T(twins_are_refused_by_name), T(replicas_are_refused));

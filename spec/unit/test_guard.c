@@ -435,35 +435,7 @@ SIM_TEST(without_a_lease_nothing_is_awaited, sim_admitted(3, MAX_LEASE_MS))
     CHECK(!core_timing(&s->core));
 }
 
-/* ---- servers that are not what they should be ---- */
-
-SIM_TEST(twins_are_refused_by_name, sim_new(3))
-{
-    s->config[0].label = (char *)"redis://a";
-    s->config[1].label = (char *)"redis://b";
-    strcpy(s->server[1].run_id, s->server[0].run_id);
-    CHECK_INT(try(s, "k"), RL_GRANTED);      /* the other two are a majority */
-    CHECK_INT(s->core.nodes[1].state, NODE_DOWN);
-    CHECK_INT(s->core.nodes[1].code, RL_CONFIG);
-    CHECK_STR(s->core.nodes[1].text,
-              "the same server under two addresses: it is redis://a as well");
-    CHECK_STR(s->server[1].log, "");
-    sim_leave(s, 2);
-    CHECK_INT(try(s, "j"), RL_CONFIG);
-}
-
-SIM_TEST(replicas_are_refused, sim_new(3))
-{
-    s->server[1].info = "$59\r\nrun_id:x\r\nrole:slave\r\nmaster_host:h\r\n"
-                        "master_port:1\r\n#1234\r\n\r\n";
-    CHECK_INT(try(s, "k"), RL_GRANTED);
-    CHECK_INT(s->core.nodes[1].code, RL_READONLY);
-    CHECK_STR(s->core.nodes[1].text, "a replica of h:1; only masters can vote");
-    s->server[1].info = "$22\r\nrun_id:x\r\nrole:slave\r\n\r\n";
-    sim_advance(s, 2000);
-    CHECK_INT(try(s, "j"), RL_GRANTED);
-    CHECK_STR(s->core.nodes[1].text, "a replica; only masters can vote");
-}
+/* ---- servers that do not say who they are ---- */
 
 SIM_TEST(without_info_the_marker_decides, sim_admitted(3, MAX_LEASE_MS))
 {
@@ -503,5 +475,4 @@ SUITE(guard, T(admitted_servers_vote_at_once), T(new_servers_vote_after_a_quaran
       T(init_admits_what_is_connected), T(a_step_silences_a_server),
       T(a_step_hurries_the_watchdog), T(a_majority_that_steps_ends_leases),
       T(a_step_is_one_of_the_same_run), T(a_step_is_found_by_the_acquire_itself),
-      T(without_a_lease_nothing_is_awaited), T(twins_are_refused_by_name),
-      T(replicas_are_refused), T(without_info_the_marker_decides));
+      T(without_a_lease_nothing_is_awaited), T(without_info_the_marker_decides));
