@@ -265,14 +265,14 @@ void sim_hold_answers(struct sim *s, uint32_t mask);
 /* From now on these servers read and execute nothing. */
 void sim_freeze(struct sim *s, uint32_t mask);
 
-/* ---- between sim.c and sim_server.c ---- */
-
-void sim_stream_begin(struct sim_stream *st);
-void sim_stream_end(struct sim_stream *st);
-
 static inline uint32_t all_of(int n)
 {
     return n == 32 ? UINT32_MAX : bit(n) - 1;
 }
+
+/* ---- between sim.c and sim_server.c ---- */
+
+void sim_stream_begin(struct sim_stream *st);
+void sim_stream_end(struct sim_stream *st);
 
 #endif
