@@ -16,18 +16,18 @@
 -- to be on one primary, for a mark that was not replicated before a failover, was evicted or
 -- flushed is forgotten; a resource without a mark takes any token.
 
+local codec = require "redlock.core.codec"
+local limits = require "redlock.core.limits"
 local validate = require "redlock.core.validate"
 local script_text = require "redlock.core.script_text"
 
 local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring, type
 local ceil, select, unpack = math.ceil, select, unpack
-local find, format, gsub, match = string.find, string.format, string.gsub, string.match
-local byte = string.byte
+local find, format, match = string.find, string.format, string.match
 
 local _M = {}
 
-local TOKEN_END = 1e14          -- tokens are below; tostring() and JSON have 14 digits
-local MAX_NAME = 65536          -- as for the names of locks
+local TOKEN_END, MAX_NAME = limits.TOKEN_END, limits.MAX_NAME
 local KEEP = { keep = true }
 
 local MARK = script_text.read "redlock.scripts.resource.mark"
@@ -233,7 +233,7 @@ function _M.value()
     local file = assert(io.open("/dev/urandom", "rb"))
     local bytes = file:read(20)
     file:close()
-    return (gsub(bytes, ".", function(c) return format("%02x", byte(c)) end))
+    return codec.hex(bytes)
 end
 
 -- ---- public ------------------------------------------------------------------------

@@ -108,7 +108,7 @@ describe("passwords", function()
             refused({ password_env = "NO_SUCH_VARIABLE" },
                 "bad option password_env: there is no environment variable NO_SUCH_VARIABLE")
             refused({ password = 1 }, "bad option password")
-            refused({ password = "" }, "bad option password: it is empty")
+            refused({ password = "" }, "bad option password: must not be empty")
             refused({ password_refresh = 0 }, "bad option password_refresh")
             refused({ nodes = { { host = "h", password_file = 1 } } },
                 "bad nodes%[1%]%.password_file")

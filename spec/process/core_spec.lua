@@ -42,6 +42,14 @@ describe("the core", function()
         assert.equal(abi, lib.rl_abi())
     end)
 
+    it("has the bounds that Lua has, too", function()
+        local C = require("redlock.core.ffi").load()
+        local limits = require "redlock.core.limits"
+        assert.equal(tonumber(C.RL_MAX_NODES), limits.MAX_NODES)
+        assert.equal(tonumber(C.RL_VALUE_LEN), limits.VALUE_LEN)
+        assert.equal(10 ^ limits.TOKEN_DIGITS, limits.TOKEN_END)
+    end)
+
     it("is refused when it has another ABI", function()
         local dir = support.tmpdir()
         assert(support.sh("mkdir " .. dir .. "/redlock"))

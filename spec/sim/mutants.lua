@@ -605,6 +605,6 @@ return {
         by = { "time goes on" }, prefix = "the last of a wait" },
 
     { name = "silence is a no", file = "lua/redlock/policy/peek.lua",
-        from = "if #left == 0 and most > 0 and most + n - #answers >= quorum(n) then",
-        to = "if false then", by = { "a holder sees its lock" } },
+        from = "elseif #said < q or most > 0 and most + n - #said >= q then",
+        to = "elseif false then", by = { "a holder sees its lock" } },
 }

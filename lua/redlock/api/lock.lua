@@ -23,7 +23,7 @@ local _M = {}
 local Lock = {}
 _M.methods = Lock
 
-local MAX_NAME = 65536
+local MAX_NAME = require("redlock.core.limits").MAX_NAME
 local OWN_KEYS = "redlock:{"
 local OPTIONS = { owner = true }
 
@@ -43,7 +43,7 @@ local function owner_in(opts)
         owner = validate.options("options", opts, OPTIONS).owner
     end
     if owner ~= owner then
-        validate.bad("owner", "it is not a number (NaN)")
+        validate.bad("owner", "must not be NaN, which equals nothing")
     end
     return owner
 end

@@ -1,17 +1,17 @@
 --- The options of redlock.new and their defaults, in one place.
 
+local limits = require "redlock.core.limits"
 local validate = require "redlock.core.validate"
 local uri = require "redlock.api.uri"
 
+local MAX_NODES, DAY = limits.MAX_NODES, limits.DAY
 local type, ipairs, pairs, tostring = type, ipairs, pairs, tostring
 local format = string.format
 local bad = validate.bad
 
 local _M = {}
 
-local MAX_NODES = 32          -- RL_MAX_NODES of the core
 local MAX_PREFIX = 1024
-local DAY = 86400
 
 -- ---- how a value is checked: check(what, value, o, given) ------------------------------
 

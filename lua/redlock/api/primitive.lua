@@ -20,7 +20,7 @@ Primitive.__index = Primitive
 
 local MAX_SCRIPT = 65536
 local MAX_KEYS, MAX_ARGS = 16, 16                -- RL_MAX_KEYS, RL_MAX_ARGS
-local MAX_CHANNEL = 2 * 65536
+local MAX_CHANNEL = 2 * require("redlock.core.limits").MAX_NAME
 
 -- What users may define; see redlock.primitive.
 local FIELDS = { name = true, acquire = true, extend = true, release = true, peek = true,

@@ -1,29 +1,20 @@
 --- Transfers: a hold on its way to another process, as one printable string.
 
 local checksum = require "redlock.core.checksum"
+local codec = require "redlock.core.codec"
 local errors = require "redlock.core.errors"
+local limits = require "redlock.core.limits"
 local lock = require "redlock.api.lock"
 local options = require "redlock.api.options"
 local printable = require("redlock.core.printable").printable
 local rounds = require "redlock.core.rounds"
 
 local tonumber, type = tonumber, type
-local format, gsub, match = string.format, string.gsub, string.match
-local byte, char = string.byte, string.char
+local format, match = string.format, string.match
 
 local _M = {}
 
-local VALUE_LEN = 40          -- RL_VALUE_LEN of the core
-local MAX_NAME = 65536
-local TOKEN_DIGITS = 14       -- tokens are below 10^14
-
-local function hex(s)
-    return (gsub(s, ".", function(c) return format("%02x", byte(c)) end))
-end
-
-local function unhex(s)
-    return (gsub(s, "%x%x", function(c) return char(tonumber(c, 16)) end))
-end
+local hex, unhex = codec.hex, codec.unhex
 
 -- @param parcel  { kind, prefix (of the client), name, value, ms (of the lease), token (0: none) }
 local function to_text(parcel)
@@ -38,8 +29,8 @@ local function parse(text)
     end
     local kind, prefix, name, value, ms, token = match(checksum.strip(text, ".") or "",
         "^redlock1%.(%x+)%.(%x*)%.(%x+)%.(%x+)%.(%d+)%.(%d+)$")
-    if not kind or #value ~= VALUE_LEN or #token > TOKEN_DIGITS
-        or #kind % 2 ~= 0 or #prefix % 2 ~= 0 or #name % 2 ~= 0 or #name > 2 * MAX_NAME then
+    if not kind or #value ~= limits.VALUE_LEN or #token > limits.TOKEN_DIGITS
+        or #kind % 2 ~= 0 or #prefix % 2 ~= 0 or #name % 2 ~= 0 or #name > 2 * limits.MAX_NAME then
         return nil
     end
     return { kind = unhex(kind), prefix = unhex(prefix), name = unhex(name), value = value,

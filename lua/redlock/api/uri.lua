@@ -1,10 +1,10 @@
 --- Server addresses: URIs or tables, checked and brought into one shape.
 
+local codec = require "redlock.core.codec"
 local validate = require "redlock.core.validate"
 
 local type, tonumber, tostring, ipairs, pairs = type, tonumber, tostring, ipairs, pairs
-local byte, char, format, find, match, gsub = string.byte, string.char, string.format,
-    string.find, string.match, string.gsub
+local format, find, match = string.format, string.find, string.match
 local bad = validate.bad
 
 local _M = {}
@@ -17,16 +17,12 @@ local DEFAULT_PORT = 6379
 local MAX_DB = 65535
 
 local function unescape(s)
-    return s and gsub(s, "%%(%x%x)", function(hex)
-        return char(tonumber(hex, 16))
-    end)
+    return s and codec.unescape(s)
 end
 
 -- The part of a label that reads as s again; keep: characters that stay besides the usual.
 local function escape(s, keep)
-    return (gsub(s, "[^%w._~" .. keep .. "-]", function(c)
-        return format("%%%02X", byte(c))
-    end))
+    return codec.escape(s, "%w._~" .. keep .. "-")
 end
 
 -- Splits "user:password@rest". The password may contain ":".
@@ -127,7 +123,7 @@ function _M.password(what, fields)
         fields.password_env = nil
     end
     if fields.password == "" or fields.password_file == "" then
-        bad(what .. source, "it is empty")
+        bad(what .. source, "must not be empty")
     end
     return source ~= nil
 end

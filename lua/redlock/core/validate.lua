@@ -67,7 +67,7 @@ function _M.seconds(what, value, least, most)
     if type(value) ~= "number" then
         bad(what, "a number of seconds is needed, not " .. type(value))
     elseif value ~= value then
-        bad(what, "it is not a number (NaN)")
+        bad(what, "must be a number of seconds, not NaN")
     elseif least and value < least then
         bad(what, format("%g s is too short; at least %g s", value, least))
     elseif most and value > most then
@@ -81,7 +81,7 @@ function _M.name(what, value, most)
     if type(value) ~= "string" then
         bad(what, "a string is needed, not " .. type(value))
     elseif value == "" then
-        bad(what, "it is empty")
+        bad(what, "must not be empty")
     elseif #value > most then
         bad(what, format("%d bytes are too long; at most %d", #value, most))
     end

@@ -8,6 +8,7 @@
 
 local errors = require "redlock.core.errors"
 local health = require "redlock.policy.health"
+local limits = require "redlock.core.limits"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 local restart_guard = require "redlock.policy.restart_guard"
@@ -26,7 +27,7 @@ _M.KEY = "redlock:{server}:floor"
 -- given out in a millisecond. A floor that is years ahead of the clock is a mistake, made by
 -- somebody who wrote to the server: following it once would force all later tokens to be larger.
 -- No token is 10^14 or more: below, tokens are exact in Lua, JSON and printed texts.
-local PER_MS, END, STEP = 16, 1e14, 32               -- STEP: of scripts/fenced/counter.lua
+local PER_MS, END, STEP = 16, limits.TOKEN_END, 32     -- STEP: of scripts/fenced/counter.lua
 local AHEAD_MS, ROOM = 10 * 365 * 86400e3, 2 ^ 32
 local SET_MS = 1767225600e3                          -- 2026: a clock before that is not set
 

@@ -14,8 +14,18 @@ local ffi_string = ffi.string
 
 local _M = {}
 
-local ROLES = { [1] = "master", [2] = "replica" }        -- RL_ROLE_*
-local GUARDS = { [0] = "off", "unknown", "admitted", "guarded", "disagrees" }   -- rl_guard
+local ROLES, GUARDS           -- words for RL_ROLE_* and rl_guard
+
+local function name_states(C)
+    ROLES = { [tonumber(C.RL_ROLE_MASTER)] = "master", [tonumber(C.RL_ROLE_REPLICA)] = "replica" }
+    GUARDS = {
+        [tonumber(C.RL_GUARD_OFF)] = "off",
+        [tonumber(C.RL_GUARD_UNKNOWN)] = "unknown",
+        [tonumber(C.RL_GUARD_ADMITTED)] = "admitted",
+        [tonumber(C.RL_GUARD_QUARANTINED)] = "guarded",
+        [tonumber(C.RL_GUARD_DISAGREES)] = "disagrees",
+    }
+end
 
 -- ---- one node --------------------------------------------------------------------
 
@@ -26,6 +36,9 @@ end
 -- Reads one node's row, without verdict.
 local function read(client, i, info, text)
     local C = rounds.load()
+    if not GUARDS then
+        name_states(C)
+    end
     C.rl_node_get_info(client.core, i - 1, info)
     local row = { node = client.options.nodes[i].label, ready = info.ready ~= 0 }
     row.code = ffi_string(C.rl_code_name(info.code))

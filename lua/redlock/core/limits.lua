@@ -1,0 +1,11 @@
+--- Bounds that several modules know, each once. What the core has too is compared with it by
+-- spec/process/core_spec.lua.
+
+return {
+    MAX_NODES = 32,           -- RL_MAX_NODES: votes are kept in masks of 32 bits
+    VALUE_LEN = 40,           -- RL_VALUE_LEN: 20 random bytes, in hex
+    MAX_NAME = 65536,         -- bytes of the name of a lock or a resource
+    TOKEN_END = 1e14,         -- tokens are below: exact in Lua, JSON and a printed text ...
+    TOKEN_DIGITS = 14,        -- ... which has so many digits
+    DAY = 86400,              -- seconds
+}
