@@ -44,6 +44,17 @@ describe("a primitive", function()
     before_each(function() cluster:flush() end)
     teardown(support.cleanup)
 
+    it("is not called free by servers that say what cannot be", function()
+        local odd = redlock.primitive { name = "odd", acquire = "return 1", release = "return 1",
+            peek = "return -3" }
+        local l = client:get(odd, "x")
+        for _, call in ipairs { "isLocked", "remainTimeToLive" } do
+            local ok, err = l[call](l)
+            assert.is_nil(ok)
+            assert.equal("no_quorum", err.code)
+        end
+    end)
+
     it("is a lock with other scripts, keys, arguments and methods", function()
         local l = client:get(pair, "x")
         assert.equal("x twice", l:both())

@@ -52,9 +52,11 @@ local function look(self)
         return nil, err
     end
     local said = {}
-    for i, answer in ipairs(answers) do
+    for _, answer in ipairs(answers) do
         local left = answer.info < 0 and huge or answer.info / 1000
-        said[i] = { who = answer.vote > 0 and answer.data or nil, left = left }
+        if answer.vote >= 0 then     -- else the server says what cannot be
+            said[#said + 1] = { who = answer.vote > 0 and answer.data or nil, left = left }
+        end
     end
     local held, _, left = peek.view(said, #self.client.options.nodes)
     if held == nil then
