@@ -17,7 +17,7 @@ local INTERNAL = {
     ["redlock.FencedLock"] = { "describe" },
     ["redlock.Future"] = { "settle" },
     ["redlock.Host"] = { "accept", "attend", "box", "cancel", "close", "enclose", "in_vain",
-        "look_again", "mortal", "nap", "open", "owners", "poll_at", "shared", "start",
+        "look_again", "mortal", "nap", "open", "owners", "poll_at", "start",
         "taken", "took" },
 }
 

@@ -164,7 +164,6 @@ function _M.new(def)
     host.spawn = host.spawn or spawn
     host.defer = host.defer or host.spawn
     host.log = host.log or log
-    host.shared = true
     host.nap = host.mortal and NAP or huge
     host.accept, host.poll_at = accept, poll_at
     local box = boxes.new(host)
