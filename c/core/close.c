@@ -13,10 +13,11 @@
 static void end_rounds(struct core *core)
 {
     while (core->active) {
-        if (round_begins(core->active))
-            core->active->lease->acquire = NULL;
-        else if (core->active->unattended)
-            core->active->lease->renewal = NULL;
+        struct rl_lease *lease = core->active->lease;
+        if (lease && lease->acquire == core->active)
+            lease->acquire = NULL;
+        else if (lease && lease->renewal == core->active)
+            lease->renewal = NULL;
         round_end(core->active, RL_CLOSED);
     }
 }
@@ -52,7 +53,7 @@ void close_begin(struct core *core, int64_t now_ms)
     for (struct rl_round *round = core->active; round; round = next) {
         next = round->next;
         struct rl_lease *lease = round->lease;
-        if (!round_begins(round))
+        if (!lease || lease->acquire != round)
             continue;
         lease->acquire = NULL;
         lease->refs++;
@@ -63,7 +64,7 @@ void close_begin(struct core *core, int64_t now_ms)
     while (core->held) {
         struct rl_lease *lease = core->held;
         lease->refs++;       /* a look at an orphan whose time is over is its end */
-        if (release_delays(lease, now_ms)) {
+        if (watchdog_delays(lease, now_ms)) {
             release_leave(lease, RL_CLOSED);
         } else if (lease->list == &core->held) {
             watchdog_lose(lease, RL_LOSS_CLOSED);

@@ -10,6 +10,7 @@
 #include "core/guard.h"
 #include "core/release.h"
 #include "core/subscription.h"
+#include "core/watchdog.h"
 #include "node/health.h"
 
 int core_init(struct core *core, const struct node_config *configs, int n,
@@ -172,6 +173,7 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
 {
     struct node *nd = &core->nodes[i];
     struct request request;
+    int64_t lost_ms;
     if (nd->state == NODE_DOWN)
         return;
     if (node_feed(nd, data, len) < 0) {
@@ -203,7 +205,9 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
             }
             break;
         case NODE_TOLD:
-            guard_told(core, i, &request, now_ms);
+            lost_ms = guard_told(core, i, &request, now_ms);
+            if (lost_ms >= 0)
+                watchdog_hurry(core, lost_ms, now_ms);
             break;
         case NODE_MESSAGE:
             if (subscription_message(core, i - core->n, &nd->wire.reply, now_ms) < 0) {
@@ -290,6 +294,14 @@ int core_owes_away(const struct core *core)
     return 0;
 }
 
+static void lease_on_timer(struct rl_lease *lease, int64_t now_ms)
+{
+    if (lease_owing(lease))
+        release_on_timer(lease, now_ms);
+    else
+        watchdog_on_timer(lease, now_ms);
+}
+
 void core_tick(struct core *core, int64_t now_ms)
 {
     struct timer *t;
@@ -300,7 +312,7 @@ void core_tick(struct core *core, int64_t now_ms)
             round_on_timer(CONTAINER(t, struct rl_round, timer), now_ms);
             break;
         case TIMER_LEASE:
-            release_on_timer(CONTAINER(t, struct rl_lease, timer), now_ms);
+            lease_on_timer(CONTAINER(t, struct rl_lease, timer), now_ms);
             break;
         case TIMER_SUBSCRIPTION:
             subscription_hint(CONTAINER(t, struct rl_subscription, timer));

@@ -15,6 +15,7 @@
 #include <assert.h>
 
 #include "core/guard.h"
+#include "core/vote.h"
 
 /* Half a round trip in a data centre: counters that differ among the first majority often
  * agree with what is still under way. The clock is no finer. */
@@ -39,6 +40,76 @@ static int64_t largest(const struct rl_round *round, int *witnesses)
     return most;
 }
 
+/* ---- confirmations ---- */
+
+static int confirm_read(struct rl_round *confirm, int i, const struct reply *reply,
+                        struct vote *vote)
+{
+    int code = vote_of_lease(confirm, i, reply, vote);
+    if (!code && vote->vote == RL_VOTE_ABSENT && !fence_is_token(vote->extra))
+        return RL_PROTOCOL;      /* refused for the counter, which comes with it */
+    return code;
+}
+
+static int confirm_answered(struct rl_round *confirm, int i, int code,
+                            const struct vote *vote, int64_t now_ms)
+{
+    struct rl_round *round = confirm->lease->acquire;
+    if (!round || round->slot[i].state != SLOT_CONFIRMING)
+        return code;             /* late; else it is about the token asked for last */
+    struct slot *slot = &round->slot[i];
+    if (code) {
+        round_miss(round, i, code, now_ms);
+        return code;
+    }
+    if (vote->vote == RL_VOTE_YES) {
+        slot->extra = confirm->token;
+        round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
+    } else if (vote->vote == RL_VOTE_ABSENT && vote->extra > confirm->token) {
+        /* Ours still, but counted past the token: a larger one is tried. */
+        if (vote->extra > round->token)
+            round->token = vote->extra;
+        slot->extra = 0;
+        round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
+    } else {
+        slot->vote = RL_VOTE_FOREIGN;
+        slot->extra = -1;        /* for how long is not known */
+        round_count(round, i, SLOT_ANSWERED, &round->tally.foreign);
+    }
+    round_decide(round, now_ms);
+    return code;
+}
+
+static int confirm_unknown(struct rl_round *confirm, int i, int64_t now_ms)
+{
+    (void)i, (void)now_ms;
+    return confirm->lease->acquire != NULL;
+}
+
+static void confirm_torn(struct rl_round *confirm, int i, int written, int64_t now_ms)
+{
+    (void)written;
+    struct rl_round *round = confirm->lease->acquire;
+    if (!round || round->slot[i].state != SLOT_CONFIRMING)
+        return;
+    round->slot[i].state = SLOT_WAITING;
+    round->slot[i].deadline_ms = now_ms;     /* no vote: see core_lost() */
+}
+
+static const struct round_kind fence_confirm = {
+    .name = "confirm",
+    .used = lease_used,
+    .unused = lease_unused,
+    .put = fence_put,
+    .sent = lease_sent,
+    .read = confirm_read,
+    .answered = confirm_answered,
+    .unknown = confirm_unknown,
+    .torn = confirm_torn,
+};
+
+/* ---- tokens ---- */
+
 /* A round that asks for the confirmation of the token; NULL: out of memory. */
 static struct rl_round *confirm_round(struct rl_round *round)
 {
@@ -49,7 +120,7 @@ static struct rl_round *confirm_round(struct rl_round *round)
     fence_end(round);
     struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, round->token);
     struct rl_round *confirm =
-        cmd ? round_new(core, ROUND_CONFIRM, lease->primitive.confirm, lease, cmd) : NULL;
+        cmd ? round_new(core, &fence_confirm, lease->primitive.confirm, lease, cmd) : NULL;
     if (!confirm)
         return NULL;
     confirm->token = round->token;
@@ -117,62 +188,49 @@ enum verdict fence_judge(struct rl_round *round, int64_t now_ms)
     return quorum_vote(t);
 }
 
-void fence_answer(struct rl_round *confirm, int i, int code, int vote, int64_t counter,
-                  int64_t now_ms)
-{
-    struct rl_round *round = confirm->lease->acquire;
-    if (!round || round->slot[i].state != SLOT_CONFIRMING)
-        return;              /* late. Else it is the last one that it was asked for */
-    struct slot *slot = &round->slot[i];
-    if (code) {
-        round_miss(round, i, code, now_ms);
-        return;
-    }
-    if (vote == RL_VOTE_YES) {
-        slot->extra = confirm->token;
-        round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
-    } else if (vote == RL_VOTE_ABSENT && counter > confirm->token) {
-        /* Ours still, but counted past the token: a larger one is tried. */
-        if (counter > round->token)
-            round->token = counter;
-        slot->extra = 0;
-        round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
-    } else {
-        slot->vote = RL_VOTE_FOREIGN;
-        slot->extra = -1;     /* for how long is not known */
-        round_count(round, i, SLOT_ANSWERED, &round->tally.foreign);
-    }
-    round_decide(round, now_ms);
-}
-
 void fence_counted(struct rl_lease *lease, int i, int64_t counter)
 {
     if (lease->token && counter == lease->token)
         lease->counted |= bit(i);
 }
 
+void fence_issue(struct rl_lease *lease, const struct rl_round *round)
+{
+    struct core *core = lease->core;
+    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, round->token);
+    lease->token = round->token;
+    for (int i = 0; i < core->n; i++) {
+        if (round->slot[i].state == SLOT_ANSWERED && round->slot[i].vote >= RL_VOTE_YES)
+            fence_counted(lease, i, round->slot[i].extra);
+    }
+    if (!cmd)
+        return;              /* the scripts see token 0: they leave the counters alone */
+    cmd_unref(&core->cmds, lease->cmd);
+    cmd_unref(&core->cmds, lease->release->cmd);
+    lease->cmd = cmd;
+    lease->release->cmd = cmd_ref(cmd);
+}
+
+/* ---- what is sent ---- */
+
+int fence_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    struct marker run;
+    return round_call(round, i,
+                      lease_fenced(round->lease) ? guard_run(round->core, i, 0, &run) : NULL,
+                      now_ms);
+}
+
 int fence_release(struct rl_round *release, int i, int64_t now_ms)
 {
     struct core *core = release->core;
     struct rl_lease *lease = release->lease;
-    struct node *nd = &core->nodes[i];
-    struct marker run;
-    if (lease->token && !(lease->counted & bit(i)))
-        return node_call(nd, release->script, release->cmd,
-                                guard_run(core, i, 0, &run), release, now_ms);
+    if (!lease_fenced(lease) || (lease->token && !(lease->counted & bit(i))))
+        return fence_put(release, i, now_ms);
     struct cmd *brief = cmd_brief(&core->cmds, release->cmd);    /* no counter to raise */
     if (!brief)
         return RL_NOMEM;
-    int failed = node_call(nd, release->script, brief, NULL, release, now_ms);
+    int failed = node_call(&core->nodes[i], release->script, brief, NULL, release, now_ms);
     cmd_unref(&core->cmds, brief);
     return failed;
-}
-
-void fence_torn(struct rl_round *confirm, int i, int64_t now_ms)
-{
-    struct rl_round *round = confirm->lease->acquire;
-    if (!round || round->slot[i].state != SLOT_CONFIRMING)
-        return;
-    round->slot[i].state = SLOT_WAITING;
-    round->slot[i].deadline_ms = now_ms;     /* no vote: see core_lost() */
 }

@@ -8,18 +8,18 @@
  * confirmations when that takes a second round trip. */
 enum verdict fence_judge(struct rl_round *round, int64_t now_ms);
 
-/* Node i answered a confirmation, or its connection broke. code: why it is no answer. */
-void fence_answer(struct rl_round *confirm, int i, int code, int vote, int64_t counter,
-                  int64_t now_ms);
-void fence_torn(struct rl_round *confirm, int i, int64_t now_ms);
-
 /* The acquire is over. */
 void fence_end(struct rl_round *round);
 
 /* Node i said yes, and has counted so far. */
 void fence_counted(struct rl_lease *lease, int i, int64_t counter);
 
-/* Queues the release for node i. 0, or why not: rl_code. */
+/* Puts the token of its round into what the lease sends from now on. */
+void fence_issue(struct rl_lease *lease, const struct rl_round *round);
+
+/* Queue a round's command, or the release, for node i, with what its script asks for when
+ * there are tokens. 0, or why not: rl_code. */
+int fence_put(struct rl_round *round, int i, int64_t now_ms);
 int fence_release(struct rl_round *release, int i, int64_t now_ms);
 
 /* Counters and tokens: whole numbers that Lua, JSON and a printed text keep as they are. */

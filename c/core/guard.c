@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/watchdog.h"
 #include "node/health.h"
 
 enum {
@@ -222,28 +221,24 @@ static int64_t forward_ms(const struct core *core, int i, int64_t now_ms)
     return g->steps && now_ms - g->stepped_ms <= guard_ms(core) ? g->forward_ms : 0;
 }
 
-/* By how much a majority was, at least. Our own clock may have stood still as well: it is
- * the same. */
+/* By how much a majority was, at least. Where our own clock stood still instead, that comes
+ * to the same. */
 static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
 {
-    int64_t most[RL_MAX_NODES];       /* the largest first */
-    for (int i = 0; i < core->n; i++) {
-        int64_t ms = forward_ms(core, i, now_ms);
-        int k = i;
-        for (; k > 0 && most[k - 1] < ms; k--)
-            most[k] = most[k - 1];
-        most[k] = ms;
-    }
-    return most[quorum_size(core->n) - 1];
+    int64_t back[RL_MAX_NODES];       /* negative: the q-th smallest is that of the q-th largest */
+    for (int i = 0; i < core->n; i++)
+        back[i] = -forward_ms(core, i, now_ms);
+    return -quorum_free_in_ms(back, core->n, core->n);
 }
 
-static void look_at_clock(struct core *core, int i, const struct request *request,
-                          int64_t now_ms)
+/* By how much a majority was stepped forward just now; -1: node i was not. */
+static int64_t look_at_clock(struct core *core, int i, const struct request *request,
+                             int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
     const struct reply *reply = &core->nodes[i].wire.reply;
     if (reply->type != REPLY_ARRAY || !reply->has_second || reply->second_len > 6)
-        return;
+        return -1;
     char us[8] = "";
     memcpy(us, reply->second, reply->second_len);
     int64_t server_ms = atoll(reply->text) * 1000 + atoll(us) / 1000;
@@ -256,7 +251,7 @@ static void look_at_clock(struct core *core, int i, const struct request *reques
     int64_t step_ms = clock_sample(&g->clock, request->sent_ms, now_ms, server_ms,
                                    core->drift_ppm, tolerance_ms);
     if (!step_ms)
-        return;
+        return -1;
     int64_t before_ms = majority_forward_ms(core, now_ms);
     g->forward_ms = forward_ms(core, i, now_ms) + (step_ms > 0 ? step_ms : 0);
     g->step_ms = step_ms;
@@ -265,17 +260,15 @@ static void look_at_clock(struct core *core, int i, const struct request *reques
     core->node_changes++;
     if (core->n > 1 || core->marker)
         g->suspect_ms = now_ms + guard_ms(core);
-    if (step_ms > 0)
-        watchdog_hurry(core, majority_forward_ms(core, now_ms) - before_ms, now_ms);
+    return step_ms > 0 ? majority_forward_ms(core, now_ms) - before_ms : -1;
 }
 
-void guard_told(struct core *core, int i, const struct request *request, int64_t now_ms)
+int64_t guard_told(struct core *core, int i, const struct request *request,
+                   int64_t now_ms)
 {
     const struct reply *reply = &core->nodes[i].wire.reply;
-    if (request->kind == REQUEST_TIME) {
-        look_at_clock(core, i, request, now_ms);
-        return;
-    }
+    if (request->kind == REQUEST_TIME)
+        return look_at_clock(core, i, request, now_ms);
     core->guards[i].asked = 0;
     if (reply->type == REPLY_ERROR)
         core->guards[i].refused = wire_error_code(reply->text);
@@ -284,9 +277,10 @@ void guard_told(struct core *core, int i, const struct request *request, int64_t
     else if (reply->type == REPLY_STRING)
         guard_saw(core, i, reply->text, now_ms);
     else
-        return;                   /* the acquires, and rl_node_get_info(), will tell */
+        return -1;                /* the acquires, and rl_node_get_info(), will tell */
     if (core->nodes[i].state == NODE_READY)
         guard_visit(core, i, now_ms);
+    return -1;
 }
 
 void guard_arm_timer(struct core *core, int64_t now_ms)
@@ -382,15 +376,10 @@ int64_t guard_left_ms(const struct core *core, int64_t now_ms)
     int known = 0;
     for (int i = 0; i < core->n; i++) {
         int64_t ms = node_left_ms(core, i, now_ms);
-        if (ms < 0)
-            continue;
-        int k = known++;
-        for (; k > 0 && left[k - 1] > ms; k--)
-            left[k] = left[k - 1];
-        left[k] = ms;
+        if (ms >= 0)
+            left[known++] = ms;
     }
-    int q = quorum_size(core->n);
-    return known >= q ? left[q - 1] : -1;
+    return quorum_free_in_ms(left, known, core->n);
 }
 
 void guard_tell(const struct core *core, int i, rl_node_info *out, int64_t now_ms)

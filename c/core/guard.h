@@ -32,8 +32,10 @@ void guard_init(struct core *core, const char *key, const char *script,
 /* Node i is through its handshake. 1: it may be used; 0: its code and text say why not. */
 int guard_up(struct core *core, int i, int64_t now_ms);
 
-/* Node i answered a TIME or a question about its marker. */
-void guard_told(struct core *core, int i, const struct request *request, int64_t now_ms);
+/* Node i answered a TIME or a question about its marker. -1; or its clock was stepped
+ * forward, which made it so many ms, at least, for a majority; 0: for fewer. */
+int64_t guard_told(struct core *core, int i, const struct request *request,
+                   int64_t now_ms);
 
 /* Node i's marker is this, as far as the server said now; "": there is none. */
 void guard_saw(struct core *core, int i, const char *marker, int64_t now_ms);

@@ -25,7 +25,10 @@
  */
 #include "core/handover.h"
 
+#include "core/acquire.h"
+#include "core/fence.h"
 #include "core/release.h"
+#include "core/vote.h"
 
 /* An attempt that ended before it began. */
 static struct rl_round *refused(struct rl_lease *next, struct rl_round *round, int code)
@@ -34,14 +37,6 @@ static struct rl_round *refused(struct rl_lease *next, struct rl_round *round, i
     next->release->outcome = RL_NOT_HELD;
     round->outcome = code;
     return round;
-}
-
-static struct rl_round *passing_round(struct rl_lease *old, struct rl_lease *next)
-{
-    struct core *core = old->core;
-    struct cmd *cmd = cmd_with_old(&core->cmds, next->cmd, old->value);
-    return cmd ? round_new(core, ROUND_HANDOVER, old->primitive.handover, next, cmd)
-               : NULL;
 }
 
 /* Out of the held list, valid no more, its keys still there. */
@@ -54,6 +49,78 @@ static void give_up(struct rl_lease *old)
         lease_unref(old->before);
         old->before = NULL;
     }
+}
+
+/* ---- a round's hooks ---- */
+
+static int handover_read(struct rl_round *round, int i, const struct reply *reply,
+                         struct vote *vote)
+{
+    int code = vote_of_lease(round, i, reply, vote);
+    return code ? code : acquire_granted(round, i, vote);
+}
+
+static int handover_answered(struct rl_round *round, int i, int code,
+                             const struct vote *vote, int64_t now_ms)
+{
+    (void)now_ms;
+    struct rl_lease *lease = round->lease, *old = lease->before;
+    if (!code && vote->vote != RL_VOTE_YES)
+        lease_refused(lease, i);
+    /* Whatever it says, it has not the value that was to be replaced. */
+    if (!code && old && !(old->torn & bit(i)))
+        lease_untouched(old, i);
+    return code;
+}
+
+static int handover_outcome(struct rl_lease *lease, const struct rl_round *round,
+                            enum verdict verdict, int64_t now_ms)
+{
+    const struct tally *t = &round->tally;
+    struct rl_lease *old = lease->before;
+    if (verdict != WON) {
+        lease->acquire = NULL;
+        return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;
+    }
+    int outcome = acquire_won(lease, round, now_ms);
+    if (outcome != RL_GRANTED || old->state != LEASE_PASSED)
+        return outcome;
+    old->state = LEASE_OVER;
+    old->release->outcome = RL_NOT_HELD;
+    if (old->touched)
+        release_owe(old, now_ms);
+    return outcome;
+}
+
+static void handover_decide(struct rl_round *round, int64_t now_ms)
+{
+    acquire_decide_as(round, handover_outcome, now_ms);
+}
+
+static const struct round_kind handover_kind = {
+    .name = "handover",
+    .expired = RL_EXPIRED,
+    .used = lease_used,
+    .unused = lease_unused,
+    .put = fence_put,
+    .sent = lease_sent_value,
+    .read = handover_read,
+    .answered = handover_answered,
+    .late = acquire_late,
+    .unknown = lease_unknown,
+    .torn = acquire_torn,
+    .decide = handover_decide,
+    .ended = fence_end,
+};
+
+/* ---- beginning ---- */
+
+static struct rl_round *passing_round(struct rl_lease *old, struct rl_lease *next)
+{
+    struct core *core = old->core;
+    struct cmd *cmd = cmd_with_old(&core->cmds, next->cmd, old->value);
+    return cmd ? round_new(core, &handover_kind, old->primitive.handover, next, cmd)
+               : NULL;
 }
 
 rl_round *handover_begin(rl_lease *old, const char *value, int64_t lease_ms,
@@ -87,39 +154,4 @@ rl_round *handover_begin(rl_lease *old, const char *value, int64_t lease_ms,
     give_up(old);
     round_begin(round, now_ms);
     return round;
-}
-
-void handover_answered(struct rl_lease *lease, int i)
-{
-    struct rl_lease *old = lease->before;
-    if (old && !(old->torn & bit(i)))
-        lease_untouched(old, i);
-}
-
-int handover_decided(struct rl_lease *lease, const struct rl_round *round,
-                     enum verdict verdict, int64_t now_ms)
-{
-    const struct tally *t = &round->tally;
-    struct rl_lease *old = lease->before;
-    if (verdict != WON) {
-        lease->acquire = NULL;
-        return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;
-    }
-    int outcome = lease_acquired(lease, round, verdict, now_ms);
-    if (outcome != RL_GRANTED || old->state != LEASE_PASSED)
-        return outcome;
-    old->state = LEASE_OVER;
-    old->release->outcome = RL_NOT_HELD;
-    if (old->touched)
-        release_owe(old, now_ms);
-    return outcome;
-}
-
-void handover_undo(struct rl_lease *lease, int64_t now_ms)
-{
-    struct rl_lease *old = lease->before;
-    lease->before = NULL;
-    if (old->state == LEASE_PASSED)
-        release_end(old, now_ms);
-    lease_unref(old);
 }

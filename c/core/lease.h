@@ -1,4 +1,4 @@
-/* lease.h - a lease from its first SET on: acquired, held, extended, handed on. */
+/* lease.h - a lease from its first SET on: what is known of it, and the lists that it is in. */
 #ifndef LEASE_H
 #define LEASE_H
 
@@ -65,27 +65,24 @@ static inline int lease_void(const struct rl_lease *lease)
     return lease->epoch != lease->core->epoch;
 }
 
-/* Puts the token of its round into what the lease sends from now on. */
-void lease_issue(struct rl_lease *lease, const struct rl_round *round);
-
 void lease_unref(struct rl_lease *lease);
 
 /* Gives a lease without references back to the pool. */
 void lease_recycle(struct rl_lease *lease);
 
-/* A lease with another's primitive, keys and arguments; no reference. NULL: out of
- * memory, or closed. */
+/* A lease of these keys and arguments, with its release, a round of that kind; no reference.
+ * NULL: out of memory, or closed. */
+struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
+                           const rl_primitive *primitive, const rl_bytes *keys, int nkeys,
+                           const rl_bytes *args, int nargs, const char *value,
+                           int64_t lease_ms, int64_t token);
+
+/* One with another's primitive, keys, arguments and kind of release. NULL: as before. */
 struct rl_lease *lease_like(const struct rl_lease *old, const char *value,
                             int64_t lease_ms);
 
-/* What the verdict of one of its rounds means for the lease: the round's outcome. */
-int lease_acquired(struct rl_lease *lease, const struct rl_round *round,
-                   enum verdict verdict, int64_t now_ms);
-int lease_extended(struct rl_lease *lease, const struct rl_round *round,
-                   enum verdict verdict, int64_t now_ms);
-
-/* An extension that has not begun, without a reference. NULL: out of memory. */
-struct rl_round *lease_extend_round(struct rl_lease *lease, int64_t lease_ms);
+/* What is left of the validity; 0: it is over, or void. */
+int64_t lease_remaining_ms(const rl_lease *lease, int64_t now_ms);
 
 /* A server may have the lease's keys until then, by its own clock, or for the lock delay
  * longer. */
@@ -115,20 +112,21 @@ void lease_untouched(struct rl_lease *lease, int i);
 /* Node i is owed nothing more. The lease may be forgotten. */
 void lease_paid(struct rl_lease *lease, int i);
 
-/* ---- what the user starts: contracts in redlock.h ---- */
+/* ---- hooks of rounds that are about a lease ---- */
 
-rl_round *lease_acquire(struct core *core, const rl_primitive *primitive,
-                        const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                        const char *value, int64_t lease_ms, int64_t within_ms, int home,
-                        int64_t now_ms, rl_lease **lease);
-rl_round *lease_extend(rl_lease *lease, int64_t lease_ms, int64_t now_ms);
-rl_lease *lease_adopt(struct core *core, const rl_primitive *primitive,
-                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                      const char *value, int64_t lease_ms, int64_t token, int64_t now_ms);
-void lease_disown(rl_lease *lease);
-int64_t lease_remaining_ms(const rl_lease *lease, int64_t now_ms);
-void lease_drop(rl_lease *lease, int64_t now_ms);
-void lease_abandon(rl_lease *lease, int64_t now_ms);
-void lease_orphan(rl_lease *lease, int64_t now_ms);
+/* A reference to one of its rounds is one to the lease. */
+void lease_used(struct rl_round *round);
+void lease_unused(struct rl_round *round);
+
+/* A node that may have something of the lease's is asked whatever else it has to do. */
+int lease_insists(const struct rl_round *round, int i);
+
+/* A server may take the lease's time from now on. */
+void lease_sent(struct rl_round *round, int i, int64_t now_ms);
+
+/* The three for a round that may put the lease's value onto a server. */
+void lease_sent_value(struct rl_round *round, int i, int64_t now_ms);
+int lease_unknown(struct rl_round *round, int i, int64_t now_ms);
+void lease_torn(struct rl_round *round, int i, int written, int64_t now_ms);
 
 #endif

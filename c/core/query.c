@@ -1,52 +1,141 @@
 /* query.c - rounds without a lease: questions, probes, pauses. */
 #include "core/query.h"
 
-static rl_round *ask(struct core *core, enum round_kind kind, int script, struct cmd *cmd,
-                     int64_t within_ms, int64_t now_ms)
+#include <string.h>
+
+#include "core/vote.h"
+
+/* ---- a question, until a majority agrees ---- */
+
+/* The largest group of nodes with the same vote and data. */
+static enum verdict agreement(struct rl_round *round)
 {
-    struct rl_round *round = cmd ? round_new(core, kind, script, NULL, cmd) : NULL;
+    int n = round->core->n, most = 0;
+    for (int i = 0; i < n; i++) {
+        const struct slot *a = &round->slot[i];
+        uint32_t group = 0;
+        int size = 0;
+        for (int j = 0; j < n && a->state == SLOT_ANSWERED; j++) {
+            const struct slot *b = &round->slot[j];
+            if (b->state == SLOT_ANSWERED && b->vote == a->vote &&
+                b->data_len == a->data_len && !memcmp(b->data, a->data, a->data_len)) {
+                group |= bit(j);
+                size++;
+            }
+        }
+        if (size > most)
+            most = size;
+        if (size >= quorum_size(n)) {
+            round->agreed = group;
+            return WON;
+        }
+    }
+    if (most + round->tally.pending >= quorum_size(n))
+        return UNDECIDED;
+    /* No majority agrees; whether one answered must be known as well. */
+    return quorum_answered(&round->tally) || quorum_missing(&round->tally) ? LOST
+                                                                           : UNDECIDED;
+}
+
+static void ask_decide(struct rl_round *round, int64_t now_ms)
+{
+    (void)now_ms;
+    if (agreement(round) != UNDECIDED)
+        round_end(round, quorum_answered(&round->tally) ? RL_GRANTED : RL_NO_QUORUM);
+}
+
+static const struct round_kind ask_kind = {
+    .name = "ask",
+    .read = vote_number,
+    .decide = ask_decide,
+};
+
+/* ---- until each node has answered ---- */
+
+static void all_decide(struct rl_round *round, int64_t now_ms)
+{
+    (void)now_ms;
+    if (!round->tally.pending)
+        round_end(round, RL_GRANTED);
+}
+
+static const struct round_kind ask_all_kind = {
+    .name = "ask_all",
+    .read = vote_number,
+    .decide = all_decide,
+};
+
+/* Every node is asked about itself; the node keeps what it says. */
+static int probe_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    return node_probe(&round->core->nodes[i], round, now_ms);
+}
+
+static int probe_read(struct rl_round *round, int i, const struct reply *reply,
+                      struct vote *vote)
+{
+    (void)round, (void)i, (void)vote;
+    (void)reply;
+    return RL_OK;
+}
+
+static const struct round_kind probe_kind = {
+    .name = "probe",
+    .put = probe_put,
+    .read = probe_read,
+    .decide = all_decide,
+};
+
+/* ---- nobody is asked ---- */
+
+static const struct round_kind sleep_kind = {
+    .name = "sleep",
+    .pause = 1,
+};
+
+/* ---- beginning ---- */
+
+/* Until then at most. cmd: taken over. */
+static rl_round *begin(struct core *core, const struct round_kind *kind, int script,
+                       struct cmd *cmd, int64_t until_ms, int64_t now_ms)
+{
+    struct rl_round *round = round_new(core, kind, script, NULL, cmd);
     if (!round)
         return NULL;
-    round->cap_ms = now_ms + within_ms;
-    core->handles++;
-    round_begin(round_ref(round), now_ms);
+    round->cap_ms = until_ms;
+    round_begin(round_handle(round), now_ms);
     return round;
+}
+
+static rl_round *ask(struct core *core, const struct round_kind *kind, int script,
+                     const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                     int64_t within_ms, int64_t now_ms)
+{
+    struct cmd *cmd =
+        core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
+    return cmd ? begin(core, kind, script, cmd, now_ms + within_ms, now_ms) : NULL;
 }
 
 rl_round *query_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
                     const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms)
 {
-    struct cmd *cmd = core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
-    return ask(core, ROUND_ASK, script, cmd, within_ms, now_ms);
+    return ask(core, &ask_kind, script, keys, nkeys, args, nargs, within_ms, now_ms);
 }
 
 rl_round *query_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
-                        const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms)
+                        const rl_bytes *args, int nargs, int64_t within_ms,
+                        int64_t now_ms)
 {
-    struct cmd *cmd = core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
-    return ask(core, ROUND_ASK_ALL, script, cmd, within_ms, now_ms);
+    return ask(core, &ask_all_kind, script, keys, nkeys, args, nargs, within_ms, now_ms);
 }
 
 rl_round *query_probe(struct core *core, int64_t now_ms)
 {
-    struct rl_round *round =
-        core->closed ? NULL : round_new(core, ROUND_PROBE, -1, NULL, NULL);
-    if (!round)
-        return NULL;
-    round->cap_ms = INT64_MAX;
-    core->handles++;
-    round_begin(round_ref(round), now_ms);
-    return round;
+    return core->closed ? NULL : begin(core, &probe_kind, -1, NULL, INT64_MAX, now_ms);
 }
 
 rl_round *query_sleep(struct core *core, int64_t ms, int64_t now_ms)
 {
-    struct rl_round *round =
-        core->closed ? NULL : round_new(core, ROUND_SLEEP, -1, NULL, NULL);
-    if (!round)
-        return NULL;
-    round->cap_ms = now_ms + ms;
-    core->handles++;
-    round_begin(round_ref(round), now_ms);
-    return round;
+    return core->closed ? NULL
+                        : begin(core, &sleep_kind, -1, NULL, now_ms + ms, now_ms);
 }

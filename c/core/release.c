@@ -2,8 +2,8 @@
  * or the keys are gone anyway. */
 #include "core/release.h"
 
-#include "core/handover.h"
-#include "core/watchdog.h"
+#include "core/fence.h"
+#include "core/vote.h"
 
 /* The next retry, doubled each time from one node time-out up to 8. */
 static void retry_later(struct rl_lease *lease, int i, int64_t now_ms)
@@ -31,6 +31,16 @@ static void leave_unannounced(struct rl_lease *lease)
     release->cmd = cmd;
 }
 
+/* The lease whose value was to be replaced ends as well. */
+static void end_before(struct rl_lease *lease, int64_t now_ms)
+{
+    struct rl_lease *old = lease->before;
+    lease->before = NULL;
+    if (old->state == LEASE_PASSED)
+        release_end(old, now_ms);
+    lease_unref(old);
+}
+
 void release_end(struct rl_lease *lease, int64_t now_ms)
 {
     struct core *core = lease->core;
@@ -53,7 +63,7 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
         round_end(acquire, RL_CANCELLED);
     }
     if (lease->before)
-        handover_undo(lease, now_ms);      /* the old value first: see handover.c */
+        end_before(lease, now_ms);         /* the old value first: see handover.c */
     /* Whoever was asked for nothing is told of the release if it can be, no more. */
     lease_owes(lease, lease->touched);
     release->cap_ms = INT64_MAX;
@@ -84,13 +94,6 @@ void release_owe(struct rl_lease *lease, int64_t now_ms)
     }
 }
 
-int release_delays(struct rl_lease *lease, int64_t now_ms)
-{
-    struct core *core = lease->core;
-    return core->options.lock_delay_ms && watchdog_lost_why(lease, now_ms) &&
-           lease->list == &core->held;
-}
-
 void release_leave(struct rl_lease *lease, int outcome)
 {
     lease->deadline_ms = 0;
@@ -99,19 +102,89 @@ void release_leave(struct rl_lease *lease, int outcome)
     lease_forget(lease);
 }
 
-rl_round *release_begin(rl_lease *lease, int64_t now_ms)
+/* ---- clean-up until every server has confirmed it, or the keys are gone anyway ---- */
+
+void release_pay(struct rl_lease *lease, int i, int64_t now_ms)
 {
-    round_handle(lease->release);
-    if (release_delays(lease, now_ms))
-        release_leave(lease, RL_EXPIRED);
-    else if (!lease_void(lease))
-        release_end(lease, now_ms);
-    else if (!lease->release->outcome)
-        lease->release->outcome = lease->core->closed ? RL_CLOSED : RL_NOT_HELD;
-    return lease->release;
+    if ((lease->owed & ~lease->releasing) & bit(i))
+        round_send(lease->release, i, now_ms);
+    if ((lease->owed & ~lease->releasing) & bit(i))
+        retry_later(lease, i, now_ms);         /* no room or memory */
 }
 
-int release_outcome(struct rl_lease *lease, enum verdict verdict)
+void release_on_timer(struct rl_lease *lease, int64_t now_ms)
+{
+    if (now_ms >= lease->gone_ms) {
+        lease_forget(lease);
+        return;
+    }
+    timer_set(&lease->core->timers, &lease->timer, lease->gone_ms);
+    for (int i = 0; i < lease->core->n; i++) {
+        if (lease->core->nodes[i].state == NODE_READY)
+            release_pay(lease, i, now_ms);
+    }
+}
+
+/* ---- a round's hooks ---- */
+
+static void release_unused(struct rl_round *release)
+{
+    lease_unref(release->lease);       /* the round goes with its lease */
+}
+
+static void release_sent(struct rl_round *release, int i, int64_t now_ms)
+{
+    (void)now_ms;
+    release->lease->releasing |= bit(i);
+}
+
+static int release_read(struct rl_round *release, int i, const struct reply *reply,
+                        struct vote *vote)
+{
+    int code = vote_of_lease(release, i, reply, vote);
+    /* The first release may have been executed although its answer was lost, and somebody
+     * else may have it since. */
+    if (!code && vote->vote <= RL_VOTE_ABSENT && release->slot[i].resends)
+        vote->vote = RL_VOTE_YES;
+    return code;
+}
+
+static int release_answered(struct rl_round *release, int i, int code,
+                            const struct vote *vote, int64_t now_ms)
+{
+    (void)vote;
+    struct rl_lease *lease = release->lease;
+    lease->releasing &= ~bit(i);
+    if (!lease_owing(lease))
+        return code;
+    if (!code && lease->torn & bit(i)) {
+        lease->torn &= ~bit(i);        /* once more: the lost write may come late */
+        retry_later(lease, i, now_ms);
+    } else if (!code || !(lease->touched & bit(i))) {
+        lease_paid(lease, i);
+    } else {
+        retry_later(lease, i, now_ms);
+    }
+    return code;
+}
+
+static int release_unknown(struct rl_round *release, int i, int64_t now_ms)
+{
+    (void)now_ms;
+    release->lease->releasing &= ~bit(i);
+    return 1;
+}
+
+static void release_torn(struct rl_round *release, int i, int written, int64_t now_ms)
+{
+    (void)written, (void)now_ms;
+    struct rl_lease *lease = release->lease;
+    lease->releasing &= ~bit(i);
+    if (lease_owing(lease) && !(lease->touched & bit(i)))
+        lease_untouched(lease, i);     /* nor was what is to be released written */
+}
+
+static int outcome_of(struct rl_lease *lease, enum verdict verdict)
 {
     const struct tally *t = &lease->release->tally;
     if (verdict == LOST) {
@@ -124,44 +197,25 @@ int release_outcome(struct rl_lease *lease, enum verdict verdict)
     return in_time ? RL_GRANTED : RL_EXPIRED;
 }
 
-/* ---- clean-up until every server has confirmed it, or the keys are gone anyway ---- */
-
-void release_answered(struct rl_lease *lease, int i, int answered, int64_t now_ms)
+static void release_decide(struct rl_round *release, int64_t now_ms)
 {
-    lease->releasing &= ~bit(i);
-    if (!lease_owing(lease))
-        return;
-    if (answered && lease->torn & bit(i)) {
-        lease->torn &= ~bit(i);        /* once more: the lost write may come late */
-        retry_later(lease, i, now_ms);
-    } else if (answered || !(lease->touched & bit(i))) {
-        lease_paid(lease, i);
-    } else {
-        retry_later(lease, i, now_ms);
-    }
+    (void)now_ms;
+    enum verdict v = quorum_release(&release->tally);
+    if (v != UNDECIDED)
+        round_end(release, outcome_of(release->lease, v));
 }
 
-void release_pay(struct rl_lease *lease, int i, int64_t now_ms)
-{
-    if ((lease->owed & ~lease->releasing) & bit(i))
-        round_send(lease->release, i, now_ms);
-    if ((lease->owed & ~lease->releasing) & bit(i))
-        retry_later(lease, i, now_ms);         /* no room or memory */
-}
-
-void release_on_timer(struct rl_lease *lease, int64_t now_ms)
-{
-    if (!lease_owing(lease)) {
-        watchdog_on_timer(lease, now_ms);
-        return;
-    }
-    if (now_ms >= lease->gone_ms) {
-        lease_forget(lease);
-        return;
-    }
-    timer_set(&lease->core->timers, &lease->timer, lease->gone_ms);
-    for (int i = 0; i < lease->core->n; i++) {
-        if (lease->core->nodes[i].state == NODE_READY)
-            release_pay(lease, i, now_ms);
-    }
-}
+const struct round_kind release_kind = {
+    .name = "release",
+    .to_all = 1,
+    .used = lease_used,
+    .unused = release_unused,
+    .insists = lease_insists,
+    .put = fence_release,
+    .sent = release_sent,
+    .read = release_read,
+    .answered = release_answered,
+    .unknown = release_unknown,
+    .torn = release_torn,
+    .decide = release_decide,
+};

@@ -5,20 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/fence.h"
 #include "core/guard.h"
-#include "core/handover.h"
-#include "core/lease.h"
-#include "core/release.h"
-#include "core/subscription.h"
-#include "core/watchdog.h"
 #include "node/health.h"
 
 /* A renewal's answer may take that part of the lease, as may the pause before the next
  * one (watchdog.c). */
 enum { RENEWAL_SHARE = 12 };
 
-struct rl_round *round_new(struct core *core, enum round_kind kind, int script,
+struct rl_round *round_new(struct core *core, const struct round_kind *kind, int script,
                            struct rl_lease *lease, struct cmd *cmd)
 {
     size_t size = sizeof(struct rl_round) + (size_t)core->n * sizeof(struct slot);
@@ -44,20 +38,6 @@ struct rl_round *round_new(struct core *core, enum round_kind kind, int script,
     return round;
 }
 
-struct rl_round *round_ref(struct rl_round *round)
-{
-    round->refs++;
-    if (round->lease)
-        round->lease->refs++;
-    return round;
-}
-
-struct rl_round *round_handle(struct rl_round *round)
-{
-    round->core->handles++;
-    return round_ref(round);
-}
-
 void round_recycle(struct rl_round *round)
 {
     assert(round->refs == 0 && !round->timer.at);
@@ -67,14 +47,38 @@ void round_recycle(struct rl_round *round)
     round->core->round_pool = round;
 }
 
+struct rl_round *round_ref(struct rl_round *round)
+{
+    if (round->refs++ == 0 && round->kind->used)
+        round->kind->used(round);
+    return round;
+}
+
 void round_unref(struct rl_round *round)
 {
     assert(round->refs > 0);
-    struct rl_lease *lease = round->lease;
-    if (--round->refs == 0 && round->kind != ROUND_RELEASE)
-        round_recycle(round);           /* a release goes with its lease */
-    if (lease)
-        lease_unref(lease);
+    if (--round->refs > 0)
+        return;
+    if (round->kind->unused)
+        round->kind->unused(round);
+    else
+        round_recycle(round);
+}
+
+struct rl_round *round_handle(struct rl_round *round)
+{
+    round->core->handles++;
+    return round_ref(round);
+}
+
+void round_free(rl_round *round)
+{
+    round->core->handles--;
+    if (round->kind->pause && !round->outcome) {
+        round->notify = 0;
+        round_end(round, RL_CANCELLED);        /* else it would be there until its time */
+    }
+    round_unref(round);
 }
 
 /* ---- the active list ---- */
@@ -128,106 +132,7 @@ void round_count(struct rl_round *round, int i, enum slot_state state, int *plac
     (*place)++;
 }
 
-/* For ROUND_ASK: the largest group of nodes with the same vote and data. */
-static enum verdict ask_verdict(struct rl_round *round)
-{
-    int n = round->core->n, most = 0;
-    for (int i = 0; i < n; i++) {
-        const struct slot *a = &round->slot[i];
-        uint32_t group = 0;
-        int size = 0;
-        for (int j = 0; j < n && a->state == SLOT_ANSWERED; j++) {
-            const struct slot *b = &round->slot[j];
-            if (b->state == SLOT_ANSWERED && b->vote == a->vote &&
-                b->data_len == a->data_len && !memcmp(b->data, a->data, a->data_len)) {
-                group |= bit(j);
-                size++;
-            }
-        }
-        if (size > most)
-            most = size;
-        if (size >= quorum_size(n)) {
-            round->agreed = group;
-            return WON;
-        }
-    }
-    if (most + round->tally.pending >= quorum_size(n))
-        return UNDECIDED;
-    /* No majority agrees; whether one answered must be known as well. */
-    return quorum_answered(&round->tally) || quorum_missing(&round->tally) ? LOST
-                                                                           : UNDECIDED;
-}
-
-void round_heal(struct rl_round *round, int i, int vote, int64_t now_ms)
-{
-    if (vote == RL_VOTE_ABSENT)
-        watchdog_heal(round->lease, round, i, now_ms);
-}
-
-static void round_pass_gate(struct rl_round *round, int64_t now_ms);
-
-void round_decide(struct rl_round *round, int64_t now_ms)
-{
-    const struct tally *t = &round->tally;
-    struct rl_lease *lease = round->lease;
-    enum verdict v;
-    if (round->gate >= 0 && !slot_pending(&round->slot[round->gate])) {
-        round_ref(round);
-        round_pass_gate(round, now_ms);
-        round_unref(round);
-        if (round->outcome)
-            return;
-    }
-    switch (round->kind) {
-    case ROUND_ACQUIRE:
-    case ROUND_HANDOVER:
-        v = lease_fenced(lease) ? fence_judge(round, now_ms) : quorum_vote(t);
-        if (v == UNDECIDED)
-            return;
-        round_ref(round);    /* the lease goes with its last round */
-        round_end(round, round->kind == ROUND_ACQUIRE
-                             ? lease_acquired(lease, round, v, now_ms)
-                             : handover_decided(lease, round, v, now_ms));
-        if (round->outcome != RL_GRANTED)
-            release_end(lease, now_ms);
-        round_unref(round);
-        break;
-    case ROUND_EXTEND:
-        if ((v = quorum_extend(t)) == UNDECIDED)
-            return;
-        round_ref(round);
-        round_end(round, lease_extended(lease, round, v, now_ms));
-        if (round == lease->renewal)
-            watchdog_renewed(lease, round->outcome, now_ms);
-        for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {
-            if (round->slot[i].state == SLOT_ANSWERED)
-                round_heal(round, i, round->slot[i].vote, now_ms);
-        }
-        if (round->outcome == RL_LOST)
-            watchdog_disowned(lease, t, now_ms);
-        round_unref(round);
-        break;
-    case ROUND_RELEASE:
-        if ((v = quorum_release(t)) != UNDECIDED)
-            round_end(round, release_outcome(lease, v));
-        break;
-    case ROUND_ASK:
-        if (ask_verdict(round) != UNDECIDED)
-            round_end(round, quorum_answered(t) ? RL_GRANTED : RL_NO_QUORUM);
-        break;
-    case ROUND_CONFIRM:
-    case ROUND_ASK_ALL:
-    case ROUND_PROBE:
-        if (!t->pending)
-            round_end(round, RL_GRANTED);
-        break;
-    case ROUND_HEAL:
-    case ROUND_SLEEP:
-        break;
-    }
-}
-
-static void round_set_timer(struct rl_round *round)
+static void set_timer(struct rl_round *round)
 {
     int64_t due_ms = round->cap_ms;
     if (round->grace_ms && !round->token && round->grace_ms < due_ms)
@@ -251,25 +156,9 @@ int64_t round_answer_due_ms(const struct rl_round *round, int i, int64_t now_ms)
     return now_ms + (share_ms > timeout_ms ? share_ms : timeout_ms);
 }
 
-/* Queues the round's command. 0, or why not: rl_code. */
-static int put_call(struct rl_round *round, int i, int64_t now_ms)
+int round_call(struct rl_round *round, int i, const struct marker *behind, int64_t now_ms)
 {
-    struct core *core = round->core;
-    struct node *nd = &core->nodes[i];
-    struct marker marker;
-    int acquire = round->kind == ROUND_ACQUIRE;
-    guard_visit(core, i, now_ms);
-    if (round->kind == ROUND_PROBE)
-        return node_probe(nd, round, now_ms);
-    if (acquire && guard_objects(core, i, 1, now_ms))
-        return RL_GUARDED;
-    const struct marker *behind = NULL;
-    if (round->kind == ROUND_RELEASE && lease_fenced(round->lease))
-        return fence_release(round, i, now_ms);
-    if (round->lease && lease_fenced(round->lease))
-        behind = guard_run(core, i, acquire, &marker);
-    else if (round_takes(round) && round->kind != ROUND_HANDOVER)
-        behind = guard_marker(core, i, acquire, &marker);
+    struct node *nd = &round->core->nodes[i];
     return node_call(nd, round->script, round->cmd, behind, round, now_ms);
 }
 
@@ -278,7 +167,9 @@ void round_send(struct rl_round *round, int i, int64_t now_ms)
     struct core *core = round->core;
     struct node *nd = &core->nodes[i];
     struct slot *slot = &round->slot[i];
-    int failed = put_call(round, i, now_ms);
+    guard_visit(core, i, now_ms);
+    int failed = round->kind->put ? round->kind->put(round, i, now_ms)
+                                  : round_call(round, i, NULL, now_ms);
     if (failed) {
         round_miss(round, i, failed, now_ms);
         return;
@@ -293,22 +184,17 @@ void round_send(struct rl_round *round, int i, int64_t now_ms)
         if (round->timer.at && slot->deadline_ms < round->timer.due_ms)
             timer_set(&core->timers, &round->timer, slot->deadline_ms);
     }
-    if (round_takes(round))
-        round->lease->touched |= bit(i);
-    if (round->kind == ROUND_RELEASE)
-        round->lease->releasing |= bit(i);
-    else if (round->lease)
-        lease_may_live(round->lease, now_ms + round->lease_ms);
+    if (round->kind->sent)
+        round->kind->sent(round, i, now_ms);
 }
 
 static void slot_begin(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
     struct node *nd = &core->nodes[i];
-    /* Whoever hangs is asked for nothing new; what it has of ours it must still get. */
-    int touched = round->lease && round->lease->touched & bit(i);
+    int insists = round->kind->insists && round->kind->insists(round, i);
     if (nd->state == NODE_READY) {
-        int spared = touched ? RL_OK : state_spares(core, i, now_ms);
+        int spared = insists ? RL_OK : state_spares(core, i, now_ms);
         if (spared)
             round_miss(round, i, spared, now_ms);
         else
@@ -330,8 +216,7 @@ static void slot_begin(struct rl_round *round, int i, int64_t now_ms)
 static void ask_all(struct rl_round *round, int64_t now_ms)
 {
     for (int i = 0; i < round->core->n; i++) {
-        if (round->slot[i].state == SLOT_IDLE &&
-            (!round->outcome || round->kind == ROUND_RELEASE))   /* that goes to all */
+        if (round->slot[i].state == SLOT_IDLE && (!round->outcome || round->kind->to_all))
             slot_begin(round, i, now_ms);
     }
 }
@@ -343,30 +228,45 @@ void round_begin(struct rl_round *round, int64_t now_ms)
     round_ref(round);        /* it may end while nodes are still being asked */
     if (round->gate >= 0)
         slot_begin(round, round->gate, now_ms);
-    else if (round->kind != ROUND_SLEEP)
+    else if (!round->kind->pause)
         ask_all(round, now_ms);
     if (!round->outcome)
-        round_set_timer(round);
+        set_timer(round);
     round_unref(round);
 }
 
+/* ---- deciding ---- */
+
 /* The node that was asked first has answered, or will not: on to the others, unless it
  * refused. */
-static void round_pass_gate(struct rl_round *round, int64_t now_ms)
+static void pass_gate(struct rl_round *round, int64_t now_ms)
 {
     const struct slot *first = &round->slot[round->gate];
     round->gate = -1;
     if (first->state == SLOT_ANSWERED && first->vote <= RL_VOTE_ABSENT) {
-        struct rl_lease *lease = round->lease;
-        lease->acquire = NULL;
-        round_end(round, RL_HELD);
-        release_end(lease, now_ms);
+        round->kind->refused(round, now_ms);
     } else {
         ask_all(round, now_ms);
         if (!round->outcome)
-            round_set_timer(round);
+            set_timer(round);
     }
 }
+
+void round_decide(struct rl_round *round, int64_t now_ms)
+{
+    if (round->gate >= 0 && !slot_pending(&round->slot[round->gate])) {
+        round_ref(round);
+        pass_gate(round, now_ms);
+        int outcome = round->outcome;
+        round_unref(round);
+        if (outcome)
+            return;
+    }
+    if (round->kind->decide)
+        round->kind->decide(round, now_ms);
+}
+
+/* ---- done ---- */
 
 static void push_done(struct rl_round *round)
 {
@@ -410,10 +310,8 @@ void round_end(struct rl_round *round, int outcome)
     }
     timer_clear(&round->core->timers, &round->timer);
     round->outcome = outcome;
-    if (round->confirm)
-        fence_end(round);
-    if (round->subscription)
-        subscription_leave(round);
+    if (round->kind->ended)
+        round->kind->ended(round);
     void *box = atomic_exchange(&round->post, ROUND_POSTED);
     round->box = box == ROUND_POSTED ? NULL : box;
     if (round->notify || round->box)
@@ -437,7 +335,7 @@ void round_miss(struct rl_round *round, int i, int code, int64_t now_ms)
 
 void round_on_timer(struct rl_round *round, int64_t now_ms)
 {
-    if (round->kind == ROUND_SLEEP) {
+    if (round->kind->pause) {
         round_end(round, RL_GRANTED);
         return;
     }
@@ -451,6 +349,6 @@ void round_on_timer(struct rl_round *round, int64_t now_ms)
     if (!round->outcome && round->grace_ms)
         round_decide(round, now_ms);
     if (!round->outcome)
-        round_set_timer(round);
+        set_timer(round);
     round_unref(round);
 }

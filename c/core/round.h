@@ -1,4 +1,8 @@
-/* round.h - inside the core: rounds and leases, and what they ask of each other. */
+/* round.h - one command to all nodes, votes counted until the outcome is certain.
+ *
+ * What a round is for, its kind says (struct round_kind): round.c, and answer.c, know none of
+ * them.
+ */
 #ifndef ROUND_H
 #define ROUND_H
 
@@ -6,24 +10,11 @@
 
 #include "core/state.h"
 
-enum round_kind {
-    ROUND_ACQUIRE,
-    ROUND_CONFIRM,           /* of a fencing token, for an acquire's round; no votes */
-    ROUND_HANDOVER,          /* acquire by replacing the value of a lease before it */
-    ROUND_EXTEND,
-    ROUND_HEAL,              /* acquire for the nodes that lost a lease's keys; no votes */
-    ROUND_RELEASE,
-    ROUND_ASK,
-    ROUND_ASK_ALL,           /* until each node has answered; no votes */
-    ROUND_PROBE,             /* every node is asked about itself; no votes */
-    ROUND_SLEEP
-};
-
 enum slot_state {
     SLOT_IDLE,               /* not asked */
     SLOT_WAITING,            /* asked as soon as the node is ready */
     SLOT_SENT,
-    SLOT_CONFIRMING,         /* it granted; its confirmation of the token is awaited */
+    SLOT_CONFIRMING,         /* granted; the node's confirmation of the token is awaited */
     SLOT_ANSWERED,
     SLOT_MISSING             /* no vote, see code; a late answer still counts */
 };
@@ -41,68 +32,120 @@ struct slot {
     char data[RL_DATA_MAX];
 };
 
+/* What a node says. */
+struct vote {
+    int vote;                /* RL_VOTE_*, or what the script says */
+    int64_t extra;           /* the counter of a grant, ms, how many were told; or 0 */
+};
+
+/* What the rounds of one kind do where others do something else. A hook that is NULL does
+ * nothing, or what is said of it. */
+struct round_kind {
+    const char *name;
+    int to_all;              /* goes on to the nodes that are left when it is decided */
+    int pause;               /* asks no node, and is granted when its time has come */
+    int expired;             /* the outcome of a grant whose lease is over; 0: gives no lease */
+
+    /* The round has a reference again, or none any more. NULL: nothing, round_recycle(). */
+    void (*used)(struct rl_round *round);
+    void (*unused)(struct rl_round *round);
+
+    /* True: node i is asked although it should be spared. */
+    int (*insists)(const struct rl_round *round, int i);
+
+    /* Queues the command for node i. 0, or why not: rl_code. NULL: round_call(), with nothing
+     * behind it. */
+    int (*put)(struct rl_round *round, int i, int64_t now_ms);
+    void (*sent)(struct rl_round *round, int i, int64_t now_ms);
+
+    /* What node i's reply, which is no error, is worth: a vote (0), or why it is none
+     * (rl_code). Only pauses have none. */
+    int (*read)(struct rl_round *round, int i, const struct reply *reply, struct vote *vote);
+
+    /* Node i has answered, in time or not. The code with which it goes on; RL_OK: a vote. */
+    int (*answered)(struct rl_round *round, int i, int code, const struct vote *vote,
+                    int64_t now_ms);
+
+    /* That vote comes after the decision, or a second time. */
+    void (*late)(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms);
+
+    /* Node i did not know the script: true when it is to be asked again. NULL: while the round
+     * is undecided. */
+    int (*unknown)(struct rl_round *round, int i, int64_t now_ms);
+
+    /* The connection broke before the answer; written: perhaps not before the request. */
+    void (*torn)(struct rl_round *round, int i, int written, int64_t now_ms);
+
+    /* The node that was asked first, alone, refused. */
+    void (*refused)(struct rl_round *round, int64_t now_ms);
+
+    /* Ends the round if its outcome is certain. NULL: it is decided from the start. */
+    void (*decide)(struct rl_round *round, int64_t now_ms);
+
+    /* The round has ended. */
+    void (*ended)(struct rl_round *round);
+};
+
 #define ROUND_POSTED ((void *)1)
 
-/* One command to all nodes. Referenced by: the caller's handle, the active list, and
- * each unanswered request. */
+/* Referenced by: the caller's handle, the active list, and each unanswered request. */
 struct rl_round {
     struct core *core;
+    const struct round_kind *kind;
     struct rl_round *next, *prev;      /* in the active list; next: in the pool */
-    struct rl_lease *lease;            /* NULL: ROUND_ASK, ROUND_PROBE, ROUND_SLEEP */
-    struct cmd *cmd;
+    struct rl_lease *lease;            /* NULL: it is about none */
+    struct cmd *cmd;                   /* NULL: no script is called */
     struct timer timer;
-    enum round_kind kind;
     int unattended;                    /* nobody waits for it: a renewal */
     int notify;                        /* goes to round_next() when it is done */
     struct rl_round *next_done;        /* in round_next()'s list, or in the mailbox */
     _Atomic(void *) post;              /* the mailbox it goes to when it is done;
                                           ROUND_POSTED: not any more */
     _Atomic(void *) box;               /* done: the mailbox it is in, or on its way to */
-    int gate;                          /* ACQUIRE: the node asked first, alone; -1 */
-    struct rl_subscription *subscription; /* SLEEP: what ends it early */
+    int gate;                          /* the node asked first, alone; -1: none */
+    struct rl_subscription *subscription; /* what ends a pause early; NULL: nothing */
     struct rl_round *next_sleeper;     /* of the same subscription */
     int script;
     int refs;
     _Atomic int outcome;               /* RL_OK while undecided */
     int64_t started_ms;
     int64_t cap_ms;                    /* undecided at this time: what is pending is missing */
-    int64_t lease_ms;                  /* ACQUIRE, EXTEND: what was asked for */
-    uint32_t agreed;                   /* ASK: nodes of the majority that agrees */
-    int64_t token;                     /* ACQUIRE, HANDOVER: the token to be witnessed, 0:
-                                          not known yet; CONFIRM: which one it confirms */
-    int64_t grace_ms;                  /* the same: counters that differ wait until then */
-    struct rl_round *confirm;          /* the same: of the present token; NULL: none */
+    int64_t lease_ms;                  /* what was asked for */
+    uint32_t agreed;                   /* nodes of the majority that gave the same answer */
+
+    /* The fence's part (fence.c) */
+    int64_t token;                     /* to be witnessed by a majority, 0: not known yet; of
+                                          a confirmation: which one it confirms */
+    int64_t grace_ms;                  /* counters that differ wait until then */
+    struct rl_round *confirm;          /* of the present token; NULL: none */
+
     struct tally tally;
     struct slot slot[];
 };
 
 /* From the pool, without a reference. NULL: out of memory. Takes over cmd's reference. */
-struct rl_round *round_new(struct core *core, enum round_kind kind, int script,
+struct rl_round *round_new(struct core *core, const struct round_kind *kind, int script,
                            struct rl_lease *lease, struct cmd *cmd);
 struct rl_round *round_ref(struct rl_round *round);
-struct rl_round *round_handle(struct rl_round *round);       /* the same, for the caller */
 void round_unref(struct rl_round *round);
+
+/* Gives a round without references back to the pool. */
 void round_recycle(struct rl_round *round);
+
+/* A reference for the caller; round_free() gives it back, as rl_round_free(). */
+struct rl_round *round_handle(struct rl_round *round);
+void round_free(rl_round *round);
 
 /* Asks all nodes. The round may be over when this returns, and is gone then unless the
  * caller has a reference. */
 void round_begin(struct rl_round *round, int64_t now_ms);
 void round_end(struct rl_round *round, int outcome);
 
-/* It is the first to put its lease's value onto a server. */
-static inline int round_begins(const struct rl_round *round)
-{
-    return round->kind == ROUND_ACQUIRE || round->kind == ROUND_HANDOVER;
-}
-
-/* It may put its lease's value onto a server. */
-static inline int round_takes(const struct rl_round *round)
-{
-    return round->kind == ROUND_HEAL || round_begins(round);
-}
-
 /* Sends the round's command to a node that is ready. */
 void round_send(struct rl_round *round, int i, int64_t now_ms);
+
+/* Queues the script call for node i, with this behind it (node_call). 0, or why not: rl_code. */
+int round_call(struct rl_round *round, int i, const struct marker *behind, int64_t now_ms);
 
 /* Node i gives no vote, for this reason. */
 void round_miss(struct rl_round *round, int i, int code, int64_t now_ms);
@@ -117,16 +160,10 @@ void round_decide(struct rl_round *round, int64_t now_ms);
 /* When an answer asked for now is missing. */
 int64_t round_answer_due_ms(const struct rl_round *round, int i, int64_t now_ms);
 
-/* Extensions: an answer may be late for the vote, and still heal its node. */
-void round_heal(struct rl_round *round, int i, int vote, int64_t now_ms);
-
 /* The round is given by round_next() when it is done; so is one whose mailbox was set. */
 void round_notify(rl_round *round);
 
 /* Takes the next of them; NULL: none. */
 rl_round *round_next(struct core *core);
-
-/* As rl_round_free(). */
-void round_free(rl_round *round);
 
 #endif

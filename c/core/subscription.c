@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/query.h"
 #include "node/health.h"
 
 enum {
@@ -77,6 +76,16 @@ static void say_all(struct core *core, int i, int64_t now_ms)
     }
 }
 
+static void leave(struct rl_round *round)
+{
+    struct rl_round **at = &round->subscription->sleepers;
+    while (*at != round)
+        at = &(*at)->next_sleeper;
+    *at = round->next_sleeper;
+    round->subscription = NULL;
+    round->next_sleeper = NULL;
+}
+
 rl_subscription *subscription_open(struct core *core, const char *channel, size_t len,
                                    int64_t now_ms)
 {
@@ -114,7 +123,7 @@ void subscription_close(rl_subscription *s, int64_t now_ms)
     if (--s->refs > 0)
         return;
     while (s->sleepers)
-        subscription_leave(s->sleepers);
+        leave(s->sleepers);
     timer_clear(&core->timers, &s->timer);
     core->subscriptions_len--;
     core->handles--;
@@ -125,16 +134,6 @@ void subscription_close(rl_subscription *s, int64_t now_ms)
 }
 
 /* ---- waking ---- */
-
-void subscription_leave(struct rl_round *round)
-{
-    struct rl_round **at = &round->subscription->sleepers;
-    while (*at != round)
-        at = &(*at)->next_sleeper;
-    *at = round->next_sleeper;
-    round->subscription = NULL;
-    round->next_sleeper = NULL;
-}
 
 static void wake(struct rl_subscription *s)
 {
@@ -233,10 +232,27 @@ void subscription_lost(struct core *core, int i)
 
 /* ---- pauses ---- */
 
+static void pause_ended(struct rl_round *round)
+{
+    if (round->subscription)
+        leave(round);
+}
+
+static const struct round_kind pause_kind = {
+    .name = "pause",
+    .pause = 1,
+    .ended = pause_ended,
+};
+
 rl_round *subscription_pause(rl_subscription *s, int64_t seen, int64_t ms, int64_t now_ms)
 {
-    rl_round *round = query_sleep(s->core, s->wakes > seen ? 0 : ms, now_ms);
-    if (round && s->wakes <= seen) {
+    struct core *core = s->core;
+    rl_round *round = core->closed ? NULL : round_new(core, &pause_kind, -1, NULL, NULL);
+    if (!round)
+        return NULL;
+    round->cap_ms = s->wakes > seen ? now_ms : now_ms + ms;
+    round_begin(round_handle(round), now_ms);
+    if (s->wakes <= seen) {
         round->subscription = s;
         round->next_sleeper = s->sleepers;
         s->sleepers = round;

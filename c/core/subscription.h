@@ -37,9 +37,6 @@ int subscription_message(struct core *core, int i, const struct reply *reply,
 /* Ends the pauses of all who sleep on it: its timer, after messages from too few nodes. */
 void subscription_hint(struct rl_subscription *subscription);
 
-/* The round does not sleep on its subscription any more. */
-void subscription_leave(struct rl_round *round);
-
 /* As rl_subscribe(), rl_unsubscribe() and rl_pause(). */
 rl_subscription *subscription_open(struct core *core, const char *channel, size_t len,
                                    int64_t now_ms);

@@ -3,94 +3,27 @@
 
 #include <stdio.h>
 
-#include "core/fence.h"
-
-/* A fenced acquire that was granted may say so in one number, above all other votes. */
-static int is_count(const struct rl_round *round, const struct reply *reply)
+int vote_number(struct rl_round *round, int i, const struct reply *reply,
+                struct vote *vote)
 {
-    return round->kind == ROUND_ACQUIRE && lease_fenced(round->lease) &&
-           reply->nums == 1 && reply->num[0] > RL_VOTE_GUARDED;
-}
-
-int64_t vote_extra(const struct rl_round *round, const struct reply *reply)
-{
-    if (is_count(round, reply))
-        return reply->num[0] - RL_VOTE_GUARDED;
-    return reply->nums > 1 ? reply->num[1] : 0;
-}
-
-/* A vote that comes with a counter: a grant, and a confirmation that is refused for it. */
-static int counts(const struct rl_round *round, int vote)
-{
-    return round->kind == ROUND_CONFIRM ? vote == RL_VOTE_ABSENT
-                                        : round_begins(round) && vote == RL_VOTE_YES &&
-                                              lease_fenced(round->lease);
-}
-
-/* Two nodes may be one server under two addresses, unless both are ready and have said
- * who they are: guard_up() compares them. */
-static int may_be_one(const struct node *a, const struct node *b)
-{
-    return a->state != NODE_READY || b->state != NODE_READY || !a->info.run_id[0] ||
-           !b->info.run_id[0];
-}
-
-/* A value that was there when a node was asked again is its own, or came through another
- * address of its server, which has voted: one may be ready while the other is not. */
-static int may_have_voted(const struct rl_round *round, int i)
-{
-    const struct node *nodes = round->core->nodes;
-    for (int k = 0; k < round->core->n; k++) {
-        const struct slot *other = &round->slot[k];
-        int again = other->again || round->slot[i].again;
-        if (k != i && other->vote >= RL_VOTE_YES && again &&
-            may_be_one(&nodes[i], &nodes[k]))
-            return 1;
-    }
-    return 0;
-}
-
-int vote_read(struct rl_round *round, int i, const struct reply *reply, int *vote)
-{
-    struct slot *slot = &round->slot[i];
-    if (reply->type == REPLY_ERROR)
-        return wire_error_code(reply->text);
-    if (round->kind == ROUND_PROBE)
-        return RL_OK;
-    if ((reply->type != REPLY_INTEGER && reply->type != REPLY_ARRAY) || !reply->nums)
+    (void)round, (void)i;
+    if ((reply->type != REPLY_INTEGER && reply->type != REPLY_ARRAY) || !reply->nums ||
+        reply->num[0] < INT32_MIN || reply->num[0] > INT32_MAX)
         return RL_PROTOCOL;
-    if (is_count(round, reply)) {
-        *vote = RL_VOTE_YES;
-        return !fence_is_token(vote_extra(round, reply)) ? RL_PROTOCOL
-               : may_have_voted(round, i)         ? RL_TIMEOUT
-                                                  : RL_OK;
-    }
-    if (reply->num[0] < INT32_MIN || reply->num[0] > INT32_MAX)
-        return RL_PROTOCOL;
-    *vote = (int)reply->num[0];
-    if (round->kind == ROUND_ASK || round->kind == ROUND_ASK_ALL)
-        return RL_OK;
-    if (*vote == RL_VOTE_GUARDED && round->kind == ROUND_ACQUIRE && round->core->marker)
-        return RL_GUARDED;
-    if (*vote == RL_VOTE_UNSEEDED && lease_fenced(round->lease))
-        return RL_UNSEEDED;
-    if (*vote < RL_VOTE_FOREIGN || *vote > RL_VOTE_AGAIN)
-        return RL_PROTOCOL;
-    if (round_begins(round) && *vote == RL_VOTE_AGAIN) {
-        if (!slot->resends)
-            return RL_CONFIG;    /* asked once, so another address is the same server */
-        slot->again = 1;
-        *vote = RL_VOTE_YES;
-    }
-    if (counts(round, *vote) && !fence_is_token(vote_extra(round, reply)))
-        return RL_PROTOCOL;
-    if (round_begins(round) && *vote == RL_VOTE_YES && may_have_voted(round, i))
-        return RL_TIMEOUT;       /* its first answer is lost, and this one is not sure */
-    /* The first release may have been executed although its answer was lost, and somebody
-     * else may have it since. */
-    if (round->kind == ROUND_RELEASE && *vote <= RL_VOTE_ABSENT && slot->resends)
-        *vote = RL_VOTE_YES;
+    vote->vote = (int)reply->num[0];
+    vote->extra = reply->nums > 1 ? reply->num[1] : 0;
     return RL_OK;
+}
+
+int vote_of_lease(struct rl_round *round, int i, const struct reply *reply,
+                  struct vote *vote)
+{
+    int code = vote_number(round, i, reply, vote);
+    if (code)
+        return code;
+    if (vote->vote == RL_VOTE_UNSEEDED && lease_fenced(round->lease))
+        return RL_UNSEEDED;
+    return vote->vote < RL_VOTE_FOREIGN || vote->vote > RL_VOTE_AGAIN ? RL_PROTOCOL : RL_OK;
 }
 
 void vote_explain(struct rl_round *round, int i, int code, const struct reply *reply)

@@ -2,13 +2,15 @@
 #ifndef VOTE_H
 #define VOTE_H
 
-#include "core/round.h"
+#include "core/lease.h"
 
-/* What the reply is worth: a vote (0), or why it is none (rl_code). */
-int vote_read(struct rl_round *round, int i, const struct reply *reply, int *vote);
+/* Hooks for round_kind.read: a reply that begins with a number, */
+int vote_number(struct rl_round *round, int i, const struct reply *reply,
+                struct vote *vote);
 
-/* What it says beside its vote: the counter of a grant, ms, how many were told; or 0. */
-int64_t vote_extra(const struct rl_round *round, const struct reply *reply);
+/* and one of a script of a lease, less what an acquire may say beside. */
+int vote_of_lease(struct rl_round *round, int i, const struct reply *reply,
+                  struct vote *vote);
 
 /* Keeps for the node's text why its reply was no vote. */
 void vote_explain(struct rl_round *round, int i, int code, const struct reply *reply);

@@ -1,7 +1,11 @@
 /* watchdog.c - the watchdog: renews leases in time, heals nodes, notices losses. */
 #include "core/watchdog.h"
 
+#include "core/fence.h"
+#include "core/guard.h"
+#include "core/heal.h"
 #include "core/release.h"
+#include "core/vote.h"
 
 /* Shares of a lease, and bounds in ms. A renewal begins after a third of the lease (as
  * the watchdog of Redisson), so two thirds are left for repeating it. */
@@ -20,6 +24,15 @@ void watchdog_schedule(struct rl_lease *lease)
     if (lease->keep_ms && !lease->renewal && lease->renew_ms < due_ms)
         due_ms = lease->renew_ms;
     timer_set(&lease->core->timers, &lease->timer, due_ms);
+}
+
+void watchdog_hold(struct rl_lease *lease, int64_t deadline_ms, int64_t now_ms)
+{
+    lease->state = LEASE_HELD;
+    lease->deadline_ms = deadline_ms;
+    lease_enlist(&lease->core->held, lease);
+    watchdog_schedule(lease);
+    guard_arm_timer(lease->core, now_ms);
 }
 
 /* The lease counts from the start of its last round, which may be a while ago. */
@@ -111,9 +124,11 @@ int watchdog_lost_why(rl_lease *lease, int64_t now_ms)
     return lease->lost;
 }
 
-/* Those who disown it may have lost their memory, and give no votes for a while: the others
+/* An extension was too late, or these votes disown the lease: it is lost.
+ *
+ * Those who disown it may have lost their memory, and give no votes for a while: the others
  * keep the name closed, for the lock delay, too. */
-void watchdog_disowned(struct rl_lease *lease, const struct tally *votes, int64_t now_ms)
+static void disowned(struct rl_lease *lease, const struct tally *votes, int64_t now_ms)
 {
     if (!watchdog_lost_why(lease, now_ms))
         watchdog_lose(lease, votes->foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN);
@@ -123,22 +138,17 @@ void watchdog_disowned(struct rl_lease *lease, const struct tally *votes, int64_
         release_end(lease, now_ms);        /* an orphan whose time was over already */
 }
 
-/* ---- renewing ---- */
-
-static void renew(struct rl_lease *lease, int64_t now_ms)
+int watchdog_delays(struct rl_lease *lease, int64_t now_ms)
 {
-    struct rl_round *round = lease_extend_round(lease, lease->keep_ms);
-    if (!round) {            /* out of memory: as good as no answer */
-        watchdog_renewed(lease, RL_NO_QUORUM, now_ms);
-        return;
-    }
-    round->unattended = 1;
-    lease->hurried = 0;
-    lease->renewal = round;
-    round_begin(round, now_ms);
+    struct core *core = lease->core;
+    return core->options.lock_delay_ms && watchdog_lost_why(lease, now_ms) &&
+           lease->list == &core->held;
 }
 
-void watchdog_renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
+/* ---- extensions ---- */
+
+/* The renewal under way is over. */
+static void renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
 {
     lease->renewal = NULL;
     if (!lease->keep_ms || lease->state != LEASE_HELD)
@@ -159,6 +169,91 @@ void watchdog_renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
         lease->renew_ms = now_ms + (wait_ms > RETRY_MIN_MS ? wait_ms : RETRY_MIN_MS);
     }
     watchdog_schedule(lease);
+}
+
+static int extend_outcome(struct rl_lease *lease, const struct rl_round *round,
+                          enum verdict verdict, int64_t now_ms)
+{
+    if (lease->state != LEASE_HELD)
+        return RL_NOT_HELD;
+    if (now_ms >= lease->deadline_ms)
+        return RL_LOST;
+    const struct tally *t = &round->tally;
+    if (verdict == LOST)
+        return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;
+    int64_t deadline_ms = quorum_deadline_ms(round->started_ms, round->lease_ms,
+                                             lease->core->drift_ppm);
+    if (deadline_ms > lease->deadline_ms)
+        lease->deadline_ms = deadline_ms;    /* the servers never shorten, nor do we */
+    watchdog_schedule(lease);
+    return RL_GRANTED;
+}
+
+static void extend_decide(struct rl_round *round, int64_t now_ms)
+{
+    struct rl_lease *lease = round->lease;
+    enum verdict v = quorum_extend(&round->tally);
+    if (v == UNDECIDED)
+        return;
+    round_ref(round);
+    round_end(round, extend_outcome(lease, round, v, now_ms));
+    if (round == lease->renewal)
+        renewed(lease, round->outcome, now_ms);
+    for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {
+        if (round->slot[i].state == SLOT_ANSWERED && round->slot[i].vote == RL_VOTE_ABSENT)
+            heal_begin(lease, round, i, now_ms);
+    }
+    if (round->outcome == RL_LOST)
+        disowned(lease, &round->tally, now_ms);
+    round_unref(round);
+}
+
+/* An answer may be late for the vote, and still heal its node. */
+static void extend_late(struct rl_round *round, int i, const struct vote *vote,
+                        int64_t now_ms)
+{
+    if (round->outcome == RL_GRANTED && vote->vote == RL_VOTE_ABSENT)
+        heal_begin(round->lease, round, i, now_ms);
+}
+
+static const struct round_kind extend_kind = {
+    .name = "extend",
+    .expired = RL_LOST,
+    .used = lease_used,
+    .unused = lease_unused,
+    .insists = lease_insists,
+    .put = fence_put,
+    .sent = lease_sent,
+    .read = vote_of_lease,
+    .late = extend_late,
+    .decide = extend_decide,
+};
+
+struct rl_round *watchdog_extension(struct rl_lease *lease, int64_t lease_ms)
+{
+    struct core *core = lease->core;
+    int64_t ttl_ms = lease_ms ? lease_ms + core->options.lock_delay_ms : 0;
+    struct cmd *cmd = cmd_with_lease(&core->cmds, lease->cmd, ttl_ms);
+    struct rl_round *round =
+        cmd ? round_new(core, &extend_kind, lease->primitive.extend, lease, cmd) : NULL;
+    if (round) {
+        round->lease_ms = lease_ms;
+        round->cap_ms = lease->deadline_ms;
+    }
+    return round;
+}
+
+static void renew(struct rl_lease *lease, int64_t now_ms)
+{
+    struct rl_round *round = watchdog_extension(lease, lease->keep_ms);
+    if (!round) {            /* out of memory: as good as no answer */
+        renewed(lease, RL_NO_QUORUM, now_ms);
+        return;
+    }
+    round->unattended = 1;
+    lease->hurried = 0;
+    lease->renewal = round;
+    round_begin(round, now_ms);
 }
 
 void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms)
@@ -183,31 +278,7 @@ void watchdog_hurry(struct core *core, int64_t lost_ms, int64_t now_ms)
         watchdog_schedule(lease);
     }
     for (struct rl_round *round = core->active; round; round = round->next) {
-        if (round_begins(round) || round->kind == ROUND_EXTEND)
+        if (round->kind->expired)
             round->started_ms -= lost_ms;
     }
-}
-
-/* ---- healing ---- */
-
-void watchdog_heal(struct rl_lease *lease, const struct rl_round *round, int i,
-                   int64_t now_ms)
-{
-    struct core *core = lease->core;
-    int64_t left_ms = round->started_ms + round->lease_ms - now_ms;
-    if (lease->state != LEASE_HELD || lease->lost || left_ms <= 0 ||
-        core->nodes[i].state != NODE_READY)
-        return;
-    struct cmd *cmd =
-        cmd_with_lease(&core->cmds, lease->cmd, left_ms + core->options.lock_delay_ms);
-    int script = lease->primitive.heal >= 0 ? lease->primitive.heal
-                                            : lease->primitive.acquire;
-    struct rl_round *heal = cmd ? round_new(core, ROUND_HEAL, script, lease, cmd) : NULL;
-    if (!heal)
-        return;              /* the next renewal tries again */
-    heal->lease_ms = left_ms;
-    heal->outcome = RL_GRANTED;          /* decided: its answers are no votes */
-    round_ref(heal);
-    round_send(heal, i, now_ms);
-    round_unref(heal);
 }

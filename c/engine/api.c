@@ -7,9 +7,10 @@
 
 #include "core/fence.h"
 #include "core/guard.h"
+#include "core/acquire.h"
 #include "core/handover.h"
+#include "core/holder.h"
 #include "core/query.h"
-#include "core/release.h"
 #include "core/subscription.h"
 #include "core/watchdog.h"
 
@@ -33,6 +34,14 @@ static int random_value(char *hex)
 }
 
 /* ---- starting ---- */
+
+/* The end of a function that starts a round: start is evaluated with the client's mutex, at
+ * now_ms. NULL also when there are no descriptors left. */
+#define RETURN_STARTED(c, start)                                         \
+    do {                                                                 \
+        int64_t now_ms = engine_enter(c);                                \
+        return now_ms < 0 ? NULL : engine_started((c), (start), now_ms); \
+    } while (0)
 
 /* No client (NULL) is as one that is closed: a coroutine may go on with a call that began
  * before another one closed the client, and must not crash. */
@@ -70,13 +79,8 @@ rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes
     if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || within_ms < 0 ||
         random_value(value))
         return NULL;
-    int64_t now_ms = engine_enter(c);
-    if (now_ms < 0)
-        return NULL;
-    return engine_started(c,
-                   lease_acquire(&c->core, primitive, keys, nkeys, args, nargs, value,
-                                 lease_ms, within_ms, home, now_ms, lease),
-                   now_ms);
+    RETURN_STARTED(c, acquire_begin(&c->core, primitive, keys, nkeys, args, nargs, value,
+                                    lease_ms, within_ms, home, now_ms, lease));
 }
 
 rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
@@ -84,10 +88,7 @@ rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
     struct rl_client *c = client_of(lease->core);
     if (lease_ms && !lease_in_range(c, lease_ms))
         return NULL;
-    int64_t now_ms = engine_enter(c);
-    if (now_ms < 0)
-        return NULL;
-    return engine_started(c, lease_extend(lease, lease_ms, now_ms), now_ms);
+    RETURN_STARTED(c, holder_extend(lease, lease_ms, now_ms));
 }
 
 rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next)
@@ -96,19 +97,13 @@ rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next)
     char value[RL_VALUE_LEN];
     if (!lease_in_range(c, lease_ms) || random_value(value))
         return NULL;
-    int64_t now_ms = engine_enter(c);
-    if (now_ms < 0)
-        return NULL;
-    return engine_started(c, handover_begin(lease, value, lease_ms, now_ms, next), now_ms);
+    RETURN_STARTED(c, handover_begin(lease, value, lease_ms, now_ms, next));
 }
 
 rl_round *rl_release(rl_lease *lease)
 {
     struct rl_client *c = client_of(lease->core);
-    int64_t now_ms = engine_enter(c);
-    if (now_ms < 0)
-        return NULL;
-    return engine_started(c, release_begin(lease, now_ms), now_ms);
+    RETURN_STARTED(c, holder_release(lease, now_ms));
 }
 
 rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
@@ -116,12 +111,8 @@ rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
 {
     if (!in_range(nkeys, nargs) || within_ms < 0)
         return NULL;
-    int64_t now_ms = engine_enter(c);
-    if (now_ms < 0)
-        return NULL;
-    rl_round *round =
-        query_ask(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms);
-    return engine_started(c, round, now_ms);
+    RETURN_STARTED(c, query_ask(&c->core, script, keys, nkeys, args, nargs, within_ms,
+                                now_ms));
 }
 
 rl_round *rl_ask_all(rl_client *c, int script, const rl_bytes *keys, int nkeys,
@@ -129,20 +120,13 @@ rl_round *rl_ask_all(rl_client *c, int script, const rl_bytes *keys, int nkeys,
 {
     if (!in_range(nkeys, nargs) || within_ms < 0)
         return NULL;
-    int64_t now_ms = engine_enter(c);
-    if (now_ms < 0)
-        return NULL;
-    return engine_started(
-        c, query_ask_all(&c->core, script, keys, nkeys, args, nargs, within_ms, now_ms),
-        now_ms);
+    RETURN_STARTED(c, query_ask_all(&c->core, script, keys, nkeys, args, nargs, within_ms,
+                                    now_ms));
 }
 
 rl_round *rl_check(rl_client *c)
 {
-    int64_t now_ms = engine_enter(c);
-    if (now_ms < 0)
-        return NULL;
-    return engine_started(c, query_probe(&c->core, now_ms), now_ms);
+    RETURN_STARTED(c, query_probe(&c->core, now_ms));
 }
 
 rl_round *rl_admit(rl_client *c, int32_t force, int64_t seen_ms)
@@ -156,10 +140,7 @@ rl_round *rl_admit(rl_client *c, int32_t force, int64_t seen_ms)
 
 rl_round *rl_sleep(rl_client *c, int64_t ms)
 {
-    int64_t now_ms = engine_enter(c);
-    if (now_ms < 0)
-        return NULL;
-    return engine_started(c, query_sleep(&c->core, ms, now_ms), now_ms);
+    RETURN_STARTED(c, query_sleep(&c->core, ms, now_ms));
 }
 
 rl_subscription *rl_subscribe(rl_client *c, const char *channel, size_t len)
@@ -194,17 +175,14 @@ int64_t rl_subscription_opened(const rl_subscription *subscription)
 rl_round *rl_pause(rl_subscription *subscription, int64_t seen, int64_t ms)
 {
     struct rl_client *c = client_of(subscription->core);
-    int64_t now_ms = engine_enter(c);
-    if (now_ms < 0)
-        return NULL;
-    return engine_started(c, subscription_pause(subscription, seen, ms, now_ms), now_ms);
+    RETURN_STARTED(c, subscription_pause(subscription, seen, ms, now_ms));
 }
 
 void rl_round_wake(rl_round *round)
 {
     struct rl_client *c = client_of(round->core);
     engine_lock(c);
-    if (round->kind == ROUND_SLEEP && !round->outcome)
+    if (round->kind->pause && !round->outcome)
         round_end(round, RL_GRANTED);
     pthread_cond_broadcast(&c->turned);
     engine_leave(c);
@@ -218,8 +196,8 @@ rl_lease *rl_adopt(rl_client *c, const rl_primitive *primitive, const rl_bytes *
         (token && !fence_is_token(token)))
         return NULL;
     engine_lock(c);
-    rl_lease *lease = lease_adopt(&c->core, primitive, keys, nkeys, args, nargs, value,
-                                  lease_ms, token, rl_now_ms());
+    rl_lease *lease = holder_adopt(&c->core, primitive, keys, nkeys, args, nargs, value,
+                                   lease_ms, token, rl_now_ms());
     engine_unlock(c);
     return lease;
 }
@@ -228,7 +206,7 @@ void rl_disown(rl_lease *lease)
 {
     struct rl_client *c = client_of(lease->core);
     engine_lock(c);
-    lease_disown(lease);
+    holder_disown(lease);
     engine_leave(c);
 }
 
@@ -277,9 +255,9 @@ int64_t rl_round_free_in_ms(const rl_round *round)
 int rl_round_outcome(const rl_round *round)
 {
     int outcome = round->outcome;
-    int gives = round_begins(round) || round->kind == ROUND_EXTEND;
-    if (outcome == RL_GRANTED && gives && rl_remaining_ms(round->lease) == 0)
-        return round->kind == ROUND_EXTEND ? RL_LOST : RL_EXPIRED;
+    int expired = round->kind->expired;
+    if (outcome == RL_GRANTED && expired && rl_remaining_ms(round->lease) == 0)
+        return expired;
     return outcome;
 }
 
@@ -392,15 +370,15 @@ static void give_back(rl_lease *lease, void (*how)(rl_lease *lease, int64_t now_
 
 void rl_lease_drop(rl_lease *lease)
 {
-    give_back(lease, lease_drop);
+    give_back(lease, holder_drop);
 }
 
 void rl_lease_abandon(rl_lease *lease)
 {
-    give_back(lease, lease_abandon);
+    give_back(lease, holder_abandon);
 }
 
 void rl_lease_orphan(rl_lease *lease)
 {
-    give_back(lease, lease_orphan);
+    give_back(lease, holder_orphan);
 }

@@ -84,6 +84,20 @@ void engine_leave(struct rl_client *c)
 
 /* ---- the loop ---- */
 
+void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
+                 int64_t now_ms)
+{
+    net_dispatch(&c->net, events, count, now_ms);
+    /* We were stopped in between: what arrived meanwhile counts before time-outs. */
+    if (now_ms - core_due_ms(&c->core) > AWAY_MS) {
+        count = net_wait(&c->net, events, 0);
+        if (c->net.threaded)
+            net_collect(&c->net, events, count);
+        net_dispatch(&c->net, events, count, now_ms);
+    }
+    core_tick(&c->core, now_ms);
+}
+
 int engine_turn(struct rl_client *c, int block)
 {
     struct epoll_event events[NET_EVENTS];
@@ -95,13 +109,7 @@ int engine_turn(struct rl_client *c, int block)
     c->turning = 0;
     if (count > 0) {
         int64_t now_ms = rl_now_ms();
-        net_dispatch(&c->net, events, count, now_ms);
-        /* We were stopped in between: what arrived meanwhile counts before time-outs. */
-        if (now_ms - core_due_ms(&c->core) > AWAY_MS) {
-            count = net_wait(&c->net, events, 0);
-            net_dispatch(&c->net, events, count > 0 ? count : 0, now_ms);
-        }
-        core_tick(&c->core, now_ms);
+        engine_hear(c, events, count, now_ms);
         net_flush(&c->net, now_ms);
         c->last_turn_ms = now_ms;
     }

@@ -13,6 +13,11 @@ enum { AWAY_MS = 20 };
 /* One turn of the loop, with the mutex held and the baton free. 0, or an errno. */
 int engine_turn(struct rl_client *c, int block);
 
+/* With the mutex: what count events (struct epoll_event) tell, and then what is due. */
+struct epoll_event;
+void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
+                 int64_t now_ms);
+
 /* Locks, and makes sure that what arrived is read. The time, or -1: no descriptors left
  * (unlocked). */
 int64_t engine_enter(struct rl_client *c);

@@ -43,14 +43,7 @@ static void serve(struct rl_client *c)
     engine_lock(c);
     c->turning = 0;
     int64_t now_ms = rl_now_ms();
-    net_dispatch(&c->net, events, count, now_ms);
-    /* We were stopped in between: what arrived meanwhile counts before time-outs. */
-    if (now_ms - core_due_ms(&c->core) > AWAY_MS) {
-        count = net_wait(&c->net, events, 0);
-        net_collect(&c->net, events, count);
-        net_dispatch(&c->net, events, count, now_ms);
-    }
-    core_tick(&c->core, now_ms);
+    engine_hear(c, events, count, now_ms);
     net_stage(&c->net, now_ms);
     engine_deliver(c);
     pthread_cond_broadcast(&c->turned);

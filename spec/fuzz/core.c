@@ -12,9 +12,10 @@
 #include "node/reader.h"
 #include "core/close.h"
 #include "core/core.h"
+#include "core/acquire.h"
 #include "core/handover.h"
+#include "core/holder.h"
 #include "core/query.h"
-#include "core/release.h"
 #include "core/subscription.h"
 #include "core/watchdog.h"
 
@@ -130,7 +131,7 @@ static void give_back(struct world *w, struct deal *d, void (*how)(rl_lease *, i
 
 static void drop(struct world *w, struct deal *d)
 {
-    give_back(w, d, lease_drop);
+    give_back(w, d, holder_drop);
 }
 
 static void acquire(struct world *w, struct deal *d, struct input *in)
@@ -142,12 +143,12 @@ static void acquire(struct world *w, struct deal *d, struct input *in)
     d->started_ms = w->now_ms;
     d->lease_ms = 1 + input_byte(in) * (how & 1 ? 100 : 1);
     if (how & 0x40 && how & 0x20) {
-        d->lease = lease_adopt(&w->core, &w->primitive, &key, 1, NULL, 0, value,
-                               d->lease_ms, 0, w->now_ms);
+        d->lease = holder_adopt(&w->core, &w->primitive, &key, 1, NULL, 0, value,
+                                d->lease_ms, 0, w->now_ms);
         return;
     }
     d->asked = 1;
-    d->acquire = lease_acquire(&w->core, &w->primitive, &key, 1, NULL, 0, value,
+    d->acquire = acquire_begin(&w->core, &w->primitive, &key, 1, NULL, 0, value,
                                d->lease_ms, input_byte(in) * 10,
                                how & 2 ? how >> 2 : -1, w->now_ms, &d->lease);
     if (d->acquire && how & 0x80)
@@ -160,13 +161,13 @@ static void use_lease(struct world *w, struct deal *d, struct input *in)
     switch (how % 8) {
     case 0:
         free_round(&d->other);
-        d->other = release_begin(d->lease, w->now_ms);
+        d->other = holder_release(d->lease, w->now_ms);
         break;
     case 1:
         free_round(&d->other);
         d->lease_ms = 1 + input_byte(in) * 20;
         d->started_ms = w->now_ms;
-        d->other = lease_extend(d->lease, d->lease_ms, w->now_ms);
+        d->other = holder_extend(d->lease, d->lease_ms, w->now_ms);
         break;
     case 2:
         watchdog_start(d->lease, 1 + input_byte(in) * 20, input_byte(in) * 10, w->now_ms);
@@ -178,15 +179,15 @@ static void use_lease(struct world *w, struct deal *d, struct input *in)
         if (!d->asked || (d->acquire && d->acquire->outcome == RL_GRANTED)) {
             free_round(&d->acquire);
             free_round(&d->other);
-            lease_disown(d->lease);
+            holder_disown(d->lease);
             memset(d, 0, sizeof(*d));
         }
         break;
     case 5:
-        give_back(w, d, lease_abandon);
+        give_back(w, d, holder_abandon);
         break;
     case 6:
-        give_back(w, d, lease_orphan);
+        give_back(w, d, holder_orphan);
         break;
     default:
         drop(w, d);

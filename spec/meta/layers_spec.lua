@@ -15,6 +15,9 @@ local IMPURE = { "^sys/", "^net", "^arpa/", "^pthread", "^time%.h", "^poll", "^u
 -- hiredis is loaded where it cannot be linked: nothing that a schedule could depend on.
 local EXCEPT = { ["c/node/load.h: dlfcn.h"] = true, ["c/node/reader.c: pthread.h"] = true }
 
+-- Of what is in every file of the core.
+local BITS = { bit = true, link_bit = true }
+
 -- cdef is what make generates of redlock.h; init and resource are what users require, and
 -- types what their editors read. What is in scripts/ runs inside Redis.
 local LUA = {
@@ -139,12 +142,66 @@ local function peeks(sources)
     return found
 end
 
+-- The head of a function that is defined in C: its type, and its name.
+local FUNCTION = "\n(%l[%w_ %*]-)([%w_]+)%([^;{}]*%)%s*\n{"
+
+-- C without comments and strings.
+local function code_of(text)
+    return (text:gsub("/%*.-%*/", " "):gsub('"[^"\n]*"', '""'))
+end
+
+-- The files of c/core that each one includes, or whose functions it calls, by their names
+-- without an ending: a.c and a.h are one.
+local function core_needs(sources)
+    local owner, code, needs = {}, {}, {}
+    for path, text in pairs(sources) do
+        local file = path:match "^c/core/([%w_]+)%.[ch]$"
+        if file then
+            code[path], needs[file] = code_of(text), needs[file] or {}
+            for kind, name in ("\n" .. code[path]):gmatch(FUNCTION) do
+                if not kind:find "^static " or kind:find "^static inline" then
+                    owner[name] = file
+                end
+            end
+            for other in text:gmatch '#include "core/([%w_]+)%.h"' do
+                if other ~= file then
+                    table.insert(needs[file], other)
+                end
+            end
+        end
+    end
+    for path, text in pairs(code) do
+        local file = path:match "([%w_]+)%.[ch]$"
+        for name in text:gmatch "([%a_][%w_]*)%s*%(" do
+            if owner[name] and owner[name] ~= file then
+                table.insert(needs[file], owner[name])
+            end
+        end
+    end
+    return needs, owner
+end
+
 describe("the layers", function()
     local c = files "find c -name '*.[ch]'"
     local lua = files "find lua/redlock -name '*.lua' ! -path '*/scripts/*'"
 
     it("of c/ know only those below them", function()
         assert.same({}, wrong_includes(c))
+    end)
+
+    it("have no circle between the files of c/core, by includes or by calls", function()
+        local needs, owner = core_needs(c)
+        assert.equal("round", owner.round_begin)
+        assert.equal("lease", owner.lease_fenced)
+        assert.same({}, circles(needs))
+    end)
+
+    it("have functions in c/core that begin with the names of their files", function()
+        local _, owner = core_needs(c)
+        for name, file in pairs(owner) do
+            assert.is_truthy(name:find("^" .. file:gsub("s$", "")) or BITS[name],
+                name .. " in " .. file)
+        end
     end)
 
     it("of lua/redlock know only those below them", function()
@@ -179,5 +236,13 @@ describe("the layers", function()
         assert.same({ "lua/redlock/policy/a.lua: redlock" }, wrong_requires {
             ["lua/redlock/policy/a.lua"] = 'require "redlock"' })
         assert.equal(1, #circles { a = { "b" }, b = { "c" }, c = { "a" } })
+        local calls, owner = core_needs {
+            ["c/core/a.c"] = '#include "core/b.h"\n\nvoid a_do(void)\n{\n    b_do();\n}\n',
+            ["c/core/b.c"] = "int b_do(void)\n{\n    a_do();    /* c_do() */\n}\n",
+            ["c/core/c.c"] = "static void help(void)\n{\n}\n\nint c_do(int a,\n    int b)\n{\n}\n",
+        }
+        assert.same({ a = { "b", "b" }, b = { "a" }, c = {} }, calls)
+        assert.same({ a_do = "a", b_do = "b", c_do = "c" }, owner)
+        assert.equal(1, #circles(calls))
     end)
 end)

@@ -33,12 +33,11 @@ return {
         to = "    if (code)\n        vote = RL_VOTE_YES;\n    slot->code = RL_OK;",
         by = { "a majority confirmed", "a majority let go" } },
 
-    { name = "a re-sent attempt counts as refused", file = "c/core/vote.c",
-        from = "*vote = RL_VOTE_YES;\n    }\n    if (counts(round, *vote)",
-        to = "*vote = RL_VOTE_ABSENT;\n    }\n    if (counts(round, *vote)",
+    { name = "a re-sent attempt counts as refused", file = "c/core/acquire.c",
+        from = "        vote->vote = RL_VOTE_YES;\n", to = "        vote->vote = RL_VOTE_ABSENT;\n",
         prefix = "an attempt sent again" },
 
-    { name = "kept after a majority disowned it", file = "c/core/lease.c",
+    { name = "kept after a majority disowned it", file = "c/core/watchdog.c",
         from = "return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;",
         to = "return RL_NO_QUORUM;", by = { "no is no" } },
 
@@ -48,12 +47,12 @@ return {
         by = { "valid as long as it was said" } },
 
     { name = "a missing key counts as extended", file = "c/core/answer.c",
-        from = "vote >= RL_VOTE_YES ? &t->yes :",
-        to = "vote >= RL_VOTE_YES || (vote == 0 && round->kind == ROUND_EXTEND) ? &t->yes :",
+        from = "vote.vote >= RL_VOTE_YES ",
+        to = "vote.vote >= RL_VOTE_YES || (vote.vote == 0 && kind->expired == RL_LOST) ",
         by = { "a majority confirmed", "keys outlive the hold" } },
 
-    { name = "a loser opens the name", file = "c/core/release.c",
-        from = "    if (release_delays(lease, now_ms))\n", to = "    if (0)\n",
+    { name = "a loser opens the name", file = "c/core/holder.c",
+        from = "    if (watchdog_delays(lease, now_ms))\n", to = "    if (0)\n",
         prefix = "a loser lets go", by = { "closed behind a loser" } },
 
     -- ---- time ----
@@ -68,18 +67,18 @@ return {
     { name = "a clock that stops in suspend", file = "c/io/monotonic.c",
         from = "clock_ms(CLOCK_BOOTTIME)", to = "clock_ms(CLOCK_MONOTONIC)" },
 
-    { name = "validity counted from the end", file = "c/core/lease.c",
-        from = "quorum_deadline_ms(round->started_ms, round->lease_ms,\n"
-            .. "                                                 lease->core->drift_ppm);",
-        to = "quorum_deadline_ms(now_ms, round->lease_ms, lease->core->drift_ppm);" },
-
-    { name = "extension counted from the end", file = "c/core/lease.c",
+    { name = "validity counted from the end", file = "c/core/acquire.c",
         from = "quorum_deadline_ms(round->started_ms, round->lease_ms,\n"
             .. "                                             lease->core->drift_ppm);",
         to = "quorum_deadline_ms(now_ms, round->lease_ms, lease->core->drift_ppm);" },
 
-    { name = "granted too late is granted", file = "c/core/lease.c",
-        from = "        if (now_ms >= deadline_ms)\n            return RL_EXPIRED;\n", to = "",
+    { name = "extension counted from the end", file = "c/core/watchdog.c",
+        from = "quorum_deadline_ms(round->started_ms, round->lease_ms,\n"
+            .. "                                             lease->core->drift_ppm);",
+        to = "quorum_deadline_ms(now_ms, round->lease_ms, lease->core->drift_ppm);" },
+
+    { name = "granted too late is granted", file = "c/core/acquire.c",
+        from = "    if (now_ms >= deadline_ms)\n        return RL_EXPIRED;\n", to = "",
         by = { "validity" }, faults = { "stopped client", "stopped client", "suspend" } },
 
     { name = "the deadline is seen late", file = "c/core/lease.c",
@@ -120,7 +119,7 @@ return {
 
     -- ---- keeping ----
 
-    { name = "heal without a majority", file = "c/core/round.c",
+    { name = "heal without a majority", file = "c/core/watchdog.c",
         from = "for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {",
         to = "for (int i = 0; i < round->core->n; i++) {",
         by = { "heals after a majority" }, prefix = "an extension alone" },
@@ -170,13 +169,14 @@ return {
     -- ---- letting go ----
 
     { name = "only what was granted is released", file = "c/core/round.c",
-        { "    int touched = round->lease && round->lease->touched & bit(i);\n",
-            "    int touched = round->lease && round->lease->touched & bit(i);\n"
-            .. "    if (round->kind == ROUND_RELEASE && !touched) {\n"
-            .. "        round_miss(round, i, RL_TIMEOUT, now_ms);\n        return;\n    }\n" },
+        { '#include "core/guard.h"\n', '#include "core/guard.h"\n#include "core/lease.h"\n' },
+        { "    if (nd->state == NODE_READY) {\n        int spared",
+            "    if (round->kind->to_all && !insists) {\n"
+            .. "        round_miss(round, i, RL_TIMEOUT, now_ms);\n        return;\n    }\n"
+            .. "    if (nd->state == NODE_READY) {\n        int spared" },
         { "    if (code == RL_TIMEOUT)\n",
-            "    if (round_takes(round))\n        round->lease->touched &= ~bit(i);\n"
-            .. "    if (code == RL_TIMEOUT)\n" },
+            "    if (round->kind->unknown == lease_unknown)\n"
+            .. "        round->lease->touched &= ~bit(i);\n    if (code == RL_TIMEOUT)\n" },
         guarded = false, fenced = 0, budget = 20000 },
 
     { name = "no debt to servers that are away", file = "c/core/release.c",
@@ -186,19 +186,20 @@ return {
         by = { "nothing is left" }, budget = 20000 },
 
     -- What is left shows when it outlives the calm.
-    { name = "a torn write is forgotten", file = "c/core/answer.c",
-        from = "        if (written) {\n", to = "        if (0) {\n", lease = 20, guarded = false,
+    { name = "a torn write is forgotten", file = "c/core/acquire.c",
+        from = "    lease_torn(round, i, written, now_ms);\n    if (!written && !(",
+        to = "    (void)written, (void)now_ms;\n    if (!(", lease = 20, guarded = false,
         faults = { "cut", "cut", "cut", "lost replies", "crash" },
         by = { "nothing is left" }, budget = 20000 },
 
     { name = "a torn write is released once", file = "c/core/release.c",
-        from = "if (answered && lease->torn & bit(i)) {", to = "if (0) {",
+        from = "if (!code && lease->torn & bit(i)) {", to = "if (0) {",
         prefix = "a straggler",
         by = { "nothing is left" } },
 
     -- Equivalent here: the Lua library has released an attempt before it drops it.
     -- spec/unit/test_core.c (dropping_an_attempt_cancels_it) has the core alone.
-    { name = "a cancelled attempt is not released", file = "c/core/lease.c",
+    { name = "a cancelled attempt is not released", file = "c/core/holder.c",
         from = "if (lease->state == LEASE_ACQUIRING && !lease_void(lease))\n        "
             .. "release_end(lease, now_ms);\n    else if",
         to = "if", equivalent = true },
@@ -209,9 +210,8 @@ return {
         to = "if (t->yes + t->absent + t->foreign == 0)\n        return UNDECIDED;",
         by = { "a majority let go" } },
 
-    { name = "a re-sent release believes others", file = "c/core/vote.c",
-        from = "*vote <= RL_VOTE_ABSENT && slot->resends", to =
-            "*vote == RL_VOTE_ABSENT && slot->resends",
+    { name = "a re-sent release believes others", file = "c/core/release.c",
+        from = "vote->vote <= RL_VOTE_ABSENT && ", to = "vote->vote == RL_VOTE_ABSENT && ",
         by = { "lost only by time" }, prefix = "a release sent again" },
 
     { name = "an unknown script is not sent again", file = "c/core/answer.c",
@@ -361,10 +361,9 @@ return {
         by = { "a forged token is refused", "a held lock is held", "a majority confirmed",
             "tokens fit" } },
 
-    { name = "any number is a counter", file = "c/core/vote.c", fenced = 100,
-        from = "return !fence_is_token(vote_extra(round, reply)) ? RL_PROTOCOL\n"
-            .. "               : may_have_voted(round, i)         ? RL_TIMEOUT\n",
-        to = "return may_have_voted(round, i) ? RL_TIMEOUT\n",
+    { name = "any number is a counter", file = "c/core/acquire.c", fenced = 100,
+        from = "    if (lease_fenced(round->lease) && !fence_is_token(vote->extra))\n"
+            .. "        return RL_PROTOCOL;\n", to = "",
         faults = { "says what cannot be", "says what cannot be" },
         by = { "tokens fit", "a majority confirmed" } },
 
@@ -480,7 +479,7 @@ return {
         from = "    if (old->touched)\n        release_owe(old, now_ms);\n", to = "",
         prefix = "a hand-over half-way", by = { "nothing is left" } },
 
-    { name = "a hand-over that fails leaves the value before", file = "c/core/handover.c",
+    { name = "a hand-over that fails leaves the value before", file = "c/core/release.c",
         from = "    if (old->state == LEASE_PASSED)\n        release_end(old, now_ms);\n", to = "",
         prefix = "a hand-over that fails",
         by = { "nothing is left" } },
@@ -533,9 +532,9 @@ return {
         to = "lease_owes(lease, (uint32_t)(link_bit(core->n) - 1));\n    release->cap_ms",
         by = { "nothing is owed in vain" } },
 
-    { name = "owed where nothing was written", file = "c/core/answer.c",
-        from = "        if (lease_owing(lease) && !(lease->touched & bit(i)))\n"
-            .. "            lease_untouched(lease, i);", to = "        if (0)\n            ;",
+    { name = "owed where nothing was written", file = "c/core/release.c",
+        from = "    if (lease_owing(lease) && !(lease->touched & bit(i)))\n"
+            .. "        lease_untouched(lease, i);", to = "    if (0)\n        ;",
         by = { "nothing is owed in vain" } },
 
     { name = "what was paid is owed", file = "c/core/lease.c",
@@ -550,13 +549,13 @@ return {
             "        if (1 || k == i || other->state != NODE_READY",
         prefix = "one server twice", by = { "one server, one vote" } },
 
-    { name = "ours already counts as a vote, always", file = "c/core/vote.c",
+    { name = "ours already counts as a vote, always", file = "c/core/acquire.c",
         { "        if (!slot->resends)\n            return RL_CONFIG;",
             "        if (0)\n            return RL_CONFIG;" },
         { "        if (k != i && other->vote", "        if (0 && other->vote" },
         prefix = "one server twice, in secret", by = { "a majority confirmed" } },
 
-    { name = "a server votes through two addresses, in turn", file = "c/core/vote.c",
+    { name = "a server votes through two addresses, in turn", file = "c/core/acquire.c",
         from = "        if (k != i && other->vote", to = "        if (0 && other->vote",
         prefix = "one server twice, in secret", by = { "a majority confirmed" } },
 

@@ -391,7 +391,7 @@ struct hold sim_acquire(struct sim *s, const char *key, int64_t lease_ms,
     char value[RL_VALUE_LEN + 1];
     rl_bytes keys[] = {{key, strlen(key)}};
     snprintf(value, sizeof(value), "%0*u", RL_VALUE_LEN, ++s->values);
-    h.round = lease_acquire(&s->core, &s->primitive, keys, 1, NULL, 0, value, lease_ms,
+    h.round = acquire_begin(&s->core, &s->primitive, keys, 1, NULL, 0, value, lease_ms,
                             within_ms, -1, s->now_ms, &h.lease);
     REQUIRE(h.round != NULL && h.lease != NULL);
     return h;
@@ -407,13 +407,13 @@ rl_lease *sim_hold(struct sim *s, const char *key, int64_t lease_ms)
 
 int sim_release(struct sim *s, rl_lease *lease)
 {
-    return sim_result(s, release_begin(lease, s->now_ms));
+    return sim_result(s, holder_release(lease, s->now_ms));
 }
 
 void sim_let_go(struct sim *s, rl_lease *lease)
 {
     sim_release(s, lease);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 int64_t sim_begin_renewal(struct sim *s, const rl_lease *lease)
@@ -460,7 +460,7 @@ void sim_drop(struct sim *s, struct hold *h)
     if (h->round)
         round_free(h->round);
     if (h->lease)
-        lease_drop(h->lease, s->now_ms);
+        holder_drop(h->lease, s->now_ms);
     *h = (struct hold){NULL, NULL};
 }
 

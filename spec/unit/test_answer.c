@@ -24,11 +24,11 @@ static void says(const char *answer, int code)
     sim_end(h.round);
     CHECK_INT(s->server[1].opened, 1);           /* no reason to hang up */
     sim_clear_logs(s);
-    CHECK_INT(release_begin(h.lease, s->now_ms)->outcome, RL_OK);
+    CHECK_INT(holder_release(h.lease, s->now_ms)->outcome, RL_OK);
     sim_run(s);
     CHECK_INT(sim_end(h.lease->release), RL_GRANTED);
     sim_logs_are(s, "R");                        /* it may have been set even so */
-    lease_drop(h.lease, s->now_ms);
+    holder_drop(h.lease, s->now_ms);
     sim_finish(s);
 }
 

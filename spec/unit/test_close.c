@@ -7,7 +7,7 @@ static void closed(struct sim *s, rl_lease *lease)
 {
     close_finish(&s->core, s->now_ms);
     CHECK_INT(close_unreleased(&s->core, 0), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -31,8 +31,8 @@ static void all_rounds_end(void)
     struct sim *s = sim_up(3);
     rl_lease *lease = sim_hold(s, "k", 9000);
     rl_round *rounds[] = {
-        lease_extend(lease, 9000, s->now_ms),
-        release_begin(sim_hold(s, "b", 9000), s->now_ms),
+        holder_extend(lease, 9000, s->now_ms),
+        holder_release(sim_hold(s, "b", 9000), s->now_ms),
         sim_ask(s, "k"),
         query_sleep(&s->core, 1000, s->now_ms),
     };
@@ -47,7 +47,7 @@ static void all_rounds_end(void)
     rl_lease *other = rounds[1]->lease;
     for (int k = 0; k < 4; k++)
         round_free(rounds[k]);
-    lease_drop(other, s->now_ms);
+    holder_drop(other, s->now_ms);
     sim_drop(s, &begun);
     closed(s, lease);
 }
@@ -101,7 +101,7 @@ SIM_TEST(closing_connects_nothing, sim_up(3))
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), bit(1));
     s->server[1].keys = 0;
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* What was given away is on its way to the third: that it arrives is waited for. */
@@ -112,7 +112,7 @@ SIM_TEST(what_was_asked_of_late, sim_up(3))
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     round_free(h.round);
-    lease_disown(h.lease);
+    holder_disown(h.lease);
     close_begin(&s->core, s->now_ms);
     CHECK_INT(close_unreleased(&s->core, 0), 0);
     CHECK_INT(close_unanswered(&s->core, s->now_ms), bit(2));
@@ -143,8 +143,8 @@ static struct busy make_busy(struct sim *s)
     b.releasing = sim_hold(s, "releasing", 30000);
     sim_freeze(s, all_of(s->n));
     b.acquiring = sim_acquire(s, "acquiring", 30000, 10000);
-    b.extend = lease_extend(b.extending, 40000, s->now_ms);
-    b.release = release_begin(b.releasing, s->now_ms);
+    b.extend = holder_extend(b.extending, 40000, s->now_ms);
+    b.release = holder_release(b.releasing, s->now_ms);
     b.ask = sim_ask(s, "held");
     b.sleep = query_sleep(&s->core, 5000, s->now_ms);
     return b;
@@ -153,9 +153,9 @@ static struct busy make_busy(struct sim *s)
 static void free_busy(struct sim *s, struct busy *b)
 {
     sim_drop(s, &b->acquiring);
-    lease_drop(b->held, s->now_ms);
-    lease_drop(b->extending, s->now_ms);
-    lease_drop(b->releasing, s->now_ms);
+    holder_drop(b->held, s->now_ms);
+    holder_drop(b->extending, s->now_ms);
+    holder_drop(b->releasing, s->now_ms);
     round_free(b->extend);
     round_free(b->release);
     round_free(b->ask);
@@ -182,9 +182,9 @@ SIM_TEST(fork_voids_everything, sim_up(3))
     sim_heal(s);
     sim_clear_logs(s);
     /* The parent's leases are not the child's to touch. */
-    rl_round *extend = lease_extend(b.held, 9000, s->now_ms);
-    rl_round *release = release_begin(b.held, s->now_ms);
-    rl_round *cancel = release_begin(b.acquiring.lease, s->now_ms);
+    rl_round *extend = holder_extend(b.held, 9000, s->now_ms);
+    rl_round *release = holder_release(b.held, s->now_ms);
+    rl_round *cancel = holder_release(b.acquiring.lease, s->now_ms);
     CHECK_INT(sim_end(extend), RL_NOT_HELD);
     CHECK_INT(sim_end(release), RL_NOT_HELD);
     CHECK_INT(sim_end(cancel), RL_NOT_HELD);
@@ -245,12 +245,12 @@ SIM_TEST(close_ends_everything, sim_up(3))
     rl_bytes key = {"k", 1};
     rl_lease *lease = NULL;
     char value[RL_VALUE_LEN] = "";
-    CHECK(lease_acquire(&s->core, &s->primitive, &key, 1, NULL, 0, value, 9000, 1000, -1,
+    CHECK(acquire_begin(&s->core, &s->primitive, &key, 1, NULL, 0, value, 9000, 1000, -1,
                         s->now_ms, &lease) == NULL);
     CHECK(query_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms) == NULL);
     CHECK(query_sleep(&s->core, 1, s->now_ms) == NULL);
-    rl_round *extend = lease_extend(b.held, 9000, s->now_ms);
-    rl_round *release = release_begin(b.held, s->now_ms);
+    rl_round *extend = holder_extend(b.held, 9000, s->now_ms);
+    rl_round *release = holder_release(b.held, s->now_ms);
     CHECK_INT(sim_end(extend), RL_CLOSED);
     CHECK_INT(sim_end(release), RL_CLOSED);
     free_busy(s, &b);

@@ -61,8 +61,8 @@ SIM_TEST(break_under_everything, sim_up(3))
     rl_lease *going = sim_hold(s, "going", 5000);
     s->server[0].frozen = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    rl_round *extend = lease_extend(held, 9000, s->now_ms);
-    rl_round *release = release_begin(going, s->now_ms);
+    rl_round *extend = holder_extend(held, 9000, s->now_ms);
+    rl_round *release = holder_release(going, s->now_ms);
     rl_round *ask = sim_ask(s, "held");
     sim_run(s);
     sim_cut(s, 0);
@@ -74,9 +74,9 @@ SIM_TEST(break_under_everything, sim_up(3))
     CHECK_INT(sim_end(ask), RL_GRANTED);
     CHECK_INT(sim_with(s, "going"), 0);
     CHECK(s->core.owing == NULL);
-    lease_drop(h.lease, s->now_ms);
-    lease_drop(held, s->now_ms);
-    lease_drop(going, s->now_ms);
+    holder_drop(h.lease, s->now_ms);
+    holder_drop(held, s->now_ms);
+    holder_drop(going, s->now_ms);
 }
 
 /* ---- a queue that is full ---- */
@@ -116,7 +116,7 @@ SIM_TEST(full_queue_delays_the_release, sim_up(3))
     CHECK_STR(s->server[0].log, "R");
     CHECK_INT(sim_with(s, "k"), 0);
     round_free(owner);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_cut(s, 0);                       /* the rest of the queue */
 }
 
@@ -137,8 +137,8 @@ SIM_TEST(too_much_debt_is_forgone, sim_up(3))
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_leave(s, 0);
     s->core.owing_len += OWING_MAX;
-    round_free(release_begin(lease, s->now_ms));
-    lease_drop(lease, s->now_ms);
+    round_free(holder_release(lease, s->now_ms));
+    holder_drop(lease, s->now_ms);
     CHECK_INT(s->core.forgone, 1);
     CHECK(s->core.owing == NULL);
     sim_run(s);

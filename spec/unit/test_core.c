@@ -22,7 +22,7 @@ SIM_TEST(hung_node_is_spared_and_asked_again, sim_up(3))
     CHECK_INT(ask->slot[2].code, RL_TIMEOUT);
     CHECK_INT(sim_result(s, ask), RL_GRANTED);
     /* What it was asked for is released there, in order; c it was not asked for. */
-    rl_round *ra = release_begin(a, s->now_ms), *rc = release_begin(c.lease, s->now_ms);
+    rl_round *ra = holder_release(a, s->now_ms), *rc = holder_release(c.lease, s->now_ms);
     CHECK_INT(sim_result(s, ra), RL_GRANTED);
     CHECK_INT(sim_end(rc), RL_GRANTED);
     CHECK_STR(s->server[2].log, "");
@@ -34,7 +34,7 @@ SIM_TEST(hung_node_is_spared_and_asked_again, sim_up(3))
     struct hold d = sim_acquire(s, "d", 9000, 1000);     /* it answers again */
     sim_run(s);
     CHECK_INT(sim_mine(s, "d", d.lease), all_of(3));
-    lease_drop(a, s->now_ms);
+    holder_drop(a, s->now_ms);
     sim_drop(s, &b);
     sim_drop(s, &c);
     sim_drop(s, &d);
@@ -56,11 +56,11 @@ SIM_TEST(silent_connection_is_given_up, sim_up(3))
     struct hold other = sim_acquire(s, "other", 9000, 1000);
     sim_run(s);
     CHECK_INT(s->server[2].opened, 2);
-    rl_round *release = release_begin(lease, s->now_ms);
+    rl_round *release = holder_release(lease, s->now_ms);
     sim_advance(s, 1000);
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_drop(s, &other);
 }
 
@@ -164,7 +164,7 @@ SIM_TEST(back_off_spares_the_server, sim_up(1))
 {
     rl_lease *lease = sim_hold(s, "k", 30000);
     sim_leave(s, 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     int64_t before = s->core.nodes[0].stats.disconnects;
     try_in_vain(s, 1000);
     int64_t tries = s->core.nodes[0].stats.disconnects - before;
@@ -236,9 +236,9 @@ static void drop_at(int step, int lease_first, int up)
     rl_round *extend = NULL, *release = NULL;
     for (int k = 0; k < step; k++) {
         if (k == 7)
-            extend = lease_extend(h.lease, 5000, s->now_ms);
+            extend = holder_extend(h.lease, 5000, s->now_ms);
         else if (k == 9)
-            release = release_begin(h.lease, s->now_ms);
+            release = holder_release(h.lease, s->now_ms);
         for (int i = 0; i < 3 && k != 7 && k != 9; i++) {
             sim_serve(s, i);
             sim_open(s, i);
@@ -248,7 +248,7 @@ static void drop_at(int step, int lease_first, int up)
         }
     }
     if (lease_first) {
-        lease_drop(h.lease, s->now_ms);
+        holder_drop(h.lease, s->now_ms);
         h.lease = NULL;
     }
     if (extend)
@@ -276,7 +276,7 @@ static void handles_may_be_dropped_any_time(void)
 SIM_TEST(dropping_an_attempt_cancels_it, sim_up(3))
 {
     struct hold h = sim_acquire(s, "k", 9000, 1000);
-    lease_drop(h.lease, s->now_ms);
+    holder_drop(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
     round_free(h.round);
     sim_run(s);
@@ -288,7 +288,7 @@ SIM_TEST(dropping_an_attempt_cancels_it, sim_up(3))
 SIM_TEST(dropping_a_lease_releases_nothing, sim_up(3))
 {
     rl_lease *lease = sim_hold(s, "k", 9000);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_run(s);
     sim_logs_are(s, "A");
     CHECK_INT(sim_with(s, "k"), all_of(3));
@@ -332,9 +332,9 @@ SIM_TEST(nothing_is_allocated_twice, sim_up(3))
     uint32_t objects = 0;
     for (int k = 0; k < 50; k++) {
         rl_lease *lease = sim_hold(s, "k", 9000);
-        CHECK_INT(sim_result(s, lease_extend(lease, 9000, s->now_ms)), RL_GRANTED);
-        CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
-        lease_drop(lease, s->now_ms);
+        CHECK_INT(sim_result(s, holder_extend(lease, 9000, s->now_ms)), RL_GRANTED);
+        CHECK_INT(sim_result(s, holder_release(lease, s->now_ms)), RL_GRANTED);
+        holder_drop(lease, s->now_ms);
         CHECK_INT(sim_live(s), 0);
         if (k == 0)
             objects = s->core.timers_wanted;
@@ -367,12 +367,12 @@ SIM_TEST(who_is_behind_is_asked_for_nothing_new, sim_up(5))
     struct hold h = sim_acquire(s, "other", 9000, 1000);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->touched, all_of(4));
-    round_free(release_begin(h.lease, s->now_ms));
+    round_free(holder_release(h.lease, s->now_ms));
     sim_run(s);
     CHECK(s->core.owing == NULL);
     CHECK_INT(s->core.nodes[4].queue_len, NODE_BEHIND_MIN);
     /* It may have this one, so it gets the release whatever else it has to do. */
-    round_free(release_begin(before, s->now_ms));
+    round_free(holder_release(before, s->now_ms));
     sim_run(s);
     CHECK_INT(s->core.nodes[4].queue_len, NODE_BEHIND_MIN + 1);
     CHECK_INT(s->core.nodes[4].stats.owed, 1);
@@ -384,7 +384,7 @@ SIM_TEST(who_is_behind_is_asked_for_nothing_new, sim_up(5))
     CHECK_INT(round->slot[4].state, SLOT_SENT);
     sim_run(s);
     sim_end(round);
-    lease_drop(before, s->now_ms);
+    holder_drop(before, s->now_ms);
     sim_drop(s, &h);
 }
 

@@ -15,7 +15,7 @@ static void an_extension_at_the_end(enum how how)
     rl_round *extend = NULL;
     if (how == EXTENDED) {
         sim_advance(s, LEASE_MS - 100);
-        extend = lease_extend(lease, LEASE_MS, s->now_ms);
+        extend = holder_extend(lease, LEASE_MS, s->now_ms);
     } else {
         sim_skip(s, lease->renew_ms - s->now_ms);
         sim_tick(s);
@@ -37,7 +37,7 @@ static void an_extension_at_the_end(enum how how)
     CHECK_INT(sim_with(s, "k"), all_of(3));
     if (extend)
         round_free(extend);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_advance(s, 20000);
     sim_finish(s);
 }
@@ -76,7 +76,7 @@ static void a_partition(void)
         sim_heal(s);
         sim_advance(s, 1500);
         CHECK_INT(sim_with(s, "k"), all_of(3));
-        lease_drop(lease, s->now_ms);
+        holder_drop(lease, s->now_ms);
         sim_advance(s, 20000);
         sim_finish(s);
     }
@@ -142,9 +142,9 @@ static void each_loss(void (*then)(struct sim *s, rl_lease *lease))
 
 static void let_go(struct sim *s, rl_lease *lease)
 {
-    CHECK_INT(sim_end(release_begin(lease, s->now_ms)), RL_EXPIRED);
-    CHECK_INT(sim_end(release_begin(lease, s->now_ms)), RL_EXPIRED);
-    lease_drop(lease, s->now_ms);
+    CHECK_INT(sim_end(holder_release(lease, s->now_ms)), RL_EXPIRED);
+    CHECK_INT(sim_end(holder_release(lease, s->now_ms)), RL_EXPIRED);
+    holder_drop(lease, s->now_ms);
 }
 
 static void a_loser_lets_go(void)
@@ -156,7 +156,7 @@ static void leave(struct sim *s, rl_lease *lease)
 {
     close_begin(&s->core, s->now_ms);
     CHECK(s->core.held == NULL);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 static void a_loser_leaves(void)
@@ -166,12 +166,12 @@ static void a_loser_leaves(void)
 
 static void dropped(struct sim *s, rl_lease *lease)
 {
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 static void collected(struct sim *s, rl_lease *lease)
 {
-    lease_orphan(lease, s->now_ms);
+    holder_orphan(lease, s->now_ms);
 }
 
 static void a_loser_is_gone(void)
@@ -187,14 +187,14 @@ SIM_TEST(what_was_nobodys, sim_up(3))
     rl_lease *lease = sim_hold(s, "k", LEASE_MS);
     sim_skip(s, LEASE_MS + 10);
     CHECK(watchdog_lost_why(lease, s->now_ms) != 0);
-    lease_abandon(lease, s->now_ms);
+    holder_abandon(lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
     lease = sim_hold(s, "k", LEASE_MS);
     sim_skip(s, LEASE_MS + 10);
     struct hold next = sim_handover(s, lease, LEASE_MS);      /* too late */
     CHECK_INT(next.round->outcome, RL_LOST);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_drop(s, &next);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
@@ -205,14 +205,14 @@ SIM_TEST(who_lets_go_in_time, sim_up(3))
 {
     s->core.options.lock_delay_ms = DELAY_MS;
     rl_lease *lease = sim_hold(s, "k", LEASE_MS);
-    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_release(lease, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     lease = sim_keep(s, "k", LEASE_MS);
     close_begin(&s->core, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SUITE(delay, T(a_renewal_of_a_stopped_process), T(a_late_renewal), T(a_late_extension),

@@ -4,7 +4,7 @@
 /* An extension that is waited for. Its outcome. */
 static int extend(struct sim *s, rl_lease *lease, int64_t lease_ms)
 {
-    rl_round *round = lease_extend(lease, lease_ms, s->now_ms);
+    rl_round *round = holder_extend(lease, lease_ms, s->now_ms);
     REQUIRE(round != NULL);
     sim_wait(s, round, 5000);
     return sim_end(round);
@@ -19,7 +19,7 @@ static void extends_from_its_own_start(void)
         rl_lease *lease = sim_hold(s, "k", 3000);
         sim_advance(s, 1000);
         sim_hold_answers(s, all_of(s->n));
-        rl_round *round = lease_extend(lease, 3000, s->now_ms);
+        rl_round *round = holder_extend(lease, 3000, s->now_ms);
         int64_t t0 = s->now_ms;
         sim_advance(s, 50);
         CHECK_INT(round->outcome, RL_OK);
@@ -28,7 +28,7 @@ static void extends_from_its_own_start(void)
         CHECK_INT(lease->deadline_ms, t0 + sim_validity(3000, 0));
         for (int i = 0; i < s->n; i++)
             CHECK_INT(sim_key(s, i, "k")->until_ms, t0 + 3000);
-        lease_drop(lease, s->now_ms);
+        holder_drop(lease, s->now_ms);
         sim_finish(s);
     }
 }
@@ -42,19 +42,19 @@ SIM_TEST(never_shortens, sim_up(3))
     CHECK_INT(sim_key(s, 0, "k")->until_ms, s->now_ms + 10000);
     CHECK_INT(extend(s, lease, 20000), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(20000, 0));
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* Two extensions at once: the longer one counts, whichever is answered last. */
 SIM_TEST(overlapping_extensions, sim_up(3))
 {
     rl_lease *lease = sim_hold(s, "k", 1000);
-    rl_round *longer = lease_extend(lease, 9000, s->now_ms);
-    rl_round *shorter = lease_extend(lease, 2000, s->now_ms);
+    rl_round *longer = holder_extend(lease, 9000, s->now_ms);
+    rl_round *shorter = holder_extend(lease, 2000, s->now_ms);
     CHECK_INT(sim_result(s, longer), RL_GRANTED);
     CHECK_INT(sim_end(shorter), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(9000, 0));
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(a_majority_is_enough, sim_up(5))
@@ -64,7 +64,7 @@ SIM_TEST(a_majority_is_enough, sim_up(5))
     sim_leave(s, 1);
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(5000, 0));
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* Without a majority the old validity stands; the next one may succeed. */
@@ -82,7 +82,7 @@ SIM_TEST(no_quorum_keeps_the_old_deadline, sim_up(3))
     CHECK_INT(lease->deadline_ms, deadline_ms);  /* late answers change nothing */
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     CHECK(lease->deadline_ms > deadline_ms);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* A tie is no majority: one node of two has lost the key. */
@@ -93,7 +93,7 @@ SIM_TEST(a_tie_is_no_majority, sim_up(2))
     s->server[0].keys = 0;
     CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
     CHECK_INT(lease->deadline_ms, deadline_ms);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 static void disown(int foreign, int absent)
@@ -107,7 +107,7 @@ static void disown(int foreign, int absent)
     for (int i = 0; i < foreign; i++)
         sim_put(s, i, "k", 9000);
     sim_clear_logs(s);
-    rl_round *round = lease_extend(lease, 5000, s->now_ms);
+    rl_round *round = holder_extend(lease, 5000, s->now_ms);
     for (int i = 0; i < foreign + absent; i++) {
         CHECK_INT(round->outcome, RL_OK);
         CHECK(lease_remaining_ms(lease, s->now_ms) > 0);
@@ -130,7 +130,7 @@ static void disown(int foreign, int absent)
     CHECK(s->core.owing == NULL);
     sim_end(round);
     CHECK_INT(extend(s, lease, 5000), RL_NOT_HELD);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -151,7 +151,7 @@ SIM_TEST(a_minority_cannot_disown, sim_up(5))
     CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
     CHECK_INT(lease->deadline_ms, deadline_ms);
     CHECK_INT(lease->state, LEASE_HELD);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* One has lost it, one is down: the third one's word tells a lease that is lost from
@@ -166,7 +166,7 @@ static void the_last_word(int lost)
         s->server[2].keys = 0;
     sim_leave(s, 1);
     s->server[2].holds = 1;
-    rl_round *round = lease_extend(lease, 5000, s->now_ms);
+    rl_round *round = holder_extend(lease, 5000, s->now_ms);
     sim_run(s);
     CHECK_INT(round->slot[0].state, SLOT_ANSWERED);
     CHECK_INT(round->slot[1].state, SLOT_MISSING);
@@ -175,7 +175,7 @@ static void the_last_word(int lost)
     sim_run(s);
     CHECK_INT(sim_end(round), lost ? RL_LOST : RL_NO_QUORUM);
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), lost ? 0 : sim_validity(3000, 0));
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -193,7 +193,7 @@ SIM_TEST(heals_a_minority, sim_up(5))
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     sim_run(s);
     CHECK_INT(sim_mine(s, "k", lease), all_of(5));
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* Without a majority nothing is made again, not even where it is missing. */
@@ -204,10 +204,10 @@ SIM_TEST(recreates_nothing, sim_up(5))
     CHECK_INT(extend(s, lease, 5000), RL_LOST);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), all_of(5) & ~all_of(3));
-    round_free(release_begin(lease, s->now_ms));
+    round_free(holder_release(lease, s->now_ms));
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);      /* he has heard of it */
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(after_the_deadline_nobody_is_asked, sim_up(3))
@@ -222,7 +222,7 @@ SIM_TEST(after_the_deadline_nobody_is_asked, sim_up(3))
     CHECK_INT(extend(s, lease, 5000), RL_LOST);
     sim_logs_are(s, "");
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* The majority's yes comes when the old validity is over: it must not come back. */
@@ -231,7 +231,7 @@ SIM_TEST(late_majority_is_lost, sim_up(3))
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_hold_answers(s, all_of(3));
     sim_advance(s, sim_validity(1000, 0) - 10);
-    rl_round *round = lease_extend(lease, 5000, s->now_ms);
+    rl_round *round = holder_extend(lease, 5000, s->now_ms);
     sim_run(s);
     sim_skip(s, 10);
     sim_hold_answers(s, 0);
@@ -240,7 +240,7 @@ SIM_TEST(late_majority_is_lost, sim_up(3))
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     sim_advance(s, 1);
     CHECK_INT(sim_with(s, "k"), 0);      /* released: nobody waits for it to run out */
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(undecided_at_the_deadline_is_lost, sim_up(3))
@@ -248,7 +248,7 @@ SIM_TEST(undecided_at_the_deadline_is_lost, sim_up(3))
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_hold_answers(s, all_of(3));
     sim_advance(s, sim_validity(1000, 0) - 10);
-    rl_round *round = lease_extend(lease, 5000, s->now_ms);
+    rl_round *round = holder_extend(lease, 5000, s->now_ms);
     sim_advance(s, 9);
     CHECK_INT(round->outcome, RL_OK);
     sim_advance(s, 1);
@@ -257,7 +257,7 @@ SIM_TEST(undecided_at_the_deadline_is_lost, sim_up(3))
     CHECK_INT(sim_result(s, round), RL_LOST);
     sim_advance(s, 1);
     CHECK_INT(sim_with(s, "k"), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* The same of an orphan that has ended before, because servers' clocks were stepped. */
@@ -267,8 +267,8 @@ SIM_TEST(late_for_an_orphan, sim_up(3))
     sim_advance(s, sim_validity(1000, 0) - 10);
     for (int i = 0; i < 3; i++)
         sim_cut(s, i);
-    round_free(lease_extend(lease, 5000, s->now_ms));
-    lease_drop(lease, s->now_ms);
+    round_free(holder_extend(lease, 5000, s->now_ms));
+    holder_drop(lease, s->now_ms);
     watchdog_hurry(&s->core, 5, s->now_ms);
     sim_skip(s, 10);
     sim_tick(s);
@@ -280,11 +280,11 @@ SIM_TEST(late_for_an_orphan, sim_up(3))
 SIM_TEST(not_held_in_other_states, sim_up(3))
 {
     struct hold h = sim_acquire(s, "k", 1000, 1000);
-    rl_round *early = lease_extend(h.lease, 5000, s->now_ms);
+    rl_round *early = holder_extend(h.lease, 5000, s->now_ms);
     CHECK_INT(sim_end(early), RL_NOT_HELD);
     sim_run(s);
-    rl_round *release = release_begin(h.lease, s->now_ms);
-    rl_round *late = lease_extend(h.lease, 5000, s->now_ms);
+    rl_round *release = holder_release(h.lease, s->now_ms);
+    rl_round *late = holder_extend(h.lease, 5000, s->now_ms);
     CHECK_INT(sim_end(late), RL_NOT_HELD);
     CHECK_INT(sim_result(s, release), RL_GRANTED);
     sim_drop(s, &h);
@@ -295,8 +295,8 @@ SIM_TEST(release_overtakes_an_extension, sim_up(3))
 {
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_freeze(s, all_of(3));
-    rl_round *round = lease_extend(lease, 5000, s->now_ms);
-    rl_round *release = release_begin(lease, s->now_ms);
+    rl_round *round = holder_extend(lease, 5000, s->now_ms);
+    rl_round *release = holder_release(lease, s->now_ms);
     sim_clear_logs(s);
     sim_freeze(s, 0);
     sim_run(s);
@@ -305,7 +305,7 @@ SIM_TEST(release_overtakes_an_extension, sim_up(3))
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(some_primitives_cannot, sim_up(3))
@@ -314,7 +314,7 @@ SIM_TEST(some_primitives_cannot, sim_up(3))
     rl_lease *lease = sim_hold(s, "k", 1000);
     CHECK_INT(extend(s, lease, 5000), RL_UNSUPPORTED);
     CHECK_INT(lease->state, LEASE_HELD);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* A hung node gets no questions, but it gets the extension: it may still hold it. */
@@ -331,7 +331,7 @@ SIM_TEST(hung_nodes_are_extended_too, sim_up(3))
     sim_run(s);
     CHECK_STR(s->server[0].log, "QE");
     sim_end(ask);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* A broken connection under an extension: it is sent again. */
@@ -339,12 +339,12 @@ SIM_TEST(extension_survives_a_break, sim_up(1))
 {
     rl_lease *lease = sim_hold(s, "k", 3000);
     s->server[0].holds = 1;
-    rl_round *round = lease_extend(lease, 5000, s->now_ms);
+    rl_round *round = holder_extend(lease, 5000, s->now_ms);
     sim_cut_after(s, 0);
     s->server[0].holds = 0;
     CHECK_INT(sim_result(s, round), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(5000, 0));
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* What the servers keep longer by an extension is owed as long. */
@@ -354,7 +354,7 @@ SIM_TEST(clean_up_lasts_as_long_as_the_extension, sim_up(1))
     CHECK_INT(extend(s, lease, 20000), RL_GRANTED);
     CHECK_INT(extend(s, lease, 100), RL_GRANTED);        /* shortens nothing */
     sim_leave(s, 0);
-    rl_round *release = release_begin(lease, s->now_ms);
+    rl_round *release = holder_release(lease, s->now_ms);
     sim_advance(s, 15000);
     CHECK(s->core.owing == lease);
     s->server[0].refuses = 0;
@@ -362,7 +362,7 @@ SIM_TEST(clean_up_lasts_as_long_as_the_extension, sim_up(1))
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK(s->core.owing == NULL);
     sim_end(release);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SUITE(extend, T(extends_from_its_own_start), T(never_shortens),

@@ -342,8 +342,8 @@ SIM_TEST(c9_extension_below_the_counter, up(3, (int64_t[]){0, 0, 0}))
     CHECK_INT(lease->token, 1);
     s->server[0].counter = 3;
     s->server[1].counter = 2;
-    CHECK_INT(sim_result(s, lease_extend(lease, 30000, s->now_ms)), RL_LOST);
-    lease_drop(lease, s->now_ms);
+    CHECK_INT(sim_result(s, holder_extend(lease, 30000, s->now_ms)), RL_LOST);
+    holder_drop(lease, s->now_ms);
 }
 
 /* C10: nor is a key recreated where the counter has gone on. */
@@ -354,11 +354,11 @@ SIM_TEST(c10_heals_only_below_the_token, up(5, (int64_t[]){4, 4, 4, 4, 4}))
     s->server[0].counter = 9;
     expire(s, 1);
     s->server[1].counter = 2;                 /* it forgot a little, too */
-    CHECK_INT(sim_result(s, lease_extend(lease, 30000, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_extend(lease, 30000, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", lease), 0x1e);
     CHECK_INT(s->server[0].counter, 9);
     CHECK_INT(s->server[1].counter, 5);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* ---- the token stays with the hold ---- */
@@ -367,14 +367,14 @@ SIM_TEST(extension_and_release_bring_the_counters_into_step, up(5, (int64_t[]){1
 {
     rl_lease *lease = sim_hold(s, "k", 30000);
     CHECK_INT(lease->token, 2);
-    CHECK_INT(sim_result(s, lease_extend(lease, 30000, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_extend(lease, 30000, s->now_ms)), RL_GRANTED);
     for (int i = 0; i < 5; i++)
         CHECK_INT(s->server[i].counter, 2);
     s->server[4].counter = 0;
-    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_release(lease, s->now_ms)), RL_GRANTED);
     CHECK_INT(s->server[4].counter, 2);
     CHECK_INT(lease->token, 2);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* Where the counter was seen at the token, the release has nothing to do with it. */
@@ -384,11 +384,11 @@ SIM_TEST(a_release_counts_only_where_it_must, up(3, (int64_t[]){6, 6, 3}))
     CHECK_INT(lease->token, 7);
     CHECK_INT(s->server[2].counter, 4);
     s->server[0].counter = 1;
-    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_release(lease, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(s->server[0].counter, 1);
     CHECK_INT(s->server[2].counter, 7);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(a_taken_over_lease_keeps_it, up(3, (int64_t[]){6, 6, 6}))
@@ -396,15 +396,15 @@ SIM_TEST(a_taken_over_lease_keeps_it, up(3, (int64_t[]){6, 6, 6}))
     rl_lease *lease = sim_hold(s, "k", 30000);
     char value[RL_VALUE_LEN];
     memcpy(value, lease->value, sizeof(value));
-    lease_disown(lease);
+    holder_disown(lease);
     rl_bytes key = {"k", 1};
-    lease = lease_adopt(&s->core, &s->primitive, &key, 1, NULL, 0, value, 30000, 7,
-                        s->now_ms);
+    lease = holder_adopt(&s->core, &s->primitive, &key, 1, NULL, 0, value, 30000, 7,
+                         s->now_ms);
     REQUIRE(lease != NULL);
     CHECK_INT(lease->token, 7);
-    CHECK_INT(sim_result(s, lease_extend(lease, 30000, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_extend(lease, 30000, s->now_ms)), RL_GRANTED);
     CHECK_INT(s->server[0].counter, 7);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 static void cancelled_between_the_rounds(void)
@@ -415,7 +415,7 @@ static void cancelled_between_the_rounds(void)
     sim_pass(s, 1);
     s->now_ms += 2;
     sim_tick(s);
-    rl_round *round = release_begin(h.lease, s->now_ms);
+    rl_round *round = holder_release(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);

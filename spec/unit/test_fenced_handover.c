@@ -15,7 +15,7 @@ static struct sim *up(int n, const int64_t *counters)
 static void end(struct sim *s, rl_lease *old, struct hold *next)
 {
     sim_heal(s);
-    lease_drop(old, s->now_ms);
+    holder_drop(old, s->now_ms);
     sim_drop(s, next);
     sim_finish(s);
 }
@@ -45,13 +45,13 @@ SIM_TEST(each_has_the_next_token, up(5, (int64_t[]){7, 7, 7, 7, 7}))
         CHECK_INT(sim_end(next.round), RL_GRANTED);
         CHECK_INT(next.lease->token, 9 + k);
         CHECK_INT(sim_mine(s, "k", next.lease), all_of(5));
-        lease_drop(old, s->now_ms);
+        holder_drop(old, s->now_ms);
         old = next.lease;
     }
     sim_logs_are(s, "PPPPPPPPPPPPPPPPPPPP");   /* one round trip each */
-    CHECK_INT(sim_result(s, release_begin(old, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_release(old, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    lease_drop(old, s->now_ms);
+    holder_drop(old, s->now_ms);
 }
 
 /* Counters that differ are brought to the largest, by those who still have the value. */
@@ -182,7 +182,7 @@ static void the_old_token_is_over(void)
     struct sim *s = up(3, (int64_t[]){4, 4, 4});
     rl_lease *old = sim_hold(s, "k", 9000);
     s->server[2].keys = 0;                     /* it would be healed */
-    rl_round *extend = lease_extend(old, 9000, s->now_ms);
+    rl_round *extend = holder_extend(old, 9000, s->now_ms);
     for (int i = 0; i < 3; i++)
         s->server[i].holds = 1;
     sim_run(s);
@@ -212,7 +212,7 @@ static void the_taker_dies_between_the_rounds(void)
     sim_tick(s);
     CHECK_INT(next.round->token, 10);
     CHECK_INT(next.round->outcome, RL_OK);
-    rl_round *release = release_begin(next.lease, s->now_ms);
+    rl_round *release = holder_release(next.lease, s->now_ms);
     CHECK_INT(next.round->outcome, RL_CANCELLED);
     sim_run(s);
     round_free(release);

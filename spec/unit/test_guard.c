@@ -27,7 +27,7 @@ static int code_of(struct sim *s, int i)
     sim_wait(s, h.round, 2000);
     sim_run(s);
     int code = h.round->slot[i].code;
-    round_free(release_begin(h.lease, s->now_ms));
+    round_free(holder_release(h.lease, s->now_ms));
     sim_drop(s, &h);
     sim_run(s);
     return code;
@@ -84,8 +84,8 @@ SIM_TEST(admitted_servers_vote_at_once, sim_admitted(3, MAX_LEASE_MS))
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_logs_are(s, "A");
     CHECK_INT(sim_mine(s, "k", lease), 7);
-    round_free(release_begin(lease, s->now_ms));
-    lease_drop(lease, s->now_ms);
+    round_free(holder_release(lease, s->now_ms));
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(new_servers_vote_after_a_quarantine, brand_new(3))
@@ -281,16 +281,16 @@ SIM_TEST(a_quarantined_server_extends_heals_and_releases, sim_admitted(3, MAX_LE
     rl_lease *lease = sim_hold(s, "k", 3000);
     sim_restart(s, 0);
     sim_cut(s, 1);
-    rl_round *extend = lease_extend(lease, 3000, s->now_ms);
+    rl_round *extend = holder_extend(lease, 3000, s->now_ms);
     sim_advance(s, 200);
     CHECK_INT(sim_end(extend), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", lease), 7);   /* healed, without its consent to a vote */
     marker_is(s, 0, 1);
     s->server[2].keys = 0;
-    CHECK_INT(sim_result(s, lease_extend(lease, 3000, s->now_ms)), RL_GRANTED);
-    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_extend(lease, 3000, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_release(lease, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 static void probe(struct sim *s)
@@ -348,10 +348,10 @@ static void a_step_silences_a_server(void)
         CHECK_INT(code_of(s, 0), RL_GUARDED);
         CHECK_STR(s->server[0].log, "R");    /* not even asked */
         CHECK(strstr(s->core.nodes[0].text, "its clock was stepped by") != NULL);
-        CHECK_INT(sim_result(s, lease_extend(lease, 4000, s->now_ms)), RL_GRANTED);
+        CHECK_INT(sim_result(s, holder_extend(lease, 4000, s->now_ms)), RL_GRANTED);
         CHECK_STR(s->server[0].log, "RE");
-        round_free(release_begin(lease, s->now_ms));
-        lease_drop(lease, s->now_ms);
+        round_free(holder_release(lease, s->now_ms));
+        holder_drop(lease, s->now_ms);
         int64_t left_ms = s->core.guards[0].suspect_ms - s->now_ms;
         CHECK(left_ms > GUARD_MS - 1000 && left_ms <= GUARD_MS);
         sim_advance(s, left_ms - 10);
@@ -376,8 +376,8 @@ SIM_TEST(a_step_hurries_the_watchdog, sim_admitted(3, MAX_LEASE_MS))
     CHECK_INT(sim_mine(s, "k", lease), 7);
     CHECK(lease->deadline_ms > deadline_ms + 900);
     CHECK_INT(lease->lost, RL_NOT_LOST);
-    round_free(release_begin(lease, s->now_ms));
-    lease_drop(lease, s->now_ms);
+    round_free(holder_release(lease, s->now_ms));
+    holder_drop(lease, s->now_ms);
 }
 
 /* On a majority every lease ends earlier: it was freed, or our clock stood still. */
@@ -396,8 +396,8 @@ static void a_majority_that_steps_ends_leases(void)
         else
             CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
         CHECK_INT(lease_remaining_ms(lease, s->now_ms) > 0, ms == 1000);
-        round_free(release_begin(lease, s->now_ms));
-        lease_drop(lease, s->now_ms);
+        round_free(holder_release(lease, s->now_ms));
+        holder_drop(lease, s->now_ms);
         sim_finish(s);
     }
 }

@@ -11,7 +11,7 @@ static void nothing_is_left(struct sim *s, rl_lease *old, struct hold *next)
     CHECK_INT(lease_remaining_ms(old, s->now_ms), 0);
     CHECK_INT(lease_remaining_ms(next->lease, s->now_ms), 0);
     CHECK(s->core.owing == NULL);
-    lease_drop(old, s->now_ms);
+    holder_drop(old, s->now_ms);
     sim_drop(s, next);
     sim_finish(s);
 }
@@ -22,7 +22,7 @@ static void held_by_the_next(struct sim *s, rl_lease *old, struct hold *next)
     CHECK_INT(lease_remaining_ms(old, s->now_ms), 0);
     CHECK(lease_remaining_ms(next->lease, s->now_ms) > 0);
     CHECK_INT(sim_mine(s, "k", old), 0);
-    CHECK_INT(sim_result(s, release_begin(next->lease, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_release(next->lease, s->now_ms)), RL_GRANTED);
     nothing_is_left(s, old, next);
 }
 
@@ -59,12 +59,12 @@ SIM_TEST(many_in_a_row, sim_up(3))
         struct hold next = sim_handover(s, old, 9000);
         sim_run(s);
         CHECK_INT(sim_end(next.round), RL_GRANTED);
-        lease_drop(old, s->now_ms);
+        holder_drop(old, s->now_ms);
         old = next.lease;
     }
     CHECK(sim_live(s) <= 2 * live);
     CHECK_INT(sim_mine(s, "k", old), all_of(3));
-    lease_drop(old, s->now_ms);
+    holder_drop(old, s->now_ms);
 }
 
 /* A server that answers late does all in the order it was sent. */
@@ -263,7 +263,7 @@ static void an_extension_in_flight(void)
         rl_lease *old = sim_hold(s, "k", 3000);
         if (way == ASKED_AGAIN)
             sim_flush_scripts(s);      /* NOSCRIPT: its text comes behind the hand-over */
-        rl_round *extend = lease_extend(old, 9000, s->now_ms);
+        rl_round *extend = holder_extend(old, 9000, s->now_ms);
         if (way == ANSWERED_LATE) {
             sim_hold_answers(s, all_of(3));
             sim_run(s);
@@ -290,11 +290,11 @@ SIM_TEST(a_dead_taker, sim_up(3))
     struct hold next = sim_handover(s, old, 60000);
     sim_serve(s, 0);
     sim_execute(s, 0, 1);
-    lease_drop(next.lease, s->now_ms);
+    holder_drop(next.lease, s->now_ms);
     CHECK_INT(sim_outcome(s, next.round), RL_CANCELLED);
     CHECK_INT(sim_with(s, "k"), 0);
     round_free(next.round);
-    lease_drop(old, s->now_ms);
+    holder_drop(old, s->now_ms);
 }
 
 static void closing_in_the_middle(void)
@@ -337,7 +337,7 @@ static void what_cannot_be_handed_over(void)
     next = sim_handover(s, lease, 3000);
     CHECK_INT(next.round->outcome, RL_LOST);
     sim_drop(s, &next);
-    round_free(release_begin(lease, s->now_ms));
+    round_free(holder_release(lease, s->now_ms));
     next = sim_handover(s, lease, 3000);
     CHECK_INT(next.round->outcome, RL_NOT_HELD);
     nothing_is_left(s, lease, &next);

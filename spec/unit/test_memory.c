@@ -105,7 +105,7 @@ static void acquire_once(long k)
     char value[RL_VALUE_LEN + 1];
     snprintf(value, sizeof(value), "%040d", 7);
     fail_at(k);
-    h.round = lease_acquire(&s->core, &s->primitive, &key, 1, NULL, 0, value, 30000, 10000, -1,
+    h.round = acquire_begin(&s->core, &s->primitive, &key, 1, NULL, 0, value, 30000, 10000, -1,
                             s->now_ms, &h.lease);
     no_failure();
     if (h.round) {
@@ -124,7 +124,7 @@ static void extend_once(long k)
     rl_lease *lease = sim_hold(s, "a", 30000);
     int64_t before_ms = lease_remaining_ms(lease, s->now_ms);
     fail_at(k);
-    rl_round *round = lease_extend(lease, 40000, s->now_ms);
+    rl_round *round = holder_extend(lease, 40000, s->now_ms);
     no_failure();
     CHECK(round || failed);
     if (round)
@@ -132,7 +132,7 @@ static void extend_once(long k)
     CHECK(lease_remaining_ms(lease, s->now_ms) >= before_ms - 1000);
     if (round)
         round_free(round);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -154,10 +154,10 @@ static void hand_over_once(long k)
     CHECK(outcome == RL_GRANTED || failed);
     CHECK_INT(next.lease ? next.lease->token : 0, outcome == RL_GRANTED ? 2 : 0);
     int was = failed;
-    round_free(release_begin(outcome == RL_GRANTED ? next.lease : old, s->now_ms));
+    round_free(holder_release(outcome == RL_GRANTED ? next.lease : old, s->now_ms));
     sim_advance(s, 2000);
     CHECK_INT(sim_with(s, "a"), 0);
-    lease_drop(old, s->now_ms);
+    holder_drop(old, s->now_ms);
     sim_drop(s, &next);
     sim_finish(s);
     failed = was;
@@ -175,8 +175,8 @@ static void renew_once(long k)
     no_failure();
     sim_advance(s, 6000);
     CHECK(lease_remaining_ms(lease, s->now_ms) > 0);
-    round_free(release_begin(lease, s->now_ms));
-    lease_drop(lease, s->now_ms);
+    round_free(holder_release(lease, s->now_ms));
+    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -215,8 +215,8 @@ static void heal_once(long k)
     sim_advance(s, 6000);
     CHECK(lease_remaining_ms(lease, s->now_ms) > 0);
     CHECK_INT(sim_with(s, "a"), 7);
-    round_free(release_begin(lease, s->now_ms));
-    lease_drop(lease, s->now_ms);
+    round_free(holder_release(lease, s->now_ms));
+    holder_drop(lease, s->now_ms);
     sim_finish(s);
     failed = was;
 }
@@ -233,7 +233,7 @@ static void count_once(long k)
     CHECK(outcome == RL_GRANTED || was);
     int64_t token = outcome == RL_GRANTED ? h.lease->token : 0;
     CHECK((token > 0) == (outcome == RL_GRANTED));
-    round_free(release_begin(h.lease, s->now_ms));
+    round_free(holder_release(h.lease, s->now_ms));
     sim_advance(s, 2000);
     CHECK_INT(sim_with(s, "a"), 0);
     sim_drop(s, &h);
@@ -253,7 +253,7 @@ static void release_once(long k)
     rl_lease *lease = sim_hold(s, "a", 30000);
     sim_advance(s, 10);
     fail_at(k);
-    rl_round *round = release_begin(lease, s->now_ms);
+    rl_round *round = holder_release(lease, s->now_ms);
     no_failure();
     CHECK(round || failed);
     int was = failed;
@@ -261,7 +261,7 @@ static void release_once(long k)
         round_free(round);
     sim_advance(s, 5000);
     CHECK_INT(sim_with(s, "a"), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_finish(s);
     failed = was;
 }

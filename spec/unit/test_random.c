@@ -124,7 +124,7 @@ static void forget_round(rl_round **round)
 static void drop_deal(struct chaos *c, struct deal *d)
 {
     if (c->tidy && d->h.lease && d->h.lease->state == LEASE_HELD)
-        round_free(release_begin(d->h.lease, c->s->now_ms));
+        round_free(holder_release(d->h.lease, c->s->now_ms));
     forget_round(&d->extend);
     forget_round(&d->release);
     sim_drop(c->s, &d->h);
@@ -179,11 +179,11 @@ static void use(struct chaos *c)
         break;
     case 0:
         forget_round(&d->extend);
-        d->extend = lease_extend(d->h.lease, some_lease_ms(c), s->now_ms);
+        d->extend = holder_extend(d->h.lease, some_lease_ms(c), s->now_ms);
         break;
     case 1:
         forget_round(&d->release);
-        d->release = release_begin(d->h.lease, s->now_ms);
+        d->release = holder_release(d->h.lease, s->now_ms);
         break;
     case 2:
         drop_deal(c, d);

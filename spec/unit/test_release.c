@@ -5,7 +5,7 @@
 
 static int release(struct sim *s, rl_lease *lease)
 {
-    rl_round *round = release_begin(lease, s->now_ms);
+    rl_round *round = holder_release(lease, s->now_ms);
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);   /* over at once */
     sim_wait(s, round, 5000);
     return sim_end(round);
@@ -22,7 +22,7 @@ static void lets_go(void)
         sim_logs_are(s, "AR");
         CHECK_INT(sim_with(s, "k"), 0);
         CHECK(s->core.owing == NULL);
-        lease_drop(lease, s->now_ms);
+        holder_drop(lease, s->now_ms);
         CHECK_INT(sim_live(s), 0);
         sim_finish(s);
     }
@@ -32,7 +32,7 @@ static void lets_go(void)
 SIM_TEST(asked_again_after_it_let_go, sim_up(3))
 {
     rl_lease *lease = sim_hold(s, "k", 3000);
-    rl_round *round = release_begin(lease, s->now_ms);
+    rl_round *round = holder_release(lease, s->now_ms);
     for (int i = 0; i < 3; i++) {
         sim_serve(s, i);
         sim_cut_after(s, i);
@@ -41,14 +41,14 @@ SIM_TEST(asked_again_after_it_let_go, sim_up(3))
     CHECK_INT(sim_wait(s, round, 5000), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), all_of(3));
     sim_end(round);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(decided_at_the_majority, sim_up(5))
 {
     rl_lease *lease = sim_hold(s, "k", 3000);
     s->server[0].frozen = s->server[1].frozen = 1;
-    rl_round *round = release_begin(lease, s->now_ms);
+    rl_round *round = holder_release(lease, s->now_ms);
     for (int i = 2; i < 5; i++) {
         CHECK_INT(round->outcome, RL_OK);
         sim_serve(s, i);
@@ -62,7 +62,7 @@ SIM_TEST(decided_at_the_majority, sim_up(5))
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK(s->core.owing == NULL);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* ---- outcomes ---- */
@@ -73,7 +73,7 @@ SIM_TEST(expired_on_all, sim_up(3))
     sim_advance(s, 1500);
     CHECK_INT(release(s, lease), RL_EXPIRED);
     CHECK(s->core.owing == NULL);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* Our validity is over, the servers' is not: too late to say that it was in time. */
@@ -84,7 +84,7 @@ SIM_TEST(expired_but_still_there, sim_up(3))
     CHECK_INT(sim_mine(s, "k", lease), all_of(3));
     CHECK_INT(release(s, lease), RL_EXPIRED);
     CHECK_INT(sim_with(s, "k"), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(in_time_by_a_millisecond, sim_up(3))
@@ -92,7 +92,7 @@ SIM_TEST(in_time_by_a_millisecond, sim_up(3))
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_advance(s, sim_validity(1000, 0) - 1);
     CHECK_INT(release(s, lease), RL_GRANTED);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(held_by_another, sim_up(3))
@@ -103,8 +103,8 @@ SIM_TEST(held_by_another, sim_up(3))
     CHECK_INT(release(s, mine), RL_HELD);
     CHECK_INT(sim_mine(s, "k", other), all_of(3));       /* untouched */
     CHECK(lease_remaining_ms(other, s->now_ms) > 0);
-    lease_drop(mine, s->now_ms);
-    lease_drop(other, s->now_ms);
+    holder_drop(mine, s->now_ms);
+    holder_drop(other, s->now_ms);
 }
 
 SIM_TEST(unknown_without_answers, sim_up(3))
@@ -120,7 +120,7 @@ SIM_TEST(unknown_without_answers, sim_up(3))
     s->server[0].refuses = s->server[1].refuses = 0;
     sim_advance(s, 3000);
     CHECK_INT(sim_with(s, "k"), 0);      /* cleaned all the same */
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(unknown_from_hung_nodes, sim_up(3))
@@ -130,20 +130,20 @@ SIM_TEST(unknown_from_hung_nodes, sim_up(3))
     int64_t t0 = s->now_ms;
     CHECK_INT(release(s, lease), RL_UNKNOWN);
     CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(released_twice, sim_up(3))
 {
     rl_lease *lease = sim_hold(s, "k", 5000);
-    rl_round *a = release_begin(lease, s->now_ms);
-    rl_round *b = release_begin(lease, s->now_ms);
+    rl_round *a = holder_release(lease, s->now_ms);
+    rl_round *b = holder_release(lease, s->now_ms);
     CHECK(a == b);
     CHECK_INT(sim_result(s, a), RL_GRANTED);
     CHECK_INT(sim_end(b), RL_GRANTED);
     CHECK_INT(release(s, lease), RL_GRANTED);
     sim_logs_are(s, "AR");               /* asked once */
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* ---- cancelling ---- */
@@ -153,7 +153,7 @@ SIM_TEST(cancels_an_attempt, sim_up(3))
     sim_freeze(s, all_of(3));
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     sim_run(s);
-    rl_round *round = release_begin(h.lease, s->now_ms);
+    rl_round *round = holder_release(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
     sim_freeze(s, 0);
     sim_run(s);
@@ -171,7 +171,7 @@ SIM_TEST(cancels_an_attempt, sim_up(3))
 SIM_TEST(cancels_before_it_is_sent, sim_new(3))
 {
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    rl_round *round = release_begin(h.lease, s->now_ms);
+    rl_round *round = holder_release(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
     int outcome = sim_wait(s, round, 10);
     for (int i = 0; i < 3; i++)
@@ -187,7 +187,7 @@ SIM_TEST(cancels_before_it_is_sent, sim_new(3))
 SIM_TEST(cancelled_release_is_answered_soon, sim_new(3))
 {
     struct hold h = sim_acquire(s, "k", 5000, 1000);
-    rl_round *round = release_begin(h.lease, s->now_ms);
+    rl_round *round = holder_release(h.lease, s->now_ms);
     sim_skip(s, 1);
     sim_tick(s);
     CHECK_INT(sim_wait(s, round, 10), RL_EXPIRED);
@@ -203,12 +203,12 @@ SIM_TEST(expired_over_a_new_connection, sim_up(3))
     sim_advance(s, 5000);
     for (int i = 0; i < 3; i++)
         sim_cut(s, i);
-    rl_round *round = release_begin(lease, s->now_ms);
+    rl_round *round = holder_release(lease, s->now_ms);
     sim_skip(s, 1);
     sim_tick(s);                         /* nothing can be left: it is forgotten */
     CHECK_INT(sim_wait(s, round, 10), RL_EXPIRED);
     sim_end(round);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* ---- who is asked ---- */
@@ -222,7 +222,7 @@ SIM_TEST(goes_to_all_nodes, sim_up(5))
     CHECK_INT(release(s, lease), RL_GRANTED);
     sim_logs_are(s, "AR");
     CHECK_INT(sim_with(s, "k"), bit(0));
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* Nodes that were never asked are not connected for a release. */
@@ -245,7 +245,7 @@ SIM_TEST(errors_are_kept, sim_up(3))
     CHECK_INT(release(s, lease), RL_GRANTED);
     CHECK_INT(lease->release->slot[0].code, RL_NOPERM);
     CHECK_INT(sim_with(s, "k"), bit(0));
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* A lease of another name on the same connection stays. */
@@ -257,20 +257,20 @@ SIM_TEST(releases_only_its_own, sim_up(3))
     CHECK_INT(sim_with(s, "a"), 0);
     CHECK_INT(sim_mine(s, "b", b), all_of(3));
     CHECK_INT(lease_remaining_ms(b, s->now_ms), sim_validity(5000, 0));
-    lease_drop(a, s->now_ms);
-    lease_drop(b, s->now_ms);
+    holder_drop(a, s->now_ms);
+    holder_drop(b, s->now_ms);
 }
 
 /* Its owner is gone: it is released, as far as he had it. */
 SIM_TEST(of_an_owner_who_is_gone, sim_up(3))
 {
     rl_lease *lease = sim_keep(s, "k", 3000), *over = sim_hold(s, "o", 3000);
-    round_free(release_begin(over, s->now_ms));
+    round_free(holder_release(over, s->now_ms));
     sim_run(s);
     sim_clear_logs(s);
     sim_advance(s, 1000);                /* its renewal is under way */
-    lease_orphan(lease, s->now_ms);
-    lease_orphan(over, s->now_ms);
+    holder_orphan(lease, s->now_ms);
+    holder_orphan(over, s->now_ms);
     sim_run(s);
     sim_logs_are(s, "ER");
     CHECK_INT(sim_with(s, "k"), 0);
@@ -286,7 +286,7 @@ SIM_TEST(of_an_owner_who_is_gone, sim_up(3))
     sim_advance(s, 1100);
     CHECK_INT(lease->lost, RL_LOSS_TAKEN);
     sim_clear_logs(s);
-    lease_orphan(lease, s->now_ms);
+    holder_orphan(lease, s->now_ms);
     sim_run(s);
     sim_logs_are(s, "");                 /* the others keep the name closed till then */
     CHECK_INT(sim_mine(s, "k", lease), bit(2));
@@ -299,7 +299,7 @@ SIM_TEST(of_an_owner_who_is_gone, sim_up(3))
 SIM_TEST(not_where_there_is_a_lock_delay, sim_up(3))
 {
     s->core.options.lock_delay_ms = 5000;
-    lease_orphan(sim_keep(s, "k", 3000), s->now_ms);
+    holder_orphan(sim_keep(s, "k", 3000), s->now_ms);
     sim_advance(s, 7900);
     CHECK_INT(sim_with(s, "k"), all_of(3));
     sim_advance(s, 200);
@@ -323,7 +323,7 @@ SIM_TEST(failing_release_is_retried_until_it_succeeds, sim_up(3))
     s->server[1].say[SIM_RELEASE] = NULL;
     sim_advance(s, 2000);
     sim_all_clean(s);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(failing_release_is_forgotten_with_the_lease, sim_up(3))
@@ -333,7 +333,7 @@ SIM_TEST(failing_release_is_forgotten_with_the_lease, sim_up(3))
     for (int i = 0; i < 3; i++)
         s->server[i].say[SIM_RELEASE] = "-BUSY Redis is busy running a script.\r\n";
     CHECK_INT(sim_release(s, lease), RL_UNKNOWN);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_advance(s, t0 + 5099 - s->now_ms);
     CHECK(s->core.owing != NULL);
     CHECK(s->server[0].logged < 10);             /* with growing pauses */
@@ -353,7 +353,7 @@ SIM_TEST(unreachable_node_is_forgotten_with_the_lease, sim_up(3))
     sim_run(s);
     CHECK_INT(sim_release(s, lease), RL_GRANTED);
     CHECK_INT(lease->owed, bit(2));
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_advance(s, t0 + 4999 - s->now_ms);
     CHECK(s->core.owing != NULL);
     sim_advance(s, 1);
@@ -370,7 +370,7 @@ SIM_TEST(returning_node_is_cleaned, sim_up(3))
     rl_lease *lease = sim_hold(s, "k", 30000);
     sim_leave(s, 2);
     CHECK_INT(sim_release(s, lease), RL_GRANTED);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_advance(s, 5000);
     CHECK_INT(sim_with(s, "k"), bit(2));
     s->server[2].refuses = 0;

@@ -282,11 +282,11 @@ SIM_TEST(nothing_is_owed_to_who_refused, sim_up(3))
     sim_run(s);
     sim_end(ask);
     CHECK(s->core.nodes[0].retry_ms > s->now_ms);
-    rl_round *round = release_begin(lease, s->now_ms);
+    rl_round *round = holder_release(lease, s->now_ms);
     CHECK_INT(lease->owed, bit(1) | bit(2));
     CHECK_INT(sim_result(s, round), RL_GRANTED);
     CHECK(s->core.owing == NULL);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* Nor to a node that was asked for nothing: one whose connection hangs is never paid. */
@@ -316,10 +316,10 @@ SIM_TEST(extension_refused_before_the_grant, sim_up(3))
     s->server[2].loaded &= ~1ULL << SIM_ACQUIRE;
     s->server[2].holds = 1;
     struct hold h = sim_acquire(s, "k", 9000, 1000);
-    rl_round *extend = lease_extend(h.lease, 9000, s->now_ms);
+    rl_round *extend = holder_extend(h.lease, 9000, s->now_ms);
     CHECK_INT(sim_end(extend), RL_NOT_HELD);     /* not yet */
     sim_run(s);
-    CHECK_INT(sim_result(s, lease_extend(h.lease, 9000, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_extend(h.lease, 9000, s->now_ms)), RL_GRANTED);
     s->server[2].holds = 0;
     sim_run(s);
     CHECK_STR(s->server[2].log, "?EaA");         /* healed by the next extension */
@@ -328,7 +328,7 @@ SIM_TEST(extension_refused_before_the_grant, sim_up(3))
     rl_round *ask = sim_ask(s, "k");
     sim_run(s);
     sim_end(ask);
-    CHECK_INT(sim_result(s, release_begin(h.lease, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_release(h.lease, s->now_ms)), RL_GRANTED);
     s->server[2].refuses = 0;
     sim_advance(s, 5000);
     sim_all_clean(s);
@@ -349,7 +349,7 @@ SIM_TEST(confirmed_twice_counts_once, sim_up(3))
         sim_cut(s, i);
         s->server[i].hushed = 1;         /* the round stays open */
     }
-    rl_round *round = release_begin(h.lease, s->now_ms);
+    rl_round *round = holder_release(h.lease, s->now_ms);
     sim_advance(s, 2 * SIM_TIMEOUT_MS);
     CHECK_STR(s->server[0].log, "AARR");
     CHECK_INT(round->outcome, RL_OK);
@@ -368,7 +368,7 @@ SIM_TEST(lost_release_is_sent_again, sim_up(1))
     rl_lease *lease = sim_hold(s, "k", 5000);
     sim_clear_logs(s);
     s->server[0].holds = 1;
-    rl_round *round = release_begin(lease, s->now_ms);
+    rl_round *round = holder_release(lease, s->now_ms);
     sim_cut_after(s, 0);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(round->outcome, RL_OK);
@@ -377,7 +377,7 @@ SIM_TEST(lost_release_is_sent_again, sim_up(1))
     CHECK_STR(s->server[0].log, "RR");
     CHECK_INT(sim_end(round), RL_GRANTED);
     sim_all_clean(s);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SUITE(release_late, T(late_grant_is_released_behind),

@@ -43,7 +43,7 @@ SIM_TEST(unknown_script_of_a_lease_that_is_over, sim_up(1))
     s->server[0].holds = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     sim_run(s);
-    rl_round *release = release_begin(h.lease, s->now_ms);
+    rl_round *release = holder_release(h.lease, s->now_ms);
     CHECK_INT(h.round->outcome, RL_CANCELLED);
     s->server[0].holds = 0;
     sim_run(s);

@@ -14,8 +14,8 @@ static void step_server(struct sim *s, int i, int64_t ms)
 
 static void end(struct sim *s, rl_lease *lease)
 {
-    round_free(release_begin(lease, s->now_ms));
-    lease_drop(lease, s->now_ms);
+    round_free(holder_release(lease, s->now_ms));
+    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -40,7 +40,7 @@ SIM_TEST(before_a_confirmation, sim_admitted(3, MAX_LEASE_MS))
     step_server(s, 1, STEP_MS);
     int64_t until_ms = sim_key(s, 0, "k")->until_ms;
     sim_skip(s, 3);
-    rl_round *extend = lease_extend(other, 50000, s->now_ms);    /* brings TIME of both */
+    rl_round *extend = holder_extend(other, 50000, s->now_ms);    /* brings TIME of both */
     sim_pass(s, 0);
     sim_tick(s);                                    /* the confirmation, to 1 */
     sim_pass(s, 1);
@@ -49,7 +49,7 @@ SIM_TEST(before_a_confirmation, sim_admitted(3, MAX_LEASE_MS))
     CHECK_INT(h.round->outcome, RL_GRANTED);
     CHECK(h.lease->deadline_ms <= until_ms);
     round_free(extend);
-    lease_drop(other, s->now_ms);
+    holder_drop(other, s->now_ms);
     sim_drop(s, &h);
 }
 
@@ -61,7 +61,7 @@ static void before_the_last_vote(void)
     sim_advance(s, 1500);
     sim_skip(s, s->core.nodes[0].timed_ms + 900 - s->now_ms);
     s->server[1].say[SIM_EXTEND] = "-BUSY\r\n";
-    rl_round *extend = lease_extend(lease, LEASE_MS, s->now_ms);
+    rl_round *extend = holder_extend(lease, LEASE_MS, s->now_ms);
     sim_pass(s, 0);
     sim_pass(s, 1);
     sim_hold_answers(s, bit(2));
@@ -132,8 +132,8 @@ static void one_by_one(void)
         sim_advance(s, 8000);
     }
     CHECK(lease->deadline_ms <= sim_key(s, 0, "k")->until_ms);
-    round_free(release_begin(lease, s->now_ms));
-    lease_drop(lease, s->now_ms);
+    round_free(holder_release(lease, s->now_ms));
+    holder_drop(lease, s->now_ms);
     sim_advance(s, 2 * MAX_LEASE_MS);
     lease = sim_hold(s, "k", LEASE_MS);
     int64_t deadline_ms = lease->deadline_ms;

@@ -212,7 +212,7 @@ static int attempts(int kind, int64_t lease_ms)
     sim_advance(s, lease_ms);
     int count = lease->failures;
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_heal(s);
     sim_advance(s, 5000);
     sim_finish(s);
@@ -252,7 +252,7 @@ static void release_at(int steps, int forgotten)
     }
     if (forgotten)
         sim_flush_scripts(s);
-    rl_round *release = release_begin(lease, s->now_ms);
+    rl_round *release = holder_release(lease, s->now_ms);
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     CHECK_INT(sim_result(s, release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
@@ -262,7 +262,7 @@ static void release_at(int steps, int forgotten)
     sim_advance(s, 9000);
     sim_logs_are(s, "");
     CHECK_INT(s->core.losses, 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -278,8 +278,8 @@ SIM_TEST(orphans_end_with_their_time, sim_up(3))
 {
     rl_lease *lease = sim_keep(s, "k", 3000), *fixed = sim_hold(s, "f", 3000);
     sim_clear_logs(s);
-    lease_drop(lease, s->now_ms);
-    lease_drop(fixed, s->now_ms);
+    holder_drop(lease, s->now_ms);
+    holder_drop(fixed, s->now_ms);
     CHECK_INT(sim_live(s), 4);           /* with their releases */
     sim_advance(s, sim_validity(3000, 0) - 1);
     CHECK(s->core.held != NULL);
@@ -294,7 +294,7 @@ SIM_TEST(orphans_end_with_their_time, sim_up(3))
     /* One whose renewal is under way: that one is the last. */
     lease = sim_keep(s, "k", 3000);
     sim_begin_renewal(s, lease);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_run(s);
     sim_advance(s, 3000);
     sim_logs_are(s, "E");
@@ -303,7 +303,7 @@ SIM_TEST(orphans_end_with_their_time, sim_up(3))
     /* One that a majority disowns meanwhile. */
     lease = sim_keep(s, "k", 3000);
     sim_begin_renewal(s, lease);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     s->server[0].keys = s->server[1].keys = 0;
     sim_run(s);
     sim_advance(s, 3000);
@@ -315,7 +315,7 @@ SIM_TEST(orphans_end_with_their_time, sim_up(3))
     sim_begin_renewal(s, lease);
     s->server[0].keys = s->server[1].keys = 0;
     sim_run(s);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     CHECK(sim_live(s) > 0);
     sim_advance(s, 3000);
     sim_logs_are(s, "ER");
@@ -325,7 +325,7 @@ SIM_TEST(orphans_end_with_their_time, sim_up(3))
     lease = sim_keep(s, "k", 3000);
     sim_skip(s, 3000);
     sim_tick(s);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_run(s);                          /* the release of what a renewal prolonged */
     CHECK_INT(sim_live(s), 0);
 }
@@ -333,7 +333,7 @@ SIM_TEST(orphans_end_with_their_time, sim_up(3))
 /* The client is closed before the orphan's time is over: it is let go. */
 SIM_TEST(orphans_are_released_at_the_end, sim_up(3))
 {
-    lease_drop(sim_keep(s, "k", 30000), s->now_ms);
+    holder_drop(sim_keep(s, "k", 30000), s->now_ms);
     close_finish(&s->core, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
@@ -346,7 +346,7 @@ SIM_TEST(losses_count_once, sim_up(3))
     for (int k = 0; k < 6; k++, key[0]++)
         lease[k] = k % 2 ? sim_keep(s, key, 3000) : sim_hold(s, key, 3000);
     sim_leave_first(s, 3);
-    rl_round *extend = lease_extend(lease[1], 3000, s->now_ms);
+    rl_round *extend = holder_extend(lease[1], 3000, s->now_ms);
     sim_advance(s, 9000);
     CHECK_INT(s->core.losses, 6);
     for (int k = 0; k < 6; k++)
@@ -356,7 +356,7 @@ SIM_TEST(losses_count_once, sim_up(3))
         known |= (uint32_t)(s->core.lost[k % 6] == lease[k / 6]) << k / 6;
     CHECK_INT(known, 63);
     sim_end(extend);
-    extend = lease_extend(lease[0], 3000, s->now_ms);
+    extend = holder_extend(lease[0], 3000, s->now_ms);
     CHECK_INT(sim_end(extend), RL_LOST);
     sim_heal(s);
     for (int k = 0; k < 6; k++)
@@ -399,7 +399,7 @@ SIM_TEST(busy_while_there_is_something_to_do, sim_up(3))
 
     CHECK(!core_owes_away(&s->core));
     sim_leave_first(s, 1);
-    round_free(release_begin(lease, s->now_ms));
+    round_free(holder_release(lease, s->now_ms));
     sim_run(s);
     CHECK(core_owes_away(&s->core));
     CHECK(core_due_ms(&s->core) != INT64_MAX);
@@ -408,7 +408,7 @@ SIM_TEST(busy_while_there_is_something_to_do, sim_up(3))
     CHECK(!core_owes_away(&s->core));
     CHECK(!core_busy(&s->core));
     CHECK_INT(sim_with(s, "k"), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SUITE(watchdog, T(renews_after_a_third), T(counts_from_the_start_of_its_round),

@@ -47,7 +47,7 @@ SIM_TEST(lost_before_the_tick, sim_up(3))
     sim_run(s);
     CHECK_INT(s->core.losses, 1);
     sim_logs_are(s, "A");
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     CHECK_INT(s->core.losses, 1);
     CHECK(s->core.held == NULL);
 }
@@ -63,7 +63,7 @@ SIM_TEST(fixed_leases_are_lost_too, sim_up(3))
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
     CHECK_INT(s->core.losses, 1);                          /* not the released one */
     sim_logs_are(s, "");
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 static void taken(int absent, int foreign)
@@ -94,11 +94,11 @@ static void taken(int absent, int foreign)
     CHECK(s->core.owing == NULL);
     sim_advance(s, 9000);
     CHECK_INT(s->core.losses, 1);
-    rl_round *release = release_begin(lease, s->now_ms);
+    rl_round *release = holder_release(lease, s->now_ms);
     CHECK(release->outcome != RL_OK && release->outcome != RL_GRANTED);
     round_free(release);
     sim_logs_are(s, "ER");
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     CHECK_INT(s->core.losses, 1);
     sim_finish(s);
 }
@@ -197,10 +197,10 @@ SIM_TEST(closed_with_the_client, sim_up(3))
     sim_run(s);
     CHECK_INT(sim_with(s, "k") | sim_with(s, "f") | sim_with(s, "b"), 0);
     CHECK_INT(s->core.unattended, 0);
-    lease_drop(kept, s->now_ms);
-    lease_drop(fixed, s->now_ms);
-    lease_drop(busy, s->now_ms);
-    lease_drop(lost, s->now_ms);
+    holder_drop(kept, s->now_ms);
+    holder_drop(fixed, s->now_ms);
+    holder_drop(busy, s->now_ms);
+    holder_drop(lost, s->now_ms);
 }
 
 SIM_TEST(lost_in_the_child_of_a_fork, sim_up(3))
@@ -220,8 +220,8 @@ SIM_TEST(lost_in_the_child_of_a_fork, sim_up(3))
     sim_advance(s, 9000);
     CHECK(lease_remaining_ms(own, s->now_ms) > 1900);
     sim_let_go(s, own);
-    lease_drop(kept, s->now_ms);
-    lease_drop(busy, s->now_ms);
+    holder_drop(kept, s->now_ms);
+    holder_drop(busy, s->now_ms);
 }
 
 /* ---- healing ---- */
@@ -302,11 +302,11 @@ SIM_TEST(late_answers_heal_what_is_held, sim_up(3))
     sim_pass(s, 1);
     sim_pass(s, 2);
     CHECK(lease->renewal == NULL);
-    round_free(release_begin(lease, s->now_ms));
+    round_free(holder_release(lease, s->now_ms));
     sim_run(s);
     sim_logs_are(s, "ER");
     CHECK_INT(sim_with(s, "k"), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(heals_no_foreign_key, sim_up(5))
@@ -349,13 +349,13 @@ SIM_TEST(heals_where_the_script_is_gone, sim_up(3))
     s->server[0].loaded = 0;
     sim_pass(s, 1);
     sim_pass(s, 2);
-    rl_round *release = release_begin(lease, s->now_ms);
+    rl_round *release = holder_release(lease, s->now_ms);
     sim_clear_logs(s);
     sim_run(s);
     CHECK_STR(s->server[0].log, "??r");
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* The connection breaks with the heal on its way; what may come of it is cleaned up.
@@ -376,13 +376,13 @@ static void torn_heal(int how)
         sim_cut(s, 0);
     else
         sim_cut_after(s, 0);
-    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_release(lease, s->now_ms)), RL_GRANTED);
     sim_haunt(s, 0, SIM_LOG);
     CHECK(how == 0 || sim_with(s, "k") == 1);
     sim_advance(s, 2000);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK(s->core.owing == NULL);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -398,7 +398,7 @@ SIM_TEST(a_heal_that_never_left_hides_no_other, sim_up(3))
     rl_lease *lease = sim_keep(s, "k", 30000);
     s->server[0].keys = 0;
     sim_begin_renewal(s, lease);
-    rl_round *extend = lease_extend(lease, 30000, s->now_ms);
+    rl_round *extend = holder_extend(lease, 30000, s->now_ms);
     sim_pass(s, 1);
     sim_pass(s, 2);
     CHECK_INT(sim_end(extend), RL_GRANTED);
@@ -410,13 +410,13 @@ SIM_TEST(a_heal_that_never_left_hides_no_other, sim_up(3))
     sim_leave_first(s, 1);
     round_free(sim_ask(s, "k"));    /* from now on it backs off */
     sim_run(s);
-    CHECK_INT(sim_result(s, release_begin(lease, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_release(lease, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 1);
     CHECK_INT(lease->owed, 1);
     s->server[0].refuses = 0;
     sim_advance(s, 3000);
     CHECK_INT(sim_with(s, "k"), 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* ---- beside the user's own extensions ---- */
@@ -425,7 +425,7 @@ SIM_TEST(beside_an_extension, sim_up(3))
 {
     rl_lease *lease = sim_keep(s, "k", 3000);
     int64_t t0 = sim_begin_renewal(s, lease);
-    CHECK_INT(sim_result(s, lease_extend(lease, 9000, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_extend(lease, 9000, s->now_ms)), RL_GRANTED);
     CHECK(lease->renewal == NULL);
     CHECK_INT(lease->deadline_ms, t0 + sim_validity(9000, 0));
     sim_clear_logs(s);
@@ -433,13 +433,13 @@ SIM_TEST(beside_an_extension, sim_up(3))
     sim_logs_are(s, "E");                /* renewed on */
 
     /* A short one between the renewals shortens nothing, and ends nothing. */
-    CHECK_INT(sim_result(s, lease_extend(lease, 100, s->now_ms)), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_extend(lease, 100, s->now_ms)), RL_GRANTED);
     sim_advance(s, 20000);
     CHECK(lease_remaining_ms(lease, s->now_ms) > 1900);
 
     /* Whichever of the two is told first that it is gone. */
     sim_begin_renewal(s, lease);
-    rl_round *extend = lease_extend(lease, 9000, s->now_ms);
+    rl_round *extend = holder_extend(lease, 9000, s->now_ms);
     s->server[0].keys = s->server[1].keys = 0;
     sim_run(s);
     CHECK(extend->outcome == RL_LOST || extend->outcome == RL_NOT_HELD);
@@ -450,7 +450,7 @@ SIM_TEST(beside_an_extension, sim_up(3))
     sim_advance(s, 9000);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(s->core.unattended, 0);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 /* What cannot be extended is not kept. */
@@ -463,7 +463,7 @@ SIM_TEST(keeps_only_what_it_can, sim_up(3))
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
     watchdog_start(lease, 3000, 0, s->now_ms);
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
-    lease_drop(lease, s->now_ms);
+    holder_drop(lease, s->now_ms);
 }
 
 SUITE(watchdog_loss, T(lost_at_the_deadline_and_not_before), T(lost_before_the_tick),

@@ -1,0 +1,226 @@
+/* acquire.c - an attempt: asked for on all nodes, won by a majority that confirms in time. */
+#include "core/acquire.h"
+
+#include "core/fence.h"
+#include "core/guard.h"
+#include "core/release.h"
+#include "core/vote.h"
+#include "core/watchdog.h"
+
+/* ---- votes ---- */
+
+/* Two nodes may be one server under two addresses, unless both are ready and have said
+ * who they are: guard_up() compares them. */
+static int may_be_one(const struct node *a, const struct node *b)
+{
+    return a->state != NODE_READY || b->state != NODE_READY || !a->info.run_id[0] ||
+           !b->info.run_id[0];
+}
+
+/* A value that was there when a node was asked again is its own, or came through another
+ * address of its server, which has voted: one may be ready while the other is not. */
+static int may_have_voted(const struct rl_round *round, int i)
+{
+    const struct node *nodes = round->core->nodes;
+    for (int k = 0; k < round->core->n; k++) {
+        const struct slot *other = &round->slot[k];
+        int again = other->again || round->slot[i].again;
+        if (k != i && other->vote >= RL_VOTE_YES && again &&
+            may_be_one(&nodes[i], &nodes[k]))
+            return 1;
+    }
+    return 0;
+}
+
+int acquire_granted(struct rl_round *round, int i, struct vote *vote)
+{
+    struct slot *slot = &round->slot[i];
+    if (vote->vote == RL_VOTE_AGAIN) {
+        if (!slot->resends)
+            return RL_CONFIG;    /* asked once, so another address is the same server */
+        slot->again = 1;
+        vote->vote = RL_VOTE_YES;
+    }
+    if (vote->vote != RL_VOTE_YES)
+        return RL_OK;
+    if (lease_fenced(round->lease) && !fence_is_token(vote->extra))
+        return RL_PROTOCOL;
+    return may_have_voted(round, i) ? RL_TIMEOUT : RL_OK;
+}
+
+/* A fenced acquire that was granted may say so in one number, above all other votes. */
+static int is_count(const struct rl_round *round, const struct reply *reply)
+{
+    return lease_fenced(round->lease) && reply->nums == 1 && reply->num[0] > RL_VOTE_GUARDED &&
+           (reply->type == REPLY_INTEGER || reply->type == REPLY_ARRAY);
+}
+
+static int acquire_read(struct rl_round *round, int i, const struct reply *reply,
+                        struct vote *vote)
+{
+    if (is_count(round, reply)) {
+        *vote = (struct vote){RL_VOTE_YES, reply->num[0] - RL_VOTE_GUARDED};
+        return acquire_granted(round, i, vote);
+    }
+    if (round->core->marker && !vote_number(round, i, reply, vote) && vote->vote == RL_VOTE_GUARDED)
+        return RL_GUARDED;
+    int code = vote_of_lease(round, i, reply, vote);
+    return code ? code : acquire_granted(round, i, vote);
+}
+
+/* ---- a round's hooks ---- */
+
+static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    struct core *core = round->core;
+    struct marker marker;
+    if (guard_objects(core, i, 1, now_ms))
+        return RL_GUARDED;
+    return round_call(round, i,
+                      lease_fenced(round->lease) ? guard_run(core, i, 1, &marker)
+                                                 : guard_marker(core, i, 1, &marker),
+                      now_ms);
+}
+
+static int acquire_answered(struct rl_round *round, int i, int code,
+                            const struct vote *vote, int64_t now_ms)
+{
+    if (code) {
+        round->lease->failed |= bit(i);
+        return code;
+    }
+    if (vote->vote != RL_VOTE_YES)
+        lease_refused(round->lease, i);
+    guard_passed(round->core, i, now_ms);
+    return guard_objects(round->core, i, 1, now_ms);   /* after TIME ahead of it, say */
+}
+
+void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
+{
+    (void)now_ms;
+    if (vote->vote == RL_VOTE_YES)
+        fence_counted(round->lease, i, vote->extra);
+}
+
+void acquire_torn(struct rl_round *round, int i, int written, int64_t now_ms)
+{
+    lease_torn(round, i, written, now_ms);
+    if (!written && !(round->lease->torn & bit(i)))
+        lease_untouched(round->lease, i);    /* nothing was sent there before */
+}
+
+static void acquire_refused(struct rl_round *round, int64_t now_ms)
+{
+    struct rl_lease *lease = round->lease;
+    lease->acquire = NULL;
+    round_end(round, RL_HELD);
+    release_end(lease, now_ms);
+}
+
+int acquire_won(struct rl_lease *lease, const struct rl_round *round, int64_t now_ms)
+{
+    int64_t deadline_ms = quorum_deadline_ms(round->started_ms, round->lease_ms,
+                                             lease->core->drift_ppm);
+    lease->acquire = NULL;
+    if (now_ms >= deadline_ms)
+        return RL_EXPIRED;
+    if (lease_fenced(lease))
+        fence_issue(lease, round);
+    watchdog_hold(lease, deadline_ms, now_ms);
+    return RL_GRANTED;
+}
+
+static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
+                           enum verdict verdict, int64_t now_ms)
+{
+    if (verdict == WON)
+        return acquire_won(lease, round, now_ms);
+    lease->acquire = NULL;
+    if (!quorum_missing(&round->tally))
+        return RL_HELD;
+    for (int i = 0; i < round->core->n; i++) {
+        if (round->slot[i].state == SLOT_MISSING && round->slot[i].code == RL_CONFIG)
+            return RL_CONFIG;          /* asking again would not help */
+    }
+    return RL_NO_QUORUM;
+}
+
+void acquire_decide_as(struct rl_round *round, acquire_outcome_fn *outcome, int64_t now_ms)
+{
+    struct rl_lease *lease = round->lease;
+    enum verdict v = lease_fenced(lease) ? fence_judge(round, now_ms)
+                                         : quorum_vote(&round->tally);
+    if (v == UNDECIDED)
+        return;
+    round_ref(round);        /* the lease goes with its last round */
+    round_end(round, outcome(lease, round, v, now_ms));
+    if (round->outcome != RL_GRANTED)
+        release_end(lease, now_ms);
+    round_unref(round);
+}
+
+static void acquire_decide(struct rl_round *round, int64_t now_ms)
+{
+    acquire_decide_as(round, acquire_outcome, now_ms);
+}
+
+static const struct round_kind acquire_kind = {
+    .name = "acquire",
+    .expired = RL_EXPIRED,
+    .used = lease_used,
+    .unused = lease_unused,
+    .put = acquire_put,
+    .sent = lease_sent_value,
+    .read = acquire_read,
+    .answered = acquire_answered,
+    .late = acquire_late,
+    .unknown = lease_unknown,
+    .torn = acquire_torn,
+    .refused = acquire_refused,
+    .decide = acquire_decide,
+    .ended = fence_end,
+};
+
+/* ---- beginning ---- */
+
+/* The node at which contenders for the same name meet; -1: none is up. */
+static int pick_gate(const struct core *core, int home, int64_t now_ms)
+{
+    for (int k = 0; k < core->n; k++) {
+        int i = (home + k) % core->n;
+        if (core->nodes[i].state == NODE_READY && !state_spares(core, i, now_ms))
+            return i;
+    }
+    return -1;
+}
+
+rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
+                        const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                        const char *value, int64_t lease_ms, int64_t within_ms, int home,
+                        int64_t now_ms, rl_lease **out)
+{
+    struct rl_lease *lease = lease_new(core, &release_kind, primitive, keys, nkeys, args,
+                                       nargs, value, lease_ms, 0);
+    if (!lease)
+        return NULL;
+    struct rl_round *acquire =
+        round_new(core, &acquire_kind, primitive->acquire, lease, cmd_ref(lease->cmd));
+    if (!acquire) {
+        lease_recycle(lease);
+        return NULL;
+    }
+    acquire->gate = home < 0 ? -1 : pick_gate(core, home, now_ms);
+    /* An answer after the validity is used up is of no use, so do not wait for it. */
+    int64_t useful_ms = quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm);
+    if (lease_ms < core->lease_ms)
+        core->lease_ms = lease_ms;
+    acquire->lease_ms = lease_ms;
+    acquire->cap_ms = now_ms + within_ms < useful_ms ? now_ms + within_ms : useful_ms;
+    lease->acquire = acquire;
+    lease->refs++;
+    core->handles++;
+    *out = lease;
+    round_handle(acquire);
+    round_begin(acquire, now_ms);
+    return acquire;
+}
