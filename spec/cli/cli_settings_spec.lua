@@ -247,6 +247,18 @@ describe("redlock", function()
         end
     end)
 
+    it("does not call free what a server that is down may have, too", function()
+        local three = support.cluster(3)
+        local nodes = table.concat(three:uris(), ",")
+        assert.equal("OK", three[1]:call("SET", "x", "theirs", "PX", 60000))
+        assert.equal(1, (redlock("status", "x", "--nodes", nodes)))
+        three[2]:kill()
+        local status, text = redlock("status", "x", "--nodes", nodes)
+        assert.equal(125, status)
+        assert.matches("no majority of the servers says whether it is held\n", text)
+        assert.equal(1, (redlock("status", "y", "--nodes", nodes)))
+    end)
+
     it("takes what follows -- as names, where no command is run", function()
         local status, text = redlock("status", "--", "-x")
         assert.equal(1, status)
