@@ -40,7 +40,8 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
     suite_scripts,
     suite_connection,
     suite_wire_errors,
-    suite_answer;
+    suite_answer,
+    suite_node_down;
 
 static const struct suite *const suites[] = {
     &suite_buf,     &suite_quorum,  &suite_wire,   &suite_timer,   &suite_cmd,
@@ -54,6 +55,7 @@ static const struct suite *const suites[] = {
     &suite_connection,
     &suite_wire_errors,
     &suite_answer,
+    &suite_node_down,
 };
 
 /* ---- checks ---- */
