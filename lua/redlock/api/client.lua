@@ -20,6 +20,7 @@ local lock = require "redlock.api.lock"
 local options = require "redlock.api.options"
 local plain_lock = require "redlock.api.plain_lock"
 local primitive = require "redlock.api.primitive"
+local happenings = require "redlock.core.happenings"
 local rounds = require "redlock.core.rounds"
 local sequencer = require "redlock.api.sequencer"
 local transfer = require "redlock.api.transfer"
@@ -151,7 +152,7 @@ local function open(self)
     end
     self.core = core
     self.registered = {}
-    self.holds.losses = rounds.losses(self)      -- of others who share it
+    self.holds.losses = happenings.losses(self)      -- of others who share it
     return true
 end
 

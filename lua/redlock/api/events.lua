@@ -29,7 +29,7 @@
 
 local ffi = require "ffi"
 local health = require "redlock.policy.health"
-local rounds = require "redlock.core.rounds"
+local happenings = require "redlock.core.happenings"
 
 local pcall, tonumber, tostring, ipairs, setmetatable, type =
     pcall, tonumber, tostring, ipairs, setmetatable, type
@@ -215,7 +215,7 @@ end
 local function tell_renewed(self, from, to)
     local count, names, named = 0, {}, {}
     for k = to, from, -1 do
-        local key = rounds.renewed_as(self.client, k)
+        local key = happenings.renewed_as(self.client, k)
         local hold = key and self.client.holds:known_as(key)
         if not key then          -- so long ago that the core has forgotten whose
             count = count + k - from + 1
@@ -238,7 +238,7 @@ function Events:poll()
     if not (self.fn or self.warn) then
         return
     end
-    local renewals, changes = rounds.happenings(self.client)
+    local renewals, changes = happenings.counts(self.client)
     if self.fn and renewals ~= self.renewals then
         local from = self.renewals + 1
         self.renewals = renewals

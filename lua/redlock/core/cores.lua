@@ -51,4 +51,15 @@ function _M.leave(core)
     rounds.load().rl_unshare(ffi.gc(core, nil), 1)
 end
 
+--- Gives node i other credentials for connections to come.
+-- @param core      an open one
+-- @param i         from 1
+-- @param user      or nil
+-- @param password  a string
+function _M.set_password(core, i, user, password)
+    if rounds.load().rl_set_password(core, i - 1, user, password) ~= 0 then
+        error("redlock: out of memory", 0)
+    end
+end
+
 return _M

@@ -258,35 +258,6 @@ function _M.compare_holders(client, round, said)
     return same, new
 end
 
--- ---- waking ----------------------------------------------------------------------
-
---- A subscription of a channel, closed by its collection or close_subscription(); nil: none
--- to be had.
-function _M.open_subscription(client, channel)
-    local subscription = C.rl_subscribe(client.core, channel, #channel)
-    return subscription ~= nil and ffi_gc(subscription, C.rl_unsubscribe) or nil
-end
-
-function _M.close_subscription(subscription)
-    C.rl_unsubscribe(ffi_gc(subscription, nil))
-end
-
---- How often it was woken so far.
-function _M.wakes(subscription)
-    return tonumber(C.rl_subscription_wakes(subscription))
-end
-
---- The same, less the wakes that were no majority's.
-function _M.opened(subscription)
-    return tonumber(C.rl_subscription_opened(subscription))
-end
-
---- Begins a pause that ends early when the subscription was woken more than `seen` times.
--- @return the round, for finish_sleep(), or nil
-function _M.begin_pause(subscription, seen, seconds)
-    return C.rl_pause(subscription, seen, to_ms(seconds))
-end
-
 -- ---- holding ---------------------------------------------------------------------
 
 --- Seconds of validity left; 0: over. No round trip.
@@ -319,32 +290,9 @@ function _M.lost(handle)
     return REASONS[C.rl_lease_lost(handle)]
 end
 
---- How many leases of a client were lost so far.
-function _M.losses(client)
-    return tonumber(C.rl_losses(client.core))
-end
-
 --- What the core calls a lease: a number, while its handle is not given back.
 function _M.key(handle)
     return tonumber(cast("intptr_t", handle))
-end
-
---- What it called the k-th lease that was lost; nil: it is not known any more.
-function _M.lost_as(client, k)
-    local key = tonumber(C.rl_lost(client.core, k))
-    return key ~= 0 and key or nil
-end
-
---- The same of the k-th renewal.
-function _M.renewed_as(client, k)
-    local key = tonumber(C.rl_renewed(client.core, k))
-    return key ~= 0 and key or nil
-end
-
---- Lets the core do what is due, where nobody else does.
--- @return when something is due next, of client.now()
-function _M.poll(client)
-    return tonumber(C.rl_poll(client.core)) / 1000
 end
 
 --- The fencing token of a lease; nil: it has none.
@@ -378,33 +326,6 @@ function _M.disown(handle)
     local value = ffi_string(C.rl_lease_value(handle), C.RL_VALUE_LEN)
     C.rl_disown(ffi_gc(handle, nil))
     return value
-end
-
---- A number that is another one when anything of this has happened: losses, renewals, changes
--- of nodes.
-function _M.happened(client)
-    return tonumber(C.rl_happenings(client.core))
-end
-
---- What happened so far: renewals got through, changes of nodes.
-function _M.happenings(client)
-    return tonumber(C.rl_renewals(client.core)), tonumber(C.rl_node_changes(client.core))
-end
-
---- How many connections were refused for their credentials so far.
-function _M.auth_failures(client)
-    return tonumber(C.rl_auth_failures(client.core))
-end
-
---- Gives node i (from 1) other credentials for connections to come.
--- @param client    an open one
--- @param i         from 1
--- @param user      or nil
--- @param password  a string
-function _M.set_password(client, i, user, password)
-    if C.rl_set_password(client.core, i - 1, user, password) ~= 0 then
-        error("redlock: out of memory", 0)
-    end
 end
 
 --- Lets go of a lease's handle: it is not renewed any more, and ends with its time.

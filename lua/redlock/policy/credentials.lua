@@ -6,7 +6,8 @@
 -- as a server refused it. (Password files are read by the core, for each connection.)
 
 local errors = require "redlock.core.errors"
-local rounds = require "redlock.core.rounds"
+local cores = require "redlock.core.cores"
+local happenings = require "redlock.core.happenings"
 
 local pcall, type, tostring, ipairs, setmetatable = pcall, type, tostring, ipairs, setmetatable
 local min = math.min
@@ -96,7 +97,7 @@ end
 
 local function due(self)
     local client = self.client
-    local age, failures = client.now() - self.at, rounds.auth_failures(client)
+    local age, failures = client.now() - self.at, happenings.auth_failures(client)
     if failures ~= self.failures then
         if age < self.pause then
             return false
@@ -128,7 +129,7 @@ function Credentials:poll()
     for i, node in ipairs(client.options.nodes) do
         local new, old = fresh[i], given[i]
         if new and (new.password ~= old.password or new.user ~= old.user) then
-            rounds.set_password(client, i, new.user or node.user, new.password)
+            cores.set_password(client.core, i, new.user or node.user, new.password)
             changed = true
         end
     end

@@ -10,6 +10,7 @@
 -- has to be looked at once in a while stands in line.
 
 local ffi = require "ffi"
+local happenings = require "redlock.core.happenings"
 local rounds = require "redlock.core.rounds"
 
 local pairs, ipairs, pcall, setmetatable, next = pairs, ipairs, pcall, setmetatable, next
@@ -337,7 +338,7 @@ end
 
 local function look_for_losses(self, from, to)
     for k = from, to do
-        local key = rounds.lost_as(self.client, k)
+        local key = happenings.lost_as(self.client, k)
         local hold = self.live[key]
         if not key then
             look_at_all(self)
@@ -383,12 +384,12 @@ end
 
 --- Notices what the core did since the last call.
 function Holds:look()
-    local happened = rounds.happened(self.client)
+    local happened = happenings.happened(self.client)
     if happened == self.happened then
         return
     end
     self.happened = happened
-    local losses = rounds.losses(self.client)
+    local losses = happenings.losses(self.client)
     if losses ~= self.losses then
         local seen = self.losses
         self.losses = losses
@@ -402,7 +403,7 @@ function Holds:poll()
     local client = self.client
     local now = client.now()
     if now >= self.next_deadline then
-        local due = rounds.poll(client)
+        local due = happenings.poll(client)
         self.next_deadline = self.fixed > 0 and max(due, now + 0.001) or huge
     end
     self:look()

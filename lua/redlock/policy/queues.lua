@@ -8,6 +8,7 @@
 -- is found by being collected.
 
 local rounds = require "redlock.core.rounds"
+local subscriptions = require "redlock.core.subscription"
 
 local setmetatable = setmetatable
 
@@ -137,7 +138,7 @@ function _M.sleep(place, call, seconds)
         return
     end
     place.round = call and call.subscription
-        and rounds.begin_pause(call.subscription, call.seen, seconds)
+        and subscriptions.begin_pause(call.subscription, call.seen, seconds)
         or rounds.begin_sleep(client, seconds)
     rounds.finish_sleep(client, place.round, place)
     place.round = nil

@@ -9,6 +9,7 @@ local attempt = require "redlock.policy.attempt"
 local hash = require "redlock.core.hash"
 local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
+local subscriptions = require "redlock.core.subscription"
 
 local random, min, max = math.random, math.min, math.max
 
@@ -35,11 +36,11 @@ local function subscribe(call)
     local lock, client, prim = call.lock, call.lock.client, call.lock.primitive
     call.splits, call.holders, call.vain, call.woken = 0, {}, 0, false
     if client.options.wake == "push" and prim.channel then
-        call.subscription = rounds.open_subscription(client, prim.channel(client, lock.name))
+        call.subscription = subscriptions.open(client, prim.channel(client, lock.name))
     end
     -- A subscription that others share is confirmed already: what woke them before our first
     -- attempt failed may have been meant for us.
-    call.seen = call.subscription and max(rounds.wakes(call.subscription) - 1, 0) or 0
+    call.seen = call.subscription and max(subscriptions.wakes(call.subscription) - 1, 0) or 0
     if call.place and call.subscription then
         call.place.queue.watching = call.place.queue.watching + 1
     end
@@ -66,7 +67,7 @@ local function nap(call, seconds, deaf)
     if call.place then
         queues.sleep(call.place, not deaf and call or nil, seconds)
     elseif subscription then
-        rounds.finish_sleep(client, rounds.begin_pause(subscription, call.seen, seconds))
+        rounds.finish_sleep(client, subscriptions.begin_pause(subscription, call.seen, seconds))
     else
         rounds.sleep(client, seconds)
     end
@@ -116,15 +117,15 @@ function _M.sleep(call)
     if not subscription then
         return
     end
-    call.woken = rounds.wakes(subscription) > call.seen
+    call.woken = subscriptions.wakes(subscription) > call.seen
     local rest = call.woken and began + min(deaf_for(call), pause) - client.now() or 0
     if rest > 0 then
         nap(call, rest, true)
     end
-    local opened = rounds.opened(subscription)
+    local opened = subscriptions.opened(subscription)
     call.splits = opened ~= call.opened and call.vain < VAIN and 0 or call.splits
     -- Before the attempt: later wakes are news.
-    call.seen, call.opened = rounds.wakes(subscription), opened
+    call.seen, call.opened = subscriptions.wakes(subscription), opened
 end
 
 --- Ends the subscription of a call that waits no more.
@@ -134,7 +135,7 @@ function _M.finish(call)
         return
     end
     call.subscription = nil
-    rounds.close_subscription(subscription)
+    subscriptions.close(subscription)
     if call.place then
         call.place.queue.watching = call.place.queue.watching - 1
     end

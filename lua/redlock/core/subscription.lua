@@ -1,0 +1,38 @@
+--- Subscriptions of the channels on which releases are announced.
+
+local ffi = require "ffi"
+local core = require("redlock.core.ffi").load
+local rounds = require "redlock.core.rounds"
+
+local tonumber = tonumber
+
+local _M = {}
+
+--- A subscription of a channel, closed by its collection or close(); nil: none to
+-- be had.
+function _M.open(client, channel)
+    local subscription = core().rl_subscribe(client.core, channel, #channel)
+    return subscription ~= nil and ffi.gc(subscription, core().rl_unsubscribe) or nil
+end
+
+function _M.close(subscription)
+    core().rl_unsubscribe(ffi.gc(subscription, nil))
+end
+
+--- How often it was woken so far.
+function _M.wakes(subscription)
+    return tonumber(core().rl_subscription_wakes(subscription))
+end
+
+--- How many of those wakes a majority of the servers stood behind.
+function _M.opened(subscription)
+    return tonumber(core().rl_subscription_opened(subscription))
+end
+
+--- Begins a pause that ends early when the subscription was woken more than `seen` times.
+-- @return the round, for rounds.finish_sleep(), or nil
+function _M.begin_pause(subscription, seen, seconds)
+    return core().rl_pause(subscription, seen, rounds.to_ms(seconds))
+end
+
+return _M
