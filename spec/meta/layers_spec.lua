@@ -150,6 +150,16 @@ local function code_of(text)
     return (text:gsub("/%*.-%*/", " "):gsub('"[^"\n]*"', '""'))
 end
 
+-- Adds what is not there yet, nor the list's own name.
+local function add(list, name, own)
+    for _, other in ipairs(list) do
+        own = other == name and name or own
+    end
+    if name ~= own then
+        list[#list + 1] = name
+    end
+end
+
 -- The files of c/core that each one includes, or whose functions it calls, by their names
 -- without an ending: a.c and a.h are one.
 local function core_needs(sources)
@@ -164,17 +174,15 @@ local function core_needs(sources)
                 end
             end
             for other in text:gmatch '#include "core/([%w_]+)%.h"' do
-                if other ~= file then
-                    table.insert(needs[file], other)
-                end
+                add(needs[file], other, file)
             end
         end
     end
     for path, text in pairs(code) do
         local file = path:match "([%w_]+)%.[ch]$"
         for name in text:gmatch "([%a_][%w_]*)%s*%(" do
-            if owner[name] and owner[name] ~= file then
-                table.insert(needs[file], owner[name])
+            if owner[name] then
+                add(needs[file], owner[name], file)
             end
         end
     end
@@ -241,7 +249,7 @@ describe("the layers", function()
             ["c/core/b.c"] = "int b_do(void)\n{\n    a_do();    /* c_do() */\n}\n",
             ["c/core/c.c"] = "static void help(void)\n{\n}\n\nint c_do(int a,\n    int b)\n{\n}\n",
         }
-        assert.same({ a = { "b", "b" }, b = { "a" }, c = {} }, calls)
+        assert.same({ a = { "b" }, b = { "a" }, c = {} }, calls)
         assert.same({ a_do = "a", b_do = "b", c_do = "c" }, owner)
         assert.equal(1, #circles(calls))
     end)
