@@ -85,7 +85,8 @@ describe("10,000 cycles", function()
         local r1, m1, f1 = c:read_line(60):match "^(%d+)\t([%d.]+)\t(%d+)$"
         local r2, m2, f2 = c:read_line(60):match "^(%d+)\t([%d.]+)\t(%d+)$"
         assert.is_true(r2 - r1 < GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
-        assert.is_true(m2 - m1 < 64)
+        -- Tables double their room; of 12,000 holds more nothing may stay.
+        assert.is_true(m2 - m1 < 128, ("%g KiB, was %g"):format(m2, m1))
         assert.equal(f1, f2)
         assert.equal(0, c:wait(10))
         assert.is_nil(cluster[3]:call("GET", "x"))
@@ -116,7 +117,8 @@ describe("10,000 cycles", function()
         local r1, m1 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
         local r2, m2 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
         assert.is_true(r2 - r1 < GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
-        assert.is_true(m2 - m1 < 64)
+        -- Tables double their room; of 12,000 holds more nothing may stay.
+        assert.is_true(m2 - m1 < 128, ("%g KiB, was %g"):format(m2, m1))
         assert.equal(0, c:wait(10))
         cluster:await_free()
     end)
@@ -147,7 +149,8 @@ describe("10,000 cycles", function()
         local r2, m2 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
         -- They last 0.1 s: on a busy machine more of them do at once, at some time.
         assert.is_true(r2 - r1 < 2 * GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
-        assert.is_true(m2 - m1 < 64)
+        -- Tables double their room; of 12,000 holds more nothing may stay.
+        assert.is_true(m2 - m1 < 128, ("%g KiB, was %g"):format(m2, m1))
         assert.equal(0, c:wait(10))
         cluster:await_free()
     end)
