@@ -1,6 +1,7 @@
 -- Properties of what the Lua API does with its arguments, for spec/fuzz/lua.c: whatever is
 -- given, it is taken as documented, or refused by an error that names the argument.
 local redlock = require "redlock"
+local checksum = require "redlock.core.checksum"
 local options = require "redlock.api.options"
 local uri = require "redlock.api.uri"
 
@@ -189,7 +190,7 @@ local function option_table(input)
     end
 end
 
--- ---- names, calls, tokens --------------------------------------------------------
+-- ---- names, calls, transfers -----------------------------------------------------
 
 -- Nobody listens there: what asks the servers fails at once, and says so.
 local client = redlock.new { nodes = { "unix:///nonexistent/redis" }, timeout = 0.01,
@@ -219,7 +220,7 @@ end
 
 local function trouble(ok, got, err)
     if not ok then
-        return refused(got, "^wait$", "^lease$", "^options$", "^fn$", "^token$")
+        return refused(got, "^wait$", "^lease$", "^options$", "^fn$", "^transfer$")
     end
     assert(got == nil and redlock.is_error(err), "no error object")
     assert(not tostring(err):find "[^ -~]")
@@ -236,20 +237,24 @@ local function durations(input)
     trouble(pcall(lock.tryLock, lock, wait, lease))
 end
 
-local HEX = "redlock1.6c6f636b.61." .. ("ab"):rep(20) .. ".30000"
+local TRANSFER = "redlock1.6c6f636b..61." .. ("ab"):rep(20) .. ".30000.0"
 
-local function tokens(input)
-    local token = input:byte() % 4 == 0 and some_value(input) or input:rest()
-    if input:byte() % 2 == 1 then
-        local at = input:byte() % #HEX
-        token = HEX:sub(1, at) .. tostring(token) .. HEX:sub(at + 1 + input:byte() % 4)
+local function transfers(input)
+    local text = input:byte() % 4 == 0 and some_value(input) or input:rest()
+    local how = input:byte()
+    if how % 2 == 1 then
+        local at = input:byte() % #TRANSFER
+        text = TRANSFER:sub(1, at) .. tostring(text) .. TRANSFER:sub(at + 1 + input:byte() % 4)
     end
-    local ok, got, err = pcall(client.import, client, token)
-    assert(ok == (type(token) == "string"), "an import that should not be")
+    if how % 4 == 3 then
+        text = checksum.add(text, ".")       -- else most end there
+    end
+    local ok, got, err = pcall(client.import, client, text)
+    assert(ok == (type(text) == "string"), "an import that should not be")
     trouble(ok, got, err)
 end
 
-local PROPERTIES = { address, address_table, option_table, names, durations, tokens }
+local PROPERTIES = { address, address_table, option_table, names, durations, transfers }
 
 return function(data)
     local input = setmetatable({ data = data, at = 1 }, Input)
