@@ -16,11 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is compiled against this header and what is loaded must agree on it: raise it
- * with every change between the two cdef markers. Part of the library's file name. */
+/* A program and the library that it loads must have the same number: raise it with every
+ * change between the two cdef markers. Part of the library's file name. */
 #define RL_ABI 10
 
-/* The word for each code: rl_code_name() gives it, and Lua has it. */
+/* The word for each code, as rl_code_name() gives it, and as Lua has it. */
 #define RL_CODE_WORDS(X) \
     X(RL_OK, "ok") \
     X(RL_GRANTED, "granted") \
@@ -73,34 +73,34 @@ typedef enum rl_code {
     /* outcomes of a round */
     RL_GRANTED,              /* acquire, extend: majority in time; release: let go;
                                 ask: a majority answered */
-    RL_HELD,                 /* somebody else has it, on too many nodes for us */
+    RL_HELD,                 /* another holder has the keys, on too many nodes for us */
     RL_NO_QUORUM,            /* no majority answered in time */
-    RL_EXPIRED,              /* it was, or would have been, ours, but the time ran out */
+    RL_EXPIRED,              /* granted, but the lease's time has run out */
     RL_LOST,                 /* extend: the lease is over, or a majority disowned us */
     RL_NOT_HELD,             /* the lease is void: released before, or of the parent */
     RL_UNKNOWN,              /* release: no majority answered */
     RL_CANCELLED,
     RL_CLOSED,               /* the client was closed */
-    RL_INTERRUPTED,          /* rl_wait: a signal arrived; call it again */
+    RL_INTERRUPTED,          /* a signal arrived: call rl_wait again */
     RL_NOMEM,
     RL_CONFIG,               /* a setting is wrong: see the node's text */
     RL_UNSUPPORTED,          /* the server cannot do what is asked */
     /* why a node gave no vote */
     RL_TIMEOUT,              /* no answer, or no connection, in time */
-    RL_REFUSED,              /* no connection, or it broke */
+    RL_REFUSED,              /* no connection, or a broken one */
     RL_DNS,                  /* the host name was not resolved */
     RL_TLS,
     RL_AUTH,                 /* NOAUTH, WRONGPASS */
-    RL_NOPERM,               /* the ACL of this user forbids it */
-    RL_READONLY,             /* READONLY, MISCONF, NOREPLICAS: it takes no writes */
+    RL_NOPERM,               /* the ACL of this user forbids the command */
+    RL_READONLY,             /* READONLY, MISCONF, NOREPLICAS: no writes now */
     RL_LOADING,              /* LOADING, BUSY, MASTERDOWN, TRYAGAIN: not now */
     RL_OOM,                  /* maxmemory is reached */
     RL_SCRIPT,               /* the script, or another command, failed */
     RL_PROTOCOL,             /* not RESP, or not what a script may return, as a counter
                                 outside [1, 10^14) */
-    RL_GUARDED,              /* in quarantine: it may have forgotten locks, or its clock
-                                was stepped */
-    RL_UNSEEDED,             /* it does not know what fencing tokens it has counted */
+    RL_GUARDED,              /* in quarantine: the server may have forgotten locks, or its
+                                clock was stepped */
+    RL_UNSEEDED,             /* the server has forgotten its counter of tokens */
     RL_OVERLOAD,             /* too many unanswered requests on one connection */
     RL_CODES                 /* how many codes there are */
 } rl_code;
@@ -109,17 +109,17 @@ typedef enum rl_code {
  * at most one string; the first integer is the vote, the second the extra, the string
  * the data. */
 enum {
-    RL_VOTE_UNSEEDED = -2,   /* fenced: it does not know what it has counted; nothing was
+    RL_VOTE_UNSEEDED = -2,   /* fenced: the server has forgotten its counter; nothing was
                                 done */
     RL_VOTE_FOREIGN = -1,    /* somebody else's */
     RL_VOTE_ABSENT = 0,      /* refused, or not there; extra may say for how long (ms), data
-                                whose it is */
+                                who the holder is */
     RL_VOTE_YES = 1,
-    RL_VOTE_AGAIN = 2,       /* acquire only: it was mine already. Counts as yes only when
+    RL_VOTE_AGAIN = 2,       /* acquire only: the value was there. Counts as yes only when
                                 this node was asked twice; else one server is listed
                                 under two addresses */
-    RL_VOTE_GUARDED = 3      /* acquire with the guard: the marker is not the one that was
-                                asked for, and nothing was done; the data is what it is */
+    RL_VOTE_GUARDED = 3      /* acquire with the guard: the marker (the data) is not what
+                                was asked for; nothing was done */
 };
 
 /* What a client knows of a node's right to vote (rl_node_info.guard). */
@@ -127,7 +127,7 @@ typedef enum rl_guard {
     RL_GUARD_OFF,            /* no guard */
     RL_GUARD_UNKNOWN,        /* not asked yet, or no answer: see marker_code */
     RL_GUARD_ADMITTED,       /* its marker is valid */
-    RL_GUARD_QUARANTINED,    /* it may have forgotten locks that are still held */
+    RL_GUARD_QUARANTINED,    /* the server may have forgotten locks that are still held */
     RL_GUARD_DISAGREES       /* another client has another max_lease */
 } rl_guard;
 
@@ -146,9 +146,9 @@ enum {
 /* Why a lease is lost. */
 typedef enum rl_loss {
     RL_NOT_LOST = 0,
-    RL_LOSS_EXPIRED,         /* no majority confirmed it in time */
-    RL_LOSS_TAKEN,           /* a majority does not have it; somebody else has it on some */
-    RL_LOSS_FORGOTTEN,       /* a majority does not have it, and nobody else was seen there */
+    RL_LOSS_EXPIRED,         /* no majority confirmed an extension in time */
+    RL_LOSS_TAKEN,           /* a majority lacks our keys; another holder has some */
+    RL_LOSS_FORGOTTEN,       /* a majority lacks our keys, and no other holder was seen */
     RL_LOSS_MAX_HOLD,        /* the watchdog's bound was reached */
     RL_LOSS_SUSPENDED,       /* this process did not run for so long */
     RL_LOSS_CLOSED           /* the client was closed, or this is the child of a fork */
@@ -166,7 +166,7 @@ typedef struct rl_bytes {
 } rl_bytes;
 
 typedef struct rl_node_options {
-    const char *label;       /* how messages call it; no secrets */
+    const char *label;       /* the node's name in messages; no secrets */
     const char *host;        /* name or address; NULL with path */
     const char *path;        /* unix socket; NULL with host */
     const char *user;        /* NULL: the default user */
@@ -185,25 +185,25 @@ typedef struct rl_options {
     int32_t connect_timeout_ms; /* name, TCP and handshake together */
     int32_t drift_ppm;       /* clock drift allowance, parts per million of a lease */
     int32_t max_lease_ms;    /* no TTL longer than that is ever set; 0: 60 s */
-    int32_t lock_delay_ms;   /* servers keep what nobody released for so much longer than
-                                its lease */
-    int32_t lease_ms;        /* a step of a server's clock beyond the drift allowance of
-                                this lease, or of a shorter one in use, is one; 0:
-                                max_lease */
+    int32_t lock_delay_ms;   /* servers keep keys that nobody released for so much longer
+                                than the lease */
+    int32_t lease_ms;        /* the default lease; its drift allowance, or that of a
+                                shorter one in use, is how far a server's clock may jump
+                                without that being a step; 0: max_lease */
     const char *marker;      /* the key of the restart guard's marker; NULL: no guard */
-    const char *marker_script; /* compares and sets it: see guard.h */
+    const char *marker_script; /* compares and sets the marker: see guard.h */
     int32_t require_info;    /* 1: a node whose INFO may not be read does not vote */
     int32_t tls_verify;      /* 0: any certificate will do */
     const char *ca_file;     /* certificates to trust; NULL: the system's */
     const char *cert_file;   /* the client's, with its chain, and its key; or NULL */
     const char *key_file;
-    int32_t signals;         /* RL_SIGNAL_*: at one of these what is held is released, by a
-                                thread, within 50 ms, while the thread that got the
-                                signal stands still, and the client is as one that is
-                                closed; then the signal does what it would have done
-                                without. Not of a shared client. From the first use in a
-                                process on, unless the signal is ignored then. Calls of
-                                the system that it meets may return EINTR before. */
+    int32_t signals;         /* RL_SIGNAL_*: at one of these a thread releases what is
+                                held, within 50 ms, while the thread that got the
+                                signal stands still, and the client counts as closed;
+                                then the signal has the effect that it has without this
+                                library. Not for shared clients. From the first use in a
+                                process on, unless the signal is ignored then. System
+                                calls that the signal meets may return EINTR before. */
 } rl_options;
 
 typedef struct rl_primitive {
@@ -213,9 +213,10 @@ typedef struct rl_primitive {
     int32_t handover;        /* -1: cannot be handed over */
     int32_t confirm;         /* -1: no fencing tokens. Else the acquire script's extra is
                                 the node's counter; ARGV[3] of all scripts of a lease is
-                                its token, 0 while there is none, and the last ARGV the
-                                server's run_id. With the guard, an acquire's last KEY is
-                                the marker, and its last ARGV what that must be */
+                                the lease's token, 0 while there is none, and the last
+                                ARGV the server's run_id. With the guard, an acquire's
+                                last KEY is the marker, and its last ARGV the value that
+                                the marker must have */
     int32_t heal;            /* gives the keys back to a node that lost them; -1: acquire */
 } rl_primitive;
 
@@ -223,10 +224,10 @@ typedef struct rl_node_result {
     int32_t answered;        /* 1: vote, extra and data are the node's answer */
     int32_t vote;            /* RL_VOTE_* or what the script says */
     int32_t code;            /* rl_code when not answered or the vote did not count; RL_OK
-                                and not answered: it was decided without this node, which */
-    int32_t asked;           /* was asked, */
-    int32_t ready;           /* is connected now, */
-    int32_t lost;            /* or is not, for this reason (as in rl_node_info) */
+                                and not answered: decided without this node */
+    int32_t asked;           /* 1: the node was asked */
+    int32_t ready;           /* 1: the node is connected now */
+    int32_t lost;            /* why the node is not (as in rl_node_info) */
     int32_t data_len;
     int64_t extra;
     char data[RL_DATA_MAX];
@@ -242,32 +243,32 @@ typedef struct rl_node_stats {
     int32_t in_flight;       /* requests without an answer now */
     int32_t owed;            /* leases whose clean-up this node has not confirmed */
     int32_t ready;           /* 1: connected and through the handshake */
-    int32_t code;            /* why it is not */
+    int32_t code;            /* why the node is not ready */
 } rl_node_stats;
 
 /* What a node told of itself, when it was connected or rl_check()ed last. */
 typedef struct rl_node_info {
     int32_t ready;           /* as in rl_node_stats */
     int32_t code;
-    int32_t lost;            /* why it was lost, or could not be connected, last; RL_OK: it
-                                is ready, or was not tried yet */
+    int32_t lost;            /* why the last connection was lost, or failed; RL_OK: the
+                                node is ready, or was not tried yet */
     int32_t twin;            /* 1: the same server has voted under another address */
     int32_t known;           /* 1: INFO was read */
     int32_t role;            /* RL_ROLE_* */
     int32_t aof;             /* appendonly is on */
-    int32_t rdb;             /* a snapshot was made since it started */
+    int32_t rdb;             /* a snapshot was made since the server started */
     int32_t guard;           /* rl_guard */
     int32_t unverified;      /* its run_id is not known: no permission for INFO */
     int32_t clock;           /* 1: the three clock fields are known */
     int32_t steps;           /* how often its clock was stepped so far */
-    int32_t marker_code;     /* why its marker could not be read or set; RL_OK: it could */
-    int64_t guard_left_ms;   /* QUARANTINED: until the end of it */
-    int64_t suspect_left_ms; /* of the time without votes after a step of its clock */
+    int32_t marker_code;     /* the last error about its marker; RL_OK: none */
+    int64_t guard_left_ms;   /* QUARANTINED: until the quarantine ends */
+    int64_t suspect_left_ms; /* until a node votes again after a clock step */
     int64_t step_ms;         /* the last one; positive: forward */
     int64_t offset_ms;       /* its wall clock minus ours */
-    int64_t offset_error_ms; /* by how much that may be wrong */
+    int64_t offset_error_ms; /* by how much offset_ms may be wrong */
     int64_t round_trip_ms;
-    int64_t uptime_s;        /* by its own word */
+    int64_t uptime_s;        /* as the server says */
     int64_t maxmemory;       /* bytes; 0: no bound */
     char run_id[RL_RUN_ID_MAX];
     char version[RL_WORD_MAX];
@@ -285,7 +286,7 @@ int rl_abi(void);
 /* The word for a code, as used in Lua ("held", "timeout"); never NULL. */
 const char *rl_code_name(int code);
 
-/* Milliseconds of CLOCK_BOOTTIME: it goes on during suspend and is never stepped. */
+/* Milliseconds of CLOCK_BOOTTIME, which goes on during suspend and is never stepped. */
 int64_t rl_now_ms(void);
 
 /* Milliseconds since 1970 by the wall clock, which may be stepped. */
@@ -297,97 +298,100 @@ int64_t rl_unix_ms(void);
 rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int n,
                    char *err, size_t err_size);
 
-/* Ends all rounds with RL_CLOSED, releases all that is held as rl_release() does, and frees
- * the client. It waits for servers that are connected or being connected to confirm that, at
- * most 50 ms from the begin of a release on. The same is done when the process ends by exit().
- * Rounds and leases must still be freed with rl_round_free and rl_lease_drop, before or after. */
+/* Ends all rounds with RL_CLOSED, releases all that is held as rl_release() does, and
+ * frees the client. Waits for servers that are connected or being connected to confirm
+ * releases, at most 50 ms from the begin of a release on. exit() does all of that, too.
+ * Rounds and leases must still be freed with rl_round_free and rl_lease_drop, before or
+ * after. */
 void rl_close(rl_client *client);
 
-/* Registers a script and loads it on every connection. The number of the script (the
- * same one for the same text), or -1: more than RL_MAX_SCRIPTS, or out of memory. */
+/* Registers a script and loads it on every connection. The script's number, which
+ * depends on the text alone, or -1: more than RL_MAX_SCRIPTS, or out of memory. */
 int rl_script(rl_client *client, const char *body, size_t len);
 
 /* Starts one attempt: a fresh random value, and the primitive's acquire script on all
  * nodes with KEYS = keys, ARGV = value, lease_ms, args. Ends within within_ms.
- * home: -1 asks all nodes at once; any other number picks one that is up (the same one for
- * the same number), which is asked first, and the others only when it granted: contenders
- * that split the votes meet there.
- * Outcomes: RL_GRANTED (held until rl_remaining_ms() is used up), RL_HELD,
- * RL_NO_QUORUM, RL_EXPIRED (granted too late), RL_CLOSED; all but the first release on
- * every node by themselves. *lease is set when a round is returned.
+ * home: -1 asks all nodes at once. Any other number picks a node that is up, always the
+ * same one; that node is asked first, and the others only when it has granted:
+ * contenders that split the votes meet there.
+ * Outcomes: RL_GRANTED (held until rl_remaining_ms() is used up), RL_HELD, RL_NO_QUORUM,
+ * RL_EXPIRED (granted too late), RL_CLOSED; all but the first release on every node by
+ * themselves. *lease is set when a round is returned.
  * NULL: out of memory, or an argument is out of range. */
 rl_round *rl_acquire(rl_client *client, const rl_primitive *primitive,
                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
                      int64_t lease_ms, int64_t within_ms, int32_t home,
                      rl_lease **lease);
 
-/* Starts an extension to lease_ms from now. Never shortens; 0 only asks. Outcomes: RL_GRANTED,
- * RL_LOST (over, or a majority disowned us: the lease is void now), RL_NO_QUORUM (the old
- * validity stands), RL_NOT_HELD, RL_UNSUPPORTED, RL_CLOSED. NULL: out of memory. */
+/* Starts an extension to lease_ms from now. Never shortens; 0 only asks. Outcomes:
+ * RL_GRANTED, RL_LOST (over, or a majority disowned us: the lease is void now),
+ * RL_NO_QUORUM (the old validity stands), RL_NOT_HELD, RL_UNSUPPORTED, RL_CLOSED. NULL:
+ * out of memory. */
 rl_round *rl_extend(rl_lease *lease, int64_t lease_ms);
 
 /* Passes a held lease on to the next holder in this process: on every node that has the
  * lease's value, a fresh one takes its place, for lease_ms. KEYS as acquired, ARGV = new
- * value, lease_ms, old value, args. The lease is over at once, whatever comes of it; *next
- * is set when a round is returned. Outcomes: RL_GRANTED (next is held), RL_LOST (a
+ * value, lease_ms, old value, args. The lease is over at once, whatever the outcome;
+ * *next is set when a round is returned. Outcomes: RL_GRANTED (next is held), RL_LOST (a
  * majority does not have the old value), RL_NO_QUORUM, RL_EXPIRED, RL_NOT_HELD,
  * RL_UNSUPPORTED, RL_CANCELLED, RL_CLOSED; all but the first release both on every node.
  * Both handles are to be dropped. NULL: out of memory; the lease is as before. */
 rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next);
 
 /* Starts the release, on all nodes; also ends an attempt that is still under way, with
- * RL_CANCELLED. The lease is over at once. With a lock delay, one that is lost is not
- * released: its keys end with their time. Outcomes: RL_GRANTED (let go in time),
- * RL_EXPIRED, RL_HELD (somebody else has it now), RL_NOT_HELD, RL_UNKNOWN, RL_CLOSED.
- * NULL: out of memory; the release itself is under way nevertheless. */
+ * RL_CANCELLED. The lease is over at once. With a lock delay, a lease that is lost is
+ * not released: its keys end with their time. Outcomes: RL_GRANTED (let go in time),
+ * RL_EXPIRED, RL_HELD (another holder has the keys now), RL_NOT_HELD, RL_UNKNOWN,
+ * RL_CLOSED. NULL: out of memory; the release itself is under way nevertheless. */
 rl_round *rl_release(rl_lease *lease);
 
-/* Starts a question to all nodes, KEYS = keys, ARGV = args. Done when a majority gave
- * the same vote and data, or cannot any more, within within_ms. Outcomes: RL_GRANTED (a
- * majority answered; see rl_round_agreed), RL_NO_QUORUM, RL_CLOSED. NULL as rl_acquire. */
+/* Starts a question to all nodes, KEYS = keys, ARGV = args. Done when a majority has
+ * given equal votes and data, or cannot any more, within within_ms. Outcomes: RL_GRANTED
+ * (a majority answered; see rl_round_agreed), RL_NO_QUORUM, RL_CLOSED. NULL as
+ * rl_acquire. */
 rl_round *rl_ask(rl_client *client, int script, const rl_bytes *keys, int nkeys,
                  const rl_bytes *args, int nargs, int64_t within_ms);
 
-/* The same question; done when each node has answered or will not any more, with RL_GRANTED
- * or RL_CLOSED. */
+/* As rl_ask(), but done when each node has answered or will not any more, with
+ * RL_GRANTED or RL_CLOSED. */
 rl_round *rl_ask_all(rl_client *client, int script, const rl_bytes *keys, int nkeys,
                      const rl_bytes *args, int nargs, int64_t within_ms);
 
-/* Starts asking every node for its INFO, TIME and marker anew. Done when each has answered
- * or will not any more, with RL_GRANTED or RL_CLOSED; rl_node_get_info() tells. NULL: out
- * of memory. */
+/* Starts asking every node for its INFO, TIME and marker anew. Done when each has
+ * answered or will not any more, with RL_GRANTED or RL_CLOSED; rl_node_get_info() tells.
+ * NULL: out of memory. */
 rl_round *rl_check(rl_client *client);
 
-/* Admits every node that is connected and in the same quarantine as at seen_ms (of
- * rl_now_ms()); with force any that is in one, and those whose clients disagree on
- * max_lease: for a brand-new cluster, in which nobody could hold a lock at seen_ms. Done as
+/* Admits every connected node whose quarantine had begun at seen_ms (of rl_now_ms());
+ * with force every node in a quarantine, and those whose clients disagree on max_lease:
+ * for a brand-new cluster, in which nobody could hold a lock at seen_ms. Done as
  * rl_check(). NULL as rl_check(). */
 rl_round *rl_admit(rl_client *client, int32_t force, int64_t seen_ms);
 
-/* Milliseconds until a majority may vote, as far as it is quarantines that keep it from
- * it: 0: it may now; -1: too few nodes are connected. */
+/* Milliseconds until quarantines end on a majority; 0: a majority may vote now; -1: too
+ * few nodes are connected. */
 int64_t rl_guard_left_ms(rl_client *client);
 
-/* Starts a pause of ms: a round that asks nobody and ends with RL_GRANTED. While it is
- * waited for, the connections are served. NULL: out of memory. */
+/* Starts a pause of ms: a round that asks nobody and ends with RL_GRANTED. rl_wait()
+ * serves the connections meanwhile. NULL: out of memory. */
 rl_round *rl_sleep(rl_client *client, int64_t ms);
 
-/* Subscribes a channel of all nodes, over connections of their own, which are made for the
- * first subscription of a client; the same one for the same channel. NULL: out of memory,
- * closed, or the channel is over 256 bytes. */
+/* Subscribes a channel of all nodes, over connections of their own, which are made for
+ * the first subscription of a client. A channel has one subscription, however often it
+ * is asked for. NULL: out of memory, closed, or the channel is over 256 bytes. */
 rl_subscription *rl_subscribe(rl_client *client, const char *channel, size_t len);
 void rl_unsubscribe(rl_subscription *subscription);
 
-/* How often the subscription woke those who pause on it so far: by messages from a majority,
- * some time after the first message (1 ms, doubled up to 64 ms while there is no majority),
- * and when a majority has confirmed the subscription. */
+/* How often the subscription woke those who pause on it so far: by messages from a
+ * majority, some time after the first message (1 ms, doubled up to 64 ms while there is
+ * no majority), and when a majority has confirmed the subscription. */
 int64_t rl_subscription_wakes(const rl_subscription *subscription);
 
 /* How many of those wakes had a majority of the nodes behind them. */
 int64_t rl_subscription_opened(const rl_subscription *subscription);
 
-/* Starts a pause as rl_sleep that also ends when the subscription has woken more often than
- * `seen` times. NULL: out of memory, or closed. */
+/* Starts a pause as rl_sleep that also ends when the subscription has woken more often
+ * than `seen` times. NULL: out of memory, or closed. */
 rl_round *rl_pause(rl_subscription *subscription, int64_t seen, int64_t ms);
 
 /* Ends a pause before its time. */
@@ -399,72 +403,77 @@ int rl_round_yes(const rl_round *round);
 /* The largest extra of the nodes that said yes so far; 0: none. */
 int64_t rl_round_extra(const rl_round *round);
 
-/* The nodes that do not know what they have counted (RL_UNSEEDED) so far, a bit each. */
+/* The nodes that have forgotten their counters (RL_UNSEEDED) so far, a bit each. */
 uint32_t rl_round_unseeded(const rl_round *round);
 
-/* Milliseconds until a majority may be free, by what the nodes of an attempt answered: the
- * q-th smallest of their extras; -1: unknown. */
+/* Milliseconds until a majority may be free, by what the nodes answered to an attempt:
+ * the q-th smallest extra; -1: unknown. */
 int64_t rl_round_free_in_ms(const rl_round *round);
 
 /* Makes rl_next() give the round when it is done. */
 void rl_round_notify(rl_round *round);
 
-/* Turns the loop until a round with rl_round_notify() is done: that round; NULL when
- * `until` (may be NULL) is done before, at a signal, and at once if !block and there is
- * none. */
+/* Turns the loop until a round with rl_round_notify() is done, and gives that round.
+ * NULL: `until` (may be NULL) is done before; a signal came; or there is none, and
+ * !block. */
 rl_round *rl_next(rl_client *client, const rl_round *until, int block);
 
 /* ---- event loops ----
  *
- * A shared client has a thread that always turns its loop: whoever starts a round only
- * queues it, and never waits. Rounds that are done are found in a mailbox, which rings a
- * descriptor: once for all that arrives until it has been emptied. */
+ * A shared client has a thread that always turns its loop: a caller that starts a round
+ * only queues the round, and never waits. Rounds that are done are found in a mailbox,
+ * which rings a descriptor: once for all rounds that arrive until the mailbox has been
+ * emptied. */
 
-/* The client of this process that was opened with the same key (any bytes; it stands for
+/* The client of this process that was opened with this key (any bytes, which stand for
  * the settings), or a new one. NULL as rl_open. */
 rl_client *rl_share(const char *key, size_t len, const rl_options *options,
                     const rl_node_options *nodes, int n, char *err, size_t err_size);
 
-/* Gives a shared client back. Its connections stay for the next one who asks; with close,
- * they are closed (rl_close) if nobody else has it. */
+/* Gives a shared client back. Its connections stay for the next rl_share(); with close,
+ * the last user closes them (rl_close). */
 void rl_unshare(rl_client *client, int close);
 
-/* Between the two, rounds are queued, and sent together by the second: for a loop that is
- * about to wake several who will start rounds. Not for longer than that takes. */
+/* Between the two, rounds are queued; the second sends them together: for a loop that is
+ * about to wake several coroutines that will start rounds. Not for longer than that
+ * takes. */
 void rl_cork(rl_client *client);
 void rl_uncork(rl_client *client);
 
-/* A new mailbox; NULL: out of memory. Closing it forgets what is in it. */
+/* A new mailbox; NULL: out of memory. A mailbox that is closed forgets its rounds. */
 rl_mailbox *rl_mailbox_open(void);
 void rl_mailbox_close(rl_mailbox *mailbox);
 
-/* Its descriptor, an eventfd: poll it for reading, then rl_mailbox_take() until there is
- * no more; do not read or close it. -1 with errno: none left. */
+/* The mailbox' descriptor, an eventfd: poll the descriptor for reading, then call
+ * rl_mailbox_take() until there is no more; neither read nor close the descriptor. -1
+ * with errno: none left. */
 int rl_mailbox_fd(rl_mailbox *mailbox);
 
-/* The same for loops that can only connect to a path: listens on a unix socket in a new
- * directory of mode 0700 below dir, and copies its path. 0, or an errno. When the caller
- * has connected, rl_mailbox_accept() removes both; what arrives on the connection is to be
- * read and thrown away before rl_mailbox_take(). 0, or an errno: EPERM when somebody
- * else was there first. Closed by rl_mailbox_hang_up(). */
+/* Instead, for loops that can only connect to a path: listens on a unix socket in a new
+ * directory of mode 0700 below dir, and copies the socket's path. 0, or an errno. When
+ * the caller has connected, rl_mailbox_accept() removes both; bytes that arrive on the
+ * connection are to be read and thrown away before rl_mailbox_take(). 0, or an errno:
+ * EPERM when another process connected first. rl_mailbox_hang_up() closes the
+ * connection. */
 int rl_mailbox_listen(rl_mailbox *mailbox, const char *dir, char *path, size_t size);
 int rl_mailbox_accept(rl_mailbox *mailbox);
 void rl_mailbox_hang_up(rl_mailbox *mailbox);
 
-/* A round of a shared client goes to the mailbox when it is done; once per round. RL_OK;
- * or the outcome of a round that is done already, which does not go there. */
+/* A round of a shared client that is done goes to the mailbox; once per round. RL_OK; or
+ * the outcome of a round that is done already, which does not go there. */
 int rl_round_post(rl_round *round, rl_mailbox *mailbox);
 
-/* Takes up to max rounds out of it. How many. */
+/* Takes up to max rounds out of the mailbox. How many. */
 int rl_mailbox_take(rl_mailbox *mailbox, rl_done *out, int max);
 
-/* Makes the descriptor readable now, for who leaves off before the mailbox is empty. */
+/* Makes the descriptor readable now, for a caller that stops before the mailbox is
+ * empty. */
 void rl_mailbox_ring(rl_mailbox *mailbox);
 
-/* Takes over a lease from another process by its value and its token (0: none; below 10^14,
- * and what a majority has counted for that value: extensions raise counters to it); it counts
- * as held when an rl_extend() has been granted. NULL: out of memory, closed, or an argument is out of
- * range. */
+/* Takes over a lease from another process by its value and its token (0: none; below
+ * 10^14, and what a majority has counted for that value: extensions raise counters to
+ * the token). The lease counts as held when an rl_extend() has been granted. NULL: out
+ * of memory, closed, or an argument is out of range. */
 rl_lease *rl_adopt(rl_client *client, const rl_primitive *primitive, const rl_bytes *keys,
                    int nkeys, const rl_bytes *args, int nargs, const char *value,
                    int64_t lease_ms, int64_t token);
@@ -475,23 +484,25 @@ void rl_disown(rl_lease *lease);
 /* Turns the loop until the round is done. Its outcome, or RL_INTERRUPTED. */
 int rl_wait(rl_round *round);
 
-/* The round's outcome, or RL_OK while it is not done. Never waits. What was granted, and
- * has ended since (the caller was stopped), is RL_EXPIRED; of an extension RL_LOST. */
+/* The round's outcome, or RL_OK while the round is not done. Never waits. A grant whose
+ * lease has ended since (the caller was stopped) is RL_EXPIRED; that of an extension
+ * RL_LOST. */
 int rl_round_outcome(const rl_round *round);
 
 /* What node i (from 0) said so far. */
 void rl_round_node(const rl_round *round, int i, rl_node_result *out);
 
-/* The nodes of an rl_ask round that gave the same answer, as a mask, when they are a
- * majority; 0 when there is none. */
+/* The majority of an rl_ask round that gave one and the same answer, as a mask of nodes;
+ * 0: there is none. */
 uint32_t rl_round_agreed(const rl_round *round);
 
-/* Gives the round back; it need not be done. Never NULL. */
+/* Gives a round back, which need not be done, and is never NULL. */
 void rl_round_free(rl_round *round);
 
 /* Hands a held lease to the watchdog: renewed to lease_ms from a third of that on, until
- * it is released, lost or dropped, or max_hold_ms have passed (0: no bound). Starts the
- * client's keeper thread. Without an extend script, or not held: of no effect.
+ * the lease is released, lost or dropped, or max_hold_ms have passed (0: no bound).
+ * Starts the client's keeper thread. Without an extend script, or not held: of no
+ * effect.
  * 0; RL_NOMEM: no thread, RL_CONFIG: beyond max_lease; the lease is as before. */
 int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms);
 
@@ -502,8 +513,9 @@ int rl_lease_lost(rl_lease *lease);
  * rl_lease_lost(). */
 int64_t rl_losses(const rl_client *client);
 
-/* The handle of the k-th of them, from 1, as a number: it may have been given back since. 0:
- * so many more were lost since that it is not known any more. */
+/* The handle of the k-th lease that was lost, from 1, as a number: the handle may have
+ * been given back since. 0: so many more were lost since that the k-th is not known any
+ * more. */
 uintptr_t rl_lost(rl_client *client, int64_t k);
 
 /* Does what is due, if nobody turns the loop: leases whose time is over are lost. When
@@ -518,7 +530,8 @@ uintptr_t rl_renewed(rl_client *client, int64_t k);
  * guarded, admitted or suspected. */
 int64_t rl_node_changes(const rl_client *client);
 
-/* All three together: one look tells that there is nothing new. No lock. */
+/* Losses, renewals and node changes together: one look tells that there is nothing new.
+ * No lock. */
 int64_t rl_happenings(const rl_client *client);
 
 /* Milliseconds of validity left; 0 when over, void, or not acquired. No round trip, no
@@ -528,25 +541,25 @@ int64_t rl_remaining_ms(const rl_lease *lease);
 /* The random value that proves the lease, RL_VALUE_LEN characters, not closed by 0. */
 const char *rl_lease_value(const rl_lease *lease);
 
-/* The fencing token of a lease that was granted: larger than all that were issued for
- * these keys before it was asked for, and nobody else's. 0: it has none. */
+/* The fencing token of a lease that was granted: larger than every token that was issued
+ * for these keys before the attempt began, and nobody else's. 0: the lease has none. */
 int64_t rl_lease_token(const rl_lease *lease);
 
-/* The nodes that had no vote on it because they do not know what they have counted, late
- * answers included, a bit each. */
+/* The nodes that had no vote on the lease because they have forgotten their counters
+ * (RL_UNSEEDED), late answers included, a bit each. */
 uint32_t rl_lease_unseeded(const rl_lease *lease);
 
-/* Gives the handle back. A held lease is not released, and not renewed any more: its
- * keys end with its time. */
+/* Gives the handle back. A held lease is not released, and not renewed any more: its keys
+ * end with their time. */
 void rl_lease_drop(rl_lease *lease);
 
-/* The same for an attempt or a lease that nobody counts on: it is released, which is not
- * waited for, also when its time is over. */
+/* Gives back the handle of an attempt or a lease that nobody counts on: releases it, also
+ * when its time is over, without waiting for that. */
 void rl_lease_abandon(rl_lease *lease);
 
-/* The same for a lease whose owner is gone: what it holds is released, which is not waited for;
- * with a lock delay its keys end with their time. Neither waits nor calls back, so a collector
- * may call it. */
+/* Gives back the handle of a lease whose owner is gone: releases a held lease, without
+ * waiting for that; with a lock delay the keys end with their time. Does not call back,
+ * so a garbage collector may call this. */
 void rl_lease_orphan(rl_lease *lease);
 
 /* Copies why node i gave no vote last into text (RL_TEXT_MAX bytes). */
@@ -556,18 +569,20 @@ void rl_node_text(rl_client *client, int i, char *text);
  * that stand are not touched. user may be NULL. 0, or RL_NOMEM. */
 int rl_set_password(rl_client *client, int i, const char *user, const char *password);
 
-/* 1: everybody on this machine may read the file, by its mode; 0: not, or there is none. */
+/* 1: the file's mode lets everybody on this machine read it; 0: not so, or no such
+ * file. */
 int rl_file_exposed(const char *path);
 
 /* How many connections were refused for their credentials so far. */
 int64_t rl_auth_failures(const rl_client *client);
 
-/* Copies the counters of node i (from 0), and what it told of itself. */
+/* Copies the counters of node i (from 0), and what the node told of itself. */
 void rl_node_get_stats(rl_client *client, int i, rl_node_stats *out);
 void rl_node_get_info(rl_client *client, int i, rl_node_info *out);
 
-/* Leases whose clean-up is not confirmed by all nodes; and how many there were of which it
- * was not pursued, because there were too many: their keys end with their time. */
+/* How many leases there are whose clean-up is not confirmed by all nodes yet; and how
+ * many clean-ups were abandoned so far because too many were pending (1 << 17): those
+ * keys end with their time. */
 int64_t rl_owed(rl_client *client);
 int64_t rl_forgone(const rl_client *client);
 /* cdef end */

@@ -1,4 +1,5 @@
-/* acquire.c - an attempt: asked for on all nodes, won by a majority that confirms in time. */
+/* acquire.c - an attempt: asked for on all nodes, won by a majority that confirms in
+ * time. */
 #include "core/acquire.h"
 
 #include "core/fence.h"
@@ -17,8 +18,9 @@ static int may_be_one(const struct node *a, const struct node *b)
            !b->info.run_id[0];
 }
 
-/* A value that was there when a node was asked again is its own, or came through another
- * address of its server, which has voted: one may be ready while the other is not. */
+/* A value that was there when a node was asked again came by the first request, or
+ * through another address of the server, which has voted: one address may be ready while
+ * the other is not. */
 static int may_have_voted(const struct rl_round *round, int i)
 {
     const struct node *nodes = round->core->nodes;
@@ -37,7 +39,7 @@ int acquire_granted(struct rl_round *round, int i, struct vote *vote)
     struct slot *slot = &round->slot[i];
     if (vote->vote == RL_VOTE_AGAIN) {
         if (!slot->resends)
-            return RL_CONFIG;    /* asked once, so another address is the same server */
+            return RL_CONFIG;    /* asked once: another address is this server as well */
         slot->again = 1;
         vote->vote = RL_VOTE_YES;
     }
@@ -51,7 +53,8 @@ int acquire_granted(struct rl_round *round, int i, struct vote *vote)
 /* A fenced acquire that was granted may say so in one number, above all other votes. */
 static int is_count(const struct rl_round *round, const struct reply *reply)
 {
-    return lease_fenced(round->lease) && reply->nums == 1 && reply->num[0] > RL_VOTE_GUARDED &&
+    return lease_fenced(round->lease) && reply->nums == 1 &&
+           reply->num[0] > RL_VOTE_GUARDED &&
            (reply->type == REPLY_INTEGER || reply->type == REPLY_ARRAY);
 }
 
@@ -62,7 +65,8 @@ static int acquire_read(struct rl_round *round, int i, const struct reply *reply
         *vote = (struct vote){RL_VOTE_YES, reply->num[0] - RL_VOTE_GUARDED};
         return acquire_granted(round, i, vote);
     }
-    if (round->core->marker && !vote_number(round, i, reply, vote) && vote->vote == RL_VOTE_GUARDED)
+    if (round->core->marker && !vote_number(round, i, reply, vote) &&
+        vote->vote == RL_VOTE_GUARDED)
         return RL_GUARDED;
     int code = vote_of_lease(round, i, reply, vote);
     return code ? code : acquire_granted(round, i, vote);
@@ -92,7 +96,7 @@ static int acquire_answered(struct rl_round *round, int i, int code,
     if (vote->vote != RL_VOTE_YES)
         lease_refused(round->lease, i);
     guard_passed(round->core, i, now_ms);
-    return guard_objects(round->core, i, 1, now_ms);   /* after TIME ahead of it, say */
+    return guard_objects(round->core, i, 1, now_ms);   /* its TIME came before */
 }
 
 void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
@@ -145,7 +149,8 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
     return RL_NO_QUORUM;
 }
 
-void acquire_decide_as(struct rl_round *round, acquire_outcome_fn *outcome, int64_t now_ms)
+void acquire_decide_as(struct rl_round *round, acquire_outcome_fn *outcome,
+                       int64_t now_ms)
 {
     struct rl_lease *lease = round->lease;
     enum verdict v = lease_fenced(lease) ? fence_judge(round, now_ms)
@@ -210,7 +215,7 @@ rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
         return NULL;
     }
     acquire->gate = home < 0 ? -1 : pick_gate(core, home, now_ms);
-    /* An answer after the validity is used up is of no use, so do not wait for it. */
+    /* An answer after the validity is used up is of no use, and not waited for. */
     int64_t useful_ms = quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm);
     if (lease_ms < core->lease_ms)
         core->lease_ms = lease_ms;

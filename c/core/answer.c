@@ -20,7 +20,7 @@ void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms)
         slot->resends = (uint8_t)written;
 }
 
-/* A script the server does not know: sent again, with its text. */
+/* The server does not know the script, which is sent again with its text. */
 static void unknown_script(struct rl_round *round, int i, int64_t now_ms)
 {
     node_unload(&round->core->nodes[i], round->script);
@@ -39,13 +39,13 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
     guard_visit(core, i, now_ms);
     lease_refused(round->lease, i);
     if (core->guards[i].state == RL_GUARD_ADMITTED && !round->outcome) {
-        round_send(round, i, now_ms);       /* by somebody else, meanwhile */
+        round_send(round, i, now_ms);       /* by another client, meanwhile */
         return RL_OK;
     }
     return guard_objects(core, i, 0, now_ms);
 }
 
-/* Node i is another's server; either of the two may be the later one next time. */
+/* Node i is the server of another node; either may be the later one next time. */
 static void note_twin(struct core *core, int i)
 {
     for (int k = 0; k < core->n; k++) {

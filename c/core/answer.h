@@ -8,8 +8,9 @@
 void answer_take(struct rl_round *round, int i, const struct reply *reply, int by_sha,
                  int64_t now_ms);
 
-/* The connection broke before the answer: asked again on the next one, once; else its
- * deadline is now. Ends no round: other requests are still on the broken queue. */
+/* The connection broke before the answer: node i is asked again on the next one, once;
+ * else the deadline of its vote is now. Ends no round: other requests are still on the
+ * broken queue. */
 void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms);
 
 #endif

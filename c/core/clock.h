@@ -1,8 +1,8 @@
 /* clock.h - how a server's wall clock goes beside our clock. Pure arithmetic.
  *
- * Redis expires keys by its wall clock, so a step of that frees locks early, or keeps
- * them too long. TIME was executed between our sending it and our reading the answer:
- * the difference of the two clocks is known up to that interval, and no better.
+ * Redis expires keys by the wall clock, so a step of that clock frees locks early, or
+ * keeps them too long. TIME was executed between our sending it and our reading the
+ * answer: the difference of the two clocks is known up to that interval, and no better.
  */
 #ifndef CLOCK_H
 #define CLOCK_H

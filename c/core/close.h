@@ -4,16 +4,16 @@
 
 #include "core/state.h"
 
-/* Ends all rounds and lets go what is held: the releases are on their way from now on, and
- * go on until close_finish(). Nothing can be started any more. */
+/* Ends all rounds and lets go what is held: the releases are on their way from now on,
+ * and go on until close_finish(). Nothing can be started any more. */
 void close_begin(struct core *core, int64_t now_ms);
 
-/* The nodes that may have something which was let go since then, and have not confirmed
- * it, a bit each. */
+/* The nodes that may have keys of leases that were let go since then, and have not
+ * confirmed the release, a bit each. */
 uint32_t close_unreleased(const struct core *core, int64_t since_ms);
 
-/* The connected nodes that have not answered what they were asked since then, a bit each:
- * what was exported, or stays closed, is perhaps not there yet. */
+/* The connected nodes that have not answered requests sent since then, a bit each: what
+ * was exported, or stays closed, has perhaps not got there yet. */
 uint32_t close_unanswered(const struct core *core, int64_t since_ms);
 
 /* Ends all rounds and voids all leases; releases that could be queued are in core_out().

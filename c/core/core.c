@@ -57,7 +57,7 @@ int core_script(struct core *core, const char *body, size_t len, int64_t now_ms)
     s->item[s->count].body = copy;
     s->item[s->count].len = len;
     for (int i = 0; i < core->n; i++) {
-        /* Not loading it is no harm: EVAL is used where it is not known. */
+        /* A script that is not loaded is no harm: EVAL is used instead. */
         if (core->nodes[i].state >= NODE_HANDSHAKE &&
             node_load(&core->nodes[i], s->count, now_ms) == 0)
             core->want_write |= link_bit(i);

@@ -1,9 +1,10 @@
 /* core.h - rounds, leases and timers over a virtual "now". Pure: no clock, no I/O.
  *
- * Whoever drives it (the engine, or a simulator) moves bytes between core_out() and
+ * The driver (the engine, or a simulator) moves bytes between core_out() and
  * core_feed(), says when connections come and go, and calls core_tick() at
- * core_due_ms(). What it wants from the driver is in three masks, a bit per link: link i
- * is the connection to node i, link n + i the one that takes messages from it.
+ * core_due_ms(). What the core wants from the driver is in three masks, a bit per link:
+ * link i is the connection to node i, link n + i the connection that takes messages from
+ * node i.
  */
 #ifndef CORE_H
 #define CORE_H
@@ -25,7 +26,7 @@ void core_connected(struct core *core, int i, int64_t now_ms);
 /* What a connection that is being made waits for, in the words of its time-out. */
 void core_waits_for(struct core *core, int i, const char *text);
 
-/* Node i has other credentials: does not wait any longer before it tries again. */
+/* Node i has other credentials: the next attempt to connect waits no longer. */
 void core_retry(struct core *core, int i, int64_t now_ms);
 
 /* The connection broke or could not be made. code: RL_REFUSED, RL_TIMEOUT, RL_DNS... */
@@ -43,8 +44,8 @@ int core_busy(const struct core *core);
 /* True while a node that is not connected has not confirmed a release. */
 int core_owes_away(const struct core *core);
 
-/* True while a node was asked for its time and has not answered: the answer is worth
- * something only when it is read at once. */
+/* True while a node was asked for its time and has not answered: such an answer is worth
+ * something only when read at once. */
 int core_timing(const struct core *core);
 
 /* When core_tick() is due; INT64_MAX: when something arrives. */

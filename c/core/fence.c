@@ -1,11 +1,11 @@
 /* fence.c - fencing tokens: a number per hold that only grows.
  *
  * Each node counts the grants of a name; a hand-over is one. A token M may be issued
- * when exactly M is witnessed by a majority: by nodes that granted with counter M, and by
- * nodes that granted with a lower one and confirmed M, which means that the key was still
- * ours and the counter not above M, and is M now. Two tokens then have a node in common on
- * which they were witnessed one after the other, so they differ, and the later one is
- * larger. No clock has a part in this.
+ * when exactly M is witnessed by a majority: by nodes that granted with counter M, and
+ * by nodes that granted with a lower one and confirmed M, which means that the key was
+ * still ours and the counter not above M, and is M now. Two tokens then have a node in
+ * common on which they were witnessed one after the other, so the tokens differ, and the
+ * later one is larger. No clock has a part in this.
  *
  * Counters mostly move in lockstep, and one round trip is enough. A release brings those
  * nodes up to the token that may be below it; no token depends on that.
@@ -26,7 +26,7 @@ static int granted(const struct slot *slot)
     return slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES;
 }
 
-/* The largest counter among the grants, and how many nodes have it. */
+/* The largest counter among the grants, and how many nodes have that counter. */
 static int64_t largest(const struct rl_round *round, int *witnesses)
 {
     int64_t most = 0;
@@ -56,7 +56,7 @@ static int confirm_answered(struct rl_round *confirm, int i, int code,
 {
     struct rl_round *round = confirm->lease->acquire;
     if (!round || round->slot[i].state != SLOT_CONFIRMING)
-        return code;             /* late; else it is about the token asked for last */
+        return code;             /* late; else this confirms the token asked for last */
     struct slot *slot = &round->slot[i];
     if (code) {
         round_miss(round, i, code, now_ms);
@@ -136,7 +136,7 @@ void fence_end(struct rl_round *round)
     round->confirm = NULL;
 }
 
-/* A grant below the token is pending again, until it is confirmed. */
+/* A grant below the token is pending again, until the node confirms the token. */
 static void ask_again(struct rl_round *round, int i, int64_t now_ms)
 {
     struct slot *slot = &round->slot[i];
@@ -204,7 +204,7 @@ void fence_issue(struct rl_lease *lease, const struct rl_round *round)
             fence_counted(lease, i, round->slot[i].extra);
     }
     if (!cmd)
-        return;              /* the scripts see token 0: they leave the counters alone */
+        return;              /* scripts that see token 0 leave the counters alone */
     cmd_unref(&core->cmds, lease->cmd);
     cmd_unref(&core->cmds, lease->release->cmd);
     lease->cmd = cmd;
@@ -216,9 +216,9 @@ void fence_issue(struct rl_lease *lease, const struct rl_round *round)
 int fence_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct marker run;
-    return round_call(round, i,
-                      lease_fenced(round->lease) ? guard_run(round->core, i, 0, &run) : NULL,
-                      now_ms);
+    const struct marker *behind =
+        lease_fenced(round->lease) ? guard_run(round->core, i, 0, &run) : NULL;
+    return round_call(round, i, behind, now_ms);
 }
 
 int fence_release(struct rl_round *release, int i, int64_t now_ms)
@@ -230,7 +230,8 @@ int fence_release(struct rl_round *release, int i, int64_t now_ms)
     struct cmd *brief = cmd_brief(&core->cmds, release->cmd);    /* no counter to raise */
     if (!brief)
         return RL_NOMEM;
-    int failed = node_call(&core->nodes[i], release->script, brief, NULL, release, now_ms);
+    int failed =
+        node_call(&core->nodes[i], release->script, brief, NULL, release, now_ms);
     cmd_unref(&core->cmds, brief);
     return failed;
 }

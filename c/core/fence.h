@@ -14,15 +14,16 @@ void fence_end(struct rl_round *round);
 /* Node i said yes, and has counted so far. */
 void fence_counted(struct rl_lease *lease, int i, int64_t counter);
 
-/* Puts the token of its round into what the lease sends from now on. */
+/* Puts the token of the lease's round into whatever the lease sends from now on. */
 void fence_issue(struct rl_lease *lease, const struct rl_round *round);
 
-/* Queue a round's command, or the release, for node i, with what its script asks for when
- * there are tokens. 0, or why not: rl_code. */
+/* Queue a round's command, or the release, for node i, with what a script with fencing
+ * tokens needs beside. 0, or why not: rl_code. */
 int fence_put(struct rl_round *round, int i, int64_t now_ms);
 int fence_release(struct rl_round *release, int i, int64_t now_ms);
 
-/* Counters and tokens: whole numbers that Lua, JSON and a printed text keep as they are. */
+/* Counters and tokens: whole numbers that Lua, JSON and a printed text keep as they
+ * are. */
 #define TOKEN_END INT64_C(100000000000000)
 
 static inline int fence_is_token(int64_t n)

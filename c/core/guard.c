@@ -31,8 +31,8 @@ static int64_t guard_ms(const struct core *core)
 
 /* ---- markers ---- */
 
-/* Whom a marker written by us names: the server, or nobody when it does not say who it is,
- * in as many letters as the lease_fenced scripts take for the run. */
+/* The run_id that we write into a marker; if the server hides its run_id, as many dashes
+ * as the fenced scripts take letters for the run. */
 static const char *run_id_of(const struct core *core, int i)
 {
     const char *id = core->nodes[i].info.run_id;
@@ -49,7 +49,7 @@ static void write_marker(const struct core *core, int i, uint64_t nonce, char *t
 
 struct marker_seen {
     int valid;                    /* of the present run of the server */
-    int pending;                  /* it has a nonce */
+    int pending;                  /* the marker has a nonce */
     int64_t max_lease_ms;
 };
 
@@ -80,7 +80,8 @@ static void replace_marker(struct core *core, int i, const char *want, int64_t n
 {
     struct guard *g = &core->guards[i];
     const char *script = core->marker_script;
-    if (node_set_marker(&core->nodes[i], script, strlen(script), g->marker, want, now_ms) < 0)
+    if (node_set_marker(&core->nodes[i], script, strlen(script), g->marker, want,
+                        now_ms) < 0)
         return;                   /* at the next visit */
     g->asked = 1;
     asks(core, i);
@@ -100,7 +101,7 @@ void guard_saw(struct core *core, int i, const char *text, int64_t now_ms)
     int same = !strcmp(g->marker, text);
     if (!same)
         snprintf(g->marker, sizeof(g->marker), "%s", text);
-    if (!same || (m.valid && !m.pending))      /* reading an old one proves nothing */
+    if (!same || (m.valid && !m.pending))      /* an unchanged one clears no error */
         g->refused = RL_OK;
     if (m.max_lease_ms != core->max_lease_ms &&
         (m.max_lease_ms > core->max_lease_ms || (m.valid && !m.pending))) {
@@ -122,7 +123,7 @@ void guard_passed(struct core *core, int i, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
     if (core->marker && g->state != RL_GUARD_ADMITTED)
-        guard_saw(core, i, g->want, now_ms);       /* somebody else admitted it */
+        guard_saw(core, i, g->want, now_ms);       /* another client admitted the node */
 }
 
 /* ---- admission ---- */
@@ -201,8 +202,8 @@ int guard_up(struct core *core, int i, int64_t now_ms)
                     other->config->label ? other->config->label : "another node");
         return 0;
     }
-    /* A server that is loading its data did not say what its marker is, and what it said in
-     * its former life, which comes back with the data, counts no more. */
+    /* A server that is loading its data gave no marker, and the marker of the server's
+     * former life, which comes back with the data, counts no more. */
     if (core->guards[i].marker[0])
         guard_saw(core, i, core->guards[i].marker, now_ms);
     core->guards[i].asked = core->guards[i].twin = 0;
@@ -214,18 +215,19 @@ int guard_up(struct core *core, int i, int64_t now_ms)
 
 /* ---- clocks ---- */
 
-/* By how much the node's clock was stepped forward while leases of now may have been taken. */
+/* By how much the node's clock was stepped forward while leases of now may have been
+ * taken. */
 static int64_t forward_ms(const struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
     return g->steps && now_ms - g->stepped_ms <= guard_ms(core) ? g->forward_ms : 0;
 }
 
-/* By how much a majority was, at least. Where our own clock stood still instead, that comes
- * to the same. */
+/* By how much a majority of the clocks was stepped forward, at least. That our own clock
+ * stood still instead makes no difference. */
 static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
 {
-    int64_t back[RL_MAX_NODES];       /* negative: the q-th smallest is that of the q-th largest */
+    int64_t back[RL_MAX_NODES];       /* negative: the largest come first */
     for (int i = 0; i < core->n; i++)
         back[i] = -forward_ms(core, i, now_ms);
     return -quorum_free_in_ms(back, core->n, core->n);
@@ -299,7 +301,7 @@ void guard_on_timer(struct core *core, int64_t now_ms)
         guard_arm_timer(core, now_ms);
 }
 
-/* ---- what it means for a vote ---- */
+/* ---- what the guard means for a vote ---- */
 
 const struct marker *guard_marker(struct core *core, int i, int acquire,
                                   struct marker *marker)

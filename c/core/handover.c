@@ -3,25 +3,26 @@
  *
  * Why it is safe. The script replaces the old value and nothing else: a node that says
  * yes had our key up to that moment and has it from then on, for the new lease, so a
- * majority of yes is a majority that nobody else can have had in between. It never takes
- * a key that is free, so a node that forgot has no vote. The old lease is over before
- * the first byte is written; whatever the round ends in, it is never valid again.
+ * majority of yes is a majority that nobody else can have had in between. The script
+ * never takes a key that is free, so a node that forgot has no vote. The old lease is
+ * over before the first byte is written, and never valid again, whatever the outcome.
  *
- * Fencing tokens. For them a hand-over is an acquire: a new value, and on every node that
- * takes it the counter goes up by one in the same step, the floor with it, the key last.
- * That is all the argument in fence.c asks of a grant; it does not ask that the key was
- * free before. So the token is issued by the same rule, when a majority has witnessed
- * exactly it, with confirmations where counters differ. It is larger than the one before,
- * which a majority had witnessed before this round began: the two have a node in common.
+ * Fencing tokens. For them a hand-over is an acquire: a new value, and on every node
+ * that takes the value the counter goes up by one in the same step, with the floor, the
+ * key last. The argument in fence.c asks no more of a grant; it does not ask that the
+ * key was free before. So the token is issued by the rule of an acquire, when a majority
+ * has witnessed exactly that token, with confirmations where counters differ. The token
+ * is larger than the one before, which a majority had witnessed before this round began:
+ * the two majorities have a node in common.
  * The token of the old lease is not sent along: until its own is issued, what the next
  * lease sends leaves counters alone. Grants of a hand-over that fails only make a gap.
  *
  * Nothing is left behind. Each of the two leases cleans up after its own value, as
  * lease.c does for every lease. When the round fails, both are released everywhere, the
  * old value first: a straggling replacement then either finds nothing to replace or is
- * undone by the second release. When it is won, a node that answered has the old value
- * no more, and the others get the release of the old value a little later; on the one
- * ordered connection it comes behind the replacement, which it does not harm.
+ * undone by the second release. When the round is won, a node that answered has the old
+ * value no more, and the others get the release of the old value a little later; on the
+ * one ordered connection that release comes behind the replacement, and leaves it alone.
  */
 #include "core/handover.h"
 
@@ -30,7 +31,7 @@
 #include "core/release.h"
 #include "core/vote.h"
 
-/* An attempt that ended before it began. */
+/* Ends an attempt before its first byte. */
 static struct rl_round *refused(struct rl_lease *next, struct rl_round *round, int code)
 {
     next->state = LEASE_OVER;
@@ -45,7 +46,7 @@ static void give_up(struct rl_lease *old)
     old->deadline_ms = 0;
     lease_forget(old);
     old->state = LEASE_PASSED;
-    if (old->before) {       /* its own clean-up goes on by itself */
+    if (old->before) {       /* whose clean-up goes on by itself */
         lease_unref(old->before);
         old->before = NULL;
     }
@@ -67,7 +68,7 @@ static int handover_answered(struct rl_round *round, int i, int code,
     struct rl_lease *lease = round->lease, *old = lease->before;
     if (!code && vote->vote != RL_VOTE_YES)
         lease_refused(lease, i);
-    /* Whatever it says, it has not the value that was to be replaced. */
+    /* Whatever node i says, the value that was to be replaced is not there any more. */
     if (!code && old && !(old->torn & bit(i)))
         lease_untouched(old, i);
     return code;

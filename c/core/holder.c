@@ -1,4 +1,5 @@
-/* holder.c - what a holder does with its lease: extends, releases, hands out or gives it back. */
+/* holder.c - what a holder does with its lease: extends, releases, hands out or gives it
+ * back. */
 #include "core/holder.h"
 
 #include "core/release.h"
@@ -85,7 +86,8 @@ void holder_abandon(rl_lease *lease, int64_t now_ms)
 void holder_orphan(rl_lease *lease, int64_t now_ms)
 {
     struct core *core = lease->core;
-    /* With a lock delay the name stays closed behind an owner who did not let it go. */
+    /* With a lock delay the name stays closed behind an owner who did not release the
+     * lock. */
     if (lease->list == &core->held && !lease->lost && !core->options.lock_delay_ms &&
         !lease_void(lease))
         release_end(lease, now_ms);

@@ -1,4 +1,4 @@
-/* lease.c - a lease from its first SET on: what is known of it, and the lists that it is in. */
+/* lease.c - leases: the record of one, and the lists of those that are held, or owe. */
 #include "core/lease.h"
 
 #include <assert.h>
@@ -42,8 +42,8 @@ void lease_unref(struct rl_lease *lease)
         lease_recycle(lease);
 }
 
-/* A lease of this cmd, which it takes over, with its release; no reference. NULL: out of
- * memory. */
+/* A lease with this cmd, whose reference it takes over, and its release; no reference.
+ * NULL: out of memory. */
 static struct rl_lease *lease_of(struct core *core, const struct round_kind *release,
                                  const rl_primitive *primitive, const char *value,
                                  struct cmd *cmd, int64_t token)
@@ -88,7 +88,7 @@ struct rl_lease *lease_like(const struct rl_lease *old, const char *value,
     struct cmd *cmd =
         cmd_with_value(&core->cmds, old->cmd, value,
                        lease_ms + core->options.lock_delay_ms);
-    if (cmd && lease_fenced(old)) {          /* its token is not issued yet */
+    if (cmd && lease_fenced(old)) {          /* no token is issued yet */
         struct cmd *unissued = cmd_with_token(&core->cmds, cmd, 0);
         cmd_unref(&core->cmds, cmd);
         cmd = unissued;
@@ -150,7 +150,7 @@ void lease_untouched(struct rl_lease *lease, int i)
         lease_paid(lease, i);
 }
 
-/* ---- what is known of it ---- */
+/* ---- validity, and where there may be keys ---- */
 
 int64_t lease_remaining_ms(const rl_lease *lease, int64_t now_ms)
 {
@@ -202,7 +202,8 @@ void lease_sent_value(struct rl_round *round, int i, int64_t now_ms)
     lease_sent(round, i, now_ms);
 }
 
-/* Not sent again when the lease is over: it would come after its own release. */
+/* When the lease is over, nothing is sent again: the value would come after its
+ * release. */
 int lease_unknown(struct rl_round *round, int i, int64_t now_ms)
 {
     if (!round->outcome || lease_remaining_ms(round->lease, now_ms) > 0)

@@ -65,7 +65,7 @@ static const struct round_kind ask_all_kind = {
     .decide = all_decide,
 };
 
-/* Every node is asked about itself; the node keeps what it says. */
+/* Every node is asked about itself, and struct node keeps the answers. */
 static int probe_put(struct rl_round *round, int i, int64_t now_ms)
 {
     return node_probe(&round->core->nodes[i], round, now_ms);

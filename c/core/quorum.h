@@ -47,8 +47,8 @@ int quorum_answered(const struct tally *t);
 /* True when so many nodes are missing that no majority can answer. */
 int quorum_missing(const struct tally *t);
 
-/* When a majority of n nodes may be free, as far as `known` of them say for how long they
- * are not: the q-th smallest of ms, which is sorted; -1: too few are known. */
+/* When a majority of n nodes may be free, where `known` of them say in how many ms they
+ * are: the q-th smallest of ms, which this sorts; -1: too few are known. */
 int64_t quorum_free_in_ms(int64_t *ms, int known, int n);
 
 /* What the clocks of the servers may gain on ours during a lease, in ms, rounded up. */

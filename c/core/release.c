@@ -1,5 +1,5 @@
-/* release.c - a lease is let go, and cleaned up after until every server has confirmed it,
- * or the keys are gone anyway. */
+/* release.c - a lease is let go, and cleaned up after until every server has confirmed
+ * it, or the keys are gone anyway. */
 #include "core/release.h"
 
 #include "core/fence.h"
@@ -16,8 +16,9 @@ static void retry_later(struct rl_lease *lease, int i, int64_t now_ms)
               due_ms < lease->gone_ms ? due_ms : lease->gone_ms);
 }
 
-/* A minority that may have it kept nobody out: its release is not announced (lease 0).
- * Waiters who are refused give back what they got, and would wake each other for ever. */
+/* If only a minority can have the keys nobody was kept out, so the release is not
+ * announced (lease 0): otherwise waiters who are refused, and release what they got,
+ * would wake each other for ever. */
 static void leave_unannounced(struct rl_lease *lease)
 {
     struct core *core = lease->core;
@@ -49,7 +50,7 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
         return;
     if (lease->state == LEASE_ACQUIRING)
         leave_unannounced(lease);
-    lease->refs++;                     /* while it is in no list */
+    lease->refs++;                     /* while the lease is in no list */
     if (lease->list)
         lease_forget(lease);
     lease->ended_valid_until_ms = lease->deadline_ms;
@@ -64,7 +65,8 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
     }
     if (lease->before)
         end_before(lease, now_ms);         /* the old value first: see handover.c */
-    /* Whoever was asked for nothing is told of the release if it can be, no more. */
+    /* A node that was asked for nothing is sent the release when that is easy, no
+     * more. */
     lease_owes(lease, lease->touched);
     release->cap_ms = INT64_MAX;
     timer_set(&core->timers, &lease->timer, lease->gone_ms);
@@ -78,7 +80,7 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
             retry_later(lease, i, now_ms);     /* no room or memory to send it */
     }
     int over = core->owing_len > OWING_MAX;
-    core->forgone += lease->owed && over;      /* it was sent as far as nodes are connected */
+    core->forgone += lease->owed && over;      /* sent to connected nodes only */
     if (!lease->owed || over)
         lease_forget(lease);
 }
@@ -142,8 +144,8 @@ static int release_read(struct rl_round *release, int i, const struct reply *rep
                         struct vote *vote)
 {
     int code = vote_of_lease(release, i, reply, vote);
-    /* The first release may have been executed although its answer was lost, and somebody
-     * else may have it since. */
+    /* The first release may have been executed although its answer was lost, and another
+     * holder may have got the keys since. */
     if (!code && vote->vote <= RL_VOTE_ABSENT && release->slot[i].resends)
         vote->vote = RL_VOTE_YES;
     return code;

@@ -1,5 +1,5 @@
-/* release.h - a lease is let go, and cleaned up after until every server has confirmed it,
- * or the keys are gone anyway.
+/* release.h - a lease is let go, and cleaned up after until every server has confirmed
+ * it, or the keys are gone anyway.
  */
 #ifndef RELEASE_H
 #define RELEASE_H
@@ -12,8 +12,8 @@ extern const struct round_kind release_kind;
 /* Ends the lease, whatever its state, and begins the release. */
 void release_end(struct rl_lease *lease, int64_t now_ms);
 
-/* Gives up a held lease as it is: its keys end with their time. The outcome is that of its
- * release, which is not sent. */
+/* Gives up a held lease without a release: the keys end with their time. The release,
+ * which is not sent, has this outcome. */
 void release_leave(struct rl_lease *lease, int outcome);
 
 /* Into the owing list: what may be left of an ended lease is released a little later. */

@@ -76,7 +76,7 @@ void round_free(rl_round *round)
     round->core->handles--;
     if (round->kind->pause && !round->outcome) {
         round->notify = 0;
-        round_end(round, RL_CANCELLED);        /* else it would be there until its time */
+        round_end(round, RL_CANCELLED);    /* else the round would last until its time */
     }
     round_unref(round);
 }
@@ -147,8 +147,8 @@ static void set_timer(struct rl_round *round)
 
 /* ---- asking ---- */
 
-/* Nobody waits for a renewal, and another one would only queue up behind it: a server
- * that has thousands of them to answer gets the time that is between two of them. */
+/* Nobody waits for a renewal, and the next one would only queue up behind: a server that
+ * has thousands of renewals to answer gets the time that is between two of them. */
 int64_t round_answer_due_ms(const struct rl_round *round, int i, int64_t now_ms)
 {
     int64_t timeout_ms = round->core->nodes[i].config->timeout_ms;
@@ -225,7 +225,7 @@ void round_begin(struct rl_round *round, int64_t now_ms)
 {
     round->started_ms = now_ms;
     activate(round);
-    round_ref(round);        /* it may end while nodes are still being asked */
+    round_ref(round);        /* which may end while nodes are still being asked */
     if (round->gate >= 0)
         slot_begin(round, round->gate, now_ms);
     else if (!round->kind->pause)
@@ -237,8 +237,8 @@ void round_begin(struct rl_round *round, int64_t now_ms)
 
 /* ---- deciding ---- */
 
-/* The node that was asked first has answered, or will not: on to the others, unless it
- * refused. */
+/* The node that was asked first has answered, or will not: on to the others, unless that
+ * node refused. */
 static void pass_gate(struct rl_round *round, int64_t now_ms)
 {
     const struct slot *first = &round->slot[round->gate];
@@ -297,7 +297,7 @@ rl_round *round_next(struct core *core)
     core->done = round->next_done;
     if (!core->done)
         core->done_last = NULL;
-    round_unref(round);      /* the caller's handle holds it */
+    round_unref(round);      /* the caller's handle is another reference */
     return round;
 }
 

@@ -1,7 +1,7 @@
 /* round.h - one command to all nodes, votes counted until the outcome is certain.
  *
- * What a round is for, its kind says (struct round_kind): round.c, and answer.c, know none of
- * them.
+ * The kind of a round (struct round_kind) says what the round is for; round.c and
+ * answer.c know no kind.
  */
 #ifndef ROUND_H
 #define ROUND_H
@@ -27,7 +27,7 @@ struct slot {
     uint8_t state;
     uint8_t code;
     uint8_t resends;         /* after a connection broke with the request on its way */
-    uint8_t again;           /* its vote: the value was there when it was asked again */
+    uint8_t again;           /* the value was there when the node was asked again */
     uint8_t data_len;
     char data[RL_DATA_MAX];
 };
@@ -39,38 +39,40 @@ struct vote {
 };
 
 /* What the rounds of one kind do where others do something else. A hook that is NULL does
- * nothing, or what is said of it. */
+ * nothing, unless its comment says what. */
 struct round_kind {
     const char *name;
-    int to_all;              /* goes on to the nodes that are left when it is decided */
-    int pause;               /* asks no node, and is granted when its time has come */
+    int to_all;              /* goes to all nodes, also when decided before */
+    int pause;               /* asks no node, and is granted when the time has come */
     int expired;             /* the outcome of a grant whose lease is over; 0: gives no lease */
 
-    /* The round has a reference again, or none any more. NULL: nothing, round_recycle(). */
+    /* The round has a reference again, or none any more. NULL: nothing,
+     * round_recycle(). */
     void (*used)(struct rl_round *round);
     void (*unused)(struct rl_round *round);
 
-    /* True: node i is asked although it should be spared. */
+    /* True: node i is asked even if it is to be spared (state_spares). */
     int (*insists)(const struct rl_round *round, int i);
 
-    /* Queues the command for node i. 0, or why not: rl_code. NULL: round_call(), with nothing
-     * behind it. */
+    /* Queues the command for node i. 0, or why not: rl_code. NULL: round_call() without a
+     * marker. */
     int (*put)(struct rl_round *round, int i, int64_t now_ms);
     void (*sent)(struct rl_round *round, int i, int64_t now_ms);
 
-    /* What node i's reply, which is no error, is worth: a vote (0), or why it is none
-     * (rl_code). Only pauses have none. */
+    /* What node i's reply, which is no error, is worth: RL_OK and a vote, or why it is no
+     * vote (rl_code). Every kind that asks nodes has this hook. */
     int (*read)(struct rl_round *round, int i, const struct reply *reply, struct vote *vote);
 
-    /* Node i has answered, in time or not. The code with which it goes on; RL_OK: a vote. */
+    /* Node i has answered, in time or not. The code that counts from here on; RL_OK: a
+     * vote. */
     int (*answered)(struct rl_round *round, int i, int code, const struct vote *vote,
                     int64_t now_ms);
 
     /* That vote comes after the decision, or a second time. */
     void (*late)(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms);
 
-    /* Node i did not know the script: true when it is to be asked again. NULL: while the round
-     * is undecided. */
+    /* Node i did not know the script: true to ask the node again. NULL: as long as the
+     * round is undecided. */
     int (*unknown)(struct rl_round *round, int i, int64_t now_ms);
 
     /* The connection broke before the answer; written: perhaps not before the request. */
@@ -79,7 +81,7 @@ struct round_kind {
     /* The node that was asked first, alone, refused. */
     void (*refused)(struct rl_round *round, int64_t now_ms);
 
-    /* Ends the round if its outcome is certain. NULL: it is decided from the start. */
+    /* Ends the round if its outcome is certain. NULL: decided from the start. */
     void (*decide)(struct rl_round *round, int64_t now_ms);
 
     /* The round has ended. */
@@ -93,15 +95,14 @@ struct rl_round {
     struct core *core;
     const struct round_kind *kind;
     struct rl_round *next, *prev;      /* in the active list; next: in the pool */
-    struct rl_lease *lease;            /* NULL: it is about none */
+    struct rl_lease *lease;            /* NULL: about none */
     struct cmd *cmd;                   /* NULL: no script is called */
     struct timer timer;
-    int unattended;                    /* nobody waits for it: a renewal */
-    int notify;                        /* goes to round_next() when it is done */
+    int unattended;                    /* a renewal: nobody waits */
+    int notify;                        /* goes to round_next() when done */
     struct rl_round *next_done;        /* in round_next()'s list, or in the mailbox */
-    _Atomic(void *) post;              /* the mailbox it goes to when it is done;
-                                          ROUND_POSTED: not any more */
-    _Atomic(void *) box;               /* done: the mailbox it is in, or on its way to */
+    _Atomic(void *) post;              /* its mailbox when done; ROUND_POSTED: done */
+    _Atomic(void *) box;               /* done: the mailbox that has it, or will */
     int gate;                          /* the node asked first, alone; -1: none */
     struct rl_subscription *subscription; /* what ends a pause early; NULL: nothing */
     struct rl_round *next_sleeper;     /* of the same subscription */
@@ -114,8 +115,8 @@ struct rl_round {
     uint32_t agreed;                   /* nodes of the majority that gave the same answer */
 
     /* The fence's part (fence.c) */
-    int64_t token;                     /* to be witnessed by a majority, 0: not known yet; of
-                                          a confirmation: which one it confirms */
+    int64_t token;                     /* to be witnessed by a majority, or confirmed; 0:
+                                          not known yet */
     int64_t grace_ms;                  /* counters that differ wait until then */
     struct rl_round *confirm;          /* of the present token; NULL: none */
 
@@ -144,7 +145,7 @@ void round_end(struct rl_round *round, int outcome);
 /* Sends the round's command to a node that is ready. */
 void round_send(struct rl_round *round, int i, int64_t now_ms);
 
-/* Queues the script call for node i, with this behind it (node_call). 0, or why not: rl_code. */
+/* Queues the script call for node i, with a marker or NULL. 0, or why not: rl_code. */
 int round_call(struct rl_round *round, int i, const struct marker *behind, int64_t now_ms);
 
 /* Node i gives no vote, for this reason. */
@@ -160,10 +161,11 @@ void round_decide(struct rl_round *round, int64_t now_ms);
 /* When an answer asked for now is missing. */
 int64_t round_answer_due_ms(const struct rl_round *round, int i, int64_t now_ms);
 
-/* The round is given by round_next() when it is done; so is one whose mailbox was set. */
+/* round_next() gives the round when it is done, as it gives rounds that go to
+ * mailboxes. */
 void round_notify(rl_round *round);
 
-/* Takes the next of them; NULL: none. */
+/* Takes the next round that is done; NULL: none. */
 rl_round *round_next(struct core *core);
 
 #endif

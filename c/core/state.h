@@ -1,4 +1,5 @@
-/* state.h - what the files of the core have in common: nodes, timers, and what is held. */
+/* state.h - what the files of the core have in common: nodes, timers, and what is
+ * held. */
 #ifndef STATE_H
 #define STATE_H
 
@@ -21,14 +22,14 @@ struct guard {
     int state;                    /* rl_guard */
     int asked;                    /* the answer about its marker is outstanding */
     int refused;                  /* rl_code of the last error about its marker; or RL_OK */
-    int twin;                     /* the same server has voted under another address */
-    int64_t until_ms;             /* QUARANTINED: until; 0: it has not begun */
+    int twin;                     /* the server has voted under another address as well */
+    int64_t until_ms;             /* QUARANTINED: until; 0: not begun yet */
     int64_t theirs_ms;            /* DISAGREES: their max_lease */
-    int64_t suspect_ms;           /* no votes before that, because of its clock */
-    int64_t step_ms;              /* its last step ... */
+    int64_t suspect_ms;           /* no votes before that: the clock was stepped */
+    int64_t step_ms;              /* the clock's last step ... */
     int64_t stepped_ms;           /* ... was noticed then */
     int steps;
-    int64_t forward_ms;           /* all its steps forward, of late */
+    int64_t forward_ms;           /* all steps forward, of late */
     struct clock clock;
     char run_id[RL_RUN_ID_MAX];   /* of the clock's samples */
     char marker[MARKER_MAX];      /* as seen last */
@@ -38,7 +39,7 @@ struct guard {
 struct core {
     int n;
     int32_t drift_ppm;
-    rl_options options;           /* for its numbers: its strings were the caller's */
+    rl_options options;           /* for the numbers: the strings were the caller's */
     struct node *nodes;           /* 2 n: the last n are the subscribers (subscription.h) */
     struct timer *node_timers;
     struct rl_subscription *subscriptions[SUBSCRIPTION_BUCKETS];
@@ -65,7 +66,7 @@ struct core {
     int64_t late_ms;              /* by how much the running tick is late */
     _Atomic int64_t losses;       /* leases lost so far */
     const struct rl_lease *lost[NOTED_MAX]; /* the last of them, in a ring; may be used again */
-    _Atomic int64_t renewals;     /* by the watchdog; the same: */
+    _Atomic int64_t renewals;     /* by the watchdog, and the last of them: */
     const struct rl_lease *renewed[NOTED_MAX];
     _Atomic int64_t node_changes; /* what rl_node_get_info() tells of one has changed */
     _Atomic int64_t auth_failures; /* connections whose credentials were refused */
@@ -96,16 +97,16 @@ static inline uint32_t bit(int i)
 /* Any number: for jitter and nonces, never for lock values. */
 uint64_t state_random(struct core *core);
 
-/* Sees to it that a link gets connected, now or when its back-off is over. */
+/* Has a link connected, now or when its back-off is over. */
 void state_reconnect(struct core *core, int link, int64_t now_ms);
 
 /* Why node i, which is ready, is to be asked for nothing new (rl_code); or RL_OK. */
 int state_spares(const struct core *core, int i, int64_t now_ms);
 
-/* How long the oldest thing that is due, or is just being done, has been due. */
+/* For how long the oldest timer that is due, or is just being served, has been due. */
 int64_t state_late_ms(const struct core *core, int64_t now_ms);
 
-/* An object with a timer, which has its place in the heap; all zero. NULL: out of memory. */
+/* An object with a timer that has a place in the heap; all zero. NULL: out of memory. */
 void *state_alloc(struct core *core, size_t size);
 
 /* Reserves the places in the timer heap for n more objects. 0, or -1. */

@@ -7,7 +7,7 @@
 
 enum {
     GATHER_MS = 1,                /* from the first notice until the waiters are woken, */
-    GATHER_DOUBLINGS = 6,         /* doubled each time it stays without a majority */
+    GATHER_DOUBLINGS = 6,         /* doubled each time no majority sent one */
     STRAYS_MAX = 10000,           /* messages nobody subscribed for, within a second */
     SAID_MAX = 1024               /* requests that a subscriber has not answered */
 };
@@ -41,8 +41,8 @@ static void forget(struct rl_subscription *s)
     free(s);
 }
 
-/* Tells server i whether the channel is wanted. One that is behind is told later, of what
- * is so then: what it is told meanwhile would only lie there. */
+/* Tells server i whether the channel is wanted. A server that is behind is told later,
+ * when it reads again: changes in between would only queue up. */
 static void say(struct core *core, int i, struct rl_subscription *s, int64_t now_ms)
 {
     int link = core->n + i, wanted = s->refs > 0;
@@ -151,8 +151,8 @@ static void wake_opened(struct rl_subscription *s)
     wake(s);
 }
 
-/* Few servers said so: perhaps the rest cannot. Or those who wait wake each other, with what
- * they take and give back where no majority is to be had. */
+/* Few servers sent a message: perhaps the rest cannot. Or waiters wake each other by
+ * keys that they take and release where no majority is to be had. */
 void subscription_hint(struct rl_subscription *s)
 {
     s->doublings += s->doublings < GATHER_DOUBLINGS;

@@ -1,7 +1,8 @@
 /* subscription.h - inside the core: waiting for messages on a channel of all nodes.
  *
- * A message is a hint, never more: whoever is woken tries again, and whoever is not has a
- * timer. So nothing here is repeated; confirmations tell that a server is still there.
+ * A message is a hint, never more: a waiter who is woken tries again, and one who is not
+ * has a timer. So nothing here is repeated; confirmations tell that a server is still
+ * there.
  */
 #ifndef SUBSCRIPTION_H
 #define SUBSCRIPTION_H
@@ -29,12 +30,12 @@ void subscription_ready(struct core *core, int i, int64_t now_ms);
 /* Subscriber i is gone. */
 void subscription_lost(struct core *core, int i);
 
-/* Subscriber i got the reply: a message, a confirmation, or an error. 0, or -1: it sends
- * what nobody subscribed for, without end. */
+/* Subscriber i got the reply: a message, a confirmation, or an error. 0, or -1: the
+ * server sends messages that nobody subscribed for, without end. */
 int subscription_message(struct core *core, int i, const struct reply *reply,
                          int64_t now_ms);
 
-/* Ends the pauses of all who sleep on it: its timer, after messages from too few nodes. */
+/* The subscription's timer, after messages from too few nodes: ends all pauses on it. */
 void subscription_hint(struct rl_subscription *subscription);
 
 /* As rl_subscribe(), rl_unsubscribe() and rl_pause(). */

@@ -1,4 +1,4 @@
-/* timer.h - a binary heap of deadlines. Timers are embedded in what they belong to. */
+/* timer.h - a binary heap of deadlines. Timers are embedded in their objects. */
 #ifndef TIMER_H
 #define TIMER_H
 

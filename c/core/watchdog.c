@@ -8,7 +8,7 @@
 #include "core/vote.h"
 
 /* Shares of a lease, and bounds in ms. A renewal begins after a third of the lease (as
- * the watchdog of Redisson), so two thirds are left for repeating it. */
+ * the watchdog of Redisson), so two thirds are left for repetitions. */
 enum {
     RENEW_AFTER = 3,
     GRAIN = 32,              /* renewals within a 32nd of a lease go out together */
@@ -35,7 +35,7 @@ void watchdog_hold(struct rl_lease *lease, int64_t deadline_ms, int64_t now_ms)
     guard_arm_timer(lease->core, now_ms);
 }
 
-/* The lease counts from the start of its last round, which may be a while ago. */
+/* The lease counts from the start of the last round, which may be a while ago. */
 static void renew_later(struct rl_lease *lease, int64_t now_ms)
 {
     int64_t grain_ms = lease->keep_ms / GRAIN + 1;
@@ -81,8 +81,9 @@ void watchdog_orphan(struct rl_lease *lease)
         lease_forget(lease);
 }
 
-/* It is valid no more, and released when it was said to end: till then its holder may act
- * on that, and not have heard of the loss. If he has, his release ends it. */
+/* Invalid from now on, but the keys are released only at the deadline that the holder
+ * was told: until then the holder may act on that deadline, not knowing of the loss. A
+ * holder that knows ends the lease by a release. */
 static void end_as_said(struct rl_lease *lease)
 {
     lease->promised_ms =
@@ -111,8 +112,8 @@ static void expire(struct rl_lease *lease, int64_t now_ms)
     else if (now_ms >= lease->hold_until_ms && lease->hold_until_ms)
         reason = RL_LOSS_MAX_HOLD;
     watchdog_lose(lease, reason);
-    /* A renewal whose answer was lost may have prolonged the keys. With a lock delay they
-     * are to stay. */
+    /* A renewal whose answer was lost may have prolonged the keys, which stay only where
+     * there is a lock delay. */
     if (lease->hold_until_ms && !lease->core->options.lock_delay_ms)
         end_as_said(lease);
 }
@@ -124,10 +125,10 @@ int watchdog_lost_why(rl_lease *lease, int64_t now_ms)
     return lease->lost;
 }
 
-/* An extension was too late, or these votes disown the lease: it is lost.
+/* The lease is lost: an extension was too late, or a majority of these votes disowns it.
  *
- * Those who disown it may have lost their memory, and give no votes for a while: the others
- * keep the name closed, for the lock delay, too. */
+ * Nodes that disown a lease may have lost their memory, and give no votes for a while:
+ * the others keep the name closed, for the lock delay, too. */
 static void disowned(struct rl_lease *lease, const struct tally *votes, int64_t now_ms)
 {
     if (!watchdog_lost_why(lease, now_ms))

@@ -19,12 +19,12 @@ void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms);
 /* An extension that has not begun, without a reference. NULL: out of memory. */
 struct rl_round *watchdog_extension(struct rl_lease *lease, int64_t lease_ms);
 
-/* Nobody can release the held lease any more: it ends with its time, or is released when
- * the client is closed before. */
+/* Nobody can release the held lease any more: its keys end with their time, or are
+ * released when the client is closed before. */
 void watchdog_orphan(struct rl_lease *lease);
 
-/* Whether the holder has lost the lease, and the name is to stay closed for the lock delay,
- * whatever the holder does now. */
+/* Whether the holder has lost the lease, and the name is to stay closed for the lock
+ * delay, whatever the holder does now. */
 int watchdog_delays(struct rl_lease *lease, int64_t now_ms);
 
 /* A server's clock was stepped forward, and may have freed keys of ours: kept leases are
@@ -32,7 +32,7 @@ int watchdog_delays(struct rl_lease *lease, int64_t now_ms);
  * leases end so much earlier; 0: on fewer. */
 void watchdog_hurry(struct core *core, int64_t lost_ms, int64_t now_ms);
 
-/* The lease is lost, for the reason given, unless it is already. */
+/* The lease is lost, for the reason given, unless it was lost before. */
 void watchdog_lose(struct rl_lease *lease, enum rl_loss reason);
 
 #endif

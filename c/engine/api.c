@@ -1,4 +1,5 @@
-/* api.c - the public functions that start, read and give back; engine.c turns the loop. */
+/* api.c - the public functions that start, read and give back; engine.c turns the
+ * loop. */
 #include "engine/engine.h"
 
 #include <string.h>
@@ -35,16 +36,16 @@ static int random_value(char *hex)
 
 /* ---- starting ---- */
 
-/* The end of a function that starts a round: start is evaluated with the client's mutex, at
- * now_ms. NULL also when there are no descriptors left. */
+/* The end of a function that starts a round: start is evaluated with the client's mutex,
+ * at now_ms. NULL also when there are no descriptors left. */
 #define RETURN_STARTED(c, start)                                         \
     do {                                                                 \
         int64_t now_ms = engine_enter(c);                                \
         return now_ms < 0 ? NULL : engine_started((c), (start), now_ms); \
     } while (0)
 
-/* No client (NULL) is as one that is closed: a coroutine may go on with a call that began
- * before another one closed the client, and must not crash. */
+/* No client (NULL) counts as a closed one: a coroutine may go on with a call that began
+ * before another coroutine closed the client, and must not crash. */
 
 static int in_range(int nkeys, int nargs)
 {
@@ -61,7 +62,7 @@ static int lease_in_range(const struct rl_client *c, int64_t lease_ms)
 int rl_script(rl_client *c, const char *body, size_t len)
 {
     if (!c)
-        return 0;            /* nothing can be started with it */
+        return 0;            /* no round can be started, so any number will do */
     engine_lock(c);
     int64_t now_ms = rl_now_ms();
     int script = core_script(&c->core, body, len, now_ms);

@@ -56,7 +56,7 @@ static void after_fork_in_child(void)
 }
 
 /* exit() without rl_close(): lets go what is held, of all clients at once. May be called
- * twice: OpenSSL, if it goes first, must not be used any more after that. */
+ * twice: when OpenSSL ends first, nothing may use OpenSSL after that. */
 static void at_exit(void)
 {
     pthread_mutex_lock(&clients_mutex);
@@ -69,7 +69,7 @@ static void at_exit(void)
         net_wake(c->net.wakefd);
         if (c->key)
             keeper_stop(c);
-        if (c->net.epfd >= 0)        /* else another thread has closed it meanwhile */
+        if (c->net.epfd >= 0)        /* else another thread has closed the client */
             net_flush(&c->net, now_ms);
     }
     for (struct rl_client *c = clients; c; c = c->next) {
@@ -117,7 +117,7 @@ void clients_unlock(int signals)
 {
     for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
         if (c->net.epfd >= 0)
-            net_wake(c->net.wakefd);       /* who waits has an answer */
+            net_wake(c->net.wakefd);       /* threads that wait have an answer */
         pthread_cond_broadcast(&c->turned);
         engine_unlock(c);
     }
@@ -201,9 +201,9 @@ static int client_configure(struct rl_client *c, const rl_options *o,
     return failed ? -1 : 0;
 }
 
-/* Loads what TLS needs, if a node has it. 0, or -1 with a text in err, and it has none.
- * With the list's mutex, so that there is no fork meanwhile: the child would have OpenSSL's
- * and the loader's locks as they are just then. */
+/* Loads what TLS needs, if a node has TLS. 0, or -1 with a text in err. With the list's
+ * mutex, so that there is no fork meanwhile: the child would have the locks of OpenSSL
+ * and of the loader in whatever state they are just then. */
 static int client_secure(struct rl_client *c, const rl_options *o,
                          const rl_node_options *nodes, char *err, size_t err_size)
 {
@@ -224,7 +224,7 @@ static int client_secure(struct rl_client *c, const rl_options *o,
     return failed ? -1 : 0;
 }
 
-/* A client in no list yet. NULL: with a text in err. With the list's mutex, as it loads
+/* A client in no list yet. NULL: with a text in err. With the list's mutex, as this loads
  * hiredis. */
 static struct rl_client *client_new(const rl_options *options,
                                     const rl_node_options *nodes, int n, char *err,
@@ -323,11 +323,11 @@ rl_client *rl_share(const char *key, size_t len, const rl_options *options,
 
 void rl_unshare(rl_client *c, int close)
 {
-    rl_uncork(c);            /* the others must not wait for who is gone */
+    rl_uncork(c);            /* other users must not wait for one that is gone */
     pthread_mutex_lock(&clients_mutex);
     int last = --c->users == 0 && close;
     if (last)
-        c->key_len = SIZE_MAX;         /* nobody finds it any more */
+        c->key_len = SIZE_MAX;     /* no key is so long: rl_share() finds it no more */
     pthread_mutex_unlock(&clients_mutex);
     if (last)
         rl_close(c);
@@ -337,7 +337,7 @@ void rl_unshare(rl_client *c, int close)
 
 void client_forget(struct rl_client *c)
 {
-    pthread_mutex_lock(&clients_mutex);      /* a fork or an exit may look at it still */
+    pthread_mutex_lock(&clients_mutex);    /* a fork or an exit may look at the client */
     if (c->prev)
         c->prev->next = c->next;
     else
@@ -368,7 +368,7 @@ void rl_close(rl_client *c)
     }
     close_finish(&c->core, rl_now_ms());
     net_finish(&c->net);
-    while (c->kicking)       /* they write to a descriptor that is closed now */
+    while (c->kicking)       /* by threads that write to wakefd, which is closed now */
         sched_yield();
     net_void(&c->net);
     c->core.handles--;

@@ -21,7 +21,7 @@ struct rl_client {
     char *key;                    /* NULL: not shared */
     size_t key_len;
     int users;
-    int given_up;                 /* by rl_close(): forgotten with the last handle */
+    int given_up;                 /* by rl_close(): freed with the last handle */
     _Atomic int kicking;          /* how many wake the thread at this moment */
     struct rl_mailbox *ringing;   /* to be rung when the mutex is free; NULL: none */
     int64_t rung;                 /* losses and node changes that were announced */
@@ -31,7 +31,7 @@ struct rl_client {
     struct tls_context *tls;           /* NULL: no node has TLS */
     char *client_name;
     char *marker;                 /* of the restart guard; NULL: none */
-    int signals;                  /* RL_SIGNAL_*: they let go what is held */
+    int signals;                  /* RL_SIGNAL_* that let go what is held */
     char *marker_script;
     int n;
 };

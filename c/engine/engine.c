@@ -1,8 +1,8 @@
 /* engine.c - one mutex per client, the baton; waiting.
  *
- * Whoever waits turns the loop: it takes the baton, and gives up the mutex only inside
- * net_wait(). Others that wait meanwhile sleep on a condition variable until the baton
- * is free or their round is done. When nobody waits, the keeper (keeper.c) does what is
+ * A caller that waits turns the loop: the caller takes the baton, and gives up the mutex
+ * only inside net_wait(). Other callers sleep on a condition variable until the baton is
+ * free or their round is done. When nobody waits, the keeper (keeper.c) does what is
  * due.
  */
 #include "engine/engine.h"
@@ -28,7 +28,7 @@ void rl_uncork(rl_client *c)
     engine_unlock(c);
 }
 
-/* Whoever is woken finds the mutex free. */
+/* A thread that this wakes finds the mutex free. */
 void engine_unlock(struct rl_client *c)
 {
     struct rl_mailbox *box = c->ringing;
@@ -39,7 +39,7 @@ void engine_unlock(struct rl_client *c)
     pthread_mutex_unlock(&c->mutex);
     if (wakefd >= 0) {
         net_wake(wakefd);
-        c->kicking--;        /* from now on it may be closed */
+        c->kicking--;        /* from now on wakefd may be closed */
     }
     if (box)
         rl_mailbox_ring(box);

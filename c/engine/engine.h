@@ -6,15 +6,16 @@
 
 #include "engine/client.h"
 
-/* A caller that was away longer than this reads what arrived meanwhile before it judges
- * whether a node is hung. */
+struct epoll_event;
+
+/* A caller that was away for longer first reads what arrived meanwhile, and only then
+ * judges whether a node is hung. */
 enum { AWAY_MS = 20 };
 
 /* One turn of the loop, with the mutex held and the baton free. 0, or an errno. */
 int engine_turn(struct rl_client *c, int block);
 
-/* With the mutex: what count events (struct epoll_event) tell, and then what is due. */
-struct epoll_event;
+/* With the mutex: does what count events tell, and then what is due. */
 void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
                  int64_t now_ms);
 
@@ -25,13 +26,14 @@ int64_t engine_enter(struct rl_client *c);
 /* Sends what was started, and unlocks; gives the round back. */
 rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms);
 
-/* With the mutex: what is done goes to its mailbox, and what else happened is announced. */
+/* With the mutex: what is done goes to its mailbox, and what else happened is
+ * announced. */
 void engine_deliver(struct rl_client *c);
 
-/* The round's handle is given back: nobody is told any more that it is done. */
+/* The round's handle is given back: nobody is told any more when the round is done. */
 void engine_forget(rl_round *round);
 
-/* Unlocks; frees the client when it is closed and nobody has a handle any more. */
+/* Unlocks; frees a client that is closed and of which nobody has a handle any more. */
 void engine_leave(struct rl_client *c);
 
 static inline void engine_lock(struct rl_client *c)
@@ -39,7 +41,7 @@ static inline void engine_lock(struct rl_client *c)
     pthread_mutex_lock(&c->mutex);
 }
 
-/* Unlocks, and wakes whom the caller has something for: the keeper, an event loop. */
+/* Unlocks, and wakes the keeper or the event loop that the caller has something for. */
 void engine_unlock(struct rl_client *c);
 
 #endif

@@ -105,7 +105,7 @@ void keeper_notice(struct rl_client *c)
     if (!k->running)
         return;
     if (c->key) {
-        net_flush(&c->net, rl_now_ms());     /* its timer may be due earlier now */
+        net_flush(&c->net, rl_now_ms());     /* something may be due earlier now */
         return;
     }
     int64_t due_ms = core_busy(&c->core) ? 1 : core_due_ms(&c->core);
@@ -133,7 +133,7 @@ void keeper_make_way(struct rl_client *c)
 void keeper_stop(struct rl_client *c)
 {
     struct keeper *k = &c->keeper;
-    if (k->stop) {           /* by another thread, which waits for its end */
+    if (k->stop) {           /* another thread waits for the keeper's end already */
         while (k->running)
             pthread_cond_wait(&c->turned, &c->mutex);
         return;

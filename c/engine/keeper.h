@@ -9,28 +9,28 @@
 
 struct rl_client;
 
-/* The thread that does what is due while no caller turns the loop. It sleeps off the
- * loop's poll, on a timer of its own, so that it costs callers nothing. */
+/* The thread that does what is due while no caller turns the loop. The thread does not
+ * sleep in the loop's poll, but on a timer of its own, which costs callers nothing. */
 struct keeper {
     int running;
     int stop;
     int timerfd;                  /* -1: none */
-    int64_t armed_ms;             /* what it is set to; INT64_MAX: off */
-    int sleeping;                 /* on timerfd; else it looks by itself */
-    int turning;                  /* in its poll, with the baton; not of a shared client */
+    int64_t armed_ms;             /* what timerfd is set to; INT64_MAX: off */
+    int sleeping;                 /* on timerfd; else the thread looks by itself */
+    int turning;                  /* in the loop's poll, with the baton; not shared */
     pthread_t thread;
 };
 
 /* Starts the thread unless it runs. 0, or -1: no memory, descriptors or threads. */
 int keeper_start(struct rl_client *c);
 
-/* Sees to it that the keeper, if there is one, wakes in time for what is due. */
+/* Has the keeper, if there is one, wake in time for what is due. */
 void keeper_notice(struct rl_client *c);
 
-/* A caller leaves: what it leaves unsent is the keeper's now. */
+/* A caller leaves: what the caller has not sent is the keeper's to send now. */
 void keeper_take_over(struct rl_client *c);
 
-/* A caller wants the baton: ends the keeper's poll, if it is in it. */
+/* A caller wants the baton: ends a poll that the keeper is in. */
 void keeper_make_way(struct rl_client *c);
 
 /* Ends the thread and waits for that (gives up the mutex meanwhile). */

@@ -18,16 +18,16 @@ struct rl_mailbox {
     int open;
     int rung;                     /* or about to be, since the list was found empty */
     struct rl_round *first, *last;
-    /* A mutex of its own, as whoever hears the bell wants the list at once. */
+    /* Another mutex, as a loop that hears the bell wants the list at once. */
     pthread_mutex_t bell;         /* with both to change, with one to read: */
-    int fd;                       /* rung by writing to it; -1: nobody listens */
-    int counts;                   /* it is an eventfd; else one end of a connection */
+    int fd;                       /* a write is a ring; -1: nobody listens */
+    int counts;                   /* fd is an eventfd; else one end of a connection */
     int listener;                 /* -1: none */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
-/* A mailbox is never freed, as a round may still name it, but it is used again: there
- * are as many as were ever open at once. */
+/* Mailboxes are never freed, as rounds may still name them, but used again: there are as
+ * many as were ever open at once. */
 static pthread_mutex_t boxes_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct rl_mailbox *boxes;
 
@@ -46,7 +46,7 @@ static void unlock(struct rl_mailbox *m)
 }
 
 /* With the bell's mutex: one byte, or one count, for all that arrives until the list has
- * been emptied. When it cannot be written there is an unread one, or nobody who reads. */
+ * been emptied. When the write fails an earlier byte is unread, or nobody reads. */
 static void ring(struct rl_mailbox *m)
 {
     const uint64_t one = 1;
@@ -64,7 +64,7 @@ void rl_mailbox_ring(struct rl_mailbox *m)
     pthread_mutex_unlock(&m->bell);
 }
 
-/* With the list's mutex: whether the caller is the one to ring, which he will do then. */
+/* With the list's mutex: true when the caller is to ring, once. */
 static int take_turn_to_ring(struct rl_mailbox *m)
 {
     int ours = !m->rung && m->fd >= 0;
@@ -259,7 +259,7 @@ int rl_mailbox_take(rl_mailbox *m, rl_done *out, int max)
     int count = 0;
     pthread_mutex_lock(&m->mutex);
     if (!m->first) {
-        uint64_t times;      /* read in any case: it may have been rung later than that */
+        uint64_t times;      /* read in any case: a ring may have come since */
         ssize_t ignored = m->counts ? read(m->fd, &times, sizeof(times)) : 0;
         (void)ignored;
         m->rung = 0;
@@ -284,7 +284,7 @@ int rl_round_post(rl_round *round, rl_mailbox *m)
         return round->outcome;
     if (atomic_compare_exchange_strong(&round->post, &nobody, m))
         return RL_OK;
-    return round->outcome;       /* it was done meanwhile */
+    return round->outcome;       /* done meanwhile */
 }
 
 void mailbox_ring_all(void)
@@ -312,7 +312,7 @@ void mailbox_after_fork(int in_child)
 {
     for (struct rl_mailbox *m = boxes; m; m = m->next) {
         if (in_child) {
-            close_fd(&m->fd);    /* the parent's: it must not be rung by us */
+            close_fd(&m->fd);    /* the parent's bell, which is not ours to ring */
             close_fd(&m->listener);
             m->path[0] = '\0';
             m->rung = 0;

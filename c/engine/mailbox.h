@@ -10,14 +10,14 @@
 
 #include "core/round.h"
 
-/* The round is done; with the mutex of its client. Whether rl_mailbox_ring() is to be called:
- * best without that mutex, which whoever hears it will want. */
+/* The round is done; with the mutex of its client. True: rl_mailbox_ring() is to be
+ * called, best without that mutex, which the loop that hears the bell will want. */
 int mailbox_push(struct rl_mailbox *m, struct rl_round *round);
 
-/* The round's handle is given back: it is not in the mailbox any more. */
+/* The round's handle is given back: takes the round out of the mailbox. */
 void mailbox_remove(struct rl_mailbox *m, struct rl_round *round);
 
-/* Something else happened that those who listen may want to look at. */
+/* Something else happened that event loops may want to look at. */
 void mailbox_ring_all(void);
 
 void mailbox_before_fork(void);

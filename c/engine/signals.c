@@ -1,14 +1,16 @@
-/* signals.c - signals that end a process let go first what it holds.
+/* signals.c - a signal that ends a process first releases what the process holds.
  *
- * The handler rings a bell, and a thread does the rest, also while the main thread is in a
- * system call, or in a loop that LuaJIT has compiled. Then the signal is raised again, with
- * what was to become of it before. What is ignored stays so. The bell is a semaphore: a
- * program that closes all descriptors when it becomes a daemon does not close it.
+ * The handler rings a bell, and a thread does the rest, also while the main thread is in
+ * a system call, or in a loop that LuaJIT has compiled. Then the signal is raised again,
+ * with the effect that it had before. Ignored signals stay so. The bell is a semaphore:
+ * a program that closes all descriptors when it becomes a daemon does not close the
+ * bell.
  *
- * Meanwhile the thread that got the signal stands still in the handler: it may be in the middle
- * of what it does under a lock that others have by now. If it has one of our mutexes, it goes
- * on until it has given that back, and is stopped by the signal once more. It may have
- * another mutex that is needed, as of malloc: it never stands still for long.
+ * Meanwhile the thread that got the signal stands still in the handler: as its lock may
+ * have another owner by now, nothing must go on under that lock. A thread that has one
+ * of our mutexes goes on until the mutex is free, and is stopped by the signal once
+ * more. A thread may have another mutex that is needed, as that of malloc: none stands
+ * still for long.
  */
 #include "engine/signals.h"
 
@@ -26,15 +28,15 @@ static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM
 
 enum {
     KINDS = sizeof(numbers) / sizeof(numbers[0]),        /* RL_SIGNAL_* in this order */
-    OFFER_MS = 3,            /* it stands still for a moment: it may have one of our mutexes */
-    STOP_MS = 5,             /* to stop it when it has given that back */
+    OFFER_MS = 3,            /* to stand still, perhaps with a mutex of ours */
+    STOP_MS = 5,             /* to stop the thread when it has given the mutex back */
     HALT_MS = LINGER_MS + 50,
     NAP_NS = 100000
 };
 
 enum halt {
     GOING,
-    OFFERED,                 /* it stands still for a moment ... */
+    OFFERED,                 /* the thread stands still for a moment ... */
     HALTED                   /* ... or until all is let go */
 };
 
@@ -48,7 +50,7 @@ static struct {
     _Atomic int came;                  /* signals: a mask */
     _Atomic int served;                /* the thread is about these */
     _Atomic int halt;                  /* enum halt, of ... */
-    _Atomic int tid;                   /* ... who got the last one */
+    _Atomic int tid;                   /* ... the thread that got the last one */
 } this = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Waits while halt is as given. */
@@ -78,7 +80,7 @@ static void on_signal(int signo)
     errno = saved;
 }
 
-/* With the mutexes of the clients: stops who was told to end, if it can be stopped. */
+/* With the mutexes of the clients: stops the thread that was told to end, if it can. */
 static void halt(int came)
 {
     int offered = OFFERED;
@@ -129,13 +131,13 @@ static void *serve(void *arg)
     return arg;
 }
 
-/* ---- fork: the child has no such thread, and its signals are its own ---- */
+/* ---- fork: the child has no such thread, and signals of its own ---- */
 
 void signals_before_fork(void)
 {
     sigset_t all;
     pthread_mutex_lock(&this.mutex);
-    sigfillset(&all);        /* none may come in the child before they are given back */
+    sigfillset(&all);        /* none may come in the child before signals_after_fork() */
     pthread_sigmask(SIG_SETMASK, &all, &this.outside);
 }
 

@@ -1,9 +1,9 @@
-/* signals.h - signals that end a process let go first what it holds. */
+/* signals.h - a signal that ends a process first releases what the process holds. */
 #ifndef SIGNALS_H
 #define SIGNALS_H
 
-/* From now on these signals (RL_SIGNAL_*) let go what clients hold that have them, before
- * they do what they would do otherwise. 0, or -1: no thread. */
+/* From now on each of these signals (RL_SIGNAL_*) first releases what the clients that
+ * have the signal hold, and then has its effect. 0, or -1: no thread. */
 int signals_catch(int signals);
 
 /* Around a fork, with all mutexes of clients. */

@@ -65,7 +65,8 @@ static void lost_errno(struct net *net, int i, const char *what, int err, int64_
     lost(net, i, err == ETIMEDOUT ? RL_TIMEOUT : RL_REFUSED, what, strerror(err), now_ms);
 }
 
-/* The server ended the connection. What is said first tells a TLS port from a plain one. */
+/* The server ended the connection. What is said first tells a TLS port from a plain
+ * one. */
 static void lost_peer(struct net *net, int i, const char *why, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
@@ -227,7 +228,7 @@ void conn_finish_lookups(struct net *net, int64_t now_ms)
         const char *why = NULL;
         struct addrinfo *list = lookup_take(c->lookup, &why);
         c->lookup = NULL;
-        if (!c->resolving) {         /* nobody waits for it any more */
+        if (!c->resolving) {         /* nobody waits for the lookup any more */
             if (list)
                 freeaddrinfo(list);
             continue;
@@ -259,7 +260,7 @@ int conn_send(struct net *net, int i, struct buf *out)
             return 0;
         }
         if (k < 0 && (errno == EPIPE || errno == ECONNRESET)) {
-            conn_poll(net, i, EPOLLIN);     /* what it said before its end is the reason */
+            conn_poll(net, i, EPOLLIN);     /* the server's last bytes tell the reason */
             return 0;
         }
         if (k < 0)
@@ -270,7 +271,8 @@ int conn_send(struct net *net, int i, struct buf *out)
     return 0;
 }
 
-/* As conn_send(); 1: all is sent; 0: the rest when the socket takes it, or it is lost. */
+/* As conn_send(); 1: all is sent; 0: the rest is sent later, or the connection is
+ * lost. */
 static int conn_flush(struct net *net, int i, struct buf *out, int64_t now_ms)
 {
     int err = conn_send(net, i, out);
@@ -397,13 +399,13 @@ static void conn_decrypt(struct net *net, int i, int64_t now_ms)
     else if (k == TLS_BROKEN)
         lost(net, i, RL_TLS, "TLS", tls_why(c->tls), now_ms);
     else
-        conn_write(net, i, now_ms);      /* TLS has answers of its own */
+        conn_write(net, i, now_ms);      /* TLS itself answers, too */
 }
 
 void conn_read(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
-    int staged = conn_is_staged(net, i);      /* then the thread has read it */
+    int staged = conn_is_staged(net, i);      /* then the thread has read the bytes */
     char *input = staged ? c->in : net->input;
     ssize_t k = staged ? c->got : recv(c->fd, input, NET_READ, 0);
     if (staged)
@@ -416,7 +418,7 @@ void conn_read(struct net *net, int i, int64_t now_ms)
         lost_errno(net, i, "read", errno, now_ms);
     } else if (k > 0 && !c->tls) {
         c->heard = 1;
-        /* The time behind the read: nothing in it was said after that. */
+        /* The time after the read, before which all of it was written. */
         core_feed(net->core, i, input, (size_t)k, rl_now_ms());
     } else if (k > 0 && tls_feed(c->tls, input, (size_t)k) < 0) {
         lost(net, i, RL_NOMEM, "TLS", "out of memory", now_ms);

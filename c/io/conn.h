@@ -1,5 +1,6 @@
-/* conn.h - inside net: one connection, from a name to a socket, the handshake of TLS, bytes.
- * Connection i of a net is link i of its core; what happens to it the core is told.
+/* conn.h - inside net: one connection, from a name to a socket, the handshake of TLS,
+ * bytes. Connection i of a net is link i of its core, and the core is told what happens
+ * to it.
  */
 #ifndef CONN_H
 #define CONN_H
@@ -28,9 +29,9 @@ struct net_address {
 struct conn {
     const struct net_address *address;
     struct lookup *lookup;        /* while the name is being resolved; outlives an attempt */
-    int resolving;                /* it is waited for */
-    struct addrinfo *list;        /* what it resolved to, and what is not tried yet */
-    const struct addrinfo *next;
+    int resolving;                /* the attempt waits for the lookup */
+    struct addrinfo *list;        /* the addresses of the name ... */
+    const struct addrinfo *next;  /* ... and the first one that is not tried yet */
     int fd;                       /* -1: none */
     int up;                       /* connected, and through the handshake of TLS */
     int heard;                    /* something has arrived */
@@ -44,17 +45,17 @@ struct conn {
     struct buf staged;            /* on its way to the socket */
 };
 
-/* Closes everything it has; may be called for what is closed. A lookup goes on, for the next
- * attempt: each would leave a thread behind where the resolver hangs. */
+/* Closes all descriptors of a connection, which may be closed already. A lookup goes on,
+ * for the next attempt: where the resolver hangs each lookup leaves a thread behind. */
 void conn_close(struct conn *c);
 
-/* The same, for good. */
+/* As conn_close(), and gives the lookup up as well. */
 void conn_void(struct conn *c);
 
 /* Begins: reads the password file, looks the name up, connects. */
 void conn_open(struct net *net, int i, int64_t now_ms);
 
-/* Goes on with those whose names have been looked up. */
+/* Goes on with connections whose names have been looked up. */
 void conn_finish_lookups(struct net *net, int64_t now_ms);
 
 /* The socket is connected, or failed: then the next address is tried. */
@@ -63,7 +64,7 @@ void conn_finish(struct net *net, int i, int64_t now_ms);
 /* Goes on with the handshake of TLS. */
 void conn_shake(struct net *net, int i, int64_t now_ms);
 
-/* Writes, or stages for the thread, what the core has for it. */
+/* Writes, or stages for the thread, what the core has for the connection. */
 void conn_write(struct net *net, int i, int64_t now_ms);
 
 /* Feeds the core with what there is to read, or what the thread has read. */
@@ -72,10 +73,10 @@ void conn_read(struct net *net, int i, int64_t now_ms);
 /* Sends from the buffer as much as the socket takes. 0, or an errno. */
 int conn_send(struct net *net, int i, struct buf *out);
 
-/* Whether the thread moves the bytes without the mutex: not those of TLS. */
+/* True: the thread moves the bytes without the mutex, as it does without TLS. */
 int conn_is_staged(const struct net *net, int i);
 
-/* The core gave the connection up, and has nothing to do with its bytes any more. */
+/* True: the core has given the connection up, and takes no more of its bytes. */
 int conn_is_over(const struct net *net, int i);
 
 #endif

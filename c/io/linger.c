@@ -1,9 +1,9 @@
 /* linger.c - the last moments of a client: what is let go, or given away, gets through.
  *
- * What was written is not there yet. A server that reads the first of our requests and
- * answers when we are gone gets a reset, and with it loses those it has not read. So the
- * answers are waited for, as are connections that are being made, but not for long: a
- * process that ends must end.
+ * Bytes that were written may not have been read yet. A server that reads the first of
+ * our requests and answers when we are gone gets a reset, and with that loses the
+ * requests that are still unread. So answers are awaited, as are connections that are
+ * being made, but not for long: a process that ends must end.
  */
 #include "io/linger.h"
 

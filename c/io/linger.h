@@ -4,11 +4,11 @@
 
 #include "io/net.h"
 
-enum { LINGER_MS = 50 };     /* so long after it was begun an answer is waited for */
+enum { LINGER_MS = 50 };     /* how long an answer is awaited, from its request on */
 
-/* After close_begin(), with the loop to itself: waits until the releases are confirmed by
- * all servers that are not down, and what else was asked is answered, or until then, or
- * LINGER_MS from their begin on. */
+/* After close_begin(), with nobody else in the loop: waits until all servers that are
+ * not down have confirmed the releases and answered all other requests, or until
+ * until_ms; for each release or request LINGER_MS at most. */
 void linger_until(struct net *net, int64_t until_ms);
 
 #endif

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Shared by the thread and its client; whoever lets go last frees it. */
+/* Shared by the thread and its client; the last of the two frees it. */
 struct lookup {
     _Atomic int refs;
     _Atomic int done;

@@ -8,7 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { DRAIN_MAX = 64 };         /* reads from who does not stop talking */
+enum { DRAIN_MAX = 64 };         /* reads from a server that does not stop talking */
 
 /* Epoll tags beyond the node numbers. */
 enum { TAG_TIMER = 2 * RL_MAX_NODES, TAG_WAKE };
@@ -44,7 +44,7 @@ int net_open(struct net *net)
     net->timerfd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
     net->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     net->armed_ms = INT64_MAX;
-    /* Those two are told of at their edges, so that nobody has to read them. */
+    /* Edges of these two are events, so that nobody has to read the descriptors. */
     if (net->epfd >= 0 && net->timerfd >= 0 && net->wakefd >= 0 &&
         net_poll(net, EPOLL_CTL_ADD, net->timerfd, EPOLLIN | EPOLLET, TAG_TIMER) == 0 &&
         net_poll(net, EPOLL_CTL_ADD, net->wakefd, EPOLLIN | EPOLLET, TAG_WAKE) == 0)
@@ -74,7 +74,7 @@ void net_finish(struct net *net)
     for (int i = 0; i < net->n; i++) {
         struct conn *c = &net->conns[i];
         /* Unread input would turn the close into a reset, which may overtake our last
-         * bytes: read it, and say that no more will come. */
+         * bytes: read the input, and say that no more will come from here. */
         for (int k = 0; c->up && k < DRAIN_MAX; k++) {
             if (recv(c->fd, net->input, NET_READ, MSG_DONTWAIT) <= 0)
                 break;
@@ -95,7 +95,7 @@ void net_finish(struct net *net)
 void net_arm(int timerfd, int64_t due_ms)
 {
     if (due_ms < 1)
-        due_ms = 1;  /* 0 would switch it off */
+        due_ms = 1;  /* 0 would switch the timer off */
     struct itimerspec when = {.it_value = {.tv_sec = due_ms / 1000,
                                            .tv_nsec = due_ms % 1000 * 1000000}};
     timerfd_settime(timerfd, TFD_TIMER_ABSTIME, &when, NULL);
@@ -105,7 +105,7 @@ static void set_timer(struct net *net)
 {
     int64_t due_ms = core_due_ms(net->core);
     if (due_ms >= net->armed_ms)
-        return;      /* it rings early, which costs less than setting it every time */
+        return;      /* an early ring costs less than to set the timer every time */
     net_arm(net->timerfd, due_ms);
     net->armed_ms = due_ms;
 }
@@ -147,7 +147,7 @@ void net_flush(struct net *net, int64_t now_ms)
     } else if (!net->kicked && (core->want_close | core->want_connect | core->want_write ||
                                 core_due_ms(core) < net->armed_ms)) {
         net->kicked = 1;
-        /* Whoever closes it wakes the thread by himself, before wakefd is closed. */
+        /* A closing thread wakes this one itself, before wakefd is closed. */
         net->kick = !net->corked && !core->closed;
     }
 }

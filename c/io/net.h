@@ -1,4 +1,5 @@
-/* net.h - moves bytes between a core and its servers: TCP and unix sockets, TLS, epoll. */
+/* net.h - moves bytes between a core and its servers: TCP and unix sockets, TLS,
+ * epoll. */
 #ifndef NET_H
 #define NET_H
 
@@ -21,7 +22,7 @@ struct net {
     int threaded;                 /* a thread moves the bytes without the mutex */
     int kicked;                   /* that thread has been told to look, or will be ... */
     int corked;                   /* ... by net_uncork() */
-    int kick;                     /* it is to be told when the mutex is free */
+    int kick;                     /* the thread is to be told when the mutex is free */
     char input[NET_READ];
 };
 
@@ -38,8 +39,8 @@ void net_void(struct net *net);
 /* Opens the epoll descriptor if needed. 0, or -1 with errno. */
 int net_open(struct net *net);
 
-/* Does what the core wants: closes, connects, writes, sets the timer; when threaded, sees
- * to it that the thread does so. */
+/* Does what the core wants: closes, connects, writes, sets the timer; when threaded, has
+ * the thread do so. */
 void net_flush(struct net *net, int64_t now_ms);
 
 /* Waits for events: at most until the core's next deadline; not at all if !block. The
@@ -49,29 +50,29 @@ int net_wait(const struct net *net, void *events, int block);
 /* Feeds the core with what count events tell. */
 void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms);
 
-/* ---- with a thread of its own (threaded): the order of its turn ---- */
+/* ---- with a thread (threaded): the order of a turn ---- */
 
 /* Without the mutex: writes what is staged; after net_wait(), reads what has come. */
 void net_send(struct net *net);
 void net_collect(struct net *net, const void *events, int count);
 
-/* With the mutex: net_dispatch(), and then this, which does what the core wants, but only
- * stages what is to be written. */
+/* With the mutex, after net_dispatch(): does what the core wants, but only stages what
+ * is to be written. */
 void net_stage(struct net *net, int64_t now_ms);
 
 /* With the mutex: the thread is to be told of what was begun since `corked` was set. */
 void net_uncork(struct net *net);
 
-/* With the mutex: what net_wake() is to be given when it is free, or -1. */
+/* With the mutex: the argument for a net_wake() when the mutex is free, or -1. */
 int net_kick(struct net *net);
 
 /* The thread has ended: net_flush() writes by itself again. */
 void net_unthread(struct net *net);
 
-/* Has epoll watch a descriptor (EPOLL_CTL_ADD) or change that. 0, or -1 with errno. */
+/* Has epoll poll a descriptor (EPOLL_CTL_ADD), or changes how. 0, or -1 with errno. */
 int net_poll(const struct net *net, int op, int fd, uint32_t events, int tag);
 
-/* Makes a timerfd of CLOCK_BOOTTIME ring at that time, at once when it has passed. */
+/* Makes a timerfd of CLOCK_BOOTTIME ring at due_ms, at once when that has passed. */
 void net_arm(int timerfd, int64_t due_ms);
 
 /* Ends a net_wait() that is under way in another thread, or the next one. */

@@ -17,7 +17,7 @@
 struct openssl o;
 
 static pthread_once_t loaded_once = PTHREAD_ONCE_INIT;
-static char load_error[256];      /* "": it is there */
+static char load_error[256];      /* "": none */
 
 /* dlsym() on the handle looks in libssl and what it needs, and nowhere else. */
 static void load(void)
@@ -29,7 +29,7 @@ static void load(void)
         missing = #name " is missing in " LIBSSL;
     FUNCTIONS(X)
 #undef X
-    /* Without an exit handler of OpenSSL's own: our threads may be using it still. */
+    /* No exit handler of OpenSSL's own: our threads may still use OpenSSL then. */
     if (!missing && !o.OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL))
         missing = LIBSSL " cannot be initialised";
     snprintf(load_error, sizeof(load_error), "%s", missing ? missing : "");

@@ -1,9 +1,10 @@
-/* openssl.h - OpenSSL 1.1.1 or later: which of its functions are used, and how they are called.
+/* openssl.h - OpenSSL 1.1.1 or later: which of its functions are used, and how they are
+ * called.
  *
- * libssl is loaded when it is first needed, and its functions are called through a table.
- * Why: programs without TLS do not pay for it, and those that carry an OpenSSL of their
- * own (OpenResty links it statically and exports it) would otherwise lend us some of its
- * functions: the loader looks in the program first.
+ * libssl is loaded when it is first needed, and its functions are called through a
+ * table. Why: programs without TLS do not pay for it, and those that carry an OpenSSL of
+ * their own (OpenResty links it statically and exports it) would otherwise lend us some
+ * of its functions: the loader looks in the program first.
  */
 #ifndef OPENSSL_H
 #define OPENSSL_H
@@ -65,10 +66,10 @@ struct openssl {
 #undef X
 };
 
-/* The table: o.SSL_new(ctx). After openssl_load() said that it is there. */
+/* The table, once openssl_load() has filled it: o.SSL_new(ctx). */
 extern struct openssl o;
 
-/* Loads it, once. NULL: it is there; else why it is not. */
+/* Loads OpenSSL, once. NULL: OpenSSL is there; else why not. */
 const char *openssl_load(void);
 
 #endif

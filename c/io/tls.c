@@ -44,8 +44,8 @@ enum { FILES = 3 };
 
 /* Which file a path named, and as of when. */
 struct stamp {
-    int sure;                     /* nothing can have been written to it since that is not
-                                     seen by its times, which are those of the last tick */
+    int sure;                     /* later writes show in the file's times, which are
+                                     those of the last tick */
     dev_t dev;
     ino_t ino;
     off_t size;
@@ -55,7 +55,7 @@ struct stamp {
 struct tls_context {
     SSL_CTX *ctx;                 /* NULL: the files are no good */
     char *file[FILES];            /* ca_file, cert_file, key_file; or NULL */
-    struct stamp stamps[FILES];   /* before they were read */
+    struct stamp stamps[FILES];   /* before the files were read */
     int verify;
 };
 
@@ -136,7 +136,8 @@ static SSL_CTX *new_ctx(const struct tls_context *context, char *err, size_t err
 }
 
 /* Reads the files if they are not those that were read before, or were no good: what was
- * trusted before is not trusted any more, whatever is there instead. 0, or -1 with a text. */
+ * trusted before is not trusted any more, whatever is there instead. 0, or -1 with a
+ * text. */
 static int context_renew(struct tls_context *context, char *err, size_t err_size)
 {
     int same = context->ctx != NULL;
@@ -148,7 +149,7 @@ static int context_renew(struct tls_context *context, char *err, size_t err_size
     if (same)
         return 0;
     if (context->ctx)
-        o.SSL_CTX_free(context->ctx);        /* connections that stand have it still */
+        o.SSL_CTX_free(context->ctx);        /* connections that stand keep a reference */
     context->ctx = new_ctx(context, err, err_size);
     return context->ctx ? 0 : -1;
 }
@@ -329,7 +330,7 @@ static const char *protocol_trouble(int code)
     }
 }
 
-/* Says it in words of ours where it is one of the usual reasons. Always TLS_BROKEN. */
+/* Explains the usual reasons in words of ours. Always TLS_BROKEN. */
 static int broken(struct tls *t)
 {
     long result = o.SSL_get_verify_result(t->ssl);

@@ -1,5 +1,5 @@
-/* tls.h - TLS as a filter between net.c, which moves the bytes, and the core: what arrived
- * goes in, plain bytes come out, and the other way round. Touches no socket.
+/* tls.h - TLS as a filter between net.c, which moves the bytes, and the core: what
+ * arrived goes in, plain bytes come out, and the other way round. Touches no socket.
  *
  * By OpenSSL (tls.c), or not at all (tls_none.c): the Makefile picks one of them.
  */
@@ -19,15 +19,15 @@ struct tls_context;               /* the settings and certificates of one client
 struct tls;                       /* one connection */
 
 struct tls_options {
-    const char *ca_file;          /* NULL: those the system trusts */
+    const char *ca_file;          /* NULL: the certificates that the system trusts */
     const char *cert_file;        /* of the client, with its chain, and its key; or NULL */
     const char *key_file;
     int verify;                   /* 0: any certificate will do */
 };
 
-/* Reads the files, which are read again when they have been replaced. NULL: with a text in
- * err that names the file; also when there is no TLS in this build, or no libssl on this
- * machine. */
+/* Reads the files, which are read again when they have been replaced. NULL: with a text
+ * in err that names the file; also when there is no TLS in this build, or no libssl on
+ * this machine. */
 struct tls_context *tls_context_new(const struct tls_options *options, char *err,
                                     size_t err_size);
 void tls_context_free(struct tls_context *context);
@@ -66,7 +66,7 @@ int tls_write(struct tls *t, const char *data, size_t len);
 /* Says that no more will come. */
 void tls_close(struct tls *t);
 
-/* Why it is broken. */
+/* Why the connection is broken. */
 const char *tls_why(const struct tls *t);
 
 #endif

@@ -139,7 +139,7 @@ static struct cmd *cmd_begun_as(struct cmd_pool *pool, const struct cmd *old, si
 }
 
 /* A copy with the element of len bytes at `at` replaced by n;
- * *new_len: its length now. */
+ * *new_len: the length now. */
 static struct cmd *cmd_with_int(struct cmd_pool *pool, const struct cmd *old, size_t at,
                                 size_t len, int64_t n, size_t *new_len)
 {

@@ -1,4 +1,5 @@
-/* health.c - how a node does: whether it hangs or falls behind, and when it is given up. */
+/* health.c - how a node does: does the node hang or fall behind, and when is it given
+ * up. */
 #include "node/health.h"
 
 /* Since when the oldest request has been the next one to be answered. */

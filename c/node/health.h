@@ -14,8 +14,8 @@ int health_hung(const struct node *nd, int64_t now_ms);
 /* True when requests wait, and nothing was answered for longer than is usual. */
 int health_pauses(const struct node *nd, int64_t now_ms);
 
-/* True when it has many requests to answer, and answers none now, or so late that nobody
- * waits for them any more. */
+/* True when the node has many requests to answer, and answers none now, or so late that
+ * nobody waits for the answers any more. */
 int health_behind(const struct node *nd, int64_t now_ms);
 
 /* When the connection must be given up unless something arrives (connect time-out, or a

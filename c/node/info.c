@@ -18,8 +18,8 @@ static int64_t number(const char *text, size_t len)
     return minus ? -n : n;
 }
 
-/* Copies printable text without spaces, cut to size - 1; anything else leaves it empty:
- * it goes into messages, and the run id into a key. */
+/* Copies printable text without spaces, cut to size - 1, and "" for any other text:
+ * words go into messages, and the run id into a key. */
 static void word(char *to, size_t size, const char *text, size_t len)
 {
     to[0] = '\0';

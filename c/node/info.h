@@ -11,7 +11,7 @@
 extern const char *const info_sections[];       /* up to NULL */
 
 struct info {
-    int known;               /* a section was read; what follows is as INFO has it */
+    int known;               /* a section was read; the rest is as in INFO */
     int denied;              /* a section was refused: no permission */
     char run_id[RL_RUN_ID_MAX];     /* "": not told */
     char version[RL_WORD_MAX];      /* "7.0.15", "valkey 8.0.1" */
@@ -20,7 +20,7 @@ struct info {
     int master_port;
     int role;                /* RL_ROLE_* */
     int aof;                 /* appendonly is on */
-    int rdb;                 /* a snapshot was made since it started */
+    int rdb;                 /* a snapshot was made since the server started */
     int64_t uptime_s;
     int64_t maxmemory;
 };

@@ -1,5 +1,5 @@
-/* load.h - how a library is opened at run time: so that it calls itself, and nothing of the
- * same name that was loaded before it.
+/* load.h - how a library is opened at run time: so that it calls itself, and nothing of
+ * the same name that was loaded before it.
  *
  * musl has no such flag: what was loaded before comes first there. The sanitizers' own
  * versions of malloc and the like must be found first anyway.

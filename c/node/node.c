@@ -156,7 +156,7 @@ static int put_time(struct node *nd, int64_t now_ms)
 static int put_questions(struct node *nd, int64_t now_ms)
 {
     int count = 0;
-    nd->info.denied = 0;          /* the rest stands until it is read anew */
+    nd->info.denied = 0;          /* the rest stands until INFO is read anew */
     nd->info_ms = now_ms;
     for (int i = 0; info_sections[i]; i++, count++) {
         const char *words[] = {"INFO", info_sections[i]};
@@ -303,13 +303,13 @@ static int node_greeted(struct node *nd, const struct request *r)
     }
     int code = wire_error_code(reply->text);
     if (r->kind == REQUEST_INFO && nd->state == NODE_HANDSHAKE)
-        nd->info.run_id[0] = '\0';     /* it may have restarted since it told */
+        nd->info.run_id[0] = '\0';     /* the server may have restarted since */
     if (r->kind == REQUEST_AUTH)
         code = RL_AUTH;
     else if (r->kind == REQUEST_SELECT && code != RL_AUTH && code != RL_NOPERM)
         code = RL_CONFIG;
     else if (r->kind == REQUEST_INFO && code == RL_LOADING && nd->state == NODE_HANDSHAKE)
-        ;                    /* a script runs there: which run it is will be told later */
+        ;                    /* a script runs there: the run_id will be told later */
     else if (r->kind != REQUEST_SELECT && code != RL_AUTH)
         return 0;            /* no name, no LOAD, no INFO: votes are possible still */
     node_fail(nd, code, reply->text);
@@ -416,7 +416,7 @@ int node_call(struct node *nd, int script, const struct cmd *cmd,
         wire_raw(&nd->out, cmd->bytes, cmd->len);
     queue_push(nd, REQUEST_CALL, script, owner, start, now_ms)->by_sha = (int8_t)by_sha;
     if (nd->sha_known >> script & 1)
-        nd->loaded |= 1ULL << script;   /* EVAL loads it as well */
+        nd->loaded |= 1ULL << script;   /* EVAL loads a script as well */
     nd->stats.requests++;
     return 0;
 }

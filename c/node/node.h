@@ -17,12 +17,12 @@ enum {
     NODE_BACKOFF_MIN_MS = 20,     /* before the second attempt to connect ... */
     NODE_BACKOFF_MAX_MS = 1000,   /* ... doubled for each further one up to this */
     NODE_STABLE_MS = 1000,        /* a connection that broke sooner counts as a failure */
-    NODE_TIME_MS = 1000,          /* the server is asked for its time as often as that */
-    /* So many requests, and no answer for so long: it is frozen, or not up to its load. From a
-     * client at full load (14,000 locks/s) a frozen server has 700 requests after that time,
-     * and 7,000 after the 250 ms in which one of them is overdue. One that is well may have
-     * 3,600 on two busy cores, but goes on answering. One that is far away takes its time:
-     * twice as long as usual is a pause. */
+    NODE_TIME_MS = 1000,          /* between two questions for the server's time */
+    /* So many requests, and no answer for so long: the server is frozen, or not up to its
+     * load. From a client at full load (14,000 locks/s) a frozen server has 700 requests
+     * after that time, and 7,000 after the 250 ms in which one of them is overdue. A
+     * server that is well may have 3,600 on two busy cores, but goes on answering. A
+     * server that is far away takes its time: twice as long as usual is a pause. */
     NODE_BEHIND_MIN = 512,
     NODE_PAUSE_MS = 25
 };
@@ -37,9 +37,9 @@ struct scripts {
 };
 
 struct node_config {
-    char *label;                  /* how messages call it; may be NULL */
+    char *label;                  /* the node's name in messages; may be NULL */
     const char *marker;           /* key of the restart guard's marker; NULL: none */
-    int require_info;             /* it must say its run_id */
+    int require_info;             /* the node must say its run_id */
     char *user;
     char *password;
     char *client_name;
@@ -100,15 +100,15 @@ struct node {
     struct request *queue;        /* ring of queue_cap, a power of two */
     uint32_t queue_cap, queue_head, queue_len;
     int handshake_left;           /* answers still missing in HANDSHAKE */
-    uint64_t sha_known;           /* scripts whose sha the server told, and which it */
-    uint64_t loaded;              /* has loaded as far as we know: bit per script */
+    uint64_t sha_known;           /* scripts whose sha the server told, a bit each */
+    uint64_t loaded;              /* scripts that the server has, as far as we know */
     char sha[RL_MAX_SCRIPTS][40];
-    int code;                     /* why it gives no votes: rl_code, with text */
+    int code;                     /* why the node gives no votes: rl_code, with text */
     char text[RL_TEXT_MAX];
-    int lost;                     /* the core's: why it was lost last, rl_code; RL_OK: it
-                                     was not since it was ready */
-    const char *waits_for;        /* CONNECTING: what has not happened when it takes too long */
-    int silent;                   /* it was given up for that, and has said nothing since */
+    int lost;                     /* the core's: why the node was lost last: rl_code;
+                                     RL_OK: ready since, or not lost yet */
+    const char *waits_for;        /* CONNECTING: what has not happened in time */
+    int silent;                   /* given up for silence, which goes on */
     int failures;                 /* in a row, without a stable connection between */
     int64_t retry_ms;             /* DOWN: not before */
     int64_t deadline_ms;          /* CONNECTING, HANDSHAKE: until */
@@ -118,8 +118,8 @@ struct node {
     struct info info;             /* as of the last handshake or node_probe() ... */
     int64_t info_ms;              /* ... at that time */
     int timing;                   /* TIME is unanswered; or -1: not permitted */
-    int64_t timed_ms;             /* it was sent last */
-    int missed;                   /* a subscriber was not told all that is to be told */
+    int64_t timed_ms;             /* TIME was sent last */
+    int missed;                   /* a subscriber was not told everything */
     int strays;                   /* messages nobody subscribed for, since strays_ms */
     int64_t strays_ms;
     rl_node_stats stats;
@@ -129,7 +129,7 @@ struct node {
  * on. 0, or -1: out of memory, and nothing is changed. */
 int node_set_password(struct node_config *config, const char *user, const char *password);
 
-/* Frees what a config has; it is not used any more. */
+/* Frees what belongs to a config that is not used any more. */
 void node_config_free(struct node_config *config);
 
 /* 0, or -1: out of memory. config and scripts must outlive the node. */
@@ -140,9 +140,9 @@ void node_free(struct node *nd);
 /* The caller began to connect. */
 void node_connecting(struct node *nd, int64_t now_ms);
 
-/* The connection stands: writes the handshake, or, to one that was silent, a PING: what it
- * does not read it will execute when it goes on, for each connection that was given up
- * meanwhile. 0, or -1: out of memory. */
+/* The connection stands: writes the handshake; or a PING to a server that was silent, as
+ * a frozen server executes, when it goes on, what it has not read of every connection
+ * that was given up meanwhile. 0, or -1: out of memory. */
 int node_connected(struct node *nd, int64_t now_ms);
 
 /* After NODE_HEARD: writes the handshake. 0, or -1: out of memory. */
@@ -154,39 +154,41 @@ void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
                uint64_t random);
 
 /* Takes the oldest unanswered request off the queue of a node that is down. 1, with
- * *written telling whether any byte of it may have reached the server, or 0: none left,
- * and the node is ready to be connected again. */
+ * *written telling whether any byte of that request may have reached the server, or 0:
+ * none left, and the node is ready to be connected again. */
 int node_abandon(struct node *nd, struct request *out, int *written);
 
 /* Takes bytes that arrived. 0, or -1: out of memory. */
 int node_feed(struct node *nd, const char *data, size_t len);
 
-/* The next event in what was fed. NODE_HEARD: who was silent is there again, and
+/* The next event in what was fed. NODE_HEARD: a silent server is there again, and
  * node_greet() is next; NODE_ANSWER: *out was answered by nd->wire.reply;
- * NODE_TOLD: the same, and it is a REQUEST_TIME or REQUEST_MARKER of the node itself;
+ * NODE_TOLD: so was *out, a REQUEST_TIME or REQUEST_MARKER of the node itself;
  * NODE_MESSAGE: a subscriber got nd->wire.reply; NODE_UP: the handshake is done, and
  * node_ready() or node_refuse() is next; NODE_FAILED: nd->code and nd->text tell why the
  * connection must be closed; NODE_IDLE: nothing more. */
 enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms);
 
-/* After NODE_UP: it is READY. */
+/* After NODE_UP: the node is READY. */
 void node_ready(struct node *nd, int64_t now_ms);
 
-/* After NODE_UP: it must not vote, for the reason given; the connection must be closed. */
+/* After NODE_UP: the node must not vote, for the reason given; the connection must be
+ * closed. */
 void node_refuse(struct node *nd, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Queues a script call, by EVALSHA where the server has the script, else by EVAL.
- * marker NULL: the script has no use for one. 0, RL_OVERLOAD, or RL_NOMEM. Only when READY. */
+/* Queues a script call, by EVALSHA where the server has the script, else by EVAL. marker
+ * NULL: the script has no use for one. 0, RL_OVERLOAD, or RL_NOMEM. Only when READY. */
 int node_call(struct node *nd, int script, const struct cmd *cmd,
               const struct marker *marker, void *owner, int64_t now_ms);
 
-/* Queues TIME, unless it is not due or its last answer is missing. Only when READY.
+/* Queues TIME when it is due and the last answer has come. Only when READY.
  * 1: queued; 0: not. */
 int node_time(struct node *nd, int64_t now_ms);
 
-/* Queues the script (of body, len) that sets the marker to `want` if it is `seen`, and
- * returns what it is then. Only when READY. 0, or -1: no room or memory. */
+/* Queues the script (of body, len) that sets the marker to `want` if the marker is
+ * `seen`, and returns the marker that is there then. Only when READY. 0, or -1: no room
+ * or memory. */
 int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,
                     const char *want, int64_t now_ms);
 
@@ -194,7 +196,8 @@ int node_set_marker(struct node *nd, const char *body, size_t len, const char *s
  * NODE_ANSWER. Only when READY. 0, RL_OVERLOAD, or RL_NOMEM. */
 int node_probe(struct node *nd, void *owner, int64_t now_ms);
 
-/* Queues SUBSCRIBE or UNSUBSCRIBE (verb). Only when READY. 0, or -1: no room or memory. */
+/* Queues SUBSCRIBE or UNSUBSCRIBE (verb). Only when READY. 0, or -1: no room or
+ * memory. */
 int node_subscribe(struct node *nd, const char *verb, const char *channel, size_t len,
                    int64_t now_ms);
 

@@ -17,11 +17,11 @@ const char *reader_load(void)
 struct reader_functions reader_functions;
 
 static pthread_once_t loaded_once = PTHREAD_ONCE_INIT;
-static char load_error[256];      /* "": it is there */
+static char load_error[256];      /* "": none */
 
-/* dlsym() on the handle looks in hiredis and what it needs, and nowhere else. Where it cannot
- * be kept from calling others (load.h), those of its version are like it, and those of 0.x
- * have other names. */
+/* dlsym() on the handle looks in hiredis and what it needs, and nowhere else. Where it
+ * cannot be kept from calling others (load.h), those of its version are like it, and
+ * those of 0.x have other names. */
 static void load(void)
 {
     void *lib = dlopen(HIREDIS_SHARED, LOAD);

@@ -19,7 +19,8 @@ typedef size_t reader_count;
 typedef int reader_count;
 #endif
 
-/* What a new hiredis may change, and must not unnoticed: replies are read wrongly then. */
+/* What a new hiredis may change, and must not unnoticed: replies are read wrongly
+ * then. */
 _Static_assert(_Generic(((redisReplyObjectFunctions *)0)->createArray,
                         void *(*)(const redisReadTask *, reader_count) : 1, default : 0),
                "this hiredis hands over arrays in a way of its own");

@@ -8,7 +8,7 @@
 /* hiredis calls these for each element; all of them fill the one record of the wire
  * that is being fed, which travels as privdata. */
 
-/* Ends the conversation: hiredis takes it for a lack of memory. */
+/* Ends the conversation: hiredis takes this for a lack of memory. */
 static void *refuse(const redisReadTask *task, const char *why)
 {
     ((struct wire *)task->privdata)->refused = why;

@@ -44,10 +44,10 @@ struct redisReader;
 
 struct wire {
     struct redisReader *reader;
-    const char *refused;          /* why we ended it; NULL: we did not */
+    const char *refused;          /* why we ended the conversation; NULL: we did not */
     struct reply reply;
-    /* When set, gets every string of the next reply in full; not kept, so it is the
-     * caller's to bound what is made of it. */
+    /* When set, gets every string of the next reply in full; strings are not kept, so the
+     * caller bounds what is made of them. */
     void (*taker)(void *to, const char *text, size_t len);
     void *taken_to;
 };

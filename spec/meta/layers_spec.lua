@@ -150,14 +150,14 @@ local function code_of(text)
     return (text:gsub("/%*.-%*/", " "):gsub('"[^"\n]*"', '""'))
 end
 
--- Adds what is not there yet, nor the list's own name.
-local function add(list, name, own)
+-- Adds a name, unless it is there.
+local function add(list, name)
     for _, other in ipairs(list) do
-        own = other == name and name or own
+        if other == name then
+            return
+        end
     end
-    if name ~= own then
-        list[#list + 1] = name
-    end
+    list[#list + 1] = name
 end
 
 -- The files of c/core that each one includes, or whose functions it calls, by their names
@@ -174,15 +174,17 @@ local function core_needs(sources)
                 end
             end
             for other in text:gmatch '#include "core/([%w_]+)%.h"' do
-                add(needs[file], other, file)
+                if other ~= file then
+                    add(needs[file], other)
+                end
             end
         end
     end
     for path, text in pairs(code) do
         local file = path:match "([%w_]+)%.[ch]$"
         for name in text:gmatch "([%a_][%w_]*)%s*%(" do
-            if owner[name] then
-                add(needs[file], owner[name], file)
+            if owner[name] and owner[name] ~= file then
+                add(needs[file], owner[name])
             end
         end
     end

@@ -30,7 +30,7 @@ return {
     { name = "errors count as yes", file = "c/core/answer.c",
         from = "    if (code) {\n        round_miss(round, i, code, now_ms);\n"
             .. "        return;\n    }\n    slot->code = RL_OK;",
-        to = "    if (code)\n        vote = RL_VOTE_YES;\n    slot->code = RL_OK;",
+        to = "    if (code)\n        vote.vote = RL_VOTE_YES;\n    slot->code = RL_OK;",
         by = { "a majority confirmed", "a majority let go" } },
 
     { name = "a re-sent attempt counts as refused", file = "c/core/acquire.c",
@@ -392,7 +392,8 @@ return {
 
     { name = "the guard is off", file = "lua/redlock/policy/restart_guard.lua", guarded = true,
         from = "return options.restart_guard ~= false", to = "return false",
-        by = { "who forgot does not vote", "one holder" } },
+        by = { "who forgot does not vote", "one holder",
+            "floors are seeded after the quarantine" } },
 
     { name = "the quarantine is too short", file = "c/core/guard.c", guarded = true,
         from = "return core->max_lease_ms + (core->max_lease_ms + 99) / 100 + SLACK_MS;",
