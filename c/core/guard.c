@@ -353,8 +353,8 @@ int guard_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
         node_refuse(nd, RL_GUARDED, "%" PRId64 " s left; new cluster? run redlock init",
                     seconds(left_ms));
     else
-        node_refuse(nd, RL_GUARDED, "admitted as soon as a majority of the servers is "
-                    "connected and agrees on max_lease");
+        node_refuse(nd, RL_GUARDED, "quarantine over; waiting for a majority of servers "
+                    "to be connected with the same max_lease");
     return RL_GUARDED;
 }
 
