@@ -223,7 +223,7 @@ describe("a quarantine", function()
         support.eventually(function()
             local ok, err = client:getLock("x"):tryLock()
             assert.is_nil(ok)
-            return err.nodes[1].message:find "as soon as a majority"
+            return err.nodes[1].message:find "waiting for a majority"
         end, 20)
         assert.matches("%x+ 500 %x+", cluster[1]:marker())
     end)
