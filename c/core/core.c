@@ -200,6 +200,7 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
             } else if (guard_up(core, i, now_ms)) {
                 core_ready(core, i, now_ms);
             } else {
+                release_by_twin(core, i, guard_twin(core, i), now_ms);
                 core_drop(core, i, now_ms);
                 return;
             }

@@ -176,6 +176,18 @@ void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms)
     }
 }
 
+int guard_twin(const struct core *core, int i)
+{
+    const char *run_id = core->nodes[i].info.run_id;
+    for (int k = 0; k < core->n; k++) {
+        const struct node *other = &core->nodes[k];
+        if (k != i && other->state == NODE_READY && run_id[0] &&
+            !strcmp(other->info.run_id, run_id))
+            return k;
+    }
+    return -1;
+}
+
 int guard_up(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
@@ -193,13 +205,11 @@ int guard_up(struct core *core, int i, int64_t now_ms)
                     "\"require\": allow INFO to this user");
         return 0;
     }
-    for (int k = 0; k < core->n; k++) {
-        const struct node *other = &core->nodes[k];
-        if (k == i || other->state != NODE_READY || !info->run_id[0] ||
-            strcmp(other->info.run_id, info->run_id))
-            continue;
+    int twin = guard_twin(core, i);
+    if (twin >= 0) {
+        const char *label = core->nodes[twin].config->label;
         node_refuse(nd, RL_CONFIG, "the same server under two addresses: it is %s as well",
-                    other->config->label ? other->config->label : "another node");
+                    label ? label : "another node");
         return 0;
     }
     /* A server that is loading its data gave no marker, and the marker of the server's

@@ -30,6 +30,9 @@
 void guard_init(struct core *core, const char *key, const char *script,
                 int64_t max_lease_ms, int64_t lease_ms);
 
+/* A node that is ready and says that it is the same server as node i; -1: none. */
+int guard_twin(const struct core *core, int i);
+
 /* Node i is through its handshake. 1: usable; 0: the node's code and text say why not. */
 int guard_up(struct core *core, int i, int64_t now_ms);
 

@@ -114,6 +114,20 @@ void release_pay(struct rl_lease *lease, int i, int64_t now_ms)
         retry_later(lease, i, now_ms);         /* no room or memory */
 }
 
+void release_by_twin(struct core *core, int i, int twin, int64_t now_ms)
+{
+    struct rl_lease *next;
+    for (struct rl_lease *lease = twin >= 0 ? core->owing : NULL; lease; lease = next) {
+        next = lease->next;
+        if (!(lease->owed & bit(i)))
+            continue;
+        lease->touched |= bit(twin);
+        lease->torn |= lease->torn & bit(i) ? bit(twin) : 0;
+        lease_owes(lease, (lease->owed & ~bit(i)) | bit(twin));
+        release_pay(lease, twin, now_ms);
+    }
+}
+
 void release_on_timer(struct rl_lease *lease, int64_t now_ms)
 {
     if (now_ms >= lease->gone_ms) {

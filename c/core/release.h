@@ -22,6 +22,10 @@ void release_owe(struct rl_lease *lease, int64_t now_ms);
 /* Sends the releases owed to node i, which is ready now. */
 void release_pay(struct rl_lease *lease, int i, int64_t now_ms);
 
+/* Node i was refused, as it is the same server as node twin (-1: as something else): what is
+ * owed to i is paid through twin. */
+void release_by_twin(struct core *core, int i, int twin, int64_t now_ms);
+
 /* The timer of a lease in the owing list. */
 void release_on_timer(struct rl_lease *lease, int64_t now_ms);
 

@@ -181,6 +181,31 @@ SIM_TEST(twins_are_refused_by_name, sim_new(3))
     CHECK_INT(try(s, "j"), RL_CONFIG);
 }
 
+/* The lock was taken through node 1, and its release goes through node 2. */
+SIM_TEST(a_twin_pays_for_the_other, sim_new(3))
+{
+    strcpy(s->server[2].run_id, s->server[1].run_id);
+    s->server[2].refuses = 1;
+    struct hold h = sim_acquire(s, "k", 20000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    s->server[1].refuses = 1;
+    sim_cut(s, 1);
+    CHECK_INT(sim_release(s, h.lease), RL_UNKNOWN);
+    CHECK(s->core.owing != NULL);
+    s->server[2].refuses = 0;
+    sim_advance(s, 2000);
+    CHECK_INT(try(s, "j"), RL_GRANTED);
+    CHECK_INT(s->core.nodes[2].state, NODE_READY);
+    sim_clear_logs(s);
+    s->server[1].refuses = 0;
+    sim_advance(s, 5000);
+    CHECK_INT(s->core.nodes[1].code, RL_CONFIG);
+    CHECK_STR(s->server[2].log, "R");
+    CHECK(s->core.owing == NULL);
+    sim_drop(s, &h);
+}
+
 SIM_TEST(replicas_are_refused, sim_new(3))
 {
     s->server[1].info = "$59\r\nrun_id:x\r\nrole:slave\r\nmaster_host:h\r\n"
@@ -197,4 +222,5 @@ SIM_TEST(replicas_are_refused, sim_new(3))
 SUITE(connection, T(break_at_the_deadline), T(second_break_of_a_stable_connection),
       T(break_under_everything), T(full_queue_delays_the_release),
       T(too_much_debt_is_forgone), T(endless_refusals_are_bounded),
-      T(twins_are_refused_by_name), T(replicas_are_refused));
+      T(twins_are_refused_by_name), T(a_twin_pays_for_the_other),
+      T(replicas_are_refused));
