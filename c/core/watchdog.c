@@ -1,4 +1,4 @@
-/* watchdog.c - the watchdog: renews leases in time, heals nodes, notices losses. */
+/* watchdog.c - holds: extended, renewed in time, and lost. */
 #include "core/watchdog.h"
 
 #include "core/fence.h"
