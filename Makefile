@@ -72,8 +72,8 @@ all: $(BUILD)/redlock/core.so $(BUILD)/redlock/cdef.lua ## the core, below build
 .PHONY: always
 $(BUILD)/flags: always
 	@mkdir -p $(@D)
-	@echo $(CC) $(FLAGS) $(CFLAGS) $(LDFLAGS) $(LIBHIREDIS) TLS=$(TLS) > $@.new
-	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	@new=$@.$$$$ && echo $(CC) $(FLAGS) $(CFLAGS) $(LDFLAGS) $(LIBHIREDIS) TLS=$(TLS) > $$new && \
+	    if cmp -s $$new $@; then rm $$new; else mv $$new $@; fi
 
 $(BUILD)/obj/%.o: c/%.c $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -85,8 +85,7 @@ describe("10,000 cycles", function()
         local r1, m1, f1 = c:read_line(60):match "^(%d+)\t([%d.]+)\t(%d+)$"
         local r2, m2, f2 = c:read_line(60):match "^(%d+)\t([%d.]+)\t(%d+)$"
         assert.is_true(r2 - r1 < GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
-        -- Tables double their room; of 12,000 holds more nothing may stay.
-        assert.is_true(m2 - m1 < 128, ("%g KiB, was %g"):format(m2, m1))
+        assert.is_true(m2 - m1 < 64, ("%g KiB, was %g"):format(m2, m1))
         assert.equal(f1, f2)
         assert.equal(0, c:wait(10))
         assert.is_nil(cluster[3]:call("GET", "x"))
@@ -117,8 +116,7 @@ describe("10,000 cycles", function()
         local r1, m1 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
         local r2, m2 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
         assert.is_true(r2 - r1 < GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
-        -- Tables double their room; of 12,000 holds more nothing may stay.
-        assert.is_true(m2 - m1 < 128, ("%g KiB, was %g"):format(m2, m1))
+        assert.is_true(m2 - m1 < 64, ("%g KiB, was %g"):format(m2, m1))
         assert.equal(0, c:wait(10))
         cluster:await_free()
     end)
@@ -134,23 +132,22 @@ describe("10,000 cycles", function()
                         assert(client:getLock("x" .. k):tryLock(5, 0.1))
                     end)()
                 end
+                jit.flush()              -- what was compiled counts as well
                 collectgarbage()
                 collectgarbage()
                 print(support.rss(), collectgarbage "count")
             end
-            cycles(2000)
-            cycles(4000)
-            cycles(12000)
+            for _ = 1, 4 do cycles(8000) end      -- tables grow with how many are there at once
             assert(tostring(client) == "client(1 nodes, 0 held)", tostring(client))
         ]])
         assert.equal("ready", c:read_line(10))
+        c:read_line(60)
         c:read_line(60)
         local r1, m1 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
         local r2, m2 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
         -- They last 0.1 s: on a busy machine more of them do at once, at some time.
         assert.is_true(r2 - r1 < 2 * GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
-        -- Tables double their room; of 12,000 holds more nothing may stay.
-        assert.is_true(m2 - m1 < 128, ("%g KiB, was %g"):format(m2, m1))
+        assert.is_true(m2 - m1 < 64, ("%g KiB, was %g"):format(m2, m1))
         assert.equal(0, c:wait(10))
         cluster:await_free()
     end)

@@ -74,7 +74,7 @@ local function await(self)
     for _ = 1, 5 do
         local _, running = sys.eventually(function()
             return settled(self)
-        end, 10, "redis-server on port " .. self.port)
+        end, 30, "redis-server on port " .. self.port)
         if running then
             return self
         elseif self.opts.port or self.started then
