@@ -193,7 +193,7 @@ end
 local function read(box)
     local sock = assert(connect(box))
     local fence = new_fence()
-    reader.connected = true
+    reader.connected, poller.drained = true, nil
     local bell, waits, used = ring_later(box, CALM_MS), -1, 0
     repeat
         local waiting = turn(box, fence)
@@ -272,6 +272,9 @@ local function poll(w)
         if poller.waiter == w or not poller.waiter or now - poller.at > 50 then
             poller.waiter, poller.at = w, now
             ngx.sleep(POLL_S)
+            if reader.connected then             -- whom that woke may not have had their turn
+                break
+            end
             poller.at = now_ms(box)
             if poller.drained == w then          -- not by another one in this very event
                 box:bury()       -- those who were woken before have had their turn
