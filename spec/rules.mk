@@ -155,11 +155,11 @@ coverage: ## lines of c/ and lua/ that no test runs; ten minutes
 
 # ---- fuzzing: any bytes, calls and arguments -----------------------------------------
 
-FUZZERS = $(BUILD)/fuzz/resp $(BUILD)/fuzz/core $(BUILD)/fuzz/lua
+FUZZERS = $(BUILD)/fuzz/resp $(BUILD)/fuzz/core $(BUILD)/fuzz/marker $(BUILD)/fuzz/lua
 FUZZ = clang $(FLAGS) -g -O1 -fsanitize=fuzzer,address,undefined \
        -fno-sanitize-recover=all -fno-omit-frame-pointer -Ispec/fuzz
 
-$(BUILD)/fuzz/resp $(BUILD)/fuzz/core: $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
+$(BUILD)/fuzz/resp $(BUILD)/fuzz/core $(BUILD)/fuzz/marker: $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
         $(PURE:%=c/%.c) $(wildcard c/*.h c/*/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(FUZZ) -o $@ $< $(PURE:%=c/%.c) $(LIBHIREDIS) -ldl

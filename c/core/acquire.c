@@ -77,12 +77,12 @@ static int acquire_read(struct rl_round *round, int i, const struct reply *reply
 static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
-    struct marker marker;
+    struct condition behind;
     if (guard_objects(core, i, 1, now_ms))
         return RL_GUARDED;
     return round_call(round, i,
-                      lease_fenced(round->lease) ? guard_run(core, i, 1, &marker)
-                                                 : guard_marker(core, i, 1, &marker),
+                      lease_fenced(round->lease) ? guard_run(core, i, 1, &behind)
+                                                 : guard_marker(core, i, 1, &behind),
                       now_ms);
 }
 

@@ -215,8 +215,8 @@ void fence_issue(struct rl_lease *lease, const struct rl_round *round)
 
 int fence_put(struct rl_round *round, int i, int64_t now_ms)
 {
-    struct marker run;
-    const struct marker *behind =
+    struct condition run;
+    const struct condition *behind =
         lease_fenced(round->lease) ? guard_run(round->core, i, 0, &run) : NULL;
     return round_call(round, i, behind, now_ms);
 }

@@ -313,8 +313,8 @@ void guard_on_timer(struct core *core, int64_t now_ms)
 
 /* ---- what the guard means for a vote ---- */
 
-const struct marker *guard_marker(struct core *core, int i, int acquire,
-                                  struct marker *marker)
+const struct condition *guard_marker(struct core *core, int i, int acquire,
+                                  struct condition *behind)
 {
     struct guard *g = &core->guards[i];
     if (!core->marker)
@@ -323,17 +323,17 @@ const struct marker *guard_marker(struct core *core, int i, int acquire,
         write_marker(core, i, 0, g->want);
     else
         memcpy(g->want, g->marker, sizeof(g->want));
-    *marker = (struct marker){core->marker, acquire ? g->want : ""};
-    return marker;
+    *behind = (struct condition){core->marker, acquire ? g->want : ""};
+    return behind;
 }
 
-const struct marker *guard_run(struct core *core, int i, int acquire,
-                               struct marker *marker)
+const struct condition *guard_run(struct core *core, int i, int acquire,
+                               struct condition *behind)
 {
     if (acquire && core->marker)
-        return guard_marker(core, i, acquire, marker);
-    *marker = (struct marker){NULL, run_id_of(core, i)};
-    return marker;
+        return guard_marker(core, i, acquire, behind);
+    *behind = (struct condition){NULL, run_id_of(core, i)};
+    return behind;
 }
 
 static int64_t seconds(int64_t ms)

@@ -51,15 +51,15 @@ void guard_passed(struct core *core, int i, int64_t now_ms);
 /* Does what is due for node i before something is sent to it: TIME, and its admission. */
 void guard_visit(struct core *core, int i, int64_t now_ms);
 
-/* What an acquire must find on node i; NULL: no guard. *marker is filled. */
-const struct marker *guard_marker(struct core *core, int i, int acquire,
-                                  struct marker *marker);
+/* What an acquire must find on node i; NULL: no guard. *behind is filled. */
+const struct condition *guard_marker(struct core *core, int i, int acquire,
+                                  struct condition *behind);
 
 /* What goes with a call of a lease with fencing tokens, whose scripts all must know
  * whether the server was restarted: guard_marker() for an acquire with the guard, else
  * the run_id. */
-const struct marker *guard_run(struct core *core, int i, int acquire,
-                               struct marker *marker);
+const struct condition *guard_run(struct core *core, int i, int acquire,
+                               struct condition *behind);
 
 /* Why a yes of node i would not count: RL_GUARDED or RL_CONFIG, with the node's text; or
  * RL_OK. suspect_only: disregards the marker, which is not known now. */

@@ -7,10 +7,10 @@
 static int heal_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
-    struct marker marker;
+    struct condition behind;
     return round_call(round, i,
-                      lease_fenced(round->lease) ? guard_run(core, i, 0, &marker)
-                                                 : guard_marker(core, i, 0, &marker),
+                      lease_fenced(round->lease) ? guard_run(core, i, 0, &behind)
+                                                 : guard_marker(core, i, 0, &behind),
                       now_ms);
 }
 

@@ -6,13 +6,13 @@
 #include <stdatomic.h>
 
 #include "core/clock.h"
+#include "core/marker.h"
 #include "core/quorum.h"
 #include "core/timer.h"
 #include "node/node.h"
 
 enum {
     SUBSCRIPTION_BUCKETS = 256,
-    MARKER_MAX = 96,
     OWING_MAX = 1 << 17,          /* leases whose clean-up is pursued at once */
     NOTED_MAX = 1 << 12           /* leases that are known to have been lost, or renewed, last */
 };

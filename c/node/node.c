@@ -379,18 +379,18 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
 /* ---- requests ---- */
 
 /* A call's arguments, with the marker's key behind the keys and its value behind all. */
-static void put_guarded(struct buf *out, const struct cmd *cmd, const struct marker *marker)
+static void put_guarded(struct buf *out, const struct cmd *cmd, const struct condition *behind)
 {
-    wire_bulk_int(out, cmd->nkeys + (marker->key != NULL));
+    wire_bulk_int(out, cmd->nkeys + (behind->key != NULL));
     wire_raw(out, cmd->bytes + cmd->keys_at, cmd->keys_end - cmd->keys_at);
-    if (marker->key)
-        wire_bulk(out, marker->key, strlen(marker->key));
+    if (behind->key)
+        wire_bulk(out, behind->key, strlen(behind->key));
     wire_raw(out, cmd->bytes + cmd->keys_end, cmd->len - cmd->keys_end);
-    wire_bulk(out, marker->want, strlen(marker->want));
+    wire_bulk(out, behind->want, strlen(behind->want));
 }
 
 int node_call(struct node *nd, int script, const struct cmd *cmd,
-              const struct marker *marker, void *owner, int64_t now_ms)
+              const struct condition *behind, void *owner, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     int full = queue_reserve(nd);
@@ -400,18 +400,18 @@ int node_call(struct node *nd, int script, const struct cmd *cmd,
     int by_sha = nd->loaded >> script & 1;
     const char *body = by_sha ? nd->sha[script] : nd->scripts->item[script].body;
     size_t len = by_sha ? 40 : nd->scripts->item[script].len;
-    size_t key_len = marker && marker->key ? strlen(marker->key) : 0;
-    size_t more = marker ? key_len + strlen(marker->want) + 96 : 0;
+    size_t key_len = behind && behind->key ? strlen(behind->key) : 0;
+    size_t more = behind ? key_len + strlen(behind->want) + 96 : 0;
     if (!buf_reserve(&nd->out, len + cmd->len + more + 96))
         return RL_NOMEM;
-    wire_array(&nd->out, cmd->argc + 2 + (marker ? 1 + (marker->key != NULL) : 0));
+    wire_array(&nd->out, cmd->argc + 2 + (behind ? 1 + (behind->key != NULL) : 0));
     if (by_sha)
         wire_bulk(&nd->out, "EVALSHA", 7);
     else
         wire_bulk(&nd->out, "EVAL", 4);
     wire_bulk(&nd->out, body, len);
-    if (marker)
-        put_guarded(&nd->out, cmd, marker);
+    if (behind)
+        put_guarded(&nd->out, cmd, behind);
     else
         wire_raw(&nd->out, cmd->bytes, cmd->len);
     queue_push(nd, REQUEST_CALL, script, owner, start, now_ms)->by_sha = (int8_t)by_sha;

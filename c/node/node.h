@@ -85,7 +85,7 @@ enum node_event {
 };
 
 /* What goes with a call to a guarded script: a key and an argument behind all others. */
-struct marker {
+struct condition {
     const char *key;              /* NULL: none is sent */
     const char *want;             /* "": whatever it is */
 };
@@ -177,10 +177,10 @@ void node_ready(struct node *nd, int64_t now_ms);
 void node_refuse(struct node *nd, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Queues a script call, by EVALSHA where the server has the script, else by EVAL. marker
+/* Queues a script call, by EVALSHA where the server has the script, else by EVAL. behind
  * NULL: the script has no use for one. 0, RL_OVERLOAD, or RL_NOMEM. Only when READY. */
 int node_call(struct node *nd, int script, const struct cmd *cmd,
-              const struct marker *marker, void *owner, int64_t now_ms);
+              const struct condition *behind, void *owner, int64_t now_ms);
 
 /* Queues TIME when it is due and the last answer has come. Only when READY.
  * 1: queued; 0: not. */

@@ -41,7 +41,8 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
     suite_connection,
     suite_wire_errors,
     suite_answer,
-    suite_node_down;
+    suite_node_down,
+    suite_marker;
 
 static const struct suite *const suites[] = {
     &suite_buf,     &suite_quorum,  &suite_wire,   &suite_timer,   &suite_cmd,
@@ -56,6 +57,7 @@ static const struct suite *const suites[] = {
     &suite_wire_errors,
     &suite_answer,
     &suite_node_down,
+    &suite_marker,
 };
 
 /* ---- checks ---- */

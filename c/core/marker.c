@@ -1,0 +1,165 @@
+/* marker.c - the text on a server that says who may count its votes. */
+#include "core/marker.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- reading ---- */
+
+/* What is left to be read of a text; failed: it is not what was asked for. */
+struct words {
+    const char *at, *end;
+    int failed;
+};
+
+static void skip(struct words *w, char c)
+{
+    if (w->at < w->end && *w->at == c)
+        w->at++;
+    else
+        w->failed = 1;
+}
+
+static int is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static int is_hex(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'f');
+}
+
+static void read_hex(struct words *w, int digits, char *to)
+{
+    for (int k = 0; k < digits && !w->failed; k++) {
+        if (w->at == w->end || !is_hex(*w->at))
+            w->failed = 1;
+        else
+            to[k] = *w->at++;
+    }
+    to[w->failed ? 0 : digits] = '\0';
+}
+
+/* A number as it is printed: without a sign, or a 0 in front. */
+static int64_t read_number(struct words *w, int64_t most)
+{
+    const char *first = w->at;
+    int64_t n = 0;
+    while (w->at < w->end && is_digit(*w->at) && n <= most)
+        n = n * 10 + (*w->at++ - '0');
+    if (w->at == first || n > most || (*first == '0' && w->at - first > 1))
+        w->failed = 1;
+    return n;
+}
+
+static void read_view(struct words *w, struct view_id *view)
+{
+    read_hex(w, VIEW_HEX, view->cluster);
+    skip(w, '.');
+    view->epoch = read_number(w, INT32_MAX);
+    skip(w, '.');
+    read_hex(w, VIEW_HEX, view->hash);
+}
+
+static void read_replid(struct words *w, char *to)
+{
+    to[0] = '\0';
+    if (w->at < w->end && *w->at == '-')
+        w->at++;
+    else
+        read_hex(w, MARKER_HEX, to);
+}
+
+static void read_state(struct words *w, struct marker *m)
+{
+    m->state = w->at < w->end ? *w->at : '\0';
+    if (m->state && strchr("padsr", m->state))
+        w->at++;
+    else
+        w->failed = 1;
+}
+
+/* "v2 ": how the texts of all versions begin. -1: this one does not. */
+static int read_version(struct words *w)
+{
+    skip(w, 'v');
+    int64_t version = read_number(w, 999);
+    skip(w, ' ');
+    return w->failed ? -1 : (int)version;
+}
+
+enum marker_kind marker_parse(const char *text, size_t len, struct marker *out,
+                              int *version)
+{
+    struct words w = {text, text + len, 0};
+    memset(out, 0, sizeof(*out));
+    *version = -1;
+    if (!len)
+        return MARKER_NONE;
+    *version = read_version(&w);
+    if (*version != MARKER_VERSION)
+        return *version < 0 ? MARKER_FOREIGN : MARKER_UNKNOWN;
+    read_hex(&w, MARKER_HEX, out->inc);
+    skip(&w, ' ');
+    read_state(&w, out);
+    skip(&w, ' ');
+    read_replid(&w, out->replid);
+    skip(&w, ' ');
+    out->db = read_number(&w, INT32_MAX);
+    skip(&w, ' ');
+    out->max_lease_ms = read_number(&w, INT64_C(999999999999999));
+    skip(&w, ' ');
+    read_view(&w, &out->view);
+    skip(&w, ' ');
+    out->id = read_number(&w, INT32_MAX);
+    if (out->state == MARKER_QUARANTINED) {
+        skip(&w, ' ');
+        out->observed_ms = read_number(&w, INT64_C(999999999999999));
+    } else if (out->state == MARKER_SEALED) {
+        skip(&w, ' ');
+        read_hex(&w, MARKER_HEX, out->nonce);
+    }
+    if (w.failed || w.at != w.end || len > MARKER_TEXT || !out->max_lease_ms) {
+        memset(out, 0, sizeof(*out));
+        return MARKER_FOREIGN;
+    }
+    return MARKER_READ;
+}
+
+/* ---- writing ---- */
+
+void marker_write(const struct marker *m, char *text)
+{
+    int len = snprintf(text, MARKER_MAX, "v%d %s %c %s %" PRId64 " %" PRId64
+                       " %s.%" PRId64 ".%s %" PRId64, MARKER_VERSION, m->inc, m->state,
+                       m->replid[0] ? m->replid : "-", m->db, m->max_lease_ms,
+                       m->view.cluster, m->view.epoch, m->view.hash, m->id);
+    assert(len > 0 && len <= MARKER_TEXT - MARKER_HEX - 1);
+    size_t room = (size_t)(MARKER_MAX - len);
+    if (m->state == MARKER_QUARANTINED)
+        snprintf(text + len, room, " %" PRId64, m->observed_ms);
+    else if (m->state == MARKER_SEALED)
+        snprintf(text + len, room, " %s", m->nonce);
+}
+
+int view_same(const struct view_id *a, const struct view_id *b)
+{
+    return a->epoch == b->epoch && !strcmp(a->cluster, b->cluster) &&
+           !strcmp(a->hash, b->hash);
+}
+
+void marker_hex(uint64_t n, int digits, char *to)
+{
+    for (int k = digits - 1; k >= 0; k--, n >>= 4)
+        to[k] = "0123456789abcdef"[n & 15];
+    to[digits] = '\0';
+}
+
+void marker_replid(const char *replid, char *to)
+{
+    struct words w = {replid, replid + strlen(replid), 0};
+    read_hex(&w, MARKER_HEX, to);
+}

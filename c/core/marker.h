@@ -1,0 +1,75 @@
+/* marker.h - the text on a server that says who may count its votes. Pure.
+ *
+ *   v2 INC STATE REPLID DB MAX VIEW ID [EXTRA]
+ *   v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3
+ *
+ * Scripts compare it whole, inside the step whose yes is counted (lua/redlock/scripts/
+ * marker); it says which memory, which life of the server, which database, which
+ * max_lease and which list of servers a yes comes from. The words as far as REPLID, where
+ * that is known, have fixed places, which scripts count on.
+ */
+#ifndef MARKER_H
+#define MARKER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    MARKER_VERSION = 2,
+    MARKER_MAX = 136,        /* a text of MARKER_TEXT bytes at most, with room */
+    MARKER_TEXT = 128,
+    MARKER_HEX = 16,         /* letters of INC, REPLID and a seal's nonce */
+    VIEW_HEX = 8             /* letters of a view's cluster and hash */
+};
+
+/* Which list of servers: an even epoch is in force, an odd one is between two lists. */
+struct view_id {
+    char cluster[VIEW_HEX + 1];
+    int64_t epoch;
+    char hash[VIEW_HEX + 1];      /* of the record of that list */
+};
+
+enum marker_state {
+    MARKER_QUARANTINED = 'p',
+    MARKER_ADMITTED = 'a',
+    MARKER_DURABLE = 'd',    /* admitted, and forgets nothing that it has confirmed */
+    MARKER_SEALED = 's',     /* no votes until the server was restarted */
+    MARKER_RETIRED = 'r'     /* out of the list */
+};
+
+struct marker {
+    char inc[MARKER_HEX + 1];     /* drawn anew with each quarantine: which memory */
+    char state;                   /* enum marker_state */
+    char replid[MARKER_HEX + 1];  /* the beginning of master_replid; "": not known */
+    int64_t db;
+    int64_t max_lease_ms;
+    struct view_id view;
+    int64_t id;                   /* of the server in its cluster, from 1; 0: not known */
+    int64_t observed_ms;          /* QUARANTINED: of which so much was observed */
+    char nonce[MARKER_HEX + 1];   /* SEALED */
+};
+
+enum marker_kind {
+    MARKER_NONE,             /* there is no text */
+    MARKER_FOREIGN,          /* not ours: to be replaced */
+    MARKER_UNKNOWN,          /* ours, of another version: never to be replaced */
+    MARKER_READ
+};
+
+/* What a text is. READ: *out is all that it says. UNKNOWN: *version is its number. Only a
+ * text that marker_write() could have written is READ. */
+enum marker_kind marker_parse(const char *text, size_t len, struct marker *out,
+                              int *version);
+
+/* Writes the text, closed by 0, which must have room for MARKER_MAX. */
+void marker_write(const struct marker *marker, char *text);
+
+int view_same(const struct view_id *a, const struct view_id *b);
+
+/* So many hexadecimal digits (of 16 at most) of a number, closed by 0. */
+void marker_hex(uint64_t n, int digits, char *to);
+
+/* The beginning of a server's master_replid as a marker has it: "" when that is none. */
+void marker_replid(const char *replid, char *to);
+
+#endif

@@ -1,0 +1,159 @@
+/* test_marker.c - the marker's text: what is read, what is not, and that nothing is read
+ * that could not have been written. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/marker.h"
+#include "test.h"
+
+static const char admitted[] =
+    "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3";
+
+static enum marker_kind parse(const char *text, struct marker *m)
+{
+    int version;
+    return marker_parse(text, strlen(text), m, &version);
+}
+
+static void reads_every_word(void)
+{
+    struct marker m;
+    REQUIRE(parse(admitted, &m) == MARKER_READ);
+    CHECK_STR(m.inc, "3f9c0a1b2c3d4e5f");
+    CHECK_INT(m.state, MARKER_ADMITTED);
+    CHECK_STR(m.replid, "9d0b1c2d3e4f5061");
+    CHECK_INT(m.db, 0);
+    CHECK_INT(m.max_lease_ms, 60000);
+    CHECK_STR(m.view.cluster, "c1d2e3f4");
+    CHECK_INT(m.view.epoch, 4);
+    CHECK_STR(m.view.hash, "9a8b7c6d");
+    CHECK_INT(m.id, 3);
+}
+
+static void reads_what_goes_with_a_state(void)
+{
+    struct marker m;
+    REQUIRE(parse("v2 3f9c0a1b2c3d4e5f p - 15 500 c1d2e3f4.4.9a8b7c6d 3 1234", &m) ==
+            MARKER_READ);
+    CHECK_STR(m.replid, "");
+    CHECK_INT(m.db, 15);
+    CHECK_INT(m.observed_ms, 1234);
+    REQUIRE(parse("v2 3f9c0a1b2c3d4e5f s 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 "
+                  "00112233445566ff", &m) == MARKER_READ);
+    CHECK_STR(m.nonce, "00112233445566ff");
+}
+
+static void knows_other_versions(void)
+{
+    static const char *const texts[] = {
+        "v3 anything at all", "v1 ", "v0 x", "v999 3f9c0a1b2c3d4e5f a",
+        "v3 #da39a3ee5e6b4b0d3255bfef95601890afd80709",
+    };
+    static const int versions[] = {3, 1, 0, 999, 3};
+    for (int k = 0; k < 5; k++) {
+        struct marker m;
+        int version;
+        test_note("%s", texts[k]);
+        CHECK(marker_parse(texts[k], strlen(texts[k]), &m, &version) == MARKER_UNKNOWN);
+        CHECK_INT(version, versions[k]);
+    }
+}
+
+static void knows_what_is_not_ours(void)
+{
+    static const char *const texts[] = {
+        "hello", "v", "v2", "v2 ", "v3", "v03 x", "v1000 x", "V2 x", " v2 x", "#list",
+        "#da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "0123456789012345678901234567890123456789 60000",
+        "v2 3f9c0a1b2c3d4e5 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "v2 3F9C0A1B2C3D4E5F a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "v2 3f9c0a1b2c3d4e5f x 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f506 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 -1 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 0 c1d2e3f4.4.9a8b7c6d 3",
+        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 060000 c1d2e3f4.4.9a8b7c6d 3",
+        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 ",
+        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 7",
+        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4 3",
+        "v2 3f9c0a1b2c3d4e5f p 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "v2 3f9c0a1b2c3d4e5f s 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 7",
+        "v2  3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+    };
+    for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {
+        struct marker m;
+        test_note("%s", texts[k]);
+        CHECK_INT(parse(texts[k], &m), MARKER_FOREIGN);
+    }
+    struct marker m;
+    CHECK_INT(parse("", &m), MARKER_NONE);
+    int version;
+    char with_nul[sizeof(admitted)];
+    memcpy(with_nul, admitted, sizeof(with_nul));
+    CHECK_INT(marker_parse(with_nul, sizeof(with_nul), &m, &version), MARKER_FOREIGN);
+    with_nul[30] = '\0';
+    CHECK_INT(marker_parse(with_nul, sizeof(with_nul) - 1, &m, &version), MARKER_FOREIGN);
+}
+
+/* Each text with one letter changed, left out or put in is none, or says what it reads. */
+static void reads_only_what_is_written(void)
+{
+    struct rng r = {test_seed()};
+    for (int run = test_runs(20000); run > 0; run--) {
+        char text[MARKER_MAX + 1], again[MARKER_MAX];
+        size_t len = sizeof(admitted) - 1, at = (size_t)rng_below(&r, (int)len);
+        char letter = (char)(rng_one_in(&r, 3) ? rng_below(&r, 256)
+                                               : "0123456789abcdefpsr-v ."[rng_below(&r, 23)]);
+        memcpy(text, admitted, len + 1);
+        if (rng_one_in(&r, 3)) {
+            memmove(text + at, text + at + 1, len-- - at);
+        } else if (rng_one_in(&r, 2)) {
+            memmove(text + at + 1, text + at, len++ - at);
+            text[at] = letter;
+        } else {
+            text[at] = letter;
+        }
+        struct marker m;
+        int version;
+        if (marker_parse(text, len, &m, &version) != MARKER_READ)
+            continue;
+        marker_write(&m, again);
+        CHECK(strlen(again) == len && !memcmp(again, text, len));
+    }
+}
+
+static void writes_the_longest_within_bounds(void)
+{
+    struct marker m = {.state = MARKER_SEALED, .db = INT32_MAX, .id = INT32_MAX,
+                       .max_lease_ms = INT64_C(999999999999999),
+                       .view = {.epoch = INT32_MAX}}, back;
+    char text[MARKER_MAX];
+    marker_hex(UINT64_MAX, MARKER_HEX, m.inc);
+    marker_hex(0, MARKER_HEX, m.replid);
+    marker_hex(1, MARKER_HEX, m.nonce);
+    marker_hex(2, VIEW_HEX, m.view.cluster);
+    marker_hex(0xfedcba98, VIEW_HEX, m.view.hash);
+    marker_write(&m, text);
+    CHECK(strlen(text) <= MARKER_TEXT);
+    REQUIRE(parse(text, &back) == MARKER_READ);
+    CHECK(!memcmp(&m, &back, sizeof(m)));
+    CHECK(view_same(&m.view, &back.view));
+    back.view.hash[0] = '0';
+    CHECK(!view_same(&m.view, &back.view));
+}
+
+static void cuts_a_replid(void)
+{
+    char to[MARKER_HEX + 1];
+    marker_replid("9d0b1c2d3e4f506172839405162738495a6b7c8d", to);
+    CHECK_STR(to, "9d0b1c2d3e4f5061");
+    marker_replid("", to);
+    CHECK_STR(to, "");
+    marker_replid("9d0b1c2d3e4f5061 is no", to);
+    CHECK_STR(to, "9d0b1c2d3e4f5061");
+    marker_replid("redis", to);
+    CHECK_STR(to, "");
+}
+
+SUITE(marker, T(reads_every_word), T(reads_what_goes_with_a_state),
+      T(knows_other_versions), T(knows_what_is_not_ours), T(reads_only_what_is_written),
+      T(writes_the_longest_within_bounds), T(cuts_a_replid));
