@@ -18,7 +18,7 @@
 
 /* A program and the library that it loads must have the same number: raise it with every
  * change between the two cdef markers. Part of the library's file name. */
-#define RL_ABI 10
+#define RL_ABI 11
 
 /* The word for each code, as rl_code_name() gives it, and as Lua has it. */
 #define RL_CODE_WORDS(X) \
@@ -58,11 +58,12 @@
 enum {
     RL_MAX_NODES = 32,       /* votes are kept in 32-bit masks */
     RL_VALUE_LEN = 40,       /* 20 random bytes, in hex */
-    RL_DATA_MAX = 64,        /* bytes kept of a string in a reply */
+    RL_NONCE_LEN = 16,       /* 8 of them */
+    RL_DATA_MAX = 256,       /* bytes kept of a string in a reply */
     RL_TEXT_MAX = 160,       /* bytes kept of an error text, with the closing 0 */
-    RL_MAX_KEYS = 16,        /* KEYS of one script call */
+    RL_MAX_KEYS = 128,       /* KEYS of one script call */
     RL_MAX_ARGS = 16,        /* further ARGV of one script call */
-    RL_MAX_SCRIPTS = 64,     /* scripts of one client */
+    RL_MAX_SCRIPTS = 256,    /* scripts of one client */
     RL_RUN_ID_MAX = 41,      /* a server's run_id, with the closing 0 */
     RL_WORD_MAX = 32         /* a word of INFO, with the closing 0 */
 };
@@ -118,7 +119,7 @@ enum {
     RL_VOTE_AGAIN = 2,       /* acquire only: the value was there. Counts as yes only when
                                 this node was asked twice; else one server is listed
                                 under two addresses */
-    RL_VOTE_GUARDED = 3      /* acquire with the guard: the marker (the data) is not what
+    RL_VOTE_GUARDED = 3      /* acquire, or a guarded question, with the guard: the marker (the data) is not what
                                 was asked for; nothing was done */
 };
 
@@ -206,18 +207,31 @@ typedef struct rl_options {
                                 calls that the signal meets may return EINTR before. */
 } rl_options;
 
+/* Which grants of an acquire or a hand-over make a majority (rl_primitive.rule). */
+enum {
+    RL_RULE_YES,             /* all */
+    RL_RULE_SAME,            /* those whose extra, a number above 0, is the same. ARGV[3] of
+                                all scripts of a lease is that number, 0 before it is
+                                agreed upon */
+    RL_RULE_LARGEST          /* fencing tokens: all, when a majority has witnessed exactly
+                                the largest extra among them, which is each node's
+                                counter; needs confirm. ARGV[3] of all scripts of a lease
+                                is that token, 0 while there is none */
+};
+
 typedef struct rl_primitive {
     int32_t acquire;         /* script numbers from rl_script() */
     int32_t extend;          /* -1: cannot be extended */
     int32_t release;
     int32_t handover;        /* -1: cannot be handed over */
-    int32_t confirm;         /* -1: no fencing tokens. Else the acquire script's extra is
-                                the node's counter; ARGV[3] of all scripts of a lease is
-                                the lease's token, 0 while there is none, and the last
-                                ARGV the server's run_id. With the guard, an acquire's
-                                last KEY is the marker, and its last ARGV the value that
-                                the marker must have */
+    int32_t confirm;         /* RL_RULE_LARGEST: makes the node's counter the token */
     int32_t heal;            /* gives the keys back to a node that lost them; -1: acquire */
+    int32_t rule;            /* RL_RULE_* */
+    int32_t knows_run;       /* 1: the last ARGV of all scripts of a lease is the server's
+                                run_id; but with the guard an acquire's last KEY is the
+                                marker, and its last ARGV the value that the marker must
+                                have, which begins with the run_id. 0: acquire and heal
+                                have the marker with the guard, and nothing without */
 } rl_primitive;
 
 typedef struct rl_node_result {
@@ -292,6 +306,9 @@ int64_t rl_now_ms(void);
 /* Milliseconds since 1970 by the wall clock, which may be stepped. */
 int64_t rl_unix_ms(void);
 
+/* Puts RL_NONCE_LEN random hex digits into out. 0, or -1: the kernel has none. */
+int rl_nonce(char *out);
+
 /* A new client of n nodes (1..RL_MAX_NODES); connects to nothing yet, copies its
  * arguments, reads the files of certificates if a node has TLS.
  * NULL: out of memory, or a file is no good, or no TLS here, with a text in err. */
@@ -331,12 +348,15 @@ rl_round *rl_extend(rl_lease *lease, int64_t lease_ms);
 
 /* Passes a held lease on to the next holder in this process: on every node that has the
  * lease's value, a fresh one takes its place, for lease_ms. KEYS as acquired, ARGV = new
- * value, lease_ms, old value, args. The lease is over at once, whatever the outcome;
+ * value, lease_ms, the token or number if the rule has one, old value, args. kind: of the
+ * next lease, of the same rule, with the same keys and args; its scripts are run. NULL: as
+ * before. The lease is over at once, whatever the outcome;
  * *next is set when a round is returned. Outcomes: RL_GRANTED (next is held), RL_LOST (a
  * majority does not have the old value), RL_NO_QUORUM, RL_EXPIRED, RL_NOT_HELD,
  * RL_UNSUPPORTED, RL_CANCELLED, RL_CLOSED; all but the first release both on every node.
  * Both handles are to be dropped. NULL: out of memory; the lease is as before. */
-rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next);
+rl_round *rl_handover(rl_lease *lease, const rl_primitive *kind, int64_t lease_ms,
+                      rl_lease **next);
 
 /* Starts the release, on all nodes; also ends an attempt that is still under way, with
  * RL_CANCELLED. The lease is over at once. With a lock delay, a lease that is lost is
@@ -346,11 +366,12 @@ rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next);
 rl_round *rl_release(rl_lease *lease);
 
 /* Starts a question to all nodes, KEYS = keys, ARGV = args. Done when a majority has
- * given equal votes and data, or cannot any more, within within_ms. Outcomes: RL_GRANTED
- * (a majority answered; see rl_round_agreed), RL_NO_QUORUM, RL_CLOSED. NULL as
- * rl_acquire. */
+ * given equal votes and data, or cannot any more, within within_ms. guarded: only nodes
+ * that may vote on an acquire are asked, with the guard behind all KEYS and ARGV as in an
+ * acquire, and votes are -1 to 2. Outcomes: RL_GRANTED (a majority answered; see
+ * rl_round_agreed), RL_NO_QUORUM, RL_CLOSED. NULL as rl_acquire. */
 rl_round *rl_ask(rl_client *client, int script, const rl_bytes *keys, int nkeys,
-                 const rl_bytes *args, int nargs, int64_t within_ms);
+                 const rl_bytes *args, int nargs, int64_t within_ms, int32_t guarded);
 
 /* As rl_ask(), but done when each node has answered or will not any more, with
  * RL_GRANTED or RL_CLOSED. */
@@ -542,7 +563,8 @@ int64_t rl_remaining_ms(const rl_lease *lease);
 const char *rl_lease_value(const rl_lease *lease);
 
 /* The fencing token of a lease that was granted: larger than every token that was issued
- * for these keys before the attempt began, and nobody else's. 0: the lease has none. */
+ * for these keys before the attempt began, and nobody else's; or the number that its
+ * majority agreed upon. 0: the lease has none. */
 int64_t rl_lease_token(const rl_lease *lease);
 
 /* The nodes that had no vote on the lease because they have forgotten their counters

@@ -5,6 +5,7 @@
 #include "core/fence.h"
 #include "core/guard.h"
 #include "core/release.h"
+#include "core/same.h"
 #include "core/vote.h"
 #include "core/watchdog.h"
 
@@ -45,7 +46,9 @@ int acquire_granted(struct rl_round *round, int i, struct vote *vote)
     }
     if (vote->vote != RL_VOTE_YES)
         return RL_OK;
-    if (lease_fenced(round->lease) && !fence_is_token(vote->extra))
+    int rule = round->lease->primitive.rule;
+    if ((rule == RL_RULE_LARGEST && !fence_is_token(vote->extra)) ||
+        (rule == RL_RULE_SAME && vote->extra <= 0))
         return RL_PROTOCOL;
     return may_have_voted(round, i) ? RL_TIMEOUT : RL_OK;
 }
@@ -81,8 +84,9 @@ static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
     if (guard_objects(core, i, 1, now_ms))
         return RL_GUARDED;
     return round_call(round, i,
-                      lease_fenced(round->lease) ? guard_run(core, i, 1, &behind)
-                                                 : guard_marker(core, i, 1, &behind),
+                      round->lease->primitive.knows_run
+                          ? guard_run(core, i, 1, &behind)
+                          : guard_marker(core, i, 1, &behind),
                       now_ms);
 }
 
@@ -130,6 +134,8 @@ int acquire_won(struct rl_lease *lease, const struct rl_round *round, int64_t no
         return RL_EXPIRED;
     if (lease_fenced(lease))
         fence_issue(lease, round);
+    else if (round->token)
+        lease_issue(lease, round->token);
     watchdog_hold(lease, deadline_ms, now_ms);
     return RL_GRANTED;
 }
@@ -149,12 +155,23 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
     return RL_NO_QUORUM;
 }
 
+static enum verdict judge(struct rl_round *round, int64_t now_ms)
+{
+    switch (round->lease->primitive.rule) {
+    case RL_RULE_SAME:
+        return same_judge(round);
+    case RL_RULE_LARGEST:
+        return fence_judge(round, now_ms);
+    default:
+        return quorum_vote(&round->tally);
+    }
+}
+
 void acquire_decide_as(struct rl_round *round, acquire_outcome_fn *outcome,
                        int64_t now_ms)
 {
     struct rl_lease *lease = round->lease;
-    enum verdict v = lease_fenced(lease) ? fence_judge(round, now_ms)
-                                         : quorum_vote(&round->tally);
+    enum verdict v = judge(round, now_ms);
     if (v == UNDECIDED)
         return;
     round_ref(round);        /* the lease goes with its last round */

@@ -1,6 +1,7 @@
 /* answer.c - what a node's answer, or the end of its connection, means for a round. */
 #include "core/answer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/guard.h"
@@ -37,7 +38,8 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
     struct core *core = round->core;
     guard_saw(core, i, reply->text, now_ms);
     guard_visit(core, i, now_ms);
-    lease_refused(round->lease, i);
+    if (round->lease)
+        lease_refused(round->lease, i);
     if (core->guards[i].state == RL_GUARD_ADMITTED && !round->outcome) {
         round_send(round, i, now_ms);       /* by another client, meanwhile */
         return RL_OK;
@@ -62,6 +64,17 @@ static int read_vote(struct rl_round *round, int i, const struct reply *reply,
     if (reply->type == REPLY_ERROR)
         return wire_error_code(reply->text);
     return round->kind->read(round, i, reply, vote);
+}
+
+/* 0, or -1: out of memory. */
+static int keep_data(struct slot *slot, const struct reply *reply)
+{
+    size_t len = reply->text_len < RL_DATA_MAX ? reply->text_len : RL_DATA_MAX;
+    if (len > SLOT_ROOM && !slot->more && !(slot->more = malloc(RL_DATA_MAX)))
+        return -1;
+    memcpy(slot->more ? slot->more : slot->data, reply->text, len);
+    slot->data_len = (uint16_t)len;
+    return 0;
 }
 
 void answer_take(struct rl_round *round, int i, const struct reply *reply, int by_sha,
@@ -98,12 +111,13 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
         round_miss(round, i, code, now_ms);
         return;
     }
+    if (keep_data(slot, reply)) {
+        round_miss(round, i, RL_NOMEM, now_ms);
+        return;
+    }
     slot->code = RL_OK;
     slot->vote = vote.vote;
     slot->extra = vote.extra;
-    size_t len = reply->text_len < RL_DATA_MAX ? reply->text_len : RL_DATA_MAX;
-    memcpy(slot->data, reply->text, len);
-    slot->data_len = (uint8_t)len;
     struct tally *t = &round->tally;
     round_count(round, i, SLOT_ANSWERED,
                 vote.vote >= RL_VOTE_YES      ? &t->yes

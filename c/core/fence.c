@@ -196,19 +196,11 @@ void fence_counted(struct rl_lease *lease, int i, int64_t counter)
 
 void fence_issue(struct rl_lease *lease, const struct rl_round *round)
 {
-    struct core *core = lease->core;
-    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, round->token);
-    lease->token = round->token;
-    for (int i = 0; i < core->n; i++) {
+    lease_issue(lease, round->token);
+    for (int i = 0; i < lease->core->n; i++) {
         if (round->slot[i].state == SLOT_ANSWERED && round->slot[i].vote >= RL_VOTE_YES)
             fence_counted(lease, i, round->slot[i].extra);
     }
-    if (!cmd)
-        return;              /* scripts that see token 0 leave the counters alone */
-    cmd_unref(&core->cmds, lease->cmd);
-    cmd_unref(&core->cmds, lease->release->cmd);
-    lease->cmd = cmd;
-    lease->release->cmd = cmd_ref(cmd);
 }
 
 /* ---- what is sent ---- */
@@ -217,7 +209,7 @@ int fence_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct condition run;
     const struct condition *behind =
-        lease_fenced(round->lease) ? guard_run(round->core, i, 0, &run) : NULL;
+        round->lease->primitive.knows_run ? guard_run(round->core, i, 0, &run) : NULL;
     return round_call(round, i, behind, now_ms);
 }
 

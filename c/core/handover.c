@@ -120,15 +120,16 @@ static struct rl_round *passing_round(struct rl_lease *old, struct rl_lease *nex
 {
     struct core *core = old->core;
     struct cmd *cmd = cmd_with_old(&core->cmds, next->cmd, old->value);
-    return cmd ? round_new(core, &handover_kind, old->primitive.handover, next, cmd)
+    return cmd ? round_new(core, &handover_kind, next->primitive.handover, next, cmd)
                : NULL;
 }
 
-rl_round *handover_begin(rl_lease *old, const char *value, int64_t lease_ms,
-                         int64_t now_ms, rl_lease **out)
+rl_round *handover_begin(rl_lease *old, const rl_primitive *kind, const char *value,
+                         int64_t lease_ms, int64_t now_ms, rl_lease **out)
 {
     struct core *core = old->core;
-    struct rl_lease *next = lease_like(old, value, lease_ms);
+    const rl_primitive *primitive = kind ? kind : &old->primitive;
+    struct rl_lease *next = lease_like(old, primitive, value, lease_ms);
     struct rl_round *round = next ? passing_round(old, next) : NULL;
     if (!round) {
         if (next)
@@ -139,7 +140,7 @@ rl_round *handover_begin(rl_lease *old, const char *value, int64_t lease_ms,
     next->refs++;
     core->handles += 2;
     round_ref(round);
-    if (old->primitive.handover < 0)
+    if (primitive->handover < 0 || primitive->rule != old->primitive.rule)
         return refused(next, round, RL_UNSUPPORTED);
     if (old->epoch != core->epoch || old->state != LEASE_HELD)
         return refused(next, round, core->closed ? RL_CLOSED : RL_NOT_HELD);

@@ -9,8 +9,8 @@ static int heal_put(struct rl_round *round, int i, int64_t now_ms)
     struct core *core = round->core;
     struct condition behind;
     return round_call(round, i,
-                      lease_fenced(round->lease) ? guard_run(core, i, 0, &behind)
-                                                 : guard_marker(core, i, 0, &behind),
+                      round->lease->primitive.knows_run ? guard_run(core, i, 0, &behind)
+                                                        : guard_marker(core, i, 0, &behind),
                       now_ms);
 }
 

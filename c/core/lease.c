@@ -75,12 +75,12 @@ struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
     return lease_of(core, release, primitive, value,
                     cmd_new_lease(&core->cmds, keys, nkeys, value,
                                   lease_ms + core->options.lock_delay_ms,
-                                  primitive->confirm >= 0 ? token : -1, args, nargs),
+                                  primitive->rule ? token : -1, args, nargs),
                     token);
 }
 
-struct rl_lease *lease_like(const struct rl_lease *old, const char *value,
-                            int64_t lease_ms)
+struct rl_lease *lease_like(const struct rl_lease *old, const rl_primitive *primitive,
+                            const char *value, int64_t lease_ms)
 {
     struct core *core = old->core;
     if (core->closed)
@@ -93,7 +93,20 @@ struct rl_lease *lease_like(const struct rl_lease *old, const char *value,
         cmd_unref(&core->cmds, cmd);
         cmd = unissued;
     }
-    return lease_of(core, old->release->kind, &old->primitive, value, cmd, 0);
+    return lease_of(core, old->release->kind, primitive, value, cmd, 0);
+}
+
+void lease_issue(struct rl_lease *lease, int64_t token)
+{
+    struct core *core = lease->core;
+    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, token);
+    lease->token = token;
+    if (!cmd)
+        return;              /* scripts that see token 0 leave the counters alone */
+    cmd_unref(&core->cmds, lease->cmd);
+    cmd_unref(&core->cmds, lease->release->cmd);
+    lease->cmd = cmd;
+    lease->release->cmd = cmd_ref(cmd);
 }
 
 /* ---- the held and the owing list, each with a reference ---- */

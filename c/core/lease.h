@@ -61,7 +61,7 @@ struct rl_lease {
 
 static inline int lease_fenced(const struct rl_lease *lease)
 {
-    return lease->primitive.confirm >= 0;
+    return lease->primitive.rule == RL_RULE_LARGEST;
 }
 
 /* True for a lease from before a fork or close_finish(): the keys are not ours to
@@ -83,10 +83,14 @@ struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
                            const rl_bytes *args, int nargs, const char *value,
                            int64_t lease_ms, int64_t token);
 
-/* A lease with the old one's primitive, keys, arguments and kind of release. NULL as
- * lease_new(). */
-struct rl_lease *lease_like(const struct rl_lease *old, const char *value,
-                            int64_t lease_ms);
+/* A lease of that primitive with the old one's keys, arguments and kind of release. NULL
+ * as lease_new(). */
+struct rl_lease *lease_like(const struct rl_lease *old, const rl_primitive *primitive,
+                            const char *value, int64_t lease_ms);
+
+/* Puts the token, or the number that was agreed upon, into whatever the lease sends from
+ * now on. */
+void lease_issue(struct rl_lease *lease, int64_t token);
 
 /* What is left of the validity; 0: nothing, or the lease is void. */
 int64_t lease_remaining_ms(const rl_lease *lease, int64_t now_ms);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/guard.h"
 #include "core/vote.h"
 
 /* ---- a question, until a majority agrees ---- */
@@ -18,7 +19,7 @@ static enum verdict agreement(struct rl_round *round)
         for (int j = 0; j < n && a->state == SLOT_ANSWERED; j++) {
             const struct slot *b = &round->slot[j];
             if (b->state == SLOT_ANSWERED && b->vote == a->vote &&
-                b->data_len == a->data_len && !memcmp(b->data, a->data, a->data_len)) {
+                b->data_len == a->data_len && !memcmp(slot_data(b), slot_data(a), a->data_len)) {
                 group |= bit(j);
                 size++;
             }
@@ -47,6 +48,46 @@ static void ask_decide(struct rl_round *round, int64_t now_ms)
 static const struct round_kind ask_kind = {
     .name = "ask",
     .read = vote_number,
+    .decide = ask_decide,
+};
+
+/* ---- a question that only nodes may answer that may vote ---- */
+
+static int guarded_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    struct core *core = round->core;
+    struct condition behind;
+    if (guard_objects(core, i, 1, now_ms))
+        return RL_GUARDED;
+    return round_call(round, i, guard_marker(core, i, 1, &behind), now_ms);
+}
+
+static int guarded_read(struct rl_round *round, int i, const struct reply *reply,
+                        struct vote *vote)
+{
+    int code = vote_number(round, i, reply, vote);
+    if (code)
+        return code;
+    if (round->core->marker && vote->vote == RL_VOTE_GUARDED)
+        return RL_GUARDED;
+    return vote->vote < RL_VOTE_FOREIGN || vote->vote > RL_VOTE_AGAIN ? RL_PROTOCOL : RL_OK;
+}
+
+static int guarded_answered(struct rl_round *round, int i, int code,
+                            const struct vote *vote, int64_t now_ms)
+{
+    (void)vote;
+    if (code)
+        return code;
+    guard_passed(round->core, i, now_ms);
+    return guard_objects(round->core, i, 1, now_ms);   /* its TIME came before */
+}
+
+static const struct round_kind guarded_kind = {
+    .name = "guarded ask",
+    .put = guarded_put,
+    .read = guarded_read,
+    .answered = guarded_answered,
     .decide = ask_decide,
 };
 
@@ -117,9 +158,11 @@ static rl_round *ask(struct core *core, const struct round_kind *kind, int scrip
 }
 
 rl_round *query_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
-                    const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms)
+                    const rl_bytes *args, int nargs, int64_t within_ms, int guarded,
+                    int64_t now_ms)
 {
-    return ask(core, &ask_kind, script, keys, nkeys, args, nargs, within_ms, now_ms);
+    return ask(core, guarded ? &guarded_kind : &ask_kind, script, keys, nkeys, args, nargs,
+               within_ms, now_ms);
 }
 
 rl_round *query_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,

@@ -19,6 +19,8 @@ enum slot_state {
     SLOT_MISSING             /* no vote, see code; a late answer still counts */
 };
 
+enum { SLOT_ROOM = 64 };     /* bytes of data kept in a slot itself: what most replies have */
+
 /* One node's part in a round. */
 struct slot {
     int64_t deadline_ms;     /* WAITING, SENT, CONFIRMING: when the vote is missing */
@@ -28,9 +30,15 @@ struct slot {
     uint8_t code;
     uint8_t resends;         /* after a connection broke with the request on its way */
     uint8_t again;           /* the value was there when the node was asked again */
-    uint8_t data_len;
-    char data[RL_DATA_MAX];
+    uint16_t data_len;
+    char *more;              /* the data when it is longer than SLOT_ROOM, or NULL */
+    char data[SLOT_ROOM];
 };
+
+static inline const char *slot_data(const struct slot *slot)
+{
+    return slot->more ? slot->more : slot->data;
+}
 
 /* What a node says. */
 struct vote {

@@ -22,16 +22,26 @@ int rl_abi(void)
 
 /* 20 bytes from the kernel for every attempt, never from a buffer of our own: a fork or
  * a copied machine must not repeat a value. 0, or -1. */
-static int random_value(char *hex)
+static int random_hex(char *hex, size_t len)
 {
     unsigned char raw[RL_VALUE_LEN / 2];
-    if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+    if (getrandom(raw, len / 2, 0) != (ssize_t)(len / 2))
         return -1;
-    for (size_t i = 0; i < sizeof(raw); i++) {
+    for (size_t i = 0; i < len / 2; i++) {
         hex[2 * i] = "0123456789abcdef"[raw[i] >> 4];
         hex[2 * i + 1] = "0123456789abcdef"[raw[i] & 15];
     }
     return 0;
+}
+
+static int random_value(char *value)
+{
+    return random_hex(value, RL_VALUE_LEN);
+}
+
+int rl_nonce(char *out)
+{
+    return random_hex(out, RL_NONCE_LEN);
 }
 
 /* ---- starting ---- */
@@ -92,13 +102,14 @@ rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
     RETURN_STARTED(c, holder_extend(lease, lease_ms, now_ms));
 }
 
-rl_round *rl_handover(rl_lease *lease, int64_t lease_ms, rl_lease **next)
+rl_round *rl_handover(rl_lease *lease, const rl_primitive *kind, int64_t lease_ms,
+                      rl_lease **next)
 {
     struct rl_client *c = client_of(lease->core);
     char value[RL_VALUE_LEN];
     if (!lease_in_range(c, lease_ms) || random_value(value))
         return NULL;
-    RETURN_STARTED(c, handover_begin(lease, value, lease_ms, now_ms, next));
+    RETURN_STARTED(c, handover_begin(lease, kind, value, lease_ms, now_ms, next));
 }
 
 rl_round *rl_release(rl_lease *lease)
@@ -108,12 +119,12 @@ rl_round *rl_release(rl_lease *lease)
 }
 
 rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
-                 const rl_bytes *args, int nargs, int64_t within_ms)
+                 const rl_bytes *args, int nargs, int64_t within_ms, int32_t guarded)
 {
     if (!in_range(nkeys, nargs) || within_ms < 0)
         return NULL;
     RETURN_STARTED(c, query_ask(&c->core, script, keys, nkeys, args, nargs, within_ms,
-                                now_ms));
+                                guarded, now_ms));
 }
 
 rl_round *rl_ask_all(rl_client *c, int script, const rl_bytes *keys, int nkeys,
@@ -275,7 +286,7 @@ void rl_round_node(const rl_round *round, int i, rl_node_result *out)
     out->lost = round->core->nodes[i].lost;
     out->extra = slot->extra;
     out->data_len = slot->data_len;
-    memcpy(out->data, slot->data, slot->data_len);
+    memcpy(out->data, slot_data(slot), slot->data_len);
     engine_unlock(c);
 }
 

@@ -96,7 +96,7 @@ static struct request *queue_push(struct node *nd, enum request_kind kind, int s
                                      .start = start,
                                      .sent_ms = now_ms,
                                      .kind = (int16_t)kind,
-                                     .script = (int8_t)script};
+                                     .script = (int16_t)script};
     return &nd->queue[at];
 }
 
@@ -177,6 +177,11 @@ static int put_questions(struct node *nd, int64_t now_ms)
     return count;
 }
 
+static void script_add(struct script_set *set, int script)
+{
+    set->word[script / 64] |= 1ULL << script % 64;
+}
+
 static int put_load(struct node *nd, int script, int64_t now_ms)
 {
     uint64_t start = buf_offset(&nd->out);
@@ -197,7 +202,7 @@ int node_connected(struct node *nd, int64_t now_ms)
     assert(nd->state == NODE_CONNECTING);
     nd->state = NODE_HANDSHAKE;
     nd->handshake_left = 0;
-    nd->loaded = 0;
+    memset(&nd->loaded, 0, sizeof(nd->loaded));
     nd->timing = 0;
     memset(&nd->info, 0, sizeof(nd->info));
     nd->code = RL_OK;
@@ -296,8 +301,8 @@ static int node_greeted(struct node *nd, const struct request *r)
     if (!failed) {
         if (r->kind == REQUEST_LOAD && reply->text_len == 40) {
             memcpy(nd->sha[r->script], reply->text, 40);
-            nd->sha_known |= 1ULL << r->script;
-            nd->loaded |= 1ULL << r->script;
+            script_add(&nd->sha_known, r->script);
+            script_add(&nd->loaded, r->script);
         }
         return 0;
     }
@@ -397,7 +402,7 @@ int node_call(struct node *nd, int script, const struct cmd *cmd,
     if (full)
         return full;
     uint64_t start = buf_offset(&nd->out);
-    int by_sha = nd->loaded >> script & 1;
+    int by_sha = script_in(&nd->loaded, script);
     const char *body = by_sha ? nd->sha[script] : nd->scripts->item[script].body;
     size_t len = by_sha ? 40 : nd->scripts->item[script].len;
     size_t key_len = behind && behind->key ? strlen(behind->key) : 0;
@@ -415,8 +420,8 @@ int node_call(struct node *nd, int script, const struct cmd *cmd,
     else
         wire_raw(&nd->out, cmd->bytes, cmd->len);
     queue_push(nd, REQUEST_CALL, script, owner, start, now_ms)->by_sha = (int8_t)by_sha;
-    if (nd->sha_known >> script & 1)
-        nd->loaded |= 1ULL << script;   /* EVAL loads a script as well */
+    if (script_in(&nd->sha_known, script))
+        script_add(&nd->loaded, script);    /* EVAL loads a script as well */
     nd->stats.requests++;
     return 0;
 }
@@ -485,5 +490,5 @@ int node_load(struct node *nd, int script, int64_t now_ms)
 
 void node_unload(struct node *nd, int script)
 {
-    nd->loaded &= ~(1ULL << script);
+    nd->loaded.word[script / 64] &= ~(1ULL << script % 64);
 }

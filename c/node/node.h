@@ -36,6 +36,16 @@ struct scripts {
     } item[RL_MAX_SCRIPTS];
 };
 
+/* Some of them. */
+struct script_set {
+    uint64_t word[RL_MAX_SCRIPTS / 64];
+};
+
+static inline int script_in(const struct script_set *set, int script)
+{
+    return set->word[script / 64] >> script % 64 & 1;
+}
+
 struct node_config {
     char *label;                  /* the node's name in messages; may be NULL */
     const char *marker;           /* key of the restart guard's marker; NULL: none */
@@ -70,7 +80,7 @@ struct request {
     uint64_t start;               /* stream offset of its first byte */
     int64_t sent_ms;
     int16_t kind;
-    int8_t script;
+    int16_t script;
     int8_t by_sha;                /* EVALSHA: NOSCRIPT is an answer worth a retry */
 };
 
@@ -100,8 +110,8 @@ struct node {
     struct request *queue;        /* ring of queue_cap, a power of two */
     uint32_t queue_cap, queue_head, queue_len;
     int handshake_left;           /* answers still missing in HANDSHAKE */
-    uint64_t sha_known;           /* scripts whose sha the server told, a bit each */
-    uint64_t loaded;              /* scripts that the server has, as far as we know */
+    struct script_set sha_known;  /* scripts whose sha the server told */
+    struct script_set loaded;     /* scripts that the server has, as far as we know */
     char sha[RL_MAX_SCRIPTS][40];
     int code;                     /* why the node gives no votes: rl_code, with text */
     char text[RL_TEXT_MAX];

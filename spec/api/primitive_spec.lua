@@ -170,7 +170,7 @@ describe("a primitive", function()
 
     it("has a bound on how many scripts there are", function()
         local ok, err
-        for i = 1, 70 do
+        for i = 1, 260 do
             local p = redlock.primitive { name = "p" .. i, acquire = "return 1 --" .. i,
                 release = "return 1" }
             ok, err = pcall(function() assert.is_true(client:get(p, "x"):tryLock()) end)
@@ -179,7 +179,7 @@ describe("a primitive", function()
             end
         end
         assert.is_false(ok)
-        assert.matches("room for 64 different scripts", err)
+        assert.matches("room for 256 different scripts", err)
     end)
 end)
 

@@ -215,7 +215,7 @@ static void ask(struct world *w, struct deal *d)
 {
     rl_bytes key = {"name", 4};
     free_round(&d->other);
-    d->other = query_ask(&w->core, w->question, &key, 1, NULL, 0, 1000, w->now_ms);
+    d->other = query_ask(&w->core, w->question, &key, 1, NULL, 0, 1000, 0, w->now_ms);
 }
 
 /* ---- what must hold ---- */
@@ -349,6 +349,9 @@ static void begin(struct world *w, uint8_t how)
     w->primitive.release = core_script(&w->core, "R", 1, w->now_ms);
     w->primitive.confirm = how & 0x10 ? core_script(&w->core, "C", 1, w->now_ms) : -1;
     w->primitive.heal = -1;
+    w->primitive.rule = how & 0x10   ? RL_RULE_LARGEST
+                        : how & 0x08 ? RL_RULE_SAME : RL_RULE_YES;
+    w->primitive.knows_run = how >> 4 & 1;
     w->question = core_script(&w->core, "Q", 1, w->now_ms);
 }
 

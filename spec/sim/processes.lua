@@ -291,15 +291,15 @@ local function wrap_core(lib)
         local round = raw_acquire(core, prim, keys, nkeys, args, nargs, lease_ms, within_ms,
             home, out)
         if out[0] ~= nil then
-            attempts.new(sim, out[0], lease_ms, prim.confirm >= 0)
+            attempts.new(sim, out[0], lease_ms, prim.rule == lib.RL_RULE_LARGEST)
         end
         pause()
         return round
     end
     local raw_handover = lib.rl_handover
-    C.rl_handover = function(old, lease_ms, out)
+    C.rl_handover = function(old, kind, lease_ms, out)
         local before = sim.attempts[attempts.value_of(old)]
-        local round = raw_handover(old, lease_ms, out)
+        local round = raw_handover(old, kind, lease_ms, out)
         if round ~= nil then
             attempts.new(sim, out[0], lease_ms, before.witnesses ~= nil, before)
         end

@@ -42,7 +42,8 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
     suite_wire_errors,
     suite_answer,
     suite_node_down,
-    suite_marker;
+    suite_marker,
+    suite_same;
 
 static const struct suite *const suites[] = {
     &suite_buf,     &suite_quorum,  &suite_wire,   &suite_timer,   &suite_cmd,
@@ -58,6 +59,7 @@ static const struct suite *const suites[] = {
     &suite_answer,
     &suite_node_down,
     &suite_marker,
+    &suite_same,
 };
 
 /* ---- checks ---- */

@@ -168,7 +168,7 @@ enum { ACQUIRE, EXTEND, RELEASE, PEEK, HANDOVER, SCRIPTS };
 
 static const char *const script_names[] = {"acquire", "extend", "release", "peek",
                                            "handover"};
-static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, HANDOVER, -1, -1};
+static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, HANDOVER, -1, -1, 0, 0};
 
 static char script_text[SCRIPTS][4096];
 
@@ -296,7 +296,7 @@ static void use(rl_client *c)
     AGAIN((round = rl_pause(subscription, rl_subscription_wakes(subscription), 5)) != NULL);
     EXPECT(outcome_of(round) == RL_GRANTED);
     AGAIN(outcome_of(rl_extend(lease, LEASE_MS)) == RL_GRANTED);
-    AGAIN((round = rl_handover(lease, LEASE_MS, &next)) != NULL);
+    AGAIN((round = rl_handover(lease, NULL, LEASE_MS, &next)) != NULL);
     int outcome = outcome_of(round);
     rl_lease_drop(lease);
     EXPECT(outcome == RL_GRANTED || refused);
@@ -304,7 +304,7 @@ static void use(rl_client *c)
         rl_lease_drop(next);
     if (!(lease = outcome == RL_GRANTED ? next : take(c)))
         return;
-    AGAIN(outcome_of(rl_ask(c, PEEK, &key, 1, NULL, 0, 10000)) == RL_GRANTED);
+    AGAIN(outcome_of(rl_ask(c, PEEK, &key, 1, NULL, 0, 10000, 0)) == RL_GRANTED);
     AGAIN(outcome_of(rl_check(c)) == RL_GRANTED);
     rl_unsubscribe(subscription);
     if (this.by_loop) {

@@ -130,7 +130,7 @@ void sim_restart(struct sim *s, int i)
 {
     struct sim_server *sv = &s->server[i];
     sv->keys = 0;
-    sv->loaded = 0;
+    memset(&sv->loaded, 0, sizeof(sv->loaded));
     sv->marker[0] = '\0';
     new_run(s, i);
     sim_cut(s, i);
@@ -257,7 +257,8 @@ struct sim *sim_new(int n)
     s->n = n;
     s->now_ms = 1000000;
     s->primitive =
-        (rl_primitive){SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE, SIM_HANDOVER, -1, -1};
+        (rl_primitive){SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE, SIM_HANDOVER, -1, -1,
+                       RL_RULE_YES, 0};
     for (int i = 0; i < n; i++) {
         s->config[i].timeout_ms = SIM_TIMEOUT_MS;
         s->config[i].connect_timeout_ms = SIM_CONNECT_MS;
@@ -275,7 +276,7 @@ void sim_fence(struct sim *s)
 {
     s->primitive = (rl_primitive){SIM_FENCED_ACQUIRE, SIM_FENCED_EXTEND,
                                   SIM_FENCED_RELEASE, SIM_FENCED_HANDOVER,
-                                  SIM_CONFIRM, SIM_HEAL};
+                                  SIM_CONFIRM, SIM_HEAL, RL_RULE_LARGEST, 1};
 }
 
 static struct sim *bring_up(struct sim *s, int n)
@@ -379,7 +380,7 @@ void sim_logs_are(struct sim *s, const char *want)
 void sim_flush_scripts(struct sim *s)
 {
     for (int i = 0; i < s->n; i++)
-        s->server[i].loaded = 0;
+        s->server[i].loaded.word[0] = 0;
 }
 
 /* ---- what the user does ---- */
@@ -429,7 +430,7 @@ struct hold sim_handover(struct sim *s, rl_lease *lease, int64_t lease_ms)
     struct hold h = {NULL, NULL};
     char value[RL_VALUE_LEN + 1];
     snprintf(value, sizeof(value), "%0*u", RL_VALUE_LEN, ++s->values);
-    h.round = handover_begin(lease, value, lease_ms, s->now_ms, &h.lease);
+    h.round = handover_begin(lease, NULL, value, lease_ms, s->now_ms, &h.lease);
     REQUIRE(h.round != NULL && h.lease != NULL);
     return h;
 }
@@ -443,7 +444,7 @@ rl_round *sim_ask_within(struct sim *s, const char *key, int64_t within_ms)
 {
     rl_bytes keys[] = {{key, strlen(key)}};
     rl_round *round =
-        query_ask(&s->core, SIM_ASK, keys, 1, NULL, 0, within_ms, s->now_ms);
+        query_ask(&s->core, SIM_ASK, keys, 1, NULL, 0, within_ms, 0, s->now_ms);
     REQUIRE(round != NULL);
     return round;
 }

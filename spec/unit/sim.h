@@ -81,7 +81,7 @@ struct sim_server {
     int wants;                    /* the core has something to write */
     struct sim_stream live, ghost;
     struct buf out;               /* answers on their way */
-    uint64_t loaded;              /* scripts, a bit each */
+    struct script_set loaded;
     struct sim_key key[SIM_KEYS];
     int keys;
     int64_t counter;              /* of grants, one for all names */

@@ -341,13 +341,13 @@ static void execute_call(struct sim *s, int i, redisReply *command, int by_sha)
     }
     int script = script_number(s, command->element[1], by_sha);
     REQUIRE(script >= 0);
-    int known = !by_sha || (sv->loaded >> script & 1);
+    int known = !by_sha || script_in(&sv->loaded, script);
     note_call(sv, script, by_sha, known);
     if (!known) {
         reply(sv, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
         return;
     }
-    sv->loaded |= 1ULL << script;
+    sv->loaded.word[script / 64] |= 1ULL << script % 64;
     redisReply **words = command->element + 3;     /* key, value, lease */
     if (script == SIM_ACQUIRE && s->core.marker) {
         if (!passes_guard(sv, command))
@@ -414,7 +414,7 @@ static void execute_command(struct sim *s, int i, redisReply *command)
         char sha[41];
         int script = script_number(s, command->element[2], 0);
         REQUIRE(script >= 0);
-        sv->loaded |= 1ULL << script;
+        sv->loaded.word[script / 64] |= 1ULL << script % 64;
         sha_of(script, sha);
         reply(sv, "$40\r\n%s\r\n", sha);
     } else {

@@ -146,7 +146,7 @@ static void hand_over_once(long k)
     char value[RL_VALUE_LEN + 1];
     snprintf(value, sizeof(value), "%040d", 7);
     fail_at(k);
-    next.round = handover_begin(old, value, 30000, s->now_ms, &next.lease);
+    next.round = handover_begin(old, NULL, value, 30000, s->now_ms, &next.lease);
     no_failure();
     CHECK(next.round || (failed && !next.lease));
     CHECK((lease_remaining_ms(old, s->now_ms) > 0) == !next.round);
@@ -276,7 +276,7 @@ static void ask_and_subscribe_once(long k)
     rl_subscription *subscription = subscription_open(&core, "c", 1, 1000);
     rl_round *round[] = {
         subscription ? subscription_pause(subscription, 0, 10, 1000) : NULL,
-        query_ask(&core, 0, &key, 1, NULL, 0, 1000, 1000),
+        query_ask(&core, 0, &key, 1, NULL, 0, 1000, 0, 1000),
         query_sleep(&core, 10, 1000),
     };
     int script = core_script(&core, "return 5", 8, 1000);

@@ -9,6 +9,7 @@
  * else's. And at the end: nothing is left behind, on the servers or in memory.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "sim.h"
 
@@ -242,7 +243,7 @@ static void fault(struct chaos *c)
     default:
         sv->room = rng_one_in(&c->rng, 2) ? SIZE_MAX : (size_t)rng_below(&c->rng, 300);
         if (rng_one_in(&c->rng, 4))
-            sv->loaded = 0;
+            memset(&sv->loaded, 0, sizeof(sv->loaded));
     }
 }
 

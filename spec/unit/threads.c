@@ -55,7 +55,7 @@ enum { ACQUIRE, EXTEND, RELEASE, PEEK, HANDOVER, SCRIPTS };
 
 static const char *const script_names[] = {"acquire", "extend", "release", "peek",
                                            "handover"};
-static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, HANDOVER, -1, -1};
+static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, HANDOVER, -1, -1, 0, 0};
 
 /* Everything that is not constant is atomic or behind a mutex: what the sanitizer sees
  * are the races of the library. */
@@ -236,7 +236,7 @@ static void act(struct rng *rng, const struct lock *lock, rl_lease *lease)
         EXPECT(outcome_of(rl_sleep(this.client, rng_below(rng, 20))) == RL_GRANTED);
         break;
     case 2:
-        outcome = outcome_of(rl_ask(this.client, PEEK, &key, 1, NULL, 0, 10000));
+        outcome = outcome_of(rl_ask(this.client, PEEK, &key, 1, NULL, 0, 10000, 0));
         EXPECT(outcome == RL_GRANTED || outcome == RL_NO_QUORUM);
         break;
     case 3:
@@ -455,7 +455,7 @@ static int deal_step(struct loop *l, struct dealing *d)
         if (d->releasing) {
             d->round = rl_release(d->lease);
         } else {
-            d->round = rl_handover(d->lease, LEASE_MIN_MS + rng_below(&l->rng, 200),
+            d->round = rl_handover(d->lease, NULL, LEASE_MIN_MS + rng_below(&l->rng, 200),
                                    &next);
             rl_lease_drop(d->lease);
             d->lease = next;

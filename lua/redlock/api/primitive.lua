@@ -19,7 +19,7 @@ local Primitive = {}
 Primitive.__index = Primitive
 
 local MAX_SCRIPT = 65536
-local MAX_KEYS, MAX_ARGS = 16, 16                -- RL_MAX_KEYS, RL_MAX_ARGS
+local MAX_KEYS, MAX_ARGS = 128, 16               -- RL_MAX_KEYS, RL_MAX_ARGS
 local MAX_CHANNEL = 2 * require("redlock.core.limits").MAX_NAME
 
 -- What users may define; see redlock.primitive.
@@ -60,6 +60,9 @@ function Primitive:register(client)
             body = restart_guard.wrap(body)
         end
         ids.primitive[name] = body and register(client, name, body) or -1
+    end
+    if self.confirm_script then
+        ids.primitive.rule, ids.primitive.knows_run = rounds.load().RL_RULE_LARGEST, 1
     end
     for _, name in ipairs(QUESTIONS) do
         if self[name .. "_script"] then

@@ -154,7 +154,7 @@ end
 function _M.handover(call, handle, lease)
     local lease_out = call.lease_out
     lease_out[0] = nil
-    local round = C.rl_handover(handle, to_ms(lease), lease_out)
+    local round = C.rl_handover(handle, nil, to_ms(lease), lease_out)
     if round == nil then
         _M.abandon(handle)
     else
@@ -409,7 +409,7 @@ end
 function _M.ask(client, subject, prim, script, keys, args, op, within)
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     local round = C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf,
-        nargs, within and to_ms(within) or FOREVER_MS)
+        nargs, within and to_ms(within) or FOREVER_MS, 0)
     if not wait(client, round, nil, op) then
         return nil, failure(client, subject, round)
     end
@@ -437,7 +437,7 @@ end
 function _M.say(client, prim, script, keys, args)
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     _M.free(C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf, nargs,
-        FOREVER_MS))
+        FOREVER_MS, 0))
 end
 
 -- What was learned is read from the client: true, or nil and an error when it is closed.

@@ -1,0 +1,162 @@
+/* test_same.c - votes that name a number: only equal ones make a majority. Questions that
+ * only nodes may answer that may vote; and what is kept of long answers. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+static const char *const grants[] = {NULL, "*2\r\n:1\r\n:1\r\n", "*2\r\n:1\r\n:2\r\n",
+                                     "*2\r\n:1\r\n:3\r\n"};
+
+/* Attempts of which the nodes grant these numbers; 0: refused; -1: no answer. */
+static void same_outcome(int n, const int *numbers, int outcome, int64_t token)
+{
+    struct sim *s = sim_up(n);
+    s->primitive.rule = RL_RULE_SAME;
+    for (int i = 0; i < n; i++) {
+        s->server[i].say[SIM_ACQUIRE] = numbers[i] > 0 ? grants[numbers[i]] : ":0\r\n";
+        s->server[i].frozen = numbers[i] < 0;
+    }
+    struct hold h = sim_acquire(s, "k", 30000, 1000);
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->outcome, outcome);
+    CHECK_INT(h.lease->token, token);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void equal_numbers_make_a_majority(void)
+{
+    same_outcome(3, (int[]){2, 2, 2}, RL_GRANTED, 2);
+    same_outcome(3, (int[]){1, 2, 2}, RL_GRANTED, 2);
+    same_outcome(5, (int[]){1, 2, 1, 2, 1}, RL_GRANTED, 1);
+    same_outcome(3, (int[]){2, -1, 2}, RL_GRANTED, 2);
+}
+
+static void different_numbers_are_not_added_up(void)
+{
+    same_outcome(3, (int[]){1, 2, 3}, RL_HELD, 0);
+    same_outcome(4, (int[]){1, 1, 2, 2}, RL_HELD, 0);
+    same_outcome(5, (int[]){1, 1, 2, 2, 3}, RL_HELD, 0);
+    same_outcome(3, (int[]){1, 2, 0}, RL_HELD, 0);
+    same_outcome(3, (int[]){1, 2, -1}, RL_HELD, 0);
+    same_outcome(3, (int[]){1, -1, -1}, RL_NO_QUORUM, 0);
+    same_outcome(2, (int[]){1, 2}, RL_HELD, 0);
+}
+
+/* A number that is none is no vote. */
+SIM_TEST(a_grant_names_a_number, sim_up(3))
+{
+    s->primitive.rule = RL_RULE_SAME;
+    s->server[0].say[SIM_ACQUIRE] = ":1\r\n";
+    s->server[1].say[SIM_ACQUIRE] = "*2\r\n:1\r\n:0\r\n";
+    s->server[2].say[SIM_ACQUIRE] = "*2\r\n:1\r\n:-4\r\n";
+    struct hold h = sim_acquire(s, "k", 30000, 1000);
+    CHECK_INT(sim_outcome(s, h.round), RL_NO_QUORUM);
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(h.round->slot[i].code, RL_PROTOCOL);
+    sim_drop(s, &h);
+}
+
+/* The release goes out with the number; with none where none was agreed upon. */
+SIM_TEST(the_number_goes_with_all_that_follows, sim_up(3))
+{
+    s->primitive.rule = RL_RULE_SAME;
+    for (int i = 0; i < 3; i++)
+        s->server[i].say[SIM_ACQUIRE] = grants[3];
+    struct hold h = sim_acquire(s, "k", 30000, 1000);
+    CHECK(memmem(h.lease->cmd->bytes, h.lease->cmd->len, "$1\r\n0\r\n", 7) != NULL);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
+    const struct cmd *after[] = {h.lease->cmd, h.lease->release->cmd};
+    for (int k = 0; k < 2; k++) {
+        CHECK(memmem(after[k]->bytes, after[k]->len, "$1\r\n3\r\n", 7) != NULL);
+        CHECK(memmem(after[k]->bytes, after[k]->len, "$1\r\n0\r\n", 7) == NULL);
+    }
+    sim_drop(s, &h);
+}
+
+/* A lease passes to one of another kind: whose script is run, and whose it is then. */
+SIM_TEST(handover_to_another_primitive, sim_up(3))
+{
+    rl_lease *old = sim_hold(s, "k", 9000), *next;
+    rl_primitive other = s->primitive;
+    char value[RL_VALUE_LEN];
+    memset(value, 'n', sizeof(value));
+    s->primitive.handover = -1;
+    other.extend = -1;
+    sim_clear_logs(s);
+    rl_round *round = handover_begin(old, &other, value, 9000, s->now_ms, &next);
+    CHECK_INT(sim_result(s, round), RL_GRANTED);
+    CHECK_INT(next->primitive.extend, -1);
+    CHECK_INT(__builtin_popcount(sim_mine(s, "k", next)), 3);
+    holder_drop(old, s->now_ms);
+    other.rule = RL_RULE_SAME;              /* whose votes mean something else */
+    rl_lease *third;
+    round = handover_begin(next, &other, value, 9000, s->now_ms, &third);
+    CHECK_INT(sim_result(s, round), RL_UNSUPPORTED);
+    CHECK(lease_remaining_ms(next, s->now_ms) > 0);
+    holder_drop(third, s->now_ms);
+    sim_let_go(s, next);
+}
+
+/* ---- guarded questions ---- */
+
+static rl_round *ask_guarded(struct sim *s)
+{
+    rl_bytes key = {"k", 1};
+    rl_round *round =
+        query_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, 1, s->now_ms);
+    sim_wait(s, round, 1000);
+    return round;
+}
+
+SIM_TEST(who_may_not_vote_may_not_acknowledge, sim_admitted(3, 30000))
+{
+    for (int i = 0; i < 3; i++)
+        s->server[i].say[SIM_ASK] = i < 2 ? ":1\r\n" : "*2\r\n:3\r\n$0\r\n\r\n";
+    rl_round *round = ask_guarded(s);
+    CHECK_INT(round->outcome, RL_GRANTED);
+    CHECK_INT(round->agreed, 3);
+    sim_end(round);
+    s->server[1].say[SIM_ASK] = "*2\r\n:3\r\n$0\r\n\r\n";
+    round = ask_guarded(s);
+    CHECK_INT(round->outcome, RL_NO_QUORUM);
+    CHECK_INT(round->slot[1].code, RL_GUARDED);
+    sim_end(round);
+}
+
+SIM_TEST(a_guarded_answer_is_a_vote, sim_up(1))
+{
+    static const char *const odd[] = {":3\r\n", ":-2\r\n", ":7\r\n", "+OK\r\n"};
+    for (size_t k = 0; k < sizeof(odd) / sizeof(*odd); k++) {
+        s->server[0].say[SIM_ASK] = odd[k];
+        rl_round *round = ask_guarded(s);
+        CHECK_INT(round->outcome, RL_NO_QUORUM);
+        CHECK_INT(round->slot[0].code, RL_PROTOCOL);
+        sim_end(round);
+    }
+}
+
+/* ---- long answers ---- */
+
+SIM_TEST(data_of_256_bytes_is_kept, sim_up(3))
+{
+    static char text[RL_DATA_MAX + 64], other[RL_DATA_MAX + 64];
+    int len = snprintf(text, sizeof(text), "*2\r\n:1\r\n$%d\r\n%0*d\r\n", RL_DATA_MAX,
+                       RL_DATA_MAX, 1);
+    memcpy(other, text, sizeof(text));
+    other[len - 3] = '2';                   /* the last byte of the data */
+    for (int i = 0; i < 3; i++)
+        s->server[i].say[SIM_ASK] = i ? text : other;
+    rl_round *round = sim_ask(s, "k");
+    CHECK_INT(sim_outcome(s, round), RL_GRANTED);
+    CHECK_INT(round->agreed, 6);
+    CHECK_INT(round->slot[1].data_len, RL_DATA_MAX);
+    CHECK(!memcmp(slot_data(&round->slot[1]), text + 14, RL_DATA_MAX));
+    sim_end(round);
+}
+
+SUITE(same, T(equal_numbers_make_a_majority), T(different_numbers_are_not_added_up),
+      T(a_grant_names_a_number), T(the_number_goes_with_all_that_follows),
+      T(handover_to_another_primitive), T(who_may_not_vote_may_not_acknowledge),
+      T(a_guarded_answer_is_a_vote), T(data_of_256_bytes_is_kept));
