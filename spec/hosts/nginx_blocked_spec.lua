@@ -36,6 +36,43 @@ local SERVER = [[
         end
         ngx.print "ok"
     } }
+    # The one timer is free, and the reader of the worker starts, while a request looks for all.
+    # Between two looks the others compute, so that both come in one event.
+    location = /late { content_by_lua_block {
+        local spawn, wait = ngx.thread.spawn, ngx.thread.wait
+        assert(ngx.timer.at(0, function() ngx.sleep(0.5) end))
+        ngx.sleep(0.01)
+        local ends = ngx.now() + 1.6
+        local threads = { spawn(function()
+            local l = client:getLock "elsewhere"
+            return pcall(l.tryLock, l, 1.5)
+        end) }
+        local function cycle(l)
+            assert(l:tryLock(20, 10))
+            local turn = ngx.now() + 0.002
+            repeat ngx.update_time() until ngx.now() > turn
+            assert(l:unlock())
+        end
+        for i = 2, 6 do
+            threads[i] = spawn(function()
+                local l = client:getLock("late" .. i)
+                while ngx.now() < ends do
+                    local ok, err = pcall(cycle, l)
+                    if not ok then
+                        return ok, err
+                    end
+                end
+                return true
+            end)
+        end
+        for i = 1, 6 do
+            local _, ok, err = wait(threads[i])
+            if not ok then
+                ngx.say(tostring(err))
+            end
+        end
+        ngx.print "ok"
+    } }
     location = /compute { content_by_lua_block {
         for _ = 1, 20 do
             ngx.update_time()
@@ -87,6 +124,17 @@ describe("a worker of nginx that stands still", function()
             for i = 1, 13 do
                 assert.equal("ok", (requests[i]:finish(60)))
             end
+        end
+        assert.equal(pid, ng:get "/ping")
+        ng:stop "TERM"
+    end)
+
+    it("gives no wait up when the reader comes late", function()
+        ng = support.nginx { nodes = cluster, server = SERVER, http = "lua_max_running_timers 1;" }
+        local pid = ng:get "/ping"
+        for _ = 1, 5 do
+            assert.equal("ok", (ng:get "/late"))
+            support.sleep(2.5)               -- the reader ends, and lets the timer go
         end
         assert.equal(pid, ng:get "/ping")
         ng:stop "TERM"

@@ -265,7 +265,7 @@ describe("many contenders [33]", function()
         local dir = support.tmpdir()
         local contenders = {}
         for i = 1, 8 do
-            contenders[i] = child(cluster, "{}", ([[
+            contenders[i] = child(cluster, "{ timeout = 2 }", ([[
                 io.read()
                 local journal = assert(io.open(%q, "a"))
                 journal:setvbuf "no"

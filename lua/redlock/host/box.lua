@@ -140,6 +140,7 @@ local function wake(self, w, outcome)
     w.outcome = outcome
     if self.host.mortal then
         self.woken[#self.woken + 1] = w
+        self.wakes = self.wakes + 1
     end
     self.host.wake(w)
 end
@@ -352,7 +353,8 @@ function _M.new(host)
         count = 0,               -- of them
         waits = 0,               -- how many there were so far
         pool = {},               -- waiters to be used again
-        woken = {},              -- who may not have run yet
+        woken = {},              -- who may not have run yet ...
+        wakes = 0,               -- ... and how many were woken so far
         gone = {},               -- owners that are, and what they held is not let go yet
         tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future ...
         task_count = 0,          -- ... and how many are not done, those that were killed included

@@ -36,6 +36,7 @@ local IDLE_MS = 1000          -- the reader ends after so long without anybody w
 local STOP_S, CALM_MS, HUNT_MS = 0.002, 250, 20
 local SUSPECT_S = 0.5
 local START_MS = 20           -- it may take to start, before the waiters help themselves
+local LATE_MS = 1000          -- before it is logged that it does not
 local POLL_S = 0.001          -- how often they look then
 local TURN_MS = 2             -- the worker's other events wait at most so much longer
 local LONG_S = 86400          -- an end of a wait that only saves a stuck one
@@ -52,7 +53,7 @@ local reader = { running = false, connected = false,
     starting = 0,             -- until when it may come (ms)
 }
 local timed = false           -- it was started in this worker
-local poller = {}             -- waiter, at (ms); drained: who did last; looked: for the dead (ms)
+local poller = {}             -- waiter, at; since: there was no reader; looked: for the dead (ms)
 local warned = false
 
 local function log(text)
@@ -153,18 +154,31 @@ local function new_fence()
     return fence
 end
 
--- Lets those have their turn who were woken. What they start is sent together, and who
--- does not come is dead.
+local function end_fence(fence)
+    fence.over = true
+    fence.behind:post(1)
+end
+
+-- Lets those have their turn who were woken; who does not come is dead. Another one who looks
+-- (the reader and a poller, for a moment) may wake more meanwhile: they are left to the next turn.
 local function let_run(box, fence)
+    local wakes = box.wakes
+    fence.behind:post(1)
+    fence.passed:wait(LONG_S)
+    if box.wakes == wakes then
+        box:bury()
+    end
+end
+
+-- As let_run(), and what they start is sent together.
+local function run_together(box, fence)
     local woken = #box.woken
     if woken == 0 then
         return
     elseif woken > 1 then
         box:cork()
     end
-    fence.behind:post(1)
-    fence.passed:wait(LONG_S)
-    box:bury()
+    let_run(box, fence)
     if woken > 1 then
         box:uncork()
     end
@@ -175,7 +189,7 @@ end
 local function turn(box, fence)
     local ends = now_ms(box) + TURN_MS
     while box:take() > 0 do
-        let_run(box, fence)
+        run_together(box, fence)
         if now_ms(box) >= ends then
             box.C.rl_mailbox_ring(box.mailbox)     -- to be read again behind them
             break
@@ -193,7 +207,7 @@ end
 local function read(box)
     local sock = assert(connect(box))
     local fence = new_fence()
-    reader.connected, poller.drained = true, nil
+    reader.connected, poller.since = true, nil
     local bell, waits, used = ring_later(box, CALM_MS), -1, 0
     repeat
         local waiting = turn(box, fence)
@@ -207,8 +221,7 @@ local function read(box)
             bell = ms and ring_later(box, ms)
         end
     until waiting == 0 and (not bell or is_over(box)) or not sock:receiveany(64)
-    fence.over = true
-    fence.behind:post(1)
+    end_fence(fence)
     sock:close()
 end
 
@@ -262,25 +275,24 @@ end
 -- Without a reader (lua_max_running_timers, too_late) one of those who wait looks for all.
 local function poll(w)
     local box = host.box
-    if not warned and not too_late() then
+    poller.since = poller.since or now_ms(box)
+    if not warned and not too_late() and now_ms(box) - poller.since > LATE_MS then
         warned = true
         log("no timer reads the wake-up socket (is lua_max_running_timers reached?): "
             .. "waiting costs up to 1 ms more until one does")
     end
+    local fence
     while not w.outcome and not reader.connected do
         local now = now_ms(box)
         if poller.waiter == w or not poller.waiter or now - poller.at > 50 then
             poller.waiter, poller.at = w, now
-            ngx.sleep(POLL_S)
-            if reader.connected then             -- whom that woke may not have had their turn
-                break
-            end
+            w.sem:wait(POLL_S)       -- and no sleep: the reader may wake this one
             poller.at = now_ms(box)
-            if poller.drained == w then          -- not by another one in this very event
-                box:bury()       -- those who were woken before have had their turn
-            end
-            poller.drained = w
             box:drain()
+            if #box.woken > 0 and not w.outcome then
+                fence = fence or new_fence()
+                let_run(box, fence)
+            end
             if poller.at - (poller.looked or 0) > CALM_MS then
                 poller.looked = poller.at
                 look_for_dead(box)
@@ -289,6 +301,9 @@ local function poll(w)
         else
             w.sem:wait(0.05)
         end
+    end
+    if fence then
+        end_fence(fence)
     end
     if poller.waiter == w then
         poller.waiter = nil
