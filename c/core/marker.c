@@ -82,9 +82,11 @@ static void read_state(struct words *w, struct marker *m)
         w->failed = 1;
 }
 
-/* "v2 ": how the texts of all versions begin. -1: this one does not. */
-static int read_version(struct words *w)
+/* INC and "v2 ": how the texts of all versions begin. -1: this one does not. */
+static int read_version(struct words *w, char *inc)
 {
+    read_hex(w, MARKER_HEX, inc);
+    skip(w, ' ');
     skip(w, 'v');
     int64_t version = read_number(w, 999);
     skip(w, ' ');
@@ -99,11 +101,9 @@ enum marker_kind marker_parse(const char *text, size_t len, struct marker *out,
     *version = -1;
     if (!len)
         return MARKER_NONE;
-    *version = read_version(&w);
+    *version = read_version(&w, out->inc);
     if (*version != MARKER_VERSION)
         return *version < 0 ? MARKER_FOREIGN : MARKER_UNKNOWN;
-    read_hex(&w, MARKER_HEX, out->inc);
-    skip(&w, ' ');
     read_state(&w, out);
     skip(&w, ' ');
     read_replid(&w, out->replid);
@@ -133,8 +133,8 @@ enum marker_kind marker_parse(const char *text, size_t len, struct marker *out,
 
 void marker_write(const struct marker *m, char *text)
 {
-    int len = snprintf(text, MARKER_MAX, "v%d %s %c %s %" PRId64 " %" PRId64
-                       " %s.%" PRId64 ".%s %" PRId64, MARKER_VERSION, m->inc, m->state,
+    int len = snprintf(text, MARKER_MAX, "%s v%d %c %s %" PRId64 " %" PRId64
+                       " %s.%" PRId64 ".%s %" PRId64, m->inc, MARKER_VERSION, m->state,
                        m->replid[0] ? m->replid : "-", m->db, m->max_lease_ms,
                        m->view.cluster, m->view.epoch, m->view.hash, m->id);
     assert(len > 0 && len <= MARKER_TEXT - MARKER_HEX - 1);
@@ -143,12 +143,6 @@ void marker_write(const struct marker *m, char *text)
         snprintf(text + len, room, " %" PRId64, m->observed_ms);
     else if (m->state == MARKER_SEALED)
         snprintf(text + len, room, " %s", m->nonce);
-}
-
-int view_same(const struct view_id *a, const struct view_id *b)
-{
-    return a->epoch == b->epoch && !strcmp(a->cluster, b->cluster) &&
-           !strcmp(a->hash, b->hash);
 }
 
 void marker_hex(uint64_t n, int digits, char *to)

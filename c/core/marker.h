@@ -1,32 +1,24 @@
 /* marker.h - the text on a server that says who may count its votes. Pure.
  *
- *   v2 INC STATE REPLID DB MAX VIEW ID [EXTRA]
- *   v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3
+ *   INC v2 STATE REPLID DB MAX VIEW ID [EXTRA]
+ *   3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3
  *
  * Scripts compare it whole, inside the step whose yes is counted (lua/redlock/scripts/
  * marker); it says which memory, which life of the server, which database, which
  * max_lease and which list of servers a yes comes from. The words as far as REPLID, where
- * that is known, have fixed places, which scripts count on.
+ * that is known, have fixed places, which scripts count on; texts of all versions begin
+ * with the first two.
  */
 #ifndef MARKER_H
 #define MARKER_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "core/view.h"
 
 enum {
     MARKER_VERSION = 2,
     MARKER_MAX = 136,        /* a text of MARKER_TEXT bytes at most, with room */
     MARKER_TEXT = 128,
-    MARKER_HEX = 16,         /* letters of INC, REPLID and a seal's nonce */
-    VIEW_HEX = 8             /* letters of a view's cluster and hash */
-};
-
-/* Which list of servers: an even epoch is in force, an odd one is between two lists. */
-struct view_id {
-    char cluster[VIEW_HEX + 1];
-    int64_t epoch;
-    char hash[VIEW_HEX + 1];      /* of the record of that list */
+    MARKER_HEX = 16          /* letters of INC, REPLID and a seal's nonce */
 };
 
 enum marker_state {
@@ -63,8 +55,6 @@ enum marker_kind marker_parse(const char *text, size_t len, struct marker *out,
 
 /* Writes the text, closed by 0, which must have room for MARKER_MAX. */
 void marker_write(const struct marker *marker, char *text);
-
-int view_same(const struct view_id *a, const struct view_id *b);
 
 /* So many hexadecimal digits (of 16 at most) of a number, closed by 0. */
 void marker_hex(uint64_t n, int digits, char *to);

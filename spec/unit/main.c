@@ -43,6 +43,7 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
     suite_answer,
     suite_node_down,
     suite_marker,
+    suite_view,
     suite_same;
 
 static const struct suite *const suites[] = {
@@ -59,6 +60,7 @@ static const struct suite *const suites[] = {
     &suite_answer,
     &suite_node_down,
     &suite_marker,
+    &suite_view,
     &suite_same,
 };
 

@@ -7,7 +7,7 @@
 #include "test.h"
 
 static const char admitted[] =
-    "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3";
+    "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3";
 
 static enum marker_kind parse(const char *text, struct marker *m)
 {
@@ -33,12 +33,12 @@ static void reads_every_word(void)
 static void reads_what_goes_with_a_state(void)
 {
     struct marker m;
-    REQUIRE(parse("v2 3f9c0a1b2c3d4e5f p - 15 500 c1d2e3f4.4.9a8b7c6d 3 1234", &m) ==
+    REQUIRE(parse("3f9c0a1b2c3d4e5f v2 p - 15 500 c1d2e3f4.4.9a8b7c6d 3 1234", &m) ==
             MARKER_READ);
     CHECK_STR(m.replid, "");
     CHECK_INT(m.db, 15);
     CHECK_INT(m.observed_ms, 1234);
-    REQUIRE(parse("v2 3f9c0a1b2c3d4e5f s 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 "
+    REQUIRE(parse("3f9c0a1b2c3d4e5f v2 s 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 "
                   "00112233445566ff", &m) == MARKER_READ);
     CHECK_STR(m.nonce, "00112233445566ff");
 }
@@ -46,8 +46,9 @@ static void reads_what_goes_with_a_state(void)
 static void knows_other_versions(void)
 {
     static const char *const texts[] = {
-        "v3 anything at all", "v1 ", "v0 x", "v999 3f9c0a1b2c3d4e5f a",
-        "v3 #da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "3f9c0a1b2c3d4e5f v3 anything at all", "3f9c0a1b2c3d4e5f v1 ", "3f9c0a1b2c3d4e5f v0 x",
+        "3f9c0a1b2c3d4e5f v999 a",
+        "3f9c0a1b2c3d4e5f v3 #da39a3ee5e6b4b0d3255bfef95601890afd80709",
     };
     static const int versions[] = {3, 1, 0, 999, 3};
     for (int k = 0; k < 5; k++) {
@@ -62,22 +63,24 @@ static void knows_other_versions(void)
 static void knows_what_is_not_ours(void)
 {
     static const char *const texts[] = {
-        "hello", "v", "v2", "v2 ", "v3", "v03 x", "v1000 x", "V2 x", " v2 x", "#list",
+        "hello", "v", "v2", "v2 ", "3f9c0a1b2c3d4e5f", "3f9c0a1b2c3d4e5f v3",
+        "3f9c0a1b2c3d4e5f v03 x", "3f9c0a1b2c3d4e5f v1000 x", "3f9c0a1b2c3d4e5f V3 x",
+        " 3f9c0a1b2c3d4e5f v3 x", "3f9c0a1b2c3d4e5 v3 x", "v3 x", "#list",
         "#da39a3ee5e6b4b0d3255bfef95601890afd80709",
         "0123456789012345678901234567890123456789 60000",
-        "v2 3f9c0a1b2c3d4e5 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "v2 3F9C0A1B2C3D4E5F a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "v2 3f9c0a1b2c3d4e5f x 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f506 0 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 -1 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 0 c1d2e3f4.4.9a8b7c6d 3",
-        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 060000 c1d2e3f4.4.9a8b7c6d 3",
-        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 ",
-        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 7",
-        "v2 3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4 3",
-        "v2 3f9c0a1b2c3d4e5f p 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "v2 3f9c0a1b2c3d4e5f s 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 7",
-        "v2  3f9c0a1b2c3d4e5f a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "3f9c0a1b2c3d4e5 v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "3F9C0A1B2C3D4E5F v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "3f9c0a1b2c3d4e5f v2 x 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f506 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 -1 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 0 c1d2e3f4.4.9a8b7c6d 3",
+        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 060000 c1d2e3f4.4.9a8b7c6d 3",
+        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 ",
+        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 7",
+        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4 3",
+        "3f9c0a1b2c3d4e5f v2 p 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "3f9c0a1b2c3d4e5f v2 s 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 7",
+        "3f9c0a1b2c3d4e5f  v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
     };
     for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {
         struct marker m;
