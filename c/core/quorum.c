@@ -52,6 +52,29 @@ enum verdict quorum_release(const struct tally *t)
     return t->yes > 0 ? WON : LOST;
 }
 
+static int majority_of(uint32_t list, uint32_t nodes)
+{
+    return __builtin_popcount(list & nodes) >= quorum_size(__builtin_popcount(list));
+}
+
+int quorum_of(const struct voters *voters, uint32_t nodes)
+{
+    return majority_of(voters->now, nodes) && majority_of(voters->old, nodes);
+}
+
+enum verdict quorum_elect(const struct voters *voters, uint32_t yes, uint32_t pending)
+{
+    if (quorum_of(voters, yes))
+        return WON;
+    return quorum_of(voters, yes | pending) ? UNDECIDED : LOST;
+}
+
+int quorum_stays(const struct voters *voters, uint32_t nodes)
+{
+    int n = __builtin_popcount(voters->old);
+    return __builtin_popcount(voters->old & voters->now & nodes) >= n - quorum_size(n) + 1;
+}
+
 int64_t quorum_free_in_ms(int64_t *ms, int known, int n)
 {
     for (int i = 1; i < known; i++) {

@@ -26,6 +26,11 @@ struct tally {
     int pending;
 };
 
+/* Whose votes decide, a bit each: a list of servers; or, between two lists, both. */
+struct voters {
+    uint32_t old, now;       /* equal but between two lists */
+};
+
 /* floor(n / 2) + 1: any two majorities of the n configured nodes share one. */
 int quorum_size(int n);
 
@@ -46,6 +51,16 @@ int quorum_answered(const struct tally *t);
 
 /* True when so many nodes are missing that no majority can answer. */
 int quorum_missing(const struct tally *t);
+
+/* True when these nodes have a majority of the voters, between two lists of both. */
+int quorum_of(const struct voters *voters, uint32_t nodes);
+
+/* As quorum_vote(), by masks of nodes. */
+enum verdict quorum_elect(const struct voters *voters, uint32_t yes, uint32_t pending);
+
+/* True when each majority of the old list has a member among those of these nodes that
+ * stay in the new one: n - q + 1 of them. What the majority witnessed is known there. */
+int quorum_stays(const struct voters *voters, uint32_t nodes);
 
 /* When a majority of n nodes may be free, where `known` of them say in how many ms they
  * are: the q-th smallest of ms, which this sorts; -1: too few are known. */

@@ -84,6 +84,22 @@ static void list(struct rest *r, struct member_list *to, int with_ids)
         r->failed = 1;
 }
 
+/* No two members have a number or an address in common. */
+static int distinct(const struct member_list *l)
+{
+    for (int k = 0; k < l->n; k++) {
+        const struct member *a = &l->at[k];
+        for (int j = 0; j < k; j++) {
+            const struct member *b = &l->at[j];
+            if (a->id == b->id || (a->len == b->len && !memcmp(a->label, b->label, a->len)))
+                return 0;
+        }
+        if (a->id < 1)
+            return 0;
+    }
+    return 1;
+}
+
 int view_parse(const char *text, size_t len, struct view *out)
 {
     struct rest r = {text, text + len, 0};
@@ -93,6 +109,7 @@ int view_parse(const char *text, size_t len, struct view *out)
     expect(&r, " ");
     out->id.epoch = number(&r, INT32_MAX);
     expect(&r, "\n");
+    out->online = comes(&r, "online\n");
     if (comes(&r, "old"))
         list(&r, &out->old, 1);
     expect(&r, "new");
@@ -106,7 +123,8 @@ int view_parse(const char *text, size_t len, struct view *out)
     out->by = number(&r, INT64_C(99999999999999));
     expect(&r, "\n");
     if (r.failed || r.at != r.end || len >= VIEW_MAX ||
-        (out->id.epoch & 1) != (out->old.n > 0))
+        (out->id.epoch & 1) != (out->old.n > 0) || !distinct(&out->old) ||
+        !distinct(&out->list))
         return -1;
     return view_sign(out);
 }
@@ -142,6 +160,8 @@ static size_t put_list(char *text, size_t len, const struct member_list *l, int 
 static size_t put_hashed(const struct view *v, char *text)
 {
     size_t len = put(text, 0, "v2 %s %" PRId64 "\n", v->id.cluster, v->id.epoch);
+    if (v->online)
+        len = put(text, len, "online\n");
     if (v->old.n)
         len = put_list(text, put(text, len, "old"), &v->old, 1);
     len = put_list(text, put(text, len, "new"), &v->list, 1);
@@ -194,4 +214,20 @@ const struct member *view_by_id(const struct member_list *l, int64_t id)
             return &l->at[k];
     }
     return NULL;
+}
+
+int view_was_list(const struct view *view, const struct member_list *labels)
+{
+    for (int w = 0; w < view->was_len; w++) {
+        const struct member_list *was = &view->was[w];
+        int found = 0;
+        for (int k = 0; k < labels->n; k++) {
+            for (int j = 0; j < was->n; j++)
+                found += was->at[j].len == labels->at[k].len &&
+                         !memcmp(was->at[j].label, labels->at[k].label, was->at[j].len);
+        }
+        if (found == labels->n && labels->n == was->n)
+            return 1;
+    }
+    return 0;
 }

@@ -2,6 +2,7 @@
  * servers (redlock:{server}:members) that says what the list is. Pure.
  *
  *   v2 CLUSTER EPOCH
+ *   online                      quarantines end by the strict rule
  *   old ID=LABEL ...            between two lists only: the one before
  *   new ID=LABEL ...            the list
  *   was EPOCH LABEL ...         up to four lists before that
@@ -46,6 +47,7 @@ struct view {
     struct member_list list, old;        /* old.n is 0 when the epoch is even */
     struct member_list was[VIEW_WAS];
     int was_len;
+    int online;
     int64_t by;
 };
 
@@ -65,5 +67,8 @@ int view_same(const struct view_id *a, const struct view_id *b);
 /* The member of that label, or of that number; NULL: none. */
 const struct member *view_by_label(const struct member_list *list, const char *label);
 const struct member *view_by_id(const struct member_list *list, int64_t id);
+
+/* True when the labels are those of one of the lists before. */
+int view_was_list(const struct view *view, const struct member_list *labels);
 
 #endif

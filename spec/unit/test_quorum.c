@@ -232,7 +232,101 @@ static void drift_and_deadline_are_monotone(void)
     }
 }
 
+/* ---- lists that change ---- */
+
+static int more_than_half(uint32_t set, uint32_t nodes)
+{
+    int in = 0, out = 0;
+    for (int i = 0; i < 32; i++) {
+        if (set >> i & 1)
+            *(nodes >> i & 1 ? &in : &out) += 1;
+    }
+    return in > out;
+}
+
+static int naive_majority(const struct voters *s, uint32_t nodes)
+{
+    return more_than_half(s->old, nodes) && more_than_half(s->now, nodes);
+}
+
+/* Of every view of up to five servers, and every way they may answer. */
+static void a_joint_view_wants_both_majorities(void)
+{
+    for (uint32_t old = 1; old < 32; old++) {
+        for (uint32_t now = 1; now < 32; now++) {
+            struct voters s = {old, now};
+            for (uint32_t yes = 0; yes < 32; yes++)
+                REQUIRE(quorum_of(&s, yes) == naive_majority(&s, yes));
+        }
+    }
+}
+
+static void a_verdict_is_certain(void)
+{
+    for (uint32_t old = 1; old < 16; old++) {
+        for (uint32_t now = 1; now < 16; now++) {
+            struct voters s = {old, now};
+            for (uint32_t yes = 0; yes < 16; yes++) {
+                for (uint32_t pending = 0; pending < 16; pending++) {
+                    int can_win = 0, can_lose = 0;
+                    for (uint32_t more = 0; more < 16; more++) {
+                        if (more & ~pending)
+                            continue;
+                        *(naive_majority(&s, yes | more) ? &can_win : &can_lose) = 1;
+                    }
+                    enum verdict want = !can_lose ? WON : can_win ? UNDECIDED : LOST;
+                    REQUIRE(quorum_elect(&s, yes, pending) == want || yes & pending);
+                }
+            }
+        }
+    }
+}
+
+/* A list, a joint view that begins or ends with it, and one that differs by one server:
+ * whoever wins in one has a server in common with whoever wins in the other. */
+static void neighbours_share_a_server(void)
+{
+    for (uint32_t old = 1; old < 32; old++) {
+        for (uint32_t now = 1; now < 32; now++) {
+            struct voters stable = {old, old}, joint = {old, now}, after = {now, now};
+            int by_one = __builtin_popcount(old & ~now) <= 1 &&
+                         __builtin_popcount(now & ~old) <= 1;
+            for (uint32_t a = 0; a < 32; a++) {
+                for (uint32_t b = 0; b < 32; b++) {
+                    if (quorum_of(&joint, a) &&
+                        (quorum_of(&stable, b) || quorum_of(&after, b)))
+                        REQUIRE(a & b);
+                    if (by_one && __builtin_popcount(old) != __builtin_popcount(now) &&
+                        quorum_of(&stable, a) && quorum_of(&after, b))
+                        REQUIRE(a & b);
+                }
+            }
+        }
+    }
+}
+
+/* R8: what a majority of the old list has witnessed is known to one of those who stay,
+ * whichever of them are asked. */
+static void enough_stay(void)
+{
+    for (uint32_t old = 1; old < 32; old++) {
+        for (uint32_t now = 1; now < 32; now++) {
+            struct voters stable = {old, old}, joint = {old, now};
+            for (uint32_t stay = 0; stay < 32; stay++) {
+                int all = 1;
+                for (uint32_t win = 0; win < 32; win++) {
+                    if (quorum_of(&stable, win) && !(win & stay & old & now))
+                        all = 0;
+                }
+                REQUIRE(quorum_stays(&joint, stay) == all);
+            }
+        }
+    }
+}
+
 SUITE(quorum, T(agrees_with_the_definition), T(decides_for_good),
       T(two_majorities_share_a_node), T(a_tie_is_lost_at_once),
       T(one_vote_wins_at_the_majority), T(drift_is_rounded_up),
-      T(deadline_is_lease_less_drift), T(drift_and_deadline_are_monotone));
+      T(deadline_is_lease_less_drift), T(drift_and_deadline_are_monotone),
+      T(a_joint_view_wants_both_majorities), T(a_verdict_is_certain),
+      T(neighbours_share_a_server), T(enough_stay));

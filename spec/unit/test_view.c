@@ -78,6 +78,10 @@ static void refuses_what_is_none(void)
         "v2 c1d2e3f4 2\nnew  1=a\nby 0\n", "v2 c1d2e3f4 3\nnew 1=a\nby 0\n",
         "v2 c1d2e3f4 2\nold 1=a\nnew 1=a\nby 0\n", "v2 c1d2e3f4 2\nnew 1=a\nwas 1=a\nby 0\n",
         "v2 c1d2e3f4 2\nnew 1=a\nby 100000000000000\n",
+        "v2 c1d2e3f4 2\nnew 0=a\nby 0\n", "v2 c1d2e3f4 2\nnew 1=a 1=b\nby 0\n",
+        "v2 c1d2e3f4 2\nnew 1=a 2=a\nby 0\n",
+        "v2 c1d2e3f4 3\nold 1=a 2=a\nnew 1=a\nby 0\n",
+        "v2 c1d2e3f4 2\nonline on\nnew 1=a\nby 0\n",
     };
     for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {
         test_note("%s", texts[k]);
@@ -104,5 +108,39 @@ static void bounds_what_it_writes(void)
     CHECK_INT(view_sign(&v), -1);
 }
 
+static struct member_list of_labels(int n, const char *const *labels)
+{
+    struct member_list list = {.n = n};
+    for (int k = 0; k < n; k++)
+        list.at[k] = (struct member){0, labels[k], strlen(labels[k])};
+    return list;
+}
+
+static void knows_the_lists_before(void)
+{
+    REQUIRE(parse(between) == 0);
+    struct member_list was =
+        of_labels(3, (const char *const[]){"10.0.0.3", "10.0.0.9", "10.0.0.2"});
+    struct member_list fewer = of_labels(2, (const char *const[]){"10.0.0.3", "10.0.0.9"});
+    struct member_list other =
+        of_labels(3, (const char *const[]){"10.0.0.3", "10.0.0.9", "10.0.0.1"});
+    CHECK(view_was_list(&v, &was));
+    CHECK(!view_was_list(&v, &fewer));
+    CHECK(!view_was_list(&v, &other));
+}
+
+static void is_strict_on_demand(void)
+{
+    char text[VIEW_MAX];
+    static const char strict[] = "v2 c1d2e3f4 2\nonline\nnew 1=a\nby 0\n";
+    REQUIRE(parse(stable) == 0);
+    CHECK_INT(v.online, 0);
+    REQUIRE(parse(strict) == 0);
+    CHECK_INT(v.online, 1);
+    CHECK(view_write(&v, text) > 0);
+    CHECK_STR(text, strict);
+}
+
 SUITE(view, T(reads_lists), T(writes_what_it_reads), T(is_known_by_its_hash),
-      T(refuses_what_is_none), T(bounds_what_it_writes));
+      T(refuses_what_is_none), T(bounds_what_it_writes),
+      T(knows_the_lists_before), T(is_strict_on_demand));
