@@ -66,23 +66,28 @@ function _M.command(list)
     return i
 end
 
+-- The elements from the i-th on; there may be more of them than unpack() takes.
+local function rest(list, i)
+    local tail = {}
+    for k = i, #list do
+        tail[#tail + 1] = list[k]
+    end
+    return tail
+end
+
 --- Reads a command line.
 -- @param list   arguments, the first of them at `from`
 -- @param from   where its arguments begin
 -- @param known  further options, as COMMON; "--": a command follows it. Else names do, which
---   may begin with "-".
--- @return { ["--wait"] = 5, ... }, the names, and the command (or nil)
+--   may begin with "-". "...": all that follows the first name is that one's
+-- @return { ["--wait"] = 5, ... }, the names, and the command, or what follows (or nil)
 function _M.parse(list, from, known)
     local given, names = {}, {}
     local i = from
     while i <= #list do
         local word = list[i]
-        if word == "--" and known["--"] then
-            local command = {}
-            for k = i + 1, #list do
-                command[k - i] = list[k]
-            end
-            return given, names, command
+        if word == "--" and known["--"] or names[1] and known["..."] then
+            return given, names, rest(list, word == "--" and known["--"] and i + 1 or i)
         elseif word == "--" then
             for k = i + 1, #list do
                 names[#names + 1] = list[k]

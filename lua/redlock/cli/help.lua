@@ -6,7 +6,7 @@ local options = require "redlock.api.options"
 local _M = {}
 
 --- In the order in which they are told of.
-_M.verbs = { "run", "status", "unlock", "check", "init", "dev" }
+_M.verbs = { "run", "lua", "status", "unlock", "check", "init", "dev" }
 
 --- The module of a verb; nil: there is none.
 function _M.verb(word)
@@ -76,14 +76,16 @@ belong there, nor into --nodes, but into a file, a variable, or the configuratio
 The command of `run` gets no variables with passwords.
 
 Exit status:
-  0     done; run: the command's own status is passed on
-  1     unlock: it was open already; status: it is free; check: there are warnings
+  0     done; run: the command's own status is passed on; lua: the script's
+  1     unlock: it was open already; status: it is free; check: there are warnings;
+        lua: the script raised an error
   2     check: something is wrong
-  123   run: the lock was lost, or --max-hold was over, and the command was ended
+  123   run: the lock was lost, or --max-hold was over, and the command was ended;
+        lua: the script raised that a lock is lost; 124: that somebody holds it
   124   run: somebody else holds it; the command was not started
   125   redlock itself failed: usage, configuration, no majority of the servers
-  126   run: the command cannot be executed; 127: it is not there
-  128+n run: the command, or the wait for the lock, was ended by signal n
+  126   run, lua: the command, or the file, cannot be executed; 127: it is not there
+  128+n run: the command, or the wait for the lock, was ended by signal n; lua: the script
 More: redlock run --help, and so on.]]
 
 --- What the command can do.

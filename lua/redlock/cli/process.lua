@@ -47,10 +47,12 @@ ssize_t rlc_read(int, void *, size_t) __asm__("read");
 int rlc_getpgid(int) __asm__("getpgid");
 int rlc_clock_gettime(int, struct rlc_time *) __asm__("clock_gettime");
 char *rlc_strerror(int) __asm__("strerror");
+void *rlc_signal(int, void *) __asm__("signal");
+int rlc_abs(int) __asm__("abs");
 ]]
 
-_M.HUP, _M.INT, _M.QUIT, _M.KILL, _M.USR1, _M.USR2, _M.TERM, _M.CHLD =
-    1, 2, 3, 9, 10, 12, 15, 17
+_M.HUP, _M.INT, _M.QUIT, _M.KILL, _M.USR1, _M.USR2, _M.TERM, _M.CHLD, _M.CONT, _M.STOP =
+    1, 2, 3, 9, 10, 12, 15, 17, 18, 19
 local CAUGHT = { _M.HUP, _M.INT, _M.QUIT, _M.USR1, _M.USR2, _M.TERM, _M.CHLD }
 
 local SIG_BLOCK, SIG_SETMASK, SI_KERNEL = 0, 2, 0x80
@@ -106,15 +108,27 @@ function _M.block()
     return C.rlc_signalfd(-1, ends, SFD_CLOEXEC)
 end
 
+--- From now on these signals do nothing here. Unlike ignored ones they have their effect again
+-- in programs that are started.
+function _M.disregard(list)
+    for _, signo in ipairs(list) do
+        C.rlc_signal(signo, ffi.cast("void *", C.rlc_abs))     -- any function without effects
+    end
+end
+
 -- ---- programs --------------------------------------------------------------------
+
+local function die_with(parent)
+    C.rlc_prctl(PR_SET_PDEATHSIG, _M.KILL, 0, 0, 0)
+    if C.rlc_getppid() ~= parent then          -- it died before we asked
+        C.rlc_exit(125)
+    end
+end
 
 -- What the child does between fork and exec; never returns.
 local function become(argv, opts, parent)
     if not opts.outlives then
-        C.rlc_prctl(PR_SET_PDEATHSIG, _M.KILL, 0, 0, 0)
-        if C.rlc_getppid() ~= parent then      -- it died before we asked
-            C.rlc_exit(125)
-        end
+        die_with(parent)
     end
     if opts.keep then
         C.rlc_fcntl(opts.keep, F_SETFD, 0)
@@ -168,6 +182,25 @@ function _M.spawn(argv, opts)
     return pid
 end
 
+--- Makes a copy of this process, which goes on as this one does, is killed when this one dies, and
+-- gets the signals that wait here since catch().
+-- @return 0 in the copy, else its process id; or nil and why there is none
+function _M.fork()
+    io.stdout:flush()
+    local parent = C.rlc_getpid()
+    local pid = C.rlc_fork()
+    if pid == 0 then
+        die_with(parent)
+        C.rlc_sigprocmask(SIG_SETMASK, before, nil)
+    elseif pid < 0 then
+        return nil, strerror()
+    end
+    return pid
+end
+if jit then
+    jit.off(_M.fork)
+end
+
 --- Takes leave of a child that has ended.
 -- @param pid  of which; -1: any
 -- @return its exit status (128 + n: by signal n), its id, and whether a signal ended it; nil:
@@ -197,19 +230,31 @@ function _M.adopt_orphans()
     C.rlc_prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 end
 
---- The children of this process, which has one thread that makes them; a list. Empty: none, or
--- the kernel does not tell.
-function _M.children()
-    local pid = C.rlc_getpid()
-    local file = io.open(("/proc/self/task/%d/children"):format(pid))
-    local list = {}
-    for child in (file and file:read "*a" or ""):gmatch "%d+" do
-        list[#list + 1] = tonumber(child)
-    end
+-- What the kernel tells; "": nothing.
+local function read(path)
+    local file = io.open(path)
+    local text = file and file:read "*a"
     if file then
         file:close()
     end
+    return text or ""
+end
+
+--- The children of a process (default: of this one), which has one thread that makes them; a
+-- list. Empty: none, or the kernel does not tell.
+function _M.children(pid)
+    pid = pid or C.rlc_getpid()
+    local list = {}
+    for child in read(("/proc/%d/task/%d/children"):format(pid, pid)):gmatch "%d+" do
+        list[#list + 1] = tonumber(child)
+    end
     return list
+end
+
+--- Whether a process runs still, or is only waited for by its parent.
+function _M.is_running(pid)
+    local state = read(("/proc/%d/stat"):format(pid)):match "%) (%a)[^)]*$"
+    return state ~= nil and state ~= "Z" and state ~= "X"
 end
 
 --- The process group of a process.

@@ -1,0 +1,207 @@
+--- redlock lua: a script of Lua with a client.
+--
+-- Two processes: the script is a copy of this one, in which signals that are to end it do
+-- nothing. Here they are caught, and end first what the script has started, while it stands
+-- still with what it holds; then the script, which releases that. So nothing that was begun
+-- under a lock goes on without it.
+
+local args = require "redlock.cli.args"
+local config = require "redlock.cli.config"
+local defaults = require("redlock.api.options").defaults
+local process = require "redlock.cli.process"
+local report = require "redlock.cli.report"
+local redlock = require "redlock"
+
+local _M = { usage = "lua FILE [ARGS]", summary = "runs a script of Lua that takes locks",
+    options = { ["..."] = true } }
+
+_M.help = [[
+redlock lua [OPTIONS] FILE [ARGS]
+
+Runs a file of Lua, in which there are
+  client    a client of the servers that are configured, connected; max_hold is off unless the
+            configuration has it, as the end of the script is the end of its holds
+  redlock   the library
+  args      the arguments behind FILE, from 1; args[0] is FILE. Also as `...`
+Whatever becomes of the script, what it holds through this client is released: at its end, by
+os.exit, when it raises an error, or by a signal. TERM, INT, HUP and QUIT (also USR1 and USR2) end
+it wherever it is, but first all that it has started: that gets the signal, and KILL 5 s later
+(half a lease later, if that is less), while the script stands still and holds its locks. When
+redlock itself is killed, locks open with their lease. Of more it is a plain program of LuaJIT.
+
+Exit status: what the script says by os.exit or `return`, a number or boolean; else
+  0     it came to its end
+  1     it raised an error
+  123   it raised the error that a lock is lost (lock:check() does)
+  124   it raised the error that somebody else holds a lock
+  125   it raised another error of the library: no majority of the servers, say
+  126   FILE is no Lua, or cannot be read; 127: it is not there
+  128+n it was ended by signal n
+
+  #!/usr/bin/env -S redlock lua
+  local lock = client:getLock "fleet"       -- deploy.lua web1 web2
+  assert(lock:tryLock(600))
+  for _, host in ipairs(args) do
+      assert(os.execute("ssh " .. host .. " systemctl restart app") == 0)
+      lock:check()                          -- raises when it is not ours any more
+  end]]
+
+local RAISED, LOST, HELD, FAILED, NOT_LUA, NOT_THERE = 1, 123, 124, 125, 126, 127
+local KILL_AFTER, GIVE_UP, PAUSE = 5, 5, 0.02       -- seconds
+
+local ENDING = { process.HUP, process.INT, process.QUIT, process.TERM, process.USR1 }
+local RELEASE = "USR2"       -- what ends the script behind all that it has started
+
+-- ---- the script ------------------------------------------------------------------
+
+local function load_script(path)
+    local file, why = io.open(path)
+    if not file then
+        args.fail(why, why:find "No such file" and NOT_THERE or NOT_LUA)
+    end
+    file:close()
+    local fn
+    fn, why = loadfile(path)
+    return fn or args.fail(why, NOT_LUA)
+end
+
+-- The exit status for what a script has raised. Errors of the library are often raised as
+-- texts, with the line before them.
+local function status_of(err)
+    local code, reason
+    if redlock.is_error(err) then
+        code, reason = err.code, err.reason
+    elseif type(err) == "string" then
+        code = err:match "redlock: ([%l_]+): "
+    end
+    if not code then
+        return RAISED
+    elseif reason or code == "lost" then
+        return LOST
+    end
+    return code == "held" and HELD or FAILED
+end
+
+-- An error as the script has raised it, and where: without what is the command's own.
+local function traced(err)
+    local trace = debug.traceback("", 2):gsub("\n%s*%[C%]: in function 'xpcall'.*", "")
+        :gsub("^\n(.-\n)\t%[C%]: in function 'error'\n", "%1")
+    return { status = status_of(err),
+        text = tostring(err):gsub("^redlock: ", "") .. "\n" .. trace:gsub("^\n", "") }
+end
+
+local function status_from(said)
+    if said == nil or type(said) == "boolean" then
+        return said == false and RAISED or 0
+    end
+    return tonumber(said) or 0
+end
+
+-- What the copy does.
+-- @return the exit status
+local function run(given, script, path, argv)
+    process.disregard(ENDING)
+    local client = config.client(given, { max_hold = false, signals = { RELEASE } })
+    config.connect(client)
+    argv[0] = path
+    -- luacheck: push ignore 121
+    _G.redlock, _G.client, _G.args, _G.arg = redlock, client, argv, argv
+    -- luacheck: pop
+    local ok, said = xpcall(script, traced, unpack(argv))
+    client:close()
+    if not ok then
+        report.note(said.text)
+        return said.status
+    end
+    return status_from(said)
+end
+
+-- ---- the one who ends it -----------------------------------------------------------
+
+-- All that the script has started and that runs still: its children and theirs, and those who
+-- lost a parent among these, who are our children now.
+local function started(script)
+    local list = {}
+    local function add(parent)
+        for _, pid in ipairs(process.children(parent)) do
+            if pid ~= script and process.is_running(pid) then
+                list[#list + 1] = pid
+            end
+            add(pid)
+        end
+    end
+    add()
+    return list
+end
+
+local function tell(list, signo)
+    for _, pid in ipairs(list) do
+        process.kill(pid, signo)
+    end
+end
+
+-- Ends what the script has started, which stands still meanwhile, then the script. What is started
+-- in answer to the signal, to clean up, is not told.
+-- @param told  the terminal has sent signo to all of them
+local function stop(script, signo, told, kill_after)
+    process.kill(script, process.STOP)
+    local begun, list = process.now(), started(script)
+    tell(told and {} or list, signo)
+    while list[1] and process.now() < begun + kill_after + GIVE_UP do
+        process.signal(PAUSE)
+        list = started(script)
+        tell(process.now() >= begun + kill_after and list or {}, process.KILL)
+    end
+    process.kill(script, process[RELEASE])
+    process.kill(script, process.CONT)
+end
+
+-- Takes leave of all children that have ended; the script's status, and the signal that ended
+-- it, once it has.
+local function reap(script)
+    while true do
+        local status, pid, killed = process.reap(-1)
+        if not pid then
+            return nil
+        elseif pid == script then
+            return status, killed and status - 128
+        end
+    end
+end
+
+local function attend(script, kill_after)
+    local ended_by
+    while true do
+        local status, signo = reap(script)
+        if status then
+            return ended_by and signo == process[RELEASE] and 128 + ended_by or status
+        end
+        local caught, from_terminal = process.signal(60)
+        if caught and caught ~= process.CHLD and not ended_by then
+            ended_by = caught
+            stop(script, caught, from_terminal, kill_after)
+        end
+    end
+end
+
+--- Does what the verb says.
+-- @param given  the options
+-- @param names  the file
+-- @param argv   the arguments of the script
+-- @return the exit status
+function _M.main(given, names, argv)
+    if not names[1] then
+        args.fail "lua needs the name of a file: redlock lua FILE [ARGS]"
+    end
+    local script = load_script(names[1])
+    local lease = config.client_options(given).lease or defaults.lease
+    process.catch()
+    process.adopt_orphans()
+    local pid, why = process.fork()
+    if pid == 0 then
+        return run(given, script, names[1], argv or {})
+    end
+    return pid and attend(pid, math.min(KILL_AFTER, lease / 2)) or args.fail("no process: " .. why)
+end
+
+return _M
