@@ -19,7 +19,7 @@ static enum verdict agreement(struct rl_round *round)
         for (int j = 0; j < n && a->state == SLOT_ANSWERED; j++) {
             const struct slot *b = &round->slot[j];
             if (b->state == SLOT_ANSWERED && b->vote == a->vote &&
-                b->data_len == a->data_len && !memcmp(slot_data(b), slot_data(a), a->data_len)) {
+                b->data_len == a->data_len && !memcmp(round_data(b), round_data(a), a->data_len)) {
                 group |= bit(j);
                 size++;
             }

@@ -35,7 +35,7 @@ struct slot {
     char data[SLOT_ROOM];
 };
 
-static inline const char *slot_data(const struct slot *slot)
+static inline const char *round_data(const struct slot *slot)
 {
     return slot->more ? slot->more : slot->data;
 }

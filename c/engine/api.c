@@ -286,7 +286,7 @@ void rl_round_node(const rl_round *round, int i, rl_node_result *out)
     out->lost = round->core->nodes[i].lost;
     out->extra = slot->extra;
     out->data_len = slot->data_len;
-    memcpy(out->data, slot_data(slot), slot->data_len);
+    memcpy(out->data, round_data(slot), slot->data_len);
     engine_unlock(c);
 }
 

@@ -113,19 +113,37 @@ describe("a primitive", function()
     end)
 
     it("is checked when it is defined", function()
+        local one = "return 1"
+        local function with(field, value)
+            return { name = "n", acquire = one, release = one, [field] = value }
+        end
         for pattern, def in pairs {
+            ["primitive.acquire: it does not compile: script:2:"] = { name = "n",
+                acquire = "#!lua name=x\nreturn return" },
+            ["primitive.acquire: .*a script is not installed"] = { name = "n",
+                acquire = { "redlock.scripts.nowhere" } },
+            ["primitive.acquire: names of files"] = { name = "n", acquire = {} },
+            ["primitive.vote: \"yes\", \"same\" or"] = with("vote", "most"),
+            ["primitive.confirm: needed with"] = with("vote", "largest"),
+            ["primitive.confirm: .*of no use"] = with("confirm", one),
+            ["primitive.asks: names are needed"] = with("asks", { acquire = { one } }),
+            ["primitive.asks.a: unknown option 'guard'"] = with("asks",
+                { a = { one, guard = true } }),
+            ["primitive.asks.a: a string"] = with("asks", { a = {} }),
+            ["primitive.shared: true or false"] = with("shared", 1),
+            ["primitive.gave_up: a function"] = with("gave_up", 1),
             ["bad primitive: a table"] = 1,
             ["bad primitive.name"] = { acquire = "x", release = "x" },
             ["bad primitive.acquire"] = { name = "n", release = "x" },
-            ["bad primitive.release"] = { name = "n", acquire = "x" },
-            ["bad primitive.peek"] = { name = "n", acquire = "x", release = "x", peek = 1 },
-            ["bad primitive.keys"] = { name = "n", acquire = "x", release = "x", keys = 1 },
-            ["bad primitive.methods.m"] = { name = "n", acquire = "x", release = "x",
+            ["bad primitive.release"] = { name = "n", acquire = one },
+            ["bad primitive.peek"] = { name = "n", acquire = one, release = one, peek = 1 },
+            ["bad primitive.keys"] = { name = "n", acquire = one, release = one, keys = 1 },
+            ["bad primitive.methods.m"] = { name = "n", acquire = one, release = one,
                 methods = { m = 1 } },
             ["unknown option 'aquire'"] = { name = "n", aquire = "x" },
-            ["primitive.name: 'lock' is"] = { name = "lock", acquire = "x", release = "x" },
-            ["primitive.name: 'fenced lock'"] = { name = "fenced lock", acquire = "x",
-                release = "x" },
+            ["primitive.name: 'lock' is"] = { name = "lock", acquire = one, release = one },
+            ["primitive.name: 'fenced lock'"] = { name = "fenced lock", acquire = one,
+                release = one },
             ["bad primitive.name: a string"] = {},
         } do
             assert.error_matches(function() redlock.primitive(def) end, pattern)
@@ -134,13 +152,14 @@ describe("a primitive", function()
     end)
 
     it("has none of the fields of the library's own", function()
-        for _, field in ipairs { "confirm", "heal", "settle", "current", "floor", "seed",
-            "unseeded", "guarded", "rivals" } do
+        for _, field in ipairs { "current", "floor", "seed", "unseeded", "knows_run", "rivals",
+            "waits" } do
             local def = { name = "n", acquire = "return 1", release = "return 1" }
             def[field] = "return 1"
             assert.error_matches(function() redlock.primitive(def) end,
-                "unknown option '" .. field .. "'; known are: acquire, args, channel, extend, "
-                .. "force, handover, keys, methods, name, peek, release$")
+                "unknown option '" .. field .. "'; known are: acquire, args, asks, channel, "
+                .. "confirm, extend, force, gave_up, granted, handover, heal, home, keys, line, "
+                .. "methods, name, peek, reenter, refused, release, settle, shared, vote$")
         end
     end)
 

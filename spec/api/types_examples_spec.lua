@@ -157,6 +157,10 @@ describe("in the reference", function()
         } do
             observe(class, object)
         end
+        -- Of locks of one's own alone, whose classes are made when an example asks for them.
+        local inherited = require("redlock.api.lock").methods
+        replace(inherited, "ask", observed(inherited.ask,
+            typing.methods(model, "redlock.Lock").ask))
     end)
     before_each(function()
         cluster:flush()

@@ -47,6 +47,8 @@ describe("the core", function()
         local limits = require "redlock.core.limits"
         assert.equal(tonumber(C.RL_MAX_NODES), limits.MAX_NODES)
         assert.equal(tonumber(C.RL_VALUE_LEN), limits.VALUE_LEN)
+        assert.equal(tonumber(C.RL_MAX_KEYS), limits.MAX_KEYS)
+        assert.equal(tonumber(C.RL_MAX_ARGS), limits.MAX_ARGS)
         assert.equal(10 ^ limits.TOKEN_DIGITS, limits.TOKEN_END)
     end)
 

@@ -456,7 +456,7 @@ return {
         by = { "a lease as long as was asked for", "passed on as good as new" } },
 
     { name = "a token passes on with the lock", file = "lua/redlock/policy/handover.lua",
-        from = "not lock.primitive.confirm_script and ", to = "",
+        from = "lock.primitive.vote ~= \"largest\" and ", to = "",
         by = { "passed on as good as new" } },
 
     { name = "a hand-over takes what is free", file = "lua/redlock/scripts/lock/handover.lua",

@@ -152,7 +152,7 @@ SIM_TEST(data_of_256_bytes_is_kept, sim_up(3))
     CHECK_INT(sim_outcome(s, round), RL_GRANTED);
     CHECK_INT(round->agreed, 6);
     CHECK_INT(round->slot[1].data_len, RL_DATA_MAX);
-    CHECK(!memcmp(slot_data(&round->slot[1]), text + 14, RL_DATA_MAX));
+    CHECK(!memcmp(round_data(&round->slot[1]), text + 14, RL_DATA_MAX));
     sim_end(round);
 }
 

@@ -2,9 +2,11 @@
 
 local peek = require "redlock.policy.peek"
 local lock = require "redlock.api.lock"
+local limits = require "redlock.core.limits"
 local rounds = require "redlock.core.rounds"
+local validate = require "redlock.core.validate"
 
-local ipairs, huge = ipairs, math.huge
+local ipairs, type, huge = ipairs, type, math.huge
 
 local _M = {}
 
@@ -25,9 +27,25 @@ function _M.ask(self, script, args)
         return lock.failure(self, "unsupported")
     end
     return rounds.ask(client, self, prim, script, prim.keys(client, self.name),
-        args or prim.args(self))
+        args or prim.args(self, { n = 0 }))
 end
 local ask = _M.ask
+
+--- Asks the servers one of the primitive's own questions (its `asks`).
+-- @param name  of the question
+-- @param args  its ARGV: a list of at most 16 strings; default: the primitive's args(lock, wait)
+-- @return a list of { node, vote, info, data, agreed } for the servers that answered, a majority
+--   of them at least; agreed: whether it is of a majority that said the same; or nil and an error:
+--   no_quorum, phase, closed
+function methods:ask(name, args)
+    if type(name) ~= "string" or not self.primitive.asks[name] then
+        validate.bad("question", "one of the primitive's asks is needed")
+    end
+    if args ~= nil then
+        validate.strings("arguments", args, limits.MAX_ARGS)
+    end
+    return ask(self, name, args)
+end
 
 --- Deletes it on all servers, whoever holds it; the holder is not told before its next
 -- extension.

@@ -32,7 +32,7 @@ function methods:tryLockAsync(wait, lease)
 end
 
 function methods:unlockAsync(opts)
-    closing.options(self.client, opts)
+    closing.options(opts)
     return start(self, self.unlock, opts)
 end
 

@@ -1,15 +1,17 @@
---- Ends of holds whose names stay closed for a while: for jobs that others are about to repeat.
+--- What outlasts its hold: names that stay closed for a while, for jobs that others are about to
+-- repeat, and whatever else a primitive's `settle` leaves on the servers.
 --
--- The key stays, with the value of the hold, for the time that is left; nobody can release or
--- extend it any more. It is bounded as a lease is: no server may keep anything of ours for
--- longer than max_lease.
+-- What is there gets an end of its own, with the value of the hold; once the hold is given up,
+-- nobody can release or extend it any more. The restart guard keeps out servers that forgot
+-- something for max_lease: what is to stay for longer is safe only while no majority of the
+-- servers has forgotten it.
 
 local validate = require "redlock.core.validate"
 local errors = require "redlock.core.errors"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 
-local format, type, min = string.format, type, math.min
+local ipairs, format = ipairs, string.format
 
 local _M = {}
 
@@ -17,17 +19,9 @@ local OPTIONS = { closed_for = true }
 
 --- Checks the argument of Lock:unlock.
 -- @return closed_for: seconds, or nil
-function _M.options(client, opts)
+function _M.options(opts)
     local seconds = validate.options("options", opts, OPTIONS).closed_for
-    if seconds == nil then
-        return nil
-    end
-    local longest = client.options.max_lease
-    if type(seconds) == "number" and seconds > longest then
-        validate.bad("closed_for", format("%g s is over max_lease (%g s); raise max_lease for "
-            .. "every client", seconds, longest))
-    end
-    return validate.seconds("closed_for", seconds, 0)
+    return seconds and validate.seconds("closed_for", seconds, 0, rounds.FOREVER)
 end
 
 --- How long the name of a hold is to stay closed still, by clocks of servers, which may be
@@ -41,7 +35,24 @@ function _M.left(lock, hold, seconds)
     if left <= 0 then
         return 0
     end
-    return min(left * (1 + client.options.drift_factor) + 0.002, client.options.max_lease)
+    return left * (1 + client.options.drift_factor) + 0.002
+end
+
+--- Why a hold was lost, by what the servers said to the release.
+-- @param err    of the release
+-- @param early  it was to last still: keys that are gone were removed, not run out
+function _M.reason(err, early)
+    if err.code == "held" then
+        return "taken"
+    elseif not early then
+        return "expired"
+    end
+    for _, row in ipairs(err.nodes or {}) do
+        if row.vote and row.vote < 0 then
+            return "taken"
+        end
+    end
+    return "forgotten"
 end
 
 -- By what a majority answered, if it did: as for a release.
@@ -56,16 +67,32 @@ local function failure(lock, answers, n)
     return errors.new(foreign >= quorum(n) and "held" or "expired", lock)
 end
 
---- Ends a hold on the servers so: the last of it here, whatever comes of it.
+-- ARGV of settle: as of the other scripts of a lease.
+local function args_of(lock, hold, value, seconds)
+    local args = { value, format("%d", rounds.to_ms(seconds)) }
+    if lock.primitive.vote ~= "yes" then
+        args[3] = format("%.0f", rounds.token(hold.lease) or 0)
+    end
+    for _, arg in ipairs(lock.primitive.args(lock, { n = 0 })) do
+        args[#args + 1] = arg
+    end
+    return args
+end
+
+--- Gives what a hold has on the servers an end of its own.
 -- @param lock     whose hold it is
 -- @param hold     one of client.holds
--- @param seconds  see left()
--- @return true; or nil and an error: expired, held, unknown (no majority answered: it opens
---   with its lease, or then), closed
-function _M.settle(lock, hold, seconds)
+-- @param seconds  that it is to stay from now on, be that more or less than before
+-- @param keep     whether the hold goes on; else this is its end, whatever comes of it
+-- @return true; or nil and an error: expired, held, unknown (no majority answered: what is there
+--   ends with its lease, or then), closed
+function _M.settle(lock, hold, seconds, keep)
     local client, prim = lock.client, lock.primitive
-    local keys, ms = prim.keys(client, lock.name), format("%d", rounds.to_ms(seconds))
-    local args = { rounds.disown(hold.lease), ms }
+    local keys = prim.keys(client, lock.name)
+    local args = args_of(lock, hold, rounds.value(hold.lease), seconds)
+    if not keep then
+        rounds.disown(hold.lease)
+    end
     if not client.host.can_wait() then
         rounds.say(client, prim, "settle", keys, args)
         return true

@@ -87,7 +87,8 @@ end
 local fenced = primitive.new {
     name = "fenced lock",
     rivals = { "lock" },
-    guarded = true,
+    vote = "largest",
+    knows_run = true,
     acquire = parts("counter", "acquire"),
     confirm = parts("counter", "counted", "confirm"),
     extend = parts("counter", "counted", "extend"),
@@ -97,9 +98,11 @@ local fenced = primitive.new {
     peek = script_text.read "redlock.scripts.lock.peek",
     force = script_text.read "redlock.scripts.lock.force",
     settle = script_text.read "redlock.scripts.lock.settle",
-    current = script_text.read "redlock.scripts.fenced.current",
-    floor = parts("run", "floor"),
-    seed = parts("run", "seed"),
+    asks = {
+        current = { script_text.read "redlock.scripts.fenced.current" },
+        floor = { parts("run", "floor") },
+        seed = { parts("run", "seed") },
+    },
     keys = keys,
     args = args,
     -- before: in front of an attempt, which finds by itself whether servers are unseeded

@@ -4,6 +4,7 @@
 -- errors.lua). Durations are seconds; fractions are fine.
 
 local acquire = require "redlock.policy.acquire"
+local hooks = require "redlock.policy.hooks"
 local handover = require "redlock.policy.handover"
 local validate = require "redlock.core.validate"
 local closing = require "redlock.api.closing"
@@ -12,7 +13,7 @@ local options = require "redlock.api.options"
 local rounds = require "redlock.core.rounds"
 local printable = require("redlock.core.printable").printable
 
-local ipairs, setmetatable, type = ipairs, setmetatable, type
+local setmetatable, type = setmetatable, type
 local format, sub = string.format, string.sub
 local huge = math.huge
 
@@ -26,6 +27,7 @@ _M.methods = Lock
 local MAX_NAME = require("redlock.core.limits").MAX_NAME
 local OWN_KEYS = "redlock:{"
 local OPTIONS = { owner = true }
+local SETTLE = { keep = true }
 
 -- The class of a primitive's objects: a lock's methods and its own.
 local function class_of(prim)
@@ -166,10 +168,11 @@ end
 
 -- Enters again what the owner holds already; what the owner has lost is let go: there will be a
 -- new attempt, with a new value.
--- @return whether it was held
+-- @return whether it was held; or nil and a code: the primitive refuses
 local function reenter(self, owner)
-    if self.client.holds:enter(owner, self.id) then
-        return true
+    local entered, code = hooks.enter(self, owner)
+    if entered or code then
+        return entered, code
     end
     local hold = hold_of(self, owner)
     if not hold then
@@ -210,7 +213,10 @@ local function take(self, lease, wait, patience)
         return nil, err
     end
     local owner = owner_of(self)
-    if not reenter(self, owner) then
+    local entered, code = reenter(self, owner)
+    if code then
+        return failure(self, code)
+    elseif not entered then
         if not self.client.host.can_wait() then
             return failure(self, "phase")
         end
@@ -246,39 +252,28 @@ end
 
 -- ---- release ---------------------------------------------------------------------
 
--- Why it was lost, by what the servers said to the release.
--- @param early  it was to last still: keys that are gone were removed, not run out
-local function reason_of(err, early)
-    if err.code == "held" then
-        return "taken"
-    elseif not early then
-        return "expired"
-    end
-    for _, row in ipairs(err.nodes or {}) do
-        if row.vote and row.vote < 0 then
-            return "taken"
-        end
-    end
-    return "forgotten"
-end
-
--- Leaves it for the last time, so that its name stays closed.
--- @param left  seconds
-local function close(self, owner, hold, left)
+-- Settles it, for so many seconds.
+-- @param keep  whether the owner goes on to hold it; else it is left for the last time
+local function settle(self, owner, hold, seconds, keep)
     local client = self.client
     if not self.primitive.settle_script then
         return failure(self, "unsupported")
     end
     local ends = client.now() + rounds.remaining(hold.lease)
-    client.holds:remove(owner, self.id)
-    local ok, err = closing.settle(self, hold, left)
+    if not keep then
+        client.holds:remove(owner, self.id)
+    end
+    local ok, err = closing.settle(self, hold, seconds, keep)
+    if keep then
+        return ok, err
+    end
     handover.released(self, 0)
     if ok then
         client.counters.released = client.counters.released + 1
         return true
     end
     if err.code == "expired" or err.code == "held" then
-        client.holds:lose(hold, reason_of(err, client.now() < ends))
+        client.holds:lose(hold, closing.reason(err, client.now() < ends))
         errors.because(err, self, hold.lost)
     end
     return nil, err
@@ -288,13 +283,13 @@ end
 -- owner of this process who waits for it. The others ask nobody. Where the caller cannot
 -- wait (nginx's log phase) the release is sent, and nothing is known of its outcome.
 -- @param opts  closed_for: the last leave keeps the name closed for everybody until so many
---   seconds after it was taken; at most max_lease
+--   seconds after it was taken
 -- @return true; or nil and an error: expired (it was ours, its time ran out), held
 --   (somebody else has it now), not_held, unknown (no majority answered), closed; with
 --   closed_for also unsupported (a primitive of your own)
 function Lock:unlock(opts)
     local client, owner = self.client, owner_of(self)
-    local closed_for = opts ~= nil and closing.options(client, opts) or nil
+    local closed_for = opts ~= nil and closing.options(opts) or nil
     client.credentials:poll()
     local hold = current_hold(self, owner)
     if not hold then
@@ -309,7 +304,7 @@ function Lock:unlock(opts)
     end
     local left = closed_for and closing.left(self, hold, closed_for) or 0
     if left > 0 and rounds.remaining(hold.lease) > 0 then
-        return close(self, owner, hold, left)
+        return settle(self, owner, hold, left)
     end
     if handover.pass(self, hold) then
         client.holds:remove(owner, self.id)
@@ -337,10 +332,30 @@ function Lock:unlock(opts)
     end
     local err = told
     if err.code == "expired" or err.code == "held" then
-        client.holds:lose(hold, reason_of(err, client.now() < ends))
+        client.holds:lose(hold, closing.reason(err, client.now() < ends))
         errors.because(err, self, hold.lost)
     end
     return nil, err
+end
+
+--- Gives what the hold has on the servers an end of its own, which may be far behind max_lease,
+-- and ends the hold, however often it was entered: from then on nobody can release or extend it.
+-- @param seconds  that it stays, from now on
+-- @param opts     keep: true, and the hold goes on; unlock() lets it go all the same
+-- @return true; or nil and an error: expired, held, unknown (no majority answered), not_held,
+--   lost, unsupported (the primitive has no script for it), phase, closed
+function Lock:settle(seconds, opts)
+    validate.seconds("seconds", seconds, 0.001, rounds.FOREVER)
+    local keep = validate.flag("keep", validate.options("options", opts, SETTLE).keep)
+    local owner = owner_of(self)
+    if not self.client.host.can_wait() then
+        return failure(self, "phase")
+    end
+    local hold, err = _M.valid_hold(self, owner)
+    if not hold then
+        return nil, err
+    end
+    return settle(self, owner, hold, seconds, keep)
 end
 
 --- Leaves a lock as often as it was entered since then, for client:using.

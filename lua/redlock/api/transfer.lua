@@ -82,7 +82,7 @@ function _M.import(client, prims, text, opts)
     local fits = prim and seconds <= options.longest_lease(client.options)
         and seconds >= options.min_lease(client.options)
     if not fits or lock.is_reserved(client, parcel.name)
-        or (prim.confirm_script ~= nil) ~= (parcel.token > 0) then
+        or (prim.vote ~= "yes") ~= (parcel.token > 0) then
         return nil, errors.new("config", "the transfer was changed on its way, is not of this "
             .. "kind of lock, or has a lease over max_lease")
     elseif parcel.prefix ~= client.options.prefix then
@@ -92,7 +92,7 @@ function _M.import(client, prims, text, opts)
     end
     local self = lock.new(client, prim, parcel.name, opts)
     local ok, err = lock.open_to_wait(self)
-    if ok and parcel.token > 0 then
+    if ok and prim.is_current then
         ok, err = is_counted(self, parcel)
     end
     if not ok then

@@ -20,7 +20,7 @@ The lock is renewed while the command runs.
   -n, --no-wait   the same as --wait 0
   --lease S       how long the lock outlives a crash of this machine (30)
   --at-least S    the name stays closed until S seconds after it was taken, also when the command
-                  has ended by then, or redlock itself; at most max_lease (60)
+                  has ended by then, or redlock itself
   --max-hold S    end the command after so long, with status 123 (default: never)
   --kill-after S  when the lock is lost, or --max-hold is over, the command and all that it
                   started get TERM, and KILL S seconds later (5)
@@ -198,8 +198,8 @@ local function environment(lock, given)
     return env
 end
 
--- Sees to it that the lease is as long as the name is to stay closed: so it does also when
--- this process is killed.
+-- Sees to it that the lease is as long as the name is to stay closed, if it may be: so it does
+-- also when this process is killed.
 local function check_at_least(given)
     local at_least = given["--at-least"]
     if not at_least then
@@ -209,10 +209,17 @@ local function check_at_least(given)
     for _, option in ipairs { "lease", "max_lease", "lock_delay" } do
         o[option] = o[option] or client_options.defaults[option]
     end
-    if at_least > client_options.longest_lease(o) then
-        args.fail("--at-least: " .. client_options.too_long(o, at_least))
+    given["--lease"] = math.max(o.lease, math.min(at_least, client_options.longest_lease(o)))
+end
+
+-- The same for longer than a lease may be.
+-- @return true; or nil and an error
+local function close_for_long(lock, at_least)
+    local longest = client_options.longest_lease(lock.client.options)
+    if not at_least or at_least <= longest then
+        return true
     end
-    given["--lease"] = math.max(o.lease, at_least)
+    return lock:settle(at_least, { keep = true })
 end
 
 --- Does what the verb says.
@@ -237,6 +244,10 @@ function _M.main(given, names, argv)
     process.catch()
     local lock = given["--plain"] and client:getLock(name) or client:getFencedLock(name)
     local ok, status, err = acquire(lock, wait)
+    if ok then
+        ok, err = close_for_long(lock, given["--at-least"])
+        status = FAILED
+    end
     if not ok then
         client:close()
         if err and status == HELD then

@@ -1,6 +1,7 @@
 --- Rounds from Lua: starts them in the core, waits through the host, reads what was said.
 
 local ffi = require "ffi"
+local answers = require "redlock.core.answers"
 local round_error = require "redlock.core.round_error"
 local ffi_core = require "redlock.core.ffi"
 
@@ -14,8 +15,11 @@ local failure = round_error.of
 
 local FOREVER_MS = 2 ^ 40
 
+--- Seconds: what is longer counts as this.
+_M.FOREVER = FOREVER_MS / 1000
+
 local C, GRANTED
-local keys_buf, args_buf, lease_place, node_out
+local keys_buf, args_buf, lease_place
 
 --- Loads the core and what is used with it, at first use in a process.
 function _M.load()
@@ -27,7 +31,6 @@ function _M.load()
     keys_buf = ffi_new("rl_bytes[?]", C.RL_MAX_KEYS)
     args_buf = ffi_new("rl_bytes[?]", C.RL_MAX_ARGS)
     lease_place = ffi.typeof "rl_lease *[1]"
-    node_out = ffi_new("rl_node_result")
     return C
 end
 
@@ -44,6 +47,15 @@ local function fill(buffer, list)
         buffer[i - 1].data, buffer[i - 1].len = list[i], #list[i]
     end
     return #list
+end
+
+--- 16 random hex digits: whose a question is that is asked again.
+function _M.nonce()
+    local text = ffi_new("char[?]", C.RL_NONCE_LEN)
+    if C.rl_nonce(text) ~= 0 then
+        error("redlock: the kernel has no random numbers", 0)
+    end
+    return ffi_string(text, C.RL_NONCE_LEN)
 end
 
 -- ---- waiting for a round ------------------------------------------------------------
@@ -115,6 +127,9 @@ local function await_lease(call, round)
     local lease_out = call.lease_out
     local handle = lease_out[0]
     if wait(call.lock.client, round, lease_out, call.place) and lasts(round) then
+        if call.wait then
+            call.answers = answers.of(call.lock.client, round)
+        end
         C.rl_round_free(round)
         return ffi_gc(handle, C.rl_lease_orphan)
     end
@@ -150,11 +165,13 @@ end
 -- @param call    whose lease it becomes
 -- @param handle  the lease
 -- @param lease   seconds
+-- @param kind    the primitive that it is to be of from now on, or nil: the same
 -- @return as acquire()
-function _M.handover(call, handle, lease)
+function _M.handover(call, handle, lease, kind)
     local lease_out = call.lease_out
     lease_out[0] = nil
-    local round = C.rl_handover(handle, nil, to_ms(lease), lease_out)
+    local primitive = kind and call.lock.client:scripts(kind).primitive or nil
+    local round = C.rl_handover(handle, primitive, to_ms(lease), lease_out)
     if round == nil then
         _M.abandon(handle)
     else
@@ -229,35 +246,6 @@ function _M.outcome_number(round)
     return tonumber(C.rl_round_outcome(round))
 end
 
---- What a failed attempt says about when to try again.
--- @return seconds until a majority may be free, or nil: unknown; and whether some nodes
---   granted it: several contenders have split the votes
-function _M.hints(round)
-    local free_in = tonumber(C.rl_round_free_in_ms(round))
-    return free_in >= 0 and free_in / 1000 or nil, C.rl_round_yes(round) > 0
-end
-
---- Compares who has it, as the servers say that refused an attempt, with what they said before.
--- @param client  whose attempt it was
--- @param round   of the attempt
--- @param said    list, by server, of what it said last; is brought up to date
--- @return how many name the same holder; and how many another one, or none
-function _M.compare_holders(client, round, said)
-    local same, new = 0, 0
-    for i = 1, #client.options.nodes do
-        C.rl_round_node(round, i - 1, node_out)
-        if node_out.answered ~= 0 and node_out.vote == 0 then
-            local who = node_out.data_len > 0 and ffi_string(node_out.data, node_out.data_len)
-            if who and who == said[i] then
-                same = same + 1
-            else
-                new, said[i] = new + 1, who
-            end
-        end
-    end
-    return same, new
-end
-
 -- ---- holding ---------------------------------------------------------------------
 
 --- Seconds of validity left; 0: over. No round trip.
@@ -295,7 +283,7 @@ function _M.key(handle)
     return tonumber(cast("intptr_t", handle))
 end
 
---- The fencing token of a lease; nil: it has none.
+--- The fencing token of a lease, or the number that was agreed upon; nil: it has none.
 function _M.token(handle)
     local token = tonumber(C.rl_lease_token(handle))
     return token > 0 and token or nil
@@ -320,10 +308,15 @@ function _M.adopt(client, subject, prim, keys, args, value, lease, token)
     return ffi_gc(handle, C.rl_lease_orphan)
 end
 
+--- The value that stands for a lease on the servers.
+function _M.value(handle)
+    return ffi_string(C.rl_lease_value(handle), C.RL_VALUE_LEN)
+end
+
 --- Forgets a lease that another process takes over.
 -- @return its value
 function _M.disown(handle)
-    local value = ffi_string(C.rl_lease_value(handle), C.RL_VALUE_LEN)
+    local value = _M.value(handle)
     C.rl_disown(ffi_gc(handle, nil))
     return value
 end
@@ -381,19 +374,11 @@ end
 
 -- ---- questions and pauses --------------------------------------------------------
 
--- What was answered in a question's round, which is given back.
+-- Those of a question's round, which is given back.
 local function answers_of(client, round)
-    local answers = {}
-    for i = 0, #client.options.nodes - 1 do
-        C.rl_round_node(round, i, node_out)
-        if node_out.answered ~= 0 then
-            answers[#answers + 1] = { node = i + 1, vote = node_out.vote,
-                info = tonumber(node_out.extra),
-                data = ffi_string(node_out.data, node_out.data_len) }
-        end
-    end
+    local list = answers.of(client, round)
     C.rl_round_free(round)
-    return answers
+    return list
 end
 
 --- Asks one of a primitive's further scripts ("peek", "force") on all nodes.
@@ -405,11 +390,12 @@ end
 -- @param args     the ARGV
 -- @param op       as for acquire()
 -- @param within   as for acquire()
--- @return a list of { node, vote, info, data } for the nodes that answered; or nil and an error
+-- @return a list of { node, vote, info, data, agreed: whether it is of the majority that said the
+--   same } for the nodes that answered; or nil and an error
 function _M.ask(client, subject, prim, script, keys, args, op, within)
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     local round = C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf,
-        nargs, within and to_ms(within) or FOREVER_MS, 0)
+        nargs, within and to_ms(within) or FOREVER_MS, prim.questions[script] and 1 or 0)
     if not wait(client, round, nil, op) then
         return nil, failure(client, subject, round)
     end
@@ -437,7 +423,7 @@ end
 function _M.say(client, prim, script, keys, args)
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     _M.free(C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf, nargs,
-        FOREVER_MS, 0))
+        FOREVER_MS, prim.questions[script] and 1 or 0))
 end
 
 -- What was learned is read from the client: true, or nil and an error when it is closed.

@@ -96,6 +96,20 @@ function _M.text(what, value, most)
     return value
 end
 
+--- A list of at most so many strings.
+function _M.strings(what, value, most)
+    if type(value) ~= "table" or #value > most then
+        bad(what, format("a list of at most %d strings is needed, not %s", most,
+            type(value) == "table" and #value or type(value)))
+    end
+    for i = 1, #value do
+        if type(value[i]) ~= "string" then
+            bad(what, format("strings are needed; number %d is a %s", i, type(value[i])))
+        end
+    end
+    return value
+end
+
 --- A whole number in [least, most].
 function _M.integer(what, value, least, most)
     if type(value) ~= "number" or value % 1 ~= 0 or value < least or value > most then

@@ -12,6 +12,9 @@
 --   lease_out    where the core puts the lease of an attempt; empty when that has its owner
 --                (rounds.claim)
 --   place        in the queue of this process, or nil: there is none
+--   free         whether it contends beside the others of this process, who do not block it
+--   wait         what the primitive's functions are told (hooks.lua), or nil
+--   answers      of the servers to the attempt that was granted, with `wait`
 --   tried        whether the call has tried to take what it was offered, in this turn
 --   waits        whether the first attempt has failed, or could not be made at once
 --   round        of the last attempt, which failed; nil: it could not even be started
@@ -35,6 +38,7 @@ local attempt = require "redlock.policy.attempt"
 local deadlock = require "redlock.policy.deadlock"
 local errors = require "redlock.core.errors"
 local handover = require "redlock.policy.handover"
+local hooks = require "redlock.policy.hooks"
 local queues = require "redlock.policy.queues"
 local restart_guard = require "redlock.policy.restart_guard"
 local rounds = require "redlock.core.rounds"
@@ -57,7 +61,8 @@ local function new_call(lock, owner, lease, wait, patience)
     return {
         lock = lock, owner = owner, lease = lease, patience = patience, started = now, now = now,
         deadline = wait and now + wait or huge, ends = wait and now + wait + answer or huge,
-        lease_out = rounds.lease_out(), place = nil, waits = false,
+        lease_out = rounds.lease_out(), place = nil, free = false, waits = false,
+        wait = hooks.begin(lock),
     }
 end
 
@@ -96,7 +101,7 @@ end
 -- Whether there is to be another attempt.
 local function decide(call)
     local lock, client = call.lock, call.lock.client
-    local err = turn.begin_waiting(call)
+    local err = hooks.refused(call) or turn.begin_waiting(call)
     if err then
         return err
     end
@@ -120,7 +125,7 @@ local function sleep_until_worth_it(call)
     waking.sleep(call)
     if client.closed then
         return errors.new("closed", lock)
-    elseif not call.place and deadlock.is_certain(call) then
+    elseif not call.place and not call.free and deadlock.is_certain(call) then
         return errors.new("deadlock", lock)
     end
     client.credentials:poll()
@@ -146,6 +151,7 @@ end
 local function leave(call)
     attempt.forget(call)
     waking.finish(call)
+    turn.leave(call)
     local place = call.place
     if place and place.offer then        -- too late for this call: goes to the next one
         place:vanish()
@@ -165,13 +171,20 @@ function _M.acquire(lock, owner, lease, wait, patience)
     local client = lock.client
     local call = new_call(lock, owner, lease, wait, patience)
     if wait ~= 0 and client.host.concurrent(client) then
-        call.place = queues.join(client, lock.id, call.deadline)
+        if lock.primitive.line then
+            call.place = queues.join(client, lock.id, call.deadline)
+        else
+            call.free = true
+        end
     end
     local ok, result = pcall(run, call)
     if not ok then
         rounds.interrupted(call)
     end
     leave(call)
+    if result ~= true then
+        hooks.gave_up(call)
+    end
     if not ok then
         error(result, 0)
     end

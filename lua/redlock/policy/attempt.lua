@@ -1,5 +1,6 @@
 --- One attempt of a call (see acquire.lua): on all servers at once, and for its owner.
 
+local hooks = require "redlock.policy.hooks"
 local rounds = require "redlock.core.rounds"
 
 local max, next, huge = math.max, next, math.huge
@@ -32,9 +33,12 @@ function _M.register(call, handle, from)
     end
     client.holds:set(call.owner, lock.id,
         { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
-            primitive = prim, taker = false,
+            primitive = prim, taker = false, data = from and from.data,
             passed = from and from.passed + 1 or 0, since = from and from.since or client.now() })
     rounds.claim(call)
+    if call.wait then
+        hooks.granted(call, client.holds:get(call.owner, lock.id))
+    end
     return true
 end
 
@@ -43,7 +47,8 @@ end
 local function ask(call)
     local lock = call.lock
     local client, prim = lock.client, lock.primitive
-    return rounds.acquire(call, prim, prim.keys(client, lock.name), prim.args(lock),
+    return rounds.acquire(call, prim, prim.keys(client, lock.name),
+        prim.args(lock, call.wait and hooks.attempt(call)),
         seconds_of(call), max(call.ends - call.now, 0))
 end
 

@@ -19,7 +19,7 @@ end
 -- @param left  seconds that it waits still
 function _M.is_in_vain(call, left)
     local client = call.lock.client
-    local in_vain = client.host.in_vain
+    local in_vain = not call.lock.primitive.shared and client.host.in_vain
     return in_vain and outlasts(in_vain(client.holds, call.lock.id, call.owner), left)
 end
 
@@ -47,7 +47,8 @@ end
 function _M.is_certain(call)
     local lock, client, kinds = call.lock, call.lock.client, call.lock.primitive.rivals
     client.tasks:poll()          -- a future of the thread may have got the lock
-    local left = client.holds:held_by_others(call.owner, lock.id)
+    local left = not lock.primitive.shared and client.holds:held_by_others(call.owner, lock.id)
+        or nil
     for i = 1, #kinds do
         left = left or client.holds:held_by_others(nil, kinds[i] .. ":" .. lock.name)
     end

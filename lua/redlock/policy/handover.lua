@@ -23,8 +23,10 @@ end
 function _M.pass(lock, hold)
     local client = lock.client
     local queue = client.queues[lock.id]
-    if not queue or hold.passed >= client.options.handover or not lock.primitive.handover_script
-        or client.now() - hold.since >= RUN or rounds.remaining(hold.lease) <= 0 then
+    local prim = lock.primitive
+    if not queue or prim.shared or hold.passed >= client.options.handover
+        or not prim.handover_script or client.now() - hold.since >= RUN
+        or rounds.remaining(hold.lease) <= 0 then
         return false
     end
     return queues.offer(queue, hold)
@@ -53,7 +55,7 @@ local WORN = 0.01
 local function is_as_new(call, from)
     local lock, seconds = call.lock, attempt.seconds(call)
     local o, left = lock.client.options, rounds.remaining(from.lease)
-    return not lock.primitive.confirm_script and not from.extended and from.seconds == seconds
+    return lock.primitive.vote ~= "largest" and not from.extended and from.seconds == seconds
         and from.kept == (call.lease == nil)
         and left >= seconds * (1 - o.drift_factor - WORN) and left <= seconds
 end

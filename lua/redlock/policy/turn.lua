@@ -3,6 +3,7 @@
 
 local deadlock = require "redlock.policy.deadlock"
 local errors = require "redlock.core.errors"
+local hooks = require "redlock.policy.hooks"
 local handover = require "redlock.policy.handover"
 local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
@@ -24,13 +25,14 @@ end
 local function why_not_wait(call)
     local client, place = call.lock.client, call.place
     local left = call.deadline - client.now()
-    if not place then
+    if not place and not call.free then
         return call.deadline > call.started and deadlock.is_certain(call) and "deadlock" or nil
-    elseif deadlock.is_in_vain_beside(call, left) then
+    elseif deadlock.is_in_vain_beside(call, left)
+        or call.free and deadlock.is_in_vain(call, left) then
         return "deadlock"
     end
     local most = client.options.max_waiting      -- and this call is one of them, if it was early
-    if client.waiting > most and place.behind >= most then
+    if client.waiting > most and place.behind >= most or call.free and client.waiting >= most then
         client.counters.overloaded = client.counters.overloaded + 1
         return "overload"
     end
@@ -48,12 +50,28 @@ function _M.begin_waiting(call)
         return errors.new(code, call.lock)
     end
     call.waits = true
+    if call.free then
+        call.lock.client.waiting = call.lock.client.waiting + 1
+    end
     return nil
+end
+
+--- A call without a place waits no more.
+function _M.leave(call)
+    if call.free and call.waits then
+        call.free = false
+        call.lock.client.waiting = call.lock.client.waiting - 1
+    end
+end
+
+-- For how long somebody else of this process keeps a call from getting it, at least.
+local function left_here(lock)
+    return lock.primitive.shared and 0 or lock.client.holds:left_here(lock.id)
 end
 
 -- Whether it is known that somebody has the lock. If not, the servers owe every call an answer.
 local function is_held(call)
-    return call.place.queue.held or call.lock.client.holds:left_here(call.lock.id) > 0
+    return call.place.queue.held or left_here(call.lock) > 0
 end
 
 -- For how many seconds at least it is not the turn of a call; 0: it is.
@@ -63,7 +81,7 @@ local function wait_at_least(call)
         return client.host.nap   -- whoever was killed in its sleep must not keep its place
     end
     client.holds:poll()          -- of owners that are gone nobody else may tell
-    local pause = client.holds:left_here(lock.id)
+    local pause = left_here(lock)
     if pause == 0 then
         pause = handover.yield_for(lock)
     end
@@ -79,8 +97,11 @@ local function next_step(call)
         if handover.take(call) then
             return true
         end
-    elseif client.holds:enter(call.owner, lock.id) then      -- got by another of its coroutines
-        return true
+    else
+        local entered, code = hooks.enter(lock, call.owner)  -- got by another of its coroutines?
+        if entered or code then
+            return entered or errors.new(code, lock)
+        end
     end
     local left = call.deadline - client.now()
     if deadlock.is_in_vain(call, left) then

@@ -5,6 +5,7 @@
 -- be free by itself (the refusals say when), or for the fallback.
 
 local bit = require "bit"
+local answers = require "redlock.core.answers"
 local attempt = require "redlock.policy.attempt"
 local hash = require "redlock.core.hash"
 local queues = require "redlock.policy.queues"
@@ -27,7 +28,9 @@ local SPLIT_DELAY, SPLIT_DOUBLINGS, SPLIT_TRIES = 0.001, 5, 10
 local VAIN, DEAF, DEAF_MAX = 2, 0.001, 1
 
 -- A number by which all contenders for a name find the same node.
-local function home_of(name)
+local function home_of(lock)
+    local home = lock.primitive.home
+    local name = home and home(lock.client, lock.name) or lock.name
     return bit.band(hash(name:sub(1, 64)), 0x7fffffff)
 end
 
@@ -36,7 +39,7 @@ local function subscribe(call)
     local lock, client, prim = call.lock, call.lock.client, call.lock.primitive
     call.splits, call.holders, call.vain, call.woken = 0, {}, 0, false
     if client.options.wake == "push" and prim.channel then
-        call.subscription = subscriptions.open(client, prim.channel(client, lock.name))
+        call.subscription = subscriptions.open(client, prim.channel(client, lock.name, call.wait))
     end
     -- A subscription that others share is confirmed already: what woke them before our first
     -- attempt failed may have been meant for us.
@@ -52,7 +55,7 @@ local function learn(call)
     if not call.subscription or call.round == nil then
         return
     end
-    local same, new = rounds.compare_holders(call.lock.client, call.round, call.holders)
+    local same, new = answers.compare_holders(call.lock.client, call.round, call.holders)
     if new > 0 and same == 0 then    -- one of both: perhaps a key that nobody has let go
         call.vain = 0
     elseif call.woken then
@@ -90,7 +93,7 @@ local function pause_of(call, free_in, split)
         pause = min(pause, guarded + 0.001)
     end
     if split and held and call.splits < SPLIT_TRIES then
-        call.home = call.home or home_of(call.lock.name)
+        call.home = call.home or home_of(call.lock)
         call.splits = call.splits + 1
         pause = min(pause, SPLIT_DELAY * 2 ^ min(call.splits, SPLIT_DOUBLINGS)
             * (0.5 + random()))
@@ -108,7 +111,7 @@ function _M.sleep(call)
     end
     local client = call.lock.client
     local left = max(call.deadline - client.now(), 0)
-    local free_in, split = rounds.hints(call.round)
+    local free_in, split = answers.hints(call.round)
     learn(call)
     attempt.forget(call)
     local pause = min(pause_of(call, free_in, split), left)

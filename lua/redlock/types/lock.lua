@@ -53,6 +53,36 @@ function Lock:tryLock(wait, lease) end
 ---@return redlock.Error err  expired; held: by another now; not_held; unknown; unsupported
 function Lock:unlock(opts) end
 
+---Gives what the hold has on the servers an end of its own, be it far behind `max_lease`, and ends
+---the hold, however often it was entered: nobody can release or extend it any more.
+---```lua
+---assert(lock:tryLock(5))
+---assert(lock:settle(2))                    -- nobody gets it before 2 s have passed
+---```
+---@param seconds number  for how many seconds it stays, from now on
+---@param opts? redlock.SettleOptions  whether the hold goes on
+---@return true|nil ok  a majority of the servers confirmed it
+---@return redlock.Error err  expired; held: by another now; unknown; not_held; lost; unsupported
+function Lock:settle(seconds, opts) end
+
+---What becomes of a hold that is settled.
+---@class (exact) redlock.SettleOptions
+---@field keep? boolean  true: it goes on, and `unlock` lets it go all the same
+
+---Asks the servers one of the primitive's own questions (its `asks`).
+---```lua
+---local kind = redlock.primitive { name = "kind", acquire = "return 1", release = "return 1",
+---    asks = { size = { "return {1, redis.call('dbsize')}" } } }
+---for _, answer in ipairs(assert(client:get(kind, "x"):ask("size"))) do
+---    print(answer.node, answer.info)
+---end
+---```
+---@param name string  of the question
+---@param args? string[]  its ARGV, at most 16; default: the primitive's `args`
+---@return redlock.Answer[]|nil answers  of a majority of the servers at least
+---@return redlock.Error err  no_quorum; phase; closed
+function Lock:ask(name, args) end
+
 ---What `lock:unlock` leaves behind.
 ---@class (exact) redlock.UnlockOptions
 ---@field closed_for? number  seconds since it was taken; until then the name stays closed, for all
