@@ -2,6 +2,7 @@
  * time. */
 #include "core/acquire.h"
 
+#include "core/ballot.h"
 #include "core/fence.h"
 #include "core/guard.h"
 #include "core/release.h"
@@ -146,7 +147,7 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
     if (verdict == WON)
         return acquire_won(lease, round, now_ms);
     lease->acquire = NULL;
-    if (!quorum_missing(&round->tally))
+    if (!ballot_missing(round))
         return RL_HELD;
     for (int i = 0; i < round->core->n; i++) {
         if (round->slot[i].state == SLOT_MISSING && round->slot[i].code == RL_CONFIG)
@@ -163,7 +164,7 @@ static enum verdict judge(struct rl_round *round, int64_t now_ms)
     case RL_RULE_LARGEST:
         return fence_judge(round, now_ms);
     default:
-        return quorum_vote(&round->tally);
+        return ballot_vote(round);
     }
 }
 

@@ -102,7 +102,7 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
     if (kind->answered)
         code = kind->answered(round, i, code, &vote, now_ms);
 
-    if (round->outcome || slot->state == SLOT_ANSWERED) {
+    if (round->outcome || slot->state == SLOT_ANSWERED || slot->state == SLOT_OUT) {
         if (kind->late && !code)
             kind->late(round, i, &vote, now_ms);
         return;              /* late: absorbed */

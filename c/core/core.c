@@ -22,6 +22,9 @@ int core_init(struct core *core, const struct node_config *configs, int n,
     core->random = seed | 1;
     int links = 2 * n;
     core->n = n;
+    core->listed = (uint32_t)(link_bit(n) - 1);
+    state_add_list(core, &(struct view_id){.epoch = 0},
+                   &(struct voters){core->listed, core->listed}, 1);
     core->nodes = calloc((size_t)links, sizeof(*core->nodes));
     core->node_timers = calloc((size_t)links, sizeof(*core->node_timers));
     core->guards = calloc((size_t)n, sizeof(*core->guards));
@@ -29,6 +32,8 @@ int core_init(struct core *core, const struct node_config *configs, int n,
     guard_init(core, NULL, NULL, 0, 0);
     int ok = core->nodes && core->node_timers && core->guards &&
              state_add_timers(core, (uint32_t)links + 1) == 0;
+    for (int i = 0; ok && i < n; i++)
+        core->guards[i].list = core->lists_number;
     for (int k = 0; ok && k < links; k++) {
         core->node_timers[k].kind = TIMER_NODE;
         ok = node_init(&core->nodes[k], &configs[k % n], &core->scripts) == 0;

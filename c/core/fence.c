@@ -14,6 +14,7 @@
 
 #include <assert.h>
 
+#include "core/ballot.h"
 #include "core/guard.h"
 #include "core/vote.h"
 
@@ -26,15 +27,15 @@ static int granted(const struct slot *slot)
     return slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES;
 }
 
-/* The largest counter among the grants, and how many nodes have that counter. */
-static int64_t largest(const struct rl_round *round, int *witnesses)
+/* The largest counter among the grants, and the nodes that have that counter. */
+static int64_t largest(const struct rl_round *round, uint32_t *witnesses)
 {
     int64_t most = 0;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
         if (!granted(slot) || slot->extra < most)
             continue;
-        *witnesses = slot->extra == most ? *witnesses + 1 : 1;
+        *witnesses = (slot->extra == most ? *witnesses : 0) | bit(i);
         most = slot->extra;
     }
     return most;
@@ -62,6 +63,7 @@ static int confirm_answered(struct rl_round *confirm, int i, int code,
         round_miss(round, i, code, now_ms);
         return code;
     }
+    slot->list = confirm->slot[i].list;
     if (vote->vote == RL_VOTE_YES) {
         slot->extra = confirm->token;
         round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
@@ -159,12 +161,12 @@ static void ask_again(struct rl_round *round, int i, int64_t now_ms)
 
 enum verdict fence_judge(struct rl_round *round, int64_t now_ms)
 {
-    struct tally *t = &round->tally;
-    int witnesses = 0;
+    uint32_t witnesses = 0;
     int64_t most = largest(round, &witnesses);
     if (!round->token) {
-        enum verdict v = quorum_vote(t);
-        if (v == WON && witnesses < quorum_size(t->n) && t->pending) {
+        enum verdict v = ballot_vote(round);
+        int witnessed = v == WON && ballot_of(round, witnesses) == WON;
+        if (v == WON && !witnessed && round->tally.pending) {
             if (!round->grace_ms) {
                 round->grace_ms = now_ms + GRACE_MS;
                 if (round->timer.at && round->grace_ms < round->timer.due_ms)
@@ -176,16 +178,16 @@ enum verdict fence_judge(struct rl_round *round, int64_t now_ms)
         if (v != WON)
             return v;
         round->token = most;
-        if (witnesses >= quorum_size(t->n))
+        if (witnessed)
             return WON;
     }
     if (most > round->token)
         round->token = most;
-    for (int i = 0; i < t->n; i++) {
+    for (int i = 0; i < round->core->n; i++) {
         if (granted(&round->slot[i]) && round->slot[i].extra < round->token)
             ask_again(round, i, now_ms);
     }
-    return quorum_vote(t);
+    return ballot_vote(round);
 }
 
 void fence_counted(struct rl_lease *lease, int i, int64_t counter)

@@ -27,6 +27,7 @@
 #include "core/handover.h"
 
 #include "core/acquire.h"
+#include "core/ballot.h"
 #include "core/fence.h"
 #include "core/release.h"
 #include "core/vote.h"
@@ -77,11 +78,10 @@ static int handover_answered(struct rl_round *round, int i, int code,
 static int handover_outcome(struct rl_lease *lease, const struct rl_round *round,
                             enum verdict verdict, int64_t now_ms)
 {
-    const struct tally *t = &round->tally;
     struct rl_lease *old = lease->before;
     if (verdict != WON) {
         lease->acquire = NULL;
-        return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;
+        return ballot_disowned(round) ? RL_LOST : RL_NO_QUORUM;
     }
     int outcome = acquire_won(lease, round, now_ms);
     if (outcome != RL_GRANTED || old->state != LEASE_PASSED)

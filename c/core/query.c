@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/ballot.h"
 #include "core/guard.h"
 #include "core/vote.h"
 
@@ -11,38 +12,38 @@
 /* The largest group of nodes with the same vote and data. */
 static enum verdict agreement(struct rl_round *round)
 {
-    int n = round->core->n, most = 0;
+    const struct core *core = round->core;
+    uint32_t pending = 0;
+    int n = core->n, may_be = 0;
+    for (int i = 0; i < n; i++)
+        pending |= round->slot[i].state < SLOT_ANSWERED ? bit(i) : 0;
     for (int i = 0; i < n; i++) {
         const struct slot *a = &round->slot[i];
         uint32_t group = 0;
-        int size = 0;
         for (int j = 0; j < n && a->state == SLOT_ANSWERED; j++) {
             const struct slot *b = &round->slot[j];
             if (b->state == SLOT_ANSWERED && b->vote == a->vote &&
                 b->data_len == a->data_len && !memcmp(round_data(b), round_data(a), a->data_len)) {
                 group |= bit(j);
-                size++;
             }
         }
-        if (size > most)
-            most = size;
-        if (size >= quorum_size(n)) {
+        may_be |= state_majority(core, group | pending);
+        if (state_majority(core, group)) {
             round->agreed = group;
             return WON;
         }
     }
-    if (most + round->tally.pending >= quorum_size(n))
+    if (may_be)
         return UNDECIDED;
     /* No majority agrees; whether one answered must be known as well. */
-    return quorum_answered(&round->tally) || quorum_missing(&round->tally) ? LOST
-                                                                           : UNDECIDED;
+    return ballot_answered(round) || ballot_missing(round) ? LOST : UNDECIDED;
 }
 
 static void ask_decide(struct rl_round *round, int64_t now_ms)
 {
     (void)now_ms;
     if (agreement(round) != UNDECIDED)
-        round_end(round, quorum_answered(&round->tally) ? RL_GRANTED : RL_NO_QUORUM);
+        round_end(round, ballot_answered(round) ? RL_GRANTED : RL_NO_QUORUM);
 }
 
 static const struct round_kind ask_kind = {

@@ -2,6 +2,7 @@
  * it, or the keys are gone anyway. */
 #include "core/release.h"
 
+#include "core/ballot.h"
 #include "core/fence.h"
 #include "core/vote.h"
 
@@ -23,7 +24,7 @@ static void leave_unannounced(struct rl_lease *lease)
 {
     struct core *core = lease->core;
     struct rl_round *release = lease->release;
-    if (__builtin_popcount(lease->touched & ~lease->failed) >= quorum_size(core->n))
+    if (state_majority(core, lease->touched & ~lease->failed))
         return;
     struct cmd *cmd = cmd_with_lease(&core->cmds, lease->cmd, 0);
     if (!cmd)
@@ -202,11 +203,10 @@ static void release_torn(struct rl_round *release, int i, int written, int64_t n
 
 static int outcome_of(struct rl_lease *lease, enum verdict verdict)
 {
-    const struct tally *t = &lease->release->tally;
     if (verdict == LOST) {
-        if (!quorum_answered(t))
+        if (!ballot_answered(lease->release))
             return RL_UNKNOWN;
-        return t->foreign >= quorum_size(t->n) ? RL_HELD : RL_EXPIRED;
+        return ballot_foreign(lease->release) ? RL_HELD : RL_EXPIRED;
     }
     int in_time = !lease->lost &&
                   lease->release->started_ms < lease->ended_valid_until_ms;
@@ -216,7 +216,7 @@ static int outcome_of(struct rl_lease *lease, enum verdict verdict)
 static void release_decide(struct rl_round *release, int64_t now_ms)
 {
     (void)now_ms;
-    enum verdict v = quorum_release(&release->tally);
+    enum verdict v = ballot_release(release);
     if (v != UNDECIDED)
         round_end(release, outcome_of(release->lease, v));
 }

@@ -12,6 +12,21 @@
  * one (watchdog.c). */
 enum { RENEWAL_SHARE = 12 };
 
+/* Those who vote now have a slot that counts. */
+static void set_slots(struct rl_round *round)
+{
+    const struct core *core = round->core;
+    uint32_t voters = state_voters(core);
+    int n = 0;
+    for (int i = 0; i < core->n; i++) {
+        int votes = (int)(voters >> i & 1);
+        round->slot[i].state = votes ? SLOT_IDLE : SLOT_OUT;
+        n += votes;
+    }
+    round->list = state_newest(core)->number;
+    round->tally = (struct tally){.n = n, .pending = n};
+}
+
 struct rl_round *round_new(struct core *core, const struct round_kind *kind, int script,
                            struct rl_lease *lease, struct cmd *cmd)
 {
@@ -34,7 +49,7 @@ struct rl_round *round_new(struct core *core, const struct round_kind *kind, int
     round->cmd = cmd;
     round->timer.kind = TIMER_ROUND;
     round->gate = -1;
-    round->tally = (struct tally){.n = core->n, .pending = core->n};
+    set_slots(round);
     return round;
 }
 
@@ -177,6 +192,7 @@ void round_send(struct rl_round *round, int i, int64_t now_ms)
         return;
     }
     round_ref(round);
+    slot->list = core->guards[i].list;
     core->want_write |= link_bit(i);
     if (!core->node_timers[i].at)
         timer_set(&core->timers, &core->node_timers[i], health_give_up_ms(nd));
@@ -226,6 +242,8 @@ static void ask_all(struct rl_round *round, int64_t now_ms)
 void round_begin(struct rl_round *round, int64_t now_ms)
 {
     round->started_ms = now_ms;
+    if (round->list != state_newest(round->core)->number)
+        set_slots(round);
     activate(round);
     round_ref(round);        /* which may end while nodes are still being asked */
     if (round->gate >= 0)

@@ -16,7 +16,8 @@ enum slot_state {
     SLOT_SENT,
     SLOT_CONFIRMING,         /* granted; the node's confirmation of the token is awaited */
     SLOT_ANSWERED,
-    SLOT_MISSING             /* no vote, see code; a late answer still counts */
+    SLOT_MISSING,            /* no vote, see code; a late answer still counts */
+    SLOT_OUT                 /* no voter: it is not in the list of servers */
 };
 
 enum { SLOT_ROOM = 64 };     /* bytes of data kept in a slot itself: what most replies have */
@@ -26,6 +27,7 @@ struct slot {
     int64_t deadline_ms;     /* WAITING, SENT, CONFIRMING: when the vote is missing */
     int64_t extra;
     int32_t vote;
+    unsigned list;           /* that a yes is for: its number */
     uint8_t state;
     uint8_t code;
     uint8_t resends;         /* after a connection broke with the request on its way */
@@ -116,6 +118,7 @@ struct rl_round {
     struct rl_round *next_sleeper;     /* of the same subscription */
     int script;
     int refs;
+    unsigned list;                     /* the newest one when the round began */
     _Atomic int outcome;               /* RL_OK while undecided */
     int64_t started_ms;
     int64_t cap_ms;                    /* undecided at this time: what is pending is missing */

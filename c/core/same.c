@@ -8,31 +8,36 @@
  */
 #include "core/same.h"
 
-/* How many nodes granted the number that node i granted. */
-static int group_size(const struct rl_round *round, int i)
+#include "core/ballot.h"
+
+static int granted(const struct slot *slot)
 {
-    int size = 0;
+    return slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES;
+}
+
+/* The nodes that granted the number that node i granted. */
+static uint32_t group(const struct rl_round *round, int i)
+{
+    uint32_t nodes = 0;
     for (int k = 0; k < round->core->n; k++) {
         const struct slot *slot = &round->slot[k];
-        size += slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES &&
-                slot->extra == round->slot[i].extra;
+        nodes |= granted(slot) && slot->extra == round->slot[i].extra ? bit(k) : 0;
     }
-    return size;
+    return nodes;
 }
 
 enum verdict same_judge(struct rl_round *round)
 {
-    const struct tally *t = &round->tally;
-    int q = quorum_size(t->n), most = 0;
-    for (int i = 0; i < t->n; i++) {
+    enum verdict best = ballot_of(round, 0);
+    for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        int granted = slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES;
-        int size = granted ? group_size(round, i) : 0;
-        if (size >= q) {
+        enum verdict v = granted(slot) ? ballot_of(round, group(round, i)) : LOST;
+        if (v == WON) {
             round->token = slot->extra;
             return WON;
         }
-        most = size > most ? size : most;
+        if (v == UNDECIDED)
+            best = UNDECIDED;
     }
-    return most + t->pending < q ? LOST : UNDECIDED;
+    return best;
 }

@@ -2,6 +2,7 @@
 #include "core/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "node/health.h"
 
@@ -20,6 +21,31 @@ int state_add_timers(struct core *core, uint32_t n)
         return -1;
     core->timers_wanted += n;
     return 0;
+}
+
+uint32_t state_voters(const struct core *core)
+{
+    uint32_t nodes = 0;
+    for (int k = 0; k < core->lists_len; k++)
+        nodes |= core->lists[k].voters.old | core->lists[k].voters.now;
+    return nodes;
+}
+
+int state_majority(const struct core *core, uint32_t nodes)
+{
+    return quorum_of(&state_newest(core)->voters, nodes);
+}
+
+void state_add_list(struct core *core, const struct view_id *id,
+                    const struct voters *voters, int alone)
+{
+    if (alone) {
+        core->lists_len = 0;
+    } else if (core->lists_len == LISTS_MAX) {
+        memmove(&core->lists[0], &core->lists[1], (LISTS_MAX - 1) * sizeof(struct list));
+        core->lists_len--;
+    }
+    core->lists[core->lists_len++] = (struct list){++core->lists_number, *id, *voters};
 }
 
 /* xorshift64* (Marsaglia 2003, Vigna 2016) */
@@ -54,14 +80,15 @@ int state_spares(const struct core *core, int i, int64_t now_ms)
     if (!health_behind(&core->nodes[i], now_ms))
         return RL_OK;
     /* Only where the others are a majority, answer, and may vote. */
-    int others = 0;
+    uint32_t others = 0;
     for (int k = 0; k < core->n; k++) {
         const struct node *other = &core->nodes[k];
-        others += other->state == NODE_READY && !health_pauses(other, now_ms) &&
-                  !health_behind(other, now_ms) &&
-                  (!core->marker || core->guards[k].state == RL_GUARD_ADMITTED);
+        if (other->state == NODE_READY && !health_pauses(other, now_ms) &&
+            !health_behind(other, now_ms) &&
+            (!core->marker || core->guards[k].state == RL_GUARD_ADMITTED))
+            others |= bit(k);
     }
-    return others >= quorum_size(core->n) ? RL_OVERLOAD : RL_OK;
+    return state_majority(core, others) ? RL_OVERLOAD : RL_OK;
 }
 
 int64_t state_late_ms(const struct core *core, int64_t now_ms)

@@ -13,6 +13,7 @@
 
 enum {
     SUBSCRIPTION_BUCKETS = 256,
+    LISTS_MAX = 4,                /* lists of servers that are counted for at once */
     OWING_MAX = 1 << 17,          /* leases whose clean-up is pursued at once */
     NOTED_MAX = 1 << 12           /* leases that are known to have been lost, or renewed, last */
 };
@@ -22,6 +23,7 @@ struct guard {
     int state;                    /* rl_guard */
     int asked;                    /* the answer about its marker is outstanding */
     int refused;                  /* rl_code of the last error about its marker; or RL_OK */
+    unsigned list;                /* that its votes are for (core.lists); 0: none */
     int twin;                     /* the server has voted under another address as well */
     int64_t until_ms;             /* QUARANTINED: until; 0: not begun yet */
     int64_t theirs_ms;            /* DISAGREES: their max_lease */
@@ -36,8 +38,19 @@ struct guard {
     char want[MARKER_MAX];
 };
 
+/* A list of servers that is known. */
+struct list {
+    unsigned number;              /* of this list in this client, from 1 */
+    struct view_id id;            /* epoch 0: it is what the client was configured with */
+    struct voters voters;
+};
+
 struct core {
-    int n;
+    int n;                        /* room for nodes; those without an address are never ... */
+    uint32_t listed;              /* ... in here */
+    struct list lists[LISTS_MAX]; /* the newest one last */
+    int lists_len;
+    unsigned lists_number;        /* of the one that was added last */
     int32_t drift_ppm;
     rl_options options;           /* for the numbers: the strings were the caller's */
     struct node *nodes;           /* 2 n: the last n are the subscribers (subscription.h) */
@@ -96,6 +109,22 @@ static inline uint32_t bit(int i)
 
 /* Any number: for jitter and nonces, never for lock values. */
 uint64_t state_random(struct core *core);
+
+static inline const struct list *state_newest(const struct core *core)
+{
+    return &core->lists[core->lists_len - 1];
+}
+
+/* Those who vote in one of the lists. */
+uint32_t state_voters(const struct core *core);
+
+/* True when these nodes have a majority of the newest list, or between two of both. */
+int state_majority(const struct core *core, uint32_t nodes);
+
+/* The newest list, from now on, of these voters; in the others' place when none of them
+ * is to be counted for any more. */
+void state_add_list(struct core *core, const struct view_id *id,
+                    const struct voters *voters, int alone);
 
 /* Has a link connected, now or when its back-off is over. */
 void state_reconnect(struct core *core, int link, int64_t now_ms);

@@ -161,7 +161,7 @@ void subscription_hint(struct rl_subscription *s)
 
 static int majority(const struct core *core, uint32_t mask)
 {
-    return __builtin_popcount(mask) >= quorum_size(core->n);
+    return state_majority(core, mask);
 }
 
 /* Some come after an UNSUBSCRIBE; a server that goes on must not keep us busy. */

@@ -1,6 +1,7 @@
 /* watchdog.c - holds: extended, renewed in time, and lost. */
 #include "core/watchdog.h"
 
+#include "core/ballot.h"
 #include "core/fence.h"
 #include "core/guard.h"
 #include "core/heal.h"
@@ -179,9 +180,8 @@ static int extend_outcome(struct rl_lease *lease, const struct rl_round *round,
         return RL_NOT_HELD;
     if (now_ms >= lease->deadline_ms)
         return RL_LOST;
-    const struct tally *t = &round->tally;
     if (verdict == LOST)
-        return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;
+        return ballot_disowned(round) ? RL_LOST : RL_NO_QUORUM;
     int64_t deadline_ms = quorum_deadline_ms(round->started_ms, round->lease_ms,
                                              lease->core->drift_ppm);
     if (deadline_ms > lease->deadline_ms)
@@ -193,7 +193,7 @@ static int extend_outcome(struct rl_lease *lease, const struct rl_round *round,
 static void extend_decide(struct rl_round *round, int64_t now_ms)
 {
     struct rl_lease *lease = round->lease;
-    enum verdict v = quorum_extend(&round->tally);
+    enum verdict v = ballot_extend(round);
     if (v == UNDECIDED)
         return;
     round_ref(round);

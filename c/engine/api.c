@@ -252,16 +252,18 @@ int64_t rl_round_free_in_ms(const rl_round *round)
 {
     struct rl_client *c = client_of(round->core);
     int64_t extra[RL_MAX_NODES];
-    int n = round->core->n, known = 0;
+    int known = 0;
     engine_lock(c);
-    for (int i = 0; i < n; i++) {
+    uint32_t voters = state_newest(&c->core)->voters.now;
+    for (int i = 0; i < c->core.n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (slot->state != SLOT_ANSWERED || (slot->vote <= 0 && slot->extra < 0))
+        if (!(voters >> i & 1) || slot->state != SLOT_ANSWERED ||
+            (slot->vote <= 0 && slot->extra < 0))
             continue;
         extra[known++] = slot->vote > 0 ? 0 : slot->extra;
     }
     engine_unlock(c);
-    return quorum_free_in_ms(extra, known, n);
+    return quorum_free_in_ms(extra, known, __builtin_popcount(voters));
 }
 
 int rl_round_outcome(const rl_round *round)
