@@ -134,9 +134,10 @@ _M.list = {
             if hold.deadline_ms > from_ms + lease_ms - drift_ms(lease_ms) then
                 return format("%s holds %s for %d ms of a lease of %d", hold.lane, hold.name,
                     hold.deadline_ms - from_ms, lease_ms)
-            -- Cut short because of a server's clock, also in the moment in which it begins.
+            -- Cut short because of a server's clock, or of its own that stood still, also in the
+            -- moment in which it begins.
             elseif hold.deadline_ms <= hold.now_ms and not (before and hold.until_us < before)
-                and not sim.stepped_us then
+                and not sim.stepped_us and hold.process.froze_us == 0 then
                 return format("%s gets %s after the end of its lease", hold.lane, hold.name)
             end
         end,
