@@ -2,6 +2,7 @@
 -- called in it takes and returns what the reference says, and fails with no other codes.
 local redlock = require "redlock"
 local reference = require "spec.support.reference"
+local resty_lock = require "redlock.resty_lock"
 local support = require "spec.support"
 local typing = require "spec.support.typing"
 
@@ -148,6 +149,8 @@ describe("in the reference", function()
         for class, object in pairs {
             ["redlock"] = false,
             ["redlock." .. RESOURCE] = false,
+            ["redlock.resty_lock"] = false,
+            ["redlock.RestyLock"] = resty_lock:new(client),
             ["redlock.Client"] = client,
             ["redlock.Lock"] = lock,
             ["redlock.FencedLock"] = fenced,

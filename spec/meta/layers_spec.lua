@@ -18,17 +18,18 @@ local EXCEPT = { ["c/node/load.h: dlfcn.h"] = true, ["c/node/reader.c: pthread.h
 -- Of what is in every file of the core.
 local BITS = { bit = true, link_bit = true }
 
--- cdef is what make generates of redlock.h; init and resource are what users require, and
--- types what their editors read. What is in scripts/ runs inside Redis.
+-- cdef is what make generates of redlock.h; init, resource and resty_lock are what users require,
+-- and types what their editors read. What is in scripts/ runs inside Redis.
 local LUA = {
     core = { "cdef" },
     host = { "core" },
     policy = { "host", "core" },
     api = { "policy", "host", "core", "cdef" },
     resource = { "core" },
+    resty_lock = { "api", "core" },
     init = { "api", "resource", "core" },
     cli = { "init", "api", "policy", "core" },
-    types = { "init", "host" },
+    types = { "init", "host", "resty_lock" },
 }
 
 local function read(path)
@@ -79,13 +80,13 @@ end
 
 local function layer_of(module)
     local rest = module == "redlock" and "init" or module:match "^redlock%.(.+)"
-    return rest and rest:match "^%w+"
+    return rest and rest:match "^[%w_]+"
 end
 
 local function wrong_requires(sources)
     local wrong = {}
     for path, text in pairs(sources) do
-        local layer = path:match "^lua/redlock/(%w+)"
+        local layer = path:match "^lua/redlock/([%w_]+)"
         for module in text:gmatch "require%s*%(?%s*[\"']([%w_.]+)[\"']" do
             local other = layer_of(module)
             if other and layer ~= "scripts" and not allows(LUA, layer, other) then
@@ -231,7 +232,7 @@ describe("the layers", function()
             assert.is_truthy(path == "c/redlock.h" or C[path:match "^c/(%w+)/" or 0], path)
         end
         for path in pairs(lua) do
-            assert.is_truthy(LUA[path:match "^lua/redlock/(%w+)"], path)
+            assert.is_truthy(LUA[path:match "^lua/redlock/([%w_]+)"], path)
         end
     end)
 

@@ -4,6 +4,7 @@ local annotations = require "spec.support.annotations"
 local redlock = require "redlock"
 local loop = require "redlock.host.loop"
 local reference = require "spec.support.reference"
+local resty_lock = require "redlock.resty_lock"
 local support = require "spec.support"
 local typing = require "spec.support.typing"
 
@@ -83,6 +84,7 @@ local MODULES = {
     ["redlock"] = redlock,
     ["redlock." .. RESOURCE] = resources,
     ["redlock.host.loop"] = loop,
+    ["redlock.resty_lock"] = resty_lock,
 }
 local OBJECTS = {
     ["redlock.Client"] = client,
@@ -91,6 +93,7 @@ local OBJECTS = {
     ["redlock.Future"] = lock:unlockAsync(),
     ["redlock.Resource"] = resources.new "x",
     ["redlock.OwnedResource"] = resources.owned "x",
+    ["redlock.RestyLock"] = resty_lock:new(client),
 }
 
 describe("the reference of", function()

@@ -1,0 +1,216 @@
+-- redlock.resty_lock returns what lua-resty-lock is documented to return; and, where that can be
+-- had, what it does return: RESTY_LOCK and MLCACHE name the lib/ folders of lua-resty-lock and
+-- lua-resty-mlcache, if nginx does not find them anyway.
+local support = require "spec.support"
+
+-- What is done, and what it says: a pattern. `new(opts)` makes a lock; every row has its own key.
+local TABLE = {
+    { "a dictionary that is not there", [[say(resty_lock:new "nowhere")]],
+        "nil dictionary not found" },
+    { "a lock that is free", [[local l = new() say(l:lock(key)) say(l:unlock())]], "0; 1" },
+    { "nothing to unlock", [[local l = new() say(l:unlock()) l:lock(key) l:unlock()
+        say(l:unlock())]], "nil unlocked; nil unlocked" },
+    { "an object that has a lock", [[local l = new() l:lock(key) say(l:lock(key))
+        say(l:lock(key .. 2)) say(l:unlock())]], "nil locked; nil locked; 1" },
+    { "a lock of another object", [[local a, b = new(), new { timeout = 0.05 } a:lock(key)
+        say(b:lock(key)) say(b:unlock()) say(a:unlock()) say(b:lock(key)) say(b:unlock())]],
+        "nil timeout; nil unlocked; 1; 0; 1" },
+    { "no patience", [[local a, b = new { timeout = 0 }, new { timeout = 0 } say(a:lock(key))
+        say(b:lock(key)) say(a:unlock())]], "0; nil timeout; 1" },
+    { "a wait", [[local a, b = new(), new() a:lock(key)
+        ngx.thread.spawn(function() ngx.sleep(0.1) a:unlock() end)
+        say(b:lock(key)) say(b:unlock())]], "0%.%d+; 1" },
+    { "other options of a wait", [[local a, b = new(), new { step = 0.01, ratio = 3,
+        max_step = 0.02 } a:lock(key)
+        ngx.thread.spawn(function() ngx.sleep(0.1) a:unlock() end)
+        say(b:lock(key)) say(b:unlock())]], "0%.%d+; 1" },
+    { "a lock that ends by itself", [[local a, b = new { exptime = 0.1 }, new() say(a:lock(key))
+        say(b:lock(key)) say(b:unlock())]], "0; 0%.%d+; 1" },
+    { "a timeout that is cut to exptime", [[local a, b = new(), new { exptime = 0.1, timeout = 600 }
+        a:lock(key) say(b:lock(key)) say(a:unlock())]], "nil timeout; 1" },
+    { "a lock that is collected", [[local b = new() do local a = new() say(a:lock(key)) a = nil end
+        for _ = 1, 3 do collectgarbage() end
+        local elapsed, err = b:lock(key) say(type(elapsed), err) say(b:unlock())]],
+        "0; number; 1" },
+    { "no key", [[local l = new() say(l:lock()) say(l:lock(false)) say(l:lock "")
+        say(l:lock(("x"):rep(65536))) say(l:unlock())]],
+        "nil nil key; nil nil key; nil empty key; nil key too long; nil unlocked" },
+    { "a number as key", [[local a, b = new(), new { timeout = 0 } say(a:lock(7)) say(b:lock "7")
+        say(a:unlock())]], "0; nil timeout; 1" },
+    { "another dictionary", [[local a, b = new(), resty_lock:new "other" say(a:lock(key))
+        say(b:lock(key)) say(a:unlock()) say(b:unlock())]], "0; 0; 1; 1" },
+    { "more time", [[local a, b = new { exptime = 2 }, new { timeout = 4 } say(a:lock(key))
+        say(a:expire(20)) say(b:lock(key)) say(a:unlock())]], "0; true; nil timeout; 1" },
+    { "the same time once more", [[local a = new { exptime = 2 } say(a:lock(key))
+        say(a:expire()) say(a:unlock())]], "0; true; 1" },
+    { "more time for nothing", [[local l = new() say(l:expire()) l:lock(key) l:unlock()
+        say(l:expire(1))]], "nil unlocked; nil unlocked" },
+    { "more time too late", [[local l = new { exptime = 0.1 } l:lock(key) ngx.sleep(0.2)
+        say(l:expire()) say(l:lock(key))]], "nil not found; nil locked" },
+    { "a lock from one phase, or thread, in another", [[local l = new()
+        ngx.thread.wait(ngx.thread.spawn(function() say(l:lock(key)) end))
+        ngx.timer.at(0, function() l:unlock() end) local b = new() b:lock(key) say(b:unlock())
+        say(l:unlock())]], "0; 1; nil unlocked" },
+}
+
+local PAGE = [[
+location /%d { content_by_lua_block {
+    local resty_lock = require(ngx.var.arg_module)
+    local key, out = ngx.var.arg_module .. "%d", {}
+    local function new(opts)
+        return assert(resty_lock:new("shared", opts))
+    end
+    local function say(a, b)
+        out[#out + 1] = tostring(a) .. (b ~= nil and " " .. tostring(b) or "")
+    end
+    %s
+    ngx.print(table.concat(out, "; "))
+} }]]
+
+-- Where a module of others is: a folder of a variable, or where nginx looks.
+local function folder_of(module, variable)
+    local folders = { os.getenv(variable), "/usr/share/lua/5.1",
+        "/usr/local/openresty/lualib", "/usr/local/share/lua/5.1" }
+    for _, folder in pairs(folders) do
+        if package.searchpath(module, folder .. "/?.lua") then
+            return folder
+        end
+    end
+end
+
+describe("redlock.resty_lock", function()
+    local ng, cluster
+    local theirs = folder_of("resty.lock", "RESTY_LOCK")
+    local mlcache = folder_of("resty.mlcache", "MLCACHE")
+
+    setup(function()
+        cluster = support.cluster(3)
+        local pages = {}
+        for i, row in ipairs(TABLE) do
+            pages[i] = PAGE:format(i, i, row[2])
+        end
+        ng = support.nginx { nodes = cluster, workers = 2, server = table.concat(pages, "\n") .. [[
+            location /own { content_by_lua_block {
+                local resty_lock = require "redlock.resty_lock"
+                local function say(a, b) ngx.say(tostring(a), " ", tostring(b)) end
+                local l = resty_lock:new(client, { exptime = 0.3 })
+                say(l:lock "own") say(client:getLock("own"):isLocked())
+                say(client:getLock("shared:own"):isLocked())
+                say(tostring(l):gsub("%d%.%d s", "n s"))
+                ngx.sleep(0.4) say(l:unlock()) say(l:unlock()) say(l)
+                say(resty_lock:new(client, { exptime = 61 }))
+                say(resty_lock:new(client, { exptime = "1" }))
+                l = resty_lock:new(client, { exptime = 0 })
+                say(l:lock "own") say(l:expire(61)) say(l:unlock())
+                say(l:lock "redlock:{x}:fence")
+                l = resty_lock:new(client, { exptime = 0.001 })
+                say(l:lock "own")
+                local down = resty_lock:new(redlock.new { nodes = "redis://127.0.0.1:1" },
+                    { timeout = 0.1 })
+                say(down:lock "x")
+                say(pcall(resty_lock.use, "x", "y"))
+                say(pcall(resty_lock.use))
+                resty_lock.use("gone", client) resty_lock.use("gone", nil)
+                say(resty_lock:new "gone")
+            } }
+            location /two { content_by_lua_block {
+                local l, out, n = require("redlock.resty_lock"):new "shared", {}, 0
+                local threads = {}
+                for i = 1, 2 do
+                    threads[i] = ngx.thread.spawn(function() out[i] = l:lock "two" end)
+                end
+                ngx.sleep(0.5)
+                n = (out[1] and 1 or 0) + (out[2] and 1 or 0)
+                ngx.print(n, " ", l:unlock())
+                for i = 1, 2 do ngx.thread.wait(threads[i]) end
+            } }
+            location /cached { content_by_lua_block {
+                local cache = assert(require("resty.mlcache").new("c", "cache", {
+                    shm_locks = "shared", resty_lock_opts = { timeout = 20 } }))
+                local value, err = cache:get("k", nil, function()
+                    ngx.shared.other:incr("calls", 1, 0)
+                    ngx.sleep(0.5)
+                    return "news"
+                end)
+                ngx.print(value or err, " ", ngx.shared.other:get "calls")
+            } }]],
+            http = "lua_shared_dict other 1m; lua_shared_dict cache 1m;",
+            init = ([[
+                package.path = %q .. package.path
+                local resty_lock = require "redlock.resty_lock"
+                resty_lock.use("shared", client)
+                resty_lock.use("other", client)
+                if %s then
+                    package.loaded["resty.lock"] = resty_lock
+                    require "resty.mlcache"
+                    package.loaded["resty.lock"] = nil
+                end
+            ]]):format((theirs and theirs .. "/?.lua;" or "")
+                .. (mlcache and mlcache .. "/?.lua;" or ""), tostring(mlcache ~= nil)) }
+    end)
+    teardown(function()
+        ng:ends "QUIT"
+        support.cleanup()
+    end)
+
+    local function returns(i, row, module)
+        local said = ng:get(("/%d?module=%s"):format(i, module), 60)
+        assert.matches("^" .. row[3] .. "$", said)
+    end
+
+    for i, row in ipairs(TABLE) do
+        it("answers as documented: " .. row[1], function()
+            returns(i, row, "redlock.resty_lock")
+        end)
+    end
+
+    it("answers as lua-resty-lock does", function()
+        if not theirs then
+            return pending "no lua-resty-lock is installed (RESTY_LOCK=folder)"
+        end
+        for i, row in ipairs(TABLE) do
+            returns(i, row, "resty.lock")
+        end
+    end)
+
+    it("has the cluster's locks, and says what those say", function()
+        local said = ng:get("/own", 60)
+        local lines = {}
+        for line in said:gmatch "[^\n]+" do
+            lines[#lines + 1] = line
+        end
+        local expected = {
+            "0 nil", "true nil", "false nil", "resty_lock%(lock%(own, held, n s%)%) 1",
+            "nil redlock: expired: lock 'own': the lease is over.*", "nil unlocked",
+            "resty_lock%(unlocked%) nil",
+            "nil bad exptime: 61 s is over max_lease %(60 s%); raise max_lease .*",
+            "nil bad exptime: a number of seconds is needed",
+            "0 nil", "nil bad exptime: 61 s is over .*", "1 nil",
+            "nil redlock: bad name: keys that begin with 'redlock:{' .*", "0 nil",
+            "nil redlock: no_quorum: .*127.0.0.1:1 refused.*",
+            "false .*bad client: one made by redlock.new is needed, not string",
+            "false .*bad dict_name: a string is needed, not nil", "nil dictionary not found",
+        }
+        for i, pattern in ipairs(expected) do
+            assert.matches("^" .. pattern .. "$", lines[i])
+        end
+        assert.equal(#expected, #lines)
+    end)
+
+    it("lets one light thread have it of two that share an object", function()
+        assert.equal("1 1", ng:get("/two", 60))
+    end)
+
+    it("carries lua-resty-mlcache, unchanged", function()
+        if not mlcache then
+            return pending "no lua-resty-mlcache is installed (MLCACHE=folder)"
+        end
+        local requests = {}
+        for i = 1, 12 do
+            requests[i] = ng:begin "/cached"
+        end
+        for i = 1, 12 do
+            assert.equal("news 1", (requests[i]:finish(60)))
+        end
+    end)
+end)
