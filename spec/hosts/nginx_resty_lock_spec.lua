@@ -114,15 +114,18 @@ describe("redlock.resty_lock", function()
                 say(resty_lock:new "gone")
             } }
             location /two { content_by_lua_block {
-                local l, out, n = require("redlock.resty_lock"):new "shared", {}, 0
+                local resty_lock = require "redlock.resty_lock"
+                local l, out = resty_lock:new "shared", {}
                 local threads = {}
                 for i = 1, 2 do
-                    threads[i] = ngx.thread.spawn(function() out[i] = l:lock "two" end)
+                    threads[i] = ngx.thread.spawn(function() out[i] = { l:lock("two" .. i) } end)
                 end
-                ngx.sleep(0.5)
-                n = (out[1] and 1 or 0) + (out[2] and 1 or 0)
-                ngx.print(n, " ", l:unlock())
                 for i = 1, 2 do ngx.thread.wait(threads[i]) end
+                local has = out[1][1] and 1 or 2
+                ngx.print(out[has][1], " ", out[3 - has][2], " ", l:unlock())
+                for i = 1, 2 do
+                    ngx.print(" ", (resty_lock:new("shared", { timeout = 0 }):lock("two" .. i)))
+                end
             } }
             location /cached { content_by_lua_block {
                 local cache = assert(require("resty.mlcache").new("c", "cache", {
@@ -197,8 +200,8 @@ describe("redlock.resty_lock", function()
         assert.equal(#expected, #lines)
     end)
 
-    it("lets one light thread have it of two that share an object", function()
-        assert.equal("1 1", ng:get("/two", 60))
+    it("has one lock at a time, also of two light threads that share it", function()
+        assert.equal("0 locked 1 0 0", ng:get("/two", 60))
     end)
 
     it("carries lua-resty-mlcache, unchanged", function()
