@@ -8,6 +8,7 @@
 #include "core/answer.h"
 #include "core/close.h"
 #include "core/guard.h"
+#include "core/members.h"
 #include "core/release.h"
 #include "core/subscription.h"
 #include "core/watchdog.h"
@@ -22,9 +23,6 @@ int core_init(struct core *core, const struct node_config *configs, int n,
     core->random = seed | 1;
     int links = 2 * n;
     core->n = n;
-    core->listed = (uint32_t)(link_bit(n) - 1);
-    state_add_list(core, &(struct view_id){.epoch = 0},
-                   &(struct voters){core->listed, core->listed}, 1);
     core->nodes = calloc((size_t)links, sizeof(*core->nodes));
     core->node_timers = calloc((size_t)links, sizeof(*core->node_timers));
     core->guards = calloc((size_t)n, sizeof(*core->guards));
@@ -32,8 +30,8 @@ int core_init(struct core *core, const struct node_config *configs, int n,
     guard_init(core, NULL, NULL, 0, 0);
     int ok = core->nodes && core->node_timers && core->guards &&
              state_add_timers(core, (uint32_t)links + 1) == 0;
-    for (int i = 0; ok && i < n; i++)
-        core->guards[i].list = core->lists_number;
+    if (ok)
+        core_spare(core, n);
     for (int k = 0; ok && k < links; k++) {
         core->node_timers[k].kind = TIMER_NODE;
         ok = node_init(&core->nodes[k], &configs[k % n], &core->scripts) == 0;
@@ -43,6 +41,15 @@ int core_init(struct core *core, const struct node_config *configs, int n,
         return 0;
     close_free(core);
     return -1;
+}
+
+void core_spare(struct core *core, int from)
+{
+    core->listed = (uint32_t)(link_bit(from) - 1);
+    state_add_list(core, &(struct view_id){.epoch = 0},
+                   &(struct voters){core->listed, core->listed}, 1);
+    for (int i = 0; i < core->n; i++)
+        core->guards[i].list = core->lists_number;
 }
 
 /* ---- scripts ---- */
@@ -174,7 +181,41 @@ static void core_drop(struct core *core, int i, int64_t now_ms)
     core_lost(core, i, core->nodes[i].code, text, now_ms);
 }
 
-void core_feed(struct core *core, int i, const char *data, size_t len, int64_t now_ms)
+/* The nodes that have left are hung up on, and nobody waits for them. */
+static void part(struct core *core, int64_t now_ms)
+{
+    uint32_t nodes = members_leaving(core);
+    for (int i = 0; i < core->n; i++) {
+        if (!(nodes & bit(i)))
+            continue;
+        core->want_close |= link_bit(i) | link_bit(core->n + i);
+        core_lost(core, i, RL_REFUSED, "it has left the list of servers", now_ms);
+        core_lost(core, core->n + i, RL_REFUSED, "it has left the list of servers", now_ms);
+        struct rl_round *next;
+        for (struct rl_round *round = core->active; round; round = next) {
+            next = round->next;
+            if (round->slot[i].state == SLOT_WAITING)
+                round_miss(round, i, RL_REFUSED, now_ms);
+        }
+        release_part(core, i);
+        memset(&core->guards[i], 0, sizeof(core->guards[i]));
+    }
+}
+
+/* Those who waited to know the list can be asked. */
+static void ask_again(struct core *core, int64_t now_ms)
+{
+    for (int i = 0; i < core->n; i++) {
+        struct rl_round *next;
+        for (struct rl_round *round = core->active; round; round = next) {
+            next = round->next;
+            if (core->nodes[i].state == NODE_READY && round->slot[i].state == SLOT_WAITING)
+                round_send(round, i, now_ms);
+        }
+    }
+}
+
+static void feed(struct core *core, int i, const char *data, size_t len, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
     struct request request;
@@ -231,6 +272,16 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
             return;
         }
     }
+}
+
+void core_feed(struct core *core, int i, const char *data, size_t len, int64_t now_ms)
+{
+    unsigned number = core->lists_number;
+    feed(core, i, data, len, now_ms);
+    if (core->lists_number != number)
+        ask_again(core, now_ms);
+    if (core->leaving)
+        part(core, now_ms);
 }
 
 struct buf *core_out(struct core *core, int i)

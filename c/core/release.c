@@ -129,6 +129,33 @@ void release_by_twin(struct core *core, int i, int twin, int64_t now_ms)
     }
 }
 
+static void part(struct rl_lease *lease, int i)
+{
+    lease->touched &= ~bit(i);
+    lease->failed &= ~bit(i);
+    lease->torn &= ~bit(i);
+    lease->counted &= ~bit(i);
+    lease->unseeded &= ~bit(i);
+    lease->releasing &= ~bit(i);
+}
+
+void release_part(struct core *core, int i)
+{
+    struct rl_lease *next;
+    for (struct rl_lease *lease = core->held; lease; lease = lease->next)
+        part(lease, i);
+    for (struct rl_round *round = core->active; round; round = round->next) {
+        if (round->lease)
+            part(round->lease, i);
+    }
+    for (struct rl_lease *lease = core->owing; lease; lease = next) {
+        next = lease->next;
+        part(lease, i);
+        if (lease->owed & bit(i))
+            lease_paid(lease, i);
+    }
+}
+
 void release_on_timer(struct rl_lease *lease, int64_t now_ms)
 {
     if (now_ms >= lease->gone_ms) {

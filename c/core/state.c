@@ -62,7 +62,8 @@ uint64_t state_random(struct core *core)
 void state_reconnect(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
-    if (nd->state != NODE_DOWN || core->over || (core->closed && i >= core->n))
+    if (nd->state != NODE_DOWN || core->over || (core->closed && i >= core->n) ||
+        !((core->listed & ~core->leaving) >> i % core->n & 1))
         return;
     if (now_ms < nd->retry_ms) {
         timer_set(&core->timers, &core->node_timers[i], nd->retry_ms);

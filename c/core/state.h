@@ -48,6 +48,10 @@ struct list {
 struct core {
     int n;                        /* room for nodes; those without an address are never ... */
     uint32_t listed;              /* ... in here */
+    uint32_t leaving;             /* have left the list, and are to be forgotten */
+    int (*join)(struct core *core, int i, const char *label, size_t len);
+                                  /* the driver's: node i gets that address. 0, or an
+                                     rl_code. NULL: nodes do not change */
     struct list lists[LISTS_MAX]; /* the newest one last */
     int lists_len;
     unsigned lists_number;        /* of the one that was added last */

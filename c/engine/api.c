@@ -347,6 +347,11 @@ int rl_set_password(rl_client *c, int i, const char *user, const char *password)
     int failed = node_set_password(&c->configs[i], user, password) < 0;
     if (!failed && !c->core.closed)
         core_retry(&c->core, i, now_ms);
+    for (int k = c->configured; i == 0 && c->alike && k <= c->n; k++) {
+        failed |= node_set_password(&c->configs[k], user, password) < 0;
+        if (k < c->n && !failed && !c->core.closed)
+            core_retry(&c->core, k, now_ms);
+    }
     if (c->net.epfd >= 0)
         net_flush(&c->net, now_ms);
     keeper_notice(c);

@@ -43,7 +43,9 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
     suite_answer,
     suite_node_down,
     suite_marker,
-    suite_view, suite_ballot,
+    suite_view,
+    suite_ballot,
+    suite_members,
     suite_same;
 
 static const struct suite *const suites[] = {
@@ -62,6 +64,7 @@ static const struct suite *const suites[] = {
     &suite_marker,
     &suite_view,
     &suite_ballot,
+    &suite_members,
     &suite_same,
 };
 
