@@ -306,6 +306,9 @@ int64_t rl_now_ms(void);
 /* Milliseconds since 1970 by the wall clock, which may be stepped. */
 int64_t rl_unix_ms(void);
 
+/* A random number, from 0 to less than 1, for pauses that must not be everybody's. */
+double rl_random(rl_client *client);
+
 /* Puts RL_NONCE_LEN random hex digits into out. 0, or -1: the kernel has none. */
 int rl_nonce(char *out);
 
@@ -418,8 +421,9 @@ rl_round *rl_pause(rl_subscription *subscription, int64_t seen, int64_t ms);
 /* Ends a pause before its time. */
 void rl_round_wake(rl_round *round);
 
-/* How many nodes said yes so far. */
-int rl_round_yes(const rl_round *round);
+/* Whether nobody has a majority, by what nodes said so far that refused or granted an
+ * attempt: contenders have split the votes. */
+int rl_round_split(const rl_round *round);
 
 /* The largest extra of the nodes that said yes so far; 0: none. */
 int64_t rl_round_extra(const rl_round *round);

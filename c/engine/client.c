@@ -20,6 +20,12 @@ static pthread_mutex_t clients_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 static struct rl_client *clients;
 
+/* 0, or -1: the kernel has no random numbers. */
+static int random_seed(uint64_t *seed)
+{
+    return getrandom(seed, sizeof(*seed), 0) == (ssize_t)sizeof(*seed) ? 0 : -1;
+}
+
 static void before_fork(void)
 {
     pthread_mutex_lock(&clients_mutex);
@@ -50,6 +56,9 @@ static void after_fork_in_child(void)
         c->net.kicked = 0;
         c->net.corked = 0;
         c->kicking = 0;
+        uint64_t seed;
+        if (random_seed(&seed) == 0)
+            c->core.random = seed | 1;     /* contenders must not pause for the same times */
         pthread_mutex_init(&c->mutex, NULL);
         pthread_cond_init(&c->turned, NULL);
     }
@@ -306,7 +315,7 @@ static struct rl_client *client_new(const rl_options *options,
     }
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->turned, NULL);
-    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed) ||
+    if (random_seed(&seed) < 0 ||
         client_configure(c, options, nodes, n) < 0 ||
         core_init(&c->core, c->configs, c->n, options->drift_ppm, seed) < 0 ||
         net_init(&c->net, &c->core, c->addresses, c->n) < 0) {

@@ -68,7 +68,7 @@ describe("a bench", function()
         rows(text, 1, "\nhand%-off, 2 processes: p50 (%d+) us, p99 (%d+) us, max (%d+) us "
             .. "%((%d+)%)")
         rows(text, 1, "\n8 contenders: (%d+) holds/s .* to (%d+) times .*, "
-            .. "hand%-off p50 (%d+) us, p99 (%d+) us")
+            .. "longest wait (%d+) ms .*, hand%-off p50 (%d+) us, p99 (%d+) us")
     end)
 
     it("of nginx has all its rows", function()

@@ -57,7 +57,7 @@ function _M.new(opts)
             lost = 0, overloaded = 0 },
         queues = {},             -- kind:name -> who waits for it in this process
         waiting = 0,             -- how many are in them
-        yield_until = lately.new(handover.YIELD),    -- kind:name that others are let have first
+        yield_until = lately.new(handover.YIELD_MAX), -- kind:name that others are to have first
         used = false,            -- whether it has tried to take a lock
         unseeded = {},           -- buckets of fenced locks whose floors have to be asked for
         closed = false,

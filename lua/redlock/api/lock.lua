@@ -318,11 +318,11 @@ function Lock:unlock(opts)
     if not client.host.can_wait() then
         rounds.leave(hold.lease, round)
         client.counters.released = client.counters.released + 1
-        handover.released(self)
+        handover.released(self, nil, hold)
         return true
     end
     local ok, told, unseeded = rounds.released(client, self, hold.lease, round)
-    handover.released(self, ok and told or 0)
+    handover.released(self, ok and told or 0, hold)
     if ok then
         if unseeded then     -- now, before they are needed
             self.primitive.unseeded(self)

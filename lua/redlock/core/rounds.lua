@@ -49,6 +49,12 @@ local function fill(buffer, list)
     return #list
 end
 
+--- A random number, from 0 to less than 1, that no other process has, nor the user's
+-- math.random.
+function _M.random(client)
+    return C.rl_random(client.core)
+end
+
 --- 16 random hex digits: whose a question is that is asked again.
 function _M.nonce()
     local text = ffi_new("char[?]", C.RL_NONCE_LEN)

@@ -29,7 +29,8 @@
 --   vain         wakes in a row after which the same holders were found
 --   holders      by server: who had the lock
 --   splits       attempts that split the votes
---   home         the server to be asked first, from the first such attempt on; or nil
+--   home         the server to be asked first, from the first such attempt until a release wakes
+--                the call; or nil
 --
 -- A step returns nil: the next one follows; true: the lock is held; or the error that the call
 -- ends with.
@@ -46,7 +47,7 @@ local turn = require "redlock.policy.turn"
 local waking = require "redlock.policy.waking"
 
 local error, pcall = error, pcall
-local max, huge = math.max, math.huge
+local max, min, huge = math.max, math.min, math.huge
 
 local _M = {}
 
@@ -75,7 +76,7 @@ local function wait_for_turn(call)
     elseif not call.waits and call.deadline > call.started then
         local client, pause = call.lock.client, handover.yield_for(call.lock)
         if pause > 0 then
-            rounds.sleep(client, pause)
+            rounds.sleep(client, min(pause, call.deadline - call.started))
             call.now = client.now()
         end
     end

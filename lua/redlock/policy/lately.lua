@@ -1,4 +1,4 @@
---- Names, each remembered for some seconds at least, and not much longer.
+--- Names, each remembered for some seconds.
 --
 -- Two tables: the names of this period and those of the one before, which is thrown away whole.
 -- So a name that is never asked for again costs nothing later, and nothing is searched.
@@ -10,19 +10,20 @@ local _M = {}
 local Lately = {}
 Lately.__index = Lately
 
---- @param seconds  how long a name is remembered
+--- @param seconds  how long a name is remembered at most
 function _M.new(seconds)
     return setmetatable({ seconds = seconds, now = {}, before = {}, since = 0 }, Lately)
 end
 
 --- Remembers a name from now on.
--- @param name  a string
--- @param now   seconds, on a clock that never goes back
-function Lately:add(name, now)
+-- @param name     a string
+-- @param now      seconds, on a clock that never goes back
+-- @param seconds  how long
+function Lately:add(name, now, seconds)
     if now - self.since >= self.seconds then
         self.now, self.before, self.since = {}, self.now, now
     end
-    self.now[name] = now + self.seconds
+    self.now[name] = now + seconds
 end
 
 --- @return for how many seconds more a name is remembered; 0: the name is not

@@ -12,7 +12,8 @@ local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
 local subscriptions = require "redlock.core.subscription"
 
-local random, min, max = math.random, math.min, math.max
+local min, max = math.min, math.max
+local random = rounds.random
 
 local _M = {}
 
@@ -79,16 +80,18 @@ end
 -- How long after an attempt no message leads to the next one, in seconds.
 local function deaf_for(call)
     local vain = call.vain
-    return vain >= VAIN and min(DEAF * 2 ^ (vain - VAIN), DEAF_MAX) * (1 + random()) / 2 or 0
+    return vain >= VAIN and min(DEAF * 2 ^ (vain - VAIN), DEAF_MAX)
+        * (1 + random(call.lock.client)) / 2 or 0
 end
 
 -- Seconds until the next attempt makes sense, if no message comes.
 -- @param free_in  seconds until a majority may be free, or nil
--- @param split    whether some servers granted the attempt
+-- @param split    whether nobody has a majority
 local function pause_of(call, free_in, split)
-    local o, guarded, held = call.lock.client.options, call.guarded, call.outcome == "held"
+    local client, guarded, held = call.lock.client, call.guarded, call.outcome == "held"
+    local o = client.options
     local pause = ((call.subscription and held or guarded) and o.fallback or o.retry_delay)
-        * (0.5 + random())
+        * (0.5 + random(client))
     if guarded then
         pause = min(pause, guarded + 0.001)
     end
@@ -96,9 +99,9 @@ local function pause_of(call, free_in, split)
         call.home = call.home or home_of(call.lock)
         call.splits = call.splits + 1
         pause = min(pause, SPLIT_DELAY * 2 ^ min(call.splits, SPLIT_DOUBLINGS)
-            * (0.5 + random()))
+            * (0.5 + random(client)))
     elseif free_in then
-        pause = min(pause, free_in + 0.001 + random() * 0.002)
+        pause = min(pause, free_in + 0.001 + random(client) * 0.002)
     end
     return pause
 end
@@ -126,7 +129,12 @@ function _M.sleep(call)
         nap(call, rest, true)
     end
     local opened = subscriptions.opened(subscription)
-    call.splits = opened ~= call.opened and call.vain < VAIN and 0 or call.splits
+    if opened ~= call.opened then
+        -- All at once again: to ask one server first takes a round trip more, and whoever did so
+        -- for good would come too late each time.
+        call.home = nil
+        call.splits = call.vain < VAIN and 0 or call.splits
+    end
     -- Before the attempt: later wakes are news.
     call.seen, call.opened = subscriptions.wakes(subscription), opened
 end

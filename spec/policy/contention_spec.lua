@@ -1,0 +1,201 @@
+-- Several want one name at the same time: nobody who waits is worse off for having waited.
+local resp = require "spec.support.resp"
+local support = require "spec.support"
+
+-- How many attempts each server of a cluster has seen.
+local function attempts(cluster)
+    local counts = {}
+    for i, s in ipairs(cluster) do
+        counts[i] = tonumber(s:call("INFO", "commandstats"):match "cmdstat_set:calls=(%d+)") or 0
+    end
+    return counts
+end
+
+-- Lets a future go on until a server has seen nothing new for a while.
+local function until_quiet(cluster, future)
+    local before, since = attempts(cluster), support.now()
+    support.eventually(function()
+        assert.is_false(future:isDone())
+        local now = attempts(cluster)
+        for i = 1, #now do
+            if now[i] ~= before[i] then
+                before, since = now, support.now()
+            end
+        end
+        return support.now() - since > 0.5
+    end, 30)
+    return before
+end
+
+local function hold(server, value)
+    server:call("PSETEX", "x", 60000, value)     -- and not SET, which the attempts do
+end
+
+local function announce(server)
+    server:call("PUBLISH", "redlock:{x}:free", "")
+end
+
+describe("a waiter", function()
+    local cluster, client
+
+    before_each(function()
+        cluster = support.cluster(5)
+        -- Only messages can wake it, and votes that were split.
+        client = support.warm_client(cluster, { retry_delay = 60, fallback = 60 })
+    end)
+    after_each(support.cleanup)
+
+    it("asks all servers again when it is woken, though votes were split before", function()
+        local function hold_three(value)
+            for i = 3, 5 do
+                hold(cluster[i], value)
+            end
+        end
+        hold_three "somebody"
+        local f = client:getLock("x"):lockAsync(10)     -- gets what two servers have
+        support.eventually(function()
+            hold_three(tostring(support.now()))         -- or it were woken in vain
+            cluster:each(announce)
+            f:isDone()
+            local counts = attempts(cluster)
+            return math.max(unpack(counts)) > math.min(unpack(counts)) + 1
+        end, 20, "an attempt that begins with one server")
+        hold(cluster[1], "somebody")
+        hold(cluster[2], "somebody")
+        until_quiet(cluster, f)
+        for i = 1, 5 do          -- not to be woken in vain
+            hold(cluster[i], "somebody else")
+        end
+        local before = attempts(cluster)
+        cluster:each(announce)
+        local after = until_quiet(cluster, f)
+        for i = 1, 5 do
+            assert.is_true(after[i] > before[i], "server " .. i .. " was not asked")
+        end
+        f:cancel()
+    end)
+
+    it("tries again soon when those who have some servers each have no majority", function()
+        for i, who in ipairs { "one", "one", "another", "another", "third" } do
+            hold(cluster[i], who)
+        end
+        local f = client:getLock("x"):lockAsync(10)
+        support.eventually(function()
+            f:isDone()
+            return attempts(cluster)[5] > 0
+        end)
+        -- As contenders let go what did not suffice: without a message.
+        cluster:each(function(s) s:call("DEL", "x") end)
+        assert.is_true(f:get(20))
+        assert.is_true(client:getLock("x"):unlock())
+    end)
+
+    it("leaves the numbers of math.random alone", function()
+        math.randomseed(1)
+        local first, second = math.random(), math.random()
+        math.randomseed(1)
+        assert.equal(first, math.random())
+        hold(cluster[1], "one")
+        hold(cluster[2], "one")
+        hold(cluster[3], "one")
+        support.fails("held", client:getLock("x"):tryLock(0.1))
+        assert.equal(second, math.random())
+    end)
+end)
+
+describe("contenders", function()
+    after_each(support.cleanup)
+
+    local PAUSES = [[
+        local ffi_core = require "redlock.core.ffi"
+        ffi_core.load()
+        local list = {}
+        for i = 1, 4 do
+            list[i] = ("%%.17g"):format(require("redlock.core.rounds").random(client))
+        end
+        print(table.concat(list, " "))
+        %s
+    ]]
+
+    it("do not all pause for the same times", function()
+        local cluster = support.cluster(1)
+        local seen = {}
+        for _ = 1, 3 do
+            local line = support.child(cluster, "{}", PAUSES:format "")
+            assert.equal("ready", line:read_line(10))
+            line = line:read_line(10)
+            for number in line:gmatch "%S+" do
+                assert.is_true(tonumber(number) >= 0 and tonumber(number) < 1)
+                assert.is_nil(seen[number], "twice: " .. number)
+                seen[number] = true
+            end
+        end
+    end)
+
+    it("do not even when they are children of one process", function()
+        local cluster = support.cluster(1)
+        local p = support.child(cluster, "{}", [[
+            local ffi = require "ffi"
+            ffi.cdef "int fork(void); int waitpid(int, int *, int);"
+            local random = require("redlock.core.rounds").random
+            io.stdout:setvbuf "line"
+            for _ = 1, 2 do
+                local pid = ffi.C.fork()
+                if pid == 0 then
+                    print(("%.17g"):format(random(client)))
+                    os.exit(0)
+                end
+                ffi.C.waitpid(pid, nil, 0)
+            end
+            print(("%.17g"):format(random(client)))
+        ]])
+        assert.equal("ready", p:read_line(10))
+        local a, b, c = p:read_line(10), p:read_line(10), p:read_line(10)
+        assert.is_true(a ~= b and b ~= c and a ~= c, a .. " " .. b .. " " .. c)
+    end)
+end)
+
+describe("who has released a lock that others wait for", function()
+    after_each(support.cleanup)
+
+    -- How long an owner who held "x" for so long waits for it when nobody takes it meanwhile, and
+    -- so many others have listened.
+    local function away_for(listeners, held)
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster, { timeout = 5 })
+        local ears = {}
+        for i = 1, listeners do
+            ears[i] = {}
+            for k, s in ipairs(cluster) do
+                ears[i][k] = assert(resp.connect(s.port))
+                assert.equal("subscribe", ears[i][k]:call("SUBSCRIBE", "redlock:{x}:free")[1])
+            end
+        end
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock(1, 10))
+        support.sleep(held)
+        assert.is_true(l:unlock())
+        local from = support.now()
+        assert.is_true(l:tryLock(10, 10))
+        return support.now() - from
+    end
+
+    it("lets each of them have it for as long, if it wants the lock at once", function()
+        assert.is_true(away_for(4, 0.012) >= 0.047)
+    end)
+
+    it("is away no longer than 50 ms for that, and not at all when nobody listens", function()
+        local away = away_for(4, 0.4)
+        assert.is_true(away >= 0.049 and away < 1.4, ("%g s"):format(away))
+    end)
+
+    it("waits no longer than it was told to", function()
+        local cluster = support.cluster(1)
+        local client = support.warm_client(cluster)
+        local l = client:getLock "x"
+        client.yield_until:add(l.id, client.now(), 30)
+        local from = support.now()
+        assert.is_true(l:tryLock(0.05, 10))
+        assert.is_true(support.now() - from < 20)
+    end)
+end)
