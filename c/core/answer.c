@@ -58,12 +58,27 @@ static void note_twin(struct core *core, int i)
     core->node_changes++;
 }
 
+/* Has the server said yes under another address, which is out of reach now? */
+static int said_yes_already(const struct rl_round *round, int i)
+{
+    for (int k = 0; k < round->core->n; k++) {
+        const struct slot *other = &round->slot[k];
+        if (k != i && other->state == SLOT_ANSWERED && other->vote >= RL_VOTE_YES &&
+            guard_same_voter(round->core, i, k))
+            return 1;
+    }
+    return 0;
+}
+
 static int read_vote(struct rl_round *round, int i, const struct reply *reply,
                      struct vote *vote)
 {
     if (reply->type == REPLY_ERROR)
         return wire_error_code(reply->text);
-    return round->kind->read(round, i, reply, vote);
+    int code = round->kind->read(round, i, reply, vote);
+    if (!code && vote->vote >= RL_VOTE_YES && said_yes_already(round, i))
+        return RL_CONFIG;
+    return code;
 }
 
 /* 0, or -1: out of memory. */

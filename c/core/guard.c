@@ -188,6 +188,12 @@ int guard_twin(const struct core *core, int i)
     return -1;
 }
 
+int guard_same_voter(const struct core *core, int i, int k)
+{
+    const char *voter = core->guards[i].voter;
+    return voter[0] && !strcmp(voter, core->guards[k].voter);
+}
+
 int guard_up(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
@@ -218,6 +224,7 @@ int guard_up(struct core *core, int i, int64_t now_ms)
         guard_saw(core, i, core->guards[i].marker, now_ms);
     core->guards[i].asked = core->guards[i].twin = 0;
     core->guards[i].refused = RL_OK;
+    memcpy(core->guards[i].voter, info->run_id, sizeof(info->run_id));
     node_ready(nd, now_ms);
     guard_visit(core, i, now_ms);
     return 1;

@@ -33,6 +33,10 @@ void guard_init(struct core *core, const char *key, const char *script,
 /* A node that is ready and says that it is the same server as node i; -1: none. */
 int guard_twin(const struct core *core, int i);
 
+/* Were both of these nodes the same server when each was let vote last? A node is let vote
+ * while its twin is out of reach. */
+int guard_same_voter(const struct core *core, int i, int k);
+
 /* Node i is through its handshake. 1: usable; 0: the node's code and text say why not. */
 int guard_up(struct core *core, int i, int64_t now_ms);
 

@@ -34,6 +34,7 @@ struct guard {
     int64_t forward_ms;           /* all steps forward, of late */
     struct clock clock;
     char run_id[RL_RUN_ID_MAX];   /* of the clock's samples */
+    char voter[RL_RUN_ID_MAX];    /* the run_id of the server that was let vote last */
     char marker[MARKER_MAX];      /* as seen last */
     char want[MARKER_MAX];
 };

@@ -206,6 +206,29 @@ SIM_TEST(a_twin_pays_for_the_other, sim_new(3))
     sim_drop(s, &h);
 }
 
+/* An extension that node 1 has confirmed, and goes to node 2 when that one comes up. */
+SIM_TEST(a_twin_extends_once, sim_new(3))
+{
+    strcpy(s->server[2].run_id, s->server[1].run_id);
+    s->server[2].hushed = 1;
+    struct hold h = sim_acquire(s, "k", 20000, 1000);
+    sim_run(s);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    s->server[2].key[s->server[2].keys++] = s->server[1].key[0];
+    s->server[0].frozen = 1;
+    rl_round *round = holder_extend(h.lease, 20000, s->now_ms);
+    sim_run(s);
+    s->server[1].refuses = 1;
+    sim_cut(s, 1);
+    s->server[2].hushed = 0;
+    sim_run(s);
+    CHECK_INT(s->core.nodes[2].state, NODE_READY);
+    CHECK(strchr(s->server[1].log, 'E') && strchr(s->server[2].log, 'E'));
+    sim_advance(s, SIM_TIMEOUT_MS);
+    CHECK_INT(sim_result(s, round), RL_NO_QUORUM);
+    sim_drop(s, &h);
+}
+
 SIM_TEST(replicas_are_refused, sim_new(3))
 {
     s->server[1].info = "$59\r\nrun_id:x\r\nrole:slave\r\nmaster_host:h\r\n"
@@ -223,4 +246,5 @@ SUITE(connection, T(break_at_the_deadline), T(second_break_of_a_stable_connectio
       T(break_under_everything), T(full_queue_delays_the_release),
       T(too_much_debt_is_forgone), T(endless_refusals_are_bounded),
       T(twins_are_refused_by_name), T(a_twin_pays_for_the_other),
+      T(a_twin_extends_once),
       T(replicas_are_refused));
