@@ -209,8 +209,13 @@ static const struct round_kind acquire_kind = {
 /* The node at which contenders for the same name meet; -1: none is up. */
 static int pick_gate(const struct core *core, int home, int64_t now_ms)
 {
-    for (int k = 0; k < core->n; k++) {
-        int i = (home + k) % core->n;
+    int places[RL_MAX_NODES], n = 0;
+    for (int i = 0; i < core->n; i++) {
+        if (state_newest(core)->voters.now & bit(i))
+            places[n++] = i;
+    }
+    for (int k = 0; k < n; k++) {
+        int i = places[(home + k) % n];
         if (core->nodes[i].state == NODE_READY && !state_spares(core, i, now_ms))
             return i;
     }

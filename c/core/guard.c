@@ -131,15 +131,16 @@ void guard_passed(struct core *core, int i, int64_t now_ms)
 /* A majority of the nodes, none of which disagrees, is known by now. */
 static int may_admit(const struct core *core)
 {
-    int known = 0;
+    uint32_t known = 0;
     for (int i = 0; i < core->n; i++) {
         int state = core->guards[i].state;
         if (state == RL_GUARD_DISAGREES)
             return 0;
-        known += core->nodes[i].state == NODE_READY &&
-                 (state == RL_GUARD_ADMITTED || state == RL_GUARD_QUARANTINED);
+        if (core->nodes[i].state == NODE_READY &&
+            (state == RL_GUARD_ADMITTED || state == RL_GUARD_QUARANTINED))
+            known |= bit(i);
     }
-    return known >= quorum_size(core->n);
+    return state_majority(core, known);
 }
 
 void guard_visit(struct core *core, int i, int64_t now_ms)
@@ -245,9 +246,13 @@ static int64_t forward_ms(const struct core *core, int i, int64_t now_ms)
 static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
 {
     int64_t back[RL_MAX_NODES];       /* negative: the largest come first */
-    for (int i = 0; i < core->n; i++)
-        back[i] = -forward_ms(core, i, now_ms);
-    return -quorum_free_in_ms(back, core->n, core->n);
+    uint32_t voters = state_newest(core)->voters.old;
+    int n = 0;
+    for (int i = 0; i < core->n; i++) {
+        if (voters & bit(i))
+            back[n++] = -forward_ms(core, i, now_ms);
+    }
+    return -quorum_free_in_ms(back, n, n);
 }
 
 /* By how much a majority was stepped forward just now; -1: node i was not. */
@@ -277,7 +282,7 @@ static int64_t look_at_clock(struct core *core, int i, const struct request *req
     g->stepped_ms = now_ms;
     g->steps++;
     core->node_changes++;
-    if (core->n > 1 || core->marker)
+    if (state_newest(core)->voters.old != bit(0) || core->marker)
         g->suspect_ms = now_ms + guard_ms(core);
     return step_ms > 0 ? majority_forward_ms(core, now_ms) - before_ms : -1;
 }
@@ -392,13 +397,14 @@ static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
 int64_t guard_left_ms(const struct core *core, int64_t now_ms)
 {
     int64_t left[RL_MAX_NODES];
+    uint32_t voters = state_newest(core)->voters.old;
     int known = 0;
     for (int i = 0; i < core->n; i++) {
-        int64_t ms = node_left_ms(core, i, now_ms);
+        int64_t ms = voters & bit(i) ? node_left_ms(core, i, now_ms) : -1;
         if (ms >= 0)
             left[known++] = ms;
     }
-    return quorum_free_in_ms(left, known, core->n);
+    return quorum_free_in_ms(left, known, __builtin_popcount(voters));
 }
 
 void guard_tell(const struct core *core, int i, rl_node_info *out, int64_t now_ms)

@@ -203,8 +203,7 @@ static int client_join(struct core *core, int i, const char *label, size_t len)
     if (address_read(&at, label, len) < 0)
         return RL_CONFIG;
     forget_address(c, i);
-    conn_void(&c->net.conns[i]);
-    conn_void(&c->net.conns[c->n + i]);
+    net_forget(&c->net, i);
     struct node_config *config = &c->configs[i];
     *config = c->configs[c->n];
     config->label = strndup(label, len);

@@ -229,7 +229,7 @@ void sim_fork(int process)
 int sim_owes_in_vain(int process)
 {
     const struct rl_client *c = world.process[process].client;
-    int owed[SIM_SERVERS] = {0}, wrong = 0;
+    int owed[RL_MAX_NODES] = {0}, wrong = 0;
     if (!c || world.process[process].dead)
         return 0;
     for (const rl_lease *l = c->core.owing; l; l = l->next) {
