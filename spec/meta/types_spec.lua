@@ -90,6 +90,7 @@ local OBJECTS = {
     ["redlock.Client"] = client,
     ["redlock.Lock"] = lock,
     ["redlock.FencedLock"] = fenced,
+    ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
     ["redlock.Future"] = lock:unlockAsync(),
     ["redlock.Resource"] = resources.new "x",
     ["redlock.OwnedResource"] = resources.owned "x",

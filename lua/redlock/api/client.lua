@@ -7,6 +7,7 @@ local validate = require "redlock.core.validate"
 local credentials = require "redlock.policy.credentials"
 local errors = require "redlock.core.errors"
 local events = require "redlock.api.events"
+local family = require "redlock.api.family"
 local fenced_lock = require "redlock.api.fenced_lock"
 local floors = require "redlock.policy.floors"
 local handover = require "redlock.policy.handover"
@@ -39,7 +40,8 @@ local LINGER = 0.05          -- LINGER_MS of the core, which goes on with it
 local IMPORT = { owner = true, primitive = true }
 local INIT = { force = true }
 local USING = { wait = true, lease = true, owner = true, fenced = true }
-local BUILT_IN = { [plain_lock.name] = plain_lock, [fenced_lock.name] = fenced_lock }
+local BUILT_IN = family.kinds
+BUILT_IN[plain_lock.name], BUILT_IN[fenced_lock.name] = plain_lock, fenced_lock
 
 -- nginx's when this is nginx, else one that blocks.
 local function default_host()
@@ -204,6 +206,10 @@ end
 -- @return a lock object, with token(), stillMine() and sequencer() (see fenced_lock.lua)
 function methods:getFencedLock(name, opts)
     return lock.new(self, fenced_lock, name, opts)
+end
+
+for name, method in pairs(family.methods) do
+    methods[name] = method
 end
 
 --- An object of a primitive of your own, with the methods of a lock. No I/O.

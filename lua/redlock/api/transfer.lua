@@ -100,7 +100,7 @@ function _M.import(client, prims, text, opts)
     end
     local handle
     handle, err = rounds.adopt(client, self, prim, prim.keys(client, self.name),
-        prim.args(self), parcel.value, seconds, parcel.token)
+        prim.args(self, { n = 0 }), parcel.value, seconds, parcel.token)
     if not handle then
         return nil, err
     end

@@ -41,7 +41,7 @@ local function ask_node(opts, name)
     if ok then
         local prim = lock.primitive
         answers, err = rounds.ask(client, lock, prim, "peek", prim.keys(client, name),
-            prim.args(lock))
+            prim.args(lock, { n = 0 }))
     end
     client:close()
     local answer = answers and answers[1]

@@ -33,7 +33,7 @@ function _M.register(call, handle, from)
     end
     client.holds:set(call.owner, lock.id,
         { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
-            primitive = prim, taker = false, data = from and from.data,
+            primitive = prim, taker = false,
             passed = from and from.passed + 1 or 0, since = from and from.since or client.now() })
     rounds.claim(call)
     if call.wait then

@@ -1,9 +1,11 @@
 --- A hold that is let go passes to another owner of this process, who waits in the queue.
 
 local attempt = require "redlock.policy.attempt"
+local errors = require "redlock.core.errors"
 local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
 
+local error, pcall = error, pcall
 local max, min = math.max, math.min
 
 local _M = {}
@@ -52,6 +54,33 @@ function _M.released(lock, told, hold)
         client.yield_until:add(lock.id, now, min(max(turns, YIELD), RUN))
     end
     queues.wake_first(queue)
+end
+
+--- Makes a hold one of another kind, for the same owner, on the servers in one step.
+-- @param view   a lock object of the other kind
+-- @param owner  whose hold it is
+-- @param hold   one of client.holds
+-- @param count  how often it counts as entered then
+-- @return true; or nil and an error: lost, no_quorum, expired, closed: nothing is held any more
+function _M.change(view, owner, hold, count)
+    local client = view.client
+    local call = { lock = view, owner = owner, lease = not hold.kept and hold.seconds or nil,
+        lease_out = rounds.lease_out() }
+    client.holds:remove(owner, hold.id)
+    local ok, handle, round = pcall(rounds.handover, call, hold.lease, attempt.seconds(call),
+        view.primitive)
+    if not ok then
+        rounds.interrupted(call)
+        error(handle, 0)
+    end
+    queues.wake_first(client.queues[hold.id])
+    if not handle then
+        return nil, rounds.failure(client, view, round)
+    elseif not attempt.register(call, handle) then
+        return nil, errors.new("closed", view)
+    end
+    client.holds:get(owner, view.id).count = count
+    return true
 end
 
 -- A lease that has lost less than this share, beside the drift, passes on as it is.

@@ -32,6 +32,16 @@ function Client:getLock(name, opts) end
 ---@return redlock.FencedLock lock  a view of what the owner holds
 function Client:getFencedLock(name, opts) end
 
+---Many readers at once, or one writer. No I/O.
+---```lua
+---local pair = client:getReadWriteLock "prices"
+---assert(pair:readLock():tryLock(5))
+---```
+---@param name string  1 to 65536 bytes; plain and fenced locks of the name exclude both
+---@param opts? redlock.LockOptions  who the owner is
+---@return redlock.ReadWriteLock pair  has a view for each of the two
+function Client:getReadWriteLock(name, opts) end
+
 ---An object of a primitive of your own, with the methods of a lock. No I/O.
 ---```lua
 ---local slot = redlock.primitive {

@@ -1,0 +1,13 @@
+-- 1; 2: it was in already; {0, ms, who}: a writer has it, or waits for it.
+if mine > 0 then
+    return 2
+end
+if kind ~= 'zset' and kind ~= 'none' then
+    local who = redis.pcall('get', KEYS[1])
+    return {0, call('pttl', KEYS[1]), type(who) == 'string' and string.sub(who, 1, 20) or ''}
+end
+if call('exists', KEYS[2]) == 1 then
+    return {0, call('pttl', KEYS[2])}
+end
+put(now + ARGV[2])
+return 1

@@ -1,0 +1,6 @@
+-- Behind now.lua. {1, ms until the last one is out, 'readers'}; 0: there is none.
+if call('type', KEYS[1]).ok ~= 'zset' then
+    return 0
+end
+local last = call('zrange', KEYS[1], -1, -1, 'withscores')[2]
+return last and tonumber(last) > now and {1, last - now, 'readers'} or 0

@@ -1,0 +1,310 @@
+-- Many readers or one writer: of the read-write lock, and of everybody who locks the name.
+local support = require "spec.support"
+local torture = require "spec.support.torture"
+
+describe("a read-write lock", function()
+    local cluster, client, other
+
+    setup(function() cluster = support.cluster(5) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { lease = 3, fallback = 0.3 })
+        other = support.warm_client(cluster, { lease = 3, fallback = 0.3 })
+    end)
+    after_each(function()
+        client:close()
+        other:close()
+    end)
+    teardown(support.cleanup)
+
+    local function pair(owner, c)
+        return (c or client):getReadWriteLock("x", { owner = owner })
+    end
+    local function reader(owner, c) return pair(owner, c):readLock() end
+    local function writer(owner, c) return pair(owner, c):writeLock() end
+
+    -- The value that is asked for on each server.
+    local function each_has(kind)
+        support.eventually(function()
+            local n = 0
+            cluster:each(function(s) n = n + (s:call("TYPE", "x") == kind and 1 or 0) end)
+            return n == #cluster
+        end)
+    end
+
+    it("has readers side by side, and keeps out writers of all kinds", function()
+        local a, b = reader(1), reader(2, other)
+        assert.is_true(a:tryLock(1))
+        assert.is_true(b:tryLock(1, 10))
+        each_has "zset"
+        support.fails("held", writer(3, other):tryLock(0, 10))
+        support.fails("held", other:getLock("x"):tryLock(0, 10))
+        support.fails("held", other:getFencedLock("x"):tryLock(0, 10))
+        assert.is_nil(cluster[1]:call("SET", "x", "foreign", "NX", "PX", 1000))
+        assert.is_true(a:isLocked())
+        assert.is_false(writer(3):isLocked())
+        assert.is_true(a:remainTimeToLive() > 8)
+        assert.is_true(a:unlock())
+        support.fails("held", writer(3, other):tryLock(0, 10))
+        assert.is_true(b:unlock())
+        assert.is_true(writer(3, other):tryLock(1, 10))
+    end)
+
+    it("has one writer, who keeps out writers and readers of all kinds", function()
+        local w = writer(1)
+        assert.is_true(w:tryLock(1))
+        each_has "string"
+        support.fails("held", reader(2, other):tryLock(0, 10))
+        support.fails("held", writer(2, other):tryLock(0, 10))
+        support.fails("held", other:getLock("x"):tryLock(0, 10))
+        assert.is_true(w:isLocked())
+        assert.is_false(reader(2):isLocked())
+        assert.is_true(w:unlock())
+        for _, kind in ipairs { "getLock", "getFencedLock" } do
+            local l = other[kind](other, "x")
+            assert.is_true(l:tryLock(1, 10))
+            support.fails("held", reader(2):tryLock(0, 10))
+            support.fails("held", writer(2):tryLock(0, 10))
+            assert.is_true(l:unlock())
+        end
+    end)
+
+    it("is shared by owners of one thread, who do not wait for each other", function()
+        local a, b = reader(1), reader(2)
+        assert.is_true(a:lock())
+        assert.is_true(b:lock())             -- no `deadlock`
+        support.fails("deadlock", writer(3):lock())
+        support.fails("deadlock", client:getLock("x", { owner = 3 }):lock())
+        assert.is_true(a:unlock())
+        assert.is_true(b:unlock())
+    end)
+
+    it("lets a thousand readers of one loop in at once", function()
+        local futures = {}
+        for i = 1, 1000 do
+            futures[i] = reader(i):tryLockAsync(30, 20)
+        end
+        for i = 1, 1000 do
+            assert.is_true(futures[i]:get(60))
+        end
+        support.eventually(function() return cluster[1]:call("ZCARD", "x") == 1000 end)
+        for i = 1, 1000 do
+            futures[i] = reader(i):unlockAsync()
+        end
+        for i = 1, 1000 do
+            assert.is_true(futures[i]:get(60))
+        end
+        cluster:await_free()
+    end)
+
+    it("closes the door for new readers while a writer waits, and as long", function()
+        local a = reader(1)
+        assert.is_true(a:tryLock(1, 10))
+        local writing = writer(2, other):tryLockAsync(30, 10)
+        support.eventually(function()
+            writing:isDone()
+            return cluster[1]:call("EXISTS", "redlock:{x}:door") == 1
+        end)
+        support.fails("held", reader(3):tryLock(0, 10))
+        assert.is_true(a:isValid())
+        assert.is_true(a:extend(10))         -- who is in stays in
+        assert.is_true(a:unlock())
+        assert.is_true(writing:get(20))
+        assert.is_true(writer(2, other):unlock())
+        assert.is_true(reader(3):tryLock(1, 10))
+        assert.is_true(reader(3):unlock())
+        cluster:await_free()
+    end)
+
+    it("opens the door when the writer gives up", function()
+        local a = reader(1)
+        assert.is_true(a:tryLock(1, 10))
+        support.fails("held", writer(2, other):tryLock(0.1, 10))
+        support.eventually(function()
+            local n = 0
+            cluster:each(function(s) n = n + s:call("EXISTS", "redlock:{x}:door") end)
+            return n == 0
+        end)
+        assert.is_true(reader(3):tryLock(0, 10))
+    end)
+
+    it("leaves the door alone for a writer that does not wait", function()
+        assert.is_true(reader(1):tryLock(1, 10))
+        support.fails("held", writer(2, other):tryLock(0, 10))
+        assert.equal(0, cluster[1]:call("EXISTS", "redlock:{x}:door"))
+    end)
+
+    it("is entered to read by who writes, and goes on as a reader", function()
+        local w, r = writer(1), reader(1)
+        assert.is_true(w:tryLock(1, 10))
+        local before = client:stats().nodes[1].requests
+        assert.is_true(r:lock())
+        assert.is_true(r:tryLock())
+        assert.equal(before, client:stats().nodes[1].requests)
+        assert.same({ 1, 2 }, { w:getHoldCount(), r:getHoldCount() })
+        assert.is_true(r:isValid())
+        assert.equal(r, r:check())
+        assert.is_true(r:unlock())
+        local stranger = writer(2, other):tryLockAsync(30, 10)
+        stranger:isDone()
+        assert.is_true(w:unlock())
+        each_has "zset"
+        assert.is_false(w:isValid())
+        assert.is_true(r:isValid())
+        assert.is_false(stranger:isDone())
+        support.fails("not_held", w:unlock())
+        assert.is_true(r:extend(10))
+        assert.is_true(r:unlock())
+        assert.is_true(stranger:get(20))
+        assert.is_true(writer(2, other):unlock())
+    end)
+
+    it("lets others read behind who goes on as a reader, and tells it of a loss", function()
+        local w, r, told = writer(1), reader(1), nil
+        assert.is_true(w:tryLock(1))
+        assert.is_true(r:tryLock(1))
+        local reading = reader(2, other):tryLockAsync(30, 10)
+        reading:isDone()
+        assert.is_true(w:unlock())
+        assert.is_true(reading:get(20))
+        assert.is_true(r:onLost(function(l, reason) told = { l, reason } end))
+        cluster:each(function(s) s:call("SET", "x", "somebody") end)
+        support.eventually(function() return not r:isValid() end, 20)
+        support.eventually(function()
+            r:isValid()
+            return told
+        end)
+        assert.same({ true, "taken" }, { told[1] == r, told[2] })
+    end)
+
+    it("is not entered to write by who reads", function()
+        local r, w = reader(1), writer(1)
+        assert.is_true(r:lock())
+        local from = support.now()
+        support.fails("deadlock", w:lock())
+        support.fails("deadlock", w:tryLock(30))
+        assert.is_true(support.now() - from < 20)
+        assert.is_true(r:unlock())
+    end)
+
+    it("loses the right to both with the writer's hold", function()
+        local w, r = writer(1), reader(1)
+        assert.is_true(w:tryLock(1, 0.3))
+        assert.is_true(r:tryLock(1))
+        support.eventually(function() return not r:isValid() end)
+        support.fails("expired", w:unlock())
+        assert.is_false(r:isValid())
+    end)
+
+    it("gives a server the reader again that it lost, also behind a closed door", function()
+        local r = reader(1)
+        assert.is_true(r:tryLock(1, 10))
+        each_has "zset"
+        cluster[2]:call("DEL", "x")
+        cluster[2]:call("SET", "redlock:{x}:door", "", "PX", 5000)
+        assert.is_true(r:extend(10))
+        each_has "zset"
+        cluster[3]:call("SET", "x", "a writer")
+        assert.is_true(r:extend(10))
+        assert.equal("a writer", cluster[3]:call("GET", "x"))
+    end)
+
+    it("is over with its last reader's time, not sooner", function()
+        assert.is_true(reader(1):tryLock(1, 0.3))
+        assert.is_true(reader(2):tryLock(1, 1.5))
+        support.sleep(0.4)
+        assert.is_false(reader(1):isValid())
+        support.fails("held", writer(3, other):tryLock(0, 10))
+        assert.is_true(writer(3, other):tryLock(30, 10))
+        assert.is_false(reader(2):isValid())
+    end)
+
+    it("refuses by name readers of another version's format", function()
+        cluster:each(function(s) s:call("ZADD", "x", 2e12, "2 reader") end)
+        local err = support.fails("no_quorum", reader(1):tryLock(0, 10))
+        assert.matches("the readers of x are of another version", err.message, 1, true)
+        support.fails("held", writer(1):tryLock(0, 10))
+        assert.equal(1, cluster[1]:call("ZCARD", "x"))
+    end)
+
+    it("is exported and imported in both modes", function()
+        for _, view in ipairs { reader(1), writer(1) } do
+            assert.is_true(view:tryLock(1, 10))
+            local text = assert(view:export())
+            assert.is_false(view:isValid())
+            local imported = assert(other:import(text, { owner = 2 }))
+            assert.is_true(imported:isValid())
+            assert.is_true(imported:unlock())
+            cluster:await_free()
+        end
+    end)
+
+    it("prints itself", function()
+        assert.equal("read-write lock(x)", tostring(pair(1)))
+        assert.matches("^read lock%(x, not held%)$", tostring(reader(1)))
+    end)
+end)
+
+-- ---- histories -------------------------------------------------------------------
+
+local function conflict(a, b)
+    return a ~= "read" or b ~= "read"
+end
+
+describe("a history of readers and writers", function()
+    after_each(support.cleanup)
+
+    it("is judged", function()
+        local function hold(what, from, to)
+            return { what = what, from = from, to = to, who = 1 }
+        end
+        local fine = { hold("read", 1, 3), hold("read", 2, 4), hold("write", 4, 5),
+            hold("read", 5, 6) }
+        assert.is_nil(torture.together(fine, conflict))
+        assert.matches("1 had read .* and 1 had write", torture.together({ hold("read", 1, 3),
+            hold("read", 2, 4), hold("write", 3.5, 5) }, conflict))
+        assert.matches("had write .* had write", torture.together({ hold("write", 1, 3),
+            hold("write", 2, 4) }, conflict))
+    end)
+
+    local CODE = [[
+            local pair = client:getReadWriteLock "x"
+            local kind = random(4) == 1 and "write" or "read"
+            local l = kind == "write" and pair:writeLock() or pair:readLock()
+            if not l:tryLock(1, random(2) == 1 and 0.3 or nil) then return end
+            local both = kind == "write" and random(2) == 1 and pair:readLock()
+            if both then both:lock() end
+            hold(kind, l)
+            if l:unlock() and both then hold("read", both) end
+            if both then both:unlock() end
+    ]]
+
+    it("has no writer beside anybody, whatever fails", function()
+        local history = torture.run { seconds = 8, code = CODE }
+        local list, kinds = torture.intervals(history), { read = 0, write = 0 }
+        for _, interval in ipairs(list) do
+            kinds[interval.what] = kinds[interval.what] + 1
+        end
+        assert.is_true(kinds.read > 50 and kinds.write > 20, kinds.read .. " " .. kinds.write)
+        assert.is_true(torture.most(list) > 1)
+        assert.is_nil(torture.together(list, conflict))
+    end)
+
+    for what, broken in pairs {
+        ["readers did not look for a writer"] = { "scripts/rw/read_acquire.lua",
+            "if kind ~= 'zset' and kind ~= 'none' then",
+            "if kind == 'string' then call('del', KEYS[1]) elseif kind == 'list' then" },
+        ["writers did not look for readers"] = { "scripts/rw/write_acquire.lua",
+            "if redis.call(", "if redis.call('type', KEYS[1]).ok == 'zset' then "
+            .. "redis.call('del', KEYS[1]) end if redis.call(" },
+        ["the key ended with its first reader"] = { "scripts/rw/readers.lua",
+            "'zrange', KEYS[1], -1, -1, 'withscores')[2])",
+            "'zrange', KEYS[1], 0, 0, 'withscores')[2] - 380)" },
+    } do
+        it("shows if " .. what, function()
+            local list = torture.intervals(torture.run { seconds = 2.5, broken = { broken },
+                code = CODE })
+            assert.is_string(torture.together(list, conflict))
+        end)
+    end
+end)
