@@ -37,7 +37,7 @@ end
 --   majority: several contenders have split the votes
 function _M.hints(round)
     local free_in = tonumber(load().rl_round_free_in_ms(round))
-    return free_in >= 0 and free_in / 1000 or nil, C.rl_round_split(round) ~= 0 and false
+    return free_in >= 0 and free_in / 1000 or nil, C.rl_round_split(round) ~= 0
 end
 
 --- Compares who has it, as the servers say that refused an attempt, with what they said before.
