@@ -255,6 +255,26 @@ describe("servers that refuse", function()
         refuses("readonly", "replica of 127.0.0.1:" .. good[1].port)
     end)
 
+    -- As the other side of a failover, which does not know of it yet.
+    it("cut off from their replicas, where they must not be", function()
+        server = support.server()
+        local replica = support.server()
+        assert.equal("OK", replica:call("REPLICAOF", "127.0.0.1", server.port))
+        support.eventually(function()
+            return server:call("INFO", "replication"):find "state=online"
+        end, 20)
+        for name, value in pairs { ["min-replicas-to-write"] = 1, ["min-replicas-max-lag"] = 1 } do
+            assert.equal("OK", server:call("CONFIG", "SET", name, value))
+        end
+        support.eventually(function() return server:call("SET", "k", "v") == "OK" end, 20)
+        replica:freeze()
+        support.eventually(function()
+            return server:call("INFO", "replication"):find "min_slaves_good_slaves:0"
+        end, 20)
+        refuses("readonly", "NOREPLICAS")
+        replica:kill()
+    end)
+
     it("out of memory, but let go what they have [36]", function()
         server = support.server()
         local client = support.warm_client { good[1], good[2], server }

@@ -3,18 +3,25 @@ local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local json = require "redlock.cli.json"
 local report = require "redlock.cli.report"
+local stay = require "redlock.cli.stay"
 
 local _M = { usage = "check ", summary = "how the servers are, and what to do about it",
-    options = {} }
+    options = { ["--wait"] = "" } }
 
 _M.help = [[
-redlock check [--json]
+redlock check [--wait] [--json]
 
 Asks each server how it is: version, role, age, clock, persistence, and whether it may vote;
 a row per server with a verdict, and below what to do about it.
+  -w, --wait   stays until all servers vote, or something is wrong that time does not mend. A
+               server that was restarted votes when it has been seen to keep what it was told for
+               max_lease * 1.01 + 1 s, which goes on only while a client is there. A server that
+               is down is waited for (for some time only: timeout 300 redlock check --wait)
 Exit status: 0: all is well; 1: there are warnings; 2: something is wrong; 125: usage.
 
-  redlock check || mail -s "lock servers" ops@example.org < /dev/null]]
+  redlock check || mail -s "lock servers" ops@example.org < /dev/null
+  # the next one is restarted when this one votes again
+  systemctl restart redis && redlock check --wait]]
 
 local FAILED = 125
 
@@ -30,9 +37,16 @@ function _M.main(given, names)
             .. args.words(names, 1))
     end
     local client = config.client(given)
-    local found, err = client:check()
+    local found, err, signo
+    if given["--wait"] then
+        found, err, signo = stay.until_all_vote(client)
+    else
+        found, err = client:check()
+    end
     client:close()
-    if not found then
+    if signo then
+        return 128 + signo
+    elseif not found then
         report.note(report.error(err))
         return FAILED
     end

@@ -5,6 +5,8 @@ local config = require "redlock.cli.config"
 local client_options = require "redlock.api.options"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
+local restart_guard = require "redlock.policy.restart_guard"
+local stay = require "redlock.cli.stay"
 
 local _M = { usage = "run NAME -- CMD...", summary = "runs a command while it holds the lock NAME" }
 
@@ -17,7 +19,8 @@ The lock is renewed while the command runs.
 
   --wait S        give up after S seconds, with status 124 (default: wait for as long as it
                   is held)
-  -n, --no-wait   the same as --wait 0
+  -n, --no-wait   the same as --wait 0. Servers that were restarted are waited for all the same,
+                  until a majority votes: that comes only while somebody stays
   --lease S       how long the lock outlives a crash of this machine (30)
   --at-least S    the name stays closed until S seconds after it was taken, also when the command
                   has ended by then, or redlock itself
@@ -56,31 +59,51 @@ _M.options = options
 
 local LOST, HELD, FAILED = 123, 124, 125
 local TICK = 0.25             -- seconds between two looks at a lock that nothing happens to
+local GRACE = 1               -- seconds after the end of a quarantine to be admitted
 local GRAIN = 0.05            -- the supervisor is told of extensions by more than that
 local KILL_AFTER = 5
 local BEFORE = 0.5            -- seconds before the end of the lock that KILL comes, if it can
 local GIVE_UP = 5             -- seconds to end who is left behind by a supervisor
 
-local ENDING = { [process.INT] = true, [process.TERM] = true, [process.HUP] = true,
-    [process.QUIT] = true }
-
 -- Waits for the lock; a signal ends the wait.
--- @return true; or nil, an exit status, and an error to be told
-local function acquire(lock, wait)
+-- @return true; or nil, an error, and the number of that signal
+local function await(lock, wait)
     local future = wait and lock:tryLockAsync(wait) or lock:lockAsync()
     repeat
         future:get(TICK)
-        local signo = process.signal(0)
-        if signo and ENDING[signo] and not future:isDone() then
+        local signo = stay.pause(0)
+        if signo and not future:isDone() then
             future:cancel()
-            return nil, 128 + signo
+            return nil, nil, signo
         end
     until future:isDone()
-    local ok, err = future:get()
-    if ok then
-        return true
+    return future:get()
+end
+
+-- Waits for the lock, and first until a majority of the servers votes, where only their
+-- quarantines keep it from doing so.
+-- @return true; or nil, an exit status, and an error to be told
+local function acquire(lock, wait)
+    local ends = process.now()
+    while true do
+        local ok, err, signo = await(lock, wait)
+        if ok then
+            return true
+        end
+        local left = not signo and err.code == "no_quorum" and restart_guard.left(lock.client)
+        if left and process.now() >= ends then
+            report.note(("waiting until enough servers vote, %.0f s; new cluster? run redlock "
+                .. "init"):format(math.ceil(left)))
+        end
+        ends = left and process.now() + left + GRACE or ends
+        if signo or err.code ~= "no_quorum" or process.now() >= ends then
+            return nil, signo and 128 + signo or err.code == "held" and HELD or FAILED, err
+        end
+        signo = stay.pause(TICK)
+        if signo then
+            return nil, 128 + signo
+        end
     end
-    return nil, err.code == "held" and HELD or FAILED, err
 end
 
 local function interpreter()

@@ -103,6 +103,16 @@ function _M.lacks(list, version, user)
     return list
 end
 
+-- For how long a server that may have forgotten locks has no votes, and what there is to do.
+local function quarantine(options, left)
+    if not left then
+        return " before it is back: it may have forgotten locks"
+    end
+    local whole = options.max_lease * 1.01 + 1
+    return format(" for %d s: it may have forgotten locks (%d of %d s observed; goes on only while "
+        .. "a client stays: redlock check --wait)", ceil(left), max(whole - left, 0), ceil(whole))
+end
+
 -- What is wrong with a node: a list of { kind, verdict, message }.
 local function findings_of(client, row, user)
     local list = {}
@@ -122,9 +132,8 @@ local function findings_of(client, row, user)
         found("max_lease", "error", "another client uses it with another max_lease; give all "
             .. "clients the same one, or stop them and run redlock init --force")
     elseif row.guard == "guarded" then
-        found("guarded", "error", "no votes%s: it may have forgotten locks; new cluster? run "
-            .. "redlock init", row.guard_left and format(" for %d s", ceil(row.guard_left))
-            or " before it is back")
+        found("guarded", "error", "no votes%s; new cluster? run redlock init",
+            quarantine(client.options, row.guard_left))
     end
     if row.ready and row.marker_code then
         found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "

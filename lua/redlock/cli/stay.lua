@@ -1,0 +1,75 @@
+--- Staying with the servers until they vote: a quarantine goes on only while a client sees it.
+
+local node_codes = require "redlock.core.node_codes"
+local process = require "redlock.cli.process"
+local report = require "redlock.cli.report"
+
+local _M = {}
+
+local PAUSE = 0.5             -- seconds between two looks at the servers
+
+local ENDING = { [process.INT] = true, [process.TERM] = true, [process.HUP] = true,
+    [process.QUIT] = true }
+
+--- Waits, after process.catch().
+-- @param seconds  how long
+-- @return the number of a signal that is to end the command; nil: none came
+function _M.pause(seconds)
+    local ends = process.now() + seconds
+    repeat
+        local signo = process.signal(math.max(ends - process.now(), 0))
+        if ENDING[signo or 0] then
+            return signo
+        end
+    until not signo
+end
+
+-- Whether the server may have a vote after a while, though nobody does anything but start it.
+local function may_come(row)
+    local code = node_codes[row.code]
+    return row.guard == "guarded" or row.suspect_left > 0
+        or not row.ready and (code.silent or row.code == "loading" or row.code == "guarded")
+end
+
+-- What of these servers is waited for; nil: nothing, as all vote, or something else is wrong.
+local function awaited(rows)
+    local list = {}
+    for _, row in ipairs(rows) do
+        if row.verdict == "error" and not may_come(row) then
+            return nil
+        elseif row.verdict == "error" then
+            list[#list + 1] = row.node .. " (" .. (row.guard_left and "guarded"
+                or row.suspect_left > 0 and "its clock was stepped" or row.code) .. ")"
+        end
+    end
+    return #list > 0 and table.concat(list, ", ") or nil
+end
+
+--- Stays until all servers vote, or one of them will not by itself. Says what is waited for.
+-- @param client  of the servers
+-- @param act     nil, or function(): done before each look at them
+-- @return the last report of client:check(); or nil, and an error, or nil and the number of a
+--   signal that ended the wait
+function _M.until_all_vote(client, act)
+    local told
+    process.catch()
+    while true do
+        if act then
+            act()
+        end
+        local found, err = client:check()
+        local list = found and awaited(found)
+        if not list then
+            return found, err
+        elseif list ~= told then
+            report.note("waiting for ", list)
+            told = list
+        end
+        local signo = _M.pause(PAUSE)
+        if signo then
+            return nil, nil, signo
+        end
+    end
+end
+
+return _M

@@ -1,0 +1,149 @@
+-- The command while servers are in quarantine, and what ends it.
+local cli = require "spec.support.command"
+local quarantine = require "spec.support.quarantine"
+local support = require "spec.support"
+local sys = require "spec.support.sys"
+
+local HELD, FAILED = 124, 125
+local MAX_LEASE, GUARD = quarantine.MAX_LEASE, quarantine.GUARD
+
+describe("redlock, while servers may have forgotten locks,", function()
+    local cluster, home
+
+    before_each(function()
+        cluster = support.cluster(3, { new = true }):admit(MAX_LEASE)
+        home = support.tmpdir()
+        assert.is_true(support.sh("mkdir " .. home .. "/.config"))
+        sys.write_file(home .. "/.config/redlock.conf",
+            ("max_lease = %g\nlease = 0.4\n"):format(MAX_LEASE))
+    end)
+    after_each(support.cleanup)
+
+    local function start(...)
+        return cli.start(cluster, home, {}, ...)
+    end
+
+    local function redlock(...)
+        return cli.ends(start(...))
+    end
+
+    local function restart(...)
+        for _, i in ipairs { ... } do
+            cluster[i]:restart()
+        end
+    end
+
+    describe("run --no-wait", function()
+        it("stays until a majority votes, and runs", function()
+            restart(1, 2)
+            local began = support.now()
+            local status, text = redlock("run", "x", "--no-wait", "--", "echo", "ran")
+            assert.equal(0, status)
+            assert.matches("^redlock: waiting until enough servers vote, 2 s; .-\nran\n$", text)
+            assert.is_true(support.now() - began >= GUARD)
+        end)
+
+        it("does not stay for a holder", function()
+            local client = support.warm_client(cluster, quarantine.options())
+            local l = client:getLock "x"
+            assert.is_true(l:lock())
+            restart(1, 2)
+            local status, text = redlock("run", "x", "--no-wait", "--", "echo", "ran")
+            assert.equal(HELD, status, text)
+        end)
+
+        it("does not stay where servers are down", function()
+            cluster[1]:kill()
+            cluster[2]:kill()
+            local status, text = redlock("run", "x", "--no-wait", "--", "echo", "ran")
+            assert.equal(FAILED, status)
+            assert.matches("refused", text)
+        end)
+
+        it("ends at a signal", function()
+            restart(1, 2)
+            sys.write_file(home .. "/.config/redlock.conf", "max_lease = 60\n")
+            cluster:admit()
+            restart(1, 2)
+            local p = start("run", "x", "--no-wait", "--", "echo", "ran")
+            assert.matches("waiting until enough servers vote, 62 s", p:read_line(20))
+            p:kill "TERM"
+            assert.same({ 128 + 15, "" }, { cli.ends(p) })
+        end)
+    end)
+
+    describe("check --wait and init --wait", function()
+        it("stay until all servers vote", function()
+            restart(1)
+            local status, text = redlock "check"
+            assert.equal(1, status)
+            assert.matches("no votes for %d s: it may have forgotten locks %(%d of 2 s observed; "
+                .. "goes on only while a client stays: redlock check %-%-wait%)", text)
+            status, text = redlock("check", "--wait")
+            assert.equal(0, status, text)
+            assert.matches("^redlock: waiting for redis://127.0.0.1:%d+ %(guarded%)\n", text)
+            assert.equal(0, (redlock "check"))
+            restart(2)
+            assert.equal(FAILED, (redlock "init"))
+            status, text = redlock("init", "--wait")
+            assert.equal(0, status, text)
+            assert.matches("\nthe servers may vote\n$", text)
+            assert.equal(0, (redlock "check"))
+        end)
+
+        it("wait for servers that are down", function()
+            local new = support.cluster(3, { new = true })
+            new[3]:kill()
+            cluster = new
+            local p = start("init", "--wait")
+            assert.matches(new[3].port .. " %(refused%)", p:read_line(20))
+            new[3]:start()
+            local status, text = cli.ends(p)
+            assert.equal(0, status, text)
+            new[2]:kill()
+            p = start("check", "-w")
+            assert.matches(new[2].port .. " %(refused%)", p:read_line(20))
+            new[2]:start()
+            status, text = cli.ends(p)
+            assert.equal(0, status, text)
+        end)
+
+        it("end where no time helps, and at a signal", function()
+            cluster[1]:admit(2 * MAX_LEASE)
+            local status, text = redlock("check", "--wait")
+            assert.equal(1, status)
+            assert.matches("another max_lease", text)
+            assert.equal(FAILED, (redlock("init", "--wait")))
+            cluster[1]:kill()
+            local p = start("check", "--wait")
+            assert.matches("waiting for", p:read_line(20))
+            p:kill "INT"
+            assert.equal(128 + 2, (cli.ends(p)))
+        end)
+    end)
+
+    -- What README says of upgrades: one server after the other, with somebody who stays.
+    it("lets servers be restarted one after the other, and locks be taken all the time", function()
+        local client = support.warm_client(cluster, quarantine.options { timeout = 0.5 })
+        local function takes()
+            local l = client:getFencedLock "x"
+            local ok, token = l:tryLock(0)
+            assert.is_true(ok, tostring(token))
+            assert.is_true(l:unlock())
+            return token
+        end
+        local last = takes()
+        for i = 1, 3 do
+            restart(i)
+            quarantine.await_up(client, i)
+            local token = takes()
+            assert.is_true(token > last)
+            local status, text = redlock("run", "upgrade", "--", "sleep", tostring(GUARD + 0.5))
+            assert.equal(0, status, text)
+            status, text = redlock "check"
+            assert.equal(0, status, text)
+            last = takes()
+            assert.is_true(last > token)
+        end
+    end)
+end)
