@@ -47,7 +47,10 @@ describe("redlock, while servers may have forgotten locks,", function()
             local client = support.warm_client(cluster, quarantine.options())
             local l = client:getLock "x"
             assert.is_true(l:lock())
-            restart(1, 2)
+            for i = 1, 2 do
+                restart(i)
+                support.eventually(function() return cluster[i]:call("EXISTS", "x") == 1 end, 20)
+            end
             local status, text = redlock("run", "x", "--no-wait", "--", "echo", "ran")
             assert.equal(HELD, status, text)
         end)
