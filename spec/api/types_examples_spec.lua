@@ -154,6 +154,7 @@ describe("in the reference", function()
             ["redlock.Client"] = client,
             ["redlock.Lock"] = lock,
             ["redlock.FencedLock"] = fenced,
+            ["redlock.MultiLock"] = client:getMultiLock { "x", "y" },
             ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
             ["redlock.Future"] = lock:unlockAsync(),
             ["redlock.Resource"] = resources.new "x",

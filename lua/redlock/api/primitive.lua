@@ -50,7 +50,8 @@ end
 --              guard's marker itself (rl_primitive)
 --   rivals     the kinds of locks that exclude this one under the same name
 --   waits      true: its args, channel and home want the wait (hooks.lua)
-local OWN = { unseeded = true, knows_run = true, rivals = true, waits = true }
+--   names      function(name): the names that a name stands for, a list; nil: it cannot be one
+local OWN = { unseeded = true, knows_run = true, rivals = true, waits = true, names = true }
 for field in pairs(FIELDS) do
     OWN[field] = true
 end
@@ -184,7 +185,7 @@ local function make(def)
         methods = {} }, Primitive)
     read_scripts(self, def)
     read_rule(self, def)
-    for _, fields in ipairs { FUNCTIONS, HOOKS, { "unseeded" } } do
+    for _, fields in ipairs { FUNCTIONS, HOOKS, { "unseeded", "names" } } do
         for _, field in ipairs(fields) do
             if def[field] ~= nil then
                 self[field] = validate.is_function("primitive." .. field, def[field])

@@ -82,6 +82,7 @@ function _M.import(client, prims, text, opts)
     local fits = prim and seconds <= options.longest_lease(client.options)
         and seconds >= options.min_lease(client.options)
     if not fits or lock.is_reserved(client, parcel.name)
+        or prim.names and not prim.names(parcel.name)
         or (prim.vote ~= "yes") ~= (parcel.token > 0) then
         return nil, errors.new("config", "the transfer was changed on its way, is not of this "
             .. "kind of lock, or has a lease over max_lease")

@@ -23,6 +23,7 @@
 --   seeding      the error of the primitive's unseeded(), or nil
 -- and from the first sleep between two attempts on (waking.lua):
 --   subscription what wakes the call, or nil
+--   channel      of the subscription
 --   seen         how many wakes lie behind; nil: the call has not subscribed
 --   opened       how many of those wakes had a majority of servers behind them
 --   woken        whether a message ended the last sleep

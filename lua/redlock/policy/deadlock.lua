@@ -2,7 +2,7 @@
 
 local rounds = require "redlock.core.rounds"
 
-local huge = math.huge
+local ipairs, huge = ipairs, math.huge
 
 local _M = {}
 
@@ -11,6 +11,17 @@ local _M = {}
 local function outlasts(hold, left)
     local remaining = hold and rounds.remaining(hold.lease) or 0
     return remaining > 0 and (hold.kept or remaining > left)
+end
+
+-- What excludes a lock in this process beside its own kind: a list of kind:name.
+local function rivals_of(lock)
+    local prim, ids = lock.primitive, {}
+    for _, name in ipairs(prim.names and prim.names(lock.name) or { lock.name }) do
+        for _, kind in ipairs(prim.rivals) do
+            ids[#ids + 1] = kind .. ":" .. name
+        end
+    end
+    return ids
 end
 
 --- Whether the holder may wait for the owner of a call in a queue, and keeps the lock for longer
@@ -29,10 +40,9 @@ end
 -- @param left  seconds that it waits still
 function _M.is_in_vain_beside(call, left)
     local lock, owner = call.lock, call.owner
-    local client, kinds = lock.client, lock.primitive.rivals
+    local client = lock.client
     local in_vain = client.host.in_vain
-    for i = 1, #kinds do
-        local id = kinds[i] .. ":" .. lock.name
+    for _, id in ipairs(rivals_of(lock)) do
         if outlasts(client.holds:get(owner, id), left)
             or in_vain and outlasts(in_vain(client.holds, id, owner), left) then
             return true
@@ -45,12 +55,12 @@ end
 -- longer, or any owner as another kind of lock: none of them can let go meanwhile.
 -- @param call  see acquire.lua
 function _M.is_certain(call)
-    local lock, client, kinds = call.lock, call.lock.client, call.lock.primitive.rivals
+    local lock, client = call.lock, call.lock.client
     client.tasks:poll()          -- a future of the thread may have got the lock
     local left = not lock.primitive.shared and client.holds:held_by_others(call.owner, lock.id)
         or nil
-    for i = 1, #kinds do
-        left = left or client.holds:held_by_others(nil, kinds[i] .. ":" .. lock.name)
+    for _, id in ipairs(rivals_of(lock)) do
+        left = left or client.holds:held_by_others(nil, id)
     end
     return left == huge or left and left > call.deadline - client.now()
 end

@@ -40,7 +40,8 @@ local function subscribe(call)
     local lock, client, prim = call.lock, call.lock.client, call.lock.primitive
     call.splits, call.holders, call.vain, call.woken = 0, {}, 0, false
     if client.options.wake == "push" and prim.channel then
-        call.subscription = subscriptions.open(client, prim.channel(client, lock.name, call.wait))
+        call.channel = prim.channel(client, lock.name, call.wait)
+        call.subscription = subscriptions.open(client, call.channel)
     end
     -- A subscription that others share is confirmed already: what woke them before our first
     -- attempt failed may have been meant for us.
@@ -48,6 +49,16 @@ local function subscribe(call)
     if call.place and call.subscription then
         call.place.queue.watching = call.place.queue.watching + 1
     end
+end
+
+-- Subscribes anew where another channel is of interest now.
+local function follow(call)
+    local lock, prim = call.lock, call.lock.primitive
+    if not call.subscription or prim.channel(lock.client, lock.name, call.wait) == call.channel then
+        return
+    end
+    _M.finish(call)
+    subscribe(call)
 end
 
 -- Looks who has the lock, after an attempt: counts those in a row that a message led to and that
@@ -111,6 +122,8 @@ end
 function _M.sleep(call)
     if not call.seen then
         subscribe(call)
+    elseif call.wait then
+        follow(call)
     end
     local client = call.lock.client
     local left = max(call.deadline - client.now(), 0)

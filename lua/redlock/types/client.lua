@@ -42,6 +42,18 @@ function Client:getFencedLock(name, opts) end
 ---@return redlock.ReadWriteLock pair  has a view for each of the two
 function Client:getReadWriteLock(name, opts) end
 
+---Several names at once, all or none, in one round. Locks of any of the names exclude it, and are
+---excluded. No I/O.
+---```lua
+---local both = client:getMultiLock { "account:1", "account:2" }
+---assert(both:tryLock(5))
+---assert(both:unlock())
+---```
+---@param names string[]  1 to 128 of them, each 1 to 65536 bytes
+---@param opts? redlock.LockOptions  who the owner is
+---@return redlock.MultiLock lock  a view of what the owner holds of just this set
+function Client:getMultiLock(names, opts) end
+
 ---An object of a primitive of your own, with the methods of a lock. No I/O.
 ---```lua
 ---local slot = redlock.primitive {

@@ -37,3 +37,19 @@ function ReadWriteLock:writeLock() end
 ---```
 ---@return string name  any bytes
 function ReadWriteLock:getName() end
+
+-- ---- several names ---------------------------------------------------------------
+
+---A lock of several names, all or none: nothing is held while it waits, so sets that overlap never
+---block each other for good. An owner who holds one of the names alone is somebody else to it.
+---`forceUnlock` and fencing tokens are not for it.
+---@class redlock.MultiLock: redlock.Lock
+local MultiLock = {}
+
+---The names.
+---```lua
+---local both = client:getMultiLock { "b", "a", "b" }
+---assert(table.concat(both:getNames(), " ") == "a b")
+---```
+---@return string[] names  sorted, without doubles
+function MultiLock:getNames() end

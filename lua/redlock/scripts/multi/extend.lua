@@ -1,0 +1,14 @@
+-- Never shortens. 1: all are ours, until then at least; 0: some are gone; -1: somebody else's.
+local n, mine, found = #KEYS, 0, redis.call('mget', unpack(KEYS))
+for i = 1, n do
+    mine = mine + (found[i] == ARGV[1] and 1 or 0)
+end
+if mine < n then
+    return redis.call('exists', unpack(KEYS)) > mine and -1 or 0
+end
+for i = 1, n do
+    if redis.call('pttl', KEYS[i]) < tonumber(ARGV[2]) then
+        redis.call('pexpire', KEYS[i], ARGV[2])
+    end
+end
+return 1

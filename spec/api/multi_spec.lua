@@ -1,0 +1,241 @@
+-- Several names at once, all or none.
+local support = require "spec.support"
+local torture = require "spec.support.torture"
+
+describe("a multi-lock", function()
+    local cluster, client, other
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { lease = 3, fallback = 0.5 })
+        other = support.warm_client(cluster, { lease = 3, fallback = 0.5 })
+    end)
+    after_each(function()
+        client:close()
+        other:close()
+    end)
+    teardown(support.cleanup)
+
+    local function keys_are(n)
+        support.eventually(function() return cluster:keys() == n * #cluster end)
+    end
+
+    it("has all of its names, as plain locks have them", function()
+        local l = client:getMultiLock { "b", "a", "b", "c" }
+        assert.same({ "a", "b", "c" }, l:getNames())
+        assert.is_true(l:tryLock(1, 10))
+        keys_are(3)
+        assert.equal(cluster[1]:call("GET", "a"), cluster[1]:call("GET", "c"))
+        assert.is_true(l:isLocked())
+        assert.is_true(l:remainTimeToLive() > 8)
+        for _, name in ipairs { "a", "b", "c" } do
+            support.fails("held", other:getLock(name):tryLock(0, 1))
+            support.fails("held", other:getFencedLock(name):tryLock(0, 1))
+            support.fails("held", other:getReadWriteLock(name):readLock():tryLock(0, 1))
+        end
+        support.fails("held", other:getMultiLock({ "c", "d" }):tryLock(0, 1))
+        assert.is_true(l:extend(20))
+        assert.is_true(cluster[1]:call("PTTL", "b") > 15000)
+        assert.is_true(l:unlock())
+        keys_are(0)
+        assert.is_true(other:getMultiLock({ "c", "d" }):tryLock(1, 1))
+    end)
+
+    it("has none of them while somebody has one", function()
+        local l = client:getMultiLock { "a", "b", "c" }
+        for _, one in ipairs { other:getLock "b", other:getFencedLock "b",
+            other:getReadWriteLock("b"):readLock(), other:getMultiLock { "b", "x" } } do
+            assert.is_true(one:tryLock(1, 10))
+            support.fails("held", l:tryLock(0, 10))
+            cluster:each(function(s) assert.equal(0, s:call("EXISTS", "a", "c")) end)
+            assert.is_true(one:unlock())
+            cluster:each(function(s) s:call "FLUSHDB" end)
+            cluster:admit()
+        end
+        assert.is_true(l:tryLock(1, 10))
+        assert.is_true(l:unlock())
+    end)
+
+    it("is woken when the name is free that was held the longest", function()
+        local short, long = other:getLock "a", other:getLock "b"
+        assert.is_true(short:tryLock(1, 5))
+        assert.is_true(long:tryLock(1, 20))
+        local waiter = support.child(cluster, "{ fallback = 20, retry_delay = 20 }", [[
+            local l = client:getMultiLock { "a", "b" }
+            assert(l:tryLock(30, 10))
+            print "got"
+            io.read()
+            assert(l:unlock())
+        ]])
+        assert.equal("ready", waiter:read_line(20))
+        support.eventually(function()
+            return cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{b}:free")[2] == 1
+        end)
+        assert.is_true(short:unlock())
+        local from = support.now()
+        assert.is_true(long:unlock())
+        assert.equal("got", waiter:read_line(20))
+        assert.is_true(support.now() - from < 10)
+        waiter:write "\n"
+        assert.equal(0, waiter:wait(20))
+    end)
+
+    it("tells only those who wait", function()
+        local l = client:getMultiLock { "a", "b" }
+        local waiting = other:getLock("b"):tryLockAsync(30, 5)
+        assert.is_true(waiting:get(10))
+        assert.is_true(other:getLock("b"):unlock())
+        assert.is_true(l:tryLock(1, 10))
+        waiting = other:getLock("b"):tryLockAsync(30, 5)
+        support.eventually(function()
+            waiting:isDone()
+            return cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{b}:free")[2] == 1
+        end)
+        assert.is_true(l:unlock())
+        assert.is_true(waiting:get(20))
+    end)
+
+    it("is given back to a server that lost some of it, if nobody has them", function()
+        local l = client:getMultiLock { "a", "b" }
+        assert.is_true(l:tryLock(1, 10))
+        keys_are(2)
+        cluster[2]:call("DEL", "b")
+        assert.is_true(l:extend(10))
+        support.eventually(function() return cluster[2]:call("EXISTS", "b") == 1 end)
+        cluster[3]:call("SET", "b", "somebody")
+        assert.is_true(l:extend(10))
+        assert.equal("somebody", cluster[3]:call("GET", "b"))
+        assert.is_true(l:isValid())
+        cluster[1]:call("SET", "a", "somebody")
+        support.fails("lost", l:extend(10))
+        assert.is_false(l:isValid())
+    end)
+
+    it("passes to the next owner of its process, and to another process", function()
+        local a = client:getMultiLock({ "a", "b" }, { owner = 1 })
+        local b = client:getMultiLock({ "a", "b" }, { owner = 2 })
+        assert.is_true(a:tryLock(1, 20))
+        local waiting = b:tryLockAsync(30, 10)
+        support.eventually(function()
+            waiting:isDone()
+            return client:stats().contended == 1
+        end)
+        assert.is_true(a:unlock())
+        assert.is_true(waiting:get(20))
+        assert.equal(1, client:stats().handed_over)
+        local imported = assert(other:import(assert(b:export()), { owner = 3 }))
+        assert.same({ "a", "b" }, imported:getNames())
+        support.fails("held", client:getLock("a"):tryLock(0, 1))
+        assert.is_true(imported:unlock())
+        keys_are(0)
+    end)
+
+    it("finds at once that an owner of this thread has one of the names", function()
+        assert.is_true(client:getLock("b", { owner = 1 }):lock())
+        support.fails("deadlock", client:getMultiLock({ "a", "b" }, { owner = 2 }):lock())
+    end)
+
+    it("has 128 names in one round trip", function()
+        local names = {}
+        for i = 1, 129 do
+            names[i] = "name " .. i
+        end
+        assert.error_matches(function() client:getMultiLock(names) end, "129 names are too many")
+        names[129] = nil
+        local l = client:getMultiLock(names)
+        local before = client:stats().nodes[1].requests
+        assert.is_true(l:tryLock(1, 10))
+        assert.equal(1, client:stats().nodes[1].requests - before)
+        keys_are(128)
+        assert.matches("^multi%-lock%('name 1' and 127 more, held", tostring(l))
+        assert.is_true(l:unlock())
+        keys_are(0)
+    end)
+
+    it("is checked", function()
+        for pattern, names in pairs {
+            ["bad names: a list"] = "x", ["bad names: a list of names"] = {},
+            ["names%[2%]: a string"] = { "x", 1 }, ["names%[1%]: .*own"] = { "redlock:{x" },
+        } do
+            assert.error_matches(function() client:getMultiLock(names) end, pattern)
+        end
+    end)
+end)
+
+local CODE = [[
+    local list, all = {}, {}
+    for i = 1, 5 do all[i] = "k" .. i end
+    for _ = 1, random(3) do list[#list + 1] = table.remove(all, random(#all)) end
+    local l = #list == 1 and client:getLock(list[1]) or client:getMultiLock(list)
+    if l:tryLock(1, random(2) == 1 and 0.3 or nil) then
+        hold(table.concat(list, ","), l)
+        l:unlock()
+    end
+]]
+
+local function conflict(a, b)
+    for name in a:gmatch "[^,]+" do
+        if ("," .. b .. ","):find("," .. name .. ",", 1, true) then
+            return true
+        end
+    end
+    return false
+end
+
+describe("a history of multi-locks", function()
+    after_each(support.cleanup)
+
+    it("is judged", function()
+        local function hold(what, from, to)
+            return { what = what, from = from, to = to, who = 1 }
+        end
+        assert.is_nil(torture.together({ hold("a,b", 1, 3), hold("c", 2, 4), hold("b", 3, 5) },
+            conflict))
+        assert.is_string(torture.together({ hold("a,b", 1, 3), hold("c,b", 2, 4) }, conflict))
+    end)
+
+    it("has each name once, whatever fails", function()
+        local list = torture.intervals(torture.run { seconds = 8, code = CODE })
+        assert.is_true(#list > 50, #list)
+        assert.is_true(torture.most(list) > 1)
+        assert.is_nil(torture.together(list, conflict))
+    end)
+
+    for what, broken in pairs {
+        ["servers gave what is free"] = { "scripts/multi/acquire.lua",
+            "if redis.call('exists', unpack(KEYS)) == mine then",
+            "if redis.call('exists', unpack(KEYS)) < n then" },
+        ["a plain lock's key was overwritten"] = { "scripts/multi/acquire.lua",
+            "redis.call('exists', unpack(KEYS)) == mine", "not found[n]" },
+    } do
+        it("shows if " .. what, function()
+            local list = torture.intervals(torture.run { seconds = 2.5, broken = { broken },
+                code = CODE })
+            assert.is_string(torture.together(list, conflict))
+        end)
+    end
+end)
+
+describe("philosophers", function()
+    after_each(support.cleanup)
+
+    it("all eat", function()
+        local history = torture.run { seconds = 5, broken = {}, code = [[
+            local l = client:getMultiLock { "f" .. who, "f" .. who % 5 + 1 }
+            if l:tryLock(10) then
+                log("ate")
+                sys.sleep(0.001)
+                l:unlock()
+            end
+        ]] }
+        local meals, least, most = { 0, 0, 0, 0, 0 }, math.huge, 0
+        for _, line in ipairs(history) do
+            meals[line.who] = meals[line.who] + 1
+        end
+        for i = 1, 5 do
+            least, most = math.min(least, meals[i]), math.max(most, meals[i])
+        end
+        assert.is_true(least > 0 and most / least <= 3, table.concat(meals, " "))
+    end)
+end)
