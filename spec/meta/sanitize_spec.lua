@@ -211,6 +211,7 @@ describe("the library", function()
             argv_prefix = {
                 "valgrind", "-q", "--error-exitcode=9", "--leak-check=full",
                 "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite",
+                "--suppressions=spec/support/luajit.supp",
             },
         })
     end)

@@ -56,6 +56,8 @@ describe("threads share a client", function()
 
     for _, run in ipairs(RUNS) do
         it(run.name, function()
+            local why = run.env and run.env.TSAN_OPTIONS and support.no_tsan()
+            if why then return pending(why) end
             local dir = support.certificates()
             local cluster = support.cluster(2)
             cluster[3] = support.tls_server(dir, "good")

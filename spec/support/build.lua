@@ -39,4 +39,13 @@ function _M.program(name)
     return built[name]
 end
 
+--- Why ThreadSanitizer cannot judge what forks here; nil: it can.
+function _M.no_tsan()
+    local pipe = assert(io.popen("${CC:-cc} -dumpversion"))
+    local major = tonumber(pipe:read("*l"):match "^%d+")
+    pipe:close()
+    return major < 11 and "ThreadSanitizer of gcc 10 waits for itself for ever in a child of a "
+        .. "program with many threads" or nil
+end
+
 return _M

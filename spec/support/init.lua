@@ -1,4 +1,5 @@
 -- What the specs need: processes, Redis servers and ways to hurt both.
+local build = require "spec.support.build"
 local client = require "spec.support.client"
 local inspect = require "spec.support.inspect"
 local lua = require "spec.support.lua"
@@ -20,6 +21,7 @@ return {
     sh = sys.sh,
     eventually = sys.eventually,
     free_port = sys.free_port,
+    no_tsan = build.no_tsan,
     tmpdir = scope.tmpdir,
     cleanup = scope.cleanup,
     spawn = proc.spawn,
