@@ -189,7 +189,7 @@ describe("a client", function()
 
     it("checks what goes to the servers for a primitive", function()
         local many = {}
-        for i = 1, 17 do
+        for i = 1, 129 do
             many[i] = "k" .. i
         end
         local function of(field, value)
@@ -197,7 +197,7 @@ describe("a client", function()
                 release = "return 1", [field] = function() return value end }
             return function() client:get(prim, "x"):tryLock(1) end
         end
-        raises("bad primitive.keys%(%): a list of at most 16 strings", of("keys", many))
+        raises("bad primitive.keys%(%): a list of at most 128 strings", of("keys", many))
         raises("bad primitive.args%(%): a list of at most 16 strings", of("args", many))
         raises("bad primitive.keys%(%)", of("keys", nil))
         raises("bad primitive.keys%(%): strings are needed; number 1", of("keys", { 1 }))
