@@ -22,8 +22,9 @@ files["lua/redlock/scripts/fenced"] = {
 }
 for _, name in ipairs { "rw", "slots", "fair" } do
     files["lua/redlock/scripts/" .. name] = {
-        read_globals = { "call", "now", "kind", "me", "mine", "put", "agreed", "free", "wake_head",
-            "leave", "ttl" },
+        read_globals = { "call", "now", "kind", "me", "put", "agreed", "free", "wake_head", "leave",
+            "ttl" },
+        globals = { "mine" },
     }
 end
 -- They declare what the others use.

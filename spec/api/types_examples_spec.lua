@@ -155,6 +155,9 @@ describe("in the reference", function()
             ["redlock.Lock"] = lock,
             ["redlock.FencedLock"] = fenced,
             ["redlock.MultiLock"] = client:getMultiLock { "x", "y" },
+            ["redlock.Semaphore"] = client:getSemaphore("x", 2),
+            ["redlock.Permit"] = require("redlock.api.semaphore").permit_of {
+                client = client, name = "x", permits = 2 },
             ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
             ["redlock.Future"] = lock:unlockAsync(),
             ["redlock.Resource"] = resources.new "x",

@@ -17,6 +17,8 @@ local INTERNAL = {
     ["redlock.Lock"] = { "describe" },
     ["redlock.FencedLock"] = { "describe" },
     ["redlock.MultiLock"] = { "describe" },
+    ["redlock.Permit"] = { "describe" },
+    ["redlock.Semaphore"] = { "describe" },
     ["redlock.Future"] = { "settle" },
     ["redlock.Host"] = { "accept", "attend", "box", "cancel", "close", "enclose", "in_vain",
         "look_again", "mortal", "nap", "open", "owners", "poll_at", "start",
@@ -92,6 +94,9 @@ local OBJECTS = {
     ["redlock.Lock"] = lock,
     ["redlock.FencedLock"] = fenced,
     ["redlock.MultiLock"] = client:getMultiLock { "x", "y" },
+    ["redlock.Semaphore"] = client:getSemaphore("x", 2),
+    ["redlock.Permit"] = require("redlock.api.semaphore").permit_of {
+        client = client, name = "x", permits = 2 },
     ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
     ["redlock.Future"] = lock:unlockAsync(),
     ["redlock.Resource"] = resources.new "x",

@@ -2,6 +2,7 @@
 
 local multi_lock = require "redlock.api.multi_lock"
 local read_write_lock = require "redlock.api.read_write_lock"
+local semaphore = require "redlock.api.semaphore"
 
 local ipairs = ipairs
 
@@ -9,7 +10,8 @@ local _M = {}
 
 --- The primitives whose holds can be exported, by their names.
 _M.kinds = {}
-for _, prim in ipairs { read_write_lock.reading, read_write_lock.writing, multi_lock.primitive } do
+for _, prim in ipairs { read_write_lock.reading, read_write_lock.writing, multi_lock.primitive,
+    semaphore.permit } do
     _M.kinds[prim.name] = prim
 end
 
@@ -32,5 +34,17 @@ end
 function methods:getMultiLock(names, opts)
     return multi_lock.new(self, names, opts)
 end
+
+--- At most so many holders at once, each with a permit that ends by itself. No I/O.
+-- @param name     as for getLock, in a name space of its own
+-- @param permits  1 to 1024: the same for all who use the name; where they differ, the largest
+--   number of a client that is alive is the bound
+-- @return a semaphore (see semaphore.lua)
+function methods:getSemaphore(name, permits)
+    return semaphore.new(self, name, permits)
+end
+
+--- The same: permits always end by themselves.
+methods.getPermitExpirableSemaphore = methods.getSemaphore
 
 return _M

@@ -159,9 +159,8 @@ local function granted(self, owner)
     if not hold then
         return not_held(self)
     end
-    local token = rounds.token(hold.lease)
-    if token then
-        return true, token
+    if self.primitive.vote == "largest" then
+        return true, rounds.token(hold.lease)
     end
     return true
 end

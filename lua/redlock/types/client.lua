@@ -54,6 +54,25 @@ function Client:getReadWriteLock(name, opts) end
 ---@return redlock.MultiLock lock  a view of what the owner holds of just this set
 function Client:getMultiLock(names, opts) end
 
+---At most so many holders at once, each with a permit that ends by itself. No I/O.
+---```lua
+---local permit = assert(client:getSemaphore("downloads", 3):tryAcquire(5))
+---assert(permit:release())
+---```
+---@param name string  1 to 65536 bytes; locks of the name have nothing to do with it
+---@param permits integer  1 to 1024; for all who use the name alike: the largest is the bound
+---@return redlock.Semaphore semaphore  gives permits
+function Client:getSemaphore(name, permits) end
+
+---The same as `getSemaphore`: permits always end by themselves.
+---```lua
+---assert(client:getPermitExpirableSemaphore("downloads", 3):tryAcquire(5, 10))
+---```
+---@param name string  1 to 65536 bytes; locks of the name have nothing to do with it
+---@param permits integer  1 to 1024; for all who use the name alike: the largest is the bound
+---@return redlock.Semaphore semaphore  gives permits
+function Client:getPermitExpirableSemaphore(name, permits) end
+
 ---An object of a primitive of your own, with the methods of a lock. No I/O.
 ---```lua
 ---local slot = redlock.primitive {

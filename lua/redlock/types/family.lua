@@ -53,3 +53,89 @@ local MultiLock = {}
 ---```
 ---@return string[] names  sorted, without doubles
 function MultiLock:getNames() end
+
+-- ---- permits ---------------------------------------------------------------------
+
+---At most so many holders at once. There is a slot for each permit, and each slot is a lock of its
+---own, so there are never more; a permit that nobody releases ends with its lease.
+---`tostring(semaphore)` is for people.
+---@class redlock.Semaphore
+---@field permits integer  how many there are
+local Semaphore = {}
+
+---Takes a permit, and waits as long as all are taken.
+---```lua
+---local downloads = client:getSemaphore("downloads", 3)
+---local permit = assert(downloads:acquire())
+---assert(permit:release())
+---```
+---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
+---@return redlock.Permit|nil permit  its own owner: whoever has it may release it
+---@return redlock.Error err  no_quorum; expired: won too late; overload
+function Semaphore:acquire(lease) end
+
+---Tries to take a permit for `wait` seconds.
+---```lua
+---local permit, err = client:getSemaphore("downloads", 3):tryAcquire(0.5, 10)
+---if permit then permit:release() else print(err.code) end
+---```
+---@param wait? number  seconds; default 0: one attempt
+---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
+---@return redlock.Permit|nil permit  its own owner: whoever has it may release it
+---@return redlock.Error err  held: all are taken; no_quorum; expired: won too late; overload
+function Semaphore:tryAcquire(wait, lease) end
+
+---`acquire` as a future.
+---```lua
+---local permit = assert(client:getSemaphore("downloads", 3):acquireAsync():get())
+---```
+---@param lease? number  seconds, as for `acquire`
+---@return redlock.Future future  of what `acquire` returns
+function Semaphore:acquireAsync(lease) end
+
+---`tryAcquire` as a future.
+---```lua
+---local permit = assert(client:getSemaphore("downloads", 3):tryAcquireAsync(5):get())
+---```
+---@param wait? number  seconds, as for `tryAcquire`
+---@param lease? number  seconds, as for `tryAcquire`
+---@return redlock.Future future  of what `tryAcquire` returns
+function Semaphore:tryAcquireAsync(wait, lease) end
+
+---How many permits nobody has, as a majority of the servers sees it.
+---```lua
+---assert(client:getSemaphore("downloads", 3):availablePermits() == 3)
+---```
+---@return integer|nil n  may have changed when it arrives
+---@return redlock.Error err  no_quorum
+function Semaphore:availablePermits() end
+
+---The name as it was given.
+---```lua
+---assert(client:getSemaphore("downloads", 3):getName() == "downloads")
+---```
+---@return string name  any bytes
+function Semaphore:getName() end
+
+---A permit: held like a lock, and its own owner, so whoever has it may release it. When nobody has
+---it any more it is released by the collector.
+---@class redlock.Permit: redlock.Lock
+local Permit = {}
+
+---Lets it go. The same as `unlock`.
+---```lua
+---local permit = assert(client:getSemaphore("downloads", 3):tryAcquire(5))
+---assert(permit:release())
+---```
+---@return true|nil ok  let go in time
+---@return redlock.Error err  expired; held: its slot is another's by now; not_held; unknown
+function Permit:release() end
+
+---Which of the permits it is.
+---```lua
+---local permit = assert(client:getSemaphore("downloads", 3):tryAcquire(5))
+---assert(permit:slot() >= 1 and permit:slot() <= 3)
+---```
+---@return integer|nil slot  from 1 to the number of permits; nobody else's while it is held
+---@return redlock.Error err  not_held; lost
+function Permit:slot() end

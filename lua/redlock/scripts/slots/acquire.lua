@@ -1,0 +1,13 @@
+-- {1, slot}; {2, slot}: it was ours already; {0, ms}: none is free for so long.
+if mine then
+    return {2, mine}
+end
+local n, from = tonumber(ARGV[4]), tonumber(ARGV[5])
+for i = 0, agreed > 0 and 0 or n - 1 do
+    local slot = agreed > 0 and agreed or (from + i) % n + 1
+    if not call('zscore', KEYS[1], slot) then
+        put(slot, now + ARGV[2])
+        return {1, slot}
+    end
+end
+return {0, call('zrange', KEYS[1], 0, 0, 'withscores')[2] - now}

@@ -1,0 +1,10 @@
+-- 1; {1, n}: n who wait were told; 0: gone; -1: somebody else's.
+if not mine then
+    return call('zscore', KEYS[1], agreed) and -1 or 0
+end
+free(mine)
+if ARGV[2] == '0' then
+    return 1
+end
+local n = redis.pcall('publish', ARGV[6], '')
+return type(n) == 'number' and n > 0 and {1, n} or 1

@@ -1,0 +1,27 @@
+-- Behind now.lua. KEYS[1] the slots that are taken, by when their leases end; KEYS[2] who has
+-- which: slot -> value, value -> slot, and 'format' -> 1. ARGV[1] the value, [2] the lease in ms,
+-- [3] the slot that was agreed upon (0: none yet), [4] how many there are, [5] where to begin,
+-- [6] the channel.
+local format = call('hget', KEYS[2], 'format')
+if format and format ~= '1' then
+    return redis.error_reply('FORMAT the permits of ' .. KEYS[1] .. ' are of another version')
+end
+
+local function free(slot)
+    call('zrem', KEYS[1], slot)
+    call('hdel', KEYS[2], slot, call('hget', KEYS[2], slot) or '')
+end
+local over = call('zrangebyscore', KEYS[1], '-inf', now)
+for i = 1, #over do
+    free(over[i])
+end
+local agreed, mine = tonumber(ARGV[3]), tonumber(call('hget', KEYS[2], ARGV[1]))
+
+-- Both keys last as long as the last of them.
+local function put(slot, ends)
+    call('zadd', KEYS[1], ends, slot)
+    call('hset', KEYS[2], slot, ARGV[1], ARGV[1], slot, 'format', 1)
+    local last = call('zrange', KEYS[1], -1, -1, 'withscores')[2]
+    call('pexpireat', KEYS[1], last)
+    call('pexpireat', KEYS[2], last)
+end
