@@ -421,9 +421,8 @@ rl_round *rl_pause(rl_subscription *subscription, int64_t seen, int64_t ms);
 /* Ends a pause before its time. */
 void rl_round_wake(rl_round *round);
 
-/* Whether nobody has a majority, by what nodes said so far that refused or granted an
- * attempt: contenders have split the votes. */
-int rl_round_split(const rl_round *round);
+/* How many nodes said yes so far. */
+int rl_round_yes(const rl_round *round);
 
 /* The largest extra of the nodes that said yes so far; 0: none. */
 int64_t rl_round_extra(const rl_round *round);

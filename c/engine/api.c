@@ -234,36 +234,9 @@ void rl_disown(rl_lease *lease)
 
 /* ---- looking ---- */
 
-/* How many nodes at most have the holder that node i names. */
-static int most_of(const struct rl_round *round, int i)
+int rl_round_yes(const rl_round *round)
 {
-    const struct slot *slot = &round->slot[i];
-    int most = 0;
-    for (int k = 0; k < round->core->n; k++) {
-        const struct slot *other = &round->slot[k];
-        most += other->state != SLOT_ANSWERED || other->vote < 0 ||
-                (other->vote == 0 && other->data_len == slot->data_len &&
-                 !memcmp(round_data(other), round_data(slot), slot->data_len));
-    }
-    return most;
-}
-
-int rl_round_split(const rl_round *round)
-{
-    struct rl_client *c = client_of(round->core);
-    int refused = 0, most = 0;
-    engine_lock(c);
-    int split = round->tally.yes > 0;
-    for (int i = 0; i < round->core->n && !split; i++) {
-        if (round->slot[i].state != SLOT_ANSWERED || round->slot[i].vote != 0)
-            continue;
-        int votes = most_of(round, i);
-        most = votes > most ? votes : most;
-        refused++;
-    }
-    split |= refused && most < quorum_size(round->core->n);
-    engine_unlock(c);
-    return split;
+    return round->tally.yes;
 }
 
 int64_t rl_round_extra(const rl_round *round)

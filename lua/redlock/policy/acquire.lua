@@ -30,8 +30,8 @@
 --   vain         wakes in a row after which the same holders were found
 --   holders      by server: who had the lock
 --   splits       attempts that split the votes
---   home         the server to be asked first, from the first such attempt until a release wakes
---                the call; or nil
+--   home         the server to be asked first, from the first such attempt until that server
+--                refuses; or nil
 --
 -- A step returns nil: the next one follows; true: the lock is held; or the error that the call
 -- ends with.

@@ -22,6 +22,12 @@ local _M = {}
 -- So often at most in a row: then the votes are not split, but a node has lost the holder's key.
 local SPLIT_DELAY, SPLIT_DOUBLINGS, SPLIT_TRIES = 0.001, 5, 10
 
+-- Who was refused by the server that was asked first asks all at once the next time: the other way
+-- takes a round trip more, and who took it for good would come too late each time. That is after
+-- so many seconds if nothing wakes the call before: the holder there may have been one of those who
+-- split the votes, who say nothing when they give up.
+local ALONE = 0.05
+
 -- A message may be anybody's who may publish. A call that was woken so often, and each time found
 -- the holders that were there before, does not try again for a millisecond, doubled each time up
 -- to a second, whatever messages come. One such time is a matter of course: when the subscription
@@ -97,7 +103,7 @@ end
 
 -- Seconds until the next attempt makes sense, if no message comes.
 -- @param free_in  seconds until a majority may be free, or nil
--- @param split    whether nobody has a majority
+-- @param split    whether some servers granted the attempt
 local function pause_of(call, free_in, split)
     local client, guarded, held = call.lock.client, call.guarded, call.outcome == "held"
     local o = client.options
@@ -113,6 +119,9 @@ local function pause_of(call, free_in, split)
             * (0.5 + random(client)))
     elseif free_in then
         pause = min(pause, free_in + 0.001 + random(client) * 0.002)
+    elseif held and call.home then
+        call.home = nil
+        pause = min(pause, ALONE * (0.5 + random(client)))
     end
     return pause
 end
@@ -142,12 +151,7 @@ function _M.sleep(call)
         nap(call, rest, true)
     end
     local opened = subscriptions.opened(subscription)
-    if opened ~= call.opened then
-        -- All at once again: to ask one server first takes a round trip more, and whoever did so
-        -- for good would come too late each time.
-        call.home = nil
-        call.splits = call.vain < VAIN and 0 or call.splits
-    end
+    call.splits = opened ~= call.opened and call.vain < VAIN and 0 or call.splits
     -- Before the attempt: later wakes are news.
     call.seen, call.opened = subscriptions.wakes(subscription), opened
 end
