@@ -126,4 +126,4 @@ clean: ## build/ goes
 	rm -rf $(BUILD)
 
 # What each object was made of.
--include $(shell find $(BUILD) -name '*.d' 2> /dev/null)
+-include $(shell find $(BUILD) -type f -name '*.d' 2> /dev/null)

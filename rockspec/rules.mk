@@ -1,4 +1,24 @@
-# Archives and packages; part of the Makefile.
+# What is generated for users, archives and packages; part of the Makefile.
+
+MANDIR  ?= $(PREFIX)/share/man
+BASHDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR  ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
+SHOWN    = $(BUILD)/shown
+
+install: install-shown
+
+# Of the table that --help is made of.
+.PHONY: install-shown
+install-shown: ## the manual page of the command, and what shells complete
+	@mkdir -p $(SHOWN)
+	$(LUAJIT) rockspec/man $(SHOWN)/redlock.1
+	for shell in bash zsh fish; do \
+	    $(LUAJIT) rockspec/completion $$shell $(SHOWN)/$$shell || exit 1; done
+	install -D -m 644 $(SHOWN)/redlock.1 "$(DESTDIR)$(MANDIR)/man1/redlock.1"
+	install -D -m 644 $(SHOWN)/bash "$(DESTDIR)$(BASHDIR)/redlock"
+	install -D -m 644 $(SHOWN)/zsh "$(DESTDIR)$(ZSHDIR)/_redlock"
+	install -D -m 644 $(SHOWN)/fish "$(DESTDIR)$(FISHDIR)/redlock.fish"
 
 DIST = $(BUILD)/dist
 NAME = redlock-$(VERSION)

@@ -134,6 +134,12 @@ describe("installing by make", function()
         commands(stage .. "/opt/x/bin")
         assert.equal("opt\n", run("ls", stage))
         assert.equal("bin\ninclude\nlib\nshare\n", run("ls", stage .. "/opt/x"))
+        for path, text in pairs { ["man/man1/redlock.1"] = "redlock run NAME",
+            ["bash-completion/completions/redlock"] = "complete .* redlock\n",
+            ["zsh/site-functions/_redlock"] = "^#compdef redlock\n",
+            ["fish/vendor_completions.d/redlock.fish"] = "complete %-c redlock" } do
+            assert.matches(text, run("cat", stage .. "/opt/x/share/" .. path))
+        end
     end)
 
     it("lets programs in C lock without Lua", function()

@@ -1,6 +1,6 @@
 --- Command lines: options with and without values, names, and what follows "--".
 
-local options = require "redlock.api.options"
+local flags = require "redlock.cli.flags"
 
 local _M = {}
 
@@ -15,24 +15,7 @@ local function usage(text)
     _M.fail(text .. "\nTry: redlock --help")
 end
 
---- The flags that are options of the client.
--- @param verb  whose options they are; nil: of all commands
--- @return flag -> its kind: "=" with a value, "=number" with one that is a number, "" with none
-function _M.flags(verb)
-    local flags = {}
-    for _, row in ipairs(options.rows) do
-        if row.flag and row.of == verb then
-            flags[row.flag] = row.flag:find "^%-%-no%-" and ""
-                or type(row.default) == "number" and "=number" or "="
-        end
-    end
-    return flags
-end
-
--- Options of all commands: where to ask, and as whom.
-local COMMON = _M.flags()
-COMMON["--nodes"], COMMON["--config"], COMMON["--json"], COMMON["--help"] = "=", "=", "", ""
-local SHORT = { ["-h"] = "--help", ["-w"] = "--wait", ["-n"] = "--no-wait", ["-f"] = "--force" }
+local COMMON = flags.kinds()
 
 --- Words of a command line for a message: URIs without quotes around them come to be taken
 -- for names, and may have passwords.
@@ -47,7 +30,7 @@ end
 local function value_of(option, kind, text)
     if text == nil then
         usage(option .. " needs a value")
-    elseif kind == "=number" then
+    elseif kind == "=S" then
         local seconds = tonumber(text)
         return seconds and seconds >= 0 and seconds     -- and no NaN
             or usage(option .. " needs a number of seconds")
@@ -78,8 +61,8 @@ end
 --- Reads a command line.
 -- @param list   arguments, the first of them at `from`
 -- @param from   where its arguments begin
--- @param known  further options, as COMMON; "--": a command follows it. Else names do, which
---   may begin with "-". "...": all that follows the first name is that one's
+-- @param known  of the verb, as flags.kinds() says it. Behind "--" there are names, which may
+--   begin with "-", if no command is there
 -- @return { ["--wait"] = 5, ... }, the names, and the command, or what follows (or nil)
 function _M.parse(list, from, known)
     local given, names = {}, {}
@@ -95,8 +78,11 @@ function _M.parse(list, from, known)
             break
         elseif word:sub(1, 1) == "-" and word ~= "-" then
             local option, inline = word:match "^(%-%-[^=]+)=(.*)$"
-            option = SHORT[word] or option or word
-            local kind = known[option] or COMMON[option]
+            option = option or word
+            local kind = known[option]
+            if kind and kind:find "^%-" then
+                option, kind = kind, known[kind]
+            end
             if option == "--password" then
                 usage "everybody can read command lines: --password-file or --password-env"
             elseif not kind then

@@ -6,17 +6,20 @@ local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
 
 local _M = { usage = "check ", summary = "how the servers are, and what to do about it",
-    options = { ["--wait"] = "" } }
+    flags = { { "--wait", nil, "stays until all servers vote, or something is wrong that time does "
+        .. "not mend. A server that was restarted votes when it has been seen to keep what it was "
+        .. "told for max_lease * 1.01 + 1 s, which goes on only while a client is there. A server "
+        .. "that is down is waited for (for some time only: timeout 300 redlock check --wait)",
+        short = "-w" } } }
 
 _M.help = [[
 redlock check [--wait] [--json]
 
 Asks each server how it is: version, role, age, clock, persistence, and whether it may vote;
 a row per server with a verdict, and below what to do about it.
-  -w, --wait   stays until all servers vote, or something is wrong that time does not mend. A
-               server that was restarted votes when it has been seen to keep what it was told for
-               max_lease * 1.01 + 1 s, which goes on only while a client is there. A server that
-               is down is waited for (for some time only: timeout 300 redlock check --wait)
+
+FLAGS
+
 Exit status: 0: all is well; 1: there are warnings; 2: something is wrong; 125: usage.
 
   redlock check || mail -s "lock servers" ops@example.org < /dev/null

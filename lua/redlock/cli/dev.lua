@@ -8,7 +8,8 @@ local report = require "redlock.cli.report"
 local redlock = require "redlock"
 
 local _M = { usage = "dev [N]", summary = "N servers to throw away (3), until Ctrl-C",
-    options = { ["--server"] = "=" } }
+    flags = { { "--server", "PROGRAM",
+        "instead of redis-server: valkey-server, /opt/redis/bin/redis-server" } } }
 
 _M.help = [[
 redlock dev [N] [--server PROGRAM]
@@ -16,7 +17,8 @@ redlock dev [N] [--server PROGRAM]
 Starts N Redis servers (3) on free ports of this machine, which nobody else can reach and which
 keep nothing, and tells their URIs. They may vote at once, and end with this command, however
 it ends.
-  --server PROGRAM   instead of redis-server: valkey-server, /opt/redis/bin/redis-server
+
+FLAGS
 
   redlock dev 5 --json | head -1]]
 

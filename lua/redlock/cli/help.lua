@@ -1,7 +1,8 @@
---- The verbs of the command, and the text of redlock --help. A verb is a file of its name, which
--- has usage, summary and help (texts), options (further ones, as of args.parse), and main.
+--- The verbs of the command, and the texts of --help. A verb is a file of its name, which has
+-- usage, summary and help (texts; FLAGS in help is a line for each flag), flags (rows, see
+-- flags.lua), follows (as of flags.kinds), and main.
 
-local options = require "redlock.api.options"
+local flags = require "redlock.cli.flags"
 
 local _M = {}
 
@@ -23,20 +24,6 @@ local function verbs()
     for i, word in ipairs(_M.verbs) do
         local verb = _M.verb(word)
         lines[i] = ("  redlock %-21s %s"):format(verb.usage, verb.summary)
-    end
-    return table.concat(lines, "\n")
-end
-
--- A line for each option of the client that is one of all commands.
-local function flags()
-    local lines = {}
-    for _, row in ipairs(options.rows) do
-        if row.flag and not row.of then
-            local arg = row.arg or type(row.default) == "number" and "S" or ""
-            local text = row.text:gsub("`", ""):gsub("; false:.*", ""):gsub("^false: ", "")
-            lines[#lines + 1] = ("  %-21s %s%s"):format(row.flag .. " " .. arg, text,
-                type(row.default) == "number" and (" (%g)"):format(row.default) or "")
-        end
     end
     return table.concat(lines, "\n")
 end
@@ -63,12 +50,8 @@ a line `option = value` for each option of redlock.new that is to be other than 
 
 Options of all commands, behind or before the command (durations are seconds; fractions are
 fine):
-  --nodes URIS          redis://[user:password@]host[:port][/db], rediss:// (TLS),
-                        unix:///path; separated by spaces or commas
-  --config FILE         instead of the usual places
 FLAGS
-  --json                for programs
-  --help, --version
+  --version             which redlock this is
   --                    names may begin with - behind it (of run: the command follows)
 
 Everybody on this machine can read the command lines of all processes: passwords do not
@@ -90,7 +73,15 @@ More: redlock run --help, and so on.]]
 
 --- What the command can do.
 function _M.general()
-    return (GENERAL:gsub("VERBS", verbs):gsub("FLAGS", flags))
+    return (GENERAL:gsub("VERBS", verbs):gsub("FLAGS", function()
+        return flags.text(flags.common)
+    end))
+end
+
+--- What a verb can do.
+function _M.of(word)
+    local verb = _M.verb(word)
+    return (verb.help:gsub("FLAGS", function() return flags.text(verb.flags) end))
 end
 
 return _M

@@ -6,7 +6,12 @@ local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
 
 local _M = { usage = "init ", summary = "lets a brand-new set of servers vote at once",
-    options = { ["--force"] = "", ["--wait"] = "" } }
+    flags = {
+        { "--force", nil, "admits the servers that answer, whatever they say, also for another "
+            .. "max_lease. Only when nobody can hold a lock: stop all clients, and wait for the "
+            .. "longest lease", short = "-f" },
+        { "--wait", nil, "until all servers are up and vote, also where they have to be in use for "
+            .. "a while", short = "-w" } } }
 
 _M.help = [[
 redlock init [--force] [--wait]
@@ -14,9 +19,9 @@ redlock init [--force] [--wait]
 Lets a brand-new set of servers vote at once. Otherwise they do so when they have been in use
 for a while (max_lease * 1.01 + 1 s): a server without memory may have forgotten locks that are
 still held. All servers must be up, and none in use already (if all are, nothing is done).
-  --force   admits the servers that answer, whatever they say, also for another max_lease.
-            Only when nobody can hold a lock: stop all clients, and wait for the longest lease
-  -w, --wait  until all servers are up and vote, also where they have to be in use for a while
+
+FLAGS
+
 Exit status: 0: they may vote; 125: not done, and why.]]
 
 local FAILED = 125

@@ -13,7 +13,7 @@ local report = require "redlock.cli.report"
 local redlock = require "redlock"
 
 local _M = { usage = "lua FILE [ARGS]", summary = "runs a script of Lua that takes locks",
-    options = { ["..."] = true } }
+    flags = {}, follows = "..." }
 
 _M.help = [[
 redlock lua [OPTIONS] FILE [ARGS]

@@ -1,6 +1,7 @@
 --- The command `redlock`: see cli/help.lua for what it does.
 
 local args = require "redlock.cli.args"
+local flags = require "redlock.cli.flags"
 local help = require "redlock.cli.help"
 local report = require "redlock.cli.report"
 
@@ -35,9 +36,9 @@ local function dispatch(list)
             words[#words + 1] = other
         end
     end
-    local given, names, argv = args.parse(words, 2, verb.options)
+    local given, names, argv = args.parse(words, 2, flags.kinds(verb.flags, verb.follows))
     if given["--help"] then
-        print(verb.help)
+        print(help.of(word))
         return 0
     end
     return verb.main(given, names, argv)

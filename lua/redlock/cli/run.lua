@@ -8,7 +8,23 @@ local report = require "redlock.cli.report"
 local restart_guard = require "redlock.policy.restart_guard"
 local stay = require "redlock.cli.stay"
 
-local _M = { usage = "run NAME -- CMD...", summary = "runs a command while it holds the lock NAME" }
+local _M = { usage = "run NAME -- CMD...", summary = "runs a command while it holds the lock NAME",
+    follows = "--" }
+
+_M.flags = {
+    { "--wait", "S", "give up after S seconds, with status 124 (default: wait for as long as it is "
+        .. "held)", short = "-w" },
+    { "--no-wait", nil, "the same as --wait 0. Servers that were restarted are waited for all the "
+        .. "same, until a majority votes: that comes only while somebody stays", short = "-n" },
+    { "--lease", "S", "how long the lock outlives a crash of this machine (30)" },
+    { "--at-least", "S", "the name stays closed until S seconds after it was taken, also when the "
+        .. "command has ended by then, or redlock itself" },
+    { "--max-hold", "S", "end the command after so long, with status 123 (default: never)" },
+    { "--kill-after", "S", "when the lock is lost, or --max-hold is over, the command and all that "
+        .. "it started get TERM, and KILL S seconds later (5)" },
+    { "--plain", nil, "a lock without a fencing token: for users of the servers whose rights are "
+        .. "enough for plain locks only" },
+}
 
 _M.help = [[
 redlock run NAME [--wait S | --no-wait] [--lease S] [--at-least S] [--max-hold S]
@@ -17,18 +33,7 @@ redlock run NAME [--wait S | --no-wait] [--lease S] [--at-least S] [--max-hold S
 Takes the lock NAME, runs the command, lets the lock go, and exits with the command's status.
 The lock is renewed while the command runs.
 
-  --wait S        give up after S seconds, with status 124 (default: wait for as long as it
-                  is held)
-  -n, --no-wait   the same as --wait 0. Servers that were restarted are waited for all the same,
-                  until a majority votes: that comes only while somebody stays
-  --lease S       how long the lock outlives a crash of this machine (30)
-  --at-least S    the name stays closed until S seconds after it was taken, also when the command
-                  has ended by then, or redlock itself
-  --max-hold S    end the command after so long, with status 123 (default: never)
-  --kill-after S  when the lock is lost, or --max-hold is over, the command and all that it
-                  started get TERM, and KILL S seconds later (5)
-  --plain         a lock without a fencing token: for users of the servers whose rights are
-                  enough for plain locks only
+FLAGS
 
 The command finds REDLOCK_NAME in its environment, and the fencing token, a number that grows
 from hold to hold, as REDLOCK_TOKEN: whatever it writes to can refuse smaller ones, which come
@@ -48,14 +53,6 @@ lock's time is over: what it has others start (systemd, docker, at) is not found
   redlock run db:migrate -- sh -c 'pg_dump app > before.sql && ./migrate'
   # late writers change nothing
   redlock run stock -- sh -c 'psql -v t=$REDLOCK_TOKEN -f stock.sql' # ... WHERE fence <= :t]]
-
-local options = args.flags "run"
-for flag, kind in pairs { ["--wait"] = "=number", ["--no-wait"] = "", ["--at-least"] = "=number",
-    ["--kill-after"] = "=number", ["--plain"] = "", ["--"] = true } do
-    options[flag] = kind
-end
-
-_M.options = options
 
 local LOST, HELD, FAILED = 123, 124, 125
 local TICK = 0.25             -- seconds between two looks at a lock that nothing happens to

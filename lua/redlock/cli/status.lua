@@ -8,7 +8,7 @@ local report = require "redlock.cli.report"
 local rounds = require "redlock.core.rounds"
 
 local _M = { usage = "status NAME", summary = "who holds it, for how long, server by server",
-    options = {} }
+    flags = {} }
 
 _M.help = [[
 redlock status NAME [--json]

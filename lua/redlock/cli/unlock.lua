@@ -6,7 +6,7 @@ local printable = require("redlock.core.printable").printable
 local report = require "redlock.cli.report"
 
 local _M = { usage = "unlock --force NAME", summary = "opens it for everybody",
-    options = { ["--force"] = "" } }
+    flags = { { "--force", nil, "whoever holds it", short = "-f" } } }
 
 _M.help = [[
 redlock unlock --force NAME
@@ -15,6 +15,9 @@ Opens a lock whoever holds it, for locks that nobody will open: of a machine tha
 of a program that hangs. (Without it they open by themselves at the end of the lease, unless
 somebody renews them.) The holder, if there is one, learns of it when it renews the lock, and
 may work on until then beside the next one.
+
+FLAGS
+
 Exit status: 0: it is open now; 1: it was open already; 125: no majority of the servers.
 
   redlock status deploy:web && redlock unlock --force deploy:web]]
