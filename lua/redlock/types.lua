@@ -144,6 +144,7 @@ function redlock.is_error(value) end
 ---| "expired" # it was, or would have been, had, but the lease ran out; `unlock`: it was ours
 ---| "lost" # the lease is over, or a majority does not know it any more
 ---| "not_held" # this owner does not hold it
+---| "not_found" # a latch was not made, or too many servers have forgotten it
 ---| "unknown" # no majority answered a release: what is left ends with its lease
 ---| "cancelled" # `future:cancel` ended the call
 ---| "closed" # the client is closed

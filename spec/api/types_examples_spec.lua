@@ -158,6 +158,7 @@ describe("in the reference", function()
             ["redlock.Semaphore"] = client:getSemaphore("x", 2),
             ["redlock.Permit"] = require("redlock.api.semaphore").permit_of {
                 client = client, name = "x", permits = 2 },
+            ["redlock.CountDownLatch"] = client:getCountDownLatch "x",
             ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
             ["redlock.Future"] = lock:unlockAsync(),
             ["redlock.Resource"] = resources.new "x",

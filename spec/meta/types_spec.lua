@@ -17,6 +17,7 @@ local INTERNAL = {
     ["redlock.Lock"] = { "describe" },
     ["redlock.FencedLock"] = { "describe" },
     ["redlock.MultiLock"] = { "describe" },
+    ["redlock.CountDownLatch"] = { "describe" },
     ["redlock.Permit"] = { "describe" },
     ["redlock.Semaphore"] = { "describe" },
     ["redlock.Future"] = { "settle" },
@@ -97,6 +98,7 @@ local OBJECTS = {
     ["redlock.Semaphore"] = client:getSemaphore("x", 2),
     ["redlock.Permit"] = require("redlock.api.semaphore").permit_of {
         client = client, name = "x", permits = 2 },
+    ["redlock.CountDownLatch"] = client:getCountDownLatch "x",
     ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
     ["redlock.Future"] = lock:unlockAsync(),
     ["redlock.Resource"] = resources.new "x",

@@ -1,5 +1,6 @@
 --- The other members of the family, as methods of clients.
 
+local latch = require "redlock.api.latch"
 local multi_lock = require "redlock.api.multi_lock"
 local read_write_lock = require "redlock.api.read_write_lock"
 local semaphore = require "redlock.api.semaphore"
@@ -46,5 +47,13 @@ end
 
 --- The same: permits always end by themselves.
 methods.getPermitExpirableSemaphore = methods.getSemaphore
+
+--- Opens when so many parties have arrived, and stays open. No I/O.
+-- @param name  as for getLock, in a name space of its own
+-- @param opts  ttl: seconds that it stays on the servers after the last arrival; default: 86400
+-- @return a latch (see latch.lua)
+function methods:getCountDownLatch(name, opts)
+    return latch.new(self, name, opts)
+end
 
 return _M

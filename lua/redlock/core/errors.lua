@@ -1,6 +1,6 @@
 --- Structured errors: what happened in a word, in a sentence, and node by node.
 --
--- err.code     one of: held no_quorum expired lost not_held unknown cancelled closed
+-- err.code     one of: held no_quorum expired lost not_held not_found unknown cancelled closed
 --              config unsupported deadlock phase overload timeout (of a future's get)
 -- err.message  a sentence
 -- err.nodes    { { node = "redis://...", code = "timeout", message = "..." }, ... } or nil;
@@ -27,6 +27,7 @@ local SENTENCES = {
     no_quorum = "%s: no majority of the servers answered",
     expired = "%s: the lease is over",
     lost = "%s: the lease is lost",
+    not_found = "%s is not there: it was not made, or too many servers have forgotten it",
     not_held = "%s is not held by this owner",
     unknown = "%s: no majority of the servers confirmed the release; what is left ends with "
         .. "its lease",

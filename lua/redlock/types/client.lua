@@ -73,6 +73,21 @@ function Client:getSemaphore(name, permits) end
 ---@return redlock.Semaphore semaphore  gives permits
 function Client:getPermitExpirableSemaphore(name, permits) end
 
+---Opens when so many parties have arrived, and stays open. No I/O.
+---```lua
+---local loaded = client:getCountDownLatch "shards loaded"
+---assert(loaded:trySetCount(1))
+---assert(loaded:countDown "shard 1" and loaded:await(5))
+---```
+---@param name string  1 to 65536 bytes; locks of the name have nothing to do with it
+---@param opts? redlock.LatchOptions  how long it stays
+---@return redlock.CountDownLatch latch  a view of what the servers know
+function Client:getCountDownLatch(name, opts) end
+
+---How a latch differs from others.
+---@class (exact) redlock.LatchOptions
+---@field ttl? number  seconds that it stays after the last arrival; default 86400
+
 ---An object of a primitive of your own, with the methods of a lock. No I/O.
 ---```lua
 ---local slot = redlock.primitive {

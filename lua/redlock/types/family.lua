@@ -139,3 +139,87 @@ function Permit:release() end
 ---@return integer|nil slot  from 1 to the number of permits; nobody else's while it is held
 ---@return redlock.Error err  not_held; lost
 function Permit:slot() end
+
+-- ---- latches ---------------------------------------------------------------------
+
+---A count-down latch. It never opens early, whatever is lost, late or repeated, and what was seen
+---open stays open; an acknowledged arrival counts, as long as a majority of the servers has not
+---forgotten since the last look (`await`, `getCount`), which repairs those that have.
+---`tostring(latch)` is for people.
+---@class redlock.CountDownLatch
+local Latch = {}
+
+---Makes it, for so many parties. One that is open may be made anew, and is closed then.
+---```lua
+---assert(client:getCountDownLatch("loaded"):trySetCount(3))
+---```
+---@param n integer  1 to 4096
+---@return boolean|nil made  false: there is one that is not open
+---@return redlock.Error err  no_quorum; unknown: what is there ends soon
+function Latch:trySetCount(n) end
+
+---Says that a party has arrived. Saying it again with the same `who` changes nothing.
+---```lua
+---local loaded = client:getCountDownLatch "loaded"
+---assert(loaded:trySetCount(1))
+---assert(loaded:countDown "shard 1")
+---```
+---@param who? string  which party; default: one that nobody else is
+---@return true|nil ok  a majority has acknowledged it
+---@return redlock.Error err  not_found; no_quorum, for `patience`
+function Latch:countDown(who) end
+
+---How many are missing.
+---```lua
+---local loaded = client:getCountDownLatch "loaded"
+---assert(loaded:trySetCount(3) and loaded:getCount() == 3)
+---```
+---@return integer|nil left  0: open
+---@return redlock.Error err  not_found: not made, or too many servers forgot it; no_quorum
+function Latch:getCount() end
+
+---Waits until all have arrived.
+---```lua
+---local loaded = client:getCountDownLatch "loaded"
+---assert(loaded:trySetCount(3) and loaded:await(0.1) == false)
+---```
+---@param wait? number  seconds; default: as long as it takes
+---@return boolean|nil open  false: the time is over
+---@return redlock.Error err  not_found; no_quorum, for `patience`
+function Latch:await(wait) end
+
+---Deletes it; who waits finds that it is not there.
+---```lua
+---local loaded = client:getCountDownLatch "loaded"
+---assert(loaded:trySetCount(3) and loaded:delete())
+---```
+---@return boolean|nil deleted  false: there was none
+---@return redlock.Error err  no_quorum
+function Latch:delete() end
+
+---`await` as a future.
+---```lua
+---local loaded = client:getCountDownLatch "loaded"
+---assert(loaded:trySetCount(1))
+---local waiting = loaded:awaitAsync(10)
+---assert(loaded:countDown() and waiting:get())
+---```
+---@param wait? number  seconds, as for `await`
+---@return redlock.Future future  of what `await` returns
+function Latch:awaitAsync(wait) end
+
+---`countDown` as a future.
+---```lua
+---local loaded = client:getCountDownLatch "loaded"
+---assert(loaded:trySetCount(1) and loaded:countDownAsync():get())
+---```
+---@param who? string  as for `countDown`
+---@return redlock.Future future  of what `countDown` returns
+function Latch:countDownAsync(who) end
+
+---The name as it was given.
+---```lua
+---assert(client:getCountDownLatch("loaded"):getName() == "loaded")
+---```
+---@return string name  any bytes
+function Latch:getName() end

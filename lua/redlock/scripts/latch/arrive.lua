@@ -1,0 +1,29 @@
+-- KEYS as in create.lua. ARGV[1] the latch's id, '': whichever there is; [2] how long it stays, in
+-- ms; [3] the channel; [4] the last of those who are known; '-': they are not asked for; [5] its
+-- count, where it is to be made if it is not here, or '0'; further: who has arrived, '=' and 16 hex
+-- digits, or '+' and a name. {1, left, 'id count who...'}: so many are missing, and 12 who are not
+-- known, if so many are here; -1: no such latch here. Repeating it changes nothing.
+local format, id, count = unpack(redis.call('hmget', KEYS[1], 'format', 'id', 'count'))
+if format and format ~= '1' then
+    return redis.error_reply('FORMAT the latch ' .. KEYS[1] .. ' is of another version')
+end
+if not id and ARGV[5] ~= '0' then
+    redis.call('hset', KEYS[1], 'format', 1, 'id', ARGV[1], 'count', ARGV[5])
+    id, count = ARGV[1], ARGV[5]
+end
+if not id or ARGV[1] ~= '' and ARGV[1] ~= id then return -1 end
+local before = redis.call('zcard', KEYS[2])
+for i = 6, #ARGV do
+    local who = string.sub(ARGV[i], 2)
+    who = ARGV[i] == '=' .. who and who or string.sub(redis.sha1hex(who), 1, 16)
+    redis.call('zadd', KEYS[2], 0, who)
+end
+if #ARGV > 5 then
+    redis.call('pexpire', KEYS[1], ARGV[2])
+    redis.call('pexpire', KEYS[2], ARGV[2])
+end
+local n = redis.call('zcard', KEYS[2])
+if n >= tonumber(count) and before < tonumber(count) then redis.pcall('publish', ARGV[3], '') end
+local page = ARGV[4] == '-' and {} or redis.call('zrangebylex', KEYS[2], '(' .. ARGV[4], '+',
+    'limit', 0, 12)
+return {1, math.max(count - n, 0), id .. ' ' .. count .. ' ' .. table.concat(page)}

@@ -1,0 +1,6 @@
+-- KEYS as in create.lua; ARGV[1] the channel. 1: there was one; 0.
+local n = redis.call('del', KEYS[1], KEYS[2])
+if n > 0 then
+    redis.pcall('publish', ARGV[1], '')
+end
+return n > 0 and 1 or 0
