@@ -60,7 +60,7 @@ enum {
     RL_VALUE_LEN = 40,       /* 20 random bytes, in hex */
     RL_NONCE_LEN = 16,       /* 8 of them */
     RL_DATA_MAX = 256,       /* bytes kept of a string in a reply */
-    RL_TEXT_MAX = 160,       /* bytes kept of an error text, with the closing 0 */
+    RL_TEXT_MAX = 512,       /* bytes kept of an error text, with the closing 0 */
     RL_MAX_KEYS = 128,       /* KEYS of one script call */
     RL_MAX_ARGS = 16,        /* further ARGV of one script call */
     RL_MAX_SCRIPTS = 256,    /* scripts of one client */
@@ -129,7 +129,9 @@ typedef enum rl_guard {
     RL_GUARD_UNKNOWN,        /* not asked yet, or no answer: see marker_code */
     RL_GUARD_ADMITTED,       /* its marker is valid */
     RL_GUARD_QUARANTINED,    /* the server may have forgotten locks that are still held */
-    RL_GUARD_DISAGREES       /* another client has another max_lease */
+    RL_GUARD_DISAGREES,      /* its marker is not for this client: see rl_node_info.why */
+    RL_GUARD_SEALED,         /* it votes again when it was restarted */
+    RL_GUARD_RETIRED         /* it left the list of servers */
 } rl_guard;
 
 enum { RL_ROLE_UNKNOWN, RL_ROLE_MASTER, RL_ROLE_REPLICA };
@@ -194,6 +196,10 @@ typedef struct rl_options {
     const char *marker;      /* the key of the restart guard's marker; NULL: no guard */
     const char *marker_script; /* compares and sets the marker: see guard.h */
     int32_t require_info;    /* 1: a node whose INFO may not be read does not vote */
+    int32_t unguarded;       /* 1: the guard is off, and a node that has a marker of others,
+                                for whom it is on, is refused */
+    int32_t behind_proxy;    /* 1: connections may be passed on to a server that has
+                                restarted since */
     int32_t tls_verify;      /* 0: any certificate will do */
     const char *ca_file;     /* certificates to trust; NULL: the system's */
     const char *cert_file;   /* the client's, with its chain, and its key; or NULL */
@@ -227,11 +233,13 @@ typedef struct rl_primitive {
     int32_t confirm;         /* RL_RULE_LARGEST: makes the node's counter the token */
     int32_t heal;            /* gives the keys back to a node that lost them; -1: acquire */
     int32_t rule;            /* RL_RULE_* */
-    int32_t knows_run;       /* 1: the last ARGV of all scripts of a lease is the server's
-                                run_id; but with the guard an acquire's last KEY is the
-                                marker, and its last ARGV the value that the marker must
-                                have, which begins with the run_id. 0: acquire and heal
-                                have the marker with the guard, and nothing without */
+    int32_t knows_run;       /* 1: the last ARGV of all scripts of a lease names the
+                                server's memory by its first 16 letters: with the guard
+                                it is the marker, and an acquire's last KEY is the
+                                marker's, which must be that (with a "!" behind it: the
+                                server's life, too); without, its master_replid. 0:
+                                acquire and heal have the marker with the guard, and
+                                nothing without */
 } rl_primitive;
 
 typedef struct rl_node_result {
@@ -287,6 +295,7 @@ typedef struct rl_node_info {
     char run_id[RL_RUN_ID_MAX];
     char version[RL_WORD_MAX];
     char policy[RL_WORD_MAX];       /* maxmemory-policy */
+    char why[RL_TEXT_MAX];   /* DISAGREES, SEALED, RETIRED: what is wrong, and the remedy */
 } rl_node_info;
 /* A round that is done, and how it ended then (see rl_round_outcome). */
 typedef struct rl_done {

@@ -84,6 +84,8 @@ static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
     struct condition behind;
     if (guard_objects(core, i, 1, now_ms))
         return RL_GUARDED;
+    if (round->lease->primitive.knows_run && guard_nameless(core, i))
+        return RL_NOPERM;
     return round_call(round, i,
                       round->lease->primitive.knows_run
                           ? guard_run(core, i, 1, &behind)
@@ -100,8 +102,7 @@ static int acquire_answered(struct rl_round *round, int i, int code,
     }
     if (vote->vote != RL_VOTE_YES)
         lease_refused(round->lease, i);
-    guard_passed(round->core, i, now_ms);
-    return guard_objects(round->core, i, 1, now_ms);   /* its TIME came before */
+    return guard_passed(round->core, i, now_ms);
 }
 
 void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)

@@ -36,7 +36,7 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
                         int64_t now_ms)
 {
     struct core *core = round->core;
-    guard_saw(core, i, reply->text, now_ms);
+    guard_saw(core, i, reply->text, reply->text_len, now_ms);
     guard_visit(core, i, now_ms);
     if (round->lease)
         lease_refused(round->lease, i);
@@ -101,6 +101,8 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
         unknown_script(round, i, now_ms);
         return;
     }
+    if (reply->type == REPLY_ERROR && !strncmp(reply->text, "READONLY", 8))
+        guard_demoted(round->core, i, now_ms);
     struct vote vote = {0};
     int code = read_vote(round, i, reply, &vote);
     if (code == RL_GUARDED) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/guard.h"
 #include "core/release.h"
 #include "core/round.h"
 #include "core/subscription.h"
@@ -49,6 +50,8 @@ static void drop_requests(struct node *nd)
 void close_begin(struct core *core, int64_t now_ms)
 {
     struct rl_round *next;
+    if (!core->closed)
+        guard_leave(core, now_ms);
     core->closed = 1;
     for (struct rl_round *round = core->active; round; round = next) {
         next = round->next;

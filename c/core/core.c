@@ -11,6 +11,7 @@
 #include "core/members.h"
 #include "core/release.h"
 #include "core/subscription.h"
+#include "core/suspect.h"
 #include "core/watchdog.h"
 #include "node/health.h"
 
@@ -215,11 +216,22 @@ static void ask_again(struct core *core, int64_t now_ms)
     }
 }
 
+/* A node answered what it was asked about itself. 1; or 0: it is of no use any more. */
+static int core_told(struct core *core, int i, const struct request *request,
+                     int64_t now_ms)
+{
+    if (request->kind != REQUEST_TIME)
+        return guard_told(core, i, request, now_ms);
+    int64_t lost_ms = suspect_told(core, i, request, now_ms);
+    if (lost_ms >= 0)
+        watchdog_hurry(core, lost_ms, now_ms);
+    return 1;
+}
+
 static void feed(struct core *core, int i, const char *data, size_t len, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
     struct request request;
-    int64_t lost_ms;
     if (nd->state == NODE_DOWN)
         return;
     if (node_feed(nd, data, len) < 0) {
@@ -252,9 +264,10 @@ static void feed(struct core *core, int i, const char *data, size_t len, int64_t
             }
             break;
         case NODE_TOLD:
-            lost_ms = guard_told(core, i, &request, now_ms);
-            if (lost_ms >= 0)
-                watchdog_hurry(core, lost_ms, now_ms);
+            if (!core_told(core, i, &request, now_ms)) {
+                core_drop(core, i, now_ms);
+                return;
+            }
             break;
         case NODE_MESSAGE:
             if (subscription_message(core, i - core->n, &nd->wire.reply, now_ms) < 0) {

@@ -2,16 +2,16 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/standing.h"
 #include "node/health.h"
 
 enum {
     DEFAULT_MAX_LEASE_MS = 60000,
     TICK_MS = 1000,               /* between two looks at the nodes, with leases held */
-    SLACK_MS = 1000,              /* of the quarantine, beyond max_lease and 1 % of it */
-    MARKER_WORD = 40
+    MARK_MS = 1000,               /* between two requests to replace the same text */
+    PROGRESS_MS = 2000            /* between two notes on how far a quarantine is */
 };
 
 void guard_init(struct core *core, const char *key, const char *script,
@@ -21,50 +21,124 @@ void guard_init(struct core *core, const char *key, const char *script,
     core->max_lease_ms = max_lease_ms ? max_lease_ms : DEFAULT_MAX_LEASE_MS;
     core->lease_ms = lease_ms ? lease_ms : core->max_lease_ms;
     core->marker_script = script;
+    marker_hex(0, VIEW_HEX, core->view.cluster);
+    marker_hex(0, VIEW_HEX, core->view.hash);
 }
 
-/* How long what a server has forgotten may be held still, on our clock. */
-static int64_t guard_ms(const struct core *core)
+/* ---- reading markers ---- */
+
+static void become(struct core *core, int i, enum rl_guard state)
 {
-    return core->max_lease_ms + (core->max_lease_ms + 99) / 100 + SLACK_MS;
+    struct guard *g = &core->guards[i];
+    if (g->state != (int)state)
+        core->node_changes++;
+    g->state = (int)state;
+    if (state != RL_GUARD_QUARANTINED)
+        g->until_ms = 0;
 }
 
-/* ---- markers ---- */
-
-/* The run_id that we write into a marker; if the server hides its run_id, as many dashes
- * as the fenced scripts take letters for the run. */
-static const char *run_id_of(const struct core *core, int i)
+static void disagree(struct core *core, int i, enum objection objection)
 {
-    const char *id = core->nodes[i].info.run_id;
-    return id[0] ? id : "--------";
+    core->guards[i].objection = objection;
+    become(core, i, RL_GUARD_DISAGREES);
 }
 
-static void write_marker(const struct core *core, int i, uint64_t nonce, char *to)
+/* The marker says that the server keeps its memory: until when must we see it so? */
+static void observe(struct core *core, int i, int64_t now_ms)
 {
-    int len = snprintf(to, MARKER_MAX, "%s %" PRId64, run_id_of(core, i),
-                       core->max_lease_ms);
-    if (nonce)
-        snprintf(to + len, (size_t)(MARKER_MAX - len), " %016" PRIx64, nonce);
+    struct guard *g = &core->guards[i];
+    int64_t until_ms = now_ms + state_guard_ms(core) - g->is.observed_ms;
+    if (g->state != RL_GUARD_QUARANTINED || !g->until_ms || until_ms < g->until_ms ||
+        strcmp(g->observed, g->is.inc))
+        g->until_ms = until_ms;
+    memcpy(g->observed, g->is.inc, sizeof(g->observed));
+    become(core, i, RL_GUARD_QUARANTINED);
 }
 
-struct marker_seen {
-    int valid;                    /* of the present run of the server */
-    int pending;                  /* the marker has a nonce */
-    int64_t max_lease_ms;
-};
-
-static struct marker_seen read_marker(const struct core *core, int i, const char *text)
+/* The marker is of the present life of the server, as far as that is known. */
+static int of_this_life(const struct core *core, int i)
 {
-    struct marker_seen m = {0};
-    char id[MARKER_WORD + 1], nonce[MARKER_WORD + 1];
-    int words = sscanf(text, "%40s %" SCNd64 " %40s", id, &m.max_lease_ms, nonce);
-    if (words < 2 || m.max_lease_ms <= 0)
-        return (struct marker_seen){0};
-    const char *run_id = core->nodes[i].info.run_id;
-    m.valid = !run_id[0] || !strcmp(id, run_id);
-    m.pending = words == 3;
-    return m;
+    char replid[MARKER_HEX + 1];
+    marker_replid(core->nodes[i].info.replid, replid);
+    return !replid[0] || !strcmp(replid, core->guards[i].is.replid);
 }
+
+/* What the text that was seen last means. */
+static void judge(struct core *core, int i, int64_t now_ms)
+{
+    struct guard *g = &core->guards[i];
+    const struct marker *m = &g->is;
+    int64_t ours_ms = core->max_lease_ms;
+    int alive = of_this_life(core, i), pending = m->state == MARKER_QUARANTINED;
+    g->objection = NO_OBJECTION;
+    if (g->kind == MARKER_UNKNOWN) {
+        disagree(core, i, OTHER_VERSION);
+    } else if (g->kind != MARKER_READ) {
+        g->until_ms = 0;
+        become(core, i, RL_GUARD_QUARANTINED);
+    } else if (m->db != core->nodes[i].config->db) {
+        disagree(core, i, OTHER_DATABASE);
+    } else if (m->max_lease_ms > ours_ms ||
+               (m->max_lease_ms < ours_ms && alive && !pending)) {
+        disagree(core, i, OTHER_MAX_LEASE);
+    } else if (m->state == MARKER_RETIRED) {
+        become(core, i, RL_GUARD_RETIRED);
+    } else if (g->forgot) {
+        become(core, i, RL_GUARD_UNKNOWN);
+    } else if (!alive || m->max_lease_ms != ours_ms) {
+        g->until_ms = 0;
+        become(core, i, RL_GUARD_QUARANTINED);
+    } else if (pending) {
+        observe(core, i, now_ms);
+    } else {
+        become(core, i, m->state == MARKER_SEALED ? RL_GUARD_SEALED : RL_GUARD_ADMITTED);
+    }
+}
+
+void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t now_ms)
+{
+    struct guard *g = &core->guards[i];
+    if (len && text[0] == '!') {
+        g->forgot = 1;
+        text++;
+        len--;
+    }
+    g->kind = marker_parse(text, len, &g->is, &g->version);
+    for (size_t k = 0; k < len && g->kind == MARKER_FOREIGN; k++) {
+        if (text[k] < ' ' || text[k] > '~' || len > MARKER_TEXT) {
+            text = "#";
+            len = 1;
+        }
+    }
+    if (len >= MARKER_MAX)        /* of another version */
+        len = MARKER_TEXT;
+    if (strlen(g->marker) != len || memcmp(g->marker, text, len)) {
+        memcpy(g->marker, text, len);
+        g->marker[len] = '\0';
+        g->text_ms = now_ms;
+        g->marked_ms = 0;
+        g->refused = RL_OK;
+    }
+    g->seen_ms = now_ms;
+    g->known = 1;
+    if (!core->marker)
+        return;
+    judge(core, i, now_ms);
+    if (g->state == RL_GUARD_ADMITTED)     /* an unchanged one clears no other error */
+        g->refused = RL_OK;
+}
+
+int guard_passed(struct core *core, int i, int64_t now_ms)
+{
+    struct guard *g = &core->guards[i];
+    size_t len = strlen(g->want);
+    if (core->marker && g->state != RL_GUARD_ADMITTED && len > 1)
+        guard_saw(core, i, g->want, len - (g->want[len - 1] == '!'), now_ms);
+    int fit = !core->marker || g->state == RL_GUARD_ADMITTED;
+    return guard_objects(core, i, fit, now_ms);
+}
+
+/* ---- writing markers ---- */
 
 /* Something was queued for node i, and nobody but us waits for the answer. */
 static void asks(struct core *core, int i)
@@ -75,55 +149,37 @@ static void asks(struct core *core, int i)
                   health_give_up_ms(&core->nodes[i]));
 }
 
-/* Asks node i to replace the marker that was seen. */
-static void replace_marker(struct core *core, int i, const char *want, int64_t now_ms)
+/* Asks node i to replace the text that was seen. */
+static void replace(struct core *core, int i, const struct marker *want, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
     const char *script = core->marker_script;
-    if (node_set_marker(&core->nodes[i], script, strlen(script), g->marker, want,
-                        now_ms) < 0)
+    char text[MARKER_MAX];
+    marker_write(want, text);
+    if (node_set_marker(&core->nodes[i], script, strlen(script), g->marker, text, now_ms) < 0)
         return;                   /* at the next visit */
     g->asked = 1;
+    g->marked_ms = now_ms;
     asks(core, i);
 }
 
-static void become(struct core *core, int i, enum rl_guard state)
+/* A marker of a memory that begins now. */
+static struct marker fresh(struct core *core, int i, enum marker_state state)
 {
-    if (core->guards[i].state != (int)state)
-        core->node_changes++;
-    core->guards[i].state = (int)state;
+    struct marker m = {.state = (char)state, .db = core->nodes[i].config->db,
+                       .max_lease_ms = core->max_lease_ms, .view = core->view};
+    marker_hex(state_random(core), MARKER_HEX, m.inc);
+    marker_replid(core->nodes[i].info.replid, m.replid);
+    return m;
 }
 
-void guard_saw(struct core *core, int i, const char *text, int64_t now_ms)
+/* What was seen, with another state. */
+static struct marker turned(const struct guard *g, enum marker_state state)
 {
-    struct guard *g = &core->guards[i];
-    struct marker_seen m = read_marker(core, i, text);
-    int same = !strcmp(g->marker, text);
-    if (!same)
-        snprintf(g->marker, sizeof(g->marker), "%s", text);
-    if (!same || (m.valid && !m.pending))      /* an unchanged one clears no error */
-        g->refused = RL_OK;
-    if (m.max_lease_ms != core->max_lease_ms &&
-        (m.max_lease_ms > core->max_lease_ms || (m.valid && !m.pending))) {
-        g->theirs_ms = m.max_lease_ms;
-        become(core, i, RL_GUARD_DISAGREES);
-    } else if (m.valid && !m.pending) {
-        become(core, i, RL_GUARD_ADMITTED);
-    } else if (m.valid && m.pending && m.max_lease_ms == core->max_lease_ms) {
-        if (!same || g->state != RL_GUARD_QUARANTINED || !g->until_ms)
-            g->until_ms = now_ms + guard_ms(core);
-        become(core, i, RL_GUARD_QUARANTINED);
-    } else {
-        g->until_ms = 0;
-        become(core, i, RL_GUARD_QUARANTINED);
-    }
-}
-
-void guard_passed(struct core *core, int i, int64_t now_ms)
-{
-    struct guard *g = &core->guards[i];
-    if (core->marker && g->state != RL_GUARD_ADMITTED)
-        guard_saw(core, i, g->want, now_ms);       /* another client admitted the node */
+    struct marker m = g->is;
+    m.state = (char)state;
+    m.observed_ms = 0;
+    return m;
 }
 
 /* ---- admission ---- */
@@ -143,39 +199,75 @@ static int may_admit(const struct core *core)
     return state_majority(core, known);
 }
 
+/* For how long we have seen the text unchanged is put into it: another client may go on
+ * from there. No two of them count the same time, as each replaces the text that it saw. */
+static void note_progress(struct core *core, int i, int64_t now_ms)
+{
+    const struct guard *g = &core->guards[i];
+    struct marker m = g->is;
+    int64_t most_ms = state_guard_ms(core);
+    m.observed_ms += now_ms - g->text_ms;
+    if (m.observed_ms > most_ms)
+        m.observed_ms = most_ms;
+    if (m.observed_ms > g->is.observed_ms)
+        replace(core, i, &m, now_ms);
+}
+
+static int observing(const struct core *core, int i)
+{
+    const struct guard *g = &core->guards[i];
+    return core->marker && core->nodes[i].state == NODE_READY && !g->asked &&
+           g->state == RL_GUARD_QUARANTINED && g->until_ms;
+}
+
 void guard_visit(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
     struct guard *g = &core->guards[i];
-    char want[MARKER_MAX];
-    if (node_time(nd, now_ms))
+    if (node_look(nd, now_ms) || (g->forgot && node_look_at_life(nd, now_ms)))
         asks(core, i);
-    if (g->state != RL_GUARD_QUARANTINED || g->asked || !core->marker)
+    if (!core->marker || g->state != RL_GUARD_QUARANTINED || g->asked ||
+        (g->marked_ms && now_ms - g->marked_ms < MARK_MS))
         return;
-    if (!g->until_ms)
-        write_marker(core, i, state_random(core), want);
-    else if (now_ms >= g->until_ms && may_admit(core))
-        write_marker(core, i, 0, want);
-    else
-        return;
-    replace_marker(core, i, want, now_ms);
+    if (!g->until_ms) {
+        struct marker m = fresh(core, i, MARKER_QUARANTINED);
+        replace(core, i, &m, now_ms);
+    } else if (now_ms >= g->until_ms) {
+        struct marker m = turned(g, MARKER_ADMITTED);
+        if (may_admit(core))
+            replace(core, i, &m, now_ms);
+    } else if (now_ms == g->seen_ms && now_ms - g->text_ms >= PROGRESS_MS) {
+        /* Not when others may have done so already: of a hundred clients one does. */
+        note_progress(core, i, now_ms);
+    }
+}
+
+void guard_leave(struct core *core, int64_t now_ms)
+{
+    for (int i = 0; i < core->n; i++) {
+        if (observing(core, i))
+            note_progress(core, i, now_ms);
+    }
 }
 
 void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms)
 {
-    char want[MARKER_MAX];
     for (int i = 0; i < core->n && core->marker; i++) {
         const struct guard *g = &core->guards[i];
-        /* A younger one may be of a server that has forgotten what was granted since. */
-        int same = g->until_ms && g->until_ms - guard_ms(core) <= seen_ms;
-        if (core->nodes[i].state != NODE_READY ||
-            !((g->state == RL_GUARD_QUARANTINED && (force || same)) ||
-              (g->state == RL_GUARD_DISAGREES && force)))
+        if (core->nodes[i].state != NODE_READY || g->objection == OTHER_VERSION)
             continue;
-        write_marker(core, i, 0, want);
-        replace_marker(core, i, want, now_ms);
+        /* A younger one may be of a server that has forgotten what was granted since. */
+        int same = g->until_ms && g->text_ms <= seen_ms;
+        struct marker m = g->until_ms ? turned(g, MARKER_ADMITTED)
+                                      : fresh(core, i, MARKER_ADMITTED);
+        if ((g->state == RL_GUARD_QUARANTINED && (force || same)) ||
+            (g->state == RL_GUARD_DISAGREES && force) ||
+            (g->state == RL_GUARD_RETIRED && force))
+            replace(core, i, &m, now_ms);
     }
 }
+
+/* ---- coming up ---- */
 
 int guard_twin(const struct core *core, int i)
 {
@@ -195,23 +287,46 @@ int guard_same_voter(const struct core *core, int i, int k)
     return voter[0] && !strcmp(voter, core->guards[k].voter);
 }
 
+/* 1; or 0: the node is no master. */
+static int is_master(struct node *nd)
+{
+    const struct info *info = &nd->info;
+    if (info->role != RL_ROLE_REPLICA)
+        return 1;
+    if (info->master_host[0])
+        node_refuse(nd, RL_READONLY, "a replica of %s:%d; only masters can vote",
+                    info->master_host, info->master_port);
+    else
+        node_refuse(nd, RL_READONLY, "a replica; only masters can vote");
+    return 0;
+}
+
+/* 1; or 0: the node, or how we are to use it, is not as it should be. */
+static int is_fit(struct core *core, int i)
+{
+    struct node *nd = &core->nodes[i];
+    if (nd->info.cluster) {
+        node_refuse(nd, RL_CONFIG, "it runs in cluster mode, where keys move from server to "
+                    "server; use servers that are independent (cluster-enabled no)");
+    } else if (!core->marker && core->guards[i].marker[0]) {
+        node_refuse(nd, RL_CONFIG, "other clients use it with the restart guard, and this one "
+                    "does not (restart_guard = false): all must, or a restart gives a lock "
+                    "to two; restart_guard = \"ignore\" if you know better");
+    } else if (nd->config->require_info && !nd->info.replid[0]) {
+        node_refuse(nd, RL_NOPERM, "its life (master_replid) is not known, and restart_guard "
+                    "is \"require\": allow INFO to this user");
+    } else {
+        return 1;
+    }
+    return 0;
+}
+
 int guard_up(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
-    const struct info *info = &nd->info;
-    if (info->role == RL_ROLE_REPLICA) {
-        if (info->master_host[0])
-            node_refuse(nd, RL_READONLY, "a replica of %s:%d; only masters can vote",
-                        info->master_host, info->master_port);
-        else
-            node_refuse(nd, RL_READONLY, "a replica; only masters can vote");
+    struct guard *g = &core->guards[i];
+    if (!is_master(nd) || !is_fit(core, i))
         return 0;
-    }
-    if (nd->config->require_info && !info->run_id[0]) {
-        node_refuse(nd, RL_NOPERM, "its run_id is not known, and restart_guard is "
-                    "\"require\": allow INFO to this user");
-        return 0;
-    }
     int twin = guard_twin(core, i);
     if (twin >= 0) {
         const char *label = core->nodes[twin].config->label;
@@ -219,92 +334,55 @@ int guard_up(struct core *core, int i, int64_t now_ms)
                     label ? label : "another node");
         return 0;
     }
+    g->asked = g->twin = g->forgot = 0;
     /* A server that is loading its data gave no marker, and the marker of the server's
      * former life, which comes back with the data, counts no more. */
-    if (core->guards[i].marker[0])
-        guard_saw(core, i, core->guards[i].marker, now_ms);
-    core->guards[i].asked = core->guards[i].twin = 0;
-    core->guards[i].refused = RL_OK;
-    memcpy(core->guards[i].voter, info->run_id, sizeof(info->run_id));
+    if (core->marker && g->known)
+        judge(core, i, now_ms);
+    g->refused = RL_OK;
+    memcpy(g->voter, nd->info.run_id, sizeof(g->voter));
     node_ready(nd, now_ms);
     guard_visit(core, i, now_ms);
     return 1;
 }
 
-/* ---- clocks ---- */
-
-/* By how much the node's clock was stepped forward while leases of now may have been
- * taken. */
-static int64_t forward_ms(const struct core *core, int i, int64_t now_ms)
+int guard_told(struct core *core, int i, const struct request *request, int64_t now_ms)
 {
-    const struct guard *g = &core->guards[i];
-    return g->steps && now_ms - g->stepped_ms <= guard_ms(core) ? g->forward_ms : 0;
-}
-
-/* By how much a majority of the clocks was stepped forward, at least. That our own clock
- * stood still instead makes no difference. */
-static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
-{
-    int64_t back[RL_MAX_NODES];       /* negative: the largest come first */
-    uint32_t voters = state_newest(core)->voters.old;
-    int n = 0;
-    for (int i = 0; i < core->n; i++) {
-        if (voters & bit(i))
-            back[n++] = -forward_ms(core, i, now_ms);
-    }
-    return -quorum_free_in_ms(back, n, n);
-}
-
-/* By how much a majority was stepped forward just now; -1: node i was not. */
-static int64_t look_at_clock(struct core *core, int i, const struct request *request,
-                             int64_t now_ms)
-{
+    struct node *nd = &core->nodes[i];
     struct guard *g = &core->guards[i];
-    const struct reply *reply = &core->nodes[i].wire.reply;
-    if (reply->type != REPLY_ARRAY || !reply->has_second || reply->second_len > 6)
-        return -1;
-    char us[8] = "";
-    memcpy(us, reply->second, reply->second_len);
-    int64_t server_ms = atoll(reply->text) * 1000 + atoll(us) / 1000;
-    const char *run_id = core->nodes[i].info.run_id;
-    if (strcmp(g->run_id, run_id)) {           /* a restart, or another server */
-        g->clock.known = 0;
-        snprintf(g->run_id, sizeof(g->run_id), "%s", run_id);
+    const struct reply *reply = &nd->wire.reply;
+    if (request->kind == REQUEST_INFO) {
+        if (nd->state != NODE_READY)
+            return 1;
+        g->forgot = 0;
+        if (core->marker && g->known)
+            judge(core, i, now_ms);
+        return is_master(nd);
     }
-    int64_t tolerance_ms = quorum_drift_ms(core->lease_ms, core->drift_ppm);
-    int64_t step_ms = clock_sample(&g->clock, request->sent_ms, now_ms, server_ms,
-                                   core->drift_ppm, tolerance_ms);
-    if (!step_ms)
-        return -1;
-    int64_t before_ms = majority_forward_ms(core, now_ms);
-    g->forward_ms = forward_ms(core, i, now_ms) + (step_ms > 0 ? step_ms : 0);
-    g->step_ms = step_ms;
-    g->stepped_ms = now_ms;
-    g->steps++;
-    core->node_changes++;
-    if (state_newest(core)->voters.old != bit(0) || core->marker)
-        g->suspect_ms = now_ms + guard_ms(core);
-    return step_ms > 0 ? majority_forward_ms(core, now_ms) - before_ms : -1;
+    g->asked = 0;
+    if (reply->type == REPLY_ERROR)
+        g->refused = wire_error_code(reply->text);
+    if (reply->type == REPLY_NIL)
+        guard_saw(core, i, "", 0, now_ms);
+    else if (reply->type == REPLY_STRING)
+        guard_saw(core, i, reply->text, reply->text_len, now_ms);
+    else if (reply->type == REPLY_ERROR && !strncmp(reply->text, "WRONGTYPE", 9))
+        guard_saw(core, i, "#", 1, now_ms);
+    else
+        return 1;                 /* the acquires, and rl_node_get_info(), will tell */
+    if (nd->state == NODE_READY)
+        guard_visit(core, i, now_ms);
+    return 1;
 }
 
-int64_t guard_told(struct core *core, int i, const struct request *request,
-                   int64_t now_ms)
+void guard_demoted(struct core *core, int i, int64_t now_ms)
 {
-    const struct reply *reply = &core->nodes[i].wire.reply;
-    if (request->kind == REQUEST_TIME)
-        return look_at_clock(core, i, request, now_ms);
-    core->guards[i].asked = 0;
-    if (reply->type == REPLY_ERROR)
-        core->guards[i].refused = wire_error_code(reply->text);
-    if (reply->type == REPLY_NIL)
-        guard_saw(core, i, "", now_ms);
-    else if (reply->type == REPLY_STRING)
-        guard_saw(core, i, reply->text, now_ms);
-    else
-        return -1;                /* the acquires, and rl_node_get_info(), will tell */
-    if (core->nodes[i].state == NODE_READY)
-        guard_visit(core, i, now_ms);
-    return -1;
+    struct node *nd = &core->nodes[i];
+    core->guards[i].forgot = 1;
+    if (core->marker && core->guards[i].known)
+        judge(core, i, now_ms);
+    if (nd->state == NODE_READY && node_look_at_life(nd, now_ms))
+        asks(core, i);
 }
 
 void guard_arm_timer(struct core *core, int64_t now_ms)
@@ -325,27 +403,54 @@ void guard_on_timer(struct core *core, int64_t now_ms)
 
 /* ---- what the guard means for a vote ---- */
 
+/* The server may go over to another life while we are connected: an acquire looks. */
+static int looks_at_life(const struct core *core, int i)
+{
+    const struct node *nd = &core->nodes[i];
+    return nd->config->behind_proxy || nd->info.replicas || nd->info.failed_over;
+}
+
 const struct condition *guard_marker(struct core *core, int i, int acquire,
-                                  struct condition *behind)
+                                     struct condition *behind)
 {
     struct guard *g = &core->guards[i];
     if (!core->marker)
         return NULL;
-    if (g->state != RL_GUARD_ADMITTED)
-        write_marker(core, i, 0, g->want);
-    else
+    if (g->state == RL_GUARD_ADMITTED) {
         memcpy(g->want, g->marker, sizeof(g->want));
+    } else if (g->state == RL_GUARD_QUARANTINED && g->until_ms) {
+        struct marker m = turned(g, MARKER_ADMITTED);    /* by another client, meanwhile */
+        marker_write(&m, g->want);
+    } else {
+        memcpy(g->want, "?", 2);  /* what it is will be told */
+    }
+    if (looks_at_life(core, i) && g->is.replid[0] && g->want[0] != '?')
+        strcat(g->want, "!");
     *behind = (struct condition){core->marker, acquire ? g->want : ""};
     return behind;
 }
 
 const struct condition *guard_run(struct core *core, int i, int acquire,
-                               struct condition *behind)
+                                  struct condition *behind)
 {
+    struct guard *g = &core->guards[i];
     if (acquire && core->marker)
         return guard_marker(core, i, acquire, behind);
-    *behind = (struct condition){NULL, run_id_of(core, i)};
+    const char *name = core->nodes[i].info.replid;
+    if (core->marker)
+        name = g->kind == MARKER_READ && !g->forgot && of_this_life(core, i) ? g->marker : "";
+    *behind = (struct condition){NULL, name[0] ? name : "?"};
     return behind;
+}
+
+int guard_nameless(struct core *core, int i)
+{
+    if (core->nodes[i].info.replid[0])
+        return 0;
+    node_refuse(&core->nodes[i], RL_NOPERM, "it does not say which life of it this is "
+                "(master_replid), and after a restart it might count tokens twice: allow INFO "
+                "to this user");
+    return 1;
 }
 
 static int64_t seconds(int64_t ms)
@@ -357,6 +462,7 @@ int guard_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
     const struct guard *g = &core->guards[i];
+    char text[RL_TEXT_MAX];
     if (now_ms < g->suspect_ms) {
         node_refuse(nd, RL_GUARDED, "its clock was stepped by %+.3f s; %" PRId64 " s left",
                     (double)g->step_ms / 1000, seconds(g->suspect_ms - now_ms));
@@ -364,13 +470,13 @@ int guard_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
     }
     if (suspect_only)
         return RL_OK;
-    if (g->state == RL_GUARD_DISAGREES) {
-        node_refuse(nd, RL_CONFIG, "max_lease is %g s there, by another client, and %g s "
-                    "here; it must be the same for all (to change it: init { force })",
-                    (double)g->theirs_ms / 1000, (double)core->max_lease_ms / 1000);
-        return RL_CONFIG;
+    standing_explain(core, i, text);
+    if (text[0]) {
+        int code = g->state == RL_GUARD_SEALED ? RL_GUARDED : RL_CONFIG;
+        node_refuse(nd, code, "%s", text);
+        return code;
     }
-    int64_t left_ms = g->until_ms ? g->until_ms - now_ms : guard_ms(core);
+    int64_t left_ms = g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
     if (left_ms > 0)
         node_refuse(nd, RL_GUARDED, "%" PRId64 " s left; new cluster? run redlock init",
                     seconds(left_ms));
@@ -378,49 +484,4 @@ int guard_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
         node_refuse(nd, RL_GUARDED, "quarantine over; waiting for a majority of servers "
                     "to be connected with the same max_lease");
     return RL_GUARDED;
-}
-
-/* Until node i may vote; -1: unknown. */
-static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
-{
-    const struct guard *g = &core->guards[i];
-    int64_t left_ms = g->suspect_ms > now_ms ? g->suspect_ms - now_ms : 0;
-    if (core->nodes[i].state != NODE_READY)
-        return -1;
-    if (g->state == RL_GUARD_QUARANTINED) {
-        int64_t until_ms = g->until_ms ? g->until_ms - now_ms : guard_ms(core);
-        left_ms = until_ms > left_ms ? until_ms : left_ms;
-    }
-    return g->state == RL_GUARD_DISAGREES ? -1 : left_ms;
-}
-
-int64_t guard_left_ms(const struct core *core, int64_t now_ms)
-{
-    int64_t left[RL_MAX_NODES];
-    uint32_t voters = state_newest(core)->voters.old;
-    int known = 0;
-    for (int i = 0; i < core->n; i++) {
-        int64_t ms = voters & bit(i) ? node_left_ms(core, i, now_ms) : -1;
-        if (ms >= 0)
-            left[known++] = ms;
-    }
-    return quorum_free_in_ms(left, known, __builtin_popcount(voters));
-}
-
-void guard_tell(const struct core *core, int i, rl_node_info *out, int64_t now_ms)
-{
-    const struct guard *g = &core->guards[i];
-    out->guard = !core->marker ? RL_GUARD_OFF : g->state ? g->state : RL_GUARD_UNKNOWN;
-    out->marker_code = g->refused;
-    out->twin = g->twin;
-    if (out->guard == RL_GUARD_QUARANTINED)
-        out->guard_left_ms = node_left_ms(core, i, now_ms);
-    if (g->suspect_ms > now_ms)
-        out->suspect_left_ms = g->suspect_ms - now_ms;
-    out->step_ms = g->step_ms;
-    out->steps = g->steps;
-    out->clock = g->clock.known;
-    out->offset_ms = clock_offset_ms(&g->clock);
-    out->offset_error_ms = (g->clock.hi_ms - g->clock.lo_ms) / 2;
-    out->round_trip_ms = g->clock.round_trip_ms;
 }

@@ -1,23 +1,23 @@
 /* guard.h - inside the core: which nodes may vote on an acquire.
  *
  * A server that lost its memory must not vote while a lock that it forgot may still be
- * held. A marker in that very memory tells:
+ * held. A marker in that very memory (marker.h) tells. Its state:
  *
- *   "run_id max_lease"          the server is admitted; checked inside every acquire
- *   "run_id max_lease nonce"    the server is in quarantine, and has kept its memory
- *   anything else, or none      the server was restarted or flushed: quarantine begins
+ *   a  the server is admitted; the whole text is checked inside every acquire
+ *   p  the server is in quarantine, and has kept its memory since
  *
- * A client that finds the third writes the second, and a client that has then seen one
- * nonce for max_lease * 1.01 + 1 s on its own clock may write the first. A quarantined
- * node still extends and releases, and gets keys by healing: when the node forgets such
- * keys, the nonce is gone as well, and the quarantine begins anew.
+ * A text that is of another life of the server, or none of ours, or gone: it was restarted,
+ * or failed over, or flushed, and the quarantine begins. A client that finds so writes p
+ * with a new INC. One that has then seen that INC for max_lease * 1.01 + 1 s on its own
+ * clock may write a; what others had seen of it before counts as well, as they have added
+ * to the text how long they saw it unchanged. A quarantined node still extends and
+ * releases, and gets keys by healing: when the node forgets such keys, the text is gone as
+ * well, and the quarantine begins anew.
  *
- * Clients must agree on max_lease: one with a shorter max_lease would end quarantines
- * too early. So a node is admitted only by a client that knows the markers of a
- * majority, none of which disagrees.
- *
- * A node whose clock was stepped is suspect for as long: that node may have expired
- * locks early.
+ * Clients must agree on max_lease and on the database: one with a shorter max_lease would
+ * end quarantines too early. So a node is admitted only by a client that knows the markers
+ * of a majority, none of which disagrees. A text of a version that this library does not
+ * know is never replaced.
  */
 #ifndef GUARD_H
 #define GUARD_H
@@ -25,8 +25,8 @@
 #include "core/state.h"
 
 /* key: of the marker, NULL: no guard; must outlive the core. So must the script, which
- * sets KEYS[1] to ARGV[2] if KEYS[1] is ARGV[1] ("" for none), and returns the value
- * that is there then. Both times are as in rl_options. */
+ * replaces KEYS[1] by ARGV[2] if KEYS[1] is ARGV[1], and returns what is there then (as
+ * lua/redlock/scripts/marker/set.lua does). Both times are as in rl_options. */
 void guard_init(struct core *core, const char *key, const char *script,
                 int64_t max_lease_ms, int64_t lease_ms);
 
@@ -40,30 +40,38 @@ int guard_same_voter(const struct core *core, int i, int k);
 /* Node i is through its handshake. 1: usable; 0: the node's code and text say why not. */
 int guard_up(struct core *core, int i, int64_t now_ms);
 
-/* Node i answered a TIME or a question about its marker. -1; or, when the answer shows
- * that the node's clock was stepped forward, by how many ms a majority of the clocks has
- * been so, at least; 0: no majority. */
-int64_t guard_told(struct core *core, int i, const struct request *request,
-                   int64_t now_ms);
+/* Node i answered INFO or a question about its marker. 1: usable still; 0 as guard_up(). */
+int guard_told(struct core *core, int i, const struct request *request, int64_t now_ms);
 
-/* Node i's marker is this, as far as the server said now; "": there is none. */
-void guard_saw(struct core *core, int i, const char *marker, int64_t now_ms);
+/* Node i's marker is this, as far as the server said now; "": there is none. A "!" before
+ * it: the server's life is not the one that INFO told. */
+void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t now_ms);
 
-/* Node i executed a guarded acquire, so the node's marker is the one that was wanted. */
-void guard_passed(struct core *core, int i, int64_t now_ms);
+/* Node i executed a guarded acquire, so the node's marker is the one that was wanted. As
+ * guard_objects(): what was asked before may have told of another life, or a step. */
+int guard_passed(struct core *core, int i, int64_t now_ms);
 
-/* Does what is due for node i before something is sent to it: TIME, and its admission. */
+/* Node i takes no writes any more: what it was admitted for may not be what comes back. */
+void guard_demoted(struct core *core, int i, int64_t now_ms);
+
+/* Does what is due for node i before something is sent to it: questions, and its
+ * admission. */
 void guard_visit(struct core *core, int i, int64_t now_ms);
 
-/* What an acquire must find on node i; NULL: no guard. *behind is filled. */
+/* What a call of node i is to find: for an acquire the whole marker, else whatever it is;
+ * NULL: no guard. *behind is filled. */
 const struct condition *guard_marker(struct core *core, int i, int acquire,
+                                     struct condition *behind);
+
+/* What goes with a call of a lease whose scripts must know which memory they count in: the
+ * marker, for an acquire with its key; without the guard the server's life. The first
+ * letters name the memory. */
+const struct condition *guard_run(struct core *core, int i, int acquire,
                                   struct condition *behind);
 
-/* What goes with a call of a lease with fencing tokens, whose scripts all must know
- * whether the server was restarted: guard_marker() for an acquire with the guard, else
- * the run_id. */
-const struct condition *guard_run(struct core *core, int i, int acquire,
-                               struct condition *behind);
+/* True: node i does not say which life of the server it is; its text says so. What is
+ * counted there could be counted twice. */
+int guard_nameless(struct core *core, int i);
 
 /* Why a yes of node i would not count: RL_GUARDED or RL_CONFIG, with the node's text; or
  * RL_OK. suspect_only: disregards the marker, which is not known now. */
@@ -73,9 +81,8 @@ int guard_objects(struct core *core, int i, int suspect_only, int64_t now_ms);
 void guard_arm_timer(struct core *core, int64_t now_ms);
 void guard_on_timer(struct core *core, int64_t now_ms);
 
-/* As rl_guard_left_ms(), and the fields of a node's info that are the guard's. */
-int64_t guard_left_ms(const struct core *core, int64_t now_ms);
-void guard_tell(const struct core *core, int i, rl_node_info *out, int64_t now_ms);
+/* The client ends: leaves behind how long quarantines were observed. */
+void guard_leave(struct core *core, int64_t now_ms);
 
 /* As the first half of rl_admit(): sends what admits the nodes. */
 void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms);

@@ -80,8 +80,7 @@ static int guarded_answered(struct rl_round *round, int i, int code,
     (void)vote;
     if (code)
         return code;
-    guard_passed(round->core, i, now_ms);
-    return guard_objects(round->core, i, 1, now_ms);   /* its TIME came before */
+    return guard_passed(round->core, i, now_ms);
 }
 
 static const struct round_kind guarded_kind = {

@@ -48,6 +48,11 @@ void state_add_list(struct core *core, const struct view_id *id,
     core->lists[core->lists_len++] = (struct list){++core->lists_number, *id, *voters};
 }
 
+int64_t state_guard_ms(const struct core *core)
+{
+    return core->max_lease_ms + (core->max_lease_ms + 99) / 100 + STATE_SLACK_MS;
+}
+
 /* xorshift64* (Marsaglia 2003, Vigna 2016) */
 uint64_t state_random(struct core *core)
 {

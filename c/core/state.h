@@ -15,18 +15,35 @@ enum {
     SUBSCRIPTION_BUCKETS = 256,
     LISTS_MAX = 4,                /* lists of servers that are counted for at once */
     OWING_MAX = 1 << 17,          /* leases whose clean-up is pursued at once */
+    STATE_SLACK_MS = 1000,        /* of a quarantine, beyond max_lease and 1 % of it */
     NOTED_MAX = 1 << 12           /* leases that are known to have been lost, or renewed, last */
 };
+
+/* Why a node's marker is not for this client. */
+enum objection { NO_OBJECTION, OTHER_VERSION, OTHER_DATABASE, OTHER_MAX_LEASE };
 
 /* What is known of a node's right to vote (guard.h). */
 struct guard {
     int state;                    /* rl_guard */
+    int objection;                /* DISAGREES: why */
     int asked;                    /* the answer about its marker is outstanding */
     int refused;                  /* rl_code of the last error about its marker; or RL_OK */
     unsigned list;                /* that its votes are for (core.lists); 0: none */
     int twin;                     /* the server has voted under another address as well */
+    int forgot;                   /* it may be another life than INFO told last */
     int64_t until_ms;             /* QUARANTINED: until; 0: not begun yet */
-    int64_t theirs_ms;            /* DISAGREES: their max_lease */
+    char observed[MARKER_HEX + 1];      /* INC of the quarantine that ends then */
+
+    int known;                    /* its marker was seen: */
+    char marker[MARKER_MAX];      /* the text as seen last, "#": nothing that can be shown, */
+    enum marker_kind kind;        /* what it is, */
+    int version;                  /* MARKER_UNKNOWN: of that version, */
+    struct marker is;             /* MARKER_READ: and what it says; */
+    int64_t text_ms;              /* seen first, */
+    int64_t seen_ms;              /* and last */
+    int64_t marked_ms;            /* it was asked to be replaced; 0: not yet */
+    char want[MARKER_MAX];
+
     int64_t suspect_ms;           /* no votes before that: the clock was stepped */
     int64_t step_ms;              /* the clock's last step ... */
     int64_t stepped_ms;           /* ... was noticed then */
@@ -35,8 +52,6 @@ struct guard {
     struct clock clock;
     char run_id[RL_RUN_ID_MAX];   /* of the clock's samples */
     char voter[RL_RUN_ID_MAX];    /* the run_id of the server that was let vote last */
-    char marker[MARKER_MAX];      /* as seen last */
-    char want[MARKER_MAX];
 };
 
 /* A list of servers that is known. */
@@ -77,6 +92,7 @@ struct core {
     struct guard *guards;         /* n */
     const char *marker;           /* the key of the marker; NULL: no guard */
     const char *marker_script;
+    struct view_id view;          /* the list of servers, for markers */
     int64_t max_lease_ms;
     int64_t lease_ms;             /* the shortest one in use */
     struct timer health;
@@ -112,7 +128,7 @@ static inline uint32_t bit(int i)
     return (uint32_t)1 << i;
 }
 
-/* Any number: for jitter and nonces, never for lock values. */
+/* Any number: for jitter and the names of memories, never for lock values. */
 uint64_t state_random(struct core *core);
 
 static inline const struct list *state_newest(const struct core *core)
@@ -130,6 +146,9 @@ int state_majority(const struct core *core, uint32_t nodes);
  * is to be counted for any more. */
 void state_add_list(struct core *core, const struct view_id *id,
                     const struct voters *voters, int alone);
+
+/* How long what a server has forgotten may be held still, on our clock. */
+int64_t state_guard_ms(const struct core *core);
 
 /* Has a link connected, now or when its back-off is over. */
 void state_reconnect(struct core *core, int link, int64_t now_ms);

@@ -255,7 +255,9 @@ static int client_configure(struct rl_client *c, const rl_options *o,
     for (int i = 0; i < n; i++) {
         c->configs[i].label = copy(nodes[i].label, &failed);
         c->configs[i].marker = c->marker;
+        c->configs[i].guarded = c->marker && !o->unguarded;
         c->configs[i].require_info = o->require_info;
+        c->configs[i].behind_proxy = o->behind_proxy;
         c->configs[i].user = copy(nodes[i].user, &failed);
         c->configs[i].password = copy(nodes[i].password, &failed);
         c->configs[i].client_name = c->client_name;
@@ -326,8 +328,8 @@ static struct rl_client *client_new(const rl_options *options,
     c->core.join = client_join;
     c->core.options = *options;
     c->signals = options->signals;
-    guard_init(&c->core, c->marker, c->marker_script, options->max_lease_ms,
-               options->lease_ms);
+    guard_init(&c->core, options->unguarded ? NULL : c->marker, c->marker_script,
+               options->max_lease_ms, options->lease_ms);
     return c;
 }
 

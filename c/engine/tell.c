@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "core/guard.h"
 #include "core/lease.h"
+#include "core/standing.h"
 
 const char *rl_code_name(int code)
 {
@@ -107,13 +107,13 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     out->role = info->role;
     out->aof = info->aof;
     out->rdb = info->rdb;
-    out->unverified = out->ready && !info->run_id[0];
+    out->unverified = out->ready && !info->replid[0];
     out->uptime_s = info->uptime_s + (now_ms - nd->info_ms) / 1000;
     out->maxmemory = info->maxmemory;
     memcpy(out->run_id, info->run_id, sizeof(out->run_id));
     memcpy(out->version, info->version, sizeof(out->version));
     memcpy(out->policy, info->policy, sizeof(out->policy));
-    guard_tell(&c->core, i, out, now_ms);
+    standing_tell(&c->core, i, out, now_ms);
     out->offset_ms -= wall_offset_ms();
     engine_unlock(c);
 }
@@ -123,7 +123,7 @@ int64_t rl_guard_left_ms(rl_client *c)
     if (!c)
         return -1;
     engine_lock(c);
-    int64_t left_ms = guard_left_ms(&c->core, rl_now_ms());
+    int64_t left_ms = standing_left_ms(&c->core, rl_now_ms());
     engine_unlock(c);
     return left_ms;
 }

@@ -16,7 +16,7 @@ int health_asked(const struct node *nd, int64_t since_ms)
             &nd->queue[(nd->queue_head + k - 1) & (nd->queue_cap - 1)];
         if (r->sent_ms < since_ms)
             return 0;
-        if (r->kind == REQUEST_CALL)
+        if (r->kind == REQUEST_CALL || r->kind == REQUEST_MARKER)
             return 1;
     }
     return 0;

@@ -4,7 +4,7 @@
 
 #include "node/node.h"
 
-/* True when a call sent since then is unanswered. */
+/* True when a call, or a request about the marker, sent since then is unanswered. */
 int health_asked(const struct node *nd, int64_t since_ms);
 
 /* True when requests wait and nothing was answered for longer than one answer may take:

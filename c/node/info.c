@@ -42,6 +42,14 @@ static void take(struct info *info, const char *key, size_t key_len, const char 
 {
     if (is(key, key_len, "run_id")) {
         word(info->run_id, sizeof(info->run_id), value, len);
+    } else if (is(key, key_len, "master_replid")) {
+        word(info->replid, sizeof(info->replid), value, len);
+    } else if (is(key, key_len, "master_replid2")) {
+        info->failed_over = len > 0 && strspn(value, "0") < len;
+    } else if (is(key, key_len, "connected_slaves")) {
+        info->replicas = (int)number(value, len);
+    } else if (is(key, key_len, "redis_mode")) {
+        info->cluster = is(value, len, "cluster");
     } else if (is(key, key_len, "redis_version")) {
         if (!info->version[0])
             word(info->version, sizeof(info->version), value, len);

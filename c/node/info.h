@@ -19,6 +19,11 @@ struct info {
     char master_host[64];
     int master_port;
     int role;                /* RL_ROLE_* */
+    char replid[RL_RUN_ID_MAX];     /* of the history of its data: new with each start, and
+                                each change from replica to master; "": not told */
+    int failed_over;         /* it went on with the history of another server */
+    int replicas;            /* how many are connected to it */
+    int cluster;             /* it runs in cluster mode */
     int aof;                 /* appendonly is on */
     int rdb;                 /* a snapshot was made since the server started */
     int64_t uptime_s;

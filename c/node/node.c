@@ -6,34 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void forget(char *secret)
-{
-    if (secret)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
-
-int node_set_password(struct node_config *config, const char *user, const char *password)
-{
-    char *user2 = user ? strdup(user) : NULL, *password2 = strdup(password);
-    if ((user && !user2) || !password2) {
-        free(user2);
-        forget(password2);
-        return -1;
-    }
-    node_config_free(config);
-    config->user = user2;
-    config->password = password2;
-    return 0;
-}
-
-void node_config_free(struct node_config *config)
-{
-    free(config->user);
-    forget(config->password);
-    config->user = config->password = NULL;
-}
-
 int node_init(struct node *nd, const struct node_config *config,
               const struct scripts *scripts)
 {
@@ -147,7 +119,7 @@ static int put_time(struct node *nd, int64_t now_ms)
     int failed = tell(nd, REQUEST_TIME, 1, (const char *[]){"TIME"}, NULL, now_ms);
     if (!failed) {
         nd->timing = 1;
-        nd->timed_ms = now_ms;
+        nd->looked_ms = now_ms;
     }
     return failed;
 }
@@ -203,7 +175,7 @@ int node_connected(struct node *nd, int64_t now_ms)
     nd->state = NODE_HANDSHAKE;
     nd->handshake_left = 0;
     memset(&nd->loaded, 0, sizeof(nd->loaded));
-    nd->timing = 0;
+    nd->timing = nd->looking = 0;
     memset(&nd->info, 0, sizeof(nd->info));
     nd->code = RL_OK;
     buf_clear(&nd->out);
@@ -298,6 +270,8 @@ static int node_greeted(struct node *nd, const struct request *r)
         nd->timing = failed ? -1 : 0;
     else if (r->kind == REQUEST_INFO && failed)
         nd->info.denied = 1;
+    if (r->kind == REQUEST_INFO)
+        nd->looking = 0;
     if (!failed) {
         if (r->kind == REQUEST_LOAD && reply->text_len == 40) {
             memcpy(nd->sha[r->script], reply->text, 40);
@@ -308,7 +282,7 @@ static int node_greeted(struct node *nd, const struct request *r)
     }
     int code = wire_error_code(reply->text);
     if (r->kind == REQUEST_INFO && nd->state == NODE_HANDSHAKE)
-        nd->info.run_id[0] = '\0';     /* the server may have restarted since */
+        nd->info.run_id[0] = nd->info.replid[0] = '\0';    /* it may have restarted since */
     if (r->kind == REQUEST_AUTH)
         code = RL_AUTH;
     else if (r->kind == REQUEST_SELECT && code != RL_AUTH && code != RL_NOPERM)
@@ -359,7 +333,8 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
             return NODE_FAILED;
         if (nd->state == NODE_HANDSHAKE && --nd->handshake_left == 0)
             return NODE_UP;
-        if (out->kind == REQUEST_TIME || out->kind == REQUEST_MARKER)
+        if (out->kind == REQUEST_TIME || out->kind == REQUEST_INFO ||
+            out->kind == REQUEST_MARKER)
             return NODE_TOLD;
     }
 }
@@ -426,12 +401,25 @@ int node_call(struct node *nd, int script, const struct cmd *cmd,
     return 0;
 }
 
-int node_time(struct node *nd, int64_t now_ms)
+int node_look_at_life(struct node *nd, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
-    if (nd->timing || now_ms - nd->timed_ms < NODE_TIME_MS)
+    const char *words[] = {"INFO", "replication"};
+    if (nd->looking || tell(nd, REQUEST_INFO, 2, words, NULL, now_ms))
         return 0;
-    return put_time(nd, now_ms) == 0;
+    nd->looking = 1;
+    return 1;
+}
+
+int node_look(struct node *nd, int64_t now_ms)
+{
+    assert(nd->state == NODE_READY);
+    if (now_ms - nd->looked_ms < NODE_LOOK_MS || nd->timing > 0 || nd->looking)
+        return 0;
+    int asked = nd->config->guarded && !nd->info.denied && node_look_at_life(nd, now_ms);
+    if (asked)
+        nd->looked_ms = now_ms;
+    return (nd->timing == 0 && put_time(nd, now_ms) == 0) || asked;
 }
 
 int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,

@@ -17,7 +17,7 @@ enum {
     NODE_BACKOFF_MIN_MS = 20,     /* before the second attempt to connect ... */
     NODE_BACKOFF_MAX_MS = 1000,   /* ... doubled for each further one up to this */
     NODE_STABLE_MS = 1000,        /* a connection that broke sooner counts as a failure */
-    NODE_TIME_MS = 1000,          /* between two questions for the server's time */
+    NODE_LOOK_MS = 1000,          /* between two questions for the server's time and life */
     /* So many requests, and no answer for so long: the server is frozen, or not up to its
      * load. From a client at full load (14,000 locks/s) a frozen server has 700 requests
      * after that time, and 7,000 after the 250 ms in which one of them is overdue. A
@@ -49,7 +49,10 @@ static inline int script_in(const struct script_set *set, int script)
 struct node_config {
     char *label;                  /* the node's name in messages; may be NULL */
     const char *marker;           /* key of the restart guard's marker; NULL: none */
-    int require_info;             /* the node must say its run_id */
+    int guarded;                  /* the guard is on: the life is looked at again and again */
+    int require_info;             /* the node must say who it is */
+    int behind_proxy;             /* a connection may be to another life of the server than
+                                     the answers */
     char *user;
     char *password;
     char *client_name;
@@ -128,7 +131,8 @@ struct node {
     struct info info;             /* as of the last handshake or node_probe() ... */
     int64_t info_ms;              /* ... at that time */
     int timing;                   /* TIME is unanswered; or -1: not permitted */
-    int64_t timed_ms;             /* TIME was sent last */
+    int looking;                  /* INFO replication is unanswered */
+    int64_t looked_ms;            /* both were sent last */
     int missed;                   /* a subscriber was not told everything */
     int strays;                   /* messages nobody subscribed for, since strays_ms */
     int64_t strays_ms;
@@ -173,7 +177,8 @@ int node_feed(struct node *nd, const char *data, size_t len);
 
 /* The next event in what was fed. NODE_HEARD: a silent server is there again, and
  * node_greet() is next; NODE_ANSWER: *out was answered by nd->wire.reply;
- * NODE_TOLD: so was *out, a REQUEST_TIME or REQUEST_MARKER of the node itself;
+ * NODE_TOLD: so was *out, a REQUEST_TIME, REQUEST_INFO or REQUEST_MARKER of the node
+ * itself;
  * NODE_MESSAGE: a subscriber got nd->wire.reply; NODE_UP: the handshake is done, and
  * node_ready() or node_refuse() is next; NODE_FAILED: nd->code and nd->text tell why the
  * connection must be closed; NODE_IDLE: nothing more. */
@@ -192,9 +197,12 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
 int node_call(struct node *nd, int script, const struct cmd *cmd,
               const struct condition *behind, void *owner, int64_t now_ms);
 
-/* Queues TIME when it is due and the last answer has come. Only when READY.
- * 1: queued; 0: not. */
-int node_time(struct node *nd, int64_t now_ms);
+/* Queues TIME, and with the guard INFO replication ahead of it, when they are due and the
+ * last answer has come. Only when READY. 1: queued; 0: not. */
+int node_look(struct node *nd, int64_t now_ms);
+
+/* Queues INFO replication, unless that is unanswered. Only when READY. The same. */
+int node_look_at_life(struct node *nd, int64_t now_ms);
 
 /* Queues the script (of body, len) that sets the marker to `want` if the marker is
  * `seen`, and returns the marker that is there then. Only when READY. 0, or -1: no room

@@ -93,14 +93,15 @@ describe("events of servers", function()
     it("that are replicas", function()
         local cluster = support.cluster(3)
         -- Not before all is told: with the other's data comes the other's marker.
-        cluster[1]:call("CONFIG", "SET", "repl-diskless-sync", "yes")
-        cluster[1]:call("CONFIG", "SET", "repl-diskless-sync-delay", "60")
-        cluster[3]:call("REPLICAOF", "127.0.0.1", cluster[1].port)
+        local master = support.server()
+        master:call("CONFIG", "SET", "repl-diskless-sync", "yes")
+        master:call("CONFIG", "SET", "repl-diskless-sync-delay", "60")
+        cluster[3]:call("REPLICAOF", "127.0.0.1", master.port)
         open(cluster)
         hears("node_up 1 ok", "node_up 2 ok", "node_refused 3 readonly")
         for _, e in ipairs(told) do
             if e.type == "node_refused" then
-                assert.matches("^a replica of 127.0.0.1:" .. cluster[1].port, e.message)
+                assert.matches("^a replica of 127.0.0.1:" .. master.port, e.message)
             end
         end
         told = {}

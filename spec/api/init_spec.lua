@@ -55,8 +55,9 @@ describe("a brand-new cluster", function()
             assert.is_true(c:getLock("x"):unlock())
         end
         assert.is_true(client:init())                -- nothing to do
-        local run_id = cluster[1]:call("INFO", "server"):match "run_id:(%x+)"
-        assert.equal(run_id .. " 60000", cluster[1]:marker())
+        local marked = cluster[1]:marked()
+        assert.same({ "a", cluster[1]:life(), 0, 60000 },
+            { marked.state, marked.life, marked.db, marked.max_lease })
     end)
 
     it("is not brand-new any more when a majority was admitted by init itself", function()
@@ -79,8 +80,8 @@ describe("a brand-new cluster", function()
         local client = support.client(cluster)
         cluster[1]:admit(30)
         local err = support.fails("config", client:init())
-        assert.matches(cluster[1].uri:gsub("%p", "%%%0") .. " was set up with another max_lease; "
-            .. "give all clients the same one", tostring(err))
+        assert.matches(cluster[1].uri:gsub("%p", "%%%0") .. ": max_lease is 30 s there, by another "
+            .. "client, and 60 s here", tostring(err))
         assert.is_true(client:init { force = true })
         assert.is_true((client:getLock("x"):tryLock(0, 10)))
     end)

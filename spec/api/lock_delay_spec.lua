@@ -90,7 +90,7 @@ describe("lock_delay", function()
 
         local function stays(code)
             local child = support.child(cluster, "{ lock_delay = 20, lease = 0.3, max_hold = 0.15,"
-                .. "restart_guard = false }", code, { stderr = "stdout" })
+                .. 'restart_guard = "ignore" }', code, { stderr = "stdout" })
             assert.equal("ready", child:read_line(20))
             assert.equal("taken", child:read_line(20))
             local value = cluster[1]:call("GET", "x")
@@ -130,7 +130,7 @@ describe("lock_delay", function()
     it("is not for who lets go in time", function()
         local cluster = support.cluster(3)
         for _, code in ipairs { "assert(l:unlock())", "client:close()", "os.exit(0)", "" } do
-            local child = support.child(cluster, "{ lock_delay = 20, restart_guard = false }",
+            local child = support.child(cluster, '{ lock_delay = 20, restart_guard = "ignore" }',
                 "assert(l:tryLock(0, 10)) " .. code, { stderr = "stdout" })
             assert.equal("ready\n", child:read_all(20))
             assert.equal(0, child:wait(5))

@@ -266,12 +266,16 @@ describe("in the reference", function()
         user("blind", cluster[2], "~*", "-info")
         user("keyless", cluster[3], "~app:*")
         look { fresh.uri, down.uri, cluster[1].uri }
-        look({ cluster[1].uri }, { restart_guard = false })
+        look({ cluster[1].uri }, { restart_guard = "ignore" })
         look({ cluster[1].uri, cluster[2].uri, fresh.uri }, { user = "blind" })
         look({ cluster[3].uri, fresh.uri, cluster[1].uri }, { user = "keyless" })
+        for i, state in ipairs { "s", "r" } do
+            local words = cluster[i]:marker():gsub(" a ", " " .. state .. " ")
+            cluster[i]:mark(words .. (state == "s" and " 00112233445566ff" or ""))
+        end
         cluster[3]:admit(30)
         look { cluster[3].uri, cluster[2].uri, cluster[1].uri }
-        cluster[3]:admit()
+        cluster:admit()
         local documented = {}
         for name in pairs(typing.fields(model, "redlock.Row")) do
             documented[name] = true

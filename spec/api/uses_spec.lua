@@ -10,7 +10,7 @@ describe("a client", function()
     before_each(function()
         cluster:flush()
         client = support.warm_client(cluster, { lease = 0.6, max_lease = 0.6,
-            restart_guard = false })
+            restart_guard = "ignore" })
     end)
     after_each(function() client:close() end)
     teardown(support.cleanup)

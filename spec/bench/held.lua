@@ -32,7 +32,7 @@ local kind, held = table.remove(arg, 1), tonumber(table.remove(arg, 1))
 local uv = kind == "loop" and require "luv"
 local told, happened = 0, 0
 local client = redlock.new {
-    nodes = { unpack(arg) }, max_lease = MAX_LEASE, restart_guard = false, timeout = 10,
+    nodes = { unpack(arg) }, max_lease = MAX_LEASE, restart_guard = "ignore", timeout = 10,
     max_waiting = 2 * AT_ONCE, prefix = held .. ":",
     host = uv and require "redlock.host.luv" or nil,
     on_event = uv and function() happened = happened + 1 end or false,

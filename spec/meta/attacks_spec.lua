@@ -125,7 +125,8 @@ describe("a server that becomes a writable replica behind our back", function()
         assert.is_true(client:stats().nodes[3].ready)
         local ok, err = client:getLock("x"):tryLock()
         assert.is_nil(ok)
-        assert.equal("guarded", err.nodes[3].code)
+        local code = err.nodes[3].code       -- by its marker, or by what it says of itself
+        assert.is_true(code == "guarded" or code == "readonly", code)
     end)
 end)
 

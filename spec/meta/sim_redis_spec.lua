@@ -15,7 +15,7 @@ local LONG = { "100000", "200000", "300000" }
 
 local FENCED = { "acquire", "confirm", "extend", "heal", "release", "handover" }
 local RUNS = { "0123456789", "9876543210" }
-local run_id                 -- of the real server
+local replid                 -- of the real server
 
 local bodies = {}
 for _, role in ipairs(ROLES) do
@@ -102,13 +102,13 @@ local function pair_of(server)
         return true
     end)
     -- Scripts look at it: both are to say the same.
-    model.run_id = server:call("INFO", "server"):match "run_id:(%w+)"
+    model.replid = server:call("INFO", "replication"):match "master_replid:(%w+)"
     local slack_ms = 2
     local function time()
         local t = assert(server:call "TIME")
         return tonumber(t[1]) * 1e6 + tonumber(t[2])
     end
-    run_id = model.run_id
+    replid = model.replid
     local function both(...)
         now, replies = time(), {}
         model:execute(1, { ... }, select("#", ...))
@@ -145,8 +145,11 @@ end
 
 local KEY = { counter = "e", floors = "redlock:{server}:floor", marker = "redlock:{server}:marker" }
 
+local INCS = { "3f9c0a1b2c3d4e5f", "00112233445566ff" }
+
 local function marker()
-    return pick { run_id .. " 60000", run_id .. " 60000 1f", RUNS[1] .. " 60000" }
+    return ("%s v2 %s %s 0 60000 00000000.0.00000000 0"):format(pick(INCS), pick { "a", "p" },
+        pick { replid:sub(1, 16), replid:sub(1, 16), RUNS[1]:sub(1, 16), "-" })
 end
 
 -- What a fenced lease sends: with the marker, or with the run alone.
@@ -163,7 +166,7 @@ local function fenced_call()
         return { "EVAL", bodies["fenced release"], "1", pick(KEYS), pick(VALUES), lease }
     end
     for _, arg in ipairs { pick(VALUES), lease, token, "7", pick(LONG),
-        guarded and marker() or pick { run_id, RUNS[1] } } do
+        guarded and marker() .. pick { "", "!" } or pick { replid, RUNS[1], marker() } } do
         command[#command + 1] = arg
     end
     if role == "handover" then
@@ -191,18 +194,21 @@ end
 
 local about_servers = {
     function() return { "EVAL", bodies.floor, "2", KEY.floors, KEY.marker, "7",
-        pick { "", "60000" } } end,
+        pick { "", "1" } } end,
     function() return { "EVAL", bodies.seed, "2", KEY.floors, KEY.marker, "7",
-        pick { "", "60000" }, pick { "0", "40", "27200000000000" } } end,
+        pick { "", "1" }, pick { "0", "40", "27200000000000" } } end,
+    function() return { "SET", KEY.marker, pick { marker(), ("z"):rep(200), "a\0b",
+        ("0"):rep(16) .. " v3 " .. ("z"):rep(200) } } end,
     function() return { "EVAL", bodies.mark, "1", KEY.marker, pick { "", marker() },
         marker() } end,
     function() return { "EVAL", bodies.guarded, "2", pick(KEYS), KEY.marker, pick(VALUES),
-        pick(LONG), pick { "", marker() } } end,
+        pick(LONG), pick { "", marker() .. pick { "", "!" } } } end,
     function() return { "EVAL", bodies.current, "2", pick(KEYS), KEY.counter,
         pick { "0", "1", "31", "x" } } end,
     function() return { "DEL", pick { KEY.counter, KEY.floors, KEY.marker } } end,
     function() return { "HMGET", KEY.floors, "7", "marker", "none" } end,
-    function() return { "HSET", KEY.floors, "7", run_id:sub(1, 8) .. pick { "12", "900" } } end,
+    function() return { "HSET", KEY.floors, "7", pick { replid, pick(INCS) }:sub(1, 8)
+        .. pick { "12", "900" } } end,
     function() return { "MGET", KEY.counter, KEY.floors, pick(KEYS) } end,
 }
 
@@ -279,7 +285,7 @@ describe("the simulator's model of a server", function()
             { "EVAL", bodies.seed, "2", KEY.floors, KEY.marker, "7", "", "40" },
             { "HSET", "a", "f", "v1" },
             { "EVAL", bodies["fenced acquire"], "3", "a", KEY.counter, KEY.floors, "v1", "100000",
-                "0", "7", "100000", run_id },
+                "0", "7", "100000", replid },
         } do
             compare(command)
         end
@@ -316,7 +322,7 @@ describe("the simulator's model of a server", function()
         for name, calls in pairs { get = { script_call }, info = { about_servers[1],
             about_servers[2] } } do
             for _, command in ipairs { { "SET", "a", "v1" }, { "HSET", "b", "f", "v1" },
-                { "SET", KEY.marker, run_id .. " 60000" } } do
+                { "SET", KEY.marker, marker() } } do
                 compare(command)
             end
             assert(server:call("ACL", "SETUSER", "default", "-" .. name))

@@ -83,7 +83,7 @@ describe("passwords", function()
             nodes[2] = "redis://app:first@127.0.0.1:" .. cluster[2].port
             nodes[3].user = nil
             local client = require("redlock").new { nodes = nodes, user = "nobody",
-                password = "wrong", restart_guard = false }
+                password = "wrong", restart_guard = "ignore" }
             local l = client:getLock "x"
             -- The third has a password but no user.
             assert.is_true(l:tryLock(5))

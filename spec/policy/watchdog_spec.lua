@@ -105,7 +105,7 @@ describe("the watchdog", function()
     it("renews in time while it waits for a server that hangs", function()
         local cluster = support.cluster(3)
         local client = support.warm_client(cluster, { lease = 0.9, timeout = 1,
-            restart_guard = false })
+            restart_guard = "ignore" })
         support.sleep(1.5)                   -- it asks for the time once a second
         cluster[3]:freeze()
         local l = client:getLock "x"

@@ -383,9 +383,10 @@ describe("the documented ACL rules", function()
         end,
         ["+info"] = function()
             warned "unverified"
-            -- Who cannot see that a server runs still as when it was admitted by others
-            -- trusts none of its floors.
-            only_plain_seeding()
+            -- Who cannot see that a server lives still as when it was admitted by others
+            -- trusts none of its counters.
+            local err = support.fails("no_quorum", client:getFencedLock("f"):tryLock(1))
+            assert.matches("noperm %(it does not say which life of it this is", tostring(err))
         end,
         ["+time"] = function()
             warned "no_clock"

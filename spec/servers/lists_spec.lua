@@ -9,7 +9,8 @@ local function await_admitted(client, server, within)
     support.eventually(function()
         client:getLock("turn"):tryLock(0)
         client:getLock("turn"):unlock()
-        return (server:marker() or ""):match "^%x+ %d+$" ~= nil
+        local marked = server:marked()
+        return marked ~= nil and marked.state == "a"
     end, within or 20, "the admission of a server")
 end
 

@@ -241,8 +241,8 @@ _M.list = {
         local server, name = some_server(sim), sim:pick(sim.names)
         local marker = server.db["redlock:{server}:marker"]
         if server.state == C.SIM_UP and not server:look(name)
-            and (not sim.guarded or marker and marker.value:find "^%S+ %d+$"
-                and marker.value:sub(1, 40) == server.run_id) then
+            and (not sim.guarded or marker and marker.value:find("^%x+ v2 a "
+                .. server.replid:sub(1, 16))) then
             tokens.count_on(sim, server, name, sim:between(1, 40))
         end
     end },

@@ -205,7 +205,7 @@ _M.list = {
                 return nil
             elseif role == "acquire" and vote == 1 and attempt and not attempt.held then
                 return server.lane .. " grants " .. key .. ", and has forgotten others"
-            elseif role == "mark" and vote == args[2] and not vote:find(" .* ") then
+            elseif role == "mark" and vote == args[2] and vote:find "^%x+ v2 a " then
                 -- As long as nobody has held anything init() may find the cluster new again.
                 if sim.count.grants == 0 and any_calls(sim, "init") then
                     server.lost_at, server.voted = -1, false

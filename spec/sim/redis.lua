@@ -35,6 +35,8 @@ function _M.new(clock, reply, id)
     local self = setmetatable({
         id = id or 0,
         runs = 0,                -- how often it was started: its run_id
+        lives = 0,               -- how often it was started, or promoted: its master_replid
+        replicas = 0,            -- how many it says to have
         clock = clock,
         reply = reply,
         now_ms = 0,              -- its clock when the running command began
@@ -64,9 +66,23 @@ end
 --- Loses all that is not on a disk: connections, scripts, and what `keep` does not have.
 -- @param keep  the memory it starts with
 function Server:restart(keep)
-    self.db, self.scripts, self.channels, self.subscriber = keep, {}, {}, {}
+    self.scripts, self.channels, self.subscriber = {}, {}, {}
     self.runs = self.runs + 1
     self.run_id = format("%04x%04x%032x", self.id, self.runs, self.runs)
+    self:live_on(keep)
+end
+
+--- Goes on as another life, as it does when it was a replica meanwhile.
+-- @param keep  the memory that it has then
+function Server:live_on(keep)
+    self.db, self.lives = keep, self.lives + 1
+    self.replid = format("%04x%04xfeedfeed%024x", self.id, self.lives, self.lives)
+end
+
+--- What names the memory of its counters: its marker's; without a marker its life.
+function Server:memory()
+    local marker = self.db["redlock:{server}:marker"]
+    return (marker and type(marker.value) == "string" and marker.value or self.replid):sub(1, 8)
 end
 
 --- A copy of its memory, as on a disk.
@@ -110,17 +126,20 @@ command("TIME", 1, 1, function(self)
     return { format("%.0f", floor(us / 1e6)), format("%.0f", us % 1e6) }
 end)
 
-local info = memo(function(run_id)
-    return format("# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\nuptime_in_seconds:1\r\n"
-        .. "# Replication\r\nrole:master\r\n# Persistence\r\naof_enabled:0\r\n"
-        .. "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n", run_id)
+local info = memo(function(words)
+    local run_id, replid, replicas = words:match "(%x+) (%x+) (%d+)"
+    return format("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%s\r\n"
+        .. "uptime_in_seconds:1\r\n# Replication\r\nrole:master\r\nconnected_slaves:%s\r\n"
+        .. "master_replid:%s\r\nmaster_replid2:%s\r\n# Persistence\r\naof_enabled:0\r\n"
+        .. "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n", run_id, replicas, replid,
+        ("0"):rep(40))
 end, MANY)
 
 command("INFO", 1, -1, function(self)
     if self.secret then
         return { err = "NOPERM this user has no permissions to run the 'info' command" }
     end
-    return info(self.run_id)
+    return info(format("%s %s %d", self.run_id, self.replid, self.replicas))
 end)
 
 command("FLUSHALL", 1, 2, function(self)

@@ -21,10 +21,10 @@ local function read(text)
     return tonumber(n), run
 end
 
---- A number of the server's present run; nil: none, or out of range.
+--- A number of the server's present memory; nil: none, or out of range.
 local function of_this_run(server, text)
     local n, run = read(text)
-    return run == server.run_id:sub(1, 8) and n < LIMIT and n or nil
+    return run == server:memory() and n < LIMIT and n or nil
 end
 
 --- What the keys of a name are called.
@@ -59,7 +59,7 @@ function _M.count_on(sim, server, name, by)
     if not floor or not counter then
         return
     end
-    local n, run = counter + by, server.run_id:sub(1, 8)
+    local n, run = counter + by, server:memory()
     if n > floor then
         local floors = {}
         for field, value in pairs(server.db[FLOOR].value) do
@@ -73,7 +73,7 @@ end
 
 --- Gives a server a floor that nobody can have come to, and the counter's text as well, or none.
 function _M.set_floor(sim, server, name, text, counter)
-    local run, floors = server.run_id:sub(1, 8), {}
+    local run, floors = server:memory(), {}
     if not server.db[FLOOR] or not server.db[FLOOR].value[sim.bucket_of[name]] then
         return
     end

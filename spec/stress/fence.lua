@@ -37,8 +37,8 @@ end
 
 -- Whether some client admitted the server as it is now.
 local function admitted(server)
-    local run_id = (server:call("INFO", "server") or ""):match "run_id:(%x+)"
-    return server:marker() == ("%s %d"):format(run_id, MAX_LEASE * 1000)
+    local marked = server:marked()
+    return marked and marked.state == "a" and marked.life == server:life()
 end
 
 -- One at a time: the next one when the guard has let the last one vote again.

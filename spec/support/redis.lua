@@ -198,25 +198,52 @@ function Server:connections()
     return n
 end
 
+-- The name of the life that it is in, as markers have it; nil: it does not answer.
+function Server:life()
+    local info = self:call("INFO", "replication")
+    return info and info:match("master_replid:(%x+)"):sub(1, 16)
+end
+
 -- Admits the server as client:init() would, for clients whose max_lease is 60 s unless
 -- another is given. Each database has a marker of its own.
 function Server:admit(max_lease)
-    local run_id = assert(self:call("INFO", "server")):match "run_id:(%x+)"
     local ms = max_lease and max_lease * 1000 or MAX_LEASE_MS
-    self:mark(("%s %d"):format(run_id, ms))
+    local inc = {}
+    for i = 1, 16 do
+        inc[i] = ("%x"):format(math.random(0, 15))
+    end
+    self:mark(("%s v2 a %s 0 %d 00000000.0.00000000 0"):format(table.concat(inc), self:life(), ms))
     assert(self:call("CONFIG", "RESETSTAT") == "OK")
     return self
 end
 
--- As restart_guard/mark.lua.
+-- As scripts/marker/set.lua.
 function Server:mark(marker)
     assert(self:call("SET", MARKER, marker) == "OK")
-    assert(self:call("HSET", FLOORS, "marker", marker))
+    assert(self:call("HSET", FLOORS, "marker", marker:sub(1, 16)))
     return self
 end
 
 function Server:marker()
     return self:call("GET", MARKER)
+end
+
+-- Its words: inc, state ("a": admitted, "p": in quarantine), life, db, max_lease in ms, view, id,
+-- observed in ms; nil: it has none of ours.
+function Server:marked()
+    local words = {}
+    for word in (self:marker() or ""):gmatch "%S+" do
+        words[#words + 1] = word
+    end
+    return words[2] == "v2" and { inc = words[1], state = words[3], life = words[4],
+        db = tonumber(words[5]), max_lease = tonumber(words[6]), view = words[7],
+        id = tonumber(words[8]), observed = tonumber(words[9] or "") } or nil
+end
+
+-- What its counters and floors are marked with.
+function Server:memory()
+    local marked = self:marked()
+    return (marked and marked.inc or self:life()):sub(1, 8)
 end
 
 -- How many keys there are but those of the server itself. KEYS, unlike DBSIZE, does not
@@ -318,7 +345,7 @@ function _M.cluster(n, opts)
         launch(self[i])
     end
     self:each(await)
-    return (opts or {}).new and self or self:admit()
+    return ((opts or {}).new or n == 1) and self or self:admit()
 end
 
 function _M.server(opts)

@@ -14,7 +14,8 @@ math.randomseed(seed)
 
 local cluster = support.cluster(3):admit(LEASE)
 local proxies = support.proxies(cluster)
-local options = { max_lease = LEASE, lease = LEASE, restart_guard = guarded, timeout = 0.1,
+local options = { max_lease = LEASE, lease = LEASE, restart_guard = guarded or "ignore",
+    timeout = 0.1,
     connect_timeout = 0.3 }
 local holder, rival = support.client(proxies, options), support.warm_client(cluster, options)
 

@@ -124,6 +124,7 @@ static void new_run(struct sim *s, int i)
 {
     struct sim_server *sv = &s->server[i];
     snprintf(sv->run_id, sizeof(sv->run_id), "run%d%c%032d", sv->runs++, 'a' + i % 26, i);
+    sim_fail_over(s, i);
 }
 
 void sim_restart(struct sim *s, int i)
@@ -136,20 +137,11 @@ void sim_restart(struct sim *s, int i)
     sim_cut(s, i);
 }
 
-void sim_set_marker(struct sim *s, int i, int64_t max_lease_ms, const char *nonce)
-{
-    struct sim_server *sv = &s->server[i];
-    char marker[MARKER_MAX];
-    snprintf(marker, sizeof(marker), "%s %lld%s%s", sv->run_id, (long long)max_lease_ms,
-             nonce ? " " : "", nonce ? nonce : "");
-    memcpy(sv->marker, marker, sizeof(marker));
-}
-
 void sim_guard(struct sim *s, int64_t max_lease_ms)
 {
     guard_init(&s->core, "marker", "mark", max_lease_ms, max_lease_ms);
     for (int i = 0; i < s->n; i++)
-        s->config[i].marker = "marker";
+        s->config[i].marker = "marker", s->config[i].guarded = 1;
 }
 
 void sim_cut_after(struct sim *s, int i)
@@ -303,7 +295,8 @@ struct sim *sim_admitted(int n, int64_t max_lease_ms)
     for (int i = 0; i < n; i++) {
         struct sim_server *sv = &s->server[i];
         sv->clockless = 0;
-        sim_set_marker(s, i, max_lease_ms, NULL);
+        struct marker marker = sim_marker(s, i, max_lease_ms);
+        sim_set_marker(s, i, &marker);
     }
     return bring_up(s, n);
 }

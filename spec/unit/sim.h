@@ -69,13 +69,19 @@ struct sim_server {
     const char *say[SIM_SCRIPTS]; /* answers this instead of executing the script */
     const char *instead[SIM_SCRIPTS];  /* executes the script, but answers this */
     const char *greets;           /* answers this to every command of the handshake */
-    const char *info;             /* answers this to INFO server; NULL: its run_id */
+    const char *info;             /* answers this to INFO server; NULL: who it is */
+    int replicas;                 /* connected to it */
+    int replica;                  /* it is one itself */
     int loading;                  /* answers so to all but INFO */
     int clockless;                /* TIME is not permitted */
     int64_t wall_ms;              /* its wall clock is so much ahead */
     int runs;                     /* how often it was restarted */
     char run_id[41];
-    char marker[MARKER_MAX];      /* "": none */
+    char replid[41];              /* of its life; sim_fail_over() gives it another one */
+    char marker[2 * MARKER_MAX];  /* "": none */
+    int stubborn;                 /* sets none: and says that it is another one */
+    int marks;                    /* requests to set it, */
+    int marked;                   /* and those that did */
 
     enum sim_state state;
     int wants;                    /* the core has something to write */
@@ -96,6 +102,7 @@ struct sim {
     int64_t now_ms;
     size_t chunk;                 /* bytes fed at once; 0: all */
     unsigned values;
+    unsigned lives;               /* of all servers so far */
     int greedy;                   /* broken servers: they give away what others have, */
     int hasty;                    /* or expire keys at half their time */
     rl_primitive primitive;
@@ -176,8 +183,14 @@ void sim_cut_after(struct sim *s, int i);
 /* Server i is killed and started again, with nothing in its memory. */
 void sim_restart(struct sim *s, int i);
 
-/* Sets a marker on server i, of its present run; nonce NULL: admitted. */
-void sim_set_marker(struct sim *s, int i, int64_t max_lease_ms, const char *nonce);
+/* The marker of server i's present life that says that it is admitted. */
+struct marker sim_marker(const struct sim *s, int i, int64_t max_lease_ms);
+
+/* Sets the marker on server i. */
+void sim_set_marker(struct sim *s, int i, const struct marker *marker);
+
+/* Server i is another life, with the memory of now: as by a failover, and back. */
+void sim_fail_over(struct sim *s, int i);
 
 /* Switches the restart guard on; before anything is connected. */
 void sim_guard(struct sim *s, int64_t max_lease_ms);
@@ -271,7 +284,13 @@ static inline uint32_t all_of(int n)
     return n == 32 ? UINT32_MAX : bit(n) - 1;
 }
 
-/* ---- between sim.c and sim_server.c ---- */
+/* ---- between sim*.c ---- */
+
+struct redisReply;
+void sim_reply(struct sim_server *sv, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void sim_mark(struct sim_server *sv, struct redisReply **words);
+int sim_passes(struct sim_server *sv, const struct redisReply *command);
 
 void sim_stream_begin(struct sim_stream *st);
 void sim_stream_end(struct sim_stream *st);

@@ -85,12 +85,9 @@ uint32_t sim_mine(struct sim *s, const char *name, const rl_lease *lease)
 
 /* ---- the servers' scripts ---- */
 
-static void reply(struct sim_server *sv, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void reply(struct sim_server *sv, const char *format, ...)
+void sim_reply(struct sim_server *sv, const char *format, ...)
 {
-    char line[256];
+    char line[512];
     va_list args;
     va_start(args, format);
     int len = vsnprintf(line, sizeof(line), format, args);
@@ -104,13 +101,13 @@ static void script_acquire(struct sim *s, int i, redisReply **words)
     const struct sim_key *key = sim_key(s, i, words[0]->str);
     const char *value = words[1]->str;
     if (key && !memcmp(key->value, value, RL_VALUE_LEN)) {
-        reply(&s->server[i], ":2\r\n");
+        sim_reply(&s->server[i], ":2\r\n");
     } else if (key && !s->greedy) {
-        reply(&s->server[i], "*2\r\n:0\r\n:%lld\r\n",
+        sim_reply(&s->server[i], "*2\r\n:0\r\n:%lld\r\n",
               (long long)(key->until_ms - s->now_ms));
     } else {
         key_set(s, i, words[0]->str, value, atoll(words[2]->str));
-        reply(&s->server[i], ":1\r\n");
+        sim_reply(&s->server[i], ":1\r\n");
     }
 }
 
@@ -118,13 +115,13 @@ static void script_extend(struct sim *s, int i, redisReply **words)
 {
     struct sim_key *key = sim_key(s, i, words[0]->str);
     if (!key || memcmp(key->value, words[1]->str, RL_VALUE_LEN)) {
-        reply(&s->server[i], ":%d\r\n", key ? -1 : 0);
+        sim_reply(&s->server[i], ":%d\r\n", key ? -1 : 0);
         return;
     }
     int64_t until_ms = s->now_ms + atoll(words[2]->str);
     if (until_ms > key->until_ms)
         key->until_ms = until_ms;
-    reply(&s->server[i], ":1\r\n");
+    sim_reply(&s->server[i], ":1\r\n");
 }
 
 static void script_release(struct sim *s, int i, redisReply **words)
@@ -133,7 +130,7 @@ static void script_release(struct sim *s, int i, redisReply **words)
     int mine = key && !memcmp(key->value, words[1]->str, RL_VALUE_LEN);
     if (mine)
         key_delete(s, i, words[0]->str);
-    reply(&s->server[i], ":%d\r\n", mine ? 1 : key ? -1 : 0);
+    sim_reply(&s->server[i], ":%d\r\n", mine ? 1 : key ? -1 : 0);
 }
 
 /* words: key, value, lease, token. */
@@ -143,7 +140,7 @@ static void fenced_acquire(struct sim *s, int i, redisReply **words)
     const struct sim_key *key = sim_key(s, i, words[0]->str);
     int again = key && !memcmp(key->value, words[1]->str, RL_VALUE_LEN);
     if (key && !again) {
-        reply(sv, "*2\r\n:0\r\n:%lld\r\n", (long long)(key->until_ms - s->now_ms));
+        sim_reply(sv, "*2\r\n:0\r\n:%lld\r\n", (long long)(key->until_ms - s->now_ms));
         return;
     }
     if (!again) {
@@ -151,9 +148,9 @@ static void fenced_acquire(struct sim *s, int i, redisReply **words)
         key_set(s, i, words[0]->str, words[1]->str, atoll(words[2]->str));
     }
     if (again)
-        reply(sv, "*2\r\n:2\r\n:%lld\r\n", (long long)sv->counter);
+        sim_reply(sv, "*2\r\n:2\r\n:%lld\r\n", (long long)sv->counter);
     else
-        reply(sv, ":%lld\r\n", (long long)sv->counter + 3);
+        sim_reply(sv, ":%lld\r\n", (long long)sv->counter + 3);
 }
 
 /* Confirm, extend and release begin alike: ours, and not counted past the token. */
@@ -165,9 +162,9 @@ static void fenced_script(struct sim *s, int i, int script, redisReply **words)
     int mine = key && !memcmp(key->value, words[1]->str, RL_VALUE_LEN);
     int heals = script == SIM_HEAL && !key;
     if (!mine && !heals) {
-        reply(sv, ":%d\r\n", script != SIM_CONFIRM && !key ? 0 : -1);
+        sim_reply(sv, ":%d\r\n", script != SIM_CONFIRM && !key ? 0 : -1);
     } else if (sv->counter > token && script != SIM_FENCED_RELEASE) {
-        reply(sv, "*2\r\n:%d\r\n:%lld\r\n", script == SIM_CONFIRM ? 0 : -1,
+        sim_reply(sv, "*2\r\n:%d\r\n:%lld\r\n", script == SIM_CONFIRM ? 0 : -1,
               (long long)sv->counter);
     } else {
         if (sv->counter < token)
@@ -178,7 +175,7 @@ static void fenced_script(struct sim *s, int i, int script, redisReply **words)
             key_set(s, i, words[0]->str, words[1]->str, lease_ms);
         else if (script == SIM_FENCED_EXTEND && key->until_ms < s->now_ms + lease_ms)
             key->until_ms = s->now_ms + lease_ms;
-        reply(sv, ":1\r\n");
+        sim_reply(sv, ":1\r\n");
     }
 }
 
@@ -192,7 +189,7 @@ static void script_handover(struct sim *s, int i, redisReply **words)
         key_set(s, i, words[0]->str, value, atoll(words[2]->str));
         vote = 1;
     }
-    reply(&s->server[i], ":%d\r\n", vote);
+    sim_reply(&s->server[i], ":%d\r\n", vote);
 }
 
 /* words: key, value, lease, token, old value. */
@@ -204,23 +201,23 @@ static void fenced_handover(struct sim *s, int i, redisReply **words)
     int again = key && !memcmp(key->value, value, RL_VALUE_LEN);
     CHECK_STR(words[3]->str, "0");             /* nobody has a token yet */
     if (!again && (!key || memcmp(key->value, words[4]->str, RL_VALUE_LEN))) {
-        reply(sv, ":%d\r\n", key ? -1 : 0);
+        sim_reply(sv, ":%d\r\n", key ? -1 : 0);
         return;
     }
     if (!again) {
         sv->counter++;
         key_set(s, i, words[0]->str, value, atoll(words[2]->str));
     }
-    reply(sv, "*2\r\n:%d\r\n:%lld\r\n", again ? 2 : 1, (long long)sv->counter);
+    sim_reply(sv, "*2\r\n:%d\r\n:%lld\r\n", again ? 2 : 1, (long long)sv->counter);
 }
 
 static void script_ask(struct sim *s, int i, redisReply **words)
 {
     const struct sim_key *key = sim_key(s, i, words[0]->str);
     if (!key)
-        reply(&s->server[i], ":0\r\n");
+        sim_reply(&s->server[i], ":0\r\n");
     else
-        reply(&s->server[i], "*3\r\n:1\r\n:%lld\r\n$%d\r\n%.*s\r\n",
+        sim_reply(&s->server[i], "*3\r\n:1\r\n:%lld\r\n$%d\r\n%.*s\r\n",
               (long long)(key->until_ms - s->now_ms), RL_VALUE_LEN, RL_VALUE_LEN,
               key->value);
 }
@@ -273,7 +270,7 @@ static void execute_script(struct sim *s, int i, int script, redisReply **words,
         fenced_handover(s, i, words);
         break;
     default:
-        reply(sv, ":1\r\n");
+        sim_reply(sv, ":1\r\n");
     }
     if (script < SIM_SCRIPTS && sv->instead[script]) {
         sv->out.end = sv->out.start + before;
@@ -310,33 +307,13 @@ static void note_call(struct sim_server *sv, int script, int by_sha, int known)
     sv->log[sv->logged] = '\0';
 }
 
-/* The script that compares and sets the marker: its text, 1, key, seen, wanted. */
-static void execute_mark(struct sim_server *sv, redisReply **words)
-{
-    if (!strcmp(sv->marker, words[3]->str))
-        strcpy(sv->marker, words[4]->str);
-    reply(sv, "$%d\r\n%s\r\n", (int)strlen(sv->marker), sv->marker);
-}
-
-/* A guarded call has a key and an argument more than others; true: it may go on. */
-static int passes_guard(struct sim_server *sv, const redisReply *command)
-{
-    const char *want = command->element[command->elements - 1]->str;
-    REQUIRE(command->elements == 8 && !strcmp(command->element[4]->str, "marker"));
-    if (*want && strcmp(want, sv->marker)) {
-        reply(sv, "*2\r\n:3\r\n$%d\r\n%s\r\n", (int)strlen(sv->marker), sv->marker);
-        return 0;
-    }
-    return 1;
-}
-
 static void execute_call(struct sim *s, int i, redisReply *command, int by_sha)
 {
     struct sim_server *sv = &s->server[i];
     REQUIRE(command->elements >= 3);
     if (!by_sha && s->core.marker_script &&
         !strcmp(command->element[1]->str, s->core.marker_script)) {
-        execute_mark(sv, command->element + 1);
+        sim_mark(sv, command->element + 1);
         return;
     }
     int script = script_number(s, command->element[1], by_sha);
@@ -344,13 +321,13 @@ static void execute_call(struct sim *s, int i, redisReply *command, int by_sha)
     int known = !by_sha || script_in(&sv->loaded, script);
     note_call(sv, script, by_sha, known);
     if (!known) {
-        reply(sv, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
+        sim_reply(sv, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
         return;
     }
     sv->loaded.word[script / 64] |= 1ULL << script % 64;
     redisReply **words = command->element + 3;     /* key, value, lease */
     if (script == SIM_ACQUIRE && s->core.marker) {
-        if (!passes_guard(sv, command))
+        if (!sim_passes(sv, command))
             return;
         redisReply *marker = words[1];
         words[1] = words[0];
@@ -368,25 +345,33 @@ static int execute_question(struct sim *s, int i, const redisReply *command)
     int64_t us = (s->now_ms + sv->wall_ms) * 1000;
     char seconds[24], fraction[8], line[128];
     if (!strcmp(name, "TIME") && sv->clockless) {
-        reply(sv, "-NOPERM this user has no permissions to run 'time'\r\n");
+        sim_reply(sv, "-NOPERM this user has no permissions to run 'time'\r\n");
     } else if (!strcmp(name, "TIME")) {
         snprintf(seconds, sizeof(seconds), "%lld", (long long)(us / 1000000));
         snprintf(fraction, sizeof(fraction), "%d", (int)(us % 1000000));
-        reply(sv, "*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", (int)strlen(seconds), seconds,
+        sim_reply(sv, "*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", (int)strlen(seconds), seconds,
               (int)strlen(fraction), fraction);
     } else if (!strcmp(name, "INFO")) {
         const char *section = command->element[1]->str;
-        snprintf(line, sizeof(line), "run_id:%s\r\n", sv->run_id);
-        const char *text = strcmp(section, "server") ? "# nothing\r\n" : line;
+        const char *text = "# nothing\r\n";
+        if (!strcmp(section, "server")) {
+            snprintf(line, sizeof(line), "run_id:%s\r\n", sv->run_id);
+            text = line;
+        } else if (!strcmp(section, "replication")) {
+            snprintf(line, sizeof(line), "role:%s\r\nconnected_slaves:%d\r\n"
+                     "master_replid:%s\r\n", sv->replica ? "slave" : "master",
+                     sv->replicas, sv->replid);
+            text = line;
+        }
         if (sv->info)
             say(sv, sv->info);
         else
-            reply(sv, "$%d\r\n%s\r\n", (int)strlen(text), text);
+            sim_reply(sv, "$%d\r\n%s\r\n", (int)strlen(text), text);
     } else if (!strcmp(name, "GET")) {
         if (sv->marker[0])
-            reply(sv, "$%d\r\n%s\r\n", (int)strlen(sv->marker), sv->marker);
+            sim_reply(sv, "$%d\r\n%s\r\n", (int)strlen(sv->marker), sv->marker);
         else
-            reply(sv, "$-1\r\n");
+            sim_reply(sv, "$-1\r\n");
     } else {
         return 0;
     }
@@ -399,7 +384,7 @@ static void execute_command(struct sim *s, int i, redisReply *command)
     REQUIRE(command->type == REDIS_REPLY_ARRAY && command->elements >= 1);
     const char *name = command->element[0]->str;
     if (sv->loading && strcmp(name, "INFO")) {
-        reply(sv, "-LOADING Redis is loading the dataset in memory\r\n");
+        sim_reply(sv, "-LOADING Redis is loading the dataset in memory\r\n");
         return;
     }
     if (!strcmp(name, "EVALSHA") || !strcmp(name, "EVAL")) {
@@ -416,9 +401,9 @@ static void execute_command(struct sim *s, int i, redisReply *command)
         REQUIRE(script >= 0);
         sv->loaded.word[script / 64] |= 1ULL << script % 64;
         sha_of(script, sha);
-        reply(sv, "$40\r\n%s\r\n", sha);
+        sim_reply(sv, "$40\r\n%s\r\n", sha);
     } else {
-        reply(sv, strcmp(name, "PING") ? "+OK\r\n" : "+PONG\r\n");
+        sim_reply(sv, strcmp(name, "PING") ? "+OK\r\n" : "+PONG\r\n");
     }
 }
 

@@ -5,71 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim.h"
-
-enum { MAX_LEASE_MS = 5000, GUARD_MS = 5000 + 50 + 1000 };
-
-static int try(struct sim *s, const char *key)
-{
-    struct hold h = sim_acquire(s, key, 1000, 1000);
-    sim_wait(s, h.round, 2000);
-    int outcome = h.round->outcome;
-    sim_drop(s, &h);
-    sim_run(s);
-    return outcome;
-}
-
-/* What node i of three says to an attempt that needs its vote: RL_OK, or an rl_code. */
-static int code_of(struct sim *s, int i)
-{
-    sim_put(s, (i + 1) % 3, "probe", 500);
-    struct hold h = sim_acquire(s, "probe", 1000, 1000);
-    sim_wait(s, h.round, 2000);
-    sim_run(s);
-    int code = h.round->slot[i].code;
-    round_free(holder_release(h.lease, s->now_ms));
-    sim_drop(s, &h);
-    sim_run(s);
-    return code;
-}
-
-/* The same of node 0, so much later. */
-static void says(struct sim *s, int64_t after_ms, int code)
-{
-    sim_advance(s, after_ms);
-    CHECK_INT(code_of(s, 0), code);
-}
-
-/* Node 0 is quarantined for so long still. */
-static void votes_in(struct sim *s, int64_t ms)
-{
-    says(s, ms - 10, RL_GUARDED);
-    says(s, 10, RL_OK);
-}
-
-/* Node 0 of three that were admitted is restarted, and found so. */
-static struct sim *restarted(void)
-{
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
-    sim_restart(s, 0);
-    says(s, 0, RL_GUARDED);
-    return s;
-}
-
-static int guard_of(const struct sim *s, int i)
-{
-    return s->core.guards[i].state;
-}
-
-static void marker_is(struct sim *s, int i, int pending)
-{
-    char id[41], nonce[41];
-    long long ms;
-    int words = sscanf(s->server[i].marker, "%40s %lld %40s", id, &ms, nonce);
-    CHECK_INT(words, pending ? 3 : 2);
-    CHECK_STR(id, s->server[i].run_id);
-    CHECK_INT(ms, MAX_LEASE_MS);
-}
+#include "core/standing.h"
+#include "guard_fixture.h"
 
 static struct sim *brand_new(int n)
 {
@@ -80,7 +17,7 @@ static struct sim *brand_new(int n)
 
 SIM_TEST(admitted_servers_vote_at_once, sim_admitted(3, MAX_LEASE_MS))
 {
-    CHECK_INT(guard_left_ms(&s->core, s->now_ms), 0);
+    CHECK_INT(standing_left_ms(&s->core, s->now_ms), 0);
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_logs_are(s, "A");
     CHECK_INT(sim_mine(s, "k", lease), 7);
@@ -95,10 +32,10 @@ SIM_TEST(new_servers_vote_after_a_quarantine, brand_new(3))
         marker_is(s, i, 1);
     CHECK_STR(s->core.nodes[0].text, "7 s left; new cluster? run redlock init");
     CHECK_INT(sim_with(s, "k"), 0);
-    CHECK_INT(guard_left_ms(&s->core, s->now_ms), GUARD_MS);
+    CHECK_INT(standing_left_ms(&s->core, s->now_ms), GUARD_MS);
     sim_advance(s, GUARD_MS - 1);
     CHECK_INT(try(s, "k"), RL_NO_QUORUM);
-    CHECK_INT(guard_left_ms(&s->core, s->now_ms), 1);
+    CHECK_INT(standing_left_ms(&s->core, s->now_ms), 1);
     sim_advance(s, 1);
     CHECK_INT(try(s, "k"), RL_GRANTED);      /* admitted and asked in one go */
     for (int i = 0; i < 3; i++)
@@ -133,6 +70,7 @@ SIM_TEST(a_marker_that_was_loaded_is_not_believed, sim_admitted(3, MAX_LEASE_MS)
 {
     restart_loading(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
+    says(s, 1000, RL_GUARDED);               /* asked once a second to replace it */
     votes_in(s, GUARD_MS);
     sim_advance(s, 2000);
 }
@@ -143,6 +81,7 @@ SIM_TEST(a_nonce_that_was_loaded_is_not_believed, restarted())
     sim_advance(s, GUARD_MS + 10);
     restart_loading(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
+    says(s, 1000, RL_GUARDED);
     says(s, GUARD_MS + 10, RL_OK);
     sim_advance(s, 2000);
 }
@@ -187,7 +126,10 @@ SIM_TEST(a_quarantine_outlives_connections, restarted())
 
 SIM_TEST(others_may_admit_it, restarted())
 {
-    sim_set_marker(s, 0, MAX_LEASE_MS, NULL);
+    struct marker theirs = marker_of(s, 0);
+    theirs.state = MARKER_ADMITTED;
+    theirs.observed_ms = 0;
+    sim_set_marker(s, 0, &theirs);
     CHECK_INT(code_of(s, 0), RL_OK);         /* found, and asked again, in one attempt */
     CHECK_INT(guard_of(s, 0), RL_GUARD_ADMITTED);
     sim_advance(s, 2000);
@@ -197,9 +139,9 @@ SIM_TEST(others_may_admit_it, restarted())
 SIM_TEST(counts_from_its_own_first_look, sim_admitted(3, MAX_LEASE_MS))
 {
     sim_restart(s, 0);
-    sim_set_marker(s, 0, MAX_LEASE_MS, "feed");
+    quarantined_by_others(s, 0, MAX_LEASE_MS);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
-    CHECK(strstr(s->server[0].marker, " feed") != NULL);
+    CHECK(is_theirs(s, 0));
     votes_in(s, GUARD_MS);
     sim_advance(s, 2000);
 }
@@ -210,10 +152,10 @@ static void clients_must_agree_on_max_lease(void)
          theirs_ms += 3 * MAX_LEASE_MS / 2) {
         struct sim *s = sim_admitted(3, MAX_LEASE_MS);
         for (int i = 0; i < 2; i++)
-            sim_set_marker(s, i, theirs_ms, NULL);
+            admitted_by_others(s, i, theirs_ms);
         CHECK_INT(try(s, "k"), RL_CONFIG);
         CHECK(strstr(s->core.nodes[0].text, "max_lease is") != NULL);
-        CHECK_INT(guard_left_ms(&s->core, s->now_ms), -1);
+        CHECK_INT(standing_left_ms(&s->core, s->now_ms), -1);
         /* It admits nobody, though the third has lost its memory long ago. */
         sim_restart(s, 2);
         CHECK_INT(try(s, "k"), RL_CONFIG);
@@ -227,7 +169,7 @@ static void clients_must_agree_on_max_lease(void)
 /* One that disagrees is enough: it may be the only one that still remembers. */
 SIM_TEST(who_disagrees_with_one_admits_nobody, sim_admitted(3, MAX_LEASE_MS))
 {
-    sim_set_marker(s, 0, 2 * MAX_LEASE_MS, NULL);
+    admitted_by_others(s, 0, 2 * MAX_LEASE_MS);
     sim_restart(s, 2);
     code_of(s, 0);
     code_of(s, 2);
@@ -243,7 +185,7 @@ SIM_TEST(who_disagrees_with_one_admits_nobody, sim_admitted(3, MAX_LEASE_MS))
 SIM_TEST(another_nonce_is_another_quarantine, restarted())
 {
     sim_advance(s, GUARD_MS - 100);
-    sim_set_marker(s, 0, MAX_LEASE_MS, "feed");
+    quarantined_by_others(s, 0, MAX_LEASE_MS);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     says(s, GUARD_MS - 100, RL_GUARDED);
     says(s, 110, RL_OK);
@@ -253,12 +195,12 @@ SIM_TEST(another_nonce_is_another_quarantine, restarted())
 SIM_TEST(a_shorter_quarantine_is_superseded, sim_admitted(3, MAX_LEASE_MS))
 {
     sim_restart(s, 0);
-    sim_set_marker(s, 0, MAX_LEASE_MS / 2, "feed");
+    quarantined_by_others(s, 0, MAX_LEASE_MS / 2);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     marker_is(s, 0, 1);
-    sim_set_marker(s, 0, MAX_LEASE_MS * 2, "feed");
+    quarantined_by_others(s, 0, MAX_LEASE_MS * 2);
     CHECK_INT(code_of(s, 0), RL_CONFIG);
-    CHECK(strstr(s->server[0].marker, " feed") != NULL);
+    CHECK(is_theirs(s, 0));
 }
 
 SIM_TEST(admission_needs_a_majority, brand_new(3))
@@ -293,21 +235,6 @@ SIM_TEST(a_quarantined_server_extends_heals_and_releases, sim_admitted(3, MAX_LE
     holder_drop(lease, s->now_ms);
 }
 
-static void probe(struct sim *s)
-{
-    rl_round *round = query_probe(&s->core, s->now_ms);
-    sim_wait(s, round, 2000);
-    CHECK_INT(sim_end(round), RL_GRANTED);
-}
-
-/* What init makes of node i. */
-static int admit(struct sim *s, int force, int64_t seen_ms, int i)
-{
-    guard_admit(&s->core, force, seen_ms, s->now_ms);
-    sim_run(s);
-    return guard_of(s, i);
-}
-
 SIM_TEST(init_admits_what_is_connected, brand_new(3))
 {
     s->server[2].refuses = 1;
@@ -318,7 +245,7 @@ SIM_TEST(init_admits_what_is_connected, brand_new(3))
     marker_is(s, 0, 0);
     marker_is(s, 1, 0);
     CHECK_STR(s->server[2].marker, "");
-    sim_set_marker(s, 0, 2 * MAX_LEASE_MS, NULL);
+    admitted_by_others(s, 0, 2 * MAX_LEASE_MS);
     CHECK_INT(code_of(s, 0), RL_CONFIG);
     CHECK_INT(admit(s, 0, s->now_ms, 0), RL_GUARD_DISAGREES);
     CHECK_INT(admit(s, 1, 0, 0), RL_GUARD_ADMITTED);
@@ -445,10 +372,11 @@ SIM_TEST(without_info_the_marker_decides, sim_admitted(3, MAX_LEASE_MS))
     sim_advance(s, 2000);
     sim_restart(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
-    CHECK(!strncmp(s->server[0].marker, "-------- 5000 ", 14));
+    CHECK_STR(marker_of(s, 0).replid, "");
     says(s, GUARD_MS + 10, RL_OK);
-    CHECK_STR(s->server[0].marker, "-------- 5000");
-    /* One who knows its name does not believe that. */
+    CHECK_INT(marker_of(s, 0).state, MARKER_ADMITTED);
+    CHECK_STR(marker_of(s, 0).replid, "");
+    /* One who knows its life does not believe that. */
     s->server[0].info = NULL;
     sim_advance(s, 2000);
     sim_cut(s, 0);

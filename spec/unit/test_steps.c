@@ -28,10 +28,10 @@ SIM_TEST(before_a_confirmation, sim_admitted(3, MAX_LEASE_MS))
     s->server[0].counter = 5;
     sim_leave(s, 2);
     sim_advance(s, 1500);
-    int64_t timed_ms = s->core.nodes[0].timed_ms;
-    if (s->core.nodes[1].timed_ms > timed_ms)
-        timed_ms = s->core.nodes[1].timed_ms;
-    sim_skip(s, timed_ms + 998 - s->now_ms);
+    int64_t looked_ms = s->core.nodes[0].looked_ms;
+    if (s->core.nodes[1].looked_ms > looked_ms)
+        looked_ms = s->core.nodes[1].looked_ms;
+    sim_skip(s, looked_ms + 998 - s->now_ms);
     struct hold h = sim_acquire(s, "k", LEASE_MS, 1000);
     sim_pass(s, 0);
     sim_pass(s, 1);
@@ -59,7 +59,7 @@ static void before_the_last_vote(void)
     struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     rl_lease *lease = sim_hold(s, "k", LEASE_MS);
     sim_advance(s, 1500);
-    sim_skip(s, s->core.nodes[0].timed_ms + 900 - s->now_ms);
+    sim_skip(s, s->core.nodes[0].looked_ms + 900 - s->now_ms);
     s->server[1].say[SIM_EXTEND] = "-BUSY\r\n";
     rl_round *extend = holder_extend(lease, LEASE_MS, s->now_ms);
     sim_pass(s, 0);
@@ -86,7 +86,7 @@ static void during_a_renewal(void)
     struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     rl_lease *lease = sim_keep(s, "k", LEASE_MS);
     sim_advance(s, lease->renew_ms - s->now_ms - 1);
-    int64_t due_ms = s->core.nodes[0].timed_ms + 1000;
+    int64_t due_ms = s->core.nodes[0].looked_ms + 1000;
     sim_skip(s, 1);
     sim_tick(s);
     REQUIRE(lease->renewal != NULL);

@@ -362,10 +362,10 @@ end
 --   handshake), code and message (why it is not), version, role, run_id, uptime (by its own
 --   word), round_trip, clock_offset (its wall clock minus ours; clock_error: give or take),
 --   persistence ("aof", "rdb", "none seen": as far as INFO tells), eviction, maxmemory, guard
---   ("admitted", "guarded" (for guard_left seconds, if it is up), "unverified", "disagrees", "off",
---   "unknown": marker_code says why the marker cannot be read), lost (why it was lost, or could
---   not be connected, last; nil when it is ready), twin (the same server has voted under another
---   address, though it does not say who it is),
+--   ("admitted", "guarded" (for guard_left seconds, if it is up), "unverified", "disagrees",
+--   "sealed", "retired" (why: a text), "off", "unknown": marker_code says why the marker cannot
+--   be read), lost (why it was lost, or could not be connected, last; nil when it is ready), twin
+--   (the same server has voted under another address, though it does not say who it is),
 --   suspect_left (seconds without votes after a step of its clock), verdict ("ok", "warning",
 --   "error": it does not vote), findings ({ kind, verdict, message }) and remedy (the same as
 --   text); seconds throughout. The list has verdict ("error": no majority votes), voting,

@@ -33,19 +33,21 @@ local SET_MS = 1767225600e3                          -- 2026: a clock before tha
 
 -- Looks at the clocks, ours and those of the servers. From the latest one follows what no counter
 -- can have come to: client.token_limit, a text.
--- @return the middle clock, of two the later: a single clock that was set back does not decide
+-- @return the middle clock of the servers, of two the later: a single one that was set back does
+--   not decide, nor does that of a client, of which the next one knows nothing; ours where a
+--   server's is not known
 local function look_at_clocks(client)
     local ours = tonumber(rounds.load().rl_unix_ms())
-    local clocks = { ours }
+    local clocks = {}
     for _, row in ipairs(health.rows(client)) do
         if row.ready and row.clock_offset then
             clocks[#clocks + 1] = ours + row.clock_offset * 1000
         end
     end
     sort(clocks)
-    local latest = max(clocks[#clocks], SET_MS)
+    local latest = max(clocks[#clocks] or ours, ours, SET_MS)
     client.token_limit = format("%.0f", min(PER_MS * (latest + AHEAD_MS), END - STEP))
-    return clocks[floor(#clocks / 2) + 1]
+    return clocks[floor(#clocks / 2) + 1] or ours
 end
 
 --- What no counter can have come to.
@@ -120,12 +122,11 @@ function _M.seed(view, bucket, op, within)
     local client, prim = view.client, view.primitive
     local ends = within and client.now() + within
     local keys = { _M.KEY, restart_guard.KEY }
-    local max_lease = client.guarded and format("%d", rounds.to_ms(client.options.max_lease))
-        or ""
+    local guard = client.guarded and "1" or ""
     local middle_ms = look_at_clocks(client)
     local limit = client.token_limit
     local answers, err = rounds.ask(client, view, prim, "floor", keys,
-        { bucket, max_lease, limit }, op, within)
+        { bucket, guard, limit }, op, within)
     client.unseeded[bucket] = not answers and within and true or nil
     if not answers then
         return nil, err
@@ -139,7 +140,7 @@ function _M.seed(view, bucket, op, within)
         most = max(most, min(PER_MS * middle_ms, tonumber(limit) - ROOM))
     end
     answers, err = rounds.ask(client, view, prim, "seed", keys,
-        { bucket, max_lease, limit, format("%.0f", most) }, op,
+        { bucket, guard, limit, format("%.0f", most) }, op,
         ends and max(ends - client.now(), 0))
     if seeded < enough and (not answers or has_a_yes(answers)) then
         client.events:emit { type = "fence_seeded", name = view.name, floor = most }
@@ -157,7 +158,8 @@ function _M.findings(client)
     local list = {}
     look_at_clocks(client)
     -- A user without fenced locks may not look.
-    for _, answer in ipairs(rounds.ask_all(client, "check", largest_script, { _M.KEY }) or {}) do
+    for _, answer in ipairs(rounds.ask_all(client, "check", largest_script,
+        { _M.KEY, restart_guard.KEY }) or {}) do
         if answer.info + 1 >= tonumber(client.token_limit) then
             list[answer.node] = finding(answer.info)
         end

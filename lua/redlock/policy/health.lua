@@ -24,6 +24,8 @@ local function name_states(C)
         [tonumber(C.RL_GUARD_ADMITTED)] = "admitted",
         [tonumber(C.RL_GUARD_QUARANTINED)] = "guarded",
         [tonumber(C.RL_GUARD_DISAGREES)] = "disagrees",
+        [tonumber(C.RL_GUARD_SEALED)] = "sealed",
+        [tonumber(C.RL_GUARD_RETIRED)] = "retired",
     }
 end
 
@@ -59,9 +61,10 @@ local function read(client, i, info, text)
     row.marker_code = info.marker_code ~= 0 and ffi_string(C.rl_code_name(info.marker_code))
         or nil
     row.unverified = info.unverified ~= 0
-    if row.unverified and row.guard ~= "off" and row.guard ~= "guarded" then
-        row.guard = row.guard == "admitted" and "unverified" or row.guard
+    if row.unverified and row.guard == "admitted" then
+        row.guard = "unverified"
     end
+    row.why = info.why[0] ~= 0 and ffi_string(info.why) or nil
     if info.known ~= 0 then
         row.version, row.run_id = ffi_string(info.version), ffi_string(info.run_id)
         row.role = ROLES[tonumber(info.role)] or "unknown"
@@ -129,8 +132,11 @@ local function findings_of(client, row, user)
         found("twin", "error", "the same server has voted under another address; name each once")
     end
     if row.guard == "disagrees" then
-        found("max_lease", "error", "another client uses it with another max_lease; give all "
-            .. "clients the same one, or stop them and run redlock init --force")
+        found("disagrees", "error", "%s", row.why)
+    elseif row.guard == "sealed" then
+        found("sealed", "error", "%s", row.why)
+    elseif row.guard == "retired" then
+        found("retired", "error", "%s", row.why)
     elseif row.guard == "guarded" then
         found("guarded", "error", "no votes%s; new cluster? run redlock init",
             quarantine(client.options, row.guard_left))
@@ -145,7 +151,8 @@ local function findings_of(client, row, user)
             .. "let NTP slew it", ceil(row.suspect_left), row.step)
     end
     if row.ready and row.unverified then
-        found("unverified", "warning", "its run_id is not known%s; allow INFO to this user",
+        found("unverified", "warning", "it does not say which life of it this is (INFO)%s, and "
+            .. "gives no fencing tokens; allow INFO to this user",
             guarded and ", so a restart that keeps its keys is not noticed" or "")
     end
     if row.ready and not row.clock_offset then
@@ -249,9 +256,9 @@ end
 local function code_of(row)
     if not row.ready then
         return row.lost or "pending"
-    elseif row.guard == "guarded" or row.suspect_left > 0 then
+    elseif row.guard == "guarded" or row.guard == "sealed" or row.suspect_left > 0 then
         return "guarded"
-    elseif row.guard == "disagrees" or row.twin then
+    elseif row.guard == "disagrees" or row.guard == "retired" or row.twin then
         return "config"
     elseif row.guard == "unknown" then
         return row.marker_code or "pending"

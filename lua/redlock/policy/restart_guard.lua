@@ -36,7 +36,7 @@ function _M.is_on(options)
     if options.restart_guard == "auto" then
         return #options.nodes > 1
     end
-    return options.restart_guard ~= false
+    return options.restart_guard ~= false and options.restart_guard ~= "ignore"
 end
 
 local set_script              -- kept: the core's settings only point to the text
@@ -45,11 +45,13 @@ local set_script              -- kept: the core's settings only point to the tex
 -- @param settings  rl_options
 -- @param options   of the client
 function _M.configure(settings, options)
-    if _M.is_on(options) then
+    settings.unguarded = _M.is_on(options) and 0 or 1
+    if _M.is_on(options) or options.restart_guard == false then
         set_script = set_script or script_text.read "redlock.scripts.marker.set"
         settings.marker, settings.marker_script = _M.KEY, set_script
-        settings.require_info = options.restart_guard == "require" and 1 or 0
     end
+    settings.require_info = options.restart_guard == "require" and 1 or 0
+    settings.behind_proxy = options.behind_proxy and 1 or 0
 end
 
 local function list(rows)
@@ -60,10 +62,10 @@ local function list(rows)
     return concat(labels, ", ")
 end
 
--- The rows of each kind: admitted, guarded, disagrees, unknown, absent.
+-- The rows of each kind: admitted, guarded, disagrees (or is out of use), unknown, absent.
 local function sort_out(rows)
     local by = { admitted = {}, guarded = {}, disagrees = {}, unknown = {}, absent = {} }
-    by.unverified = by.admitted
+    by.unverified, by.retired, by.sealed = by.admitted, by.disagrees, by.disagrees
     for _, row in ipairs(rows) do
         local kind = row.ready and by[row.guard] or by.absent
         kind[#kind + 1] = row
@@ -81,8 +83,7 @@ local function objection(by)
         return errors.new("config", format("init: %s: %s", list(by.unknown),
             by.unknown[1].remedy or "no answer about the marker"))
     elseif #by.disagrees > 0 then
-        text = format("init: %s %s set up with another max_lease; give all clients the same "
-            .. "one, or stop them.", list(by.disagrees), #by.disagrees == 1 and "was" or "were")
+        text = format("init: %s: %s.", by.disagrees[1].node, by.disagrees[1].why)
     elseif #by.absent > 0 then
         text = format("init: a new cluster is all up, but %s %s not.", list(by.absent),
             #by.absent == 1 and "is" or "are")

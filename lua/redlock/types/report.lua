@@ -15,19 +15,23 @@
 ---| "off" # there is no guard
 ---| "unknown" # its marker was not read yet, or cannot be: see `marker_code`
 ---| "admitted" # its marker is valid
----| "unverified" # admitted, but this user may not read its `run_id`
+---| "unverified" # admitted, but this user may not read its INFO
 ---| "guarded" # it may have forgotten locks that are still held
----| "disagrees" # another client uses it with another `max_lease`
+---| "disagrees" # its marker is not for this client: of another `max_lease`, database or version
+---| "sealed" # it votes again when it was restarted
+---| "retired" # it left the list of servers
 
 ---What was found: one of these, or the `redlock.NodeCode` why a server is not to be had.
 ---@alias redlock.FindingKind
 ---| "replica" # it is no master
----| "max_lease" # another client uses another `max_lease`
+---| "disagrees" # its marker is not for this client: of another `max_lease`, database or version
+---| "sealed" # no votes until it was restarted
+---| "retired" # it left the list of servers
 ---| "twin" # the same server has voted under another address
 ---| "guarded" # no votes for a while: it may have forgotten locks
 ---| "marker" # its marker cannot be read or set
 ---| "clock_step" # no votes for a while: its clock was stepped
----| "unverified" # its `run_id` is not known
+---| "unverified" # it does not tell which life of it this is
 ---| "no_clock" # steps of its clock are not noticed
 ---| "tokens" # it counts fencing tokens from where no clock allows
 ---| "eviction" # `maxmemory-policy` can drop locks
@@ -68,7 +72,8 @@
 ---@field guard redlock.GuardState  whether it may vote
 ---@field guard_left? number  "guarded": seconds until it may
 ---@field marker_code? redlock.NodeCode  why its marker cannot be read or set
----@field unverified boolean  its `run_id` is not known
+---@field unverified boolean  its INFO may not be read
+---@field why? string  "disagrees", "sealed", "retired": what is wrong, and the remedy
 ---@field steps integer  how often its clock was stepped so far
 ---@field step number  seconds of the last one; positive: forward
 ---@field suspect_left number  seconds without votes after that

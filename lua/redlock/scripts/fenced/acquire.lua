@@ -1,11 +1,17 @@
 -- 3 + counter: taken (a table would take longer); {2, counter}: it was ours already (a
--- request sent twice); {0, ms, who}: as in lock/acquire.lua; {3, marker}: not the marker; -2: no
--- floor, or the last number was given out. The counter is written first: whatever fails
--- half-way must not leave a lock that was not counted.
+-- request sent twice); {0, ms, who}: as in lock/acquire.lua; {3, marker}: as in
+-- marker/check.lua; -2: no floor, or the last number was given out. The counter is written first:
+-- whatever fails half-way must not leave a lock that was not counted.
 local found = call('mget', KEYS[1], KEYS[2], KEYS[4] or KEYS[1])
 local value = found[1]
 if KEYS[4] and found[3] ~= ARGV[7] then
-    return {3, found[3] or ''}
+    local marker = found[3] or ''
+    if marker .. '!' ~= ARGV[7] then
+        return {3, marker}
+    elseif not string.find(call('info', 'replication'),
+        'master_replid:' .. sub(marker, 23, 38), 1, true) then
+        return {3, '!' .. marker}
+    end
 end
 if value and value ~= ARGV[1] then
     return {0, call('pttl', KEYS[1]), sub(value, 1, 20)}

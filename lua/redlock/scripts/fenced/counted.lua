@@ -1,6 +1,11 @@
 -- What those scripts of a fenced lease go on with, behind counter.lua, that not every hold
 -- needs: acquire and release have it shorter.
-local found = call('mget', KEYS[1], KEYS[2])
+-- With the guard the memory must be that of now: a client may not know yet of a restart.
+local guarded = #ARGV[7] > 40
+local found = call('mget', KEYS[1], KEYS[2], guarded and 'redlock:{server}:marker' or KEYS[1])
+if guarded and sub(found[3] or '', 1, RUN) ~= run then
+    run = '?'                -- as if nothing had been counted
+end
 local value, stored = found[1], counted_in(found[2])
 local token = tonumber(ARGV[3])
 local counter = stored or of_this_run(call('hget', KEYS[3], ARGV[4]))

@@ -2,14 +2,14 @@
 -- KEYS[1] the lock, KEYS[2] its counter, KEYS[3] the floors of this server; with the guard,
 -- KEYS[4] the marker, in acquire. ARGV[1] the attempt's value, [2] the lease in ms, [3] the
 -- token or 0, [4] the name's bucket, [5] how long an idle counter stays, in ms, [6] what no
--- counter can have come to (floors.lua), [7] the server's run_id, or what the marker must be,
--- which begins with it.
+-- counter can have come to (floors.lua), [7] what names the memory: the marker as its client
+-- knows it; without the guard the server's master_replid.
 --
 -- A counter may vanish: it goes on from the floor of its bucket, which is raised, in steps,
 -- with whatever is counted, and nothing is counted without one. So a floor that was lost is
 -- seen before its counters may be lost as well: below it nothing is ever counted twice.
 --
--- Both numbers stand behind the run in which they were written, in so many letters: what a
+-- Both numbers stand behind the memory in which they were written, in so many letters: what a
 -- restarted server has kept may be older than what it had given out. (Lua writes whole
 -- numbers below 10^14 in full; string.format would take longer.) Behind a space a counter
 -- has the first 8 letters of the value that it was written for: current.lua reads them.
@@ -21,7 +21,7 @@ local call, byte, sub, tonumber = redis.call, string.byte, string.sub, tonumber
 local run, limit = sub(ARGV[7], 1, RUN), tonumber(ARGV[6])
 local mine = ' ' .. sub(ARGV[1], 1, RUN)
 
--- A number of this run; nil: none, or of a run before. last: where it ends in the text.
+-- A number of this memory; nil: none, or of one before. last: where it ends in the text.
 local function of_this_run(text, last)
     local n = text and sub(text, 1, RUN) == run and tonumber(sub(text, RUN + 1, last))
     return n and n >= 0 and n < limit and n or nil

@@ -1,6 +1,8 @@
--- KEYS[1] the floors of this server. {1, the largest of this run}; {1, 0}: it has none.
-local info = redis.call('info', 'server')
-local run, largest = string.sub(string.match(info, 'run_id:(%w+)'), 1, 8), 0
+-- KEYS[1] the floors of this server, KEYS[2] the marker. {1, the largest of this memory}; {1, 0}:
+-- it has none.
+local name = redis.call('get', KEYS[2])
+    or string.match(redis.call('info', 'replication'), 'master_replid:(%w+)')
+local run, largest = string.sub(name, 1, 8), 0
 local buckets = {}
 for i = 0, 1023 do
     buckets[i + 1] = i

@@ -1,5 +1,15 @@
 -- Goes before an acquire script when the guard is on: the last key is the server's marker,
--- which must be the last argument ("": whatever it is); the script sees neither of them.
--- {3, marker}: it is another one, and nothing was done.
-local want, marker = table.remove(ARGV), redis.call('get', table.remove(KEYS))
-if want ~= '' and marker ~= want then return {3, marker or ''} end
+-- which must be the last argument ("": whatever it is); the script sees neither of them. With a
+-- "!" behind the argument the server must be in the life that the marker names, too.
+-- {3, marker}: it is another one, and nothing was done; {3, "!" and the marker}: another life.
+local want, marker = table.remove(ARGV), redis.pcall('get', table.remove(KEYS))
+local look = string.byte(want, -1) == 33
+if look then want = string.sub(want, 1, -2) end
+if want ~= '' and marker ~= want then
+    if type(marker) == 'table' and not string.find(marker.err, 'WRONGTYPE', 1, true) then
+        return marker        -- this user may not look
+    end
+    return {3, type(marker) == 'string' and marker or ''}
+end
+if look and not string.find(redis.call('info', 'replication'),
+    'master_replid:' .. string.sub(want, 23, 38), 1, true) then return {3, '!' .. marker} end

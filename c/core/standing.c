@@ -1,0 +1,80 @@
+/* standing.c - what is told of a node's right to vote. */
+#include "core/standing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void standing_explain(const struct core *core, int i, char *text)
+{
+    const struct guard *g = &core->guards[i];
+    text[0] = '\0';
+    if (g->state == RL_GUARD_SEALED)
+        snprintf(text, RL_TEXT_MAX, "sealed for a restart: it votes again after that");
+    else if (g->state == RL_GUARD_RETIRED)
+        snprintf(text, RL_TEXT_MAX, "it left the list of servers in epoch %" PRId64,
+                 g->is.view.epoch);
+    if (g->state != RL_GUARD_DISAGREES)
+        return;
+    switch ((enum objection)g->objection) {
+    case OTHER_VERSION:
+        snprintf(text, RL_TEXT_MAX, "its marker is of version %d, which this library does "
+                 "not know: upgrade this client (if that is a mistake: DEL %s there)",
+                 g->version, core->marker);
+        break;
+    case OTHER_DATABASE:
+        snprintf(text, RL_TEXT_MAX, "its marker is of database %" PRId64 ", and this client "
+                 "uses %d: by SWAPDB, or a copy; stop all clients, then init { force }",
+                 g->is.db, core->nodes[i].config->db);
+        break;
+    default:
+        snprintf(text, RL_TEXT_MAX, "max_lease is %g s there, by another client, and %g s "
+                 "here; it must be the same for all (to change it: init { force })",
+                 (double)g->is.max_lease_ms / 1000, (double)core->max_lease_ms / 1000);
+    }
+}
+
+/* Until node i may vote; -1: unknown. */
+static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
+{
+    const struct guard *g = &core->guards[i];
+    int64_t left_ms = g->suspect_ms > now_ms ? g->suspect_ms - now_ms : 0;
+    if (core->nodes[i].state != NODE_READY)
+        return -1;
+    if (g->state == RL_GUARD_QUARANTINED) {
+        int64_t until_ms = g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
+        left_ms = until_ms > left_ms ? until_ms : left_ms;
+    }
+    return g->state >= RL_GUARD_DISAGREES ? -1 : left_ms;
+}
+
+int64_t standing_left_ms(const struct core *core, int64_t now_ms)
+{
+    int64_t left[RL_MAX_NODES];
+    uint32_t voters = state_newest(core)->voters.old;
+    int known = 0;
+    for (int i = 0; i < core->n; i++) {
+        int64_t ms = voters & bit(i) ? node_left_ms(core, i, now_ms) : -1;
+        if (ms >= 0)
+            left[known++] = ms;
+    }
+    return quorum_free_in_ms(left, known, __builtin_popcount(voters));
+}
+
+void standing_tell(const struct core *core, int i, rl_node_info *out, int64_t now_ms)
+{
+    const struct guard *g = &core->guards[i];
+    out->guard = !core->marker ? RL_GUARD_OFF : g->state ? g->state : RL_GUARD_UNKNOWN;
+    out->marker_code = g->refused;
+    out->twin = g->twin;
+    if (out->guard == RL_GUARD_QUARANTINED)
+        out->guard_left_ms = node_left_ms(core, i, now_ms);
+    standing_explain(core, i, out->why);
+    if (g->suspect_ms > now_ms)
+        out->suspect_left_ms = g->suspect_ms - now_ms;
+    out->step_ms = g->step_ms;
+    out->steps = g->steps;
+    out->clock = g->clock.known;
+    out->offset_ms = clock_offset_ms(&g->clock);
+    out->offset_error_ms = (g->clock.hi_ms - g->clock.lo_ms) / 2;
+    out->round_trip_ms = g->clock.round_trip_ms;
+}
