@@ -345,7 +345,7 @@ function _M.cluster(n, opts)
         launch(self[i])
     end
     self:each(await)
-    return ((opts or {}).new or n == 1) and self or self:admit()
+    return (opts or {}).new and self or self:admit()
 end
 
 function _M.server(opts)
