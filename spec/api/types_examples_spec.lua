@@ -159,6 +159,7 @@ describe("in the reference", function()
             ["redlock.Permit"] = require("redlock.api.semaphore").permit_of {
                 client = client, name = "x", permits = 2 },
             ["redlock.CountDownLatch"] = client:getCountDownLatch "x",
+            ["redlock.Election"] = client:getElection("x", { id = "a" }),
             ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
             ["redlock.Future"] = lock:unlockAsync(),
             ["redlock.Resource"] = resources.new "x",

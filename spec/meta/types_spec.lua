@@ -99,6 +99,7 @@ local OBJECTS = {
     ["redlock.Permit"] = require("redlock.api.semaphore").permit_of {
         client = client, name = "x", permits = 2 },
     ["redlock.CountDownLatch"] = client:getCountDownLatch "x",
+    ["redlock.Election"] = client:getElection("x", { id = "a" }),
     ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
     ["redlock.Future"] = lock:unlockAsync(),
     ["redlock.Resource"] = resources.new "x",

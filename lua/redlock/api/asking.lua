@@ -16,8 +16,9 @@ local methods = lock.methods
 -- @param self    a lock
 -- @param script  "peek", "force" and the like
 -- @param args    default: the primitive's
+-- @param keys    default: the primitive's
 -- @return a list (see rounds.ask), or nil and an error
-function _M.ask(self, script, args)
+function _M.ask(self, script, args, keys)
     local ok, err = lock.open_to_wait(self)
     if not ok then
         return nil, err
@@ -26,7 +27,7 @@ function _M.ask(self, script, args)
     if not prim[script .. "_script"] then
         return lock.failure(self, "unsupported")
     end
-    return rounds.ask(client, self, prim, script, prim.keys(client, self.name),
+    return rounds.ask(client, self, prim, script, keys or prim.keys(client, self.name),
         args or prim.args(self, { n = 0 }))
 end
 local ask = _M.ask

@@ -1,5 +1,6 @@
 --- The other members of the family, as methods of clients.
 
+local election = require "redlock.api.election"
 local latch = require "redlock.api.latch"
 local multi_lock = require "redlock.api.multi_lock"
 local read_write_lock = require "redlock.api.read_write_lock"
@@ -54,6 +55,15 @@ methods.getPermitExpirableSemaphore = methods.getSemaphore
 -- @return a latch (see latch.lua)
 function methods:getCountDownLatch(name, opts)
     return latch.new(self, name, opts)
+end
+
+--- One of several candidates leads. No I/O.
+-- @param name  as for getLock: locks of the name exclude the leader
+-- @param opts  id: who stands for election, 1 to 160 bytes; on_elected(election, term), on_lost(
+--   election, reason)
+-- @return an election, as one candidate sees it (see election.lua)
+function methods:getElection(name, opts)
+    return election.new(self, name, opts)
 end
 
 return _M

@@ -101,11 +101,8 @@ function methods:await(wait)
             or err and (err.code ~= "no_quorum" or now - answered > patience) then
             break
         end
-        local pause = min(client.options.fallback, ends - now)
-        rounds.finish_sleep(client, subscription
-            and subscriptions.begin_pause(subscription, seen, pause)
-            or rounds.begin_sleep(client, pause))
-        seen = subscription and subscriptions.wakes(subscription) or 0
+        seen = subscriptions.sleep(client, subscription, seen,
+            min(client.options.fallback, ends - now))
     until false
     if subscription then
         subscriptions.close(subscription)

@@ -29,6 +29,18 @@ function _M.opened(subscription)
     return tonumber(core().rl_subscription_opened(subscription))
 end
 
+--- Sleeps for so long, or until it was woken more than `seen` times.
+-- @param client        whose it is
+-- @param subscription  or nil
+-- @param seen          how many wakes lie behind
+-- @param seconds       at most
+-- @return how many lie behind then
+function _M.sleep(client, subscription, seen, seconds)
+    rounds.finish_sleep(client, subscription and _M.begin_pause(subscription, seen, seconds)
+        or rounds.begin_sleep(client, seconds))
+    return subscription and _M.wakes(subscription) or 0
+end
+
 --- Begins a pause that ends early when the subscription was woken more than `seen` times.
 -- @return the round, for rounds.finish_sleep(), or nil
 function _M.begin_pause(subscription, seen, seconds)

@@ -88,6 +88,23 @@ function Client:getCountDownLatch(name, opts) end
 ---@class (exact) redlock.LatchOptions
 ---@field ttl? number  seconds that it stays after the last arrival; default 86400
 
+---One of several candidates leads, in terms that grow. No I/O.
+---```lua
+---local election = client:getElection("scheduler", { id = "10.0.0.1:80" })
+---local term = assert(election:campaign(5))
+---assert(election:resign())
+---```
+---@param name string  1 to 65536 bytes; locks of the name exclude the leader
+---@param opts redlock.ElectionOptions  who the candidate is
+---@return redlock.Election election  as this candidate sees it
+function Client:getElection(name, opts) end
+
+---Who a candidate is.
+---@class (exact) redlock.ElectionOptions
+---@field id string  what observers are to know, 1 to 160 bytes
+---@field on_elected? fun(election: redlock.Election, term: integer)  before `campaign` returns
+---@field on_lost? fun(election: redlock.Election, reason: redlock.LossReason)  as `onLost`
+
 ---An object of a primitive of your own, with the methods of a lock. No I/O.
 ---```lua
 ---local slot = redlock.primitive {

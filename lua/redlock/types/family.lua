@@ -223,3 +223,94 @@ function Latch:countDownAsync(who) end
 ---```
 ---@return string name  any bytes
 function Latch:getName() end
+
+-- ---- elections -------------------------------------------------------------------
+
+---One of several candidates leads: at most one valid leader, in terms that are unique and grow. The
+---leader holds a fenced lock, kept by the watchdog, and its term is the token.
+---`tostring(election)` is for people.
+---@class redlock.Election
+local Election = {}
+
+---Stands for election, and waits until it is won. Who leads already gets the term.
+---```lua
+---local election = client:getElection("scheduler", { id = "a" })
+---local term = assert(election:campaign(5))
+---```
+---@param wait? number  seconds; default: as long as somebody else leads
+---@return integer|nil term  larger than all before
+---@return redlock.Error err  held: somebody else leads; no_quorum; expired; lost; overload
+function Election:campaign(wait) end
+
+---`campaign` as a future.
+---```lua
+---local term = assert(client:getElection("scheduler", { id = "a" }):campaignAsync(5):get())
+---```
+---@param wait? number  seconds, as for `campaign`
+---@return redlock.Future future  of what `campaign` returns
+function Election:campaignAsync(wait) end
+
+---Whether this candidate leads now, by the local clock.
+---```lua
+---assert(not client:getElection("scheduler", { id = "a" }):isLeader())
+---```
+---@return boolean leads  no round trip
+function Election:isLeader() end
+
+---For how long this candidate leads, if the lease is not prolonged.
+---```lua
+---assert(client:getElection("scheduler", { id = "a" }):remaining() == 0)
+---```
+---@return number left  seconds; 0: it does not lead. No round trip
+function Election:remaining() end
+
+---The term, to be sent along with whatever the leader does.
+---```lua
+---local election = client:getElection("scheduler", { id = "a" })
+---assert(election:campaign(5) == election:term())
+---```
+---@return integer|nil term  a fencing token
+---@return redlock.Error err  not_held; lost
+function Election:term() end
+
+---Leads no more; another candidate may at once.
+---```lua
+---local election = client:getElection("scheduler", { id = "a" })
+---assert(election:campaign(5) and election:resign())
+---```
+---@return true|nil ok  it led until now
+---@return redlock.Error err  expired; held: somebody else leads; not_held; unknown
+function Election:resign() end
+
+---Asks the servers who leads. It may be over when the answer is there: act by the term.
+---```lua
+---local leader = client:getElection("scheduler", { id = "a" }):leader()
+---assert(leader == false)
+---```
+---@return redlock.Leader|false|nil leader  false: nobody leads
+---@return number|redlock.Error|nil seconds  for how many seconds at least; or no_quorum
+function Election:leader() end
+
+---Who leads.
+---@class redlock.Leader
+---@field id string?  as that candidate gave it; nil: not known yet
+---@field term integer
+
+---Calls a function now and whenever somebody else leads, or nobody: never with a term below one
+---before.
+---```lua
+---local watch = client:getElection("scheduler", { id = "a" }):observe(function(leader)
+---    print(leader and leader.id or "nobody")
+---end)
+---assert(watch:cancel())
+---```
+---@param fn fun(leader: redlock.Leader?)  nil: nobody leads
+---@return redlock.Future future  goes on until the client is closed, or `cancel`
+function Election:observe(fn) end
+
+---The name as it was given.
+---```lua
+---assert(client:getElection("scheduler", { id = "a" }):getName() == "scheduler")
+---```
+---@return string name  any bytes
+function Election:getName() end

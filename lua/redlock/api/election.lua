@@ -1,0 +1,199 @@
+--- Elections: one of several candidates leads, until it resigns or is lost.
+--
+-- The leader holds a fenced lock, and its term is the token: so terms are unique and grow, and one
+-- leader at most is valid. Beside the counter stands the leader's announcement; one of another term
+-- than the lock's counts for nothing, so nobody renews it or takes it back.
+
+local asking = require "redlock.api.asking"
+local fenced_lock = require "redlock.api.fenced_lock"
+local future = require "redlock.api.future"
+local lock = require "redlock.api.lock"
+local printable = require("redlock.core.printable").printable
+local quorum = require "redlock.core.quorum"
+local rounds = require "redlock.core.rounds"
+local subscriptions = require "redlock.core.subscription"
+local validate = require "redlock.core.validate"
+
+local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonumber
+local format, match, max, min = string.format, string.match, math.max, math.min
+
+local _M = {}
+
+local OPTIONS = { id = true, on_elected = true, on_lost = true }
+local MAX_ID = 160
+local ANNOUNCEMENTS = 3              -- tries, until a majority has it
+
+local Election, methods = {}, {}
+
+local function keys_of(self)
+    local keys = fenced_lock.keys(self.client, self.name)
+    return { keys[1], keys[2], "redlock:{" .. keys[1] .. "}:who" }
+end
+
+local function channel(self)
+    return "redlock:{" .. self.client.options.prefix .. self.name .. ":leader}:free"
+end
+
+local function ask(self, question, args)
+    return asking.ask(self.view, question, args, keys_of(self))
+end
+
+-- Says who leads to the servers that have counted the term.
+local function announce(self, hold, term)
+    local client = self.client
+    local args = { rounds.value(hold.lease), format("%.0f", term), self.id,
+        format("%d", rounds.to_ms(client.options.fence_ttl)), channel(self) }
+    for _ = 1, ANNOUNCEMENTS do
+        local yes = 0
+        for _, answer in ipairs(ask(self, "announce", args) or {}) do
+            yes = yes + (answer.vote == 1 and 1 or 0)
+        end
+        if yes >= quorum(#client.options.nodes) or lock.hold_of(self.view) ~= hold then
+            return
+        end
+    end
+end
+
+--- Stands for election, and waits until it is won. A leader stays what it is.
+-- @param wait  seconds; default: as long as somebody else leads
+-- @return the term, a whole number that is larger than all before; or nil and an error, as
+--   Lock:tryLock
+function methods:campaign(wait)
+    local view = self.view
+    lock.check_wait(wait)
+    if view:isValid() then
+        return view:token()
+    end
+    local ok, term = view[wait == nil and "lock" or "tryLock"](view, wait)
+    if not ok then
+        return nil, term
+    end
+    local hold = lock.hold_of(view)
+    if hold and self.on_lost then
+        view:onLost(function(_, reason) self.on_lost(self, reason) end)
+    end
+    if hold then
+        announce(self, hold, term)
+    end
+    if not view:isValid() then       -- meanwhile
+        return lock.failure(view, "lost")
+    elseif self.on_elected then
+        self.on_elected(self, term)
+    end
+    return term
+end
+
+--- @return whether this candidate leads now, by the local clock. No round trip.
+function methods:isLeader() return self.view:isValid() end
+--- @return for how many seconds it leads, if the lease is not prolonged; 0: it does not
+function methods:remaining() return self.view:remaining() end
+--- @return the term; or nil and an error: not_held, lost
+function methods:term() return self.view:token() end
+
+--- Leads no more.
+-- @return as Lock:unlock
+function methods:resign()
+    local ok, err = self.view:unlock()
+    if ok and self.client.host.can_wait() then
+        rounds.say(self.client, fenced_lock, "retire", keys_of(self), { channel(self) })
+    end
+    return ok, err
+end
+
+-- What each term has on its side: term -> { votes, left, term, id }.
+local function terms_in(answers)
+    local by = {}
+    for _, answer in ipairs(answers) do
+        local term, who = match(answer.data, "^(%d+) (.*)$")
+        if answer.vote == 1 and term then
+            by[term] = by[term] or { votes = 0, left = answer.info, term = tonumber(term) }
+            local seen = by[term]
+            seen.votes, seen.left = seen.votes + 1, min(seen.left, answer.info)
+            seen.id = seen.id or who ~= "" and who or nil
+        end
+    end
+    return by
+end
+
+--- Asks the servers who leads. That may be over when the answer is there: act by the term.
+-- @return { id, term }, and for how many seconds at least; false: nobody; or nil and an error:
+--   no_quorum, phase, closed. id is nil while it is not known
+function methods:leader()
+    local answers, err = ask(self, "look", {})
+    if not answers then
+        return nil, err
+    end
+    local n, most, some = #self.client.options.nodes, 0, 0
+    for _, seen in pairs(terms_in(answers)) do
+        if seen.votes >= quorum(n) then
+            return { id = seen.id, term = seen.term }, max(seen.left / 1000, 0)
+        end
+        most, some = max(most, seen.votes), some + seen.votes
+    end
+    if most + n - #answers >= quorum(n) and #answers - some < quorum(n) then
+        return lock.failure(self.view, "no_quorum")
+    end
+    return false
+end
+
+-- Calls fn for each change, for ever.
+local function observe(self, fn)
+    local client, last, id, highest = self.client, nil, nil, 0
+    local ok, err = lock.open_to_wait(self.view)
+    if not ok then
+        return nil, err
+    end
+    local subscription, seen = subscriptions.open(client, channel(self)), 0
+    while not client.closed do
+        local found, left = self:leader()
+        local term = found and found.term
+        if found and term >= highest and (term ~= last or found.id ~= id)
+            or found == false and last ~= false then
+            last, id, highest = term, found and found.id, term or highest
+            fn(found or nil)
+        end
+        seen = subscriptions.sleep(client, subscription, seen,
+            found and max(min(left, client.options.lease), 0.01) or client.options.fallback)
+    end
+    return lock.failure(self.view, "closed")
+end
+
+--- Calls fn(leader) now and when somebody else leads, or nobody (nil): never with a term below one
+-- that it was called with.
+-- @return a future, which is done when the client is closed; cancel() ends it
+function methods:observe(fn)
+    validate.is_function("fn", fn)
+    return future.start(self.client, observe, self, fn)
+end
+
+--- @return a future of what campaign() returns
+function methods:campaignAsync(wait)
+    lock.check_wait(wait)
+    return future.start(self.client, self.campaign, self, wait)
+end
+
+function methods:getName() return self.name end
+--- For people: election(scheduler, leads in term 7)
+function methods:__tostring()
+    local term = self:isLeader() and self:term()
+    return format("election(%s, %s)", printable(self.name),
+        term and format("leads in term %.0f", term) or "does not lead")
+end
+
+Election.__index = Election
+validate.methods(Election, "election", methods)
+
+--- See Client:getElection.
+function _M.new(client, name, opts)
+    opts = validate.options("options", opts, OPTIONS)
+    for _, field in ipairs { "on_elected", "on_lost" } do
+        if opts[field] ~= nil then
+            validate.is_function(field, opts[field])
+        end
+    end
+    return setmetatable({ client = client, name = name, id = validate.name("id", opts.id, MAX_ID),
+        on_elected = opts.on_elected, on_lost = opts.on_lost,
+        view = lock.new(client, fenced_lock, name, { owner = {} }) }, Election)
+end
+
+return _M

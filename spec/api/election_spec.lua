@@ -1,0 +1,204 @@
+-- One of several candidates leads; terms grow.
+local support = require "spec.support"
+local torture = require "spec.support.torture"
+
+describe("an election", function()
+    local cluster, client, other
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { lease = 2, fallback = 0.3 })
+        other = support.warm_client(cluster, { lease = 2, fallback = 0.3 })
+    end)
+    after_each(function()
+        client:close()
+        other:close()
+    end)
+    teardown(support.cleanup)
+
+    local function candidate(id, c, opts)
+        opts = opts or {}
+        opts.id = id
+        return (c or client):getElection("x", opts)
+    end
+
+    it("has one leader, whose term is larger than all before", function()
+        local a, b = candidate "a:80", candidate("b:80", other)
+        assert.is_false(b:leader())
+        local term = assert(a:campaign(1))
+        assert.equal(term, a:term())
+        assert.equal(term, a:campaign(1))        -- leads already
+        assert.is_true(a:isLeader())
+        assert.is_true(a:remaining() > 1)
+        support.fails("held", b:campaign(0.1))
+        assert.is_false(b:isLeader())
+        assert.same({ id = "a:80", term = term }, (b:leader()))
+        support.fails("held", other:getLock("x"):tryLock(0))
+        assert.is_true(a:resign())
+        support.fails("not_held", a:resign())
+        support.fails("not_held", a:term())
+        support.eventually(function() return b:leader() == false end)
+        local next_term = assert(b:campaign(5))
+        assert.is_true(next_term > term)
+        assert.same({ id = "b:80", term = next_term }, (a:leader()))
+        assert.is_true(other:stats() ~= nil and b:resign())
+    end)
+
+    it("goes on with another candidate when the leader resigns, or is killed", function()
+        local a = candidate "a"
+        local first = assert(a:campaign())
+        local p = support.child(cluster, "{ lease = 1 }", [[
+            local e = client:getElection("x", { id = "child" })
+            print(e:campaign(30))
+            io.read()
+        ]])
+        assert.equal("ready", p:read_line(20))
+        support.eventually(function()
+            return cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{x}:free")[2] == 1
+        end)
+        assert.is_true(a:resign())
+        local second = tonumber(p:read_line(20))
+        assert.is_true(second > first)
+        support.eventually(function()
+            local leader = a:leader()
+            return leader and leader.id == "child" and leader.term == second
+        end)
+        p:kill "KILL"
+        p:wait(10)
+        assert.is_true(assert(candidate("b", other):campaign(20)) > second)
+    end)
+
+    it("tells observers who leads, and of nobody", function()
+        local seen = {}
+        local watch = candidate("o", other):observe(function(leader)
+            seen[#seen + 1] = leader and leader.id or "nobody"
+        end)
+        local function sees(...)
+            local want = table.concat({ ... }, " ")
+            support.eventually(function()
+                watch:isDone()
+                return table.concat(seen, " ") == want
+            end, 20)
+        end
+        sees "nobody"
+        local a, b = candidate "a", candidate "b"
+        assert(a:campaign(1))
+        sees("nobody", "a")
+        assert.is_true(a:resign())
+        sees("nobody", "a", "nobody")
+        assert(b:campaign(1))
+        sees("nobody", "a", "nobody", "b")
+        assert.is_true(watch:cancel())
+    end)
+
+    it("calls who asked for it", function()
+        local told = {}
+        local a = candidate("a", client, {
+            on_elected = function(e, term) told[#told + 1] = { e, term } end,
+            on_lost = function(e, reason) told[#told + 1] = { e, reason } end,
+        })
+        local term = assert(a:campaign(1))
+        assert.same({ true, term }, { told[1][1] == a, told[1][2] })
+        cluster:each(function(s) s:call("SET", "x", "somebody") end)
+        support.eventually(function()
+            a:isLeader()
+            return told[2]
+        end, 20)
+        assert.same({ true, "taken" }, { told[2][1] == a, told[2][2] })
+        assert.is_false(a:isLeader())
+    end)
+
+    it("believes no announcement of another term", function()
+        local a, b = candidate "a", candidate("b", other)
+        assert(a:campaign(1))
+        assert.is_true(a:resign())
+        local token = select(2, assert(other:getFencedLock("x"):tryLock(5)))
+        assert.same({ term = token }, (b:leader()))
+        assert.is_true(other:getFencedLock("x"):unlock())
+        cluster:each(function(s) s:call("SET", "x", "a plain lock", "PX", 5000) end)
+        assert.is_false((b:leader()))
+    end)
+
+    it("is refused by name where another version has announced", function()
+        cluster:each(function(s) s:call("SET", "redlock:{x}:who", "2 new") end)
+        local leader, err = candidate("a"):leader()
+        assert.is_nil(leader)
+        assert.matches("of another version", err.message, 1, true)
+        assert(candidate("a"):campaign(1))       -- the lock is what it was
+        assert.equal("2 new", cluster[1]:call("GET", "redlock:{x}:who"))
+    end)
+
+    it("is checked, and prints itself", function()
+        local a = candidate "a"
+        assert.equal("election(x, does not lead)", tostring(a))
+        local term = assert(a:campaignAsync(5):get())
+        assert.equal(("election(x, leads in term %.0f)"):format(term), tostring(a))
+        for pattern, opts in pairs {
+            ["bad id: a string"] = {}, ["bad id: 161 bytes"] = { id = ("x"):rep(161) },
+            ["bad on_lost"] = { id = "a", on_lost = 1 }, ["unknown option 'lease'"] = { lease = 1 },
+        } do
+            assert.error_matches(function() client:getElection("x", opts) end, pattern)
+        end
+    end)
+end)
+
+-- ---- histories -------------------------------------------------------------------
+
+local CODE = [[
+    local e, from = client:getElection("x", { id = "p" .. who }), sys.now()
+    local term = e:campaign(random(2) == 1 and 1 or 0.1)
+    if term then
+        log("term", term, ("%.6f"):format(from))
+        hold("leader", e)
+        e:resign()
+    end
+]]
+
+-- What is wrong with a history of terms; nil: nothing.
+local function wrong(history)
+    local terms, list = {}, {}
+    for _, line in ipairs(history) do
+        if line.word == "term" then
+            local term, from = tonumber(line[4]), tonumber(line[5])
+            if terms[term] then
+                return "term " .. term .. " twice"
+            end
+            terms[term] = true
+            for _, before in ipairs(list) do
+                if before.t < from and before.term >= term then
+                    return ("term %d after %d"):format(term, before.term)
+                end
+            end
+            list[#list + 1] = { t = line.t, term = term }
+        end
+    end
+    return torture.together(torture.intervals(history), function() return true end), #list
+end
+
+describe("a history of leaders", function()
+    after_each(support.cleanup)
+
+    it("is judged", function()
+        local function term(t, n, from)
+            return { tostring(t), "1", "term", tostring(n), tostring(from), t = t, who = 1,
+                word = "term" }
+        end
+        assert.is_nil((wrong { term(2, 7, 1), term(4, 8, 3) }))
+        assert.is_nil((wrong { term(2, 8, 1), term(4, 7, 1) }))      -- both were under way
+        assert.matches("twice", wrong { term(2, 7, 1), term(4, 7, 1) })
+        assert.matches("term 7 after 8", wrong { term(2, 8, 1), term(4, 7, 3) })
+    end)
+
+    it("has one at a time, in terms that grow, whatever fails", function()
+        local why, n = wrong(torture.run { seconds = 8, code = CODE })
+        assert.is_nil(why)
+        assert.is_true(n > 30, n)
+    end)
+
+    it("shows if servers did not count", function()
+        local broken = { "scripts/fenced/acquire.lua", "counter = counter + 1",
+            "counter = counter + 0" }
+        assert.is_string((wrong(torture.run { seconds = 2.5, code = CODE, broken = { broken } })))
+    end)
+end)
