@@ -171,7 +171,9 @@ describe("TLS", function()
         it("TLS before 1.2", function()
             local server = support.tls_server(dir, "good", { args = { "--tls-protocols", "TLSv1.1",
                 "--tls-ciphers", "ALL:@SECLEVEL=0" } })
-            refused(server, files { ca_file = "ca.crt" }, "1%.2")
+            local openssl = io.popen("openssl version"):read "*a"
+            refused(server, files { ca_file = "ca.crt" },      -- which 1.1 cannot say
+                openssl:find("^OpenSSL 1%.1") and "alert internal error" or "1%.2")
         end)
 
         it("something that is not TLS", function()
@@ -347,7 +349,9 @@ describe("TLS", function()
             if arg[1] then           -- its exit handler will run before ours
                 local ffi = require "ffi"
                 ffi.cdef "int OPENSSL_init_crypto(uint64_t, void *);"
-                ffi.load("libcrypto.so.3").OPENSSL_init_crypto(0, nil)
+                local found, lib = pcall(ffi.load, "libcrypto.so.3")
+                lib = found and lib or ffi.load "libcrypto.so.1.1"
+                lib.OPENSSL_init_crypto(0, nil)
             end
             local ok, err = redlock.new({ nodes = %q, ca_file = %q }):getLock("x"):tryLock(5)
             assert(ok, tostring(err))
