@@ -467,6 +467,11 @@ rl_client *rl_share(const char *key, size_t len, const rl_options *options,
  * the last user closes them (rl_close). */
 void rl_unshare(rl_client *client, int close);
 
+/* While it is on, what callers of a client that is not shared begin is written with the next
+ * turn, by rl_wait() and rl_next(), together for all of them; 1 ms later if nobody waits; at
+ * once where much has come together. */
+void rl_lazy(rl_client *client, int on);
+
 /* Between the two, rounds are queued; the second sends them together: for a loop that is
  * about to wake several coroutines that will start rounds. Not for longer than that
  * takes. */

@@ -86,8 +86,7 @@ int rl_script(rl_client *c, const char *body, size_t len)
     engine_lock(c);
     int64_t now_ms = rl_now_ms();
     int script = core_script(&c->core, body, len, now_ms);
-    if (c->net.epfd >= 0)
-        net_flush(&c->net, now_ms);
+    engine_send(c, now_ms);
     engine_unlock(c);
     return script;
 }
@@ -333,8 +332,7 @@ int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms)
     int failed = c->core.closed || lease_void(lease) ? 0 : keeper_start(c);
     if (!failed) {
         watchdog_start(lease, lease_ms, max_hold_ms, rl_now_ms());
-        if (c->net.epfd >= 0)
-            net_flush(&c->net, rl_now_ms());   /* the keeper may be in its poll */
+        engine_send(c, rl_now_ms());       /* the keeper may be in its poll */
         keeper_notice(c);
     }
     engine_unlock(c);
@@ -362,8 +360,7 @@ int rl_set_password(rl_client *c, int i, const char *user, const char *password)
         if (k < c->n && !failed && !c->core.closed)
             core_retry(&c->core, k, now_ms);
     }
-    if (c->net.epfd >= 0)
-        net_flush(&c->net, now_ms);
+    engine_send(c, now_ms);
     keeper_notice(c);
     engine_unlock(c);
     return failed ? RL_NOMEM : 0;
@@ -391,7 +388,8 @@ static void give_back(rl_lease *lease, void (*how)(rl_lease *lease, int64_t now_
     int64_t now_ms = rl_now_ms();
     how(lease, now_ms);
     if (c->net.epfd >= 0) {
-        net_flush(&c->net, now_ms);
+        if (!c->unsent_ms)
+            engine_send(c, now_ms);
         keeper_take_over(c);
     }
     engine_leave(c);

@@ -14,6 +14,12 @@
 #include "engine/mailbox.h"
 #include "engine/signals.h"
 
+void rl_lazy(rl_client *c, int on)
+{
+    if (c)
+        c->lazy = on;
+}
+
 void rl_cork(rl_client *c)
 {
     engine_lock(c);
@@ -98,9 +104,41 @@ void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
     core_tick(&c->core, now_ms);
 }
 
+/* From so many bytes on they are written at once: the server can begin. */
+enum { LAZY_MAX = 16384 };
+
+void engine_flush(struct rl_client *c, int64_t now_ms)
+{
+    c->unsent_ms = 0;
+    net_flush(&c->net, now_ms);
+}
+
+static int may_be_late(const struct rl_client *c)
+{
+    const struct core *core = &c->core;
+    if (!c->lazy || c->key || core->closed || core->want_connect | core->want_close)
+        return 0;
+    for (int i = 0; i < core->n; i++) {
+        if (buf_len(&core->nodes[i].out) >= LAZY_MAX)
+            return 0;
+    }
+    return 1;
+}
+
+void engine_send(struct rl_client *c, int64_t now_ms)
+{
+    if (c->net.epfd < 0 || (c->unsent_ms && may_be_late(c)))
+        return;
+    c->unsent_ms = now_ms;
+    if (!may_be_late(c) || keeper_hold(c) < 0)
+        engine_flush(c, now_ms);
+}
+
 int engine_turn(struct rl_client *c, int block)
 {
     struct epoll_event events[NET_EVENTS];
+    if (c->unsent_ms)
+        engine_flush(c, rl_now_ms());
     c->turning = 1;
     engine_unlock(c);
     int count = net_wait(&c->net, events, block);
@@ -144,7 +182,7 @@ int64_t engine_enter(struct rl_client *c)
 rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms)
 {
     if (!c->core.closed) {
-        net_flush(&c->net, now_ms);
+        engine_send(c, now_ms);
         if (!c->key)
             keeper_notice(c);
     }

@@ -23,6 +23,13 @@ void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
  * (unlocked). */
 int64_t engine_enter(struct rl_client *c);
 
+/* With the mutex: sends what a caller has begun, or leaves that to the next turn while
+ * rl_lazy() is on. Every caller sends in this way. */
+void engine_send(struct rl_client *c, int64_t now_ms);
+
+/* With the mutex: sends what waits for the next turn, and all else. */
+void engine_flush(struct rl_client *c, int64_t now_ms);
+
 /* Sends what was started, and unlocks; gives the round back. */
 rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms);
 

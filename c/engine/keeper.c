@@ -57,7 +57,13 @@ static void *keeper_thread(void *arg)
         serve(c);
     while (!c->keeper.stop) {
         int64_t due_ms = core_due_ms(&c->core), now_ms = rl_now_ms();
-        if (c->turning || c->wanting) {
+        if (c->unsent_ms && now_ms > c->unsent_ms) {
+            engine_flush(c, now_ms);
+        } else if (c->unsent_ms) {
+            sleep_off(c, c->unsent_ms + 1);
+        } else if ((c->turning || c->wanting) && due_ms > now_ms) {
+            sleep_off(c, due_ms);        /* not woken by each turn of the callers' */
+        } else if (c->turning || c->wanting) {
             pthread_cond_wait(&c->turned, &c->mutex);
         } else if (core_busy(&c->core) || core_timing(&c->core)) {
             c->keeper.turning = 1;
@@ -108,11 +114,21 @@ void keeper_notice(struct rl_client *c)
         net_flush(&c->net, rl_now_ms());     /* something may be due earlier now */
         return;
     }
-    int64_t due_ms = core_busy(&c->core) ? 1 : core_due_ms(&c->core);
+    int64_t due_ms = c->unsent_ms          ? c->unsent_ms + 1
+                     : core_busy(&c->core) ? 1
+                                           : core_due_ms(&c->core);
     if (!k->sleeping)
         pthread_cond_broadcast(&c->turned);
     else if (due_ms < k->armed_ms)
         arm(k, due_ms);
+}
+
+int keeper_hold(struct rl_client *c)
+{
+    if (keeper_start(c) < 0)
+        return -1;
+    keeper_notice(c);
+    return 0;
 }
 
 void keeper_take_over(struct rl_client *c)

@@ -24,6 +24,10 @@ struct keeper {
 /* Starts the thread unless it runs. 0, or -1: no memory, descriptors or threads. */
 int keeper_start(struct rl_client *c);
 
+/* Has the keeper send within 1 ms what waits for the next turn, if there is none. Starts the
+ * thread: 0, or -1 as keeper_start(). */
+int keeper_hold(struct rl_client *c);
+
 /* Has the keeper, if there is one, wake in time for what is due. */
 void keeper_notice(struct rl_client *c);
 

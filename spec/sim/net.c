@@ -210,6 +210,13 @@ int keeper_start(struct rl_client *c)
     return 0;
 }
 
+int keeper_hold(struct rl_client *c)
+{
+    c->keeper.running = 1;
+    world_push(world.now_us + sim_random(1001), EV_TURN, c->net.wakefd, 0);
+    return 0;
+}
+
 void keeper_notice(struct rl_client *c)
 {
     if (c->keeper.running)

@@ -43,6 +43,7 @@ local CODES = {
 function _M.names(sim)
     local all = { "a", "b", "c" }
     sim.names, sim.parcels, sim.gives, sim.closes = {}, {}, sim:chance(20), sim:chance(12)
+    sim.writes_late = sim:chance(30)
     for i = 1, sim:pick { 1, 1, 1, 2, 3 } do
         sim.names[i] = all[i]
     end

@@ -325,6 +325,7 @@ static void *look(void *arg)
 {
     struct rng rng = {this.seed + 1000};
     int64_t losses = 0;
+    int late = 0;
     (void)arg;
     while (!this.stop) {
         char text[RL_TEXT_MAX];
@@ -339,6 +340,7 @@ static void *look(void *arg)
         EXPECT(losses == 0 || rl_lost(this.client, losses) != 0);
         EXPECT(rl_lost(this.client, losses + 1000) == 0 && rl_lost(this.client, 0) == 0);
         EXPECT(rl_poll(this.client) >= 0);
+        rl_lazy(this.client, late ^= 1);
         struct worker *w = &this.workers[rng_below(&rng, WORKERS)];
         pthread_mutex_lock(&w->mutex);
         if (w->offered && rng_one_in(&rng, 8))

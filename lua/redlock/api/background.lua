@@ -1,5 +1,6 @@
 --- A lock's calls as futures (see future.lua), on behalf of the owner who makes them: the call
--- has begun when these return. Bad arguments raise at once.
+-- has begun when these return; in a plain script its requests are on their way as soon as somebody
+-- waits, or 1 ms later. Bad arguments raise at once.
 
 local closing = require "redlock.api.closing"
 local future = require "redlock.api.future"

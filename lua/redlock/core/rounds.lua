@@ -233,6 +233,14 @@ function _M.suspend(round)
     return outcome
 end
 
+--- While it is on, what is begun is written together, with the next turn of the loop, or 1 ms
+-- later.
+function _M.lazy(client, on)
+    if client.core then
+        C.rl_lazy(client.core, on and 1 or 0)
+    end
+end
+
 --- Makes next() give the round when it is done.
 function _M.notify(round)
     C.rl_round_notify(round)

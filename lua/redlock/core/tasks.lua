@@ -13,16 +13,21 @@ local _M = {}
 local Tasks = {}
 Tasks.__index = Tasks
 
+-- depth: how many of them run, each started by the one before.
+
 -- Of coroutines that are tasks, among whose.
 local running_tasks = setmetatable({}, { __mode = "kv" })
 
 function _M.new(client)
-    return setmetatable({ client = client, waiting = {}, count = 0 }, Tasks)
+    return setmetatable({ client = client, waiting = {}, count = 0, depth = 0 }, Tasks)
 end
 
 --- Whether the running coroutine is a task of this client, which must not block. One of another
 -- client that uses this one in a callback has to: nobody would look for it here.
 function _M.is_task(client)
+    if client.tasks.depth == 0 then      -- coroutine.running() is nothing that LuaJIT compiles
+        return false
+    end
     local co = coroutine.running()
     return co ~= nil and running_tasks[co] == client.tasks
 end
@@ -34,10 +39,25 @@ end
 local YIELDED = "redlock: a callback (on_event, onLost, a password function) has yielded inside "
     .. "a future; it must not"
 
+local function resumed(self, ...)
+    self.depth = self.depth - 1
+    if self.depth == 0 then
+        rounds.lazy(self.client, false)
+    end
+    return ...
+end
+
+-- What tasks begin is written together for all of them.
+local function resume(self, co, outcome)
+    self.depth = self.depth + 1
+    rounds.lazy(self.client, true)
+    return resumed(self, coroutine.resume(co, outcome))
+end
+
 --- Runs a task until it waits for a round or ends.
 function Tasks:step(future, outcome)
     local co = future.co
-    local ok, round, waits = coroutine.resume(co, outcome)
+    local ok, round, waits = resume(self, co, outcome)
     if not ok then           -- the body catches all errors: this is one of ours
         future:settle(false, round)
     elseif coroutine.status(co) == "dead" then
