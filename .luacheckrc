@@ -6,6 +6,7 @@ files["spec"] = { std = "luajit+busted" }
 files[".busted"] = { std = "luajit" }
 files["lua/redlock/host/nginx*.lua"] = { std = "ngx_lua" }
 files["examples/nginx"] = { std = "ngx_lua" }
+files["examples/recipes"] = { read_globals = { "redlock", "client", "args" } }
 files["examples/workflows"] = { read_globals = { "redlock", "client", "args" } }
 files["spec/chaos/handler.lua"] = { std = "ngx_lua" }
 files["spec/support/requests.lua"] = { std = "ngx_lua", read_globals = { "client" } }

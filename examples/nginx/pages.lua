@@ -29,10 +29,10 @@ function _M.counter()
     ngx.say(n + 1)
 end
 
---- The page that is expensive to make.
+--- The page that is expensive to make, and how often it was made.
 local function make_news()
     ngx.sleep(0.2)
-    return "news of " .. ngx.localtime()
+    return ("news %d of %s"):format(cache:incr("made", 1, 0), ngx.localtime())
 end
 
 --- From the cache; when it is old, one request of the whole cluster makes it anew, and the

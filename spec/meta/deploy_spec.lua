@@ -91,7 +91,8 @@ describe("the servers of compose", function()
         assert.equal(3, #ports)
         for i = 1, #ports do
             local port = support.free_port()
-            local argv = { os.getenv "REDIS_SERVER" or "redis-server", stdout = "null", cwd = support.tmpdir() }
+            local argv = { os.getenv "REDIS_SERVER" or "redis-server", stdout = "null",
+                cwd = support.tmpdir() }
             for k = 2, #command do
                 argv[k] = command[k] == "6379" and tostring(port) or command[k]
             end

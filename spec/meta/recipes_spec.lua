@@ -1,0 +1,207 @@
+-- examples/recipes: each does what it says, by one command.
+local build = require "spec.support.build"
+local cli = require "spec.support.command"
+local support = require "spec.support"
+local sys = require "spec.support.sys"
+
+describe("the recipe", function()
+    local cluster, home, log
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function()
+        cluster:flush()
+        home = support.tmpdir()
+        log = home .. "/log"
+        sys.write_file(log, "")
+    end)
+    teardown(support.cleanup)
+
+    local function path(name)
+        return build.root .. "/examples/recipes/" .. name
+    end
+
+    -- Starts a recipe of Lua, or of the shell, which finds `redlock` on its PATH.
+    local function start(name, ...)
+        if name:find "%.lua$" then
+            return cli.start(cluster, home, {}, "lua", path(name), ...)
+        end
+        assert(support.sh(("ln -sf %s %s/redlock"):format(cli.REDLOCK, home)))
+        return support.spawn { path(name), stdin = name:find "pipe" and "pipe" or "null",
+            stdout = "pipe", stderr = "stdout", cwd = home, env = { HOME = home,
+            PATH = home .. ":" .. os.getenv "PATH",
+            REDLOCK_NODES = table.concat(cluster:uris(), " ") }, ... }
+    end
+
+    local function run(...)
+        return cli.ends(start(...))
+    end
+
+    local function logged()
+        return sys.read_file(log)
+    end
+
+    local function note(word)
+        return ("echo %s >> %s"):format(word, log)
+    end
+
+    it("hello locks, and says who cannot", function()
+        assert.same({ 0, "held for 30 s, and renewed\n" }, { run "hello.lua" })
+        cluster:each(function(s) s:call("SET", "hello", "theirs", "PX", 60000) end)
+        assert.same({ 1, "not now: held\n" }, { run "hello.lua" })
+    end)
+
+    it("cron_once runs a job on one machine, and passes on how it ends", function()
+        local machines = {}
+        for i = 1, 3 do
+            machines[i] = start("cron_once.sh", "nightly", "sh", "-c", note "ran" .. "; exit 7")
+        end
+        local sum = 0
+        for _, p in ipairs(machines) do
+            sum = sum + cli.ends(p)
+        end
+        assert.equal(7, sum)
+        assert.equal("ran\n", logged())
+    end)
+
+    it("leader has one leader, and another one after it", function()
+        local first = start("leader.lua", note "first")
+        assert.equal("leads", first:read_line(20))
+        local second = start("leader.lua", note "second")
+        support.eventually(function() return logged():find "first" end, 20)
+        assert.is_nil(second:read_line(0.5))
+        first:kill "TERM"
+        assert.equal("leads", second:read_line(20))
+        assert.equal(143, first:wait(10))
+        cluster:each(function(s) s:call("SET", "leader", "theirs", "PX", 60000) end)
+        assert.equal("leads no more", second:read_line(40))
+        support.eventually(function() return logged():find "second" end, 20)
+        second:kill "TERM"
+        assert.equal(143, second:wait(10))
+    end)
+
+    it("worker_pool does each job once", function()
+        local jobs = home .. "/jobs"
+        assert(support.sh("mkdir " .. jobs))
+        for i = 1, 12 do
+            sys.write_file(("%s/%d"):format(jobs, i), "")
+        end
+        sys.write_file(home .. "/work", "#!/bin/sh\nsleep 0.05\nbasename $1 >> " .. log .. "\n")
+        assert(support.sh("chmod +x " .. home .. "/work"))
+        local workers, done = {}, 0
+        for i = 1, 3 do
+            workers[i] = start("worker_pool.lua", jobs, home .. "/work")
+        end
+        for _, p in ipairs(workers) do
+            local status, text = cli.ends(p)
+            assert.equal(0, status, text)
+            done = done + text:match "^(%d+) jobs done\n$"
+        end
+        assert.equal(12, done)
+        local seen = {}
+        for job in logged():gmatch "%d+" do
+            assert.is_nil(seen[job], job .. " was done twice")
+            seen[job] = true
+        end
+        assert.same({ 0, "0 jobs done\n" }, { run("worker_pool.lua", jobs, "false") })
+    end)
+
+    it("config_store loses no change, and shows no half of one", function()
+        local file, changes = home .. "/settings", {}
+        assert.same({ 0, "" }, { run("config_store.lua", file, "set", "a", "1 = one") })
+        for i = 1, 4 do
+            changes[i] = start("config_store.lua", file, "set", "k" .. i, tostring(i))
+        end
+        for i = 1, 4 do
+            local p = start("config_store.lua", file, "get", "a")
+            assert.same({ 0, "1 = one\n" }, { cli.ends(p) })
+            assert.equal(0, (cli.ends(changes[i])))
+        end
+        for i = 1, 4 do
+            assert.same({ 0, i .. "\n" }, { run("config_store.lua", file, "get", "k" .. i) })
+        end
+        assert.equal(1, (run("config_store.lua", file, "set", "a")))
+    end)
+
+    it("own_primitive gives a desk to one person, whose name others see", function()
+        local p = start("own_primitive.lua", "12", "Ada", "echo in; exec sleep 60")
+        assert.equal("in", p:read_line(20))
+        local seen = 0
+        cluster:each(function(s)
+            seen = seen + (s:call("HGET", "desk:12", "person") == "Ada" and 1 or 0)
+        end)
+        assert.is_true(seen >= 2)
+        p:kill "TERM"
+        assert.equal(143, p:wait(10))
+        assert.same({ 0, "Bob\n" }, { run("own_primitive.lua", "12", "Bob", "echo Bob") })
+        assert.same({ 1, "" }, { run("own_primitive.lua", "12", "Bob", "false") })
+    end)
+
+    it("shell_pipeline writes one after the other, and nothing too late", function()
+        local first = start("shell_pipeline.sh", "words")
+        first:write "b\na\nb\n"
+        first:close_stdin()
+        assert.same({ 0, "" }, { cli.ends(first) })
+        assert.matches("^%s+1 a\n%s+2 b\n$", sys.read_file(home .. "/words"))
+        sys.write_file(home .. "/words.fence", "99999999999999\n")
+        local late = start("shell_pipeline.sh", "words")
+        late:write "c\n"
+        late:close_stdin()
+        assert.same({ 1, "too late\n" }, { cli.ends(late) })
+        assert.matches("^%s+1 a\n", sys.read_file(home .. "/words"))
+    end)
+
+    local function sql(text)
+        local pipe = io.popen(("sqlite3 %s/bank.db %q"):format(home, text))
+        local said = pipe:read "*a"
+        pipe:close()
+        return said
+    end
+
+    local function no_sqlite()
+        return not support.sh "command -v sqlite3 > /dev/null"
+    end
+
+    it("fenced_sql adds up, and refuses a late holder", function()
+        if no_sqlite() then
+            return pending "no sqlite3 here"
+        end
+        sql "CREATE TABLE account (id, balance, fence); INSERT INTO account VALUES (7, 100, 0)"
+        local writers = {}
+        for i = 1, 4 do
+            writers[i] = start("fenced_sql.sh", home .. "/bank.db", "5")
+        end
+        for _, p in ipairs(writers) do
+            assert.same({ 0, "" }, { cli.ends(p) })
+        end
+        assert.equal("120\n", sql "SELECT balance FROM account")
+        sql "UPDATE account SET fence = 99999999999999"
+        local status, text = run("fenced_sql.sh", home .. "/bank.db", "5")
+        assert.equal(1, status)
+        assert.matches("too late", text)
+        assert.equal("120\n", sql "SELECT balance FROM account")
+    end)
+
+    it("migrate brings a schema up to date once, before all programs", function()
+        if no_sqlite() then
+            return pending "no sqlite3 here"
+        end
+        sys.write_file(home .. "/1.sql", "CREATE TABLE t (n);\n")
+        sys.write_file(home .. "/2.sql", "INSERT INTO t VALUES (42);\n")
+        local programs, said = {}, ""
+        for i = 1, 4 do
+            programs[i] = start("migrate.sh", home .. "/bank.db", home, "sqlite3",
+                home .. "/bank.db", "SELECT n FROM t")
+        end
+        for _, p in ipairs(programs) do
+            local status, text = cli.ends(p)
+            assert.equal(0, status, text)
+            assert.matches("42\n$", text)
+            said = said .. text
+        end
+        assert.equal(1, select(2, said:gsub("migrated to 1\nmigrated to 2\n", "")))
+        assert.equal("1\n", sql "SELECT count(*) FROM t")
+        sys.write_file(home .. "/3.sql", "INSERT INTO t VALUES (43);\nNONSENSE;\n")
+        assert.is_true(run("migrate.sh", home .. "/bank.db", home, "true") ~= 0)
+        assert.equal("2\n1\n", sql "PRAGMA user_version; SELECT count(*) FROM t")
+    end)
+end)
