@@ -208,10 +208,6 @@ function methods:getFencedLock(name, opts)
     return lock.new(self, fenced_lock, name, opts)
 end
 
-for name, method in pairs(family.methods) do
-    methods[name] = method
-end
-
 --- An object of a primitive of your own, with the methods of a lock. No I/O.
 -- @param prim  from redlock.primitive
 -- @param name  as for getLock
@@ -480,6 +476,7 @@ function Client:__tostring()
 end
 
 validate.methods(Client, "client", methods)
+validate.any_methods(Client, "client", family.methods)
 
 --- Seconds on CLOCK_BOOTTIME, as all times of the library.
 function Client.now()

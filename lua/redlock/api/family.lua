@@ -3,6 +3,7 @@
 local election = require "redlock.api.election"
 local latch = require "redlock.api.latch"
 local multi_lock = require "redlock.api.multi_lock"
+local once = require "redlock.api.once"
 local read_write_lock = require "redlock.api.read_write_lock"
 local semaphore = require "redlock.api.semaphore"
 
@@ -64,6 +65,19 @@ end
 -- @return an election, as one candidate sees it (see election.lua)
 function methods:getElection(name, opts)
     return election.new(self, name, opts)
+end
+
+--- Runs fn() if nobody has run it in this period.
+-- @param name    as for getLock: locks of the name exclude it
+-- @param period  seconds from the start of a run on in which there is no other
+-- @param fn      the job; an error of it is raised again
+-- @param opts    before: true: never starts twice in a period, whatever becomes of the first start;
+--   default: a run that fails or dies may be repeated. owner: as for getLock
+-- @return true and fn's results; false: somebody runs it, or has; or nil and an error: no_quorum,
+--   expired, unknown, closed: with `before` fn did not run; without it the period may be open, also
+--   lost: somebody else may have run it as well
+function methods:once(name, period, fn, opts)
+    return once.once(self, name, period, fn, opts)
 end
 
 return _M

@@ -105,6 +105,25 @@ function Client:getElection(name, opts) end
 ---@field on_elected? fun(election: redlock.Election, term: integer)  before `campaign` returns
 ---@field on_lost? fun(election: redlock.Election, reason: redlock.LossReason)  as `onLost`
 
+---Runs a function if nobody has run it in this period. By default a run that fails or dies may be
+---repeated; none begins after one has returned. With `before` none begins after one has begun.
+---```lua
+---assert(client:once("nightly", 3600, function() print "report" end))
+---assert(client:once("nightly", 3600, function() print "again" end) == false)
+---```
+---@param name string  1 to 65536 bytes; locks of the name exclude it
+---@param period number  seconds from the start of a run on in which there is no other
+---@param fn function  the job; an error of it is raised again
+---@param opts? redlock.OnceOptions  what a run that fails means
+---@return boolean|nil ran  and the results of fn; false: somebody runs it, or has
+---@return any err  no_quorum; expired; unknown; lost: somebody else may have run it as well
+function Client:once(name, period, fn, opts) end
+
+---What a run that fails means.
+---@class (exact) redlock.OnceOptions
+---@field before? boolean  true: it counts as well; default: it may be repeated
+---@field owner? any  who has the lock meanwhile; default: nobody else
+
 ---An object of a primitive of your own, with the methods of a lock. No I/O.
 ---```lua
 ---local slot = redlock.primitive {

@@ -1,0 +1,187 @@
+-- Once per period.
+local support = require "spec.support"
+local torture = require "spec.support.torture"
+
+describe("once per period", function()
+    local cluster, client, other
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { lease = 2 })
+        other = support.warm_client(cluster, { lease = 2 })
+    end)
+    after_each(function()
+        client:close()
+        other:close()
+    end)
+    teardown(support.cleanup)
+
+    for what, opts in pairs { ["by default"] = {}, ["settled before"] = { before = true } } do
+        describe(what, function()
+            it("runs a job, and not again before the period is over", function()
+                local n = 0
+                local function job(...)
+                    n = n + 1
+                    return "done", select("#", ...)
+                end
+                local from = support.now()
+                assert.same({ true, "done", 0 }, { client:once("x", 1, job, opts) })
+                assert.is_false(other:once("x", 1, job, opts))
+                assert.is_false(client:once("x", 1, job, opts))
+                support.eventually(function() return other:once("x", 1, job, opts) end, 20)
+                assert.equal(2, n)
+                assert.is_true(support.now() - from >= 1)
+            end)
+
+            it("keeps out others while it runs, and locks of the name", function()
+                assert.is_true(client:once("x", 3600, function()
+                    assert.is_false(other:once("x", 3600, error, opts))
+                    support.fails("held", other:getLock("x"):tryLock(0))
+                end, opts))
+                support.eventually(function() return cluster[1]:call("PTTL", "x") > 3e6 end)
+                support.fails("held", other:getLock("x"):tryLock(0))
+            end)
+        end)
+    end
+
+    it("may be repeated by default when the job fails or dies", function()
+        local ok, err = pcall(function() client:once("x", 3600, function() error "broken" end) end)
+        assert.is_false(ok)
+        assert.matches("broken", err)
+        local p = support.child(cluster, "{ lease = 1 }", [[
+            client:once("x", 3600, function() print "in" io.read() end)
+        ]])
+        assert.equal("ready", p:read_line(20))
+        assert.equal("in", p:read_line(20))
+        p:kill "KILL"
+        p:wait(10)
+        support.eventually(function() return client:once("x", 3600, function() end) end, 20)
+    end)
+
+    it("is not repeated with `before`, whatever becomes of the job", function()
+        local function broken()
+            client:once("x", 3600, function() error "broken" end, { before = true })
+        end
+        assert.is_false((pcall(broken)))
+        assert.is_false(other:once("x", 3600, error, { before = true }))
+        local p = support.child(cluster, "{ lease = 1 }", [[
+            client:once("y", 3600, function() print "in" io.read() end, { before = true })
+        ]])
+        assert.equal("ready", p:read_line(20))
+        assert.equal("in", p:read_line(20))
+        p:kill "KILL"
+        p:wait(10)
+        support.sleep(1.5)
+        assert.is_false(other:once("y", 3600, error, { before = true }))
+        client:close()
+        support.sleep(0.1)
+        assert.is_false(other:once("x", 3600, error, { before = true }))
+    end)
+
+    it("says that the lock was lost meanwhile", function()
+        local ran = false
+        local ok, err = client:once("x", 60, function()
+            ran = true
+            cluster:each(function(s) s:call("SET", "x", "somebody") end)
+            support.eventually(function()
+                client:getLock("y"):remaining()
+                return client:stats().lost == 1
+            end, 20)
+        end)
+        assert.is_nil(ok)
+        assert.same({ "lost", true }, { err.code, ran })
+        assert.equal("somebody", cluster[1]:call("GET", "x"))
+    end)
+
+    it("does not begin where it cannot be settled", function()
+        local gaps = support.proxies(cluster)
+        local far = support.warm_client(gaps, { lease = 2, timeout = 0.3 })
+        support.all(gaps):hold("both", true)
+        local ok, err = far:once("x", 60, error, { before = true })
+        assert.is_nil(ok)
+        assert.equal("no_quorum", err.code)
+        support.all(gaps):hold("both", false)
+        far:close()
+    end)
+
+    it("is checked", function()
+        for pattern, call in pairs {
+            ["bad period"] = function() client:once("x", 0, error) end,
+            ["bad fn"] = function() client:once("x", 1) end,
+            ["bad before"] = function() client:once("x", 1, error, { before = 1 }) end,
+            ["unknown option 'lease'"] = function() client:once("x", 1, error, { lease = 1 }) end,
+        } do
+            assert.error_matches(call, pattern)
+        end
+    end)
+end)
+
+-- ---- histories -------------------------------------------------------------------
+
+-- Starts of one job, all with `before`, by name of the period.
+local CODE = [[
+    local period = math.floor(sys.now() * 4)
+    local done = client:once("job" .. period, 5, function()
+        log("start", period)
+        if random(3) == 1 then error "broken" end
+    end, { before = who % 2 == 0 })
+    if done then log("end", period) end
+]]
+
+-- What is wrong with a history of starts; nil: nothing.
+local function wrong(history)
+    local first, ended = {}, {}
+    for _, line in ipairs(history) do
+        local period = line[4]
+        if line.word == "start" and (first[period] == "before" or ended[period]) then
+            return "period " .. period .. " again"
+        elseif line.word == "start" then
+            first[period] = line.who % 2 == 0 and "before" or "may be repeated"
+        else
+            ended[period] = true
+        end
+    end
+end
+
+describe("a history of periods", function()
+    after_each(support.cleanup)
+
+    local function line(word, period, who)
+        return { "1", tostring(who), word, tostring(period), t = 1, who = who, word = word }
+    end
+
+    it("is judged", function()
+        assert.is_nil(wrong { line("start", 1, 1), line("start", 1, 3), line("end", 1, 3),
+            line("start", 2, 2) })
+        assert.is_string(wrong { line("start", 1, 2), line("start", 1, 3) })
+        assert.is_string(wrong { line("start", 1, 1), line("end", 1, 1), line("start", 1, 3) })
+    end)
+
+    local function code(text)
+        return "if not pcall(function() " .. text .. " end) then log('broken', 0) end"
+    end
+
+    local function starts(history)
+        local list = {}
+        for _, l in ipairs(history) do
+            if l.word ~= "broken" then
+                list[#list + 1] = l
+            end
+        end
+        return list
+    end
+
+    it("has no second start where there must be none, whatever fails", function()
+        local history = starts(torture.run { seconds = 8, code = code(CODE) })
+        assert.is_true(#history > 30, #history)
+        assert.is_nil(wrong(history))
+    end)
+
+    it("shows if what is settled was let go", function()
+        local broken = { "scripts/lock/settle.lua", "redis.call('pexpire', KEYS[1], ARGV[2])",
+            "redis.call('del', KEYS[1])" }
+        assert.is_string(wrong(starts(torture.run { seconds = 2.5, broken = { broken },
+            code = code(CODE) })))
+    end)
+end)
