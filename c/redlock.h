@@ -193,6 +193,8 @@ typedef struct rl_options {
     int32_t lease_ms;        /* the default lease; its drift allowance, or that of a
                                 shorter one in use, is how far a server's clock may jump
                                 without that being a step; 0: max_lease */
+    int32_t margin;          /* an acquire and a hand-over want so many nodes more than a
+                                majority; an extension does not */
     const char *marker;      /* the key of the restart guard's marker; NULL: no guard */
     const char *marker_script; /* compares and sets the marker: see guard.h */
     int32_t require_info;    /* 1: a node whose INFO may not be read does not vote */
@@ -583,6 +585,11 @@ const char *rl_lease_value(const rl_lease *lease);
  * for these keys before the attempt began, and nobody else's; or the number that its
  * majority agreed upon. 0: the lease has none. */
 int64_t rl_lease_token(const rl_lease *lease);
+
+/* How many nodes have confirmed the lease, in its last round that was granted, or given it
+ * back since; settled: how many that were when the last extension began, when the answers
+ * to the round before had come; -1: none has begun. */
+int rl_lease_votes(const rl_lease *lease, int settled);
 
 /* The nodes that had no vote on the lease because they have forgotten their counters
  * (RL_UNSEEDED), late answers included, a bit each. */

@@ -108,8 +108,10 @@ static int acquire_answered(struct rl_round *round, int i, int code,
 void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
 {
     (void)now_ms;
-    if (vote->vote == RL_VOTE_YES)
-        fence_counted(round->lease, i, vote->extra);
+    if (vote->vote != RL_VOTE_YES)
+        return;
+    round->lease->confirmed |= bit(i);
+    fence_counted(round->lease, i, vote->extra);
 }
 
 void acquire_torn(struct rl_round *round, int i, int written, int64_t now_ms)
@@ -134,6 +136,7 @@ int acquire_won(struct rl_lease *lease, const struct rl_round *round, int64_t no
     lease->acquire = NULL;
     if (now_ms >= deadline_ms)
         return RL_EXPIRED;
+    lease_confirmed(lease, round);
     if (lease_fenced(lease))
         fence_issue(lease, round);
     else if (round->token)
@@ -190,6 +193,7 @@ static void acquire_decide(struct rl_round *round, int64_t now_ms)
 
 static const struct round_kind acquire_kind = {
     .name = "acquire",
+    .margin = 1,
     .expired = RL_EXPIRED,
     .used = lease_used,
     .unused = lease_unused,

@@ -61,7 +61,8 @@ static enum verdict elect(const struct rl_round *round, const struct ballot *b)
     for (int k = 0; k < core->lists_len; k++) {
         const struct list *list = &core->lists[k];
         enum verdict v =
-            quorum_elect(&list->voters, b->yes & votes_for(round, list), b->pending);
+            quorum_elect(&list->voters, b->yes & votes_for(round, list), b->pending,
+                         round->tally.margin);
         if (v == WON)
             return WON;
         if (v == UNDECIDED)
@@ -121,7 +122,9 @@ int ballot_missing(const struct rl_round *round)
     if (plain(round))
         return quorum_missing(&round->tally);
     struct ballot b = count(round);
-    return !of_old(round, b.yes | b.absent | b.foreign | b.pending);
+    uint32_t old = state_newest(round->core)->voters.old;
+    return quorum_elect(&(struct voters){old, old}, ~b.missing & old, 0,
+                        round->tally.margin) != WON;
 }
 
 int ballot_disowned(const struct rl_round *round)

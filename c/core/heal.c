@@ -14,6 +14,13 @@ static int heal_put(struct rl_round *round, int i, int64_t now_ms)
                       now_ms);
 }
 
+static void heal_late(struct rl_round *heal, int i, const struct vote *vote, int64_t now_ms)
+{
+    (void)now_ms;
+    if (vote->vote >= RL_VOTE_YES)
+        heal->lease->confirmed |= bit(i);
+}
+
 static const struct round_kind heal_kind = {
     .name = "heal",
     .used = lease_used,
@@ -21,6 +28,7 @@ static const struct round_kind heal_kind = {
     .put = heal_put,
     .sent = lease_sent_value,
     .read = vote_of_lease,
+    .late = heal_late,
     .unknown = lease_unknown,
     .torn = lease_torn,
 };

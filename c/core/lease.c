@@ -57,6 +57,7 @@ static struct rl_lease *lease_of(struct core *core, const struct round_kind *rel
     memcpy(lease->value, value, RL_VALUE_LEN);
     lease->primitive = *primitive;
     lease->token = token;
+    lease->settled = -1;
     lease->cmd = cmd;
     lease->release = round_new(core, release, primitive->release, lease, cmd_ref(cmd));
     if (lease->release)
@@ -94,6 +95,16 @@ struct rl_lease *lease_like(const struct rl_lease *old, const rl_primitive *prim
         cmd = unissued;
     }
     return lease_of(core, old->release->kind, primitive, value, cmd, 0);
+}
+
+void lease_confirmed(struct rl_lease *lease, const struct rl_round *round)
+{
+    lease->confirmed = 0;
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES)
+            lease->confirmed |= bit(i);
+    }
 }
 
 void lease_issue(struct rl_lease *lease, int64_t token)

@@ -28,6 +28,9 @@ struct rl_lease {
     int64_t token;                     /* fencing token; 0: none, or not issued yet */
     uint32_t unseeded;                 /* nodes that have forgotten their counters */
     uint32_t counted;                  /* nodes that have counted to the token */
+    uint32_t confirmed;                /* nodes that said so in the last round, or since */
+    int settled;                       /* how many they had been when the last extension
+                                          began; -1: none has */
     enum lease_state state;
     unsigned epoch;                    /* of the core when the lease began */
     int refs;
@@ -87,6 +90,9 @@ struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
  * as lease_new(). */
 struct rl_lease *lease_like(const struct rl_lease *old, const rl_primitive *primitive,
                             const char *value, int64_t lease_ms);
+
+/* A majority, at least, has confirmed the lease in this round: by whom. */
+void lease_confirmed(struct rl_lease *lease, const struct rl_round *round);
 
 /* Puts the token, or the number that was agreed upon, into whatever the lease sends from
  * now on. */

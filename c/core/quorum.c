@@ -7,6 +7,12 @@ int quorum_size(int n)
     return n / 2 + 1;
 }
 
+int quorum_with(int n, int margin)
+{
+    int want = quorum_size(n) + margin;
+    return want < n ? want : n;
+}
+
 static void tally_check(const struct tally *t)
 {
     assert(t->yes >= 0 && t->absent >= 0 && t->foreign >= 0);
@@ -18,10 +24,10 @@ static void tally_check(const struct tally *t)
 enum verdict quorum_vote(const struct tally *t)
 {
     tally_check(t);
-    int q = quorum_size(t->n);
-    if (t->yes >= q)
+    int want = quorum_with(t->n, t->margin);
+    if (t->yes >= want)
         return WON;
-    return t->yes + t->pending < q ? LOST : UNDECIDED;
+    return t->yes + t->pending < want ? LOST : UNDECIDED;
 }
 
 enum verdict quorum_extend(const struct tally *t)
@@ -38,7 +44,7 @@ int quorum_answered(const struct tally *t)
 
 int quorum_missing(const struct tally *t)
 {
-    return t->n - t->missing < quorum_size(t->n);
+    return t->n - t->missing < quorum_with(t->n, t->margin);
 }
 
 enum verdict quorum_release(const struct tally *t)
@@ -52,21 +58,28 @@ enum verdict quorum_release(const struct tally *t)
     return t->yes > 0 ? WON : LOST;
 }
 
-static int majority_of(uint32_t list, uint32_t nodes)
+static int enough(uint32_t list, uint32_t nodes, int margin)
 {
-    return __builtin_popcount(list & nodes) >= quorum_size(__builtin_popcount(list));
+    return __builtin_popcount(list & nodes) >=
+           quorum_with(__builtin_popcount(list), margin);
+}
+
+static int enough_of(const struct voters *voters, uint32_t nodes, int margin)
+{
+    return enough(voters->now, nodes, margin) && enough(voters->old, nodes, margin);
 }
 
 int quorum_of(const struct voters *voters, uint32_t nodes)
 {
-    return majority_of(voters->now, nodes) && majority_of(voters->old, nodes);
+    return enough_of(voters, nodes, 0);
 }
 
-enum verdict quorum_elect(const struct voters *voters, uint32_t yes, uint32_t pending)
+enum verdict quorum_elect(const struct voters *voters, uint32_t yes, uint32_t pending,
+                          int margin)
 {
-    if (quorum_of(voters, yes))
+    if (enough_of(voters, yes, margin))
         return WON;
-    return quorum_of(voters, yes | pending) ? UNDECIDED : LOST;
+    return enough_of(voters, yes | pending, margin) ? UNDECIDED : LOST;
 }
 
 int quorum_stays(const struct voters *voters, uint32_t nodes)
@@ -75,7 +88,7 @@ int quorum_stays(const struct voters *voters, uint32_t nodes)
     return __builtin_popcount(voters->old & voters->now & nodes) >= n - quorum_size(n) + 1;
 }
 
-int64_t quorum_free_in_ms(int64_t *ms, int known, int n)
+int64_t quorum_free_in_ms(int64_t *ms, int known, int want)
 {
     for (int i = 1; i < known; i++) {
         int64_t one_ms = ms[i];
@@ -84,8 +97,7 @@ int64_t quorum_free_in_ms(int64_t *ms, int known, int n)
             ms[k] = ms[k - 1];
         ms[k] = one_ms;
     }
-    int q = quorum_size(n);
-    return known >= q ? ms[q - 1] : -1;
+    return known >= want ? ms[want - 1] : -1;
 }
 
 int64_t quorum_drift_ms(int64_t lease_ms, int32_t drift_ppm)

@@ -24,6 +24,7 @@ struct tally {
     int foreign;             /* somebody else's */
     int missing;             /* no answer: down, error, too late */
     int pending;
+    int margin;              /* so many yes more than a majority are wanted */
 };
 
 /* Whose votes decide, a bit each: a list of servers; or, between two lists, both. */
@@ -34,7 +35,10 @@ struct voters {
 /* floor(n / 2) + 1: any two majorities of the n configured nodes share one. */
 int quorum_size(int n);
 
-/* For acquire: WON when a majority said yes, LOST when it cannot any more (a
+/* A majority of n, and so many more as there are. */
+int quorum_with(int n, int margin);
+
+/* For acquire: WON when a majority and the margin said yes, LOST when it cannot any more (a
  * tie on an even n included), else UNDECIDED. */
 enum verdict quorum_vote(const struct tally *t);
 
@@ -49,22 +53,23 @@ enum verdict quorum_release(const struct tally *t);
 /* True when a majority answered, whatever it said. */
 int quorum_answered(const struct tally *t);
 
-/* True when so many nodes are missing that no majority can answer. */
+/* True when so many nodes are missing that no majority, and no margin, can answer. */
 int quorum_missing(const struct tally *t);
 
 /* True when these nodes have a majority of the voters, between two lists of both. */
 int quorum_of(const struct voters *voters, uint32_t nodes);
 
 /* As quorum_vote(), by masks of nodes. */
-enum verdict quorum_elect(const struct voters *voters, uint32_t yes, uint32_t pending);
+enum verdict quorum_elect(const struct voters *voters, uint32_t yes, uint32_t pending,
+                          int margin);
 
 /* True when each majority of the old list has a member among those of these nodes that
  * stay in the new one: n - q + 1 of them. What the majority witnessed is known there. */
 int quorum_stays(const struct voters *voters, uint32_t nodes);
 
-/* When a majority of n nodes may be free, where `known` of them say in how many ms they
- * are: the q-th smallest of ms, which this sorts; -1: too few are known. */
-int64_t quorum_free_in_ms(int64_t *ms, int known, int n);
+/* When `want` nodes may be free, where `known` say in how many ms they are: the want-th
+ * smallest of ms, which this sorts; -1: too few are known. */
+int64_t quorum_free_in_ms(int64_t *ms, int known, int want);
 
 /* What the clocks of the servers may gain on ours during a lease, in ms, rounded up. */
 int64_t quorum_drift_ms(int64_t lease_ms, int32_t drift_ppm);

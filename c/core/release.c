@@ -135,6 +135,7 @@ static void part(struct rl_lease *lease, int i)
     lease->failed &= ~bit(i);
     lease->torn &= ~bit(i);
     lease->counted &= ~bit(i);
+    lease->confirmed &= ~bit(i);
     lease->unseeded &= ~bit(i);
     lease->releasing &= ~bit(i);
 }

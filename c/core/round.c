@@ -24,7 +24,8 @@ static void set_slots(struct rl_round *round)
         n += votes;
     }
     round->list = state_newest(core)->number;
-    round->tally = (struct tally){.n = n, .pending = n};
+    int margin = round->kind->margin ? core->options.margin : 0;
+    round->tally = (struct tally){.n = n, .pending = n, .margin = margin};
 }
 
 struct rl_round *round_new(struct core *core, const struct round_kind *kind, int script,

@@ -53,6 +53,7 @@ struct vote {
 struct round_kind {
     const char *name;
     int to_all;              /* goes to all nodes, also when decided before */
+    int margin;              /* wants the client's margin beyond a majority */
     int pause;               /* asks no node, and is granted when the time has come */
     int expired;             /* the outcome of a grant whose lease is over; 0: gives no lease */
 

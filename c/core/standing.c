@@ -57,7 +57,8 @@ int64_t standing_left_ms(const struct core *core, int64_t now_ms)
         if (ms >= 0)
             left[known++] = ms;
     }
-    return quorum_free_in_ms(left, known, __builtin_popcount(voters));
+    int want = quorum_with(__builtin_popcount(voters), core->options.margin);
+    return quorum_free_in_ms(left, known, want);
 }
 
 void standing_tell(const struct core *core, int i, rl_node_info *out, int64_t now_ms)

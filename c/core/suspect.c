@@ -24,7 +24,7 @@ static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
         if (voters & bit(i))
             back[n++] = -forward_ms(core, i, now_ms);
     }
-    return -quorum_free_in_ms(back, n, n);
+    return -quorum_free_in_ms(back, n, quorum_size(n));
 }
 
 int64_t suspect_told(struct core *core, int i, const struct request *request,

@@ -186,6 +186,7 @@ static int extend_outcome(struct rl_lease *lease, const struct rl_round *round,
                                              lease->core->drift_ppm);
     if (deadline_ms > lease->deadline_ms)
         lease->deadline_ms = deadline_ms;    /* the servers never shorten, nor do we */
+    lease_confirmed(lease, round);
     watchdog_schedule(lease);
     return RL_GRANTED;
 }
@@ -213,6 +214,8 @@ static void extend_decide(struct rl_round *round, int64_t now_ms)
 static void extend_late(struct rl_round *round, int i, const struct vote *vote,
                         int64_t now_ms)
 {
+    if (round->outcome == RL_GRANTED && vote->vote == RL_VOTE_YES)
+        round->lease->confirmed |= bit(i);
     if (round->outcome == RL_GRANTED && vote->vote == RL_VOTE_ABSENT)
         heal_begin(round->lease, round, i, now_ms);
 }
@@ -240,6 +243,7 @@ struct rl_round *watchdog_extension(struct rl_lease *lease, int64_t lease_ms)
     if (round) {
         round->lease_ms = lease_ms;
         round->cap_ms = lease->deadline_ms;
+        lease->settled = __builtin_popcount(lease->confirmed);
     }
     return round;
 }

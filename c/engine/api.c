@@ -272,7 +272,8 @@ int64_t rl_round_free_in_ms(const rl_round *round)
         extra[known++] = slot->vote > 0 ? 0 : slot->extra;
     }
     engine_unlock(c);
-    return quorum_free_in_ms(extra, known, __builtin_popcount(voters));
+    int want = quorum_with(__builtin_popcount(voters), round->tally.margin);
+    return quorum_free_in_ms(extra, known, want);
 }
 
 int rl_round_outcome(const rl_round *round)
@@ -369,6 +370,15 @@ int rl_set_password(rl_client *c, int i, const char *user, const char *password)
 const char *rl_lease_value(const rl_lease *lease)
 {
     return lease->value;
+}
+
+int rl_lease_votes(const rl_lease *lease, int settled)
+{
+    struct rl_client *c = client_of(lease->core);
+    engine_lock(c);
+    int votes = settled ? lease->settled : __builtin_popcount(lease->confirmed);
+    engine_unlock(c);
+    return votes;
 }
 
 uint32_t rl_lease_unseeded(const rl_lease *lease)

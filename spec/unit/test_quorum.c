@@ -75,8 +75,9 @@ static void each_split(int n, void (*see)(const struct tally *t))
             for (int foreign = 0; yes + absent + foreign <= n; foreign++) {
                 int rest = n - yes - absent - foreign;
                 for (int missing = 0; missing <= rest; missing++) {
-                    struct tally t = {n, yes, absent, foreign, missing, rest - missing};
-                    see(&t);
+                    struct tally t = {n, yes, absent, foreign, missing, rest - missing, 0};
+                    for (; quorum_size(n) + t.margin <= n; t.margin++)
+                        see(&t);
                 }
             }
         }
@@ -87,7 +88,7 @@ static void each_sample(int n, int samples, void (*see)(const struct tally *t))
 {
     struct rng r = {test_seed() + (uint64_t)n};
     for (int k = 0; k < samples; k++) {
-        struct tally t = {.n = n};
+        struct tally t = {.n = n, .margin = 0};
         int *place[] = {&t.yes, &t.absent, &t.foreign, &t.missing, &t.pending};
         /* Leaving kinds out gives the lopsided splits, where things get decided. */
         int kinds = 1 + rng_below(&r, 5), first = rng_below(&r, 5);
@@ -97,10 +98,24 @@ static void each_sample(int n, int samples, void (*see)(const struct tally *t))
     }
 }
 
+/* With a margin so many more than a majority say yes. */
+static void compare_margin(const struct tally *t)
+{
+    int can_win = 0, can_lose = 0;
+    for (int yes = 0; yes <= t->pending; yes++)
+        *(is_majority(t->yes + yes - t->margin, t->n) ? &can_win : &can_lose) = 1;
+    CHECK_INT(quorum_vote(t), !can_lose ? WON : can_win ? UNDECIDED : LOST);
+    CHECK_INT(quorum_missing(t), !is_majority(t->n - t->missing - t->margin, t->n));
+}
+
 static void compare(const struct tally *t)
 {
-    test_note("n %d yes %d absent %d foreign %d missing %d pending %d", t->n, t->yes,
-              t->absent, t->foreign, t->missing, t->pending);
+    test_note("n %d yes %d absent %d foreign %d missing %d pending %d margin %d", t->n,
+              t->yes, t->absent, t->foreign, t->missing, t->pending, t->margin);
+    if (t->margin) {
+        compare_margin(t);
+        return;
+    }
     CHECK_INT(quorum_vote(t), naive_vote(t));
     CHECK_INT(quorum_extend(t), naive_extend(t));
     CHECK_INT(quorum_release(t), naive_release(t));
@@ -275,7 +290,7 @@ static void a_verdict_is_certain(void)
                         *(naive_majority(&s, yes | more) ? &can_win : &can_lose) = 1;
                     }
                     enum verdict want = !can_lose ? WON : can_win ? UNDECIDED : LOST;
-                    REQUIRE(quorum_elect(&s, yes, pending) == want || yes & pending);
+                    REQUIRE(quorum_elect(&s, yes, pending, 0) == want || yes & pending);
                 }
             }
         }

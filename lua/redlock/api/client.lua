@@ -93,6 +93,7 @@ end
 -- What a value of an option is to the core (see options.rows).
 local AS = {
     ms = rounds.to_ms,
+    number = function(n) return n end,
     ppm = function(share) return math.ceil(share * 1e6) end,
     flag = function(on) return on and 1 or 0 end,
     text = function(text) return text or nil end,

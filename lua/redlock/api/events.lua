@@ -6,6 +6,9 @@
 --   lost       name, reason: as onLost has it
 --   renewed    count: renewals by the watchdog since the last event; names: a list of whose, each
 --              once, the last one first (of the last 4096)
+--   thin       name, votes, wanted: with the option margin; fewer servers than a majority and the
+--              margin have confirmed the lock, as seen at its next renewal; again only after it was
+--              confirmed by enough
 --   node_up    node, code ("ok"): connected, also after node_down and node_refused
 --   node_down  node, code, message: the connection is lost, or the first one cannot be made
 --   node_refused    node, code, message: the server is up, and gets no vote for how the server or
@@ -30,6 +33,8 @@
 local ffi = require "ffi"
 local health = require "redlock.policy.health"
 local happenings = require "redlock.core.happenings"
+local quorum = require "redlock.core.quorum"
+local rounds = require "redlock.core.rounds"
 
 local pcall, tonumber, tostring, ipairs, setmetatable, type =
     pcall, tonumber, tostring, ipairs, setmetatable, type
@@ -212,6 +217,19 @@ local function look_at_nodes(self)
     end
 end
 
+-- A hold that has fewer servers behind it than the margin wants is told of once.
+local function look_at_votes(self, hold)
+    local client = self.client
+    local wanted = quorum(#client.options.nodes) + client.options.margin
+    local votes = client.options.margin > 0 and rounds.votes(hold.lease, true) or wanted
+    if votes < 0 then        -- there was no extension before
+        return
+    elseif votes < wanted and not hold.thin then
+        self:emit { type = "thin", name = hold.name, votes = votes, wanted = wanted }
+    end
+    hold.thin = votes < wanted
+end
+
 -- Some renewals may be of other clients that share the core.
 local function tell_renewed(self, from, to)
     local count, names, named = 0, {}, {}
@@ -226,6 +244,7 @@ local function tell_renewed(self, from, to)
             if not named[hold] then
                 named[hold] = true
                 names[#names + 1] = hold.name
+                look_at_votes(self, hold)
             end
         end
     end

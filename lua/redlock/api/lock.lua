@@ -466,6 +466,13 @@ function Lock:getHoldCount()
     return hold and self.client.holds:remaining(hold) > 0 and hold.count or 0
 end
 
+--- @return how many servers have confirmed this hold when it was taken or extended last, or
+--   since; 0: not held
+function Lock:votes()
+    local hold = current_hold(self)
+    return hold and self.client.holds:remaining(hold) > 0 and rounds.votes(hold.lease) or 0
+end
+
 --- @return whether this owner (in plain LuaJIT: this coroutine) holds it
 Lock.isHeldByCurrentThread = Lock.isValid
 

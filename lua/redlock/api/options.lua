@@ -1,6 +1,7 @@
 --- The options of redlock.new and their defaults, in one place.
 
 local limits = require "redlock.core.limits"
+local quorum = require "redlock.core.quorum"
 local validate = require "redlock.core.validate"
 local uri = require "redlock.api.uri"
 
@@ -188,6 +189,8 @@ _M.rows = {
         check = whole(0, 1e6) },
     { "max_waiting", 10000, "integer", "how many may wait in the process, of all names",
         check = whole(1, 1e9) },
+    { "margin", 0, "integer", "servers beyond a majority that a lock wants to be taken",
+        check = whole(0, 31), c = "margin", as = "number" },
     { "signals", false, "redlock.Signal[]|false", "plain: they release first what is held",
         check = signals, c = "signals", as = "signals" },
     { "host", false, "redlock.Host|false", "who knows how to wait; false: found out",
@@ -317,6 +320,11 @@ function _M.new(opts)
     local shared = shared_password(o)
     o.user, o.password, o.password_file, o.password_env = nil, nil, nil, nil
     o.nodes = check_nodes(opts.nodes, shared)
+    local spare = #o.nodes - quorum(#o.nodes)
+    if o.margin > spare then
+        bad("option margin", format("of %d servers a majority is %d, and %d are left", #o.nodes,
+            quorum(#o.nodes), spare))
+    end
     return o
 end
 

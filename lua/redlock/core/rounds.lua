@@ -297,6 +297,12 @@ function _M.key(handle)
     return tonumber(cast("intptr_t", handle))
 end
 
+--- How many servers have confirmed a lease; settled: when its last extension began, -1: there was
+-- none.
+function _M.votes(handle, settled)
+    return C.rl_lease_votes(handle, settled and 1 or 0)
+end
+
 --- The fencing token of a lease, or the number that was agreed upon; nil: it has none.
 function _M.token(handle)
     local token = tonumber(C.rl_lease_token(handle))

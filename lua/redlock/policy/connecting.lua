@@ -52,7 +52,7 @@ function _M.connect(client, seconds)
         client.holds:poll()
         local rows = health.rows(client)
         local voting, open = count(rows)
-        local enough, left = voting >= quorum(#rows), ends - client.now()
+        local enough, left = voting >= quorum(#rows) + client.options.margin, ends - client.now()
         if enough and (open == 0 or left <= 0) then
             return true
         elseif left <= 0 then

@@ -365,7 +365,8 @@ function _M.check(client, more)
         warned = warned or row.verdict ~= "ok"
     end
     rows.voting = voting
-    rows.verdict = voting < rows.quorum and "error" or warned and "warning" or "ok"
+    local wanted = rows.quorum + client.options.margin
+    rows.verdict = voting < wanted and "error" or warned and "warning" or "ok"
     return setmetatable(rows, Report)
 end
 

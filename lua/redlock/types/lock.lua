@@ -157,6 +157,16 @@ function Lock:onLost(fn) end
 ---@return integer count  0: not held
 function Lock:getHoldCount() end
 
+---How many servers have confirmed this hold when it was taken or extended last, or since: more
+---than a majority when all is well. With the option `margin` the event `thin` tells when they are
+---few.
+---```lua
+---assert(lock:tryLock(5))
+---assert(lock:votes() >= 1)
+---```
+---@return integer count  0: not held
+function Lock:votes() end
+
 ---Whether this owner holds it now, as `isValid`: Redisson's name for it.
 ---```lua
 ---assert(not lock:isHeldByCurrentThread())

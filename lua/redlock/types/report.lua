@@ -153,6 +153,7 @@
 ---| redlock.NodeSuspectEvent
 ---| redlock.WarningEvent
 ---| redlock.FenceSeededEvent
+---| redlock.ThinEvent
 ---| redlock.PasswordFailedEvent
 
 ---What all events have.
@@ -237,6 +238,14 @@
 ---@field type "fence_seeded"
 ---@field name string  of the lock for which it was noticed
 ---@field floor integer  tokens are above it from now on
+
+---With the option `margin`: fewer servers than a majority and the margin have confirmed a lock. It
+---is held as any other, and servers are won back with its renewals as they come up again.
+---@class (exact) redlock.ThinEvent: redlock.AnyEvent
+---@field type "thin"
+---@field name string  of the lock
+---@field votes integer  servers that have confirmed it
+---@field wanted integer  a majority and the margin
 
 ---A password function failed; the password before stays.
 ---@class (exact) redlock.PasswordFailedEvent: redlock.AnyEvent
