@@ -43,6 +43,18 @@ describe("redlock, while servers may have forgotten locks,", function()
             assert.is_true(support.now() - began >= GUARD)
         end)
 
+        -- Between the restarts nobody was there for longer than such a run.
+        it("works again within a quarantine when servers were restarted months apart", function()
+            restart(1)
+            for _ = 1, 3 do
+                assert.equal(0, (redlock("run", "x", "--no-wait", "--", "true")))
+            end
+            assert.equal(1, (redlock "check"))
+            restart(2)
+            local status, text = redlock("run", "x", "--no-wait", "--", "true")
+            assert.equal(0, status, text)
+        end)
+
         it("does not stay for a holder", function()
             local client = support.warm_client(cluster, quarantine.options())
             local l = client:getLock "x"
@@ -92,6 +104,20 @@ describe("redlock, while servers may have forgotten locks,", function()
             assert.equal(0, status, text)
             assert.matches("\nthe servers may vote\n$", text)
             assert.equal(0, (redlock "check"))
+        end)
+
+        it("leave to the next one what they have seen of a quarantine", function()
+            sys.write_file(home .. "/.config/redlock.conf", "max_lease = 60\n")
+            cluster:admit()
+            restart(1)
+            local p = start("check", "--wait")
+            assert.matches("waiting for", p:read_line(20))
+            assert.is_nil(p:wait(3))
+            p:kill "TERM"
+            assert.equal(128 + 15, (cli.ends(p)))
+            local _, text = redlock "check"
+            local observed = tonumber(text:match "%((%d+) of 62 s observed;")
+            assert.is_true(observed >= 2, text)
         end)
 
         it("wait for servers that are down", function()
