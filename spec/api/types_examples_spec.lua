@@ -160,6 +160,7 @@ describe("in the reference", function()
                 client = client, name = "x", permits = 2 },
             ["redlock.CountDownLatch"] = client:getCountDownLatch "x",
             ["redlock.Election"] = client:getElection("x", { id = "a" }),
+            ["redlock.RateLimiter"] = client:getRateLimiter("x", 2, 60),
             ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
             ["redlock.Future"] = lock:unlockAsync(),
             ["redlock.Resource"] = resources.new "x",

@@ -4,6 +4,7 @@ local election = require "redlock.api.election"
 local latch = require "redlock.api.latch"
 local multi_lock = require "redlock.api.multi_lock"
 local once = require "redlock.api.once"
+local rate_limiter = require "redlock.api.rate_limiter"
 local read_write_lock = require "redlock.api.read_write_lock"
 local semaphore = require "redlock.api.semaphore"
 
@@ -78,6 +79,15 @@ end
 --   lost: somebody else may have run it as well
 function methods:once(name, period, fn, opts)
     return once.once(self, name, period, fn, opts)
+end
+
+--- At most so many starts in any window of a period. No I/O.
+-- @param name    as for getLock, in a name space of its own
+-- @param n       1 to 128 starts
+-- @param period  seconds
+-- @return a limiter (see rate_limiter.lua)
+function methods:getRateLimiter(name, n, period)
+    return rate_limiter.new(self, name, n, period)
 end
 
 return _M

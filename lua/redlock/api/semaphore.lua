@@ -160,6 +160,8 @@ function methods:availablePermits()
     return free
 end
 
+_M.available = methods.availablePermits
+
 --- @return the name as it was given
 function methods:getName() return self.name end
 

@@ -124,6 +124,17 @@ function Client:once(name, period, fn, opts) end
 ---@field before? boolean  true: it counts as well; default: it may be repeated
 ---@field owner? any  who has the lock meanwhile; default: nobody else
 
+---At most so many starts in any window of a period, over all processes. No I/O.
+---```lua
+---local mails = client:getRateLimiter("mails", 3, 60)
+---if mails:tryAcquire(1) then print "send one" end
+---```
+---@param name string  1 to 65536 bytes; locks and semaphores of the name have nothing to do with it
+---@param n integer  1 to 128 starts
+---@param period number  seconds
+---@return redlock.RateLimiter limiter  says when there is room for a start
+function Client:getRateLimiter(name, n, period) end
+
 ---An object of a primitive of your own, with the methods of a lock. No I/O.
 ---```lua
 ---local slot = redlock.primitive {

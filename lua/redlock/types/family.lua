@@ -314,3 +314,61 @@ function Election:observe(fn) end
 ---```
 ---@return string name  any bytes
 function Election:getName() end
+
+-- ---- rates -----------------------------------------------------------------------
+
+---At most so many starts in any window of the period, less the drift of clocks; a start counts from
+---when it was asked for. `tostring(limiter)` is for people.
+---@class redlock.RateLimiter
+---@field permits integer  starts in a period
+---@field period number  seconds
+local RateLimiter = {}
+
+---Waits until there is room for a start.
+---```lua
+---assert(client:getRateLimiter("mails", 3, 60):acquire(5))
+---```
+---@param wait? number  seconds; default: as long as it takes
+---@return true|nil ok  start now
+---@return redlock.Error err  held: no room in time; no_quorum; expired; unknown; overload
+function RateLimiter:acquire(wait) end
+
+---The same for a call that does not wait if it is not told to.
+---```lua
+---assert(client:getRateLimiter("mails", 3, 60):tryAcquire())
+---```
+---@param wait? number  seconds; default 0
+---@return true|nil ok  start now
+---@return redlock.Error err  held: no room in time; no_quorum; expired; unknown; overload
+function RateLimiter:tryAcquire(wait) end
+
+---`acquire` as a future.
+---```lua
+---assert(client:getRateLimiter("mails", 3, 60):acquireAsync(5):get())
+---```
+---@param wait? number  seconds, as for `acquire`
+---@return redlock.Future future  of what `acquire` returns
+function RateLimiter:acquireAsync(wait) end
+
+---`tryAcquire` as a future.
+---```lua
+---assert(client:getRateLimiter("mails", 3, 60):tryAcquireAsync():get())
+---```
+---@param wait? number  seconds, as for `tryAcquire`
+---@return redlock.Future future  of what `tryAcquire` returns
+function RateLimiter:tryAcquireAsync(wait) end
+
+---How many starts there is room for now, as a majority of the servers sees it.
+---```lua
+---assert(client:getRateLimiter("mails", 3, 60):availablePermits() == 3)
+---```
+---@return integer|nil n  may have changed when it arrives
+---@return redlock.Error err  no_quorum
+function RateLimiter:availablePermits() end
+
+---The name as it was given.
+---```lua
+---assert(client:getRateLimiter("mails", 3, 60):getName() == "mails")
+---```
+---@return string name  any bytes
+function RateLimiter:getName() end

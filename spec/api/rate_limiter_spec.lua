@@ -1,0 +1,116 @@
+-- At most so many starts in any window of a period.
+local support = require "spec.support"
+local torture = require "spec.support.torture"
+
+describe("a rate limiter", function()
+    local cluster, client, other
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { fallback = 0.3 })
+        other = support.warm_client(cluster, { fallback = 0.3 })
+    end)
+    after_each(function()
+        client:close()
+        other:close()
+    end)
+    teardown(support.cleanup)
+
+    it("lets so many start in a period, and the next one when it is over", function()
+        local a, b = client:getRateLimiter("x", 3, 2), other:getRateLimiter("x", 3, 2)
+        local from = support.now()
+        assert.equal(3, a:availablePermits())
+        assert.is_true(a:tryAcquire())
+        assert.is_true(b:tryAcquire())
+        assert.is_true(a:acquire())
+        support.fails("held", b:tryAcquire())
+        support.fails("held", a:acquire(0.05))
+        assert.equal(0, b:availablePermits())
+        assert.is_true(b:acquireAsync(30):get(40))
+        assert.is_true(support.now() - from > 1.97)
+    end)
+
+    it("is not reset by the end of who started", function()
+        local limiter = client:getRateLimiter("x", 1, 10)
+        assert.is_true(limiter:tryAcquire())
+        client:close()
+        support.sleep(0.1)
+        support.fails("held", other:getRateLimiter("x", 1, 10):tryAcquire())
+    end)
+
+    it("has periods far longer than a lease", function()
+        assert.is_true(client:getRateLimiter("x", 1, 3600):tryAcquire())
+        support.eventually(function()
+            return cluster[1]:call("PTTL", "redlock:{x:rate}:slots") > 3.5e6
+        end)
+        support.fails("held", other:getRateLimiter("x", 1, 3600):tryAcquire(0.1))
+    end)
+
+    it("has no strays in its way", function()
+        -- Where slot 1 is taken, the server gives slot 2.
+        cluster[3]:call("ZADD", "redlock:{x:rate}:slots", 4e12, 1)
+        cluster[3]:call("HSET", "redlock:{x:rate}:who", "format", 1, 1, "other", "other", 1)
+        local limiter = client:getRateLimiter("x", 2, 10)
+        limiter.from = 0
+        assert.is_true(limiter:tryAcquire())
+        support.eventually(function()
+            return cluster[3]:call("ZCARD", "redlock:{x:rate}:slots") == 1
+        end)
+    end)
+
+    it("is checked, and prints itself", function()
+        assert.equal("rate limiter(x, 3 in 60 s)", tostring(client:getRateLimiter("x", 3, 60)))
+        for pattern, call in pairs {
+            ["bad n: .* 1 to 128"] = function() client:getRateLimiter("x", 129, 1) end,
+            ["bad period"] = function() client:getRateLimiter("x", 1, 0) end,
+            ["bad name"] = function() client:getRateLimiter("", 1, 1) end,
+            ["bad wait"] = function() client:getRateLimiter("x", 1, 1):acquire(-1) end,
+        } do
+            assert.error_matches(call, pattern)
+        end
+    end)
+end)
+
+local CODE = [[
+    local from = sys.now()
+    if client:getRateLimiter("x", 3, 0.5):tryAcquire() then
+        log("start", ("%.6f"):format(from))
+    end
+    sys.sleep(random(20) / 1000)
+]]
+
+-- What is wrong with a history of starts, n of which there may be in a period; nil: nothing.
+local function wrong(history, n, period)
+    for i = 1, #history - n do
+        local from, to = tonumber(history[i][4]), history[i + n].t
+        if to - from < period * 0.99 - 0.003 then
+            return ("%d starts in %.3f s"):format(n + 1, to - from)
+        end
+    end
+end
+
+describe("a history of starts", function()
+    after_each(support.cleanup)
+
+    it("is judged", function()
+        local function start(from, t)
+            return { tostring(t), "1", "start", tostring(from), t = t, who = 1, word = "start" }
+        end
+        assert.is_nil(wrong({ start(1, 1.1), start(1.2, 1.3), start(2.2, 2.3) }, 2, 1))
+        assert.matches("3 starts", wrong({ start(1, 1.1), start(1.2, 1.3), start(1.8, 1.9) }, 2, 1))
+    end)
+
+    it("has never more in a period, whatever fails", function()
+        local history = torture.run { seconds = 8, code = CODE }
+        assert.is_true(#history > 15, #history)
+        assert.is_nil(wrong(history, 3, 0.5))
+    end)
+
+    it("shows if slots are let go", function()
+        local broken = { "api/rate_limiter.lua", "rounds.disown(hold.lease)",
+            "rounds.orphan(hold.lease)" }
+        assert.is_string(wrong(torture.run { seconds = 2.5, code = CODE, broken = { broken } }, 3,
+            0.5))
+    end)
+end)
