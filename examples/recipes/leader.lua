@@ -1,19 +1,20 @@
 #!/usr/bin/env -S redlock lua
 -- One of all who run this leads, until it ends, or loses the lock; then another one does.
 --
---     leader.lua COMMAND        COMMAND is a step of a leader's work, which is run once a second
+--     leader.lua COMMAND        COMMAND is a step of a leader's work, which is run once a second.
+--                               REDLOCK_TOKEN is the term: what it writes to can refuse older ones
 local command = assert(args[1], "usage: leader.lua COMMAND")
-local lock = client:getLock "leader"
+local host = io.popen("uname -n"):read "*l"
+local election = client:getElection("leader", { id = host })
 
 while true do
-    assert(lock:lock())                             -- kept by the watchdog
+    local term = ("%.0f"):format(assert(election:campaign()))      -- waits until it is won
     print "leads"
     io.stdout:flush()
-    while lock:isValid() do                         -- by the local clock: ends before the lease
-        os.execute(command)
+    while election:isLeader() do                    -- by the local clock: ends before the lease
+        os.execute("export REDLOCK_TOKEN=" .. term .. "; " .. command)
         os.execute "sleep 1"
     end
     print "leads no more"
     io.stdout:flush()
-    lock:unlock()
 end

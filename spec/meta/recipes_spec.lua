@@ -64,10 +64,10 @@ describe("the recipe", function()
     end)
 
     it("leader has one leader, and another one after it", function()
-        local first = start("leader.lua", note "first")
+        local first = start("leader.lua", note "first $REDLOCK_TOKEN")
         assert.equal("leads", first:read_line(20))
         local second = start("leader.lua", note "second")
-        support.eventually(function() return logged():find "first" end, 20)
+        support.eventually(function() return logged():find "first %d+" end, 20)
         assert.is_nil(second:read_line(0.5))
         first:kill "TERM"
         assert.equal("leads", second:read_line(20))
