@@ -63,6 +63,8 @@ describe("redlock", function()
                 assert.equal(0, s)
                 assert.matches("^redlock " .. command, t)
             end
+            assert.same({ 0, text }, { redlock "-h" })
+            assert.same({ redlock("run", "--help") }, { redlock("run", "-h") })
             for line in text:gmatch "[^\n]+" do
                 assert.is_true(#line <= 96, line)
             end

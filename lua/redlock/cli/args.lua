@@ -42,9 +42,12 @@ end
 -- @return its index in list; of --help, --version, or another word that is no such option
 function _M.command(list)
     local i = 1
-    while list[i] and COMMON[list[i]:match "^[^=]+"] and list[i] ~= "--help" do
-        local inline = list[i]:find("=", 1, true)
-        i = i + ((inline or COMMON[list[i]] == "") and 1 or 2)
+    while list[i] and list[i] ~= "--help" and list[i] ~= "-h" do
+        local kind, inline = COMMON[list[i]:match "^[^=]+"], list[i]:find("=", 1, true)
+        if not kind then
+            break
+        end
+        i = i + ((inline or kind == "") and 1 or 2)
     end
     return i
 end

@@ -64,8 +64,8 @@ Exit status:
         lua: the script raised an error
   2     check: something is wrong
   123   run: the lock was lost, or --max-hold was over, and the command was ended;
-        lua: the script raised that a lock is lost; 124: that somebody holds it
-  124   run: somebody else holds it; the command was not started
+        lua: the script raised that a lock is lost
+  124   run: somebody else holds it; the command was not started; lua: so it was raised
   125   redlock itself failed: usage, configuration, no majority of the servers
   126   run, lua: the command, or the file, cannot be executed; 127: it is not there
   128+n run: the command, or the wait for the lock, was ended by signal n; lua: the script

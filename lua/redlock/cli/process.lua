@@ -182,8 +182,8 @@ function _M.spawn(argv, opts)
     return pid
 end
 
---- Makes a copy of this process, which goes on as this one does, is killed when this one dies, and
--- gets the signals that wait here since catch().
+--- Makes a copy of this process, which goes on as this one does, but is killed when this one dies,
+-- and in which signals have the effect that they had before catch().
 -- @return 0 in the copy, else its process id; or nil and why there is none
 function _M.fork()
     io.stdout:flush()
