@@ -165,21 +165,24 @@ end
 
 --- Holds back what is started until uncork(), to be sent together.
 function Box:cork()
+    self.corked = true
     for client in pairs(self.clients) do
         self.C.rl_cork(client.core)
     end
 end
 
 function Box:uncork()
+    self.corked = false
     for client in pairs(self.clients) do
         self.C.rl_uncork(client.core)
     end
 end
 
 --- Wakes some of those whose rounds are done.
+-- @param together  whether to cork() before several are woken
 -- @return how many rounds were done; when 0, and not before, the descriptor is rung again
 --   for the next one
-function Box:take()
+function Box:take(together)
     local done = self.done
     local n = self.C.rl_mailbox_take(self.mailbox, done, BATCH)
     -- All of them are found before one is woken: he may give back another's round, whose
@@ -196,6 +199,9 @@ function Box:take()
                 found[#found + 1], found[#found + 2] = w, done[i].outcome
             end
         end
+    end
+    if together and found and #found > 2 then
+        self:cork()
     end
     for i = 1, found and #found or 0, 2 do
         wake(self, found[i], found[i + 1])
@@ -235,12 +241,21 @@ function Box:look()
     return self.count > 0 and self.count or self:is_listened_to() and 1 or 0
 end
 
---- Wakes those whose rounds are done, and tells the clients of what else happened.
+--- Wakes those whose rounds are done, and tells the clients of what else happened. What those
+-- start is sent together.
+-- @param let_run  let_run() returns when those who were woken have run, several of them; nil: they
+--   run at once
 -- @return as look()
-function Box:drain()
+function Box:drain(let_run)
     repeat
-        local n = self:take()
+        local n = self:take(true)
     until n == 0
+    if self.corked then
+        if let_run then
+            let_run()
+        end
+        self:uncork()
+    end
     return self:look()
 end
 
@@ -355,6 +370,7 @@ function _M.new(host)
         pool = {},               -- waiters to be used again
         woken = {},              -- who may not have run yet ...
         wakes = 0,               -- ... and how many were woken so far
+        corked = false,          -- whether what is started is held back
         gone = {},               -- owners that are, and what they held is not let go yet
         tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future ...
         task_count = 0,          -- ... and how many are not done, those that were killed included

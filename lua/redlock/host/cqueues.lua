@@ -9,6 +9,12 @@ local setmetatable = setmetatable
 -- The controllers in which a coroutine listens; it ends while nobody waits.
 local listening = setmetatable({}, { __mode = "k" })
 
+-- Who is woken runs in the next step of the controller, before or after this coroutine.
+local function let_run()
+    cqueues.poll(0)
+    cqueues.poll(0)
+end
+
 local function listen(box)
     local controller = cqueues.running()
     if not controller or listening[controller] then
@@ -16,10 +22,13 @@ local function listen(box)
     end
     local readable = { pollfd = box:fd(), events = "r" }
     listening[controller] = true
+    if box.corked then       -- by one that has ended
+        box:uncork()
+    end
     controller:wrap(function()
         repeat
             cqueues.poll(readable)
-        until box:drain() == 0
+        until box:drain(let_run) == 0
         listening[controller] = nil
     end)
 end

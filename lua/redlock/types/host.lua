@@ -71,7 +71,9 @@ function Box:fd() end
 ---    return box:drain() > 0          -- false: nobody waits, it need not be polled
 ---end
 ---```
+---@param let_run? fun()  where `wake` does not run who waits at once: returns when those have run
+---who were woken; what they start is sent together then. Called when there are several.
 ---@return integer waiting  how many wait still; 0: the descriptor need not be polled for now
-function Box:drain() end
+function Box:drain(let_run) end
 
 return loop
