@@ -211,6 +211,21 @@ describe("redlock lua", function()
             is_free "x"
         end)
 
+        it("tells nobody twice whom the terminal has told", function()
+            local path = file(TAKE .. [[os.execute "trap 'echo told; sleep 0.3; exit' INT; ]]
+                .. [[echo in; while :; do sleep 0.05; done" print "went on"]])
+            local p = support.spawn { "script", "-qec", "exec " .. cli.REDLOCK .. " lua " .. path,
+                "/dev/null", stdin = "pipe", stdout = "pipe", env = {
+                REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
+            assert.equal("in\r", p:read_line(20))
+            p:write "\3"
+            local status, text = ends(p)
+            assert.equal(130, status)
+            assert.equal(1, select(2, text:gsub("told", "")))
+            assert.is_nil(text:find "went on", text)
+            is_free "x"
+        end)
+
         it("kills who does not listen, and daemons, while it is locked", function()
             local seen = home .. "/looks"
             sys.write_file(seen, "")
