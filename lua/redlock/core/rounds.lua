@@ -233,31 +233,8 @@ function _M.suspend(round)
     return outcome
 end
 
---- While it is on, what is begun is written together, with the next turn of the loop, or 1 ms
--- later.
-function _M.lazy(client, on)
-    if client.core then
-        C.rl_lazy(client.core, on and 1 or 0)
-    end
-end
-
---- Makes next() give the round when it is done.
-function _M.notify(round)
-    C.rl_round_notify(round)
-end
-
---- The next round that is done; nil: none, or `limit` is done, or a signal came.
-function _M.next(client, limit, block)
-    local round = C.rl_next(client.core, limit, block and 1 or 0)
-    return round ~= nil and round or nil
-end
-
 function _M.is_done(round)
     return C.rl_round_outcome(round) ~= 0
-end
-
-function _M.outcome_number(round)
-    return tonumber(C.rl_round_outcome(round))
 end
 
 -- ---- holding ---------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 local ffi = require "ffi"
 local errors = require "redlock.core.errors"
+local ffi_core = require "redlock.core.ffi"
 local rounds = require "redlock.core.rounds"
 
 local coroutine, ipairs, pairs = coroutine, ipairs, pairs
@@ -39,10 +40,18 @@ end
 local YIELDED = "redlock: a callback (on_event, onLost, a password function) has yielded inside "
     .. "a future; it must not"
 
+-- While it is on, what is begun is written with the next turn of the loop, or 1 ms later.
+local function lazy(self, on)
+    local core = self.client.core
+    if core then
+        ffi_core.load().rl_lazy(core, on)
+    end
+end
+
 local function resumed(self, ...)
     self.depth = self.depth - 1
     if self.depth == 0 then
-        rounds.lazy(self.client, false)
+        lazy(self, 0)
     end
     return ...
 end
@@ -50,7 +59,7 @@ end
 -- What tasks begin is written together for all of them.
 local function resume(self, co, outcome)
     self.depth = self.depth + 1
-    rounds.lazy(self.client, true)
+    lazy(self, 1)
     return resumed(self, coroutine.resume(co, outcome))
 end
 
@@ -68,7 +77,7 @@ function Tasks:step(future, outcome)
         future.round = round
         self.waiting[key_of(round)] = future
         self.count = self.count + 1
-        rounds.notify(round)
+        ffi_core.load().rl_round_notify(round)
         if future.cancelled then      -- by itself, while it ran
             self:take(round)
             self:step(future, future.cancelled)
@@ -91,15 +100,21 @@ end
 function Tasks:resume(round)
     local future = self:take(round)
     if future then
-        self:step(future, rounds.outcome_number(round))
+        self:step(future, tonumber(ffi_core.load().rl_round_outcome(round)))
     end
+end
+
+-- The next round that is done; nil: none, or `limit` is done, or a signal came.
+local function next_done(client, limit, block)
+    local round = ffi_core.load().rl_next(client.core, limit, block and 1 or 0)
+    return round ~= nil and round or nil
 end
 
 --- Lets tasks go on until done() is true, or the round `limit` is done.
 -- @return whether done() is true
 function Tasks:run(done, limit)
     while not done() do
-        local round = rounds.next(self.client, limit, true)
+        local round = next_done(self.client, limit, true)
         if round then
             self:resume(round)
         elseif limit and rounds.is_done(limit) or self.client.closed then
@@ -117,10 +132,10 @@ end
 --- Lets tasks go on as far as they can without waiting.
 function Tasks:poll()
     local round = self.count > 0 and self.client.core
-        and rounds.next(self.client, nil, false)
+        and next_done(self.client, nil, false)
     while round do
         self:resume(round)
-        round = rounds.next(self.client, nil, false)
+        round = next_done(self.client, nil, false)
     end
 end
 
