@@ -27,7 +27,7 @@ Whatever becomes of the script, what it holds through this client is released: a
 os.exit, when it raises an error, or by a signal. TERM, INT, HUP and QUIT (also USR1 and USR2) end
 it wherever it is, but first all that it has started: that gets the signal, and KILL 5 s later
 (half a lease later, if that is less), while the script stands still and holds its locks. When
-redlock itself is killed, locks open with their lease. Of more it is a plain program of LuaJIT.
+redlock itself is killed, its locks open with their lease, and what it has started goes on.
 
 Exit status: what the script says by os.exit or `return`, a number or boolean; else
   0     it came to its end
