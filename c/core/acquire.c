@@ -82,8 +82,9 @@ static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
     struct condition behind;
-    if (guard_objects(core, i, 1, now_ms))
-        return RL_GUARDED;
+    int objection = guard_objects(core, i, 1, now_ms);
+    if (objection)
+        return objection;
     if (round->lease->primitive.knows_run && guard_nameless(core, i))
         return RL_NOPERM;
     return round_call(round, i,

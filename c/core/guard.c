@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/mark.h"
+#include "core/roll.h"
 #include "core/standing.h"
 #include "node/health.h"
 
@@ -23,6 +25,8 @@ void guard_init(struct core *core, const char *key, const char *script,
     core->marker_script = script;
     marker_hex(0, VIEW_HEX, core->view.cluster);
     marker_hex(0, VIEW_HEX, core->view.hash);
+    if (key)
+        roll_begin(core);
 }
 
 /* ---- reading markers ---- */
@@ -40,7 +44,20 @@ static void become(struct core *core, int i, enum rl_guard state)
 static void disagree(struct core *core, int i, enum objection objection)
 {
     core->guards[i].objection = objection;
+    if (objection == OTHER_LIST)
+        core->refusing |= bit(i);
     become(core, i, RL_GUARD_DISAGREES);
+}
+
+/* The quarantine begins: what is there is to be replaced. */
+static void begin(struct core *core, int i)
+{
+    if (roll_strange(core, i)) {
+        disagree(core, i, OTHER_LIST);
+        return;
+    }
+    core->guards[i].until_ms = 0;
+    become(core, i, RL_GUARD_QUARANTINED);
 }
 
 /* The marker says that the server keeps its memory: until when must we see it so? */
@@ -70,14 +87,19 @@ static void judge(struct core *core, int i, int64_t now_ms)
     const struct marker *m = &g->is;
     int64_t ours_ms = core->max_lease_ms;
     int alive = of_this_life(core, i), pending = m->state == MARKER_QUARANTINED;
+    enum roll roll = g->kind == MARKER_READ ? roll_of(core, i) : ROLL_OURS;
     g->objection = NO_OBJECTION;
+    core->refusing &= ~bit(i);
     if (g->kind == MARKER_UNKNOWN) {
         disagree(core, i, OTHER_VERSION);
     } else if (g->kind != MARKER_READ) {
-        g->until_ms = 0;
-        become(core, i, RL_GUARD_QUARANTINED);
+        begin(core, i);
     } else if (m->db != core->nodes[i].config->db) {
         disagree(core, i, OTHER_DATABASE);
+    } else if (roll == ROLL_OTHERS) {
+        disagree(core, i, OTHER_LIST);
+    } else if (roll == ROLL_UNKNOWN) {
+        become(core, i, RL_GUARD_UNKNOWN);
     } else if (m->max_lease_ms > ours_ms ||
                (m->max_lease_ms < ours_ms && alive && !pending)) {
         disagree(core, i, OTHER_MAX_LEASE);
@@ -86,8 +108,7 @@ static void judge(struct core *core, int i, int64_t now_ms)
     } else if (g->forgot) {
         become(core, i, RL_GUARD_UNKNOWN);
     } else if (!alive || m->max_lease_ms != ours_ms) {
-        g->until_ms = 0;
-        become(core, i, RL_GUARD_QUARANTINED);
+        begin(core, i);
     } else if (pending) {
         observe(core, i, now_ms);
     } else {
@@ -138,50 +159,6 @@ int guard_passed(struct core *core, int i, int64_t now_ms)
     return guard_objects(core, i, fit, now_ms);
 }
 
-/* ---- writing markers ---- */
-
-/* Something was queued for node i, and nobody but us waits for the answer. */
-static void asks(struct core *core, int i)
-{
-    core->want_write |= link_bit(i);
-    if (!core->node_timers[i].at)
-        timer_set(&core->timers, &core->node_timers[i],
-                  health_give_up_ms(&core->nodes[i]));
-}
-
-/* Asks node i to replace the text that was seen. */
-static void replace(struct core *core, int i, const struct marker *want, int64_t now_ms)
-{
-    struct guard *g = &core->guards[i];
-    const char *script = core->marker_script;
-    char text[MARKER_MAX];
-    marker_write(want, text);
-    if (node_set_marker(&core->nodes[i], script, strlen(script), g->marker, text, now_ms) < 0)
-        return;                   /* at the next visit */
-    g->asked = 1;
-    g->marked_ms = now_ms;
-    asks(core, i);
-}
-
-/* A marker of a memory that begins now. */
-static struct marker fresh(struct core *core, int i, enum marker_state state)
-{
-    struct marker m = {.state = (char)state, .db = core->nodes[i].config->db,
-                       .max_lease_ms = core->max_lease_ms, .view = core->view};
-    marker_hex(state_random(core), MARKER_HEX, m.inc);
-    marker_replid(core->nodes[i].info.replid, m.replid);
-    return m;
-}
-
-/* What was seen, with another state. */
-static struct marker turned(const struct guard *g, enum marker_state state)
-{
-    struct marker m = g->is;
-    m.state = (char)state;
-    m.observed_ms = 0;
-    return m;
-}
-
 /* ---- admission ---- */
 
 /* A majority of the nodes, none of which disagrees, is known by now. */
@@ -199,20 +176,6 @@ static int may_admit(const struct core *core)
     return state_majority(core, known);
 }
 
-/* For how long we have seen the text unchanged is put into it: another client may go on
- * from there. No two of them count the same time, as each replaces the text that it saw. */
-static void note_progress(struct core *core, int i, int64_t now_ms)
-{
-    const struct guard *g = &core->guards[i];
-    struct marker m = g->is;
-    int64_t most_ms = state_guard_ms(core);
-    m.observed_ms += now_ms - g->text_ms;
-    if (m.observed_ms > most_ms)
-        m.observed_ms = most_ms;
-    if (m.observed_ms > g->is.observed_ms)
-        replace(core, i, &m, now_ms);
-}
-
 static int observing(const struct core *core, int i)
 {
     const struct guard *g = &core->guards[i];
@@ -220,25 +183,34 @@ static int observing(const struct core *core, int i)
            g->state == RL_GUARD_QUARANTINED && g->until_ms;
 }
 
+/* The record of the list that node i is in is to be read. */
+static int list_is_unknown(struct core *core, int i)
+{
+    const struct guard *g = &core->guards[i];
+    return g->state == RL_GUARD_UNKNOWN && g->kind == MARKER_READ &&
+           roll_of(core, i) == ROLL_UNKNOWN;
+}
+
 void guard_visit(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
     struct guard *g = &core->guards[i];
-    if (node_look(nd, now_ms) || (g->forgot && node_look_at_life(nd, now_ms)))
-        asks(core, i);
-    if (!core->marker || g->state != RL_GUARD_QUARANTINED || g->asked ||
+    if (node_look(nd, now_ms) || (g->forgot && node_look_at_life(nd, now_ms)) ||
+        (core->marker && list_is_unknown(core, i) && node_ask_record(nd, now_ms)))
+        mark_asks(core, i);
+    if (!core->marker || g->state != RL_GUARD_QUARANTINED || g->asked || core->refusing ||
         (g->marked_ms && now_ms - g->marked_ms < MARK_MS))
         return;
     if (!g->until_ms) {
-        struct marker m = fresh(core, i, MARKER_QUARANTINED);
-        replace(core, i, &m, now_ms);
+        struct marker m = mark_fresh(core, i, MARKER_QUARANTINED);
+        mark_replace(core, i, &m, now_ms);
     } else if (now_ms >= g->until_ms) {
-        struct marker m = turned(g, MARKER_ADMITTED);
+        struct marker m = mark_turned(g, MARKER_ADMITTED);
         if (may_admit(core))
-            replace(core, i, &m, now_ms);
+            mark_replace(core, i, &m, now_ms);
     } else if (now_ms == g->seen_ms && now_ms - g->text_ms >= PROGRESS_MS) {
         /* Not when others may have done so already: of a hundred clients one does. */
-        note_progress(core, i, now_ms);
+        mark_progress(core, i, now_ms);
     }
 }
 
@@ -246,7 +218,7 @@ void guard_leave(struct core *core, int64_t now_ms)
 {
     for (int i = 0; i < core->n; i++) {
         if (observing(core, i))
-            note_progress(core, i, now_ms);
+            mark_progress(core, i, now_ms);
     }
 }
 
@@ -256,14 +228,19 @@ void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms)
         const struct guard *g = &core->guards[i];
         if (core->nodes[i].state != NODE_READY || g->objection == OTHER_VERSION)
             continue;
+        if (force && core->refusing) {
+            core->lists[core->lists_len - 1].id.epoch = 0;        /* ours, from now on */
+            core->refusing = 0;
+            roll_begin(core);
+        }
         /* A younger one may be of a server that has forgotten what was granted since. */
         int same = g->until_ms && g->text_ms <= seen_ms;
-        struct marker m = g->until_ms ? turned(g, MARKER_ADMITTED)
-                                      : fresh(core, i, MARKER_ADMITTED);
+        struct marker m = g->until_ms ? mark_turned(g, MARKER_ADMITTED)
+                                      : mark_fresh(core, i, MARKER_ADMITTED);
         if ((g->state == RL_GUARD_QUARANTINED && (force || same)) ||
             (g->state == RL_GUARD_DISAGREES && force) ||
             (g->state == RL_GUARD_RETIRED && force))
-            replace(core, i, &m, now_ms);
+            mark_replace(core, i, &m, now_ms);
     }
 }
 
@@ -359,6 +336,12 @@ int guard_told(struct core *core, int i, const struct request *request, int64_t 
             judge(core, i, now_ms);
         return is_master(nd);
     }
+    if (request->kind == REQUEST_RECORD) {
+        roll_told(core, i, reply->type == REPLY_STRING ? nd->record : NULL, nd->record_len);
+        if (core->marker && g->known)
+            judge(core, i, now_ms);
+        return 1;
+    }
     g->asked = 0;
     if (reply->type == REPLY_ERROR)
         g->refused = wire_error_code(reply->text);
@@ -382,7 +365,7 @@ void guard_demoted(struct core *core, int i, int64_t now_ms)
     if (core->marker && core->guards[i].known)
         judge(core, i, now_ms);
     if (nd->state == NODE_READY && node_look_at_life(nd, now_ms))
-        asks(core, i);
+        mark_asks(core, i);
 }
 
 void guard_arm_timer(struct core *core, int64_t now_ms)
@@ -419,7 +402,7 @@ const struct condition *guard_marker(struct core *core, int i, int acquire,
     if (g->state == RL_GUARD_ADMITTED) {
         memcpy(g->want, g->marker, sizeof(g->want));
     } else if (g->state == RL_GUARD_QUARANTINED && g->until_ms) {
-        struct marker m = turned(g, MARKER_ADMITTED);    /* by another client, meanwhile */
+        struct marker m = mark_turned(g, MARKER_ADMITTED);    /* by another client, meanwhile */
         marker_write(&m, g->want);
     } else {
         memcpy(g->want, "?", 2);  /* what it is will be told */
@@ -467,6 +450,10 @@ int guard_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
         node_refuse(nd, RL_GUARDED, "its clock was stepped by %+.3f s; %" PRId64 " s left",
                     (double)g->step_ms / 1000, seconds(g->suspect_ms - now_ms));
         return RL_GUARDED;
+    }
+    if (core->refusing) {
+        node_refuse(nd, RL_CONFIG, "%s", core->others);
+        return RL_CONFIG;
     }
     if (suspect_only)
         return RL_OK;

@@ -58,8 +58,9 @@ static int guarded_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
     struct condition behind;
-    if (guard_objects(core, i, 1, now_ms))
-        return RL_GUARDED;
+    int objection = guard_objects(core, i, 1, now_ms);
+    if (objection)
+        return objection;
     return round_call(round, i, guard_marker(core, i, 1, &behind), now_ms);
 }
 

@@ -21,6 +21,9 @@ void standing_explain(const struct core *core, int i, char *text)
                  "not know: upgrade this client (if that is a mistake: DEL %s there)",
                  g->version, core->marker);
         break;
+    case OTHER_LIST:
+        snprintf(text, RL_TEXT_MAX, "%s", core->others);
+        break;
     case OTHER_DATABASE:
         snprintf(text, RL_TEXT_MAX, "its marker is of database %" PRId64 ", and this client "
                  "uses %d: by SWAPDB, or a copy; stop all clients, then init { force }",

@@ -9,6 +9,7 @@
 #include "core/marker.h"
 #include "core/quorum.h"
 #include "core/timer.h"
+#include "core/view.h"
 #include "node/node.h"
 
 enum {
@@ -20,7 +21,13 @@ enum {
 };
 
 /* Why a node's marker is not for this client. */
-enum objection { NO_OBJECTION, OTHER_VERSION, OTHER_DATABASE, OTHER_MAX_LEASE };
+enum objection {
+    NO_OBJECTION,
+    OTHER_VERSION,
+    OTHER_DATABASE,
+    OTHER_LIST,
+    OTHER_MAX_LEASE
+};
 
 /* What is known of a node's right to vote (guard.h). */
 struct guard {
@@ -39,6 +46,8 @@ struct guard {
     enum marker_kind kind;        /* what it is, */
     int version;                  /* MARKER_UNKNOWN: of that version, */
     struct marker is;             /* MARKER_READ: and what it says; */
+    struct view_id read;          /* the list whose record was read there last */
+    int64_t id;                   /* its number in our list, as it said last; 0: not known */
     int64_t text_ms;              /* seen first, */
     int64_t seen_ms;              /* and last */
     int64_t marked_ms;            /* it was asked to be replaced; 0: not yet */
@@ -92,7 +101,13 @@ struct core {
     struct guard *guards;         /* n */
     const char *marker;           /* the key of the marker; NULL: no guard */
     const char *marker_script;
-    struct view_id view;          /* the list of servers, for markers */
+    struct view_id view;          /* the list that servers are put into; epoch 0: none, */
+    char record[VIEW_MAX];        /* its record, */
+    struct view roll;             /* and what that says */
+    int named;                    /* our nodes have the names of that list */
+    uint32_t refusing;            /* nodes that are in somebody else's list, or in none: */
+    char others[RL_TEXT_MAX];     /* what is wrong */
+    char stale[RL_TEXT_MAX];      /* the configuration is behind: in what; "": no */
     int64_t max_lease_ms;
     int64_t lease_ms;             /* the shortest one in use */
     struct timer health;

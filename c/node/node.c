@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/questions.h"
+
 int node_init(struct node *nd, const struct node_config *config,
               const struct scripts *scripts)
 {
@@ -28,6 +30,8 @@ void node_free(struct node *nd)
 {
     free(nd->queue);
     nd->queue = NULL;
+    free(nd->record);
+    nd->record = NULL;
     wire_free(&nd->wire);
     buf_free(&nd->out);
 }
@@ -91,8 +95,7 @@ void node_connecting(struct node *nd, int64_t now_ms)
     nd->waits_for = "no connection in time";
 }
 
-/* Queues a command of n words. 0, RL_OVERLOAD or RL_NOMEM. */
-static int tell(struct node *nd, enum request_kind kind, int n, const char *const *words,
+int node_tell(struct node *nd, enum request_kind kind, int n, const char *const *words,
                 void *owner, int64_t now_ms)
 {
     uint64_t start = buf_offset(&nd->out);
@@ -108,45 +111,10 @@ static int tell(struct node *nd, enum request_kind kind, int n, const char *cons
 static int greet(struct node *nd, enum request_kind kind, int n, const char *const *words,
                  int64_t now_ms)
 {
-    if (tell(nd, kind, n, words, NULL, now_ms))
+    if (node_tell(nd, kind, n, words, NULL, now_ms))
         return -1;
     nd->handshake_left++;
     return 0;
-}
-
-static int put_time(struct node *nd, int64_t now_ms)
-{
-    int failed = tell(nd, REQUEST_TIME, 1, (const char *[]){"TIME"}, NULL, now_ms);
-    if (!failed) {
-        nd->timing = 1;
-        nd->looked_ms = now_ms;
-    }
-    return failed;
-}
-
-/* What the server is asked about itself; how many commands that are, or -1. */
-static int put_questions(struct node *nd, int64_t now_ms)
-{
-    int count = 0;
-    nd->info.denied = 0;          /* the rest stands until INFO is read anew */
-    nd->info_ms = now_ms;
-    for (int i = 0; info_sections[i]; i++, count++) {
-        const char *words[] = {"INFO", info_sections[i]};
-        if (tell(nd, REQUEST_INFO, 2, words, NULL, now_ms))
-            return -1;
-    }
-    if (nd->timing == 0) {
-        if (put_time(nd, now_ms))
-            return -1;
-        count++;
-    }
-    if (nd->config->marker) {
-        const char *words[] = {"GET", nd->config->marker};
-        if (tell(nd, REQUEST_MARKER, 2, words, NULL, now_ms))
-            return -1;
-        count++;
-    }
-    return count;
 }
 
 static void script_add(struct script_set *set, int script)
@@ -175,7 +143,7 @@ int node_connected(struct node *nd, int64_t now_ms)
     nd->state = NODE_HANDSHAKE;
     nd->handshake_left = 0;
     memset(&nd->loaded, 0, sizeof(nd->loaded));
-    nd->timing = nd->looking = 0;
+    nd->timing = nd->looking = nd->reading = 0;
     memset(&nd->info, 0, sizeof(nd->info));
     nd->code = RL_OK;
     buf_clear(&nd->out);
@@ -205,7 +173,7 @@ int node_greet(struct node *nd, int64_t now_ms)
             return -1;
     }
     if (!nd->subscriber) {
-        int count = put_questions(nd, now_ms);
+        int count = questions_put(nd, now_ms);
         if (count < 0)
             return -1;
         nd->handshake_left += count;
@@ -272,6 +240,8 @@ static int node_greeted(struct node *nd, const struct request *r)
         nd->info.denied = 1;
     if (r->kind == REQUEST_INFO)
         nd->looking = 0;
+    if (r->kind == REQUEST_RECORD)
+        nd->reading = 0;
     if (!failed) {
         if (r->kind == REQUEST_LOAD && reply->text_len == 40) {
             memcpy(nd->sha[r->script], reply->text, 40);
@@ -298,9 +268,11 @@ static int node_greeted(struct node *nd, const struct request *r)
 enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
 {
     for (;;) {
-        int told = nd->queue_len && nd->queue[nd->queue_head].kind == REQUEST_INFO;
-        nd->wire.taker = told ? info_read : NULL;
-        nd->wire.taken_to = &nd->info;
+        int awaited = nd->queue_len ? nd->queue[nd->queue_head].kind : -1;
+        nd->wire.taker = awaited == REQUEST_INFO     ? info_read
+                         : awaited == REQUEST_RECORD ? questions_take_record
+                                                     : NULL;
+        nd->wire.taken_to = awaited == REQUEST_INFO ? (void *)&nd->info : nd;
         int got = wire_next(&nd->wire);
         if (got == 0)
             return NODE_IDLE;
@@ -334,7 +306,7 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
         if (nd->state == NODE_HANDSHAKE && --nd->handshake_left == 0)
             return NODE_UP;
         if (out->kind == REQUEST_TIME || out->kind == REQUEST_INFO ||
-            out->kind == REQUEST_MARKER)
+            out->kind == REQUEST_MARKER || out->kind == REQUEST_RECORD)
             return NODE_TOLD;
     }
 }
@@ -401,43 +373,23 @@ int node_call(struct node *nd, int script, const struct cmd *cmd,
     return 0;
 }
 
-int node_look_at_life(struct node *nd, int64_t now_ms)
-{
-    assert(nd->state == NODE_READY);
-    const char *words[] = {"INFO", "replication"};
-    if (nd->looking || tell(nd, REQUEST_INFO, 2, words, NULL, now_ms))
-        return 0;
-    nd->looking = 1;
-    return 1;
-}
-
-int node_look(struct node *nd, int64_t now_ms)
-{
-    assert(nd->state == NODE_READY);
-    if (now_ms - nd->looked_ms < NODE_LOOK_MS || nd->timing > 0 || nd->looking)
-        return 0;
-    int asked = nd->config->guarded && !nd->info.denied && node_look_at_life(nd, now_ms);
-    if (asked)
-        nd->looked_ms = now_ms;
-    return (nd->timing == 0 && put_time(nd, now_ms) == 0) || asked;
-}
-
 int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,
-                    const char *want, int64_t now_ms)
+                    const char *want, const char *record, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     const char *key = nd->config->marker;
     uint64_t start = buf_offset(&nd->out);
-    size_t room = len + strlen(key) + strlen(seen) + strlen(want) + 128;
+    size_t room = len + strlen(key) + strlen(seen) + strlen(want) + strlen(record) + 128;
     if (queue_reserve(nd) || !buf_reserve(&nd->out, room))
         return -1;
-    wire_array(&nd->out, 6);
+    wire_array(&nd->out, 7);
     wire_bulk(&nd->out, "EVAL", 4);
     wire_bulk(&nd->out, body, len);
     wire_bulk_int(&nd->out, 1);
     wire_bulk(&nd->out, key, strlen(key));
     wire_bulk(&nd->out, seen, strlen(seen));
     wire_bulk(&nd->out, want, strlen(want));
+    wire_bulk(&nd->out, record, strlen(record));
     queue_push(nd, REQUEST_MARKER, -1, NULL, start, now_ms);
     return 0;
 }
@@ -445,9 +397,9 @@ int node_set_marker(struct node *nd, const char *body, size_t len, const char *s
 int node_probe(struct node *nd, void *owner, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
-    if (put_questions(nd, now_ms) < 0)
+    if (questions_put(nd, now_ms) < 0)
         return RL_NOMEM;
-    int failed = tell(nd, REQUEST_CALL, 1, (const char *[]){"PING"}, owner, now_ms);
+    int failed = node_tell(nd, REQUEST_CALL, 1, (const char *[]){"PING"}, owner, now_ms);
     nd->stats.requests += !failed;
     return failed;
 }

@@ -24,7 +24,8 @@ enum {
      * server that is well may have 3,600 on two busy cores, but goes on answering. A
      * server that is far away takes its time: twice as long as usual is a pause. */
     NODE_BEHIND_MIN = 512,
-    NODE_PAUSE_MS = 25
+    NODE_PAUSE_MS = 25,
+    NODE_RECORD_MAX = 4096        /* bytes of the record of a list of servers */
 };
 
 /* The scripts of a client, shared by its nodes. */
@@ -74,6 +75,7 @@ enum request_kind {
     REQUEST_INFO,
     REQUEST_TIME,
     REQUEST_MARKER,               /* the marker: GET, or the script that compares it */
+    REQUEST_RECORD,               /* the record of the list of servers beside it */
     REQUEST_SUBSCRIBE             /* or UNSUBSCRIBE */
 };
 
@@ -133,6 +135,9 @@ struct node {
     int timing;                   /* TIME is unanswered; or -1: not permitted */
     int looking;                  /* INFO replication is unanswered */
     int64_t looked_ms;            /* both were sent last */
+    char *record;                 /* the answer to REQUEST_RECORD; longer ones are none */
+    size_t record_len;
+    int reading;                  /* that is unanswered */
     int missed;                   /* a subscriber was not told everything */
     int strays;                   /* messages nobody subscribed for, since strays_ms */
     int64_t strays_ms;
@@ -177,8 +182,8 @@ int node_feed(struct node *nd, const char *data, size_t len);
 
 /* The next event in what was fed. NODE_HEARD: a silent server is there again, and
  * node_greet() is next; NODE_ANSWER: *out was answered by nd->wire.reply;
- * NODE_TOLD: so was *out, a REQUEST_TIME, REQUEST_INFO or REQUEST_MARKER of the node
- * itself;
+ * NODE_TOLD: so was *out, a REQUEST_TIME, REQUEST_INFO, REQUEST_MARKER or REQUEST_RECORD
+ * of the node itself;
  * NODE_MESSAGE: a subscriber got nd->wire.reply; NODE_UP: the handshake is done, and
  * node_ready() or node_refuse() is next; NODE_FAILED: nd->code and nd->text tell why the
  * connection must be closed; NODE_IDLE: nothing more. */
@@ -204,11 +209,16 @@ int node_look(struct node *nd, int64_t now_ms);
 /* Queues INFO replication, unless that is unanswered. Only when READY. The same. */
 int node_look_at_life(struct node *nd, int64_t now_ms);
 
-/* Queues the script (of body, len) that sets the marker to `want` if the marker is
- * `seen`, and returns the marker that is there then. Only when READY. 0, or -1: no room
+/* Queues the script (of body, len) that sets the marker to `want` if the marker is `seen`,
+ * and the record beside it unless that is "", and returns the marker that is there then.
+ * Only when READY. 0, or -1: no room
  * or memory. */
 int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,
-                    const char *want, int64_t now_ms);
+                    const char *want, const char *record, int64_t now_ms);
+
+/* Queues a question for the record beside the marker, unless that is unanswered. Only when
+ * READY. 1: queued; 0: not. */
+int node_ask_record(struct node *nd, int64_t now_ms);
 
 /* Queues INFO, TIME, GET of the marker, and PING; the answer to that is the owner's
  * NODE_ANSWER. Only when READY. 0, RL_OVERLOAD, or RL_NOMEM. */

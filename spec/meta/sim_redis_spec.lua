@@ -200,7 +200,7 @@ local about_servers = {
     function() return { "SET", KEY.marker, pick { marker(), ("z"):rep(200), "a\0b",
         ("0"):rep(16) .. " v3 " .. ("z"):rep(200) } } end,
     function() return { "EVAL", bodies.mark, "1", KEY.marker, pick { "", marker() },
-        marker() } end,
+        marker(), pick { "", "a record" } } end,
     function() return { "EVAL", bodies.guarded, "2", pick(KEYS), KEY.marker, pick(VALUES),
         pick(LONG), pick { "", marker() .. pick { "", "!" } } } end,
     function() return { "EVAL", bodies.current, "2", pick(KEYS), KEY.counter,

@@ -381,6 +381,21 @@ describe("the documented ACL rules", function()
             client = open { restart_guard = false }
             assert.is_true(take("x"):unlock())
         end,
+        ["~redlock:{server}:members"] = function()
+            assert.is_true(take("x"):unlock())
+            cluster[1]:call("SET", "redlock:{server}:members", "v2 of others")
+            local marked = cluster[1]:marker()
+            cluster[1]:mark((marked:gsub("00000000.0.00000000", "feedfeed.2.00000000")))
+            client:close()
+            client = open()
+            local row
+            support.eventually(function()
+                row = client:check()[1]
+                return row.guard == "disagrees"
+            end)
+            assert.matches("belongs to another list, of which it has no record", row.remedy)
+            cluster[1]:mark(marked)
+        end,
         ["+info"] = function()
             warned "unverified"
             -- Who cannot see that a server lives still as when it was admitted by others

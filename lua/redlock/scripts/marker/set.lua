@@ -1,6 +1,7 @@
 -- KEYS[1] the marker; ARGV[1] what it was when it was seen last ("": there was none; what cannot
--- be shown is seen by its digest), ARGV[2] what it is to be. Sets it if it is as it was, and if
--- this is the life of the server that it names. Returns what it is then; with a "!" before it:
+-- be shown is seen by its digest), ARGV[2] what it is to be, ARGV[3] the record of the list that
+-- it names, or "". Sets it if it is as it was, and if this is the life of the server that it
+-- names. Returns what it is then; with a "!" before it:
 -- the server is in another life. The floors of fencing tokens have the name of the memory as
 -- well: whether they were lost since shows fenced/run.lua.
 local function seen(marker)
@@ -25,5 +26,9 @@ if life and type(info) == 'string' and not string.find(info, 'master_replid:' ..
     return '!' .. marker
 end
 redis.call('set', KEYS[1], ARGV[2])
+if ARGV[3] ~= '' then
+    -- pcall: not every user may write it, and others have it as well.
+    redis.pcall('set', string.gsub(KEYS[1], 'marker$', 'members'), ARGV[3])
+end
 redis.call('hset', string.gsub(KEYS[1], 'marker$', 'floor'), 'marker', string.sub(ARGV[2], 1, 16))
 return ARGV[2]

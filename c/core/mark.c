@@ -1,0 +1,66 @@
+/* mark.c - what a client writes into the marker of a server. */
+#include "core/mark.h"
+
+#include <string.h>
+
+#include "core/roll.h"
+#include "node/health.h"
+
+/* Something was queued for node i, and nobody but us waits for the answer. */
+void mark_asks(struct core *core, int i)
+{
+    core->want_write |= link_bit(i);
+    if (!core->node_timers[i].at)
+        timer_set(&core->timers, &core->node_timers[i],
+                  health_give_up_ms(&core->nodes[i]));
+}
+
+/* Asks node i to replace the text that was seen. */
+void mark_replace(struct core *core, int i, const struct marker *want, int64_t now_ms)
+{
+    struct guard *g = &core->guards[i];
+    const char *script = core->marker_script;
+    char text[MARKER_MAX];
+    marker_write(want, text);
+    const char *record = view_same(&want->view, &core->roll.id) ? core->record : "";
+    if (node_set_marker(&core->nodes[i], script, strlen(script), g->marker, text, record,
+                        now_ms) < 0)
+        return;                   /* at the next visit */
+    g->asked = 1;
+    g->marked_ms = now_ms;
+    mark_asks(core, i);
+}
+
+/* A marker of a memory that begins now. */
+struct marker mark_fresh(struct core *core, int i, enum marker_state state)
+{
+    struct marker m = {.state = (char)state, .db = core->nodes[i].config->db,
+                       .max_lease_ms = core->max_lease_ms};
+    m.view = roll_view(core, i, &m.id);
+    marker_hex(state_random(core), MARKER_HEX, m.inc);
+    marker_replid(core->nodes[i].info.replid, m.replid);
+    return m;
+}
+
+/* What was seen, with another state. */
+struct marker mark_turned(const struct guard *g, enum marker_state state)
+{
+    struct marker m = g->is;
+    m.state = (char)state;
+    m.observed_ms = 0;
+    return m;
+}
+
+/* For how long we have seen the text unchanged is put into it: another client may go on
+ * from there. No two of them count the same time, as each replaces the text that it saw. */
+void mark_progress(struct core *core, int i, int64_t now_ms)
+{
+    const struct guard *g = &core->guards[i];
+    struct marker m = g->is;
+    int64_t most_ms = state_guard_ms(core);
+    m.observed_ms += now_ms - g->text_ms;
+    if (m.observed_ms > most_ms)
+        m.observed_ms = most_ms;
+    if (m.observed_ms > g->is.observed_ms)
+        mark_replace(core, i, &m, now_ms);
+}

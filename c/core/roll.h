@@ -1,0 +1,34 @@
+/* roll.h - inside the core: is a server in our list of servers?
+ *
+ * A marker names the list that its server is in (view.h), and a record beside it says who
+ * that is. A client goes by the servers that it was configured with until it meets a list:
+ * the same servers, or a list that came out of theirs by changes, becomes its list. Any
+ * other is somebody else's, and no server votes for both. Clients may call servers by
+ * different names: as many servers, all of which say to be in that list, are that list. */
+#ifndef ROLL_H
+#define ROLL_H
+
+#include "core/state.h"
+
+enum roll {
+    ROLL_UNKNOWN,            /* the record of that list is to be read */
+    ROLL_OURS,
+    ROLL_OTHERS              /* core->others says what is wrong */
+};
+
+/* The list that the client is configured with; before anything is connected. */
+void roll_begin(struct core *core);
+
+/* What node i's marker, which is READ, says of its list. */
+enum roll roll_of(struct core *core, int i);
+
+/* Node i's record is this; NULL: there is none, or it may not be read. */
+void roll_told(struct core *core, int i, const char *text, size_t len);
+
+/* True: node i, which says of no list of ours that it is in it, has no place there. */
+int roll_strange(struct core *core, int i);
+
+/* The list that node i is put into, and its number there. */
+struct view_id roll_view(struct core *core, int i, int64_t *id);
+
+#endif

@@ -1,0 +1,95 @@
+/* questions.c - what a server is asked about itself. */
+#include "node/questions.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int put_time(struct node *nd, int64_t now_ms)
+{
+    int failed = node_tell(nd, REQUEST_TIME, 1, (const char *[]){"TIME"}, NULL, now_ms);
+    if (!failed) {
+        nd->timing = 1;
+        nd->looked_ms = now_ms;
+    }
+    return failed;
+}
+
+/* What the server says of the list that it is in. */
+void questions_take_record(void *to, const char *text, size_t len)
+{
+    struct node *nd = to;
+    nd->record_len = 0;
+    if (len > NODE_RECORD_MAX || (!nd->record && !(nd->record = malloc(NODE_RECORD_MAX))))
+        return;
+    memcpy(nd->record, text, len);
+    nd->record_len = len;
+}
+
+/* The record lies beside the marker: "...:members" for "...:marker". */
+static int put_record(struct node *nd, int64_t now_ms)
+{
+    char key[64];
+    int len = (int)strlen(nd->config->marker) - (int)strlen("marker");
+    snprintf(key, sizeof(key), "%.*smembers", len > 0 ? len : 0, nd->config->marker);
+    int failed = node_tell(nd, REQUEST_RECORD, 2, (const char *[]){"GET", key}, NULL, now_ms);
+    nd->reading = !failed;
+    return failed;
+}
+
+int node_ask_record(struct node *nd, int64_t now_ms)
+{
+    assert(nd->state == NODE_READY);
+    return !nd->reading && put_record(nd, now_ms) == 0;
+}
+
+int questions_put(struct node *nd, int64_t now_ms)
+{
+    int count = 0;
+    nd->info.denied = 0;          /* the rest stands until INFO is read anew */
+    nd->info_ms = now_ms;
+    for (int i = 0; info_sections[i]; i++, count++) {
+        const char *words[] = {"INFO", info_sections[i]};
+        if (node_tell(nd, REQUEST_INFO, 2, words, NULL, now_ms))
+            return -1;
+    }
+    if (nd->timing == 0) {
+        if (put_time(nd, now_ms))
+            return -1;
+        count++;
+    }
+    if (nd->config->marker) {
+        const char *words[] = {"GET", nd->config->marker};
+        if (node_tell(nd, REQUEST_MARKER, 2, words, NULL, now_ms))
+            return -1;
+        count++;
+        if (nd->config->guarded && !nd->reading) {
+            if (put_record(nd, now_ms))
+                return -1;
+            count++;
+        }
+    }
+    return count;
+}
+
+int node_look_at_life(struct node *nd, int64_t now_ms)
+{
+    assert(nd->state == NODE_READY);
+    const char *words[] = {"INFO", "replication"};
+    if (nd->looking || node_tell(nd, REQUEST_INFO, 2, words, NULL, now_ms))
+        return 0;
+    nd->looking = 1;
+    return 1;
+}
+
+int node_look(struct node *nd, int64_t now_ms)
+{
+    assert(nd->state == NODE_READY);
+    if (now_ms - nd->looked_ms < NODE_LOOK_MS || nd->timing > 0 || nd->looking)
+        return 0;
+    int asked = nd->config->guarded && !nd->info.denied && node_look_at_life(nd, now_ms);
+    if (asked)
+        nd->looked_ms = now_ms;
+    return (nd->timing == 0 && put_time(nd, now_ms) == 0) || asked;
+}
