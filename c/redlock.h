@@ -611,6 +611,10 @@ void rl_lease_orphan(rl_lease *lease);
 /* Copies why node i gave no vote last into text (RL_TEXT_MAX bytes). */
 void rl_node_text(rl_client *client, int i, char *text);
 
+/* Copies what is behind in the list of servers that the client was configured with into
+ * text (RL_TEXT_MAX bytes): "" when nothing is. */
+void rl_list_text(rl_client *client, char *text);
+
 /* Gives node i (from 0) other credentials, for the connections made from now on; those
  * that stand are not touched. user may be NULL. 0, or RL_NOMEM. */
 int rl_set_password(rl_client *client, int i, const char *user, const char *password);

@@ -160,10 +160,8 @@ static enum roll judge(struct core *core, const struct view *v)
     if (same_names(&ours, &v->list) || (v->old.n && same_names(&ours, &v->old)))
         return ROLL_OURS;
     for (int k = 0; k < v->was_len; k++) {
-        if (same_names(&ours, &v->was[k])) {
-            note_stale(core, &ours, v);
+        if (same_names(&ours, &v->was[k]))
             return ROLL_OURS;
-        }
     }
     return ROLL_OTHERS;
 }
@@ -204,6 +202,10 @@ void roll_told(struct core *core, int i, const char *text, size_t len)
         name_both(core, i, &v);
         return;
     }
+    struct member_list ours;
+    members_configured(core, &ours);
+    if (roll == ROLL_OURS && !v.old.n && !same_names(&ours, &v.list))
+        note_stale(core, &ours, &v);
     if (keep(core, text, len) == 0)
         adopt(core, &core->roll, roll == ROLL_OTHERS);
 }

@@ -71,6 +71,16 @@ void rl_node_text(rl_client *c, int i, char *text)
     engine_unlock(c);
 }
 
+void rl_list_text(rl_client *c, char *text)
+{
+    text[0] = '\0';
+    if (!c)
+        return;
+    engine_lock(c);
+    memcpy(text, c->core.stale, RL_TEXT_MAX);
+    engine_unlock(c);
+}
+
 void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)
 {
     memset(out, 0, sizeof(*out));

@@ -2,7 +2,7 @@
 local quarantine = require "spec.support.quarantine"
 local support = require "spec.support"
 
-local MAX_LEASE, GUARD, options = quarantine.MAX_LEASE, quarantine.GUARD, quarantine.options
+local MAX_LEASE, options = quarantine.MAX_LEASE, quarantine.options
 
 -- Until the client sees that the server votes.
 local function await_admitted(client, server, within)
@@ -108,64 +108,13 @@ describe("lists that are in use at the same time", function()
     end)
 end)
 
-describe("a server that is replaced by another one in the list", function()
+describe("a server that is replaced", function()
     local cluster
     after_each(support.cleanup)
 
     before_each(function()
         cluster = support.cluster(4, { new = true }):admit(MAX_LEASE)
     end)
-
-    local function lists(more)
-        return support.warm_client({ cluster[1], cluster[2], cluster[3] }, options(more)),
-            support.warm_client({ cluster[4], cluster[2], cluster[3] }, options(more))
-    end
-
-    -- A lock of the old list, of which the third server has not heard, and a rival for it with the
-    -- new one. Between them the old server is stopped.
-    -- @param moved  what happens to the servers then
-    local function moves(moved)
-        local old, new = lists { timeout = 0.1 }
-        local _, token = old:getFencedLock("x"):tryLock(0)
-        local l = old:getFencedLock "x"
-        forget(cluster[3], "x")
-        moved()
-        local begun = support.now()
-        local rival = new:getFencedLock "x"
-        while l:isValid() and support.now() - begun < GUARD / 2 do
-            local got = rival:tryLock(0, MAX_LEASE)
-            assert.is_false(got == true and l:isValid())
-            l:extend()
-        end
-        l:unlock()
-        local ok, later
-        support.eventually(function()
-            ok, later = rival:tryLock(0, MAX_LEASE)
-            return ok
-        end, 20)
-        assert.is_true(later > token, ("%s after %s"):format(later, token))
-        await_admitted(new, cluster[4])
-    end
-
-    it("after it was stopped for good, by an empty one: one holder at most, larger tokens",
-        function()
-            moves(function()
-                cluster[1]:kill()
-                cluster[4]:call "FLUSHALL"     -- the one that was started empty
-            end)
-        end)
-
-    it("by itself at another address, with its last data: one holder at most, larger tokens",
-        function()
-            moves(function()
-                assert.equal("OK", cluster[1]:call("CONFIG", "SET", "save", "3600 1"))
-                cluster[1]:stop()
-                cluster[4]:kill()
-                support.sh(("cp %s/dump.rdb %s/"):format(cluster[1].dir, cluster[4].dir))
-                cluster[4]:start()
-                assert.is_truthy(cluster[4]:marker())
-            end)
-        end)
 
     it("by an empty one at its address: the list stays, one holder at most", function()
         local old = support.warm_client({ cluster[1], cluster[2], cluster[3] }, options())
@@ -184,24 +133,142 @@ describe("a server that is replaced by another one in the list", function()
         l:unlock()
         await_admitted(other, cluster[1])
     end)
+end)
 
-    it("by adding the new one everywhere, and then taking the old one out", function()
-        cluster[4]:call "FLUSHALL"
-        local three = support.warm_client({ cluster[1], cluster[2], cluster[3] }, options())
-        local four = support.warm_client(cluster, options())
-        local l = three:getFencedLock "x"
-        local _, token = l:tryLock(0)
-        assert.is_nil((four:getFencedLock("x"):tryLock(0)))
-        assert.is_true(l:unlock())
-        three:close()                          -- nobody has that list any more
-        await_admitted(four, cluster[4])
-        local _, second = assert(four:getFencedLock("x"):tryLock(5))
-        assert.is_true(second > token)
-        local last = support.warm_client({ cluster[4], cluster[2], cluster[3] }, options())
-        assert.is_nil((last:getFencedLock("x"):tryLock(0)))
-        assert.is_true(four:getFencedLock("x"):unlock())
-        local ok, third = last:getFencedLock("x"):tryLock(5)
-        assert.is_true(ok, tostring(third))
-        assert.is_true(third > second)
+-- As c/core/view.c: FNV-1a of all but the last line.
+local function hash(record)
+    local h = 2166136261
+    for i = 1, #record do
+        h = bit.bxor(h, record:byte(i))
+        local low, high = bit.band(h, 0xffff), bit.rshift(h, 16)
+        h = (low * 16777619 + bit.band(high * 16777619, 0xffff) * 65536) % 2 ^ 32
+    end
+    return ("%08x"):format(h)
+end
+
+describe("a list of servers that was written down", function()
+    local cluster, labels
+    after_each(support.cleanup)
+
+    before_each(function()
+        cluster = support.cluster(4, { new = true })
+        labels = cluster:uris()
+        local client = support.client { cluster[1], cluster[2], cluster[3] }
+        assert.is_true(client:init())
+        client:close()
+    end)
+
+    local function set(list)
+        table.sort(list)
+        return table.concat(list, ", ")
+    end
+
+    -- An attempt that is refused for the list.
+    local function refused(...)
+        local client = support.warm_client({ ... })
+        local text = tostring(support.fails("config", client:getLock("x"):tryLock(1)))
+        client:close()
+        return text
+    end
+
+    it("has a record beside each marker", function()
+        for i = 1, 3 do
+            local record = cluster[i]:call("GET", "redlock:{server}:members")
+            local body, cid, epoch = record:match "^((v2 %x+ %d+\n.*)by %d+\n)$", record:match
+                "^v2 (%x+) (%d+)"
+            assert.truthy(body, record)
+            assert.equal(("%s.%s.%s"):format(cid, epoch, hash(record:match "^(.*)by ")),
+                cluster[i]:marked().view)
+        end
+        assert.is_nil(cluster[4]:marker())
+    end)
+
+    it("is the same in any order, and by whatever names", function()
+        local proxies = support.proxies(cluster)
+        for _, nodes in ipairs { { cluster[3], cluster[1], cluster[2] },
+            { proxies[1], proxies[2], proxies[3] }, { cluster[1], proxies[2], cluster[3] } } do
+            local client = support.warm_client(nodes)
+            assert.is_true((client:getLock("x"):tryLock(5)))
+            assert.is_true(client:getLock("x"):unlock())
+            client:close()
+        end
+    end)
+
+    it("refuses whoever replaced a server, and names both lists", function()
+        local text = refused(cluster[4], cluster[2], cluster[3])
+        assert.truthy(text:find("belongs to the list {" .. set { labels[1], labels[2], labels[3] }
+            .. "} (epoch 2), this client is configured with {" .. table.concat({ labels[4],
+            labels[2], labels[3] }, ", ") .. "}", 1, true), text)
+        for i = 1, 4 do
+            assert.equal(0, cluster[i]:keys())
+        end
+    end)
+
+    it("refuses whoever has a server more, or less", function()
+        assert.matches("belongs to the list", refused(unpack(cluster)))
+        assert.matches("belongs to the list", refused(cluster[1], cluster[2]))
+    end)
+
+    -- By two lists there would be two majorities.
+    it("has one holder, and no token twice, where a server was replaced", function()
+        local gap = support.proxy(cluster[3].port)
+        gap:refuse(true)
+        local old = support.client({ cluster[1], cluster[2], gap })
+        local l = old:getFencedLock "y"
+        assert.is_true((l:tryLock(5)))
+        local new = support.warm_client { cluster[4], cluster[2], cluster[3] }
+        support.fails("config", new:getFencedLock("y"):tryLock(1))
+        assert.is_true(l:isValid())
+        assert.is_true((l:stillMine()))
+    end)
+
+    it("does not go over to a stranger when a server has forgotten", function()
+        local new = support.warm_client { cluster[4], cluster[2], cluster[3] }
+        cluster[2]:call "FLUSHALL"
+        for _ = 1, 5 do
+            support.fails("config", new:getLock("x"):tryLock(0.1))
+        end
+        assert.is_nil(cluster[2]:marker())
+    end)
+
+    it("is another one after init { force }, and refuses those of the old one", function()
+        local new = support.client { cluster[4], cluster[2], cluster[3] }
+        local err = support.fails("config", new:init())
+        assert.matches("belongs to the list", tostring(err))
+        assert.is_true(new:init { force = true })
+        assert.is_true((new:getLock("x"):tryLock(5)))
+        assert.matches("belongs to the list", refused(cluster[1], cluster[2], cluster[3]))
+    end)
+
+    it("is known to who is behind: a warning, and it goes on with the new one", function()
+        local cid = cluster[1]:marked().view:match "^%x+"
+        local body = ("v2 %s 4\nnew 2=%s 3=%s 4=%s\nwas 2 %s %s %s\n"):format(cid, labels[2],
+            labels[3], labels[4], labels[1], labels[2], labels[3])
+        cluster[4]:admit()
+        for i = 2, 4 do
+            local words = cluster[i]:marker():gsub("%x+%.%d+%.%x+ %d+$",
+                ("%s.4.%s %d"):format(cid, hash(body), i))
+            cluster[i]:mark(words)
+            cluster[i]:call("SET", "redlock:{server}:members", body .. "by 1\n")
+        end
+        local warnings = {}
+        local client = support.client({ cluster[1], cluster[2], cluster[3] },
+            { on_event = function(e) warnings[#warnings + 1] = e.kind and e end })
+        assert.is_true((client:getLock("x"):tryLock(5)))
+        local found
+        support.eventually(function()
+            for _, finding in ipairs(client:check().findings) do
+                found = finding.kind == "list_stale" and finding.message or found
+            end
+            return found
+        end)
+        assert.truthy(found:find("names " .. labels[1] .. ", which left", 1, true), found)
+        assert.is_true(client:getLock("x"):unlock())
+    end)
+
+    it("refuses one server of it alone, without the guard, too", function()
+        assert.matches("other clients use it with the restart guard", tostring(support.fails(
+            "config", require("redlock").new({ nodes = cluster[1].uri, restart_guard = false })
+                :getLock("x"):tryLock(1))))
     end)
 end)

@@ -210,6 +210,12 @@ function _M.findings(client)
         list[1] = { kind = "even", verdict = "warning", message = format("%d servers tolerate "
             .. "no more failures than %d; use an odd number", n, n - 1) }
     end
+    local text = ffi.new("char[?]", rounds.load().RL_TEXT_MAX)
+    rounds.load().rl_list_text(client.core, text)
+    if text[0] ~= 0 then
+        list[#list + 1] = { kind = "list_stale", verdict = "warning",
+            message = ffi_string(text) .. "; change the configuration" }
+    end
     for _, node in ipairs(client.options.nodes) do
         if node.tls and not client.options.tls_verify then
             list[#list + 1] = { kind = "tls_verify", verdict = "warning", message =

@@ -41,6 +41,7 @@
 ---| "clock" # its clock and ours are apart
 ---| "two" # two servers tolerate no failure
 ---| "even" # an even number of servers
+---| "list_stale" # the configuration names servers that left the list
 ---| "tls_verify" # certificates are not verified
 ---| "exposed" # everybody on this machine may read a file with a secret
 
