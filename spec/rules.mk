@@ -265,7 +265,7 @@ stress: ## fencing tokens, real servers; N=holds, SEED, VARIANT=forgets, unconfi
 # ROUNDS, CYCLES: batches of each row, and their size; SECONDS of each hand-off; HELD: how
 # many locks are held beside.
 .PHONY: bench
-bench: ## ratios to a C loop that sends the same, and the hand-off; two minutes
+bench: ## ratios to a C loop that sends the same, and the hand-off; ten minutes
 	@spec/setup demo
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
 	@$(RUN_LUA) spec/bench/run.lua $(or $(ROUNDS),30) $(or $(CYCLES),150) $(or $(HELD),100000)

@@ -19,7 +19,7 @@ local ROUNDS = tonumber(arg[1]) or 30
 local CYCLES = tonumber(arg[2]) or 150
 local HELD = tonumber(arg[3]) or 100000
 local WARM_UP = 300           -- cycles: compile, fill pools
-local IN_FLIGHT = 64
+local IN_FLIGHT = { 64, 256 }
 
 -- ---- workers ---------------------------------------------------------------------
 
@@ -56,6 +56,16 @@ end
 --- @param mode  see cycle.lua; default: fixed
 local function ours(cluster, mode)
     local argv = { arg[-1] or "luajit", root .. "/spec/bench/cycle.lua", mode or "fixed" }
+    argv.env = support.lua_env()
+    for _, uri in ipairs(cluster:uris()) do
+        argv[#argv + 1] = uri
+    end
+    return worker(argv)
+end
+
+--- @param mode, guard  see flight.lua
+local function flight(cluster, mode, guard)
+    local argv = { arg[-1] or "luajit", root .. "/spec/bench/flight.lua", mode, guard }
     argv.env = support.lua_env()
     for _, uri in ipairs(cluster:uris()) do
         argv[#argv + 1] = uri
@@ -130,8 +140,9 @@ end
 -- ---- the rows --------------------------------------------------------------------
 
 --- Lets the workers take turns; who goes first changes, as the turn before may matter.
+-- @param cycles, at_once  of a batch; default: CYCLES, one at a time
 -- @return for each worker the list of its batches
-local function take_turns(workers, rounds)
+local function take_turns(workers, rounds, cycles, at_once)
     local batches = {}
     for i = 1, #workers do
         batches[i] = {}
@@ -139,7 +150,7 @@ local function take_turns(workers, rounds)
     for round = 1, rounds do
         for k = 0, #workers - 1 do
             local i = (round + k) % #workers + 1
-            batches[i][round] = workers[i]:run(CYCLES)
+            batches[i][round] = workers[i]:run(cycles or CYCLES, at_once)
         end
     end
     return batches
@@ -226,13 +237,13 @@ end
 
 --- What a cycle costs while much is held, that does not run out or does, beside the same while
 -- nothing is.
-local function held(n, cluster)
+local function held(n, cluster, many)
     for _, row in ipairs {
         { "plain", "lock + unlock" },
         { "dropped", "leases that run out" },
         { "loop", "both, loop, listened to" },
     } do
-        local workers = { beside(cluster, row[1], 0), beside(cluster, row[1], HELD) }
+        local workers = { beside(cluster, row[1], 0), beside(cluster, row[1], many) }
         for _, w in ipairs(workers) do
             w:run(WARM_UP, nil, 600)         -- it waits until all is held
         end
@@ -241,25 +252,39 @@ local function held(n, cluster)
             print_batches(n, ("%s%s"):format(row[2], i == 2 and " +" or ""), batches[i])
             w:stop()
         end
-        print(("    + beside %d held / none: %s; cpu %s"):format(HELD,
+        print(("    + beside %d held / none: %s; cpu %s"):format(many,
             ratio(batches[2], batches[1], "p50"), ratio(batches[2], batches[1], "cpu")))
         cluster:flush()
     end
 end
 
---- For the day when the library has many calls in flight from one process.
-local function in_flight(n, cluster)
-    for _, mode in ipairs { "set", "evalsha" } do
-        local w = floor(mode, cluster)
-        local batches = {}
-        w:run(IN_FLIGHT * WARM_UP, IN_FLIGHT)
-        for i = 1, 5 do
-            batches[i] = w:run(IN_FLIGHT * CYCLES, IN_FLIGHT)
-        end
-        w:stop()
-        local what = mode == "set" and "SET" or "script"
-        print_batches(n, ("floor, %s, %d at once"):format(what, IN_FLIGHT), batches)
+--- Many at once from one process, each of another name; the ratios are those of the rates.
+local function in_flight(n, cluster, at_once)
+    local names = { "floor, SET", "floor, script" }
+    local workers = { floor("set", cluster), floor("evalsha", cluster) }
+    local function add(name, mode, guard)
+        names[#names + 1], workers[#workers + 1] = name, flight(cluster, mode, guard)
     end
+    add("futures in waves", "waves", "on")
+    add("futures, sliding", "slide", "on")
+    add("luv", "luv", "on")
+    add("cqueues", "cqueues", "on")
+    if n == 5 then
+        add("waves, no guard", "waves", "off")
+    end
+    for _, w in ipairs(workers) do
+        w:run(at_once * math.ceil(WARM_UP / at_once), at_once)
+    end
+    local batches = take_turns(workers, ROUNDS, at_once * math.ceil(CYCLES / 5), at_once)
+    for i, w in ipairs(workers) do
+        print_row(n, ("%s, %d"):format(names[i], at_once), "", "",
+            ("%.0f"):format(median_of(batches[i], "rate")),
+            ("%.1f"):format(median_of(batches[i], "cpu")),
+            i > 1 and ratio(batches[i], batches[1], "rate") or "",
+            i > 2 and ratio(batches[i], batches[2], "rate") or "")
+        w:stop()
+    end
+    cluster:flush()
 end
 
 -- ---- the machine -----------------------------------------------------------------
@@ -362,10 +387,19 @@ local function main()
     run_on(cores.all)
     print_header "ALL CORES"
     local cluster = support.cluster(5)
-    in_flight(5, cluster)
     fenced(5, cluster)
     print_header "MUCH IS HELD"
-    held(5, cluster)
+    held(5, cluster, math.ceil(HELD / 10))
+    held(5, cluster, HELD)
+    cluster:stop()
+    print_header "MANY AT ONCE"
+    for _, n in ipairs { 1, 3, 5, 7, 9 } do
+        cluster = support.cluster(n)
+        for _, at_once in ipairs(IN_FLIGHT) do
+            in_flight(n, cluster, at_once)
+        end
+        cluster:stop()
+    end
 end
 
 io.stdout:setvbuf "line"

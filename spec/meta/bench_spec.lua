@@ -57,13 +57,29 @@ describe("a bench", function()
         end
         rows(text, tables + 1, ROW:format(5, "redlock, fenced"))
         rows(text, tables + 1, "fenced / plain: (%d+%.%d+) %(")
-        rows(text, 1, ROW:format(5, "floor, SET, 64 at once"))
-        rows(text, 1, ROW:format(5, "floor, script, 64 at once"))
+        -- N, what, how many at once, cycles/s, cpu, ratios to both floors
+        local FLIGHT = "\n%d +%s, %d +(%%d+) +(%%d+%%.%%d)"
+        for _, n in ipairs { 1, 3, 5, 7, 9 } do
+            for _, at_once in ipairs { 64, 256 } do
+                rows(text, 1, FLIGHT:format(n, "floor, SET", at_once))
+                rows(text, 1, FLIGHT:format(n, "floor, script", at_once) .. " +(%d+%.%d+) %(")
+                for _, what in ipairs { "futures in waves", "futures, sliding", "luv",
+                    "cqueues" } do
+                    rows(text, 1, FLIGHT:format(n, what, at_once)
+                        .. " +(%d+%.%d+) %(%S+%) +(%d+%.%d+) %(")
+                end
+            end
+            if n == 5 then
+                rows(text, 1, FLIGHT:format(5, "waves, no guard", 64))
+                rows(text, 1, FLIGHT:format(5, "waves, no guard", 256))
+            end
+        end
         for _, what in ipairs { "lock %+ unlock", "leases that run out",
             "both, loop, listened to" } do
-            rows(text, 1, ROW:format(5, what))
-            rows(text, 1, ROW:format(5, what .. " %+"))
+            rows(text, 2, ROW:format(5, what))
+            rows(text, 2, ROW:format(5, what .. " %+"))
         end
+        rows(text, 3, "%+ beside 50 held / none: (%d+%.%d+) %(.-; cpu (%d+%.%d+) %(")
         rows(text, 3, "%+ beside 500 held / none: (%d+%.%d+) %(.-; cpu (%d+%.%d+) %(")
         rows(text, 1, "\nhand%-off, 2 processes: p50 (%d+) us, p99 (%d+) us, max (%d+) us "
             .. "%((%d+)%)")
