@@ -272,6 +272,12 @@ bench: ## ratios to a C loop that sends the same, and the hand-off; ten minutes
 	@$(RUN_LUA) spec/bench/handoff.lua $(or $(SECONDS),10)
 
 # CYCLES of each batch; SECONDS of each row after those.
+.PHONY: instructions
+instructions: ## counts those of a cycle and of 1,000 futures, and writes down how many
+	@spec/setup test
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) spec/bench/instructions.lua accept
+
 .PHONY: bench-nginx
 bench-nginx: ## the same in a worker of nginx
 	@spec/setup test

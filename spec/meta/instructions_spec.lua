@@ -1,0 +1,23 @@
+-- What a cycle costs in instructions, which no load of the machine changes.
+local instructions = require "spec.bench.instructions"
+local support = require "spec.support"
+
+describe("the instructions", function()
+    teardown(support.cleanup)
+
+    it("of a cycle and of 1,000 futures are as many as before", function()
+        local what = instructions.here()
+        local cycle_before, futures_before = instructions.known(what)
+        if not cycle_before then
+            pending("not counted with " .. what)
+            return
+        end
+        local cycle, futures = instructions.count()
+        for name, pair in pairs { ["a cycle"] = { cycle, cycle_before },
+            ["1,000 futures"] = { futures, futures_before } } do
+            assert.is_true(math.abs(pair[1] / pair[2] - 1) <= instructions.TOLERANCE,
+                ("%s: %d instructions, and %d before; if that is meant: make instructions"):format(
+                    name, pair[1], pair[2]))
+        end
+    end)
+end)
