@@ -1,7 +1,9 @@
 --- The other members of the family, as methods of clients.
 
 local election = require "redlock.api.election"
+local fair_lock = require "redlock.api.fair_lock"
 local latch = require "redlock.api.latch"
+local lock = require "redlock.api.lock"
 local multi_lock = require "redlock.api.multi_lock"
 local once = require "redlock.api.once"
 local rate_limiter = require "redlock.api.rate_limiter"
@@ -15,7 +17,7 @@ local _M = {}
 --- The primitives whose holds can be exported, by their names.
 _M.kinds = {}
 for _, prim in ipairs { read_write_lock.reading, read_write_lock.writing, multi_lock.primitive,
-    semaphore.permit } do
+    semaphore.permit, fair_lock } do
     _M.kinds[prim.name] = prim
 end
 
@@ -88,6 +90,14 @@ end
 -- @return a limiter (see rate_limiter.lua)
 function methods:getRateLimiter(name, n, period)
     return rate_limiter.new(self, name, n, period)
+end
+
+--- A lock that those who wait get in the order in which they came. No I/O.
+-- @param name  as for getLock: plain and fenced locks of the name exclude it
+-- @param opts  as for getLock
+-- @return a lock object (see fair_lock.lua)
+function methods:getFairLock(name, opts)
+    return lock.new(self, fair_lock, name, opts)
 end
 
 return _M

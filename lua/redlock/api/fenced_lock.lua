@@ -86,7 +86,7 @@ end
 
 local fenced = primitive.new {
     name = "fenced lock",
-    rivals = { "lock", "read lock", "write lock" },
+    rivals = { "lock", "read lock", "write lock", "fair lock" },
     vote = "largest",
     knows_run = true,
     acquire = parts("counter", "acquire"),

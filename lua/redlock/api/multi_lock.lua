@@ -107,7 +107,7 @@ end
 
 _M.primitive = primitive.new {
     name = "multi-lock",
-    rivals = { "lock", "fenced lock", "read lock", "write lock" },
+    rivals = { "lock", "fenced lock", "read lock", "write lock", "fair lock" },
     waits = true,
     names = names_of,
     acquire = script "acquire",

@@ -132,7 +132,7 @@ end
 
 reading = primitive.new {
     name = "read lock",
-    rivals = { "lock", "fenced lock", "write lock" },
+    rivals = { "lock", "fenced lock", "write lock", "fair lock" },
     shared = true,
     line = false,
     acquire = reader "read_acquire",
@@ -155,7 +155,7 @@ end
 
 writing = primitive.new {
     name = "write lock",
-    rivals = { "lock", "fenced lock", "read lock" },
+    rivals = { "lock", "fenced lock", "read lock", "fair lock" },
     waits = true,
     acquire = script_text.read(RW .. "write_acquire"),
     extend = script_text.read(PLAIN .. "extend"),

@@ -113,7 +113,7 @@ local function pause_of(call, free_in, split)
         pause = min(pause, guarded + 0.001)
     end
     if split and held and call.splits < SPLIT_TRIES then
-        call.home = call.home or home_of(call.lock)
+        call.home = call.home or not call.lock.primitive.everywhere and home_of(call.lock) or nil
         call.splits = call.splits + 1
         pause = min(pause, SPLIT_DELAY * 2 ^ min(call.splits, SPLIT_DOUBLINGS)
             * (0.5 + random(client)))

@@ -32,6 +32,17 @@ function Client:getLock(name, opts) end
 ---@return redlock.FencedLock lock  a view of what the owner holds
 function Client:getFencedLock(name, opts) end
 
+---A lock that those who wait get in the order in which they came: a call that had joined the line of
+---a majority before another one began is served before it. No I/O.
+---```lua
+---local lock = client:getFairLock "printer"
+---assert(lock:tryLock(5))
+---```
+---@param name string  1 to 65536 bytes; plain and fenced locks of the name exclude it
+---@param opts? redlock.LockOptions  who the owner is
+---@return redlock.Lock lock  a view of what the owner holds
+function Client:getFairLock(name, opts) end
+
 ---Many readers at once, or one writer. No I/O.
 ---```lua
 ---local pair = client:getReadWriteLock "prices"

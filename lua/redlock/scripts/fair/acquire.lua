@@ -1,0 +1,26 @@
+-- 1; 2: it was ours already; {0, ms, 'ticket who'}: not free for so long, the largest ticket, the
+-- holder. Only the first in line gets it, and who has no ticket only when nobody waits.
+local last = call('zrange', KEYS[2], -1, -1, 'withscores')[2] or '0'
+if ARGV[4] ~= '0' then
+    call('zadd', KEYS[2], ARGV[4], ARGV[3])
+    call('zadd', KEYS[3], now + ttl, ARGV[3])
+    local stands = '1 ' .. ARGV[6] .. ' ' .. ARGV[1] .. ' ' .. ARGV[2]
+    call('hset', KEYS[4], ARGV[3], stands, 'format', 1)
+    for i = 2, 4 do
+        call('pexpire', KEYS[i], 2 * ttl)
+    end
+end
+local head = call('zrange', KEYS[2], 0, 0)[1]
+if (not head or head == ARGV[3]) and call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+    return 1
+end
+local value = redis.pcall('get', KEYS[1])
+if value == ARGV[1] then
+    call('pexpire', KEYS[1], ARGV[2])
+    return 2
+end
+local left = call('pttl', KEYS[1])
+if left < 0 and head then
+    left = call('zscore', KEYS[3], head) - now
+end
+return {0, left, last .. ' ' .. (type(value) == 'string' and string.sub(value, 1, 20) or '')}

@@ -1,0 +1,6 @@
+-- A waiter gives up. 1.
+leave(ARGV[3])
+if call('exists', KEYS[1]) == 0 then
+    wake_head()
+end
+return 1

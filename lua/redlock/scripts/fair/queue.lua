@@ -1,0 +1,27 @@
+-- Behind now.lua. KEYS[1] the lock, a plain lock's key; [2] who waits: waiter -> ticket; [3] by
+-- when each must have come again; [4] what each stands with: '1 refresh value lease', and 'format'
+-- -> 1. ARGV[1] the value, [2] the lease in ms, [3] the waiter, [4] its ticket (0: none yet), [5]
+-- for how long it is kept, in ms, [6] which refresh of it this is.
+local ttl = tonumber(ARGV[5])
+local format = call('hget', KEYS[4], 'format')
+if format and format ~= '1' then
+    return redis.error_reply('FORMAT the queue of ' .. KEYS[1] .. ' is of another version')
+end
+local function leave(waiter)
+    call('zrem', KEYS[2], waiter)
+    call('zrem', KEYS[3], waiter)
+    call('hdel', KEYS[4], waiter)
+end
+for _, waiter in ipairs(call('zrangebyscore', KEYS[3], '-inf', now)) do
+    leave(waiter)
+end
+-- The clock was set back: nobody stays for longer than that.
+for _, waiter in ipairs(call('zrangebyscore', KEYS[3], '(' .. now + 2 * ttl, '+inf')) do
+    call('zadd', KEYS[3], now + ttl, waiter)
+end
+local function wake_head()
+    local head = call('zrange', KEYS[2], 0, 0)[1]
+    local channel = 'redlock:{' .. KEYS[1] .. (head and ':' .. head or '') .. '}:free'
+    local n = redis.pcall('publish', channel, '')
+    return type(n) == 'number' and n > 0 and {1, n} or 1
+end

@@ -1,0 +1,243 @@
+-- Those who wait get it in the order in which they came.
+local support = require "spec.support"
+local torture = require "spec.support.torture"
+
+describe("a fair lock", function()
+    local cluster, client, other
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { lease = 3, fallback = 0.4 })
+        other = support.warm_client(cluster, { lease = 3, fallback = 0.4 })
+    end)
+    after_each(function()
+        client:close()
+        other:close()
+    end)
+    teardown(support.cleanup)
+
+    local function fair(owner, c)
+        return (c or client):getFairLock("x", { owner = owner })
+    end
+
+    -- So many wait on each server.
+    local function waiting(n, future)
+        support.eventually(function()
+            if future then
+                future:isDone()
+            end
+            local all = true
+            cluster:each(function(s) all = all and s:call("ZCARD", "redlock:{x}:queue") == n end)
+            return all
+        end, 10)
+    end
+
+    it("is a plain lock to everybody else", function()
+        local l = fair(1)
+        assert.is_true(l:tryLock(1, 10))
+        assert.is_true(l:tryLock())              -- again
+        assert.is_true(l:isLocked())
+        for _, one in ipairs { other:getLock "x", other:getFencedLock "x",
+            other:getReadWriteLock("x"):readLock(), fair(2, other) } do
+            support.fails("held", one:tryLock(0, 1))
+        end
+        assert.is_true(l:extend(20))
+        assert.is_true(l:unlock())
+        assert.is_true(l:unlock())
+        support.eventually(function() return cluster:keys() == 0 end)
+        assert.is_true(other:getLock("x"):tryLock(1, 10))
+        support.fails("held", fair(2):tryLock(0, 1))
+    end)
+
+    it("takes one round trip when nobody waits", function()
+        local l = fair(1)
+        local before = client:stats().nodes[1].requests
+        assert.is_true(l:tryLock(1, 10))
+        assert.equal(1, client:stats().nodes[1].requests - before)
+        assert.is_true(l:unlock())
+    end)
+
+    it("goes to who waits in the order of their calls, one after another", function()
+        local first = fair(0)
+        assert.is_true(first:tryLock(1, 30))
+        local futures, order = {}, {}
+        for i = 1, 4 do
+            local l = fair(i, i % 2 == 0 and other or client)
+            futures[i] = l:tryLockAsync(60, 10)
+            waiting(i, futures[i])
+        end
+        support.fails("held", fair(9):tryLock(0, 1))
+        assert.is_true(first:unlock())
+        for _ = 1, 4 do
+            local who
+            support.eventually(function()
+                for i, future in pairs(futures) do
+                    if future:isDone() then
+                        who = i
+                        return true
+                    end
+                end
+            end, 20)
+            assert.is_true(futures[who]:get(1))
+            futures[who] = nil
+            order[#order + 1] = who
+            assert.is_true(fair(who, who % 2 == 0 and other or client):unlock())
+        end
+        assert.same({ 1, 2, 3, 4 }, order)
+        support.eventually(function() return cluster:keys() == 0 end, 10)
+    end)
+
+    it("wakes the first in line alone, on a channel of its own, and sends no value", function()
+        local first = fair(0)
+        assert.is_true(first:tryLock(1, 30))
+        local a = fair(1, other):tryLockAsync(60, 10)
+        waiting(1, a)
+        local head = cluster[1]:call("ZRANGE", "redlock:{x}:queue", 0, 0)[1]
+        assert.matches("^%x+$", head)
+        assert.equal(16, #head)
+        local stands = cluster[1]:call("HGET", "redlock:{x}:standing", head)
+        assert.matches("^1 %d+ %x+ %d+$", stands)
+        support.eventually(function()
+            a:isDone()
+            return cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{x:" .. head .. "}:free")[2] == 1
+        end)
+        assert.is_true(first:unlock())
+        assert.is_true(a:get(20))
+        assert.is_true(fair(1, other):unlock())
+    end)
+
+    it("keeps a place for who comes again in time, and no longer", function()
+        local first = fair(0)
+        assert.is_true(first:tryLock(1, 30))
+        local p = support.child(cluster, "{ fallback = 0.4 }", [[
+            print(client:getFairLock("x"):tryLock(60, 10))
+        ]])
+        assert.equal("ready", p:read_line(20))
+        waiting(1)
+        local future = fair(2, other):tryLockAsync(60, 10)
+        waiting(2, future)
+        support.sleep(1.5)
+        assert.is_false(future:isDone())
+        waiting(2, future)                       -- both have come again
+        p:kill "KILL"
+        p:wait(10)
+        assert.is_true(first:unlock())
+        local from = support.now()
+        assert.is_true(future:get(20))           -- behind a dead one
+        assert.is_true(support.now() - from < 15)
+        assert.is_true(fair(2, other):unlock())
+        support.eventually(function() return cluster:keys() == 0 end, 10)
+    end)
+
+    it("gives up a place with the wait", function()
+        assert.is_true(fair(0):tryLock(1, 30))
+        local stayed = fair(1, other):tryLockAsync(60, 10)
+        waiting(1, stayed)
+        support.fails("held", fair(2, other):tryLock(0.2, 1))
+        waiting(1, stayed)
+        support.fails("held", fair(2):tryLock(0, 1))
+        waiting(1, stayed)
+        assert.is_true(fair(0):unlock())
+        assert.is_true(stayed:get(20))
+    end)
+
+    it("gives a place again to who was forgotten, where it was", function()
+        assert.is_true(fair(0):tryLock(1, 30))
+        local a = fair(1, other):tryLockAsync(60, 10)
+        waiting(1, a)
+        local b = fair(2, other):tryLockAsync(60, 10)
+        waiting(2, b)
+        local before = cluster[2]:call("ZRANGE", "redlock:{x}:queue", 0, -1)
+        cluster[2]:call("DEL", "redlock:{x}:queue", "redlock:{x}:living", "redlock:{x}:standing")
+        waiting(2, b)
+        assert.same(before, cluster[2]:call("ZRANGE", "redlock:{x}:queue", 0, -1))
+    end)
+
+    it("leaves nothing behind", function()
+        assert.is_true(fair(0):tryLock(1, 0.5))
+        support.fails("held", fair(1, other):tryLock(0.2, 1))
+        assert.is_true(fair(0):isValid() ~= nil)
+        support.eventually(function() return cluster:keys() == 0 end, 10)
+    end)
+
+    it("is refused by name where another version has a queue", function()
+        cluster:each(function(s) s:call("HSET", "redlock:{x}:standing", "format", "2") end)
+        local err = support.fails("no_quorum", fair(1):tryLock(0, 1))
+        assert.matches("of another version", err.message, 1, true)
+        assert.equal("2", cluster[1]:call("HGET", "redlock:{x}:standing", "format"))
+    end)
+
+    it("finds at once that an owner of this thread has it", function()
+        assert.is_true(fair(1):lock())
+        support.fails("deadlock", fair(2):lock())
+        support.fails("deadlock", client:getLock("x", { owner = 3 }):lock())
+    end)
+end)
+
+-- ---- histories -------------------------------------------------------------------
+
+local CODE = [[
+    local l, from = client:getFairLock "x", sys.now()
+    log("call", ("%.6f"):format(from))
+    if l:tryLock(10, 1) then
+        log("got", ("%.6f"):format(from))
+        hold("x", l)
+        sys.sleep(0.05)
+        l:unlock()
+    end
+]]
+
+local function always() return true end
+
+-- How often a call was served before one that had begun so many seconds earlier.
+local function overtaken(history, seconds)
+    local waits, n = {}, 0
+    for _, line in ipairs(history) do
+        if line.word == "call" then
+            waits[line.who] = tonumber(line[4])
+        elseif line.word == "got" then
+            local from = tonumber(line[4])
+            waits[line.who] = nil
+            for _, other in pairs(waits) do
+                n = n + (other + seconds < from and 1 or 0)
+            end
+        end
+    end
+    return n
+end
+
+describe("a history of a fair lock", function()
+    after_each(support.cleanup)
+
+    it("is judged", function()
+        local function line(t, who, word, from)
+            return { tostring(t), tostring(who), word, tostring(from), t = t, who = who,
+                word = word }
+        end
+        local list = { line(1, 1, "call", 1), line(2, 2, "call", 2), line(3, 2, "got", 2) }
+        assert.equal(1, overtaken(list, 0.5))
+        assert.equal(0, overtaken(list, 1.5))
+        list[3] = line(3, 1, "got", 1)
+        assert.equal(0, overtaken(list, 0.5))
+    end)
+
+    it("has one holder at a time, whatever fails", function()
+        local list = torture.intervals(torture.run { seconds = 8, code = CODE })
+        assert.is_true(#list > 15, #list)
+        assert.is_nil(torture.together(list, always))
+    end)
+
+    it("has nobody overtaken who came a while before", function()
+        local history = torture.run { seconds = 6, workers = 8, broken = {}, code = CODE }
+        assert.is_true(#history > 60, #history)
+        assert.equal(0, overtaken(history, 0.25))
+    end)
+
+    it("shows if the first in line did not matter", function()
+        local broken = { "scripts/fair/acquire.lua", "(not head or head == ARGV[3]) and call(",
+            "call(" }
+        local history = torture.run { seconds = 6, workers = 8, broken = { broken }, code = CODE }
+        assert.is_true(overtaken(history, 0.25) > 0)
+    end)
+end)
