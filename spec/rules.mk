@@ -270,6 +270,7 @@ bench: ## ratios to a C loop that sends the same, and the hand-off; ten minutes
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
 	@$(RUN_LUA) spec/bench/run.lua $(or $(ROUNDS),30) $(or $(CYCLES),150) $(or $(HELD),100000)
 	@$(RUN_LUA) spec/bench/handoff.lua $(or $(SECONDS),10)
+	@$(RUN_LUA) spec/bench/family.lua $(or $(ROUNDS),30) $(or $(CYCLES),150)
 
 # CYCLES of each batch; SECONDS of each row after those.
 .PHONY: instructions

@@ -163,7 +163,8 @@ local CODE = [[
     local n = 2
     local permit = client:getSemaphore("x", n):tryAcquire(1, random(2) == 1 and 0.3 or nil)
     if permit then
-        hold("slot" .. permit:slot(), permit)
+        local slot = permit:slot()           -- nil: lost already
+        if slot then hold("slot" .. slot, permit) end
         permit:release()
     end
 ]]

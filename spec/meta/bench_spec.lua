@@ -87,6 +87,17 @@ describe("a bench", function()
             .. "longest wait (%d+) ms .*, hand%-off p50 (%d+) us, p99 (%d+) us")
     end)
 
+    it("of the family has a row for each", function()
+        local p = support.spawn { "luajit", "spec/bench/family.lua", "2", "5", stdout = "pipe",
+            stderr = "stdout", env = support.lua_env() }
+        local text = output(p)
+        for _, what in ipairs { "lock", "read", "write", "fair", "permit of 8",
+            "permit of 64, 60 taken", "start of a rate", "100 names", "arrival", "who leads" } do
+            rows(text, 1, "\n" .. what .. " +p50 +(%d+%.%d) us, / lock (%d+%.%d+), "
+                .. "server +(%d+%.%d) us")
+        end
+    end)
+
     it("of nginx has all its rows", function()
         local text = output(make("bench-nginx", "CYCLES=40", "SECONDS=1"))
         for _, what in ipairs { "64 at once, cycles/s +rate", "one at a time, p50 +p50" } do

@@ -13,6 +13,7 @@ local asking = require "redlock.api.asking"
 local errors = require "redlock.core.errors"
 local future = require "redlock.api.future"
 local lock = require "redlock.api.lock"
+local nonce = require "redlock.core.nonce"
 local printable = require("redlock.core.printable").printable
 local rounds = require "redlock.core.rounds"
 local subscriptions = require "redlock.core.subscription"
@@ -55,7 +56,7 @@ end
 -- @return true: a majority has acknowledged it; or nil and an error: not_found (there is no such
 --   latch, or too many servers have forgotten it), no_quorum (for `patience`), phase, closed
 function methods:countDown(who)
-    who = who == nil and "=" .. rounds.nonce() or "+" .. validate.name("who", who, 65536)
+    who = who == nil and "=" .. nonce() or "+" .. validate.name("who", who, 65536)
     local client, view, ends = self.client, view_of(self), nil
     while true do
         local answers, err = asking.ask(view, "arrive", arrivals.args_of(self, "", "-", 0, who))

@@ -55,15 +55,6 @@ function _M.random(client)
     return C.rl_random(client.core)
 end
 
---- 16 random hex digits: whose a question is that is asked again.
-function _M.nonce()
-    local text = ffi_new("char[?]", C.RL_NONCE_LEN)
-    if C.rl_nonce(text) ~= 0 then
-        error("redlock: the kernel has no random numbers", 0)
-    end
-    return ffi_string(text, C.RL_NONCE_LEN)
-end
-
 -- ---- waiting for a round ------------------------------------------------------------
 
 -- Gives back what a caller had whose wait has ended early, because he was killed, say.

@@ -8,6 +8,7 @@
 
 local answers = require "redlock.core.answers"
 local errors = require "redlock.core.errors"
+local nonce = require "redlock.core.nonce"
 local rounds = require "redlock.core.rounds"
 
 local setmetatable, type, huge, max = setmetatable, type, math.huge, math.max
@@ -18,7 +19,7 @@ local Wait = {}
 
 function Wait.__index(wait, field)
     if field == "id" then
-        wait.id = rounds.nonce()
+        wait.id = nonce()
         return wait.id
     end
 end

@@ -32,8 +32,8 @@ function Client:getLock(name, opts) end
 ---@return redlock.FencedLock lock  a view of what the owner holds
 function Client:getFencedLock(name, opts) end
 
----A lock that those who wait get in the order in which they came: a call that had joined the line of
----a majority before another one began is served before it. No I/O.
+---A lock that those who wait get in the order in which they came: a call that had joined the line
+---of a majority before another one began is served before it. No I/O.
 ---```lua
 ---local lock = client:getFairLock "printer"
 ---assert(lock:tryLock(5))

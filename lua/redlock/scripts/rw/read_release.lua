@@ -5,8 +5,10 @@ if kind ~= 'zset' then
     return kind == 'none' and 0 or -1
 end
 local gone = call('zrem', KEYS[1], me)
-call('zremrangebyscore', KEYS[1], '-inf', now)
 local last = call('zrange', KEYS[1], -1, -1, 'withscores')[2]
+if last and tonumber(last) <= now then
+    last = call('del', KEYS[1]) == 0         -- only of those whose time is over
+end
 if last then
     call('pexpireat', KEYS[1], last)
 elseif gone == 1 and (ARGV[2] ~= '0' or call('exists', KEYS[2]) == 1) then

@@ -14,6 +14,10 @@ end
 -- The key lasts as long as the last of them.
 local function put(ends)
     call('zadd', KEYS[1], ends, me)
+    if kind == 'none' then
+        call('pexpireat', KEYS[1], ends)
+        return
+    end
     call('zremrangebyscore', KEYS[1], '-inf', now)
     call('pexpireat', KEYS[1], call('zrange', KEYS[1], -1, -1, 'withscores')[2])
 end

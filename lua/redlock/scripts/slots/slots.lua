@@ -2,7 +2,7 @@
 -- which: slot -> value, value -> slot, and 'format' -> 1. ARGV[1] the value, [2] the lease in ms,
 -- [3] the slot that was agreed upon (0: none yet), [4] how many there are, [5] where to begin,
 -- [6] the channel.
-local format = call('hget', KEYS[2], 'format')
+local format, held = unpack(call('hmget', KEYS[2], 'format', ARGV[1]))
 if format and format ~= '1' then
     return redis.error_reply('FORMAT the permits of ' .. KEYS[1] .. ' are of another version')
 end
@@ -13,9 +13,10 @@ local function free(slot)
 end
 local over = call('zrangebyscore', KEYS[1], '-inf', now)
 for i = 1, #over do
+    held = tonumber(over[i]) ~= tonumber(held) and held
     free(over[i])
 end
-local agreed, mine = tonumber(ARGV[3]), tonumber(call('hget', KEYS[2], ARGV[1]))
+local agreed, mine = tonumber(ARGV[3]), tonumber(held or nil)
 
 -- Both keys last as long as the last of them.
 local function put(slot, ends)
