@@ -119,6 +119,9 @@ enum {
     RL_VOTE_AGAIN = 2,       /* acquire only: the value was there. Counts as yes only when
                                 this node was asked twice; else one server is listed
                                 under two addresses */
+    RL_VOTE_ELSEWHERE = 4,   /* beside RL_VOTE_YES or _AGAIN, of a script that keeps what is
+                                held, with the guard: done, but the marker (the data) is
+                                not the one that was given */
     RL_VOTE_GUARDED = 3      /* acquire, or a guarded question, with the guard: the marker (the data) is not what
                                 was asked for; nothing was done */
 };
@@ -241,7 +244,10 @@ typedef struct rl_primitive {
                                 marker's, which must be that (with a "!" behind it: the
                                 server's life, too); without, its master_replid. 0:
                                 acquire and heal have the marker with the guard, and
-                                nothing without */
+                                nothing without. With the guard extend, handover and
+                                confirm have the marker's key behind their KEYS and the
+                                marker as it is known behind their ARGV, and say
+                                RL_VOTE_ELSEWHERE where it is another one */
 } rl_primitive;
 
 typedef struct rl_node_result {

@@ -66,7 +66,8 @@ static int acquire_read(struct rl_round *round, int i, const struct reply *reply
                         struct vote *vote)
 {
     if (is_count(round, reply)) {
-        *vote = (struct vote){RL_VOTE_YES, reply->num[0] - RL_VOTE_GUARDED};
+        *vote = (struct vote){.vote = RL_VOTE_YES,
+                              .extra = reply->num[0] - RL_VOTE_GUARDED};
         return acquire_granted(round, i, vote);
     }
     if (round->core->marker && !vote_number(round, i, reply, vote) &&
@@ -194,6 +195,7 @@ static void acquire_decide(struct rl_round *round, int64_t now_ms)
 
 static const struct round_kind acquire_kind = {
     .name = "acquire",
+    .by_list = 1,
     .margin = 1,
     .expired = RL_EXPIRED,
     .used = lease_used,

@@ -81,6 +81,24 @@ static int read_vote(struct rl_round *round, int i, const struct reply *reply,
     return code;
 }
 
+/* A yes of node i is for the list that its marker names; one for a list that is not known
+ * does not count (RL_GUARDED). */
+static int place_vote(struct rl_round *round, int i, const struct reply *reply,
+                      const struct vote *vote, int64_t now_ms)
+{
+    struct core *core = round->core;
+    struct slot *slot = &round->slot[i];
+    if (vote->elsewhere) {
+        guard_saw(core, i, reply->text, reply->text_len, now_ms);
+        guard_visit(core, i, now_ms);
+        slot->list = core->guards[i].kind == MARKER_READ ? core->guards[i].list : 0;
+    }
+    if (slot->list || vote->vote < RL_VOTE_YES)
+        return RL_OK;
+    node_refuse(&core->nodes[i], RL_GUARDED, "it is in no list of servers that is known");
+    return RL_GUARDED;
+}
+
 /* 0, or -1: out of memory. */
 static int keep_data(struct slot *slot, const struct reply *reply)
 {
@@ -114,6 +132,8 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
         if (code == RL_CONFIG)
             note_twin(round->core, i);
     }
+    if (!code && kind->by_list && round->core->marker)
+        code = place_vote(round, i, reply, &vote, now_ms);
     if (code == RL_UNSEEDED)
         round->lease->unseeded |= bit(i);
     if (kind->answered)

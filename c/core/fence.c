@@ -100,6 +100,7 @@ static void confirm_torn(struct rl_round *confirm, int i, int written, int64_t n
 
 static const struct round_kind fence_confirm = {
     .name = "confirm",
+    .by_list = 1,
     .used = lease_used,
     .unused = lease_unused,
     .put = fence_put,
@@ -207,12 +208,36 @@ void fence_issue(struct rl_lease *lease, const struct rl_round *round)
 
 /* ---- what is sent ---- */
 
+/* What goes with a call that keeps what is held: the marker's key, and the marker as it was
+ * seen last, whose first letters name the memory; without the guard, for scripts that must
+ * know it, the server's life; NULL: neither. */
+static const struct condition *held(struct core *core, int i, int knows_run,
+                                    struct condition *behind)
+{
+    const struct guard *g = &core->guards[i];
+    if (!core->marker)
+        return knows_run ? guard_run(core, i, 0, behind) : NULL;
+    if (knows_run)
+        guard_run(core, i, 0, behind);
+    else
+        behind->want = g->marker[0] ? g->marker : "?";
+    behind->key = core->marker;
+    return behind;
+}
+
 int fence_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    struct condition behind;
+    int knows_run = round->lease->primitive.knows_run;
+    return round_call(round, i, held(round->core, i, knows_run, &behind), now_ms);
+}
+
+static int put_release(struct rl_round *release, int i, int64_t now_ms)
 {
     struct condition run;
     const struct condition *behind =
-        round->lease->primitive.knows_run ? guard_run(round->core, i, 0, &run) : NULL;
-    return round_call(round, i, behind, now_ms);
+        release->lease->primitive.knows_run ? guard_run(release->core, i, 0, &run) : NULL;
+    return round_call(release, i, behind, now_ms);
 }
 
 int fence_release(struct rl_round *release, int i, int64_t now_ms)
@@ -220,7 +245,7 @@ int fence_release(struct rl_round *release, int i, int64_t now_ms)
     struct core *core = release->core;
     struct rl_lease *lease = release->lease;
     if (!lease_fenced(lease) || (lease->token && !(lease->counted & bit(i))))
-        return fence_put(release, i, now_ms);
+        return put_release(release, i, now_ms);
     struct cmd *brief = cmd_brief(&core->cmds, release->cmd);    /* no counter to raise */
     if (!brief)
         return RL_NOMEM;

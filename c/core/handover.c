@@ -100,6 +100,7 @@ static void handover_decide(struct rl_round *round, int64_t now_ms)
 
 static const struct round_kind handover_kind = {
     .name = "handover",
+    .by_list = 1,
     .margin = 1,
     .expired = RL_EXPIRED,
     .used = lease_used,

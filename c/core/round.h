@@ -46,6 +46,7 @@ static inline const char *round_data(const struct slot *slot)
 struct vote {
     int vote;                /* RL_VOTE_*, or what the script says */
     int64_t extra;           /* the counter of a grant, ms, how many were told; or 0 */
+    int elsewhere;           /* a yes of a server with another marker, which comes with it */
 };
 
 /* What the rounds of one kind do where others do something else. A hook that is NULL does
@@ -54,6 +55,7 @@ struct round_kind {
     const char *name;
     int to_all;              /* goes to all nodes, also when decided before */
     int margin;              /* wants the client's margin beyond a majority */
+    int by_list;             /* a yes counts for the list of servers that its node is in */
     int pause;               /* asks no node, and is granted when the time has come */
     int expired;             /* the outcome of a grant whose lease is over; 0: gives no lease */
 

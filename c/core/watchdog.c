@@ -222,6 +222,7 @@ static void extend_late(struct rl_round *round, int i, const struct vote *vote,
 
 static const struct round_kind extend_kind = {
     .name = "extend",
+    .by_list = 1,
     .expired = RL_LOST,
     .used = lease_used,
     .unused = lease_unused,

@@ -167,6 +167,7 @@ local function know_scripts()
             local script = prim[role .. "_script"]
             if script then
                 roles[sha1.hex(script)] = role
+                roles[sha1.hex(restart_guard.wrap_held(script, prim.knows_run))] = role
             end
         end
         roles[sha1.hex(restart_guard.wrap(prim.acquire_script))] = "acquire"

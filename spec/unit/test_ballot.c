@@ -157,6 +157,32 @@ static void the_majority_is_of_the_list(void)
     sim_finish(s);
 }
 
+/* Extensions, of which so many nodes say yes with a marker that is none. */
+static int extended_without_marker(int foreign)
+{
+    struct sim *s = sim_admitted(3, 60000);
+    rl_lease *lease = sim_hold(s, "k", 30000);
+    for (int i = 0; i < foreign; i++)
+        s->server[i].say[SIM_EXTEND] = "*3\r\n:5\r\n:0\r\n$3\r\nabc\r\n";
+    rl_round *round = holder_extend(lease, 30000, s->now_ms);
+    sim_wait(s, round, 1000);
+    int outcome = sim_end(round);
+    CHECK_INT(lease->lost, RL_NOT_LOST);
+    for (int i = 0; i < foreign; i++)
+        s->server[i].say[SIM_EXTEND] = NULL;
+    sim_let_go(s, lease);
+    sim_finish(s);
+    return outcome;
+}
+
+static void a_yes_of_no_list_does_not_count(void)
+{
+    CHECK_INT(extended_without_marker(0), RL_GRANTED);
+    CHECK_INT(extended_without_marker(1), RL_GRANTED);
+    CHECK_INT(extended_without_marker(2), RL_NO_QUORUM);
+    CHECK_INT(extended_without_marker(3), RL_NO_QUORUM);
+}
+
 SUITE(ballot, T(an_acquire_counts_list_by_list), T(so_do_votes_for_a_number),
       T(numbers_and_lists_are_not_mixed), T(an_extension_counts_list_by_list),
-      T(the_majority_is_of_the_list));
+      T(the_majority_is_of_the_list), T(a_yes_of_no_list_does_not_count));

@@ -31,6 +31,29 @@ function _M.wrap(script)
     return (shebang or "") .. check .. (body or script)
 end
 
+local held_before, held_after
+
+-- The lines of scripts/marker/held.lua before WORK in one line, and those behind it.
+local function read_held()
+    local text = gsub(script_text.read "redlock.scripts.marker.held", "%-%-[^\n]*", "")
+    held_before, held_after = match(text, "^(.-)return WORK%(%)\n(.*)$")
+    held_before = gsub(held_before, "%s+", " ")
+end
+
+--- A script that keeps what is held, which also says what the marker is where its client knows
+-- another one (scripts/marker/held.lua). Its lines stay where they are.
+-- @param script     the text
+-- @param knows_run  whether it wants to know which memory it counts in: its last argument
+function _M.wrap_held(script, knows_run)
+    if not held_before then
+        read_held()
+    end
+    local shebang, body = match(script, "^(#![^\n]*\n)(.*)$")
+    local before = knows_run and gsub(held_before, "table%.remove%(ARGV%)", "ARGV[#ARGV]")
+        or held_before
+    return (shebang or "") .. before .. (body or script) .. "\n" .. held_after
+end
+
 --- Whether the guard is on: by the option, else when there is more than one server.
 function _M.is_on(options)
     if options.restart_guard == "auto" then
