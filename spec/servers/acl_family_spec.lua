@@ -1,0 +1,116 @@
+-- The rules that the README gives for the family are enough, and none of them is for nothing.
+local support = require "spec.support"
+
+-- The rules of the two commands in the README.
+local function documented()
+    local text = assert(io.open "README.md"):read "*a"
+    local section = assert(text:match "\n### Least privilege\n(.-)\n##")
+    local basic, family = section:match "`ACL SETUSER locks (.-)`.-`ACL SETUSER locks (.-)`"
+    local function words(list)
+        local rules = {}
+        for word in list:gmatch "%S+" do
+            rules[#rules + 1] = word ~= ">PASSWORD" and word or ">pw"
+        end
+        return rules
+    end
+    return words(basic), words(family)
+end
+
+describe("the documented ACL rules of the family", function()
+    local basic, family = documented()
+    local cluster
+
+    setup(function() cluster = support.cluster(3) end)
+    before_each(function() cluster:flush() end)
+    teardown(support.cleanup)
+
+    -- A client of a user with these rules, but for one.
+    local function client_but(but)
+        local argv = {}
+        for _, list in ipairs { basic, family } do
+            for _, rule in ipairs(list) do
+                if rule ~= but then
+                    argv[#argv + 1] = rule
+                end
+            end
+        end
+        local nodes = {}
+        for i, server in ipairs(cluster) do
+            server:call("ACL", "DELUSER", "locks")
+            server:user("locks", unpack(argv))
+            nodes[i] = server.uri
+        end
+        return support.client(nodes, { prefix = "app:", user = "locks", password = "pw",
+            lease = 2, fallback = 0.2 })
+    end
+
+    -- Uses all that there is; the first error, or nil.
+    local function use(client, other)
+        local pair = client:getReadWriteLock "rw"
+        local steps = {
+            function() return pair:readLock():tryLock(1, 2) end,
+            function() return pair:readLock():extend(2) end,
+            function() return pair:readLock():isLocked() end,
+            function()
+                local l = other:getReadWriteLock("rw"):writeLock()
+                local ok, err = l:tryLock(0.05)
+                return not ok and err.code == "held" or nil, err
+            end,
+            function() return pair:readLock():unlock() end,
+            function() return pair:writeLock():tryLock(1, 2) end,
+            function() return pair:readLock():lock() end,
+            function() return pair:writeLock():unlock() end,
+            function() return pair:readLock():unlock() end,
+            function() return client:getMultiLock({ "a", "b" }):tryLock(1, 2) end,
+            function() return client:getMultiLock({ "a", "b" }):extend(2) end,
+            function() return client:getMultiLock({ "a", "b" }):unlock() end,
+            function()
+                local permit, err = client:getSemaphore("s", 1):tryAcquire(1, 2)
+                if not permit then return nil, err end
+                local ok, why = permit:extend(2)
+                if not ok then return nil, why end
+                return permit:release()
+            end,
+            function() return client:getSemaphore("s", 1):availablePermits() end,
+            function() return client:getRateLimiter("r", 1, 1):tryAcquire() end,
+            function() return client:getCountDownLatch("l"):trySetCount(1) end,
+            function() return client:getCountDownLatch("l"):countDown "one" end,
+            function() return client:getCountDownLatch("l"):await(1) end,
+            function() return client:getCountDownLatch("l"):delete() end,
+            function() return client:getElection("e", { id = "a" }):campaign(1) end,
+            function() return client:getElection("e", { id = "b" }):leader() end,
+            function() return client:getFairLock("f"):tryLock(1, 2) end,
+            function()
+                local ok, err = other:getFairLock("f"):tryLock(0.05)
+                return not ok and err.code == "held" or nil, err
+            end,
+            function() return client:getFairLock("f"):unlock() end,
+            function() return client:once("o", 1, function() end) end,
+        }
+        for i, step in ipairs(steps) do
+            local ok, err = step()
+            if not ok then
+                return i .. ": " .. tostring(err)
+            end
+        end
+    end
+
+    it("are enough", function()
+        local client, other = client_but(), client_but()
+        assert.is_nil(use(client, other))
+        client:close()
+        other:close()
+    end)
+
+    for _, rule in ipairs(family) do
+        -- Without this one waiters of single names are not told, and ask from time to time.
+        if rule ~= "+pubsub|numsub" then
+            it("are all needed: " .. rule, function()
+                local client, other = client_but(rule), client_but(rule)
+                assert.matches("noperm", use(client, other))
+                client:close()
+                other:close()
+            end)
+        end
+    end
+end)
