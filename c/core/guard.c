@@ -6,6 +6,7 @@
 
 #include "core/mark.h"
 #include "core/roll.h"
+#include "core/seal.h"
 #include "core/standing.h"
 #include "node/health.h"
 
@@ -107,6 +108,9 @@ static void judge(struct core *core, int i, int64_t now_ms)
         become(core, i, RL_GUARD_RETIRED);
     } else if (g->forgot) {
         become(core, i, RL_GUARD_UNKNOWN);
+    } else if (!alive && m->max_lease_ms == ours_ms && m->state == MARKER_SEALED &&
+               seal_waits(core, i, now_ms)) {
+        become(core, i, RL_GUARD_SEALED);
     } else if (!alive || m->max_lease_ms != ours_ms) {
         begin(core, i);
     } else if (pending) {
@@ -198,6 +202,9 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
     if (node_look(nd, now_ms) || (g->forgot && node_look_at_life(nd, now_ms)) ||
         (core->marker && list_is_unknown(core, i) && node_ask_record(nd, now_ms)))
         mark_asks(core, i);
+    if (core->marker && g->state == RL_GUARD_SEALED && !of_this_life(core, i) &&
+        !seal_visit(core, i, now_ms))
+        judge(core, i, now_ms);
     if (!core->marker || g->state != RL_GUARD_QUARANTINED || g->asked || core->refusing ||
         (g->marked_ms && now_ms - g->marked_ms < MARK_MS))
         return;
@@ -342,19 +349,24 @@ int guard_told(struct core *core, int i, const struct request *request, int64_t 
             judge(core, i, now_ms);
         return 1;
     }
+    const char *text = reply->text;
+    size_t len = reply->text_len;
+    int sealed = reply->type == REPLY_STRING ? seal_told(core, i, &text, &len) : -1;
     g->asked = 0;
     if (reply->type == REPLY_ERROR)
         g->refused = wire_error_code(reply->text);
     if (reply->type == REPLY_NIL)
         guard_saw(core, i, "", 0, now_ms);
     else if (reply->type == REPLY_STRING)
-        guard_saw(core, i, reply->text, reply->text_len, now_ms);
+        guard_saw(core, i, text, len, now_ms);
     else if (reply->type == REPLY_ERROR && !strncmp(reply->text, "WRONGTYPE", 9))
         guard_saw(core, i, "#", 1, now_ms);
     else
         return 1;                 /* the acquires, and rl_node_get_info(), will tell */
     if (nd->state == NODE_READY)
         guard_visit(core, i, now_ms);
+    if (sealed >= 0 && core->nodes[sealed].state == NODE_READY)
+        guard_visit(core, sealed, now_ms);
     return 1;
 }
 

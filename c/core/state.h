@@ -53,6 +53,10 @@ struct guard {
     int64_t marked_ms;            /* it was asked to be replaced; 0: not yet */
     char want[MARKER_MAX];
 
+    char back[MARKER_HEX + 1];    /* the life in which it came back sealed, */
+    int64_t back_ms;              /* seen so first; others that were ... */
+    uint32_t seal_asked, seal_open, seal_spent;  /* ... asked, have opened it, will not */
+
     int64_t suspect_ms;           /* no votes before that: the clock was stepped */
     int64_t step_ms;              /* the clock's last step ... */
     int64_t stepped_ms;           /* ... was noticed then */

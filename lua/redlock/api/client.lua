@@ -13,6 +13,7 @@ local floors = require "redlock.policy.floors"
 local handover = require "redlock.policy.handover"
 local tasks = require "redlock.core.tasks"
 local restart_guard = require "redlock.policy.restart_guard"
+local seals = require "redlock.policy.seals"
 local health = require "redlock.policy.health"
 local holds = require "redlock.policy.holds"
 local lately = require "redlock.policy.lately"
@@ -395,6 +396,20 @@ function methods:init(opts)
         return nil, err
     end
     return restart_guard.init(self, force)
+end
+
+--- Seals a server before a planned restart: it stops to vote, and votes again at once, without a
+-- quarantine, when it comes back with all that it had (a shutdown that saves: AOF or RDB). For
+-- that a majority of the other servers must vote, now and then.
+-- @param node  as client:check() names it, or its number in the list
+-- @return true; or nil and an error: config (no such server, it does not vote, too few others do),
+--   unknown (it may be sealed), closed, phase (the caller cannot wait)
+function methods:seal(node)
+    local ok, err = open_to_wait(self, "seal")
+    if not ok then
+        return nil, err
+    end
+    return seals.seal(self, node)
 end
 
 --- Counters since the client was made.

@@ -395,11 +395,12 @@ end
 -- @param subject  what an error is about
 -- @param body     the text of the script
 -- @param keys     the KEYS
+-- @param args     the ARGV; nil: none
 -- @return as ask()
-function _M.ask_all(client, subject, body, keys)
-    local nkeys = fill(keys_buf, keys)
+function _M.ask_all(client, subject, body, keys, args)
+    local nkeys, nargs = fill(keys_buf, keys), args and fill(args_buf, args) or 0
     local id = C.rl_script(client.core, body, #body)
-    local round = id >= 0 and C.rl_ask_all(client.core, id, keys_buf, nkeys, args_buf, 0,
+    local round = id >= 0 and C.rl_ask_all(client.core, id, keys_buf, nkeys, args_buf, nargs,
         FOREVER_MS) or nil
     if not wait(client, round) then
         return nil, failure(client, subject, round)

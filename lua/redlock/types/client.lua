@@ -267,6 +267,13 @@ function Client:check() end
 ---@return redlock.Error err  no_quorum; config: this is no new cluster, the message says why
 function Client:init(opts) end
 
+---Seals a server before a planned restart: it gives no votes until then, and votes again at once
+---when it comes back with all that it had, from AOF or RDB. Otherwise it goes through a quarantine.
+---@param node string|integer  as `client:check` names it, or its number in the list
+---@return true|nil ok  it may be restarted
+---@return redlock.Error err  config: it does not vote, or too few others do; unknown; phase
+function Client:seal(node) end
+
 ---Whether `client:init` insists.
 ---@class (exact) redlock.InitOptions
 ---@field force? boolean  admits whatever answers, also what had another `max_lease`

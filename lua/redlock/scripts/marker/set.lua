@@ -4,6 +4,8 @@
 -- names. Returns what it is then; with a "!" before it:
 -- the server is in another life. The floors of fencing tokens have the name of the memory as
 -- well: whether they were lost since shows fenced/run.lua.
+-- ARGV[3], "seal INC NONCE LIFE": nothing is set, but the nonce of another server's seal is spent for
+-- that life of it: a "+", LIFE and the marker, or with a "-" where that may not be (seal.lua).
 local function seen(marker)
     if type(marker) == 'table' then
         return string.find(marker.err, 'WRONGTYPE', 1, true) and '#type'
@@ -24,6 +26,14 @@ end
 local info, life = redis.pcall('info', 'replication'), string.match(ARGV[2], '^%x+ v2 %a (%x+) ')
 if life and type(info) == 'string' and not string.find(info, 'master_replid:' .. life, 1, true) then
     return '!' .. marker
+end
+local inc, nonce, of = string.match(ARGV[3], '^seal (%x+) (%x+) (%x+)$')
+if inc then
+    local seals = string.gsub(KEYS[1], 'marker$', 'seals')
+    local noted = redis.pcall('hget', seals, inc)
+    local spent = nonce .. ' ' .. of
+    if noted == nonce and redis.pcall('hset', seals, inc, spent) == 0 then noted = spent end
+    return (noted == spent and '+' or '-') .. of .. marker
 end
 redis.call('set', KEYS[1], ARGV[2])
 if ARGV[3] ~= '' then
