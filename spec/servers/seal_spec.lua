@@ -142,7 +142,7 @@ describe("a sealed server", function()
         refused("none of the servers", "redis://127.0.0.1:1")
         client = support.client({ cluster[1], cluster[3] })
         refused("three servers or more", 1)
-        client = support.client({ cluster[1], cluster[2], cluster[3] }, { restart_guard = "ignore" })
+        client = support.client(cluster, { restart_guard = "ignore" })
         refused("the restart guard", 1)
     end)
 

@@ -398,12 +398,9 @@ function methods:init(opts)
     return restart_guard.init(self, force)
 end
 
---- Seals a server before a planned restart: it stops to vote, and votes again at once, without a
--- quarantine, when it comes back with all that it had (a shutdown that saves: AOF or RDB). For
--- that a majority of the other servers must vote, now and then.
+--- Seals a server before a planned restart: see types/client.lua.
 -- @param node  as client:check() names it, or its number in the list
--- @return true; or nil and an error: config (no such server, it does not vote, too few others do),
---   unknown (it may be sealed), closed, phase (the caller cannot wait)
+-- @return true; or nil and an error
 function methods:seal(node)
     local ok, err = open_to_wait(self, "seal")
     if not ok then

@@ -269,6 +269,11 @@ function Client:init(opts) end
 
 ---Seals a server before a planned restart: it gives no votes until then, and votes again at once
 ---when it comes back with all that it had, from AOF or RDB. Otherwise it goes through a quarantine.
+---A majority of the other servers must vote, now and when it comes back.
+---```lua
+---local sealed = client:seal "redis://10.0.0.1"
+---if sealed then os.execute "ssh 10.0.0.1 systemctl restart redis" end
+---```
 ---@param node string|integer  as `client:check` names it, or its number in the list
 ---@return true|nil ok  it may be restarted
 ---@return redlock.Error err  config: it does not vote, or too few others do; unknown; phase
