@@ -38,8 +38,9 @@ local function awaited(rows)
         if row.verdict == "error" and not may_come(row) then
             return nil
         elseif row.verdict == "error" then
-            list[#list + 1] = row.node .. " (" .. ((row.guard_left or row.guard == "sealed") and row.guard
-                or row.suspect_left > 0 and "its clock was stepped" or row.code) .. ")"
+            local why = (row.guard_left or row.guard == "sealed") and row.guard
+                or row.suspect_left > 0 and "its clock was stepped" or row.code
+            list[#list + 1] = row.node .. " (" .. why .. ")"
         end
     end
     return #list > 0 and table.concat(list, ", ") or nil

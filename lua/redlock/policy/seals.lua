@@ -5,6 +5,7 @@
 -- granted behind it; the core opens it (seal.h), which spends the number.
 
 local errors = require "redlock.core.errors"
+local new_nonce = require "redlock.core.nonce"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 local script_text = require "redlock.core.script_text"
@@ -58,7 +59,7 @@ function _M.seal(client, name)
         return nil, err or errors.new("config", format("seal: %s does not vote now",
             nodes[target].label))
     end
-    local nonce, inc = rounds.nonce(), sub(marker, 1, 16)
+    local nonce, inc = new_nonce(), sub(marker, 1, 16)
     local noted, n = ask(client, "note", inc, nonce), 0
     for _, answer in ipairs(noted or {}) do
         n = n + (answer.node ~= target and answer.vote == 1 and 1 or 0)

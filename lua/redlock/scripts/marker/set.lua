@@ -4,8 +4,8 @@
 -- names. Returns what it is then; with a "!" before it:
 -- the server is in another life. The floors of fencing tokens have the name of the memory as
 -- well: whether they were lost since shows fenced/run.lua.
--- ARGV[3], "seal INC NONCE LIFE": nothing is set, but the nonce of another server's seal is spent for
--- that life of it: a "+", LIFE and the marker, or with a "-" where that may not be (seal.lua).
+-- ARGV[3], "seal INC NONCE LIFE": nothing is set, but the nonce of another server's seal is spent
+-- for that life of it: a "+", LIFE and the marker, or with a "-" where that may not be (seal.lua).
 local function seen(marker)
     if type(marker) == 'table' then
         return string.find(marker.err, 'WRONGTYPE', 1, true) and '#type'
