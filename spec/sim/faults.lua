@@ -309,6 +309,27 @@ _M.list = {
             end)
         end },
 
+    -- Its connections stay, and it says that it has a replica: from before the clients look.
+    -- Without the guard nobody would.
+    { name = "fails over and back", breaks = "memory", often = 30, times = { 1, 2 },
+        begin = function(sim)
+            some_server(sim).replicas = 1
+        end,
+        strike = function(sim)
+            for _, server in ipairs(sim.servers) do
+                if sim.guarded and server.replicas > 0 and server.state == C.SIM_UP then
+                    local replica = server:snapshot()
+                    sim:later(sim:below(SECOND), function()
+                        if server.state == C.SIM_UP and not sim.calm_at then
+                            sim:forgot(server)
+                            server:live_on(replica)
+                            sim:log(server.lane, "note", "was failed over, and back")
+                        end
+                    end)
+                end
+            end
+        end },
+
     { name = "FLUSHALL", breaks = "memory", often = 30, times = { 1, 2 },
         strike = function(sim)
             local server = some_server(sim)

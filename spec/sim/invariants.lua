@@ -216,6 +216,23 @@ _M.list = {
         end,
     } },
 
+    -- Each client adds what it has seen of it, and none what another one has.
+    { name = "a quarantine is no older than it says", of = "guarded", needs = { "boottime" },
+        on = {
+        script = function(sim, server, role, _, args, vote)
+            local text = role == "mark" and vote == args[2] and vote or ""
+            local inc, observed = text:match "^(%x+) v2 p .* (%d+)$"
+            if not inc then
+                return nil
+            end
+            server.began = server.began or {}
+            server.began[inc] = server.began[inc] or sim.now()
+            local age = (sim.now() - server.began[inc]) / MS
+            return tonumber(observed) > age * 1.01 + 2 and format("%s: %s ms of a quarantine that is "
+                .. "%.3f ms old", server.lane, observed, age)
+        end,
+    } },
+
     -- ---- bounds ----
 
     { name = "everybody is served", on = {

@@ -372,14 +372,14 @@ return {
         from = "local n = text and sub(text, 1, RUN) == run and", to = "local n = text and" },
 
     { name = "floors without a quarantine", file = "lua/redlock/scripts/fenced/run.lua",
-        from = "    if admitted and found[2] ~= marker then",
+        from = "    if admitted and found[2] ~= inc then",
         to = "    admitted = true\n    if false then",
         prefix = "C7", by = { "floors are seeded after the quarantine",
             "counted above what was witnessed", "tokens grow" } },
 
     { name = "lost floors need no quarantine",
         file = "lua/redlock/scripts/fenced/run.lua", fenced = 100,
-        guarded = true, from = "    if admitted and found[2] ~= marker then",
+        guarded = true, from = "    if admitted and found[2] ~= inc then",
         to = "    if false then",
         by = { "floors are seeded after the quarantine", "counted above what was witnessed",
             "tokens grow" }, budget = 20000 },
@@ -395,8 +395,8 @@ return {
         by = { "who forgot does not vote", "one holder",
             "floors are seeded after the quarantine" } },
 
-    { name = "the quarantine is too short", file = "c/core/guard.c", guarded = true,
-        from = "return core->max_lease_ms + (core->max_lease_ms + 99) / 100 + SLACK_MS;",
+    { name = "the quarantine is too short", file = "c/core/state.c", guarded = true,
+        from = "return core->max_lease_ms + (core->max_lease_ms + 99) / 100 + STATE_SLACK_MS;",
         to = "return core->max_lease_ms / 2;",
         by = { "who forgot does not vote", "one holder",
             "floors are seeded after the quarantine" } },
@@ -411,22 +411,47 @@ return {
         guarded = true, fenced = 100,
         from = "if KEYS[4] and found[3] ~= ARGV[7] then", to = "if false then" },
 
-    { name = "a server that names another run is admitted", file = "c/core/guard.c", guarded = true,
-        fenced = 0, from = "m.valid = !run_id[0] || !strcmp(id, run_id);", to = "m.valid = 1;",
-        by = { "who forgot does not vote", "one holder" } },
+    { name = "a server in another life is admitted", file = "c/core/guard.c", guarded = true,
+        fenced = 0, from = "return !replid[0] || !strcmp(replid, core->guards[i].is.replid);",
+        to = "return 1;",
+        by = { "who forgot does not vote", "one holder", "everybody is served" } },
 
     { name = "another nonce is the same quarantine", file = "c/core/guard.c", guarded = true,
-        from = "if (!same || g->state != RL_GUARD_QUARANTINED || !g->until_ms)",
-        to = "if (g->state != RL_GUARD_QUARANTINED || !g->until_ms)",
+        from = "        strcmp(g->observed, g->is.inc))",
+        to = "        0)",
         by = { "who forgot does not vote", "one holder" }, budget = 20000 },
 
     { name = "a nonce admits", file = "c/core/guard.c", guarded = true,
-        from = "m.pending = words == 3;", to = "m.pending = 0;" },
+        from = "pending = m->state == MARKER_QUARANTINED;", to = "pending = 0;" },
+
+    { name = "the life is not looked at by the acquire", file = "c/core/guard.c", guarded = true,
+        faults = { "fails over and back", "fails over and back", "fails over and back" },
+        from = "return nd->config->behind_proxy || nd->info.replicas || nd->info.failed_over;",
+        to = "return 0 * nd->info.replicas;", by = { "who forgot does not vote", "one holder" } },
+
+    { name = "the acquire says that it is the same life",
+        file = "lua/redlock/scripts/marker/check.lua", guarded = true, fenced = 0,
+        faults = { "fails over and back", "fails over and back", "fails over and back" },
+        from = "if look and not string.find(", to = "if false and not string.find(",
+        by = { "who forgot does not vote", "one holder" } },
+
+    { name = "the fenced acquire says that it is the same life",
+        file = "lua/redlock/scripts/fenced/acquire.lua", guarded = true, fenced = 100,
+        faults = { "fails over and back", "fails over and back", "fails over and back" },
+        from = "    elseif not string.find(", to = "    elseif false and not string.find(" },
+
+    { name = "what was seen of a quarantine is counted again", file = "c/core/guard.c",
+        guarded = true, from = "        g->text_ms = now_ms;\n", to =
+            "        g->text_ms = g->text_ms && g->state == RL_GUARD_QUARANTINED ? g->text_ms"
+            .. " : now_ms;\n",
+        by = { "a quarantine is no older than it says", "who forgot does not vote",
+            "one holder" } },
 
     { name = "a marker is set over another one", file = "lua/redlock/scripts/marker/set.lua",
-        guarded = true, from = "if marker == ARGV[1] then", to = "do",
+        guarded = true, from = "if marker ~= ARGV[1] then", to = "if false then",
         by = { "who forgot does not vote", "one holder",
-            "floors are seeded after the quarantine" }, budget = 20000 },
+            "floors are seeded after the quarantine",
+            "what is counted has a floor above it", "counters never go back" }, budget = 20000 },
 
     -- ---- passing on ----
 

@@ -75,14 +75,14 @@ end
 --- Goes on as another life, as it does when it was a replica meanwhile.
 -- @param keep  the memory that it has then
 function Server:live_on(keep)
-    self.db, self.lives = keep, self.lives + 1
+    self.db, self.lives, self.marker = keep, self.lives + 1, nil
     self.replid = format("%04x%04xfeedfeed%024x", self.id, self.lives, self.lives)
 end
 
---- What names the memory of its counters: its marker's; without a marker its life.
+--- What names the memory of its counters: its marker, or the last one that it had; without
+-- the guard its life.
 function Server:memory()
-    local marker = self.db["redlock:{server}:marker"]
-    return (marker and type(marker.value) == "string" and marker.value or self.replid):sub(1, 8)
+    return (self.marker or self.replid):sub(1, 8)
 end
 
 --- A copy of its memory, as on a disk.
@@ -324,6 +324,8 @@ local function run_script(self, sha, argv, n)
     local keys, args = split(argv, n, nkeys)
     env.KEYS, env.ARGV = keys, args
     running = self
+    local marker = self.db["redlock:{server}:marker"]
+    self.marker = marker and marker.value or self.marker
     if self.before_script then
         self.before_script(self, sha, keys, args)
     end

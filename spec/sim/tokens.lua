@@ -297,7 +297,9 @@ _M.list = {
     { name = "what is counted has a floor above it", on = {
         write = function(sim, server, key, old, new)
             local name = sim.name_of[key]
-            if not name or not new or old and old.value == new.value then
+            local _, run = read(new and new.value)
+            -- What a late request counts in a memory that is over is nobody's concern.
+            if not name or not new or old and old.value == new.value or run ~= server:memory() then
                 return nil
             end
             local floor = floor_at(sim, server, name)
