@@ -228,8 +228,8 @@ _M.list = {
             server.began = server.began or {}
             server.began[inc] = server.began[inc] or sim.now()
             local age = (sim.now() - server.began[inc]) / MS
-            return tonumber(observed) > age * 1.01 + 2 and format("%s: %s ms of a quarantine that is "
-                .. "%.3f ms old", server.lane, observed, age)
+            return tonumber(observed) > age * 1.01 + 2 and format("%s: %s ms of a quarantine "
+                .. "that is %.3f ms old", server.lane, observed, age)
         end,
     } },
 

@@ -297,10 +297,12 @@ _M.list = {
     { name = "what is counted has a floor above it", on = {
         write = function(sim, server, key, old, new)
             local name = sim.name_of[key]
-            local _, run = read(new and new.value)
-            -- What a late request counts in a memory that is over is nobody's concern.
-            if not name or not new or old and old.value == new.value or run ~= server:memory() then
+            if not name or not new or old and old.value == new.value then
                 return nil
+            end
+            local _, run = read(new.value)
+            if run ~= server:memory() then
+                return nil           -- by a late request, in a memory that is over
             end
             local floor = floor_at(sim, server, name)
             return not (floor and read(new.value) <= floor) and format(
