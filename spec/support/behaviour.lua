@@ -105,6 +105,67 @@ _M.list = {
         assert(done == 8 and c:stats().handed_over == 0)
         c:close()
     ]] },
+    { "reads side by side, and writes alone", [[
+        local reading, most, done = 0, 0, 0
+        for i = 1, 200 do
+            spawn(function()
+                local l = client:getReadWriteLock("rw", { owner = i }):readLock()
+                assert(l:tryLock(20))
+                reading = reading + 1
+                most = math.max(most, reading)
+                sleep(0.02)
+                reading = reading - 1
+                assert(l:unlock())
+                done = done + 1
+            end)
+        end
+        local w = client:getReadWriteLock("rw", { owner = "w" }):writeLock()
+        assert(w:tryLock(30))
+        assert(reading == 0)
+        assert(w:unlock())
+        local from = now()
+        while done < 200 and now() - from < 30 do sleep(0.005) end
+        assert(done == 200 and most > 20, done .. " " .. most)
+    ]] },
+    { "gives permits, places in line and latches", [[
+        local inside, most, done, order = 0, 0, 0, {}
+        local latch = client:getCountDownLatch "l"
+        assert(latch:trySetCount(20))
+        for i = 1, 20 do
+            spawn(function()
+                local permit = assert(client:getSemaphore("s", 3):tryAcquire(20))
+                inside = inside + 1
+                most = math.max(most, inside)
+                sleep(0.001)
+                inside = inside - 1
+                assert(permit:release())
+                assert(latch:countDown("p" .. i))
+            end)
+        end
+        assert(latch:await(30))
+        assert(most > 1 and most <= 3, most)
+        assert(latch:delete())
+        local first = client:getFairLock("f", { owner = 0 })
+        assert(first:tryLock(1))
+        for i = 1, 3 do
+            spawn(function()
+                local l = client:getFairLock("f", { owner = i })
+                assert(l:tryLock(20))
+                order[#order + 1] = i
+                assert(l:unlock())
+                done = done + 1
+            end)
+            sleep(0.3)
+        end
+        assert(first:unlock())
+        local from = now()
+        while done < 3 and now() - from < 20 do sleep(0.005) end
+        assert(table.concat(order, " ") == "1 2 3", table.concat(order, " "))
+        local both = client:getMultiLock { "m1", "m2" }
+        assert(both:tryLock(5) and both:unlock())
+        assert(client:getRateLimiter("r", 1, 0.05):tryAcquire())
+        sleep(1.5)               -- what is left of the line, and of the rate, ends by itself
+    ]] },
     { "has many in flight", [[
         local done = 0
         for i = 1, 100 do

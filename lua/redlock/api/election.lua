@@ -24,7 +24,6 @@ local MAX_ID = 160
 local ANNOUNCEMENTS = 3              -- tries, until a majority has it
 
 local Election, methods = {}, {}
-
 local function keys_of(self)
     local keys = fenced_lock.keys(self.client, self.name)
     return { keys[1], keys[2], "redlock:{" .. keys[1] .. "}:who" }
@@ -93,9 +92,11 @@ function methods:term() return self.view:token() end
 --- Leads no more.
 -- @return as Lock:unlock
 function methods:resign()
+    local term = self.view:token()
     local ok, err = self.view:unlock()
-    if ok and self.client.host.can_wait() then
-        rounds.say(self.client, fenced_lock, "retire", keys_of(self), { channel(self) })
+    if ok and term and self.client.core then
+        rounds.say(self.client, fenced_lock, "retire", keys_of(self),
+            { channel(self), format("%.0f", term) })
     end
     return ok, err
 end

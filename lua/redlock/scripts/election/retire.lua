@@ -1,3 +1,7 @@
--- ARGV[1] the channel of those who look on: there is no leader any more. 1.
+-- KEYS[3] who leads; ARGV[1] the channel of those who look on, [2] a term that is over. 1.
+local term = string.match(redis.call('get', KEYS[3]) or '', '^1 (%d+) ')
+if term == ARGV[2] then
+    redis.call('del', KEYS[3])
+end
 redis.pcall('publish', ARGV[1], '')
 return 1

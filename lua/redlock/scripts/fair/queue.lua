@@ -11,6 +11,9 @@ local function leave(waiter)
     call('zrem', KEYS[2], waiter)
     call('zrem', KEYS[3], waiter)
     call('hdel', KEYS[4], waiter)
+    if call('exists', KEYS[2]) == 0 then
+        call('del', KEYS[4])
+    end
 end
 for _, waiter in ipairs(call('zrangebyscore', KEYS[3], '-inf', now)) do
     leave(waiter)

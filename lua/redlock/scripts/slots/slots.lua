@@ -10,6 +10,7 @@ end
 local function free(slot)
     call('zrem', KEYS[1], slot)
     call('hdel', KEYS[2], slot, call('hget', KEYS[2], slot) or '')
+    if call('exists', KEYS[1]) == 0 then call('del', KEYS[2]) end
 end
 local over = call('zrangebyscore', KEYS[1], '-inf', now)
 for i = 1, #over do
