@@ -318,7 +318,7 @@ function methods:releaseAll()
         for _, hold in ipairs(self.holds:held_by(owner)) do
             local l = lock.new(self, hold.primitive, hold.name, { owner = owner })
             if self.holds:get(owner, l.id) == hold then      -- still
-                hold.count = 1
+                hold.count, hold.reads = 1, nil      -- a writer who reads as well
                 local ok, err = l:unlock()
                 first = first or not ok and err
             end
