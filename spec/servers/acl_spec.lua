@@ -22,16 +22,36 @@ describe("the documented ACL rules", function()
     local cluster, client
     local channels = support.since(6, 2)
 
+    -- A rule as this server knows it.
+    local function known(rule)
+        return support.since(7, 0) and rule or (rule:gsub("^%%R", ""))
+    end
+
     -- A user with the rules but the one given.
     local function set_user(server, but)
         local argv = { "on", ">pw", "resetkeys", "resetchannels", "-@all" }
         for _, rule in ipairs(rules) do
             if rule ~= but then
-                argv[#argv + 1] = rule
+                argv[#argv + 1] = known(rule)
             end
         end
         server:call("ACL", "DELUSER", "locks")
         server:user("locks", unpack(argv))
+    end
+
+    -- What was denied, but to write the list, which is for others to do.
+    local function denials(server)
+        local list = {}
+        for _, entry in ipairs(server:call("ACL", "LOG")) do
+            local text = {}
+            for i, word in ipairs(entry) do
+                text[i] = tostring(word)
+            end
+            text = table.concat(text, " ")
+            list[#list + 1] = not text:find("object redlock:{server}:members", 1, true) and text
+                or nil
+        end
+        return list
     end
 
     local function allow(but)
@@ -187,7 +207,7 @@ describe("the documented ACL rules", function()
         assert.equal(channels and "ok" or "warning", client:check().verdict)
         cluster:each(function(s)
             assert(s:call("SCRIPT", "FLUSH"))
-            assert.same({}, s:call("ACL", "LOG"))       -- nothing was denied
+            assert.same({}, denials(s))       -- nothing was denied
         end)
         assert.is_true(take("x"):unlock())
     end)
@@ -219,7 +239,7 @@ describe("the documented ACL rules", function()
         client = open { lock_delay = 1, lease = 2 }
         assert.is_true(take_fenced("y"):unlock())
         assert.is_true((client:using("z", { fenced = true }, function() end)))
-        cluster:each(function(s) assert.same({}, s:call("ACL", "LOG")) end)
+        cluster:each(function(s) assert.same({}, denials(s)) end)
     end)
 
     it("are enough for a restarted server's quarantine", function()
@@ -236,7 +256,7 @@ describe("the documented ACL rules", function()
             assert.is_true(take("x"):unlock())
             return admitted
         end, 20)
-        other:each(function(s) assert.same({}, s:call("ACL", "LOG")) end)
+        other:each(function(s) assert.same({}, denials(s)) end)
         client:close()
         other:stop()
     end)
@@ -246,7 +266,7 @@ describe("the documented ACL rules", function()
         allow()
         local argv = { "on", ">pw", "resetkeys", "resetchannels", "-@all" }
         for _, rule in ipairs(rules) do
-            argv[#argv + 1] = (rule:gsub("app:", "other:"))
+            argv[#argv + 1] = known((rule:gsub("app:", "other:")))
         end
         local server = cluster[1]
         server:user("neighbour", unpack(argv))
@@ -262,6 +282,12 @@ describe("the documented ACL rules", function()
         denied("GET", "app:x")
         denied("SET", "redlock:{app:x}:fence", "1")
         denied("SET", "redlock:{server}:else", "1")
+        denied("HSET", "redlock:{server}:seals", "1", "1")
+        if support.since(7, 0) then
+            denied("SET", "redlock:{server}:members", "1")
+            denied("DEL", "redlock:{server}:members")
+        end
+        assert.is_nil((select(2, conn:call("GET", "redlock:{server}:members"))))
         if channels then
             denied("PUBLISH", "redlock:{app:x}:free", "")
             denied("SUBSCRIBE", "redlock:{app:x}:free")
@@ -381,7 +407,7 @@ describe("the documented ACL rules", function()
             client = open { restart_guard = false }
             assert.is_true(take("x"):unlock())
         end,
-        ["~redlock:{server}:members"] = function()
+        ["%R~redlock:{server}:members"] = function()
             assert.is_true(take("x"):unlock())
             cluster[1]:call("SET", "redlock:{server}:members", "v2 of others")
             local marked = cluster[1]:marker()

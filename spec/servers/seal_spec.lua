@@ -116,6 +116,31 @@ describe("a sealed server", function()
         await(1, "guarded")
     end)
 
+    it("is opened by a user who may, and left to that one by others", function()
+        local args = { "--appendonly", "yes", "--user", "app", "on", ">pw", "resetkeys", "+@all" }
+        for _, key in ipairs { "marker", "members", "floor" } do
+            args[#args + 1] = "~redlock:{server}:" .. key
+        end
+        args[#args + 1] = "~app:*"
+        start(args)
+        local tenant = support.warm_client(cluster, { user = "app", password = "pw",
+            prefix = "app:" })
+        local ok, err = tenant:seal(1)
+        assert.is_nil(ok)
+        assert.matches("the user may write redlock:{server}:seals", tostring(err), 1, true)
+        assert.is_true(tenant:getLock("x"):tryLock())
+        assert.is_true(client:seal(1))
+        cluster[1]:stop():start()
+        local function seen()
+            local found = tenant:check()[1]
+            return found.ready and found.guard
+        end
+        support.eventually(function() return seen() == "sealed" end, 30)
+        await(1, "admitted")
+        support.eventually(function() return seen() == "admitted" end, 30)
+        assert.same({}, guarded)
+    end)
+
     it("waits for others that are down, for a while", function()
         start(AOF)
         taken()
@@ -136,7 +161,7 @@ describe("a sealed server", function()
             assert.equal("config", err.code)
             assert.matches(pattern, tostring(err))
         end
-        refused("1 of the other servers vote, and 2 must", 1)
+        refused("1 of the other servers noted it, and 2 must", 1)
         assert.equal("a", cluster[1]:marker():sub(21, 21))
         refused("does not vote now", 2)
         refused("none of the servers", "redis://127.0.0.1:1")

@@ -15,7 +15,7 @@ local format, sub = string.format, string.sub
 
 local _M = {}
 
-local KEYS = { "redlock:{server}:marker", "redlock:{server}:seals" }
+local KEYS = { "redlock:{server}:marker" }
 local STATE = 21              -- where a marker has its state
 
 local function refuse(...)
@@ -65,8 +65,9 @@ function _M.seal(client, name)
         n = n + (answer.node ~= target and answer.vote == 1 and 1 or 0)
     end
     if n < q then
-        return refuse("seal: %d of the other servers vote, and %d must, for they open the seal; "
-            .. "see redlock check", n, q)
+        return refuse("seal: %d of the other servers noted it, and %d must, for they open it: "
+            .. "those that vote, if the user may write redlock:{server}:seals; see redlock check",
+            n, q)
     end
     local sealed = format("%ss%s %s", sub(marker, 1, STATE - 1), sub(marker, STATE + 1), nonce)
     local closed, why = ask(client, "close", marker, sealed)

@@ -32,7 +32,11 @@ if inc then
     local seals = string.gsub(KEYS[1], 'marker$', 'seals')
     local noted = redis.pcall('hget', seals, inc)
     local spent = nonce .. ' ' .. of
-    if noted == nonce and redis.pcall('hset', seals, inc, spent) == 0 then noted = spent end
+    if noted == nonce then
+        noted = redis.pcall('hset', seals, inc, spent)
+        noted = noted == 0 and spent or noted
+    end
+    if type(noted) == 'table' then return marker end     -- this user may not
     return (noted == spent and '+' or '-') .. of .. marker
 end
 redis.call('set', KEYS[1], ARGV[2])
