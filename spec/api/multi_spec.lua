@@ -153,6 +153,32 @@ describe("a multi-lock", function()
         keys_are(0)
     end)
 
+    it("takes a name for several ones only if it is made of them", function()
+        local names_of = require("redlock.api.multi_lock").primitive.names
+        local function joined(names)
+            local parts = {}
+            for i, name in ipairs(names) do
+                parts[i] = #name .. ":" .. name
+            end
+            return table.concat(parts)
+        end
+        assert.same({ "a", "b:1" }, names_of "1:a3:b:1")
+        for _, bad in ipairs { "", "1", "1:", "0:", "01:a", "2:a", "1:b1:a", "1:a1:a", "1:ab",
+            "99999999999999999999:a", "1:a\0", ":a", "-1:a" } do
+            assert.is_nil(names_of(bad), bad)
+        end
+        local characters = { "0", "1", "2", "3", ":", "a", "b", "\0" }
+        for _ = 1, 20000 do                      -- any text
+            local text = {}
+            for i = 1, math.random(12) do
+                text[i] = characters[math.random(#characters)]
+            end
+            text = table.concat(text)
+            local names = names_of(text)
+            assert.is_true(names == nil or joined(names) == text, text)
+        end
+    end)
+
     it("is checked", function()
         for pattern, names in pairs {
             ["bad names: a list"] = "x", ["bad names: a list of names"] = {},
