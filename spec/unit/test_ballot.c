@@ -117,15 +117,13 @@ static void an_extension_counts_list_by_list(void)
         note(how);
         struct sim *s = up_between((enum answer[]){AT_LIST, AT_LIST, AT_LIST, AT_LIST});
         rl_lease *lease = sim_hold(s, "k", 30000);
-        uint32_t without = 0, silent = 0, elsewhere = 0;
+        uint32_t without = 0;
         for (int i = 0; i < N; i++) {
             s->core.guards[i].list += how[i] == AT_JOINT;
             s->core.guards[i].list *= how[i] != ELSEWHERE;
             s->server[i].frozen = how[i] == SILENT;
             s->server[i].say[SIM_EXTEND] = how[i] == REFUSES ? ":0\r\n" : NULL;
             without |= how[i] == REFUSES ? bit(i) : 0;
-            silent |= how[i] == SILENT ? bit(i) : 0;
-            elsewhere |= how[i] == ELSEWHERE ? bit(i) : 0;
         }
         s->server[3].say[SIM_EXTEND] = how[3] == REFUSES ? ":0\r\n" : ":1\r\n";
         rl_round *round = holder_extend(lease, 30000, s->now_ms);
