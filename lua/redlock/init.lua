@@ -87,8 +87,8 @@ end
 --                                 data }, ... } of the servers that answered
 --   granted(lock, hold, answers)  before anybody knows of the hold. hold.agreed: the number or
 --                                 token; hold.data: a table of the primitive's own
---   gave_up(lock, wait)           when a call whose attempts failed ends without it, once; not
---                                 when its coroutine is killed
+--   gave_up(lock, wait)           when a call whose attempts failed ends without it, once; when its
+--                                 coroutine is killed, only with line = false
 --   reenter(lock, hold)           the owner has it and wants it again: true, or nil and a code.
 --                                 hold.count: how often it was entered. Default: true
 --

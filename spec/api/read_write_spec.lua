@@ -247,6 +247,23 @@ describe("a read-write lock", function()
         end
     end)
 
+    it("has no more readers wait in a process than may", function()
+        local few = support.warm_client(cluster, { max_waiting = 3, fallback = 0.3 })
+        cluster:each(function(s) s:call("SET", "x", "somebody", "PX", 60000) end)
+        local futures, codes = {}, {}
+        for i = 1, 6 do
+            futures[i] = reader(i, few):tryLockAsync(2, 10)
+        end
+        for i = 1, 6 do
+            local ok, err = futures[i]:get(20)
+            assert.is_nil(ok)
+            codes[err.code] = (codes[err.code] or 0) + 1
+        end
+        assert.same({ held = 3, overload = 3 }, codes)
+        assert.equal(0, few.waiting)
+        few:close()
+    end)
+
     it("prints itself", function()
         assert.equal("read-write lock(x)", tostring(pair(1)))
         assert.matches("^read lock%(x, not held%)$", tostring(reader(1)))

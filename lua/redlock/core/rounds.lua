@@ -123,7 +123,7 @@ end
 local function await_lease(call, round)
     local lease_out = call.lease_out
     local handle = lease_out[0]
-    if wait(call.lock.client, round, lease_out, call.place) and lasts(round) then
+    if wait(call.lock.client, round, lease_out, call.place or call.alone) and lasts(round) then
         if call.wait then
             call.answers = answers.of(call.lock.client, round)
         end
@@ -139,8 +139,9 @@ end
 
 --- One attempt to take the keys on a majority. An interrupt (Ctrl-C) can raise between
 -- any two steps of it: run it under pcall, with interrupted() for the error.
--- @param call    whose attempt it is (policy/acquire.lua): lock, lease_out, place (is told when the
---   caller is killed, or nil), home (a whole number that picks the node to be asked first, or nil)
+-- @param call    whose attempt it is (policy/acquire.lua): lock, lease_out, place or alone (is
+--   told when the caller is killed, or nil), home (a whole number that picks the node to be asked
+--   first, or nil)
 -- @param prim    the primitive
 -- @param keys    the KEYS of its scripts
 -- @param args    their further ARGV

@@ -13,6 +13,7 @@
 --                (rounds.claim)
 --   place        in the queue of this process, or nil: there is none
 --   free         whether it contends beside the others of this process, who do not block it
+--   alone        what ends with such a call when its coroutine is killed, once it waits (turn.lua)
 --   wait         what the primitive's functions are told (hooks.lua), or nil
 --   answers      of the servers to the attempt that was granted, with `wait`
 --   tried        whether the call has tried to take what it was offered, in this turn

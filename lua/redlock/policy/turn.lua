@@ -8,7 +8,7 @@ local handover = require "redlock.policy.handover"
 local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
 
-local min, type = math.min, type
+local getmetatable, setmetatable, min, type = getmetatable, setmetatable, math.min, type
 
 local _M = {}
 
@@ -18,6 +18,30 @@ local function tell_contended(lock, owner)
     if client.events.fn then
         client.events:emit { type = "contended", name = lock.name, owner = owner }
     end
+end
+
+-- A call that waits, and has no place in a queue. As a place, it does not refer to the owner.
+local Alone = {}
+Alone.__index = Alone
+
+local function stand_alone(call)
+    local lock, client = call.lock, call.lock.client
+    client.waiting = client.waiting + 1
+    local view = setmetatable({ client = client, primitive = lock.primitive, name = lock.name,
+        id = lock.id }, getmetatable(lock))
+    return setmetatable({ lock = view, wait = call.wait, gone = false }, Alone)
+end
+
+function Alone:leave()
+    local client = self.lock.client
+    client.waiting = client.waiting - (self.gone and 0 or 1)
+    self.gone = true
+end
+
+-- The coroutine was killed.
+function Alone:vanish()
+    self:leave()
+    hooks.gave_up(self)
 end
 
 -- What keeps a call from waiting.
@@ -32,7 +56,8 @@ local function why_not_wait(call)
         return "deadlock"
     end
     local most = client.options.max_waiting      -- and this call is one of them, if it was early
-    if client.waiting > most and place.behind >= most or call.free and client.waiting >= most then
+    local before = place and place.behind or client.waiting
+    if before >= most and (client.waiting > most or not place) then
         client.counters.overloaded = client.counters.overloaded + 1
         return "overload"
     end
@@ -51,16 +76,15 @@ function _M.begin_waiting(call)
     end
     call.waits = true
     if call.free then
-        call.lock.client.waiting = call.lock.client.waiting + 1
+        call.alone = stand_alone(call)
     end
     return nil
 end
 
 --- A call without a place waits no more.
 function _M.leave(call)
-    if call.free and call.waits then
-        call.free = false
-        call.lock.client.waiting = call.lock.client.waiting - 1
+    if call.alone then
+        call.alone:leave()
     end
 end
 

@@ -87,10 +87,10 @@ local function nap(call, seconds, deaf)
     local client, subscription = call.lock.client, not deaf and call.subscription
     if call.place then
         queues.sleep(call.place, not deaf and call or nil, seconds)
-    elseif subscription then
-        rounds.finish_sleep(client, subscriptions.begin_pause(subscription, call.seen, seconds))
     else
-        rounds.sleep(client, seconds)
+        rounds.finish_sleep(client, subscription
+            and subscriptions.begin_pause(subscription, call.seen, seconds)
+            or rounds.begin_sleep(client, seconds), call.alone)
     end
 end
 
