@@ -53,7 +53,7 @@ static void disagree(struct core *core, int i, enum objection objection)
 /* The quarantine begins: what is there is to be replaced. */
 static void begin(struct core *core, int i)
 {
-    if (roll_strange(core, i)) {
+    if (roll_strange(core, i) && roll_refuses(core, i)) {
         disagree(core, i, OTHER_LIST);
         return;
     }
@@ -208,7 +208,9 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
     if (!core->marker || g->state != RL_GUARD_QUARANTINED || g->asked || core->refusing ||
         (g->marked_ms && now_ms - g->marked_ms < MARK_MS))
         return;
-    if (!g->until_ms) {
+    if (!g->until_ms && roll_strange(core, i)) {
+        return;                   /* until somebody else has */
+    } else if (!g->until_ms) {
         struct marker m = mark_fresh(core, i, MARKER_QUARANTINED);
         mark_replace(core, i, &m, now_ms);
     } else if (now_ms >= g->until_ms) {

@@ -210,18 +210,24 @@ void roll_told(struct core *core, int i, const char *text, size_t len)
         adopt(core, &core->roll, roll == ROLL_OTHERS);
 }
 
-int roll_strange(struct core *core, int i)
+int roll_strange(const struct core *core, int i)
 {
     const char *label = core->nodes[i].config->label;
-    if (!core->roll.list.n || core->named || !state_newest(core)->id.epoch || !label ||
-        core->guards[i].id || view_by_label(&core->roll.list, label))
-        return 0;
-    name_both(core, i, &core->roll);
-    char text[RL_TEXT_MAX];
-    snprintf(text, sizeof(text), "the other servers' list has no %s: %.*s", label,
-             RL_TEXT_MAX - 300, core->others);
-    memcpy(core->others, text, sizeof(text));
-    return 1;
+    return core->roll.list.n && !core->named && state_newest(core)->id.epoch && label &&
+           !core->guards[i].id && !view_by_label(&core->roll.list, label);
+}
+
+int roll_refuses(struct core *core, int i)
+{
+    for (int k = 0; k < core->n; k++) {
+        const char *label = core->nodes[k].config->label;
+        if (k == i || !(core->listed & bit(k)) || !label ||
+            !view_by_label(&core->roll.list, label))
+            continue;
+        name_both(core, k, &core->roll);
+        return 1;
+    }
+    return 0;
 }
 
 struct view_id roll_view(struct core *core, int i, int64_t *id)

@@ -25,8 +25,13 @@ enum roll roll_of(struct core *core, int i);
 /* Node i's record is this; NULL: there is none, or it may not be read. */
 void roll_told(struct core *core, int i, const char *text, size_t len);
 
-/* True: node i, which says of no list of ours that it is in it, has no place there. */
-int roll_strange(struct core *core, int i);
+/* True: node i, which does not say that it is in our list, has no place there that we know
+ * of: it is not for us to put it there. */
+int roll_strange(const struct core *core, int i);
+
+/* The same node: true when others have the names of that list, so that this one is none of
+ * it; core->others says so. */
+int roll_refuses(struct core *core, int i);
 
 /* The list that node i is put into, and its number there. */
 struct view_id roll_view(struct core *core, int i, int64_t *id);

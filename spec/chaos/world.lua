@@ -6,6 +6,7 @@ local cjson = require "cjson"
 local build = require "spec.support.build"
 local inspect = require "spec.support.inspect"
 local kinds = require "spec.chaos.kinds"
+local lists = require "spec.support.list"
 local marks = require "spec.chaos.marks"
 local proc = require "spec.support.proc"
 local proxy = require "spec.support.proxy"
@@ -89,7 +90,7 @@ end
 -- granted; with "no" the log is written before the reply, and survives the process.
 local function new_server(self, s)
     self.clocks[s] = new_clock(self.dir, "server" .. s)
-    self.servers[s] = redis.server { env = self.clocks[s].env,
+    self.servers[s] = redis.server { new = true, env = self.clocks[s].env,
         args = { "--appendonly", "yes", "--appendfsync", "no" } }
     if self.opts.restart_guard then
         self.servers[s]:admit(self.opts.max_lease)
@@ -456,6 +457,9 @@ function _M.new(opts)
     self.accounts = redis.server()
     for s = 1, opts.nodes do
         new_server(self, s)
+    end
+    if opts.restart_guard then
+        lists.enlist(self.servers)     -- each client has names of its own for them
     end
     for c = 1, opts.clients + opts.nginx do
         start_edges(self, c)

@@ -1,4 +1,5 @@
 -- The list of servers changes: which steps are safe, and what the others lead to.
+local lists = require "spec.support.list"
 local quarantine = require "spec.support.quarantine"
 local support = require "spec.support"
 
@@ -135,17 +136,6 @@ describe("a server that is replaced", function()
     end)
 end)
 
--- As c/core/view.c: FNV-1a of all but the last line.
-local function hash(record)
-    local h = 2166136261
-    for i = 1, #record do
-        h = bit.bxor(h, record:byte(i))
-        local low, high = bit.band(h, 0xffff), bit.rshift(h, 16)
-        h = (low * 16777619 + bit.band(high * 16777619, 0xffff) * 65536) % 2 ^ 32
-    end
-    return ("%08x"):format(h)
-end
-
 describe("a list of servers that was written down", function()
     local cluster, labels
     after_each(support.cleanup)
@@ -177,7 +167,7 @@ describe("a list of servers that was written down", function()
             local body, cid, epoch = record:match "^((v2 %x+ %d+\n.*)by %d+\n)$", record:match
                 "^v2 (%x+) (%d+)"
             assert.truthy(body, record)
-            assert.equal(("%s.%s.%s"):format(cid, epoch, hash(record:match "^(.*)by ")),
+            assert.equal(("%s.%s.%s"):format(cid, epoch, lists.hash(record:match "^(.*)by ")),
                 cluster[i]:marked().view)
         end
         assert.is_nil(cluster[4]:marker())
@@ -192,6 +182,29 @@ describe("a list of servers that was written down", function()
             assert.is_true(client:getLock("x"):unlock())
             client:close()
         end
+    end)
+
+    -- A client that has met no server of that name cannot tell which one it is.
+    it("gets back a server that forgot from who knows it, under whatever name", function()
+        local proxies = support.proxies(cluster)
+        local fresh = options { max_lease = 60, lease = 5 }
+        local knows = support.warm_client({ proxies[1], proxies[2], proxies[3] }, fresh)
+        cluster[2]:restart()
+        local more = support.proxies(cluster)
+        local new = support.warm_client({ more[1], more[2], more[3] }, fresh)
+        assert.is_true((new:getLock("x"):tryLock(5)))
+        assert.is_true(new:getLock("x"):unlock())
+        assert.is_nil(cluster[2]:marker())
+        support.eventually(function()
+            knows:getLock("turn"):isLocked()
+            return cluster[2]:marked()
+        end, 10)
+        assert.equal(cluster[1]:marked().view, cluster[2]:marked().view)
+        assert.is_true(cluster[2]:marked().id > 0)
+        support.eventually(function()
+            new:check()
+            return new:check()[2].guard == "guarded"
+        end, 10)
     end)
 
     it("refuses whoever replaced a server, and names both lists", function()
@@ -247,7 +260,7 @@ describe("a list of servers that was written down", function()
         cluster[4]:admit()
         for i = 2, 4 do
             local words = cluster[i]:marker():gsub("%x+%.%d+%.%x+ %d+$",
-                ("%s.4.%s %d"):format(cid, hash(body), i))
+                ("%s.4.%s %d"):format(cid, lists.hash(body), i))
             cluster[i]:mark(words)
             cluster[i]:call("SET", "redlock:{server}:members", body .. "by 1\n")
         end

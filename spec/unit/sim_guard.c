@@ -49,6 +49,8 @@ void sim_mark(struct sim_server *sv, redisReply **words)
     if (!sv->stubborn && !strcmp(text, words[3]->str) && !other) {
         strcpy(sv->marker, words[4]->str);
         strcpy(text, sv->marker);
+        if (words[5]->str[0])
+            strcpy(sv->record, words[5]->str);
         sv->marked++;
     }
     sim_reply(sv, "$%d\r\n%s%s\r\n", (int)strlen(text) + other, other ? "!" : "", text);

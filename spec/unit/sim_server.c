@@ -402,8 +402,10 @@ static int execute_question(struct sim *s, int i, const redisReply *command)
         else
             sim_reply(sv, "$%d\r\n%s\r\n", (int)strlen(text), text);
     } else if (!strcmp(name, "GET")) {
-        if (sv->marker[0])
-            sim_reply(sv, "$%d\r\n%s\r\n", (int)strlen(sv->marker), sv->marker);
+        int marker = !strcmp(command->element[1]->str, "marker");
+        const char *text = marker ? sv->marker : sv->record;
+        if (text[0])
+            sim_reply(sv, "$%d\r\n", (int)strlen(text)), say(sv, text), say(sv, "\r\n");
         else
             sim_reply(sv, "$-1\r\n");
     } else {

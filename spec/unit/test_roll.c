@@ -1,0 +1,162 @@
+/* test_roll.c - which list of servers a client goes by, and whom it refuses. */
+#include "core/roll.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guard_fixture.h"
+
+/* The same servers, by these names. */
+static struct sim *named(const char *const *names, int n)
+{
+    struct sim *s = sim_new(n);
+    for (int i = 0; i < n; i++) {
+        s->config[i].label = strdup(names[i]);
+        s->server[i].clockless = 0;
+    }
+    sim_guard(s, MAX_LEASE_MS);
+    return s;
+}
+
+static void finish(struct sim *s)
+{
+    char *labels[RL_MAX_NODES];
+    int n = s->n;
+    for (int i = 0; i < n; i++)
+        labels[i] = s->config[i].label;
+    sim_advance(s, 2000);
+    sim_finish(s);
+    for (int i = 0; i < n; i++)
+        free(labels[i]);
+}
+
+/* All of them are in that list, as its members 1, 2, 3. */
+static void put_into(struct sim *s, const struct view *view)
+{
+    char record[VIEW_MAX];
+    REQUIRE(view_write(view, record) > 0);
+    for (int i = 0; i < s->n; i++) {
+        struct marker m = sim_marker(s, i, MAX_LEASE_MS);
+        m.view = view->id;
+        m.id = i + 1;
+        sim_set_marker(s, i, &m);
+        strcpy(s->server[i].record, record);
+    }
+}
+
+static struct view list_of(const char *const *names, int n, int64_t epoch)
+{
+    struct view v = {.id.epoch = epoch};
+    memcpy(v.id.cluster, "c1d2e3f4", VIEW_HEX);
+    for (int k = 0; k < n; k++)
+        v.list.at[k] = (struct member){k + 1, names[k], strlen(names[k])};
+    v.list.n = n;
+    REQUIRE(view_sign(&v) == 0);
+    return v;
+}
+
+static const char *const ABC[] = {"a", "b", "c"}, *const CAB[] = {"c", "a", "b"},
+                 *const DBC[] = {"d", "b", "c"}, *const XYZ[] = {"x", "y", "z"};
+
+/* What an attempt comes to; the first one only waits for connections. */
+static int tries(struct sim *s)
+{
+    try(s, "j");
+    return try(s, "k");
+}
+
+static void the_first_list_is_the_same_in_any_order(void)
+{
+    struct sim *s = named(ABC, 3), *t = named(CAB, 3), *u = named(DBC, 3);
+    CHECK_INT(s->core.view.epoch, 2);
+    CHECK(view_same(&s->core.view, &t->core.view));
+    CHECK_STR(s->core.record, t->core.record);
+    CHECK(!view_same(&s->core.view, &u->core.view));
+    finish(s);
+    finish(t);
+    finish(u);
+}
+
+static void it_is_written_with_the_quarantine(void)
+{
+    struct sim *s = named(CAB, 3);
+    CHECK_INT(tries(s), RL_NO_QUORUM);
+    for (int i = 0; i < 3; i++) {
+        struct marker m = marker_of(s, i);
+        CHECK(view_same(&m.view, &s->core.view));
+        CHECK_INT(m.id, (i + 2) % 3 + 1);        /* in the order of their names */
+        CHECK_STR(s->server[i].record, s->core.record);
+    }
+    finish(s);
+}
+
+static void a_list_of_the_same_names_is_ours(void)
+{
+    struct sim *s = named(CAB, 3);
+    struct view v = list_of(ABC, 3, 6);
+    put_into(s, &v);
+    CHECK_INT(tries(s), RL_GRANTED);
+    CHECK(view_same(&state_newest(&s->core)->id, &v.id));
+    CHECK_STR(s->core.stale, "");
+    finish(s);
+}
+
+static void as_many_servers_by_other_names_are_it_as_well(void)
+{
+    struct sim *s = named(XYZ, 3);
+    struct view v = list_of(ABC, 3, 6);
+    put_into(s, &v);
+    CHECK_INT(tries(s), RL_GRANTED);
+    sim_advance(s, 2000);
+    sim_restart(s, 0);                       /* we know who that is */
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    struct marker m = marker_of(s, 0);
+    CHECK_INT(m.id, 1);
+    CHECK(view_same(&m.view, &v.id));
+    finish(s);
+}
+
+/* One whose name is not in the list, and who says not that it is. */
+static void a_stranger_refuses_all(void)
+{
+    struct sim *s = named(DBC, 3);
+    struct view v = list_of(ABC, 3, 2);
+    put_into(s, &v);
+    s->server[0].marker[0] = '\0';
+    CHECK_INT(tries(s), RL_CONFIG);
+    sim_run(s);
+    CHECK(strstr(s->core.others, "belongs to the list {a, b, c} (epoch 2), this client is "
+                 "configured with {d, b, c}") != NULL);
+    CHECK_INT(sim_with(s, "k"), 0);
+    CHECK_INT(s->server[1].marks + s->server[2].marks, 0);
+    finish(s);
+}
+
+static void a_list_of_more_is_not_ours(void)
+{
+    static const char *const ABCD[] = {"a", "b", "c", "d"};
+    struct sim *s = named(ABC, 3);
+    struct view v = list_of(ABCD, 4, 2);
+    put_into(s, &v);
+    CHECK_INT(tries(s), RL_CONFIG);
+    CHECK(strstr(s->core.others, "{a, b, c, d}") != NULL);
+    finish(s);
+}
+
+static void a_list_without_a_record_is_not_ours(void)
+{
+    struct sim *s = named(ABC, 3);
+    struct view v = list_of(ABC, 3, 6);
+    put_into(s, &v);
+    for (int i = 0; i < 3; i++)
+        s->server[i].record[0] = '\0';
+    CHECK_INT(tries(s), RL_CONFIG);
+    CHECK(strstr(s->core.others, "no record") != NULL);
+    finish(s);
+}
+
+SUITE(roll, T(the_first_list_is_the_same_in_any_order), T(it_is_written_with_the_quarantine),
+      T(a_list_of_the_same_names_is_ours), T(as_many_servers_by_other_names_are_it_as_well),
+      T(a_stranger_refuses_all), T(a_list_of_more_is_not_ours),
+      T(a_list_without_a_record_is_not_ours));
