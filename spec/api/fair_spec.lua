@@ -183,10 +183,16 @@ local CODE = [[
     if l:tryLock(10, 1) then
         log("got", ("%.6f"):format(from))
         hold("x", l)
-        sys.sleep(0.05)
+        sys.sleep(PAUSE)
         l:unlock()
     end
 ]]
+
+-- Who holds it for longer; a place is kept for 3 s, whatever else the machine does.
+local function in_order(broken)
+    return torture.run { seconds = 8, workers = 8, fallback = 1, broken = broken,
+        code = (CODE:gsub("PAUSE", "0.2")) }
+end
 
 local function always() return true end
 
@@ -223,21 +229,20 @@ describe("a history of a fair lock", function()
     end)
 
     it("has one holder at a time, whatever fails", function()
-        local list = torture.intervals(torture.run { seconds = 8, code = CODE })
+        local list = torture.intervals(torture.run { seconds = 8,
+            code = (CODE:gsub("PAUSE", "0.05")) })
         assert.is_true(#list > 15, #list)
         assert.is_nil(torture.together(list, always))
     end)
 
     it("has nobody overtaken who came a while before", function()
-        local history = torture.run { seconds = 6, workers = 8, broken = {}, code = CODE }
+        local history = in_order {}
         assert.is_true(#history > 60, #history)
-        assert.equal(0, overtaken(history, 0.25))
+        assert.equal(0, overtaken(history, 0.8))
     end)
 
-    it("shows if the first in line did not matter", function()
-        local broken = { "scripts/fair/acquire.lua", "(not head or head == ARGV[3]) and call(",
-            "call(" }
-        local history = torture.run { seconds = 6, workers = 8, broken = { broken }, code = CODE }
-        assert.is_true(overtaken(history, 0.25) > 0)
+    it("shows if tickets did not grow", function()
+        local broken = { "api/fair_lock.lua", "wait.ticket = last + 1", "wait.ticket = 1" }
+        assert.is_true(overtaken(in_order { broken }, 0.8) > 0)
     end)
 end)

@@ -21,7 +21,8 @@ local WORKER = [[
     local file = assert(io.open(path, "a"))
     file:setvbuf "line"
     local client = require("redlock").new { nodes = { NODES }, lease = 0.4, max_lease = 1,
-        timeout = 0.15, connect_timeout = 0.3, retry_delay = 0.01, fallback = 0.1, patience = 30,
+        timeout = 0.15, connect_timeout = 0.3, retry_delay = 0.01, patience = 30,
+        fallback = FALLBACK,
         restart_guard = true, fence_ttl = 60 }
     local random = math.random
     local function log(...)
@@ -121,8 +122,8 @@ local function wrong_copies(broken)
     return { LUA_PATH = dir .. "/?.lua;" .. lua.env().LUA_PATH }
 end
 
---- @param opts  code; seconds (of faults); servers (5), workers (5); broken, as wrong_copies(), and
---   then without faults
+--- @param opts  code; seconds (of faults); servers (5), workers (5); fallback (0.1); broken, as
+--   wrong_copies(), and then without faults
 -- @return the history, a list of lines: each its words, with t, who and word
 function _M.run(opts)
     local self = setmetatable({ workers = {}, count = 0, restart_again = 0,
@@ -139,7 +140,8 @@ function _M.run(opts)
     assert(admin:init { force = true })
     admin:close()
     self.env = opts.broken and wrong_copies(opts.broken)
-    local texts = { NODES = table.concat(uris, ", "), STEP = opts.code }
+    local texts = { NODES = table.concat(uris, ", "), STEP = opts.code,
+        FALLBACK = tostring(opts.fallback or 0.1) }
     self.code = WORKER:gsub("%u%u%u+", texts)
     local calm = sys.now() + (opts.seconds or 8)
     self.ends = calm + (opts.broken and 0 or 2)
