@@ -82,7 +82,7 @@ static int read_vote(struct rl_round *round, int i, const struct reply *reply,
 }
 
 /* A yes of node i is for the list that its marker names; one for a list that is not known
- * does not count (RL_GUARDED). */
+ * does not count (RL_GUARDED), nor does one behind a seal, which a crash may undo. */
 static int place_vote(struct rl_round *round, int i, const struct reply *reply,
                       const struct vote *vote, int64_t now_ms)
 {
@@ -93,7 +93,13 @@ static int place_vote(struct rl_round *round, int i, const struct reply *reply,
         guard_visit(core, i, now_ms);
         slot->list = core->guards[i].kind == MARKER_READ ? core->guards[i].list : 0;
     }
-    if (slot->list || vote->vote < RL_VOTE_YES)
+    if (vote->vote < RL_VOTE_YES)
+        return RL_OK;
+    if (core->guards[i].kind == MARKER_READ && core->guards[i].is.state == MARKER_SEALED) {
+        node_refuse(&core->nodes[i], RL_GUARDED, "sealed for a restart");
+        return RL_GUARDED;
+    }
+    if (slot->list)
         return RL_OK;
     node_refuse(&core->nodes[i], RL_GUARDED, "it is in no list of servers that is known");
     return RL_GUARDED;

@@ -38,7 +38,7 @@ describe("a sealed server", function()
         return token
     end
 
-    it("gives no votes, extends and releases", function()
+    it("gives no votes, neither for a lock nor for an extension, and releases", function()
         start(AOF)
         local l = client:getLock "mine"
         assert.is_true(l:tryLock())
@@ -48,8 +48,12 @@ describe("a sealed server", function()
         assert.equal("guarded", err.nodes[1].code)
         assert.equal("sealed for a restart: it votes again after that", err.nodes[1].message)
         assert.equal("sealed", row(1).guard)
+        cluster[1]:call("PEXPIRE", "mine", 20000)
+        assert.is_true((l:extend()))           -- by the second and the third
+        support.eventually(function() return cluster[1]:call("PTTL", "mine") > 20000 end)
         cluster[2]:call("DEL", "mine")
-        assert.is_true((l:extend()))           -- by the first and the third
+        err = support.fails("no_quorum", l:extend())
+        assert.equal("guarded", err.nodes[1].code)
         assert.is_true(l:unlock())
         support.eventually(function() return cluster[1]:call("EXISTS", "mine") == 0 end)
     end)
