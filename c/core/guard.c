@@ -435,7 +435,8 @@ const struct condition *guard_run(struct core *core, int i, int acquire,
         return guard_marker(core, i, acquire, behind);
     const char *name = core->nodes[i].info.replid;
     if (core->marker)
-        name = g->kind == MARKER_READ && !g->forgot && of_this_life(core, i) ? g->marker : "";
+        name = g->kind == MARKER_READ && !g->forgot &&
+               (of_this_life(core, i) || g->state == RL_GUARD_SEALED) ? g->marker : "";
     *behind = (struct condition){NULL, name[0] ? name : "?"};
     return behind;
 }

@@ -11,6 +11,7 @@
 -- What lasts must end by itself or by the calm at the end (schedule.lua: calm()).
 
 local base = require "spec.sim.sim"
+local seals = require "spec.sim.seals"
 local tokens = require "spec.sim.tokens"
 
 local ipairs, max = ipairs, math.max
@@ -306,6 +307,29 @@ _M.list = {
             local disk = server:snapshot()
             sim:later(sim:below(SECOND), function()
                 sim:restart_server(server, disk, some_us(sim) * 0.2)
+            end)
+        end },
+
+    -- Sealed, and restarted: with all it has then, or with what it had when it was sealed. That
+    -- may come back once more, when the seal was opened.
+    { name = "planned restart", breaks = "memory", often = 20, times = { 1, 3 },
+        strike = function(sim)
+            local server = some_server(sim)
+            if not seals.seal(sim, base, server) then
+                return
+            end
+            local disk = server:snapshot()
+            sim:later(some_us(sim) * 0.5, function()
+                if server.state == C.SIM_UP and not sim.calm_at then
+                    sim:restart_server(server, nil, some_us(sim) * 0.2)
+                    server.db = sim:chance(50) and server:snapshot() or disk
+                    disk = server:snapshot()
+                end
+            end)
+            sim:later(sim:below(sim.config.guard_us), function()
+                if seals.is_open(base, server) and not sim.calm_at then
+                    sim:restart_server(server, disk, 5 * MS)
+                end
             end)
         end },
 
