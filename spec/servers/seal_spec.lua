@@ -66,7 +66,7 @@ describe("a sealed server", function()
                 others[i] = support.warm_client(cluster)
             end
             local held = client:getFencedLock "held"
-            local _, token = assert(held:tryLock())
+            local _, token = assert(held:tryLock(5))
             local before = taken()
             assert.is_true(client:seal(cluster[1].uri))
             local memory = cluster[1]:marker():sub(1, 16)
