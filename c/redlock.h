@@ -288,7 +288,7 @@ typedef struct rl_node_info {
     int32_t aof;             /* appendonly is on */
     int32_t rdb;             /* a snapshot was made since the server started */
     int32_t guard;           /* rl_guard */
-    int32_t unverified;      /* its run_id is not known: no permission for INFO */
+    int32_t unverified;      /* its master_replid is not known: no permission for INFO */
     int32_t clock;           /* 1: the three clock fields are known */
     int32_t steps;           /* how often its clock was stepped so far */
     int32_t marker_code;     /* the last error about its marker; RL_OK: none */

@@ -86,7 +86,7 @@ static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
     int objection = guard_objects(core, i, 1, now_ms);
     if (objection)
         return objection;
-    if (round->lease->primitive.knows_run && guard_nameless(core, i))
+    if (round->lease->primitive.knows_run && guard_nameless(core, i, now_ms))
         return RL_NOPERM;
     return round_call(round, i,
                       round->lease->primitive.knows_run

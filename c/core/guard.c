@@ -441,11 +441,15 @@ const struct condition *guard_run(struct core *core, int i, int acquire,
     return behind;
 }
 
-int guard_nameless(struct core *core, int i)
+int guard_nameless(struct core *core, int i, int64_t now_ms)
 {
-    if (core->nodes[i].info.replid[0])
+    struct node *nd = &core->nodes[i];
+    if (!core->marker && now_ms - nd->life_ms >= NODE_LOOK_MS &&
+        now_ms - nd->ready_ms >= NODE_LOOK_MS && node_look_at_life(nd, now_ms))
+        mark_asks(core, i);
+    if (nd->info.replid[0])
         return 0;
-    node_refuse(&core->nodes[i], RL_NOPERM, "it does not say which life of it this is "
+    node_refuse(nd, RL_NOPERM, "it does not say which life of it this is "
                 "(master_replid), and after a restart it might count tokens twice: allow INFO "
                 "to this user");
     return 1;

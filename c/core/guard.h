@@ -70,8 +70,9 @@ const struct condition *guard_run(struct core *core, int i, int acquire,
                                   struct condition *behind);
 
 /* True: node i does not say which life of the server it is; its text says so. What is
- * counted there could be counted twice. */
-int guard_nameless(struct core *core, int i);
+ * counted there could be counted twice. Without the guard its life is looked at here, as
+ * counters are of one. */
+int guard_nameless(struct core *core, int i, int64_t now_ms);
 
 /* Why a yes of node i would not count: RL_GUARDED or RL_CONFIG, with the node's text; or
  * RL_OK. suspect_only: disregards the marker, which is not known now. */

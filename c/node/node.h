@@ -134,7 +134,8 @@ struct node {
     int64_t info_ms;              /* ... at that time */
     int timing;                   /* TIME is unanswered; or -1: not permitted */
     int looking;                  /* INFO replication is unanswered */
-    int64_t looked_ms;            /* both were sent last */
+    int64_t looked_ms;            /* both were sent last, */
+    int64_t life_ms;              /* and INFO replication alone */
     char *record;                 /* the answer to REQUEST_RECORD; longer ones are none */
     size_t record_len;
     int reading;                  /* that is unanswered */

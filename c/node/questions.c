@@ -80,6 +80,7 @@ int node_look_at_life(struct node *nd, int64_t now_ms)
     if (nd->looking || node_tell(nd, REQUEST_INFO, 2, words, NULL, now_ms))
         return 0;
     nd->looking = 1;
+    nd->life_ms = now_ms;
     return 1;
 }
 

@@ -270,6 +270,23 @@ describe("a server", function()
         assert.matches("allow INFO", err.nodes[1].message)
     end)
 
+    -- The first replica gives its data another history: counters are of one.
+    it("gives tokens to all when it gets a replica, also without the guard", function()
+        local server, replica = support.server { new = true }, support.server { new = true }
+        local old = support.warm_client { server }
+        local ok, first = old:getFencedLock("x"):tryLock(5)
+        assert.is_true(ok)
+        assert.is_true(old:getFencedLock("x"):unlock())
+        replicate(replica, server)
+        local new = support.warm_client { server }
+        local _, second = assert(new:getFencedLock("x"):tryLock(5))
+        assert.is_true(new:getFencedLock("x"):unlock())
+        local _, third = assert(old:getFencedLock("x"):tryLock(5))
+        assert.is_true(first < second and second < third)
+        old:close()
+        new:close()
+    end)
+
     -- A client whose clock is ahead would make all later tokens of others smaller.
     it("lends its clock to tokens that begin anew, not the client its own", function()
         local server, clock = support.server { new = true }, support.clock()
