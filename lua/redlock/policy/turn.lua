@@ -32,13 +32,14 @@ local function stand_alone(call)
     return setmetatable({ lock = view, wait = call.wait, gone = false }, Alone)
 end
 
+--- It waits no more.
 function Alone:leave()
     local client = self.lock.client
     client.waiting = client.waiting - (self.gone and 0 or 1)
     self.gone = true
 end
 
--- The coroutine was killed.
+--- Its coroutine was killed.
 function Alone:vanish()
     self:leave()
     hooks.gave_up(self)
