@@ -5,7 +5,7 @@ local json = require "redlock.cli.json"
 local report = require "redlock.cli.report"
 
 local _M = { usage = "seal SERVER", summary = "before it is restarted: it votes at once then",
-    options = {} }
+    flags = {} }
 
 _M.help = [[
 redlock seal SERVER
