@@ -20,9 +20,7 @@ local format, match, max, min = string.format, string.match, math.max, math.min
 local _M = {}
 
 local OPTIONS = { id = true, on_elected = true, on_lost = true }
-local MAX_ID = 160
-local ANNOUNCEMENTS = 3              -- tries, until a majority has it
-
+local MAX_ID, ANNOUNCEMENTS = 160, 3  -- bytes; tries, until a majority has it
 local Election, methods = {}, {}
 local function keys_of(self)
     local keys = fenced_lock.keys(self.client, self.name)

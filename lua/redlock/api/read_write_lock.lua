@@ -20,9 +20,7 @@ local validate = require "redlock.core.validate"
 local ipairs, setmetatable, huge = ipairs, setmetatable, math.huge
 local format, min = string.format, math.min
 
-local _M = {}
-
-local Lock = lock.methods
+local _M, Lock = {}, lock.methods
 local RW, PLAIN = "redlock.scripts.rw.", "redlock.scripts.lock."
 
 -- A script of a reader.
@@ -108,7 +106,6 @@ function read_methods:onLost(fn)
     validate.is_function("fn", fn)
     return Lock.onLost(writer, function(_, reason) fn(self, reason) end)
 end
-
 for _, name in ipairs { "extend", "remaining", "isValid", "isHeldByCurrentThread" } do
     local of_lock = Lock[name]
     read_methods[name] = function(self, lease)
