@@ -23,23 +23,23 @@ return {
         by = { "a majority confirmed" } },
 
     { name = "lost one vote too early", file = "c/core/quorum.c",
-        from = "return t->yes + t->pending < q ? LOST", to =
-            "return t->yes + t->pending <= q ? LOST",
+        from = "return t->yes + t->pending < want ? LOST", to =
+            "return t->yes + t->pending <= want ? LOST",
         faults = { "gone for good", "gone for good" } },
 
     { name = "errors count as yes", file = "c/core/answer.c",
         from = "    if (code) {\n        round_miss(round, i, code, now_ms);\n"
-            .. "        return;\n    }\n    slot->code = RL_OK;",
-        to = "    if (code)\n        vote.vote = RL_VOTE_YES;\n    slot->code = RL_OK;",
+            .. "        return;\n    }\n    if (keep_data",
+        to = "    if (code)\n        vote.vote = RL_VOTE_YES;\n    if (keep_data",
         by = { "a majority confirmed", "a majority let go" } },
 
     { name = "a re-sent attempt counts as refused", file = "c/core/acquire.c",
         from = "        vote->vote = RL_VOTE_YES;\n", to = "        vote->vote = RL_VOTE_ABSENT;\n",
         prefix = "an attempt sent again" },
 
-    { name = "kept after a majority disowned it", file = "c/core/watchdog.c",
-        from = "return t->absent + t->foreign >= quorum_size(t->n) ? RL_LOST : RL_NO_QUORUM;",
-        to = "return RL_NO_QUORUM;", by = { "no is no" } },
+    { name = "kept after a majority disowned it", file = "c/core/ballot.c",
+        from = "return t->absent + t->foreign >= quorum_size(t->n);", to = "return 0;",
+        by = { "no is no" } },
 
     { name = "let go before the holder knows of the loss", file = "c/core/watchdog.c",
         from = "&& !lease->promised_ms)\n        end_as_said(lease);",
@@ -232,8 +232,8 @@ return {
     -- ---- values, replies ----
 
     { name = "one value for all attempts", file = "c/engine/api.c",
-        from = "    for (size_t i = 0; i < sizeof(raw); i++) {\n",
-        to = "    for (size_t i = 0; i < sizeof(raw); i++) {\n        raw[i] = 7;\n",
+        from = "    for (size_t i = 0; i < len / 2; i++) {\n",
+        to = "    for (size_t i = 0; i < len / 2; i++) {\n        raw[i] = 7;\n",
         by = { "fresh values" } },
 
     { name = "the last request gets the first reply", file = "c/node/node.c",
@@ -249,13 +249,13 @@ return {
     -- ---- fencing tokens: design rules 1 to 7, and counterexamples ----
 
     { name = "no confirmation", file = "c/core/fence.c",
-        from = "        if (witnesses >= quorum_size(t->n))\n            return WON;\n    }",
+        from = "        if (witnessed)\n            return WON;\n    }",
         to = "        return WON;\n    }",
         prefix = "C1", by = { "a token has its witnesses", "tokens grow" } },
 
     { name = "the second largest of all counters", file = "c/core/fence.c", prefix = "C5",
-        from = "    if (!round->token) {\n        enum verdict v = quorum_vote(t);",
-        to = "    if (!round->token && t->yes == t->n) {\n        int64_t token = 0;\n"
+        from = "    if (!round->token) {\n        enum verdict v = ballot_vote(round);",
+        to = "    const struct tally *t = &round->tally;\n    if (!round->token && t->yes == t->n) {\n        int64_t token = 0;\n"
             .. "        for (int i = 0; i < t->n; i++) {\n            int as_large = 0;\n"
             .. "            for (int k = 0; k < t->n; k++)\n"
             .. "                as_large += round->slot[k].extra >= round->slot[i].extra;\n"
@@ -264,13 +264,14 @@ return {
             .. "        round->token = token;\n        return WON;\n    }\n"
             .. "    if (!round->token && t->pending && t->yes + t->pending == t->n)\n"
             .. "        return UNDECIDED;\n"
-            .. "    if (!round->token) {\n        enum verdict v = quorum_vote(t);",
+            .. "    if (!round->token) {\n        enum verdict v = ballot_vote(round);",
         by = { "a token has its witnesses", "tokens grow" } },
 
     { name = "late grants count unconfirmed", file = "c/core/fence.c",
-        { "    for (int i = 0; i < t->n; i++) {\n        if (granted(&round->slot[i]) && ",
+        { "    for (int i = 0; i < round->core->n; i++) {\n"
+            .. "        if (granted(&round->slot[i]) && ",
             "    int late = round->confirm && round->confirm->token == round->token;\n"
-            .. "    for (int i = 0; !late && i < t->n; i++) {\n"
+            .. "    for (int i = 0; !late && i < round->core->n; i++) {\n"
             .. "        if (granted(&round->slot[i]) && " },
         prefix = "C3 below", by = { "a token has its witnesses", "tokens grow" } },
 
@@ -335,7 +336,8 @@ return {
         fenced = 100, faults = { "a floor out of range", "a floor out of range" },
         { "n >= 0 and n < limit and n or nil", "n >= 0 and n or nil" },
         { "if n >= limit then", "if false then" },
-        by = { "tokens fit", "nobody learns a floor out of range" } },
+        by = { "tokens fit", "nobody learns a floor out of range",
+            "a lost counter is nobody's" } },
 
     { name = "a floor out of range is taught",
         file = "lua/redlock/policy/floors.lua", guarded = true,
@@ -357,13 +359,14 @@ return {
             "tokens grow" } },
 
     { name = "an import raises counters", file = "lua/redlock/api/transfer.lua", fenced = 100,
-        from = "if ok and parcel.token > 0 then", to = "if false then",
+        from = "if ok and prim.is_current then", to = "if false then",
         by = { "a forged token is refused", "a held lock is held", "a majority confirmed",
             "tokens fit" } },
 
     { name = "any number is a counter", file = "c/core/acquire.c", fenced = 100,
-        from = "    if (lease_fenced(round->lease) && !fence_is_token(vote->extra))\n"
-            .. "        return RL_PROTOCOL;\n", to = "",
+        from = "    if ((rule == RL_RULE_LARGEST && !fence_is_token(vote->extra)) ||\n"
+            .. "        (rule == RL_RULE_SAME && vote->extra <= 0))\n"
+            .. "        return RL_PROTOCOL;\n", to = "    (void)rule;\n",
         faults = { "says what cannot be", "says what cannot be" },
         by = { "tokens fit", "a majority confirmed" } },
 
@@ -597,7 +600,7 @@ return {
 
     { name = "a server votes through two addresses, in turn", file = "c/core/acquire.c",
         from = "        if (k != i && other->vote", to = "        if (0 && other->vote",
-        prefix = "one server twice, in secret", by = { "a majority confirmed" } },
+        prefix = "one server twice, in secret", by = { "a majority confirmed" }, budget = 20000 },
 
     -- ---- owners that are gone ----
 
@@ -637,7 +640,7 @@ return {
     { name = "waiters wake each other", file = "c/core/release.c",
         from = "    if (lease->state == LEASE_ACQUIRING)\n        leave_unannounced(lease);\n",
         to = "",
-        by = { "attempts are bounded" } },
+        by = { "attempts are bounded" }, budget = 30000 },
 
     { name = "waits for less than a millisecond", file = "lua/redlock/policy/acquire.lua",
         from = "rounds.to_ms(call.deadline - now) <= 0", to = "call.deadline - now <= 0",
