@@ -52,7 +52,8 @@ static void after_fork_in_child(void)
         net_void(&c->net);
         close_void(&c->core);
         keeper_void(c);
-        c->turning = c->wanting = c->lazy = 0;
+        c->turning = c->wanting = 0;
+        c->lazy = 0;
         c->unsent_ms = 0;
         c->net.kicked = 0;
         c->net.corked = 0;

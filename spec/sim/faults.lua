@@ -6,7 +6,8 @@
 --            few schedules), floors, counting, wall. Invariants that need what does not
 --            hold then (see assume()) are not checked there
 --   strike   function(sim): it happens, once
---   begin    function(sim): at the beginning
+--   prepare  function(sim): before anything runs, also what a schedule begins with (prefixes.lua)
+--   begin    function(sim): behind that
 --
 -- What lasts must end by itself or by the calm at the end (schedule.lua: calm()).
 
@@ -336,7 +337,7 @@ _M.list = {
     -- Its connections stay, and it says that it has a replica: from before the clients look.
     -- Without the guard nobody would.
     { name = "fails over and back", breaks = "memory", often = 30, times = { 1, 2 },
-        begin = function(sim)
+        prepare = function(sim)
             some_server(sim).replicas = 1
         end,
         strike = function(sim)
@@ -458,6 +459,14 @@ function _M.choose(sim, opts)
     end
     list[#list + 1] = sim.prefix
     assume(sim)
+end
+
+function _M.prepare(sim)
+    for _, fault in ipairs(sim.faults) do
+        if fault.prepare then
+            fault.prepare(sim)
+        end
+    end
 end
 
 --- Begins them: their strikes are spread over the phase with faults.

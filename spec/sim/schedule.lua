@@ -206,6 +206,7 @@ function _M.run(seed, opts)
     for i = 1, self.n do
         self.servers[i] = servers.new(self, i)
     end
+    opts.faults.prepare(self)
     opts.workload.names(self)
     processes.begin(self, self.prefix and opts.prefixes.life or opts.workload.run)
     if self.prefix then
