@@ -111,6 +111,19 @@ describe("a sealed server", function()
         assert.equal("p", cluster[1]:marker():sub(21, 21))
     end)
 
+    it("is guarded when the seal is older than max_lease and a second", function()
+        start(AOF)
+        taken()
+        assert.is_true(client:seal(1))
+        for i = 2, 3 do
+            local seals = cluster[i]:call("HGETALL", "redlock:{server}:seals")
+            local nonce, at = seals[2]:match "^(%x+)@(%d+)$"
+            cluster[i]:call("HSET", "redlock:{server}:seals", seals[1], nonce .. "@" .. at - 63)
+        end
+        cluster[1]:stop():start()
+        await(1, "guarded")
+    end)
+
     it("is guarded when too few others know of its seal any more", function()
         start(AOF)
         taken()

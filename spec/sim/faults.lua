@@ -319,9 +319,10 @@ _M.list = {
             if not seals.seal(sim, base, server) then
                 return
             end
-            local disk = server:snapshot()
+            local disk, lives = server:snapshot(), server.lives
             sim:later(some_us(sim) * 0.5, function()
-                if server.state == C.SIM_UP and not sim.calm_at then
+                -- Not behind a start with other data: holds may have been extended there.
+                if server.state == C.SIM_UP and server.lives == lives and not sim.calm_at then
                     sim:restart_server(server, nil, some_us(sim) * 0.2)
                     server.db = sim:chance(50) and server:snapshot() or disk
                     disk = server:snapshot()

@@ -205,7 +205,9 @@ _M.list = {
                 return nil
             elseif role == "acquire" and vote == 1 and attempt and not attempt.held then
                 return server.lane .. " grants " .. key .. ", and has forgotten others"
-            elseif role == "mark" and vote == args[2] and vote:find "^%x+ v2 a " then
+            -- One that names another life was there already, and admits nobody.
+            elseif role == "mark" and vote == args[2]
+                and vote:find("^%x+ v2 a " .. server.replid:sub(1, 16)) then
                 -- As long as nobody has held anything init() may find the cluster new again.
                 if sim.count.grants == 0 and any_calls(sim, "init") then
                     server.lost_at, server.voted = -1, false

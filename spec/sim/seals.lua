@@ -1,6 +1,6 @@
 --- Planned restarts: servers that are sealed, as scripts/marker/seal.lua does it.
 
-local find, format, sub = string.find, string.format, string.sub
+local find, floor, format, sub = string.find, math.floor, string.format, string.sub
 
 local _M = {}
 
@@ -36,7 +36,7 @@ function _M.seal(sim, base, server)
             for field, value in pairs(entry and entry.value or {}) do
                 copy[field] = value
             end
-            copy[inc] = nonce
+            copy[inc] = format("%s@%.0f", nonce, floor(other:clock() / 1e6))
             other.db[SEALS] = { value = copy }
             noted = noted + 1
         end

@@ -6,6 +6,8 @@
 -- well: whether they were lost since shows fenced/run.lua.
 -- ARGV[3], "seal INC NONCE LIFE": nothing is set, but the nonce of another server's seal is spent
 -- for that life of it: a "+", LIFE and the marker, or with a "-" where that may not be (seal.lua).
+-- Behind max_lease and a second it may not be any more: a server that came back with other data
+-- instead may be through its quarantine by then, and has granted what the sealed data know nothing of.
 local function seen(marker)
     if type(marker) == 'table' then
         return string.find(marker.err, 'WRONGTYPE', 1, true) and '#type'
@@ -32,7 +34,9 @@ if inc then
     local seals = string.gsub(KEYS[1], 'marker$', 'seals')
     local noted = redis.pcall('hget', seals, inc)
     local spent = nonce .. ' ' .. of
-    if noted == nonce then
+    local at = type(noted) == 'string' and string.match(noted, '^' .. nonce .. '@(%d+)$')
+    local longest = string.match(marker, '^%x+ v2 a %x+ %d+ (%d+) ')
+    if at and longest and redis.call('time')[1] - at <= longest / 1000 + 1 then
         noted = redis.pcall('hset', seals, inc, spent)
         noted = noted == 0 and spent or noted
     end
