@@ -200,6 +200,9 @@ _M.list = {
 
     { name = "who forgot does not vote", of = "guarded", needs = { "boottime" }, on = {
         script = function(sim, server, role, key, args, vote, attempt)
+            if role == "acquire" and vote == 1 then
+                server.sealed = nil          -- it was opened
+            end
             if server.lost_at < 0
                 or sim.now() - server.lost_at >= sim.config.max_lease * SECOND then
                 return nil

@@ -44,7 +44,8 @@ function _M.seal(sim, base, server)
     if noted < sim.quorum then
         return false
     end
-    server.db[MARKER] = { value = sub(text, 1, 20) .. "s" .. sub(text, 22) .. " " .. nonce }
+    server.sealed = sub(text, 1, 20) .. "s" .. sub(text, 22) .. " " .. nonce
+    server.db[MARKER] = { value = server.sealed }
     sim:log(server.lane, "note", "is sealed")
     return true
 end

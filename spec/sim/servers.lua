@@ -89,17 +89,19 @@ function Sim:restart_server(server, keep, after_us)
     end)
 end
 
---- It has lost its memory. Before its first vote there was nothing to forget.
-function Sim.forgot(_, server)
+--- It has lost its memory, but for what `keep` has. Before its first vote there was nothing to
+-- forget, and behind a seal nothing is granted until it is opened: what was saved has all of it.
+function Sim.forgot(_, server, keep)
+    local marker = keep and keep["redlock:{server}:marker"]
     if server.voted then
-        server.lost_at = now()
+        server.lost_at = marker and marker.value == server.sealed and -1 or now()
     end
 end
 
 function Sim:start_server(server, keep)
     if server.state == C.SIM_DOWN and not server.stays_down then
         if keep then
-            self:forgot(server)
+            self:forgot(server, keep)
         end
         server:restart(keep or server.db)
         self:set_server(server, C.SIM_UP)

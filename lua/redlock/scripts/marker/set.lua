@@ -7,7 +7,7 @@
 -- ARGV[3], "seal INC NONCE LIFE": nothing is set, but the nonce of another server's seal is spent
 -- for that life of it: a "+", LIFE and the marker, or with a "-" where that may not be (seal.lua).
 -- Behind max_lease and a second it may not be any more: a server that came back with other data
--- instead may be through its quarantine by then, and has granted what the sealed data know nothing of.
+-- instead may be through its quarantine by then, and grants what the sealed data know nothing of.
 local function seen(marker)
     if type(marker) == 'table' then
         return string.find(marker.err, 'WRONGTYPE', 1, true) and '#type'
