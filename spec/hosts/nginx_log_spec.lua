@@ -82,7 +82,7 @@ describe("in nginx the log is told", function()
     end)
 
     it("that one is down, or refused, from the start", function()
-        cluster[3]:call("REPLICAOF", "127.0.0.1", cluster[1].port)
+        cluster[3]:call("REPLICAOF", "127.0.0.1", support.server().port)
         start()
         local n = next_line(0, "gets no vote: readonly %(a replica of 127.0.0.1:%d+; only masters")
         ng:stop "TERM"
