@@ -347,7 +347,7 @@ _M.list = {
                     local replica = server:snapshot()
                     sim:later(sim:below(SECOND), function()
                         if server.state == C.SIM_UP and not sim.calm_at then
-                            sim:forgot(server)
+                            sim:forgot(server, replica)
                             server:live_on(replica)
                             sim:log(server.lane, "note", "was failed over, and back")
                         end
