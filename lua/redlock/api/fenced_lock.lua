@@ -49,11 +49,7 @@ local methods = {}
 --- @return the token of this hold, a whole number below 10^14; or nil and an error: not_held,
 --   lost (the lease is over, and a token of no use any more)
 function methods:token()
-    local hold, err = lock.valid_hold(self)
-    if not hold then
-        return nil, err
-    end
-    return rounds.token(hold.lease)
+    return lock.number_of(self)
 end
 
 --- Asks the servers whether a larger token can have been issued. One round trip; the lease

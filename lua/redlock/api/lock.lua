@@ -150,6 +150,12 @@ function _M.valid_hold(self, owner)
     return hold
 end
 
+--- What goes with a valid hold: its token, or its slot; or nil and an error, as valid_hold().
+function _M.number_of(self)
+    local hold, err = _M.valid_hold(self)
+    return hold and rounds.token(hold.lease), err
+end
+
 -- ---- acquire ---------------------------------------------------------------------
 
 -- What an owner gets who holds it: true, and the token if there is one. An on_event function

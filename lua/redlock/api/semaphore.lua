@@ -30,9 +30,16 @@ local _M = { MAX = 1024 }        -- what the 256 bytes of an answer can tell, fo
 
 local Lock = lock.methods
 
+local SLOTS = "redlock.scripts.slots."
+
 local function script(name)
-    return script_text.read("redlock.scripts.now", "redlock.scripts.slots.slots",
-        "redlock.scripts.slots." .. name)
+    return script_text.read("redlock.scripts.now", SLOTS .. "slots", SLOTS .. name)
+end
+
+-- Of what is said of the slot that a majority gave.
+local function agreed(name)
+    return script_text.read("redlock.scripts.now", SLOTS .. "slots", SLOTS .. "agreed",
+        SLOTS .. name)
 end
 
 local function keys(client, name)
@@ -69,11 +76,7 @@ end
 
 --- @return the number of its slot, from 1; or nil and an error: not_held, lost
 function permit_methods:slot()
-    local hold, err = lock.valid_hold(self)
-    if not hold then
-        return nil, err
-    end
-    return rounds.token(hold.lease)
+    return lock.number_of(self)
 end
 
 _M.permit = primitive.new {
@@ -81,9 +84,9 @@ _M.permit = primitive.new {
     vote = "same",
     shared = true,
     acquire = script "acquire",
-    extend = script "extend",
+    extend = agreed "extend",
     release = script "release",
-    settle = script "settle",
+    settle = agreed "settle",
     asks = { taken = { script_text.read("redlock.scripts.now", "redlock.scripts.slots.taken") } },
     keys = keys,
     args = args,
