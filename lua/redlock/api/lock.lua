@@ -153,7 +153,10 @@ end
 --- What goes with a valid hold: its token, or its slot; or nil and an error, as valid_hold().
 function _M.number_of(self)
     local hold, err = _M.valid_hold(self)
-    return hold and rounds.token(hold.lease), err
+    if not hold then
+        return nil, err
+    end
+    return rounds.token(hold.lease)
 end
 
 -- ---- acquire ---------------------------------------------------------------------
