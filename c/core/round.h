@@ -20,7 +20,7 @@ enum slot_state {
     SLOT_OUT                 /* no voter: it is not in the list of servers */
 };
 
-enum { SLOT_ROOM = 64 };     /* bytes of data kept in a slot itself: what most replies have */
+enum { SLOT_ROOM = 24 };     /* bytes of data kept in a slot itself: most replies have none */
 
 /* One node's part in a round. */
 struct slot {

@@ -27,10 +27,21 @@ int health_hung(const struct node *nd, int64_t now_ms)
     return nd->queue_len > 0 && now_ms - awaited_ms(nd) >= nd->config->timeout_ms;
 }
 
+/* For how long a node that is well may say nothing: the more it has to answer, the shorter,
+ * but twice as long as usual. */
+static int64_t pause_ms(const struct node *nd)
+{
+    int64_t usual_ms = nd->took8_ms / 8, ms = NODE_PAUSE_MS;
+    if (nd->queue_len > NODE_BEHIND_MIN)
+        ms = ms * NODE_BEHIND_MIN / nd->queue_len;
+    if (ms < NODE_PAUSE_MIN_MS)
+        ms = NODE_PAUSE_MIN_MS;
+    return ms > 2 * usual_ms ? ms : 2 * usual_ms;
+}
+
 int health_pauses(const struct node *nd, int64_t now_ms)
 {
-    int64_t pause_ms = nd->took8_ms / 4 > NODE_PAUSE_MS ? nd->took8_ms / 4 : NODE_PAUSE_MS;
-    return nd->queue_len > 0 && now_ms - awaited_ms(nd) >= pause_ms;
+    return nd->queue_len > 0 && now_ms - awaited_ms(nd) >= pause_ms(nd);
 }
 
 int health_behind(const struct node *nd, int64_t now_ms)

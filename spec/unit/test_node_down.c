@@ -267,7 +267,33 @@ static void far_is_not_behind(void)
     tear_down(&f);
 }
 
-SUITE(node_down, T(far_is_not_behind), T(falls_behind),
+/* The more is unanswered, the less silence it takes; but a pause it must be. */
+static void the_longer_the_queue_the_shorter_the_pause(void)
+{
+    static const struct { int asked, silent_ms; } rows[] = {
+        {NODE_BEHIND_MIN, NODE_PAUSE_MS},
+        {2 * NODE_BEHIND_MIN, NODE_PAUSE_MS / 2},
+        {20 * NODE_BEHIND_MIN, NODE_PAUSE_MIN_MS},
+    };
+    for (size_t row = 0; row < sizeof(rows) / sizeof(*rows); row++) {
+        struct fixture f;
+        struct request request;
+        int written;
+        set_up(&f);
+        add_script(&f, "return 1");
+        go_up(&f, 0);
+        for (int i = 0; i < rows[row].asked; i++)
+            REQUIRE(node_call(&f.node, 0, f.cmd, NULL, NULL, 1000) == 0);
+        CHECK(!health_behind(&f.node, 1000 + rows[row].silent_ms - 1));
+        CHECK(health_behind(&f.node, 1000 + rows[row].silent_ms));
+        node_down(&f.node, RL_REFUSED, "gone", 2000, 0);
+        while (node_abandon(&f.node, &request, &written))
+            ;
+        tear_down(&f);
+    }
+}
+
+SUITE(node_down, T(the_longer_the_queue_the_shorter_the_pause), T(far_is_not_behind), T(falls_behind),
       T(silent_ones_are_asked_whether_they_are_there),
       T(abandon_knows_what_was_written), T(abandon_returns_the_handshake),
       T(back_off_grows_to_a_bound), T(back_off_has_jitter),

@@ -118,7 +118,7 @@ SIM_TEST(question_sees_the_holder, sim_up(3))
     CHECK_INT(round->slot[0].vote, 1);
     CHECK_INT(round->slot[0].extra, 9000);
     CHECK_INT(round->slot[0].data_len, RL_VALUE_LEN);
-    CHECK(!memcmp(round->slot[0].data, lease->value, RL_VALUE_LEN));
+    CHECK(!memcmp(round_data(&round->slot[0]), lease->value, RL_VALUE_LEN));
     sim_end(round);
     holder_drop(lease, s->now_ms);
 }
