@@ -69,6 +69,30 @@ describe("a read-write lock", function()
         end
     end)
 
+    it("counts no token for a fenced lock that readers keep out", function()
+        local fenced = other:getFencedLock "x"
+        local token = select(2, assert(fenced:tryLock(5, 10)))
+        assert.is_true(fenced:extend())
+        local function counted()                 -- by each server
+            local n = 0
+            cluster:each(function(s)
+                local text = s:call("GET", "redlock:{x}:fence") or ""
+                n = n + (text:sub(9):match "^%d+" == ("%.0f"):format(token) and 1 or 0)
+            end)
+            return n == #cluster
+        end
+        support.eventually(counted)
+        assert.is_true(fenced:unlock())
+        assert.is_true(reader(1):tryLock(1, 10))
+        each_has "zset"
+        for _ = 1, 3 do
+            support.fails("held", fenced:tryLock(0, 10))
+        end
+        assert.is_true(counted())
+        assert.is_true(reader(1):unlock())
+        assert.equal(token + 1, select(2, assert(fenced:tryLock(5, 10))))
+    end)
+
     it("is shared by owners of one thread, who do not wait for each other", function()
         local a, b = reader(1), reader(2)
         assert.is_true(a:lock())

@@ -31,4 +31,7 @@ end
 if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then
     return 3 + counter
 end
-return {0, call('pttl', KEYS[1])}    -- a key of another type
+if counted_in(found[2]) then         -- nobody was told of the next one
+    call('set', KEYS[2], found[2], 'PX', ARGV[5])
+end
+return {0, call('pttl', KEYS[1])}    -- a key of another type: readers have it
