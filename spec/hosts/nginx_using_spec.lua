@@ -106,6 +106,22 @@ local SERVER = requests.SERVER .. [[
         l:unlock()
     } }
 
+    location = /reads { content_by_lua_block {
+        local pair = client:getReadWriteLock "x"
+        local function reads()
+            local ok, n = client:using("x", { kind = "read", wait = 20 }, function(r)
+                return r:getHoldCount()
+            end)
+            return ok and "reads " .. n or n.code
+        end
+        client:using("x", { kind = "write" }, function()
+            say(reads(), pair:readLock():tryLock(20), reads(), pair:readLock():unlock())
+        end)
+        assert(pair:writeLock():lock())
+        say(reads(), in_thread(reads))
+        assert(pair:writeLock():unlock())
+        say(reads())
+    } }
     location = /phases {
         access_by_lua_block {
             if not ngx.var.arg_thread then
@@ -216,6 +232,11 @@ describe("in nginx using()", function()
 
     it("is not entered by getLock of another light thread, which is told", function()
         ng:says("/beside", "false deadlock true; held true; true; in 1 true")
+        free()
+    end)
+
+    it("reads as well where it writes; another light thread is told", function()
+        ng:says("/reads", "reads 1 true reads 2 true; reads 1 deadlock; reads 1")
         free()
     end)
 

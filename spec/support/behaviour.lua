@@ -291,6 +291,57 @@ _M.list = {
         assert(not ok and err == "mine")
         assert(client:getLock("g"):isLocked() == false)
     ]] },
+    { "runs functions under each kind of lock", [[
+        local inside, most, done = {}, {}, 0
+        local function enter(what, name, opts)
+            opts.wait = 20
+            spawn(function()
+                local held, value = client:using(name, opts, function(l)
+                    inside[what] = (inside[what] or 0) + 1
+                    most[what] = math.max(most[what] or 0, inside[what])
+                    if what == "read" then
+                        local from = now()
+                        while most.read < 4 and now() - from < 20 do sleep(0.001) end
+                    else
+                        sleep(0.002)
+                    end
+                    inside[what] = inside[what] - 1
+                    return l:remaining() > 0 and what
+                end)
+                assert(held == true and value == what, what)
+                done = done + 1
+            end)
+        end
+        for _ = 1, 4 do
+            enter("read", "u", { kind = "read" })
+            enter("write", "w", { kind = "write" })
+            enter("plain", "p", { kind = "plain" })
+            enter("fair", "fair", { kind = "fair" })
+            enter("two", "s", { permits = 2 })
+            enter("several", { "m1", "m2" }, {})
+        end
+        local from = now()
+        while done < 24 and now() - from < 25 do sleep(0.005) end
+        assert(done == 24, done)
+        assert(most.read == 4, most.read)
+        assert(most.two <= 2, most.two)
+        for _, what in ipairs { "write", "plain", "fair", "several" } do
+            assert(most[what] == 1, what)
+        end
+        local held, n, left = client:using("w", { kind = "write", wait = 5 }, function(w)
+            local ok, count = client:using("w", { kind = "read", wait = 5 }, function(r)
+                return r:getHoldCount()
+            end)
+            assert(ok == true, tostring(count))
+            return count, w:isValid()
+        end)
+        assert(held == true and n == 1 and left)
+        for _, name in ipairs { "u", "w", "p", "fair", "m1", "m2" } do
+            assert(client:getLock(name):isLocked() == false, name)
+        end
+        assert(client:getSemaphore("s", 2):availablePermits() == 2)
+        sleep(1.5)               -- what is left of the line ends by itself
+    ]] },
     { "closes, and who waits is told", [[
         local c = new()
         assert(c:getLock("h", { owner = 1 }):tryLock(1, 20))

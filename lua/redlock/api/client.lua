@@ -26,9 +26,10 @@ local happenings = require "redlock.core.happenings"
 local rounds = require "redlock.core.rounds"
 local sequencer = require "redlock.api.sequencer"
 local transfer = require "redlock.api.transfer"
+local using = require "redlock.api.using"
 require "redlock.api.background"
 
-local error, pcall, select, unpack, pairs, ipairs = error, pcall, select, unpack, pairs, ipairs
+local pcall, pairs, ipairs = pcall, pairs, ipairs
 local ngx = rawget(_G, "ngx")
 local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring, type
 
@@ -40,7 +41,6 @@ Client.__index = Client
 local LINGER = 0.05          -- LINGER_MS of the core, which goes on with it
 local IMPORT = { owner = true, primitive = true }
 local INIT = { force = true }
-local USING = { wait = true, lease = true, owner = true, fenced = true }
 local BUILT_IN = family.kinds
 BUILT_IN[plain_lock.name], BUILT_IN[fenced_lock.name] = plain_lock, fenced_lock
 
@@ -255,54 +255,18 @@ function methods:checkSequencer(text)
     return fenced_lock.is_current(lock.new(self, fenced_lock, seq.name), seq.token)
 end
 
--- What `using` returns behind its first value.
-local function pack(ok, ...)
-    return ok, select("#", ...), { ... }
-end
-
--- What client:using does with its lock.
-local function use(l, opts, fn)
-    local got, err
-    local before = l:getHoldCount()
-    if opts.wait == nil then
-        got, err = l:lock(opts.lease)
-    else
-        got, err = l:tryLock(opts.wait, opts.lease)
-    end
-    if not got then
-        return nil, err
-    end
-    local hold = lock.hold_of(l)
-    local ok, n, results = pack(pcall(fn, l))
-    local kept = lock.leave(l, hold, before)
-    if not ok then
-        error(results[1], 0)
-    end
-    return kept, unpack(results, 1, n)
-end
-
 --- Runs fn(lock) while holding the lock `name`, and releases it whatever happens.
 -- It belongs to the running coroutine, also in nginx, whose other locks are the request's.
--- @param name  as for getLock
--- @param opts  wait: seconds, default: as long as it takes; lease: seconds; owner; fenced:
---   true for a fenced lock
+-- @param name  as for getLock; a list of names: all of them, as for getMultiLock
+-- @param opts  wait: seconds, default: as long as it takes; lease: seconds; owner; kind: "plain"
+--   (default), "fenced", "read", "write", "fair", "multi", "permit"; fenced: true for a fenced
+--   lock; permits: how many there are, for a permit
 -- @param fn    what is to be done under the lock
 -- @return true and fn's results, also when fn has let it go itself; false and fn's results
 --   when the lease was lost before fn was done; nil and an error when fn did not run. An
 --   error in fn is raised again after the release.
 function methods:using(name, opts, fn)
-    if fn == nil and type(opts) == "function" then
-        opts, fn = nil, opts
-    end
-    opts = validate.options("options", opts, USING)
-    validate.is_function("fn", fn)
-    local l = lock.new(self, validate.flag("fenced", opts.fenced) and fenced_lock or plain_lock,
-        name, { owner = opts.owner })
-    local enclose = self.host.enclose
-    if enclose and opts.owner == nil then
-        return enclose(l, use, opts, fn)
-    end
-    return use(l, opts, fn)
+    return using.using(self, name, opts, fn)
 end
 
 --- Releases everything that the current owner holds through this client, however often it was

@@ -68,6 +68,7 @@ function _M.new(client, prim, name, opts)
         name = name,
         id = prim.name .. ":" .. name,
         owner = owner_in(opts),
+        within = prim.within and prim.within .. ":" .. name,
     }, prim.class or class_of(prim))
 end
 
@@ -82,7 +83,7 @@ function _M.owner_of(self)
     local owner = self.owner
     if owner == nil then
         local client = self.client
-        owner = client.host.owner(client.holds, self.id)
+        owner = client.host.owner(client.holds, self.id, self.within)
     end
     return owner
 end
@@ -364,23 +365,6 @@ function Lock:settle(seconds, opts)
         return nil, err
     end
     return settle(self, owner, hold, seconds, keep)
-end
-
---- Leaves a lock as often as it was entered since then, for client:using.
--- @param self     a lock
--- @param entered  the hold, as it was entered then
--- @param before   how often it had been entered before
--- @return whether that was held until now, or left by the caller before; false: it was lost
-function _M.leave(self, entered, before)
-    local held = self:isValid() and not entered.lost
-    local hold = hold_of(self)
-    if not hold or hold.count <= before then
-        return not entered.lost
-    end
-    hold.count = before + 1
-    local ok, err = self:unlock()
-    -- No answer to the release says nothing against the time before it.
-    return held and (ok or err.code == "unknown")
 end
 
 -- ---- holding ---------------------------------------------------------------------

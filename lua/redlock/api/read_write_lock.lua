@@ -38,9 +38,8 @@ local writing, reading
 -- The same owner's view as a writer, while that owner writes and has entered to read, too; or nil.
 local function as_writer(view)
     local owner = lock.owner_of(view)
-    local holds = view.client.holds
-    local hold = holds:get(owner, writing.name .. ":" .. view.name)
-    if hold and hold.reads and not holds:get(owner, view.id) then
+    local hold = view.client.holds:get(owner, view.within)
+    if hold and hold.reads and not lock.hold_of(view, owner) then
         return lock.new(view.client, writing, view.name, { owner = owner }), hold
     end
 end
@@ -49,7 +48,7 @@ end
 -- @return whether the owner writes
 local function enter_beside(view)
     local client, owner = view.client, lock.owner_of(view)
-    local hold = client.core and client.holds:get(owner, writing.name .. ":" .. view.name)
+    local hold = client.core and client.holds:get(owner, view.within)
     if not hold or client.holds:remaining(hold) <= 0 then
         return false
     end
@@ -130,6 +129,7 @@ end
 reading = primitive.new {
     name = "read lock",
     rivals = { "lock", "fenced lock", "write lock", "fair lock" },
+    within = "write lock",
     shared = true,
     line = false,
     acquire = reader "read_acquire",

@@ -163,10 +163,14 @@ local function valid(holds, owner, id)
 end
 
 --- Who is asking: the scope for what that has, else the request.
-function _M.owner(holds, id)
+-- @param holds   of the client
+-- @param id      kind:name
+-- @param beside  another kind:name whose owner may enter it as well, or nil
+function _M.owner(holds, id, beside)
     local owner, co = request(), running()
     local scope = co and scopes[co]
-    if scope and holds:get(scope, id) and not holds:get(owner, id) and lasts(scope) then
+    local has = scope and (holds:get(scope, id) or beside and holds:get(scope, beside))
+    if has and not holds:get(owner, id) and lasts(scope) then
         return scope
     end
     return owner
@@ -212,8 +216,12 @@ end
 
 -- Who is to own what using() takes on the running coroutine: the scope, or the request if
 -- that has it by this coroutine, or by one that is no more.
-local function owner_for(holds, id, owner, scope, co)
-    local hold = not valid(holds, scope, id) and valid(holds, owner, id)
+local function owner_for(lock, owner, scope, co)
+    local holds = lock.client.holds
+    local function of(who)
+        return valid(holds, who, lock.id) or lock.within and valid(holds, who, lock.within)
+    end
+    local hold = not of(scope) and of(owner)
     if not hold or is_beside(hold, owner, co) then
         return scope
     end
@@ -224,21 +232,21 @@ end
 --- Runs run(lock, ...), which takes and leaves the lock for the running coroutine.
 -- @return what that returns
 function _M.enclose(lock, run, ...)
-    local holds, owner, co = lock.client.holds, request(), running()
+    local owner, co = request(), running()
     if not co or owner == NO_REQUEST then
         lock.owner = owner
         return run(lock, ...)
     end
     local scope = scope_of(co)
     if scope then
-        lock.owner = owner_for(holds, lock.id, owner, scope, co)
+        lock.owner = owner_for(lock, owner, scope, co)
         return run(lock, ...)
     end
     scope = new_owner { of = owner, box = box_of(co), at = address() }
     owner.scopes = owner.scopes or setmetatable({}, { __mode = "k" })
     owner.scopes[scope] = true
     scopes[co] = scope
-    lock.owner = owner_for(holds, lock.id, owner, scope, co)
+    lock.owner = owner_for(lock, owner, scope, co)
     return within(co, run, lock, ...)
 end
 

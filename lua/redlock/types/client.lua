@@ -175,12 +175,17 @@ function Client:get(prim, name, opts) end
 ---end)
 ---assert(held and sum == 3)
 ---```
----@param name string  of the lock
+---```lua
+---client:using("prices", { kind = "read" }, function() end)
+---client:using({ "account:1", "account:2" }, { wait = 5 }, function() end)
+---client:using("downloads", { permits = 3 }, function(permit) print(permit:slot()) end)
+---```
+---@param name string|string[]  of the lock; a list: all of them at once, as for `getMultiLock`
 ---@param opts? redlock.UsingOptions  may be left out: `client:using(name, fn)`
 ---@param fn fun(lock: redlock.Lock): ...  what is to be done under the lock
 ---@return boolean|nil held  true; false: the lease was lost before the end; nil: `fn` did not run
 ---@return any ...  what `fn` returned; with nil: the error, as of `lock` and `tryLock`
----@overload fun(self: redlock.Client, name: string, fn: fun(l: redlock.Lock): ...): boolean?, any
+---@overload fun(self: redlock.Client, name: string|string[], fn: function): boolean?, any
 function Client:using(name, opts, fn) end
 
 ---How `client:using` takes the lock.
@@ -188,7 +193,9 @@ function Client:using(name, opts, fn) end
 ---@field wait? number  seconds; default: as long as it takes
 ---@field lease? number  seconds, not renewed; default: the client's, kept by the watchdog
 ---@field owner? any  as for `client:getLock`
+---@field kind? "plain"|"fenced"|"read"|"write"|"fair"|"multi"|"permit"  default: plain
 ---@field fenced? boolean  true: a fenced lock
+---@field permits? integer  how many permits there are, as for `getSemaphore`: fn gets one of them
 
 -- ---- between processes -----------------------------------------------------------
 
