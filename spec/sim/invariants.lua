@@ -200,8 +200,12 @@ _M.list = {
 
     { name = "who forgot does not vote", of = "guarded", needs = { "boottime" }, on = {
         script = function(sim, server, role, key, args, vote, attempt)
-            if role == "acquire" and vote == 1 then
-                server.sealed = nil          -- it was opened
+            local admitted = role == "mark" and vote == args[2]
+                and vote:find("^%x+ v2 a " .. server.replid:sub(1, 16))
+            -- It was opened. (Behind a seal nothing is granted, but what is held already may be
+            -- healed there, which counts nowhere.)
+            if admitted or role == "acquire" and vote == 1 and attempt and not attempt.held then
+                server.sealed = nil
             end
             if server.lost_at < 0
                 or sim.now() - server.lost_at >= sim.config.max_lease * SECOND then
@@ -209,8 +213,7 @@ _M.list = {
             elseif role == "acquire" and vote == 1 and attempt and not attempt.held then
                 return server.lane .. " grants " .. key .. ", and has forgotten others"
             -- One that names another life was there already, and admits nobody.
-            elseif role == "mark" and vote == args[2]
-                and vote:find("^%x+ v2 a " .. server.replid:sub(1, 16)) then
+            elseif admitted then
                 -- As long as nobody has held anything init() may find the cluster new again.
                 if sim.count.grants == 0 and any_calls(sim, "init") then
                     server.lost_at, server.voted = -1, false
