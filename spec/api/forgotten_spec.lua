@@ -58,7 +58,7 @@ for _, n in ipairs { 1, 3, 5 } do
 end
 
 describe("the reasons of a loss", function()
-    it("are all in the README, and in the documentation of onLost", function()
+    it("are all in examples/locks, and in the documentation of onLost", function()
         local function read(name)
             local file = assert(io.open(name))
             local text = file:read "*a"
@@ -66,7 +66,7 @@ describe("the reasons of a loss", function()
             return text
         end
         local reasons = read "c/redlock.h":match "typedef enum rl_loss (%b{})"
-        local row = read "README.md":match "\n| `lock:onLost%(fn%)` |[^\n]*"
+        local row = read "examples/locks/README.md":match "\n%- `onLost` functions.-\n%- "
         local doc = read "lua/redlock/api/lock.lua"
             :match "%-%-%- Calls fn%(lock, reason%)(.-)\nfunction"
         local n = 0

@@ -173,8 +173,8 @@ describe("a primitive", function()
         new:stop()
     end)
 
-    it("is what README shows: taken, known when it is asked again, released", function()
-        local text = io.open("README.md"):read "*a":match "\n(local slot = .-\n}\n)"
+    it("is what examples/kinds shows: taken, known when it is asked again, released", function()
+        local text = io.open("examples/kinds/README.md"):read "*a":match "\n(local slot = .-\n}\n)"
         local slot = loadstring("local redlock = ...\n" .. text .. "return slot")(redlock)
         local l = client:get(slot, "a")
         assert.is_true(l:tryLock(1, 10))
@@ -217,7 +217,7 @@ describe("a primitive that counts up to a limit on each server", function()
         release = "return redis.call('hdel', KEYS[1], ARGV[1])",
     }
 
-    -- What README warns of: two of them need not conflict on a server.
+    -- What examples/kinds warns of: two of them need not conflict on a server.
     it("lets in more than the limit", function()
         local cluster, holds = support.cluster(3), {}
         for away = 1, 3 do

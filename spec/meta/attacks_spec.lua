@@ -23,7 +23,7 @@ describe("the table of attacks", function()
                     number .. " names no test")
             end
         end
-        for i = 1, 42 do
+        for i = 1, 43 do
             assert.is_true(numbers["A" .. i], "A" .. i .. " is missing")
         end
         for i = 1, 12 do

@@ -64,7 +64,7 @@ end)
 
 -- Whatever the specs run with is something that users may believe in.
 describe("what the README says of where it runs", function()
-    local said = sys.read_file "README.md":match "\n### Where it runs\n(.-)\n## "
+    local said = sys.read_file "README.md":match "\n## What it needs\n(.-)\n## "
 
     local function output(command)
         local p = assert(io.popen(command))

@@ -1,31 +1,94 @@
--- The pages in examples/: every snippet runs, links lead to files, and what tables name exists.
+-- The pages: every snippet runs, links lead somewhere, and what tables name exists.
 local build = require "spec.support.build"
 local cli = require "spec.support.command"
+local dbi = require "DBI"
+local pages = require "spec.support.pages"
 local redlock = require "redlock"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
 
-local EXAMPLES = build.root .. "/examples/"
+-- Pages whose snippets have specs of their own: readme_spec, operations_spec.
+local ELSEWHERE = { ["README.md"] = true, ["examples/operations/README.md"] = true }
 
-local pages = {}
-for path in io.popen("cd " .. EXAMPLES .. " && find . -name README.md | sort"):lines() do
-    pages[#pages + 1] = path:match "^%./(.*)/README.md$"
-end
+-- Pages that are on their way into the README.
+local NOT_YET = { cards = true, family = true, members = true, metrics = true, testing = true }
 
-local function text_of(page)
-    return assert(sys.read_file(EXAMPLES .. page .. "/README.md"))
-end
+describe("the pages", function()
+    it("can be reached from the README", function()
+        local reached = {}
+        local function read(path)
+            if not reached[path] then
+                reached[path] = true
+                for _, link in ipairs(path:find "%.md$" and pages.links(path) or {}) do
+                    read(link[1])
+                end
+            end
+        end
+        read "README.md"
+        for _, path in ipairs(pages.list) do
+            assert.truthy(reached[path] or NOT_YET[path:match "/(.-)/"], path)
+        end
+    end)
 
--- The snippets of a language, in the order of the page.
-local function snippets(page, language)
-    local list = {}
-    for code in text_of(page):gmatch("\n```" .. language .. "\n(.-)\n```\n") do
-        list[#list + 1] = code
-    end
-    return list
-end
+    it("lead somewhere by their links", function()
+        local n = 0
+        for _, path in ipairs(pages.list) do
+            for _, link in ipairs(pages.links(path)) do
+                local target, anchor = link[1], link[2]
+                assert.is_true(support.sh("test -e " .. build.root .. "/" .. target),
+                    path .. ": " .. target)
+                assert.truthy(anchor == "" or pages.anchors(target)[anchor],
+                    path .. ": " .. target .. "#" .. anchor)
+                n = n + 1
+            end
+        end
+        assert.is_true(n > 100, n)
+    end)
 
-describe("the pages of examples/", function()
+    it("have snippets of known languages only, of which each is run", function()
+        local known = { lua = true, sh = true, nginx = true, sql = true, conf = true }
+        for _, path in ipairs(pages.list) do
+            for language, n in pairs(pages.languages(path)) do
+                assert.is_true(known[language], path .. ": " .. language)
+                assert.equal(n, #pages.snippets(path, language), path)
+            end
+            -- Commands are no indented text.
+            assert.is_nil(pages.text(path):find "\n\n    %l", path)
+        end
+    end)
+
+    it("name methods and options that exist", function()
+        local client = redlock.new { nodes = "redis://127.0.0.1:1" }
+        local objects = { client = client, lock = client:getFencedLock "x", l = client:getLock "x" }
+        local n = 0
+        for _, path in ipairs(pages.list) do
+            for of, method in pages.text(path):gmatch "%f[%w](%l+):(%a+)%(" do
+                if objects[of] and not path:find "from%-resty%-lock" then
+                    assert.is_function(objects[of][method], path .. ": " .. of .. ":" .. method)
+                    n = n + 1
+                end
+            end
+        end
+        assert.is_true(n > 100, n)
+        local defaults = require("redlock.api.options").defaults
+        local function has(path, pattern, least)
+            local found = 0
+            for option, value in pages.text(path):gmatch(pattern) do
+                assert.equal(tonumber((value:gsub(",", ""))), defaults[option], option)
+                found = found + 1
+            end
+            assert.is_true(found >= least, path .. ": " .. found)
+        end
+        has("examples/from-redisson/README.md", "`([%l_]+)` %((%d+)", 2)
+        has("examples/locks/README.md", "`([%l_]+)` %((%d[%d,]*)", 3)
+        assert.equal(0.01, defaults.drift_factor)
+        assert.equal(60, defaults.max_lease)
+        assert.equal(30, defaults.lease)
+        assert.equal(3600, defaults.max_hold)
+    end)
+end)
+
+describe("the snippets of pages", function()
     local cluster, home
 
     setup(function() cluster = support.cluster(3) end)
@@ -35,26 +98,16 @@ describe("the pages of examples/", function()
     end)
     teardown(support.cleanup)
 
-    it("are there", function()
-        assert.same({ "from-redisson", "from-redsync-and-node-redlock", "from-resty-lock",
-            "recipes" }, pages)
-        local readme = sys.read_file(build.root .. "/README.md")
-        for _, page in ipairs(pages) do
-            assert.truthy(readme:find("(examples/" .. page .. "/README.md)", 1, true), page)
-        end
-    end)
-
-    it("have snippets of known languages only", function()
-        local known = { lua = true, sh = true, nginx = true }
-        for _, page in ipairs(pages) do
-            local n = 0
-            for language in text_of(page):gmatch "\n```(%a+)\n" do
-                assert.is_true(known[language], page .. ": " .. language)
-                n = n + 1
+    -- A client of Redis with a method for each command, for what is kept beside locks.
+    local function commands(done)
+        local conn = support.connect(cluster[1].port)
+        return setmetatable({}, { __index = function(_, command)
+            return function(_, ...)
+                done.n = done.n + 1
+                return conn:call(command:upper(), ...)
             end
-            assert.is_true(n > 1, page)
-        end
-    end)
+        end })
+    end
 
     -- What snippets are given: a client, its servers, and work to do.
     local function given(client, done)
@@ -62,98 +115,126 @@ describe("the pages of examples/", function()
             done.n = done.n + 1
         end
         return setmetatable({ client = client, redlock = redlock, servers = cluster:uris(),
-            work = work, charge = work, log = work }, { __index = _G })
+            work = work, charge = work, log = work, red = commands(done) }, { __index = _G })
     end
 
-    -- What locks count with may stay.
+    -- What locks count with may stay, and what they protect.
     local function nothing_held()
         local n = 0
         cluster:each(function(s)
             for _, key in ipairs(s:call("KEYS", "*")) do
-                n = n + (key:find "^redlock:{" and 0 or 1)
+                n = n + (not (key:find "^redlock:{" or key:find "^stock:7%f[:%z]"
+                    and not key:find ":lock$") and 1 or 0)
             end
         end)
         return n == 0
     end
 
-    for _, page in ipairs(pages) do
-        for i, code in ipairs(snippets(page, "lua")) do
-            it(("run: %s, Lua %d"):format(page, i), function()
-                local client, done = support.warm_client(cluster), { n = 0 }
-                setfenv(assert(loadstring(code, "=" .. page)), given(client, done))()
-                assert.is_true(done.n > 0 or code:find "prefix" ~= nil)
-                assert.equal(0, client:stats().lost)
-                client:close()
-                -- A period stays closed behind its run.
-                support.eventually(function() return nothing_held() == not code:find ":once" end)
-            end)
-        end
-        for i, code in ipairs(snippets(page, "sh")) do
-            it(("run: %s, shell %d"):format(page, i), function()
-                sys.write_file(home .. "/done", "#!/bin/sh\necho done >> " .. home .. "/log\n")
-                assert(support.sh(([[cd %s && chmod +x done && ln -s %sexamples examples &&
-                    ln -s %s redlock && mkdir jobs migrations && : > jobs/1 &&
-                    for c in report scheduler work app migrate charge restart healthy; do
-                        ln -s done $c; done]]):format(home, build.root .. "/", cli.REDLOCK)))
-                local p = support.spawn { "sh", "-ec", code, cwd = home, stdout = "pipe",
-                    stderr = "stdout", env = { HOME = home, PATH = home .. ":" .. os.getenv "PATH",
-                    REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
-                local status, said = cli.ends(p)
-                assert.equal(0, status, said)
-                local log = sys.read_file(home .. "/log")
-                assert.equal(code:find "%./" ~= nil, log ~= nil, said)
-            end)
+    local function run_lua(path, code)
+        local client, done = support.warm_client(cluster), { n = 0 }
+        setfenv(assert(loadstring(code, "=" .. path)), given(client, done))()
+        assert.is_true(done.n > 0 or code:find "redlock%.new" ~= nil)
+        assert.equal(0, client:stats().lost)
+        client:close()
+        -- A period stays closed behind its run.
+        support.eventually(function() return nothing_held() == not code:find ":once" end)
+    end
+
+    -- Where programs are that the snippets start, each of which says that it was.
+    local function at_home()
+        sys.write_file(home .. "/done", "#!/bin/sh\necho done >> " .. home .. "/log\n")
+        assert(support.sh(([[cd %s && chmod +x done && ln -s %s/examples examples &&
+            ln -s %s redlock && mkdir jobs migrations && : > jobs/1 &&
+            for c in report scheduler work app migrate charge restart healthy deploy export; do
+                ln -s done $c; done]]):format(home, build.root, cli.REDLOCK)))
+    end
+
+    local function run_sh(code)
+        at_home()
+        local p = support.spawn { "sh", "-ec", code, cwd = home, stdout = "pipe",
+            stderr = "stdout", env = { HOME = home, PATH = home .. ":" .. os.getenv "PATH",
+            REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
+        local status, said = cli.ends(p)
+        assert.equal(0, status, said)
+        local log = sys.read_file(home .. "/log")
+        assert.equal(code:find "%./" ~= nil, log ~= nil, said)
+    end
+
+    for _, path in ipairs(pages.list) do
+        if not ELSEWHERE[path] then
+            for i, code in ipairs(pages.snippets(path, "lua")) do
+                it(("run: %s, Lua %d"):format(path, i), function() run_lua(path, code) end)
+            end
+            for i, code in ipairs(pages.snippets(path, "sh")) do
+                it(("run: %s, shell %d"):format(path, i), function() run_sh(code) end)
+            end
         end
     end
 
-    it("run: from-resty-lock, in nginx", function()
-        local code = snippets("from-resty-lock", "nginx")[1]
+    -- A snippet for nginx with the servers of the specs: what it answers at a path; which lock it
+    -- takes, and its status and log while somebody else has that.
+    local function in_nginx(path, location, answer, name, complaint)
+        local code = assert(pages.snippets(path, "nginx")[1])
         for i, server in ipairs(cluster) do
             code = code:gsub("10.0.0." .. i .. '"', "127.0.0.1:" .. server.port .. '"')
         end
         local init, rest = code:match "^init_by_lua_block (%b{})\n(.*)$"
         local ng = support.nginx { nodes = cluster, init = init:match "^{(.*)}$", server = rest }
-        assert.equal("made under a lock\n", (ng:get "/page"))
+        assert.equal(answer, (ng:get(location)))
         support.eventually(nothing_held)
         local other = support.warm_client(cluster)
-        assert(other:getLock("my_locks:page"):tryLock(5))
-        local _, status = ng:get "/page"
-        assert.equal(503, status)
-        assert.matches("timeout", ng:log())
+        assert(other:getLock(name):tryLock(5))
+        local _, status = ng:get(location)
+        local log = ng:log()
         other:close()
-        ng:ends("QUIT", "timeout")
+        ng:ends("QUIT", complaint)
+        return status, log
+    end
+
+    it("run: from-resty-lock, in nginx", function()
+        local status, log = in_nginx("examples/from-resty-lock/README.md", "/page",
+            "made under a lock\n", "my_locks:page", "timeout")
+        assert.equal(503, status)
+        assert.matches("timeout", log)
     end)
 
-    it("lead somewhere by their links", function()
-        local n = 0
-        for _, page in ipairs(pages) do
-            for link in text_of(page):gmatch "%]%(([^)#]+)[^)]*%)" do
-                assert.truthy(sys.read_file(EXAMPLES .. page .. "/" .. link), page .. ": " .. link)
-                n = n + 1
-            end
-        end
-        assert.is_true(n > 10)
+    it("run: nginx, in nginx", function()
+        assert.equal(503, (in_nginx("examples/nginx/README.md", "/charge?id=7", "charged\n",
+            "invoice:7")))
     end)
 
-    it("name methods and options that exist", function()
-        local client = redlock.new { nodes = "redis://127.0.0.1:1" }
-        local objects = { client = client, lock = client:getFencedLock "x", l = client:getLock "x" }
-        local n = 0
-        for _, page in ipairs(pages) do
-            for of, method in text_of(page):gmatch "%f[%w](%l+):(%a+)%(" do
-                if objects[of] and page ~= "from-resty-lock" then
-                    assert.is_function(objects[of][method], page .. ": " .. of .. ":" .. method)
-                    n = n + 1
-                end
+    it("run: README, in nginx", function()
+        local _, log = in_nginx("README.md", "/charge", "charged\n", "invoice:42", "held")
+        assert.matches("redlock: held: ", log)
+    end)
+
+    it("run: fencing, in SQL", function()
+        local db = assert(dbi.Connect("SQLite3", home .. "/bank.db"))
+        db:autocommit(true)
+        local function run(sql, ...)
+            local statement = assert(db:prepare(sql))
+            assert(statement:execute(...))
+            return statement
+        end
+        run "CREATE TABLE account (id INTEGER, balance INTEGER, fence INTEGER)"
+        run "INSERT INTO account VALUES (7, 100, 0)"
+        local given_names = {}
+        local sql = pages.snippets("examples/fencing/README.md", "sql")[1]:gsub(":(%l+)",
+            function(name)
+                given_names[#given_names + 1] = name
+                return "?"
+            end)
+        local function write(values)
+            local args = {}
+            for i, name in ipairs(given_names) do
+                args[i] = assert(values[name], name)
             end
+            return run(sql, unpack(args)):affected()
         end
-        assert.is_true(n > 40, n)
-        local defaults = require("redlock.api.options").defaults
-        for option, value in text_of "from-redisson":gmatch "`([%l_]+)` %((%d+)" do
-            assert.equal(tonumber(value), defaults[option], option)
-        end
-        assert.equal(0.01, defaults.drift_factor)
-        assert.equal(60, defaults.max_lease)
+        assert.equal(1, write { b = 105, t = 34, id = 7 })
+        assert.equal(0, write { b = 110, t = 33, id = 7 })
+        assert.equal(1, write { b = 106, t = 34, id = 7 })
+        assert.equal(106, run("SELECT balance FROM account"):fetch(true).balance)
     end)
 
     -- What the page on redsync and node-redlock says of both kinds under one name.

@@ -1,90 +1,190 @@
--- What the README says of tests, options and calls is so.
-local defaults = require("redlock.api.options").defaults
+-- README.md: short, and what it shows runs as it stands there.
+local build = require "spec.support.build"
+local cli = require "spec.support.command"
+local pages = require "spec.support.pages"
 local redlock = require "redlock"
-local evidence = require "spec.support.evidence"
+local support = require "spec.support"
+local sys = require "spec.support.sys"
 
-local function read(path)
-    local f = assert(io.open(path))
-    local text = f:read "*a"
-    f:close()
-    return text
+local README = pages.text "README.md"
+local SH = pages.snippets("README.md", "sh")
+
+-- The shell snippet that has this in it.
+local function snippet(text)
+    for _, code in ipairs(SH) do
+        if code:find(text, 1, true) then
+            return code
+        end
+    end
+    error("no snippet has " .. text)
 end
 
-describe("the README's table of attacks", function()
-    local table_of_attacks = read "README.md":match "\n### Known attacks(.-)\n### "
+describe("the README", function()
+    local home
 
-    it("names tests that exist", function()
-        local named = 0
-        for _, cells in ipairs(evidence.rows(table_of_attacks)) do
-            if cells[1] ~= "attack" and not cells[1]:find "^%-" then
-                named = named + evidence.check(cells[3])
+    before_each(function()
+        home = support.tmpdir()
+        assert(support.sh(("ln -s %s %s/redlock && ln -s %s/examples %s"):format(cli.REDLOCK, home,
+            build.root, home)))
+    end)
+    teardown(support.cleanup)
+
+    local function env(nodes)
+        local set = support.lua_env()
+        set.HOME, set.PATH, set.REDLOCK_NODES = home, home .. ":" .. os.getenv "PATH", nodes
+        return set
+    end
+
+    local function shell(code, opts)
+        return support.spawn { "sh", "-ec", code, cwd = home, stdout = "pipe", stderr = "stdout",
+            env = env(false), unpack(opts or {}) }
+    end
+
+    it("has 250 lines at most", function()
+        assert.is_true(select(2, README:gsub("\n", "")) <= 250)
+    end)
+
+    it("has a first lock that works as pasted, beside redlock dev", function()
+        local dev = shell("exec " .. snippet "redlock dev")
+        local export
+        repeat
+            local line = assert(dev:read_line(30))
+            export = line:match "^%s*(export REDLOCK_NODES=.*)$"
+        until export
+        sys.write_file(home .. "/first.lua", pages.snippets("README.md", "lua")[1])
+        local program = export .. "\n" .. snippet "luajit first.lua"
+        local status, said = cli.ends(shell(program))
+        assert.equal(0, status, said)
+        assert.matches("^held, for [23]%d s and longer\ntrue\t3\n$", said)
+        -- Somebody else has it for longer than it waits.
+        local holder = shell(export
+            .. "\nexec redlock run invoice:42 -- sh -c 'echo in; exec sleep 60'")
+        assert.equal("in", holder:read_line(20))
+        status, said = cli.ends(shell(program))
+        assert.equal(0, status, said)
+        assert.equal("somebody else is at it\n", said)
+        holder:kill "TERM"
+        holder:wait(10)
+        dev:kill "INT"
+        assert.equal(0, dev:wait(20))
+        -- And nobody answers.
+        status, said = cli.ends(shell(program))
+        assert.equal(1, status)
+        assert.matches("redlock: no_quorum: .* refused", said)
+    end)
+
+    it("has commands that work", function()
+        local cluster = support.cluster(3)
+        sys.write_file(home .. "/report", "#!/bin/sh\necho $REDLOCK_NAME\n")
+        assert(support.sh(("cd %s && chmod +x report && ln report deploy"):format(home)))
+        local p = support.spawn { "sh", "-ec", snippet "redlock run", cwd = home, stdout = "pipe",
+            stderr = "stdout", env = env(table.concat(cluster:uris(), " ")) }
+        local status, said = cli.ends(p, 60)
+        assert.equal(0, status, said)
+        assert.matches("^nightly\ndeploy:web\nheld for %d+ s, and renewed\n", said)
+        assert.matches("nobody deploys\n", said)
+        assert.matches("\nverdict: ok\n", said)
+    end)
+
+    -- `make demo` and the like have specs of their own; here is whether they are the commands.
+    it("has targets and a rockspec that exist", function()
+        local n = 0
+        for _, code in ipairs(SH) do
+            for target in code:gmatch "%f[%w]make ([%l-]+)%s" do
+                assert.is_true(support.sh(("make -C %s -n %s > /dev/null"):format(build.root,
+                    target)), target)
+                n = n + 1
             end
         end
-        assert.is_true(named > 30)
+        assert.equal(4, n)
+        for target in README:gmatch "`make ([%l-]+)" do
+            assert.is_true(support.sh(("make -C %s -n %s > /dev/null"):format(build.root, target)),
+                target)
+        end
+        local rockspec = snippet("luarocks"):match "make (rockspec/%S+)"
+        assert.truthy(sys.read_file(build.root .. "/" .. rockspec))
+    end)
+
+    it("names a lock for each need", function()
+        local client = redlock.new { nodes = "redis://127.0.0.1:1" }
+        local objects = { client = client, redlock = redlock }
+        local named = {}
+        for of, method in README:match "\n## Which lock do I need.-\n## "
+            :gmatch "`(%l+)[:.](%w+)[ (]" do
+            assert.is_function(objects[of][method], method)
+            named[method] = true
+        end
+        for name, fn in pairs(getmetatable(client).__index) do
+            if type(fn) == "function" and name:find "^get%u" then
+                assert.is_true(named[name] or name == "getPermitExpirableSemaphore", name)
+            end
+        end
+    end)
+
+    it("counts the attacks", function()
+        local n = tonumber(README:match "(%d+) attacks on locks")
+        assert.equal(n, select(2, pages.text("spec/ATTACKS.md"):gsub("\n| A%d+ |", "")))
     end)
 end)
 
--- The rows of the table below a heading, as lists of cells.
-local function rows_of(heading)
-    local rows = {}
-    local section = read "README.md":match("\n### " .. heading .. "\n(.-)\n##")
-    for line in section:gmatch "|([^\n]+)|\n" do
-        local cells = {}
-        for cell in line:gsub("\\\\|", "/"):gmatch "%s*([^|]*[^|%s])" do
-            cells[#cells + 1] = cell
-        end
-        rows[#rows + 1] = cells
-    end
-    return rows
-end
+-- ---- the picture -------------------------------------------------------------------
 
-describe("the README's table of options", function()
-    -- As it is written there: a number of seconds, `true`, `"push"`.
-    local function is_default(cell, value)
-        if type(value) == "number" then
-            return tonumber(cell) == value
-        elseif type(value) == "string" and value ~= "" then
-            return cell == ('`"%s"`'):format(value) or cell == ("`%s`"):format(value)
-        elseif value == "" then
-            return cell == '`""`'
-        end
-        return cell:match "^`%a+`" == ("`%s`"):format(tostring(value))
-            or value == false and cell:find "none"
-    end
+describe("the README's picture", function()
+    local svg = pages.text(assert(README:match "!%[[^%]]*%]%((%S+)%)"))
+    local light = svg:match "<style>(.-)@media"
+    local dark = svg:match "@media %(prefers%-color%-scheme: dark%) (%b{})"
 
-    it("has them all, with their defaults", function()
-        local seen = {}
-        for _, cells in ipairs(rows_of "Options") do
-            for name in cells[1]:gmatch "`([%w_]+)`" do
-                assert.is_nil(seen[name], name .. " is there twice")
-                seen[name] = true
-                if name ~= "nodes" then
-                    assert.is_not_nil(defaults[name], "no option " .. name)
-                    assert.truthy(is_default(cells[2], defaults[name]), name .. ": " .. cells[2])
+    -- What fills a class, by the rules of one scheme or those before it.
+    local function fill(class, scheme)
+        for _, rules in ipairs { scheme, light } do
+            for selector, body in rules:gmatch "%s([%l.]+) { ([^}]*) }" do
+                local colour = selector == class and body:match "fill: (#%x+)"
+                if colour then
+                    return colour
                 end
             end
         end
-        for name in pairs(defaults) do
-            assert.is_true(seen[name], name .. " is not there")
-        end
-    end)
-end)
+        error("nothing fills " .. class)
+    end
 
-describe("the README's table of calls", function()
-    it("names what exists, and all of it", function()
-        local client = redlock.new { nodes = "redis://127.0.0.1:1" }
-        local objects = { client = client, lock = client:getFencedLock "x", redlock = redlock }
-        local text = ""
-        for _, cells in ipairs(rows_of "Calls") do
-            for of, method in cells[1]:gmatch "(%l+)[:.](%w+)" do
-                assert.is_function(objects[of][method], of .. ":" .. method)
+    -- As WCAG has it.
+    local function luminance(colour)
+        local sum, weights = 0, { 0.2126, 0.7152, 0.0722 }
+        for i = 1, 3 do
+            local c = tonumber(colour:sub(2 * i, 2 * i + 1), 16) / 255
+            c = c <= 0.03928 and c / 12.92 or ((c + 0.055) / 1.055) ^ 2.4
+            sum = sum + weights[i] * c
+        end
+        return sum
+    end
+
+    local function contrast(a, b)
+        local x, y = luminance(a), luminance(b)
+        return (math.max(x, y) + 0.05) / (math.min(x, y) + 0.05)
+    end
+
+    it("can be read in light and in dark, whatever is behind it", function()
+        assert.matches('\n<rect class="page"', svg)
+        for name, scheme in pairs { light = light, dark = dark } do
+            local n = 0
+            for class in svg:gmatch '<text class="(%l+)"' do
+                local text = class == "big" and "text" or "text." .. class
+                for _, ground in ipairs { ".box", ".page" } do
+                    local ratio = contrast(fill(text, scheme), fill(ground, scheme))
+                    assert.is_true(ratio >= 4.5, ("%s, %s on %s: %.1f"):format(name, text, ground,
+                        ratio))
+                    n = n + 1
+                end
             end
-            text = text .. cells[1]
+            assert.is_true(n > 10)
+            assert.is_true(contrast(fill("text", scheme), fill(".box", scheme)) >= 7)
         end
-        for _, method in ipairs { "getLock", "getFencedLock", "token", "stillMine", "sequencer",
-            "checkSequencer", "connect", "check", "init", "using", "import", "export", "stats",
-            "close" } do
-            assert.truthy(text:find(method .. "[`(]"), method)
-        end
+        assert.is_true(contrast("#ffffff", "#000000") == 21)
+    end)
+
+    it("says in words what it shows, and shows what it says", function()
+        assert.matches("<desc id=\"story\">[^<]+</desc>", svg)
+        assert.equal(5, select(2, svg:gsub(">server %d<", "")))
+        assert.equal(3, select(2, svg:gsub(">yes<", "")))
     end)
 end)

@@ -1,10 +1,10 @@
--- The rules that the README gives for the family are enough, and none of them is for nothing.
+-- The rules that examples/access gives for the family are enough, and none of them is for nothing.
 local support = require "spec.support"
 
--- The rules of the two commands in the README.
+-- The rules of the two commands there.
 local function documented()
-    local text = assert(io.open "README.md"):read "*a"
-    local section = assert(text:match "\n### Least privilege\n(.-)\n##")
+    local text = assert(io.open "examples/access/README.md"):read "*a"
+    local section = assert(text:match "\n## Least privilege\n(.*)")
     local basic, family = section:match "`ACL SETUSER locks (.-)`.-`ACL SETUSER locks (.-)`"
     local function words(list)
         local rules = {}

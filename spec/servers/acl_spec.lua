@@ -1,11 +1,11 @@
--- The rules that the README gives are enough, and each of them is needed for what it says.
+-- The rules that examples/access gives are enough, and each of them is needed for what it says.
 local support = require "spec.support"
 
--- { "~app:*", "+eval", ... } of the table in the README, in its order.
+-- { "~app:*", "+eval", ... } of the table there, in its order.
 local function documented()
     local rules = {}
-    local text = assert(io.open "README.md"):read "*a"
-    local section = assert(text:match "\n### Least privilege\n(.-)\n##")
+    local text = assert(io.open "examples/access/README.md"):read "*a"
+    local section = assert(text:match "\n## Least privilege\n(.*)")
     for rule in section:gmatch "\n| `([^`]+)` |" do
         rules[#rules + 1] = rule:gsub("\\|", "|")
     end
@@ -131,7 +131,7 @@ describe("the documented ACL rules", function()
 
     -- The same where it is the floors that are not to be had.
     local function only_plain_seeding()
-        assert.matches("needs all ACL rules that the README lists", only_plain())
+        assert.matches("needs all ACL rules that examples/access/README.md lists", only_plain())
     end
 
     -- check() warns of it at each node, and locks work.

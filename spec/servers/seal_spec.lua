@@ -188,7 +188,7 @@ describe("a sealed server", function()
         refused("the restart guard", 1)
     end)
 
-    -- What README says of upgrades.
+    -- What examples/operations says of upgrades.
     it("lets three be restarted one after the other, none of them guarded", function()
         start(AOF)
         local home = support.tmpdir()

@@ -20,8 +20,8 @@ _M.list = {
         remedy = "Give user and password in the URI, or --user with --password-file or "
             .. "--password-env" },
     { "noperm", "this user may not do that (ACL)", up = true,
-        remedy = "The user may not do this; the README lists the ACL rules that are needed "
-            .. "(fewer for run --plain)" },
+        remedy = "The user may not do this; examples/access/README.md lists the ACL rules that "
+            .. "are needed (fewer for run --plain)" },
     { "readonly", "it takes no writes: a replica, a full disk", up = true,
         remedy = "Name masters, not replicas, and see to it that they can write" },
     { "loading", "not now: it loads its data, or a script runs", up = true,

@@ -69,7 +69,7 @@ local function read_node(client, round, i, text)
     return row
 end
 
-local SEEDING = "; a user of fenced locks needs all ACL rules that the README lists"
+local SEEDING = "; a user of fenced locks needs all ACL rules that examples/access/README.md lists"
 
 -- Why a node is unseeded still: this user may not change that, or its floor is out of range.
 local function explain(row, seeding)

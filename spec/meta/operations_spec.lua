@@ -1,0 +1,155 @@
+-- The page for whoever runs the servers: its snippets run, and its tables have all there is.
+local cli = require "spec.support.command"
+local pages = require "spec.support.pages"
+local reference = require "spec.support.reference"
+local support = require "spec.support"
+local sys = require "spec.support.sys"
+
+local PAGE = "examples/operations/README.md"
+
+local function snippet(language, text)
+    for _, code in ipairs(pages.snippets(PAGE, language)) do
+        if code:find(text, 1, true) then
+            return code
+        end
+    end
+    error("no snippet has " .. text)
+end
+
+-- The text below a heading.
+local function section(heading)
+    return assert((pages.text(PAGE) .. "\n## "):match("\n## " .. heading .. "\n(.-)\n## "), heading)
+end
+
+describe("the page of operations", function()
+    local cluster, home
+
+    -- Three servers with the configuration that the page shows.
+    local function start()
+        local args = {}
+        for name, value in (snippet("conf", "maxmemory") .. "\n"):gmatch "(%S+) ([^\n]+)\n" do
+            args[#args + 1], args[#args + 2] = "--" .. name, value
+        end
+        cluster = support.cluster(3, { new = true, args = args })
+        home = support.tmpdir()
+        assert(support.sh(("ln -s %s %s/redlock"):format(cli.REDLOCK, home)))
+    end
+
+    before_each(start)
+    after_each(support.cleanup)
+
+    local function shell(code)
+        return support.spawn { "sh", "-ec", code, cwd = home, stdout = "pipe", stdin = "pipe",
+            env = { HOME = home, PATH = home .. ":" .. os.getenv "PATH",
+            REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
+    end
+
+    it("has a configuration and a first start that check has no complaint of", function()
+        local status, said = cli.ends(shell(snippet("sh", "redlock init")))
+        assert.equal(0, status, said)
+        assert.is_nil(said:find "warning", said)
+        assert.matches("verdict: ok\n$", said)
+    end)
+
+    it("has an upgrade of which no server is guarded afterwards", function()
+        assert.equal(0, (cli.ends(shell "redlock init")))
+        local guarded = {}
+        local client = support.warm_client(cluster, { on_event = function(e)
+            guarded[#guarded + 1] = e.type == "node_guarded" and e.node or nil
+        end })
+        local held = client:getLock "held"
+        assert.is_true(held:lock())
+        sys.write_file(home .. "/restart", '#!/bin/sh\necho "restart $1"\nread done\n')
+        assert(support.sh("chmod +x " .. home .. "/restart"))
+        local p = shell(snippet("sh", "redlock seal"))
+        for i = 1, 3 do
+            local line
+            repeat
+                line = assert(p:read_line(60))
+            until line:find "^restart "
+            assert.equal("restart " .. cluster[i].uri, line)
+            cluster[i]:stop():start()
+            p:write "done\n"
+        end
+        local status, said = cli.ends(p, 60)
+        assert.equal(0, status, said)
+        client:check()
+        assert.same({}, guarded)
+        assert.is_true(held:isValid())
+        client:close()
+    end)
+
+    it("has a health check that says so in a file, and by its status", function()
+        assert.equal(0, (cli.ends(shell "redlock init")))
+        sys.write_file(home .. "/alarm", "#!/bin/sh\necho alarm\n")
+        assert(support.sh("chmod +x " .. home .. "/alarm"))
+        local code = snippet("sh", "health.json")
+        assert.same({ 0, "" }, { cli.ends(shell(code)) })
+        assert.matches('"verdict": "ok", "voting": 3}', sys.read_file(home .. "/health.json"))
+        cluster[3]:kill()
+        assert.same({ 0, "alarm\n" }, { cli.ends(shell(code)) })
+    end)
+end)
+
+describe("the tables of operations", function()
+    local function says_all(words, text)
+        local n = 0
+        for word in pairs(words) do
+            assert.truthy(text:find("`" .. word .. "`", 1, true), word)
+            n = n + 1
+        end
+        return n
+    end
+
+    -- The words in the first cells of a table.
+    local function first_cells(text)
+        local set = {}
+        for cell in text:gmatch "\n| ([^|]+) |" do
+            for word in cell:gmatch "`([%l_]+)`" do
+                set[word] = true
+            end
+        end
+        return set
+    end
+
+    it("have what to do about every error, and nothing else", function()
+        local text = section "What an error means"
+        local calls, nodes = text:match "^(.-)\n| a server said(.*)$"
+        local codes = first_cells(calls)
+        for word in pairs(reference.values_of "redlock.Code") do
+            assert.is_true(codes[word], word)
+            codes[word] = nil
+        end
+        assert.same({}, codes)
+        codes = first_cells(nodes)
+        for word in pairs(reference.values_of "redlock.NodeCode") do
+            assert.is_true(codes[word], word)
+            codes[word] = nil
+        end
+        assert.same({}, codes)
+    end)
+
+    it("have every event", function()
+        local events = {}
+        for name, item in pairs(reference.model) do
+            for _, field in ipairs(type(item) == "table" and item.fields or {}) do
+                local word = field.name == "type" and field.type:match '"(.*)"'
+                if word and name:find "Event$" then
+                    events[word] = true
+                end
+            end
+        end
+        assert.is_true(says_all(events, section "Monitoring") >= 14)
+    end)
+
+    it("have counters that exist", function()
+        local stats = {}
+        for _, field in ipairs(reference.model["redlock.Stats"].fields) do
+            stats[field.name] = true
+        end
+        for _, word in ipairs { "lost", "failed", "contended", "waiting", "overloaded" } do
+            assert.is_true(stats[word], word)
+            assert.truthy(section("Monitoring"):find("`" .. word .. "`", 1, true), word)
+        end
+    end)
+end)

@@ -1,0 +1,68 @@
+-- What people read: README.md, the pages of examples/, and those of spec/ that README leads to.
+-- Their snippets and links, for the specs that run and follow them.
+local build = require "spec.support.build"
+local sys = require "spec.support.sys"
+
+local _M = {}
+
+--- Paths from the root, in order: README.md first.
+_M.list = { "README.md" }
+for path in io.popen("cd " .. build.root .. " && ls examples/*/README.md"):lines() do
+    _M.list[#_M.list + 1] = path
+end
+_M.list[#_M.list + 1] = "spec/SAFETY.md"
+_M.list[#_M.list + 1] = "spec/ATTACKS.md"
+
+function _M.text(path)
+    return assert(sys.read_file(build.root .. "/" .. path), path)
+end
+
+--- The snippets of a language, in the order of the page.
+function _M.snippets(path, language)
+    local list = {}
+    for code in _M.text(path):gmatch("\n```" .. language .. "\n(.-)\n```\n") do
+        list[#list + 1] = code
+    end
+    return list
+end
+
+--- How many snippets there are, by language.
+function _M.languages(path)
+    local count = {}
+    for language in _M.text(path):gmatch "\n```(%w+)\n" do
+        count[language] = (count[language] or 0) + 1
+    end
+    return count
+end
+
+-- "examples/locks/../kinds/x" -> "examples/kinds/x"
+local function plain(path)
+    local n
+    repeat
+        path, n = path:gsub("[^/]+/%.%./", "", 1)
+    until n == 0
+    return path
+end
+
+--- The links of a page that stay in the project: { { path, anchor }, ... }.
+function _M.links(path)
+    local list, folder = {}, path:match "^(.*/)[^/]*$" or ""
+    for link in _M.text(path):gmatch "%]%(([^)%s]+)%)" do
+        if not link:find "^%a+://" then
+            local target, anchor = link:match "^([^#]*)#?(.*)$"
+            list[#list + 1] = { target == "" and path or plain(folder .. target), anchor }
+        end
+    end
+    return list
+end
+
+--- The anchors of a page: its headings, as sites for code make them.
+function _M.anchors(path)
+    local set = {}
+    for heading in ("\n" .. _M.text(path)):gmatch "\n#+ ([^\n]+)" do
+        set[heading:lower():gsub("[^%w %-_]", ""):gsub(" ", "-")] = true
+    end
+    return set
+end
+
+return _M
