@@ -324,7 +324,7 @@ _M.list = {
                 -- Not behind a start with other data: holds may have been extended there.
                 if server.state == C.SIM_UP and server.lives == lives and not sim.calm_at then
                     sim:restart_server(server, nil, some_us(sim) * 0.2)
-                    server.db = sim:chance(50) and server:snapshot() or disk
+                    sim:remembers(server, sim:chance(50) and server:snapshot() or disk)
                     disk = server:snapshot()
                 end
             end)

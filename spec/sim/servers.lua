@@ -89,12 +89,26 @@ function Sim:restart_server(server, keep, after_us)
     end)
 end
 
+--- Whether that memory is what was sealed: behind a seal nothing is granted until it is opened, so
+-- it has all that was.
+local function is_sealed(server, memory)
+    local marker = memory and memory["redlock:{server}:marker"]
+    return marker ~= nil and marker.value == server.sealed
+end
+
 --- It has lost its memory, but for what `keep` has. Before its first vote there was nothing to
--- forget, and behind a seal nothing is granted until it is opened: what was saved has all of it.
+-- forget.
 function Sim.forgot(_, server, keep)
-    local marker = keep and keep["redlock:{server}:marker"]
     if server.voted then
-        server.lost_at = marker and marker.value == server.sealed and -1 or now()
+        server.lost_at = is_sealed(server, keep) and -1 or now()
+    end
+end
+
+--- It has that memory now, of its own; what it lost meanwhile may be in there again.
+function Sim.remembers(_, server, memory)
+    server.db = memory
+    if is_sealed(server, memory) then
+        server.lost_at = -1
     end
 end
 
