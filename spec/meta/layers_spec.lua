@@ -29,6 +29,7 @@ local LUA = {
     resty_lock = { "api", "core" },
     init = { "api", "resource", "core" },
     cli = { "init", "api", "policy", "core" },
+    testing = { "core" },
     types = { "init", "host", "resty_lock" },
 }
 

@@ -12,7 +12,7 @@
 --
 -- The exit status is 1 when an invariant was violated.
 
-package.path = "./?.lua;" .. package.path
+package.path = "./?.lua;./lua/?.lua;" .. package.path
 
 -- Many short functions that call each other, and coroutines that switch all the time.
 jit.opt.start("maxtrace=8000", "maxmcode=65536", "sizemcode=64", "maxside=20",

@@ -3,7 +3,7 @@
 local ffi = require "ffi"
 local new_table = require "table.new"
 local base = require "spec.sim.sim"
-local redis = require "spec.sim.redis"
+local redis = require "redlock.testing.redis"
 
 local ipairs, huge, ffi_string = ipairs, math.huge, ffi.string
 local MS = base.MS
@@ -173,7 +173,7 @@ end
 
 --- Learns what each script is for.
 local function know_scripts()
-    local sha1 = require "spec.sim.sha1"
+    local sha1 = require "redlock.testing.sha1"
     local restart_guard = require "redlock.policy.restart_guard"
     local script_text = require "redlock.core.script_text"
     local prims = { require "redlock.api.plain_lock", require "redlock.api.fenced_lock" }

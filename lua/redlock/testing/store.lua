@@ -1,9 +1,13 @@
---- The memory of a modelled Redis server (redis.lua), and the commands on its keys.
+--- The memory of a modelled Redis server (redis.lua), and the commands on keys and strings.
+--
+-- A value is a string, a hash (a table), a list or a sorted set (tables with a metatable that
+-- says so). Nobody changes a value: whoever writes puts another one in its place, so that an
+-- entry that was read, or saved, stays what it was.
 
-local memo = require "spec.sim.memo"
+local memo = require "redlock.testing.memo"
 
 local huge, format, lower = math.huge, string.format, string.lower
-local type, tonumber = type, tonumber
+local getmetatable, type, tonumber = getmetatable, type, tonumber
 
 local MANY = 2000            -- to be remembered
 
@@ -32,6 +36,39 @@ local function write(self, key, entry)
     self.db[key] = entry
 end
 
+-- What a value is, as TYPE says.
+local function kind_of(value)
+    if type(value) == "string" then
+        return "string"
+    end
+    local meta = getmetatable(value)
+    return meta and meta.kind or "hash"
+end
+
+-- The value of that kind at a key and its entry; nil: the key is free; false: it has another kind.
+local function find_as(self, key, kind)
+    local entry = find(self, key)
+    if not entry then
+        return nil
+    end
+    return kind_of(entry.value) == kind and entry.value, entry
+end
+
+-- Puts another value in the place of an entry's (or nil), with the same end; nil: none.
+local function put(self, key, entry, value)
+    write(self, key, value and { value = value, at = entry and entry.at })
+end
+
+-- What real servers can, and the model cannot: the error for whoever asked. It is told, too, as a
+-- script may hide the error.
+local function unsupported(self, what)
+    local text = "ERR the model of a server does not know " .. what
+    if self.on_unsupported then
+        self.on_unsupported(self, text)
+    end
+    return { err = text }
+end
+
 -- Upper-case name -> { least and most words (negative: no bound), function(server, argv, n,
 -- connection) }
 local commands = {}
@@ -40,6 +77,22 @@ local function command(name, least, most, fn)
     local c = { least = least, most = most, fn = fn, name = lower(name) }
     commands[name] = c
     commands[lower(name)] = c
+end
+
+-- A function that makes a command that reads values of a kind: fn(value, argv, n, server), or
+-- `empty` for the value of a free key. What is wrong with its words comes before what is wrong
+-- with the key.
+local function reads(kind, empty)
+    return function(name, least, most, fn)
+        command(name, least, most, function(self, argv, n)
+            local value = find_as(self, argv[2], kind)
+            local result = fn(value or empty, argv, n, self)
+            if value == false and not (type(result) == "table" and result.err) then
+                return WRONGTYPE
+            end
+            return result
+        end)
+    end
 end
 
 -- The number that a text is, or false.
@@ -56,6 +109,9 @@ command("GET", 2, 2, function(self, argv)
     end
     return type(entry.value) == "string" and entry.value or WRONGTYPE
 end)
+
+-- Options of SET that are not here.
+local SET_MORE = { GET = true, EXAT = true, PXAT = true }
 
 command("SET", 3, -1, function(self, argv, n)
     local key, at, nx, xx, keep = argv[2], nil, false, false, false
@@ -77,6 +133,8 @@ command("SET", 3, -1, function(self, argv, n)
             end
             at = self.now_ms + (word == "EX" and ttl * 1000 or ttl)
             i = i + 1
+        elseif SET_MORE[word] then
+            return unsupported(self, "SET with " .. word)
         else
             return SYNTAX
         end
@@ -121,10 +179,11 @@ command("EXISTS", 2, -1, function(self, argv, n)
     return count
 end)
 
-local function expire(unit)
+-- unit: of the number, in ms; from: whether it is counted from now on
+local function expire(unit, from_now)
     return function(self, argv, n)
-        local ttl = integer(argv[3])
-        if not ttl then
+        local number = integer(argv[3])
+        if not number then
             return NOT_INTEGER
         end
         local old = find(self, argv[2])
@@ -132,19 +191,21 @@ local function expire(unit)
         if mode and mode ~= "GT" and mode ~= "LT" and mode ~= "NX" and mode ~= "XX" then
             return { err = "ERR Unsupported option " .. argv[4] }
         end
-        local at = self.now_ms + ttl * unit
+        local at = number * unit + (from_now and self.now_ms or 0)
         if not old or mode == "NX" and old.at or mode == "XX" and not old.at
             or mode == "GT" and at <= (old.at or huge)
             or mode == "LT" and at >= (old.at or huge) then
             return 0
         end
-        write(self, argv[2], ttl > 0 and { value = old.value, at = at } or nil)
+        write(self, argv[2], at > self.now_ms and { value = old.value, at = at } or nil)
         return 1
     end
 end
 
-command("PEXPIRE", 3, 4, expire(1))
-command("EXPIRE", 3, 4, expire(1000))
+command("PEXPIRE", 3, 4, expire(1, true))
+command("EXPIRE", 3, 4, expire(1000, true))
+command("PEXPIREAT", 3, 4, expire(1))
+command("EXPIREAT", 3, 4, expire(1000))
 
 command("PERSIST", 2, 2, function(self, argv)
     local old = find(self, argv[2])
@@ -162,7 +223,7 @@ end)
 
 command("TYPE", 2, 2, function(self, argv)
     local entry = find(self, argv[2])
-    return { ok = not entry and "none" or type(entry.value) == "table" and "hash" or "string" }
+    return { ok = entry and kind_of(entry.value) or "none" }
 end)
 
 local function increase(self, key, by)
@@ -188,62 +249,20 @@ command("INCRBY", 3, 3, function(self, argv)
     return increase(self, argv[2], integer(argv[3]))
 end)
 
--- The hash at a key, or nil; false: it is none.
-local function hash_at(self, key)
-    local entry = find(self, key)
-    if entry and type(entry.value) ~= "table" then
-        return false
-    end
-    return entry and entry.value, entry
-end
-
-command("HGET", 3, 3, function(self, argv)
-    local hash = hash_at(self, argv[2])
-    if hash == false then
-        return WRONGTYPE
-    end
-    return hash and hash[argv[3]] or false
-end)
-
-command("HMGET", 3, -1, function(self, argv, n)
-    local hash = hash_at(self, argv[2])
-    if hash == false then
-        return WRONGTYPE
-    end
-    local list = {}
-    for i = 3, n do
-        list[i - 2] = hash and hash[argv[i]] or false
-    end
-    return list
-end)
-
-command("HSET", 4, -1, function(self, argv, n)
-    local hash, entry = hash_at(self, argv[2])
-    if hash == false then
-        return WRONGTYPE
-    elseif n % 2 ~= 0 then
-        return { err = "ERR wrong number of arguments for 'hset' command" }
-    end
-    local copy, added = {}, 0
-    for field, value in pairs(hash or {}) do
-        copy[field] = value
-    end
-    for i = 3, n, 2 do
-        added = added + (copy[argv[i]] and 0 or 1)
-        copy[argv[i]] = argv[i + 1]
-    end
-    write(self, argv[2], { value = copy, at = entry and entry.at })
-    return added
-end)
-
 return {
     MANY = MANY,
     OK = OK,
     NOT_INTEGER = NOT_INTEGER,
+    SYNTAX = SYNTAX,
+    WRONGTYPE = WRONGTYPE,
     upper = upper,
     integer = integer,
     find = find,
+    find_as = find_as,
+    put = put,
+    reads = reads,
     write = write,
+    unsupported = unsupported,
     commands = commands,
     command = command,
 }

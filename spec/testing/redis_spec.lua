@@ -1,12 +1,14 @@
--- The simulator's model of a Redis server against a real one: the same commands and scripts,
--- the same replies, and the same keys in the end.
+-- The model of a Redis server, which the simulator and redlock.testing run, against a real one: the
+-- same commands and scripts, the same replies, and the same keys in the end. The scripts of the
+-- family: scripts_spec.lua.
 local fenced = require "redlock.api.fenced_lock"
+local redis = require "redlock.testing.redis"
 local resource = require "redlock.resource"
-local redis = require "spec.sim.redis"
 local restart_guard = require "redlock.policy.restart_guard"
 local script_text = require "redlock.core.script_text"
-local sha1 = require "spec.sim.sha1"
+local sha1 = require "redlock.testing.sha1"
 local support = require "spec.support"
+local twins = require "spec.support.twins"
 
 local STEPS = tonumber(os.getenv "STEPS" or 6000)
 local KEYS, VALUES = { "a", "b", "c", "d" }, { "v1", "v2", "v3" }
@@ -15,7 +17,8 @@ local LONG = { "100000", "200000", "300000" }
 
 local FENCED = { "acquire", "confirm", "extend", "heal", "release", "handover" }
 local RUNS = { "0123456789", "9876543210" }
-local replid                 -- of the real server
+local LIMIT = "100000000000000"
+local replid                 -- of both
 
 local bodies = {}
 for _, role in ipairs(ROLES) do
@@ -32,101 +35,6 @@ for _, role in ipairs { "floor", "seed", "current" } do
 end
 bodies.mark = script_text.read "redlock.scripts.marker.set"
 bodies.guarded = restart_guard.wrap(bodies.acquire)
-
--- A reply in RESP as the connection of the specs gives it; an error as { err = text }.
-local function decode(text, at)
-    local kind, line, rest = text:match("^(.)([^\r]*)\r\n()", at)
-    if kind == ":" then
-        return tonumber(line), rest
-    elseif kind == "+" then
-        return line, rest
-    elseif kind == "-" then
-        return { err = line }, rest
-    elseif kind == "$" then
-        local n = tonumber(line)
-        if n < 0 then
-            return nil, rest
-        end
-        return text:sub(rest, rest + n - 1), rest + n + 2
-    end
-    local list = {}
-    for i = 1, tonumber(line) do
-        list[i], rest = decode(text, rest)
-    end
-    return list, rest
-end
-
--- The word of an error that says what it is. Redis before 7.0 puts the place in a script in
--- front, and no word behind it if the error is of the script's kind.
-local function error_word(err)
-    return (err or "ERR"):gsub("^.*@user_script: ?%d+: %-?", ""):match "^%u+%f[%s%z]" or "ERR"
-end
-
--- Equal, but for time that passed between the two, and for the words of an error.
-local function same(real, model, late_ms)
-    if type(real) ~= type(model) then
-        return false
-    elseif type(real) == "number" then
-        return real == model or model > 1000 and math.abs(real - model) <= late_ms
-    elseif type(real) ~= "table" then
-        return real == model
-    elseif real.err or model.err then
-        return real.err ~= nil and model.err ~= nil and error_word(real.err)
-            == error_word(model.err)
-    end
-    for i = 1, math.max(#real, #model) do
-        if not same(real[i], model[i], late_ms) then
-            return false
-        end
-    end
-    return true
-end
-
-local function shown(value)
-    if type(value) ~= "table" then
-        return tostring(value)
-    end
-    local parts = { value.err }
-    for i = 1, #value do
-        parts[i] = shown(value[i])
-    end
-    return "{" .. table.concat(parts, ", ") .. "}"
-end
-
--- A function that runs a command on both, the model's clock set to that of the real server,
--- and fails when they differ; and the model.
-local function pair_of(server)
-    local now, replies = 0, {}
-    local model = redis.new(function() return now end, function(_, bytes)
-        replies[#replies + 1] = bytes
-        return true
-    end)
-    -- Scripts look at it: both are to say the same.
-    model.replid = server:call("INFO", "replication"):match "master_replid:(%w+)"
-    local slack_ms = 2
-    local function time()
-        local t = assert(server:call "TIME")
-        return tonumber(t[1]) * 1e6 + tonumber(t[2])
-    end
-    replid = model.replid
-    local function both(...)
-        now, replies = time(), {}
-        model:execute(1, { ... }, select("#", ...))
-        local value, err = server:call(...)
-        slack_ms = math.max(slack_ms, (time() - now) / 1000 + 2)
-        return err and { err = err } or value, (decode(table.concat(replies), 1)), 2 * slack_ms
-    end
-    local seed = tonumber(os.getenv "SEED") or os.time()
-    math.randomseed(seed)
-    return function(command)
-        local real, model_says, late_ms = both(unpack(command))
-        if not same(real, model_says, late_ms) then
-            local words = table.concat(command, " "):gsub("%s+", " ")
-            error(("SEED=%d: %s: the server says %s, the model %s"):format(seed, words,
-                shown(real), shown(model_says)))
-        end
-    end, model
-end
 
 local function pick(list)
     return list[math.random(#list)]
@@ -165,7 +73,7 @@ local function fenced_call()
     if role == "release" and math.random(3) == 1 then          -- nothing to count
         return { "EVAL", bodies["fenced release"], "1", pick(KEYS), pick(VALUES), lease }
     end
-    for _, arg in ipairs { pick(VALUES), lease, token, "7", pick(LONG),
+    for _, arg in ipairs { pick(VALUES), lease, token, "7", pick(LONG), LIMIT,
         guarded and marker() .. pick { "", "!" } or pick { replid, RUNS[1], marker() } } do
         command[#command + 1] = arg
     end
@@ -194,9 +102,9 @@ end
 
 local about_servers = {
     function() return { "EVAL", bodies.floor, "2", KEY.floors, KEY.marker, "7",
-        pick { "", "1" } } end,
+        pick { "", "1" }, LIMIT } end,
     function() return { "EVAL", bodies.seed, "2", KEY.floors, KEY.marker, "7",
-        pick { "", "1" }, pick { "0", "40", "27200000000000" } } end,
+        pick { "", "1" }, LIMIT, pick { "0", "40", "27200000000000" } } end,
     function() return { "SET", KEY.marker, pick { marker(), ("z"):rep(200), "a\0b",
         ("0"):rep(16) .. " v3 " .. ("z"):rep(200) } } end,
     function() return { "EVAL", bodies.mark, "1", KEY.marker, pick { "", marker() },
@@ -204,7 +112,7 @@ local about_servers = {
     function() return { "EVAL", bodies.guarded, "2", pick(KEYS), KEY.marker, pick(VALUES),
         pick(LONG), pick { "", marker() .. pick { "", "!" } } } end,
     function() return { "EVAL", bodies.current, "2", pick(KEYS), KEY.counter,
-        pick { "0", "1", "31", "x" } } end,
+        pick { "0", "1", "31", "x" }, pick { "", "v1", "v2" } } end,
     function() return { "DEL", pick { KEY.counter, KEY.floors, KEY.marker } } end,
     function() return { "HMGET", KEY.floors, "7", "marker", "none" } end,
     function() return { "HSET", KEY.floors, "7", pick { replid, pick(INCS) }:sub(1, 8)
@@ -257,8 +165,48 @@ local plain = {
     function() return { "EVAL", "return redis.pcall('incr', KEYS[1])", "1", pick(KEYS) } end,
     function() return { "EVAL", "return redis.call('set', KEYS[1], 1e5, 'px', 2e5)", "1",
         pick(KEYS) } end,
+    function() return { "EVAL", "made = 1 return made", "0" } end,
+    function() return { "EVAL", "return missing", "0" } end,
     function() return { "EVAL", "return #ARGV", pick { "0", "1", "2", "9", "-1", "x" }, "k",
         "a", "b" } end,
+}
+
+-- Of sorted sets, lists and hashes.
+local MEMBERS, SCORES = { "x", "y", "z", "xx" }, { "1", "2.5", "-3", "inf", "1e3", "much" }
+local ENDS = { "-inf", "+inf", "1", "(1", "(2.5", "nothing", "(" }
+local LEX = { "-", "+", "[x", "(x", "(xx", "[y", "x" }
+local INDEX = { "0", "1", "-1", "-2", "-9", "9", "x" }
+local collections = {
+    function() return { "ZADD", pick(KEYS), pick(SCORES), pick(MEMBERS), pick(SCORES),
+        pick(MEMBERS) } end,
+    function() return { "ZADD", pick(KEYS), pick(SCORES), pick(MEMBERS), "1" } end,
+    function() return { "ZREM", pick(KEYS), pick(MEMBERS), pick(MEMBERS) } end,
+    function() return { pick { "ZSCORE", "ZRANK" }, pick(KEYS), pick(MEMBERS) } end,
+    function() return { pick { "ZCARD", "LLEN", "HLEN" }, pick(KEYS) } end,
+    function() return { "ZRANGE", pick(KEYS), pick(INDEX), pick(INDEX),
+        pick { "withscores", "WITHSCORES", "scores" } } end,
+    function() return { "ZRANGEBYSCORE", pick(KEYS), pick(ENDS), pick(ENDS) } end,
+    function() return { "ZRANGEBYSCORE", pick(KEYS), pick(ENDS), pick(ENDS), "LIMIT", pick(INDEX),
+        pick(INDEX), "WITHSCORES" } end,
+    function() return { "ZCOUNT", pick(KEYS), pick(ENDS), pick(ENDS) } end,
+    function() return { "ZREMRANGEBYSCORE", pick(KEYS), pick(ENDS), pick(ENDS) } end,
+    function() return { "ZRANGEBYLEX", "alike", pick(LEX), pick(LEX), "limit", pick(INDEX),
+        pick(INDEX) } end,
+    function() return { "ZADD", "alike", "0", pick(MEMBERS) } end,
+    function() return { pick { "LPUSH", "RPUSH" }, pick(KEYS), pick(MEMBERS), pick(MEMBERS) } end,
+    function() return { pick { "LPOP", "RPOP" }, pick(KEYS) } end,
+    function() return { "LRANGE", pick(KEYS), pick(INDEX), pick(INDEX) } end,
+    function() return { "LINDEX", pick(KEYS), pick(INDEX) } end,
+    function() return { "LREM", pick(KEYS), pick(INDEX), pick(MEMBERS) } end,
+    function() return { "HDEL", pick(KEYS), pick(MEMBERS), pick(MEMBERS) } end,
+    function() return { "HEXISTS", pick(KEYS), pick(MEMBERS) } end,
+    function() return { "HSET", pick(KEYS), pick(MEMBERS), pick(INDEX) } end,
+    function() return { "HINCRBY", pick(KEYS), pick(MEMBERS), pick(INDEX) } end,
+    function() return { pick { "PEXPIREAT", "EXPIREAT" }, pick(KEYS), pick { "5", "x" } } end,
+    function() return { "PEXPIREAT", pick(KEYS), "2000000000000" } end,
+    function() return { "PUBSUB", "NUMSUB", "nobody", "here" } end,
+    function() return { "DEL", pick(KEYS) } end,
+    function() return { "TYPE", pick(KEYS) } end,
 }
 
 if support.since(7, 0) then                 -- those before take no such options
@@ -270,7 +218,7 @@ if support.since(7, 0) then                 -- those before take no such options
     end
 end
 
-describe("the simulator's model of a server", function()
+describe("the model of a server", function()
     local server
 
     before_each(function()
@@ -280,12 +228,13 @@ describe("the simulator's model of a server", function()
 
     it("answers as a real one", function()
         assert(server:call "FLUSHALL")       -- it comes admitted
-        local compare = pair_of(server)
+        local compare, model = twins.of(server)
+        replid = model.replid
         for _, command in ipairs {                       -- what chance may leave out
-            { "EVAL", bodies.seed, "2", KEY.floors, KEY.marker, "7", "", "40" },
+            { "EVAL", bodies.seed, "2", KEY.floors, KEY.marker, "7", "", LIMIT, "40" },
             { "HSET", "a", "f", "v1" },
             { "EVAL", bodies["fenced acquire"], "3", "a", KEY.counter, KEY.floors, "v1", "100000",
-                "0", "7", "100000", replid },
+                "0", "7", "100000", LIMIT, replid },
         } do
             compare(command)
         end
@@ -316,9 +265,37 @@ describe("the simulator's model of a server", function()
         end
     end)
 
+    it("answers as a real one about sorted sets, lists and hashes", function()
+        local compare = twins.of(server)
+        for _ = 1, STEPS do
+            compare(pick(collections)())
+        end
+        for _, key in ipairs(KEYS) do
+            compare { "TYPE", key }
+        end
+    end)
+
+    it("tells of what it cannot do", function()
+        local told = {}
+        local model = redis.new(function() return 1e15 end, function() return true end)
+        model.on_unsupported = function(_, text) told[#told + 1] = text end
+        for i, words in ipairs { { "GETRANGE", "a", "0", "1" }, { "SET", "a", "1", "GET" },
+            { "ZADD", "z", "GT", "1", "m" }, { "ZRANGE", "z", "0", "1", "REV" },
+            { "LPOP", "l", "2" }, { "PUBSUB", "CHANNELS" },
+            { "EVAL", "return cjson.encode({})", "0" },
+            { "EVAL", "return math.random()", "0" }, { "EVAL", "redis.log(1, 'x')", "0" },
+            { "EVAL", "return redis.pcall('getrange', 'a', 0, 1)", "0" } } do
+            model:execute(1, words, #words)
+            assert.equal(i, #told, table.concat(words, " "))
+        end
+        model:execute(1, { "EVAL", "made = 1 return made", "0" }, 3)
+        assert.equal(10, #told)              -- that is wrong on a real one, too
+    end)
+
     it("answers as a real one to who may not look", function()
         assert(server:call "FLUSHALL")
-        local compare, model = pair_of(server)
+        local compare, model = twins.of(server)
+        replid = model.replid
         for name, calls in pairs { get = { script_call }, info = { about_servers[1],
             about_servers[2] } } do
             for _, command in ipairs { { "SET", "a", "v1" }, { "HSET", "b", "f", "v1" },

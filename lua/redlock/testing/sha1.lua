@@ -1,7 +1,7 @@
 --- SHA-1 (FIPS 180-4), as Redis names scripts by it. Remembers what it was asked.
 
 local bit = require "bit"
-local memo = require "spec.sim.memo"
+local memo = require "redlock.testing.memo"
 
 local band, bor, bxor, bnot = bit.band, bit.bor, bit.bxor, bit.bnot
 local rol, tobit, tohex = bit.rol, bit.tobit, bit.tohex

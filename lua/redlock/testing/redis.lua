@@ -2,12 +2,15 @@
 --
 -- Values are kept as Redis gives them to a script: a number for an integer, a string for a
 -- bulk string, false for nil, { ok = } for a status, { err = } for an error, a list for an
--- array. spec/meta/sim_redis_spec.lua compares it with a real server.
+-- array. spec/testing compares it with real servers.
 
 local new_table = require "table.new"
-local memo = require "spec.sim.memo"
-local sha1 = require "spec.sim.sha1"
-local store = require "spec.sim.store"
+local memo = require "redlock.testing.memo"
+local sha1 = require "redlock.testing.sha1"
+local store = require "redlock.testing.store"
+require "redlock.testing.hashes"
+require "redlock.testing.lists"
+require "redlock.testing.sorted_sets"
 
 local floor = math.floor
 local format, lower = string.format, string.lower
@@ -47,6 +50,7 @@ function _M.new(clock, reply, id)
         on_write = nil,          -- function(server, key, old, new) before a key changes
         before_script = nil,     -- function(server, sha, keys, args)
         on_script = nil,         -- function(server, sha, keys, args, result)
+        on_unsupported = nil,    -- function(server, text) when somebody wants what is not here
         refuses = nil,           -- error that every script is answered with
         says = nil,              -- what EVALSHA is answered with; nothing is executed
         denied = nil,            -- lower-case names of commands that its user may not give
@@ -204,17 +208,33 @@ command("PUBLISH", 3, 3, function(self, argv)
     return count
 end)
 
+command("PUBSUB", 2, -1, function(self, argv, n)
+    if upper(argv[2]) ~= "NUMSUB" then
+        return store.unsupported(self, "PUBSUB " .. argv[2])
+    end
+    local list = {}
+    for i = 3, n do
+        list[#list + 1] = argv[i]
+        list[#list + 1] = #(self.channels[argv[i]] or {})
+    end
+    return list
+end)
+
 -- ---- scripts ---------------------------------------------------------------------
 
 local running                -- the server that executes a script
 local compiled = {}          -- sha -> function, for all servers
 local env
 
---- Runs a command for a script, or for a client.
+-- Runs a command for a script, or for a client.
 local function run(self, argv, n, conn)
     local c = commands[argv[1]] or commands[upper(argv[1])]
     if not c then
-        return { err = "ERR unknown command '" .. argv[1] .. "'" }
+        local text = "ERR unknown command '" .. argv[1] .. "'"
+        if self.on_unsupported then
+            self.on_unsupported(self, text)
+        end
+        return { err = text }
     elseif n < c.least or c.most > 0 and n > c.most then
         return { err = "ERR wrong number of arguments for '" .. c.name .. "' command" }
     elseif self.denied and self.denied[c.name] then
@@ -273,13 +293,45 @@ local redis = {
     status_reply = function(text) return { ok = text } end,
 }
 
+-- What real servers give to scripts, and the model does not.
+local MISSING = { cjson = true, cmsgpack = true, struct = true, os = true, coroutine = true,
+    getmetatable = true, collectgarbage = true }
+local MISSING_IN = { math = { random = true, randomseed = true } }
+
+-- A library of Lua for scripts, which cannot change that of the host.
+local function library(name)
+    local copy = {}
+    for key, value in pairs(_G[name]) do
+        copy[key] = not (MISSING_IN[name] and MISSING_IN[name][key]) and value or nil
+    end
+    return setmetatable(copy, { __index = function(_, key)
+        if MISSING_IN[name] and MISSING_IN[name][key] then
+            error(store.unsupported(running, name .. "." .. key .. " in scripts").err, 0)
+        end
+    end })
+end
+
+setmetatable(redis, { __index = function(_, name)
+    error(store.unsupported(running, "redis." .. tostring(name) .. " in scripts").err, 0)
+end })
+
 env = setmetatable({
     redis = redis, tonumber = tonumber, tostring = tostring, type = type, error = error,
     pcall = pcall, select = select, unpack = unpack, ipairs = ipairs, pairs = pairs,
-    next = next, assert = assert, string = string, table = table, math = math, bit = bit,
+    next = next, assert = assert, rawget = rawget, rawset = rawset, rawequal = rawequal,
+    setmetatable = setmetatable, xpcall = xpcall, loadstring = loadstring, bit = bit,
+    string = library "string", table = library "table", math = library "math",
+    KEYS = {}, ARGV = {},
 }, {
     __index = function(_, name)
-        error("ERR Script attempted to access nonexistent global variable '" .. name .. "'", 0)
+        if MISSING[name] then
+            error(store.unsupported(running, tostring(name) .. " in scripts").err, 0)
+        end
+        error("ERR Script attempted to access nonexistent global variable '" .. tostring(name)
+            .. "'", 0)
+    end,
+    __newindex = function(_, name)
+        error("ERR Script attempted to create global variable '" .. tostring(name) .. "'", 0)
     end,
 })
 
@@ -295,7 +347,7 @@ local function compile(sha, body)
     end
 end
 
---- KEYS and ARGV of a script, which argv keeps for the next server that is asked the same.
+-- KEYS and ARGV of a script, which argv keeps for the next server that is asked the same.
 -- A script may take words off them, and does nothing else to them.
 local function split(argv, n, nkeys)
     local keys, args = argv.keys, argv.args
@@ -398,7 +450,7 @@ local line = memo(function(text)
     return text:gsub("[\r\n]", " ") .. "\r\n"
 end, MANY)
 
---- RESP of what a command or a script returned.
+-- RESP of what a command or a script returned.
 local function encode(value)
     local kind = type(value)
     if kind == "number" then
@@ -428,7 +480,9 @@ end
 _M.encode = encode
 
 --- Executes a command of a connection, and answers it.
+-- @param conn  names the connection
 -- @param argv  its words, for this and other servers; also what they find out about it
+-- @param n     how many words
 function Server:execute(conn, argv, n)
     self.now_ms = floor(self:clock() / 1000)
     local result = argv[1] == "EVALSHA" and self.says or run(self, argv, n, conn)

@@ -1,0 +1,335 @@
+-- Every script that ships gives the same replies on the model of a server and on a real one, and
+-- leaves the same keys.
+local arrivals = require "redlock.api.arrivals"
+local fair = require "redlock.api.fair_lock"
+local fenced = require "redlock.api.fenced_lock"
+local multi = require "redlock.api.multi_lock"
+local plain = require "redlock.api.plain_lock"
+local resource = require "redlock.resource"
+local restart_guard = require "redlock.policy.restart_guard"
+local rw = require "redlock.api.read_write_lock"
+local script_text = require "redlock.core.script_text"
+local semaphore = require "redlock.api.semaphore"
+local support = require "spec.support"
+local twins = require "spec.support.twins"
+
+local STEPS = tonumber(os.getenv "STEPS" or 300)         -- of each kind
+local VALUES = { "aaaa1111", "bbbb2222", "cccc3333", "dddd4444" }
+local WAITERS = { "w1", "w2", "w3" }
+local LIMIT = "100000000000000"
+local MARKER, FLOORS, SEALS = "redlock:{server}:marker", "redlock:{server}:floor",
+    "redlock:{server}:seals"
+local INC = "00112233445566ff"
+
+local replid                 -- of both servers
+local calls = 0
+
+local function pick(list)
+    return list[math.random(#list)]
+end
+
+-- Ends that order members are never so near each other that what is between the two servers' clocks
+-- could decide.
+local function lease()
+    calls = calls + 1
+    return ("%d"):format(pick { 100000, 300000, 500000 } + calls * 11)
+end
+
+local function short()
+    return math.random(12) == 1 and "1" or lease()
+end
+
+-- The words of a script's call.
+local function eval(text, keys, args)
+    local words = { "EVAL", text, tostring(#keys) }
+    for _, list in ipairs { keys, args } do
+        for _, word in ipairs(list) do
+            words[#words + 1] = word
+        end
+    end
+    return words
+end
+
+-- That of a lock's primitive: value, lease, and what is behind them.
+local function of_lease(prim, keys, ...)
+    local roles = {}
+    for _, role in ipairs { "acquire", "extend", "heal", "release", "handover", "settle" } do
+        roles[#roles + 1] = prim[role .. "_script"] and role or nil
+    end
+    local role = pick(roles)
+    local args = { pick(VALUES), role == "release" and pick { "0", "1000" } or short() }
+    if role == "handover" then
+        args[3] = pick(VALUES)
+    end
+    for _, arg in ipairs { ... } do
+        args[#args + 1] = arg
+    end
+    return eval(prim[role .. "_script"], keys, args)
+end
+
+-- One of the questions of a primitive.
+local function ask(prim, name, keys, ...)
+    return eval(prim[name .. "_script"], keys, { ... })
+end
+
+local RW = { "k", "redlock:{k}:door" }
+local SLOTS = { "redlock:{k}:slots", "redlock:{k}:who" }
+local FAIR = { "k", "redlock:{k}:queue", "redlock:{k}:living", "redlock:{k}:standing" }
+local LATCH = { "redlock:{k}:latch", "redlock:{k}:arrived" }
+local FENCED = { "k", "redlock:{k}:fence", FLOORS }
+local LEADER = { "k", "redlock:{k}:fence", "redlock:{k}:who" }
+
+local function some_keys()
+    local keys = { "a", "b", "c", "k" }
+    table.remove(keys, math.random(4))
+    table.remove(keys, math.random(3))
+    return keys
+end
+
+local function slots_call()
+    local role, prim = pick { "acquire", "acquire", "extend", "release", "settle" },
+        semaphore.permit
+    local agreed = role == "acquire" and pick { "0", "0", "2" } or pick { "1", "2", "3" }
+    return eval(prim[role .. "_script"], SLOTS, { pick(VALUES),
+        role == "release" and pick { "0", "1000" } or short(), agreed, "3", pick { "0", "1", "2" },
+        "free" })
+end
+
+local function fair_call()
+    local waiter = pick { 0, 1, 2, 3 }
+    local rest = { WAITERS[waiter] or "-", WAITERS[waiter] and pick { "1", "2", "5" } or "0",
+        lease(), "1" }
+    if math.random(6) == 1 then
+        return ask(fair, "leave", FAIR, "", "0", unpack(rest))
+    end
+    return of_lease(fair, FAIR, unpack(rest))
+end
+
+local function latch_call()
+    local prim = arrivals.primitive
+    if math.random(3) > 1 then
+        local who = {}
+        for i = 1, math.random(0, 5) do
+            who[i] = pick { "=", "+" } .. ("%016x"):format(math.random(30))
+        end
+        return ask(prim, pick { "look", "arrive" }, LATCH, pick { "", pick(VALUES) }, lease(),
+            "open", pick { "-", "", "0000000000000005" }, pick { "0", "0", "20" }, unpack(who))
+    elseif math.random(8) == 1 then
+        return ask(prim, "delete", LATCH, "open")
+    end
+    return of_lease(prim, LATCH, pick { "2", "20" })
+end
+
+-- Numbers of a memory's name, which the guard's marker has where it is on.
+local function fenced_call()
+    local role = pick { "acquire", "acquire", "confirm", "extend", "heal", "release", "handover" }
+    local token = role == "acquire" and "0" or pick { "1", "2", "33", "70" }
+    local args = { pick(VALUES), role == "release" and pick { "0", "9" } or lease(), token }
+    args[4] = role == "handover" and pick(VALUES) or nil
+    for _, arg in ipairs { "7", lease(), LIMIT, replid } do
+        args[#args + 1] = arg
+    end
+    return eval(fenced[role .. "_script"], FENCED, args)
+end
+
+local function leader_call()
+    return pick {
+        function() return ask(fenced, "announce", LEADER, pick(VALUES), pick { "1", "2", "34" },
+            pick { "me", "you" }, lease(), "leaders") end,
+        function() return ask(fenced, "look", LEADER) end,
+        function() return ask(fenced, "retire", LEADER, "leaders", pick { "1", "2" }) end,
+        fenced_call, fenced_call, fenced_call,
+    }()
+end
+
+local function marker(state)
+    return ("%s v2 %s %s 0 60000 00000000.0.00000000 0"):format(INC, state, replid:sub(1, 16))
+end
+
+local function server_call()
+    return pick {
+        function() return eval(restart_guard.wrap(plain.acquire_script), { "k", MARKER },
+            { pick(VALUES), short(), pick { "", marker "a", marker "a" .. "!", "other" } }) end,
+        function() return eval(restart_guard.wrap_held(plain.extend_script), { "k", MARKER },
+            { pick(VALUES), lease(), pick { marker "a", "other" } }) end,
+        function() return eval(script_text.read "redlock.scripts.marker.set", { MARKER },
+            { pick { "", marker "a", marker "p" }, marker(pick { "a", "p" }),
+                pick { "", "a list", ("seal %s 12 34"):format(INC) } }) end,
+        function() return eval(script_text.read "redlock.scripts.marker.seal", { MARKER },
+            pick { { "look" }, { "note", "ffff445566778899", "12" },
+                { "close", marker "a", marker "s" } }) end,
+        function() return ask(fenced, "floor", { FLOORS, MARKER }, "7", pick { "", "1" }, LIMIT)
+            end,
+        function() return ask(fenced, "seed", { FLOORS, MARKER }, "7", pick { "", "1" }, LIMIT,
+            pick { "0", "40" }) end,
+        function() return ask(fenced, "current", FENCED, pick { "1", "2" }, pick { "", VALUES[1] })
+            end,
+        function() return eval(script_text.read "redlock.scripts.fenced.largest",
+            { FLOORS, MARKER }, {}) end,
+        function() return { "DEL", pick { MARKER, "k" } } end,
+        function() return { "HDEL", FLOORS, pick { "marker", "7" } } end,
+        fenced_call,
+    }()
+end
+
+local function resource_call()
+    local by = pick { "token", "owner", "claim" }
+    local word = pick { { "SET", "x" }, { "HSET", "f", "1" }, { "RPUSH", "x", "y" }, { "GET" },
+        { "ZADD", "3", "x" }, { "INCRBY", "5" }, { "NONSENSE" } }
+    return eval(resource.scripts[by], { by == "token" and "mark" or "owner", pick { "k", "a" } },
+        { by == "token" and pick { "3", "8", "70" } or pick(VALUES), pick { "0", lease() },
+            unpack(word) })
+end
+
+-- What makes the scripts meet each other, and what others left.
+local function anything()
+    return pick {
+        function() return { "DEL", pick { "k", RW[2], SLOTS[1], FAIR[2], LATCH[1], "a" } } end,
+        function() return { "HSET", pick { SLOTS[2], FAIR[4], LATCH[1] }, "format",
+            pick { "1", "2" } } end,
+        function() return { "SET", pick { "k", "a" }, pick(VALUES), "PX", lease() } end,
+        function() return { "ZADD", "k", "5", "2 unknown" } end,
+        function() return { "RPUSH", pick { "k", "a" }, "x" } end,
+    }()
+end
+
+local KINDS = {
+    ["a plain lock"] = function()
+        return pick { of_lease, of_lease, of_lease,
+            function(prim, keys) return ask(prim, pick { "peek", "force" }, keys) end }(plain,
+            { "k" })
+    end,
+    ["readers and writers"] = function()
+        local prim = pick { rw.reading, rw.reading, rw.writing }
+        local what = math.random(10)
+        if what == 1 then
+            return ask(prim, pick { "peek", "force" }, RW)
+        elseif what == 2 then
+            return ask(rw.writing, "open", RW)
+        end
+        return of_lease(prim, RW, pick { "0", lease() })
+    end,
+    ["several names"] = function()
+        if math.random(6) == 1 then
+            return ask(multi.primitive, "peek", some_keys())
+        end
+        return of_lease(math.random(3) == 1 and plain or multi.primitive, some_keys())
+    end,
+    ["permits"] = function()
+        return math.random(5) == 1 and ask(semaphore.permit, "taken", SLOTS, "6") or slots_call()
+    end,
+    ["a queue"] = fair_call,
+    ["a latch"] = latch_call,
+    ["a leader"] = leader_call,
+    ["a server"] = server_call,
+    ["a resource"] = resource_call,
+}
+
+local CONTENTS = { string = { "GET" }, hash = { "HLEN" }, none = { "EXISTS" },
+    zset = { "ZRANGE", "0", "-1", "WITHSCORES" }, list = { "LRANGE", "0", "-1" } }
+
+-- That both have the same at all those keys.
+local function compare_keys(compare)
+    for _, key in ipairs { "a", "b", "c", "k", RW[2], SLOTS[1], SLOTS[2], FAIR[2], FAIR[3],
+        FAIR[4], LATCH[1], LATCH[2], FENCED[2], LEADER[3], FLOORS, MARKER, SEALS, "mark",
+        "owner" } do
+        local read = { unpack(CONTENTS[compare { "TYPE", key }]) }
+        table.insert(read, 2, key)
+        compare(read)
+        compare { "PTTL", key }
+    end
+    compare { "HMGET", SLOTS[2], "1", "2", "3", VALUES[1], VALUES[2], VALUES[3], "format" }
+    compare { "HMGET", FAIR[4], "w1", "w2", "w3", "format" }
+    compare { "HMGET", LATCH[1], "format", "id", "count" }
+    compare { "HMGET", FLOORS, "7", "marker" }
+end
+
+describe("the scripts on the model of a server", function()
+    local server, compare, model
+    -- text of a script -> how often it was run without an error
+    local ran
+
+    before_each(function()
+        server, ran = support.server(), {}
+        assert(server:call "FLUSHALL")       -- it comes admitted
+        compare, model = twins.of(server)
+        replid = model.replid
+        for _, words in ipairs { { "SET", MARKER, marker "a" },
+            { "HSET", FLOORS, "marker", INC, "7", replid:sub(1, 8) .. "0" } } do
+            compare(words)
+        end
+    end)
+    after_each(support.cleanup)
+
+    local function try(words)
+        local said = compare(words)
+        if words[1] == "EVAL" and not (type(said) == "table" and said.err) then
+            ran[words[2]] = (ran[words[2]] or 0) + 1
+        end
+        for _, word in ipairs(words) do
+            if word == "1" and words[1] == "EVAL" then       -- a lease that is over
+                support.sleep(0.004)
+                break
+            end
+        end
+    end
+
+    for kind, call in pairs(KINDS) do
+        it("answer as on a real one: " .. kind, function()
+            for i = 1, STEPS do
+                try(math.random(25) == 1 and anything() or call())
+                if i % 25 == 0 then
+                    compare_keys(compare)
+                    if math.random(4) == 1 then
+                        compare { "DEL", "k", "a", "b", "c", LATCH[1], LATCH[2], SLOTS[2], FAIR[4] }
+                    end
+                end
+            end
+        end)
+    end
+
+    it("answer as on a real one when they meet", function()
+        local all = {}
+        for _, call in pairs(KINDS) do
+            all[#all + 1] = call
+        end
+        for i = 1, 3 * STEPS do
+            try(pick(all)())
+            if i % 25 == 0 then
+                compare_keys(compare)
+            end
+        end
+    end)
+
+    -- Of each script file that its text is in what was run, and succeeded.
+    it("are all compared", function()
+        for _, call in pairs(KINDS) do
+            for i = 1, STEPS do
+                try(call())
+                if i % 20 == 0 then
+                    compare { "DEL", "k", "a", "b", "c", LATCH[1], LATCH[2], SLOTS[2], FAIR[4] }
+                    compare { "SET", MARKER, marker "a" }
+                    compare { "HSET", FLOORS, "marker", INC, "7", replid:sub(1, 8) .. "0" }
+                end
+            end
+        end
+        local guarded = { ["marker/check"] = restart_guard.wrap(plain.acquire_script),
+            ["marker/held"] = restart_guard.wrap_held(plain.extend_script) }
+        local pipe, n = io.popen "find lua/redlock/scripts -name '*.lua'", 0
+        for path in pipe:lines() do
+            local name = path:match "scripts/(.*)%.lua$"
+            local file = assert(io.open(path))
+            local text, found = file:read "*a", 0
+            file:close()
+            for body, times in pairs(ran) do
+                if body == guarded[name] or body:find(text, 1, true) then
+                    found = found + times
+                end
+            end
+            assert.is_true(found > 0, name .. " was not run")
+            n = n + 1
+        end
+        pipe:close()
+        assert.is_true(n > 50)
+    end)
+end)
