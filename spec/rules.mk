@@ -238,10 +238,10 @@ fencing: ## a paused holder at resources that check its token, and at some that 
 	@$(RUN_LUA) examples/fencing/file.lua
 
 .PHONY: demo-nginx
-demo-nginx: ## nginx with pages that lock, until Ctrl-C
+demo-nginx: ## nginx with pages that lock, until Ctrl-C; PORT=8099
 	@spec/setup nginx
 	@$(MAKE) --no-print-directory -s all tools
-	@$(RUN_LUA) examples/nginx/run.lua
+	@$(RUN_LUA) examples/nginx/run.lua $(PORT)
 
 SEED ?=
 NODES ?= 5

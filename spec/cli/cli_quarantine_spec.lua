@@ -151,7 +151,7 @@ describe("redlock, while servers may have forgotten locks,", function()
         end)
     end)
 
-    -- What examples/operations says of upgrades: one server after the other, with somebody who stays.
+    -- What examples/operations says of upgrades: one server after the other, and somebody stays.
     it("lets servers be restarted one after the other, and locks be taken all the time", function()
         local client = support.warm_client(cluster, quarantine.options { timeout = 0.5 })
         local function takes()

@@ -178,6 +178,38 @@ describe("the manual page", function()
     end)
 end)
 
+describe("the page of the command", function()
+    local page = sys.read_file "examples/command/README.md"
+
+    it("has the exit statuses of --help", function()
+        local said = redlock "--help":match "\nExit status:\n(.-)\nMore:"
+        local function statuses(text, pattern)
+            return found(text:gsub(" %+ n", "+n"), pattern)
+        end
+        local documented = statuses(page:match "\n## Exit status\n(.-)\n## ", "\n| ([%d, +n]+) |")
+        assert.same({ "0", "1", "123", "124", "125", "126, 127", "128+n", "2" }, documented)
+        for _, status in ipairs(documented) do
+            for number in status:gmatch "%d+[+n]*" do
+                assert.truthy(said:find("%f[%d]" .. number:gsub("%p", "%%%0") .. "[ :]"), number)
+            end
+        end
+    end)
+
+    it("has verbs and flags that there are", function()
+        for line in page:gmatch "\nredlock ([^\n]+)" do
+            local verb, rest = line:gsub("%s+#.*", ""):gsub(" || .*", ""):match "^(%l+)(.*)$"
+            local there = table.concat(flags_of(verb), " ") .. " "
+            for flag in rest:gsub(" %-%- .*", ""):gmatch "%-%-[%w-]+" do
+                assert.truthy(there:find(flag .. " ", 1, true), verb .. " " .. flag)
+            end
+        end
+        for flag in page:gmatch "`(%-%-[%w-]+)" do
+            local known = redlock "--help" .. redlock("run", "--help")
+            assert.truthy(known:find(flag, 1, true), flag)
+        end
+    end)
+end)
+
 describe("what is completed in", function()
     for shell in pairs(COMPLETE) do
         it(shell .. " is what --help has", function()

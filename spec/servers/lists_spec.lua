@@ -31,8 +31,8 @@ local function everywhere(cluster, key, there)
     return true
 end
 
--- What examples/operations and ATTACKS.md warn of: nobody looks whose list a server is in. So it is without
--- the restart guard, too.
+-- What examples/operations and ATTACKS.md warn of: nobody looks whose list a server is in. So it is
+-- without the restart guard, too.
 local UNGUARDED = { restart_guard = "ignore", lease = 5 }
 
 local function unguarded(...)
