@@ -204,7 +204,7 @@ describe("the page of the command", function()
             end
         end
         for flag in page:gmatch "`(%-%-[%w-]+)" do
-            local known = redlock "--help" .. redlock("run", "--help")
+            local known = redlock "--help" .. redlock("run", "--help") .. redlock("lead", "--help")
             assert.truthy(known:find(flag, 1, true), flag)
         end
     end)

@@ -145,7 +145,8 @@ describe("the snippets of pages", function()
         sys.write_file(home .. "/done", "#!/bin/sh\necho done >> " .. home .. "/log\n")
         assert(support.sh(([[cd %s && chmod +x done && ln -s %s/examples examples &&
             ln -s %s redlock && mkdir jobs migrations && : > jobs/1 &&
-            for c in report scheduler work app migrate charge restart healthy deploy export; do
+            for c in report scheduler work app migrate charge restart healthy deploy export \
+                     download backup transfer send; do
                 ln -s done $c; done]]):format(home, build.root, cli.REDLOCK)))
     end
 

@@ -106,6 +106,21 @@ function _M.parse(list, from, known)
     return given, names
 end
 
+--- At least one name, and a command behind it.
+-- @param names    that were given
+-- @param argv     what is behind "--", or nil
+-- @param command  the verb
+function _M.command_behind(names, argv, command)
+    if #names == 0 then
+        usage(command .. " needs the name of a lock")
+    elseif names[2] and not argv then
+        _M.fail(("the command goes behind --: redlock %s %s -- %s"):format(command, names[1],
+            _M.words(names, 2)))
+    elseif not argv or #argv == 0 then
+        _M.fail(("no command is given: redlock %s NAME -- CMD..."):format(command))
+    end
+end
+
 --- Exactly one name.
 function _M.name(names, command)
     if #names ~= 1 then

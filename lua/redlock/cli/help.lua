@@ -7,7 +7,7 @@ local flags = require "redlock.cli.flags"
 local _M = {}
 
 --- In the order in which they are told of.
-_M.verbs = { "run", "lua", "status", "unlock", "check", "init", "seal", "dev" }
+_M.verbs = { "run", "lead", "lua", "status", "unlock", "check", "init", "seal", "dev" }
 
 --- The module of a verb; nil: there is none.
 function _M.verb(word)
@@ -59,16 +59,17 @@ belong there, nor into --nodes, but into a file, a variable, or the configuratio
 The command of `run` gets no variables with passwords.
 
 Exit status:
-  0     done; run: the command's own status is passed on; lua: the script's
+  0     done; run, lead: the command's own status is passed on; lua: the script's
   1     unlock: it was open already; status: it is free; check: there are warnings;
         lua: the script raised an error
   2     check: something is wrong
   123   run: the lock was lost, or --max-hold was over, and the command was ended;
         lua: the script raised that a lock is lost
-  124   run: somebody else holds it; the command was not started; lua: so it was raised
+  124   run: somebody else holds it, or it has run (--once); the command was not started;
+        lua: so it was raised
   125   redlock itself failed: usage, configuration, no majority of the servers
-  126   run, lua: the command, or the file, cannot be executed; 127: it is not there
-  128+n run: the command, or the wait for the lock, was ended by signal n; lua: the script
+  126   run, lead, lua: the command, or file, cannot be executed; 127: it is not there
+  128+n run, lead: the command, or the wait for it, was ended by signal n; lua: the script
 More: redlock run --help, and so on.]]
 
 --- What the command can do.

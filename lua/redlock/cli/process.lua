@@ -67,6 +67,11 @@ local function strerror()
     return ffi.string(C.rlc_strerror(ffi.errno()))
 end
 
+--- The number of this process.
+function _M.id()
+    return C.rlc_getpid()
+end
+
 --- Seconds, as client.now().
 function _M.now()
     local t = ffi.new "struct rlc_time"

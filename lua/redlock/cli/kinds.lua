@@ -1,0 +1,187 @@
+--- What `redlock run` holds while its command runs, by its flags: a lock of one name or of several,
+-- a permit, or nothing any more (--once), as the name stays closed by itself.
+
+local args = require "redlock.cli.args"
+local client_options = require "redlock.api.options"
+
+local _M = {}
+
+-- held: what is said of one that somebody else has.
+local Hold = { held = "%s is held by somebody else" }
+Hold.__index = Hold
+
+--- Begins to take it.
+-- @param wait  seconds; nil: as long as somebody else holds it
+-- @return a future
+function Hold:begin(wait)
+    return wait and self.lock:tryLockAsync(wait) or self.lock:lockAsync()
+end
+
+--- It was taken.
+-- @param got       what the future has given
+-- @param at_least  how long the name is to stay closed at least, or nil
+-- @return true; or nil and an error: it is not to be used
+function Hold:taken(got, at_least)
+    local client = self.client
+    self.lock = self.lock or got             -- a permit
+    self.lock:onLost(function(_, reason) self.lost = reason end)
+    self.max = client.options.max_hold or nil
+    if at_least and at_least > client_options.longest_lease(client.options) then
+        return self.lock:settle(at_least, { keep = true })
+    end
+    return true
+end
+
+--- For how many seconds it is held still.
+function Hold:remaining()
+    return self.lock:remaining()
+end
+
+--- Lets it go.
+-- @return as Lock:unlock
+function Hold:release(at_least)
+    return self.lock:unlock { closed_for = at_least }
+end
+
+--- Why there was none to be had.
+function Hold:refusal()
+    return self.held:format((self.semaphore or self.lock):describe())
+end
+
+--- What the command finds in its environment.
+function Hold:variables()
+    local lock = self.lock
+    return { REDLOCK_NAME = table.concat(self.names, "\n"), REDLOCK_TOKEN = self.token,
+        REDLOCK_SLOT = lock.slot and lock:slot() }
+end
+
+-- ---- kinds -----------------------------------------------------------------------
+
+-- A plain lock, or one with a token.
+local Lock = setmetatable({}, Hold)
+Lock.__index = Lock
+
+function Lock:taken(got, at_least)
+    local token = self.lock.token and self.lock:token()
+    self.token = token or nil
+    return Hold.taken(self, got, at_least)
+end
+
+local function exclusive(hold, given)
+    local name = hold.names[1]
+    hold.lock = given["--plain"] and hold.client:getLock(name) or hold.client:getFencedLock(name)
+    return setmetatable(hold, Lock)
+end
+
+-- Once per period: it stays closed by itself from the beginning on, and nobody holds it.
+local Once = setmetatable({
+    held = "%s is closed: somebody else holds it, or has run in this period" }, Lock)
+Once.__index = Once
+
+function Once:begin()
+    return self.lock:tryLockAsync(0)
+end
+
+function Once:taken(got)
+    local ok, err = Lock.taken(self, got)
+    if not ok then
+        return nil, err
+    end
+    return self.lock:settle(self.period)
+end
+
+function Once.remaining()
+    return math.huge
+end
+
+function Once.release()
+    return true
+end
+
+local function once(hold, given)
+    if given["--once"] == 0 then
+        args.fail "--once needs a number of seconds, more than 0"
+    end
+    hold.period = given["--once"]
+    return setmetatable(exclusive(hold, given), Once)
+end
+
+local function several(hold)
+    hold.lock = hold.client:getMultiLock(hold.names)
+    hold.names = hold.lock:getNames()
+    return setmetatable(hold, Hold)
+end
+
+local function shared(hold)
+    hold.lock = hold.client:getReadWriteLock(hold.names[1]):readLock()
+    return setmetatable(hold, Hold)
+end
+
+local Permit = setmetatable({ held = "all permits of %s are taken" }, Hold)
+Permit.__index = Permit
+
+function Permit:begin(wait)
+    return wait and self.semaphore:tryAcquireAsync(wait) or self.semaphore:acquireAsync()
+end
+
+local function permit(hold, given)
+    local n = given["--permits"]
+    hold.semaphore = hold.client:getSemaphore(hold.names[1], tonumber(n) or n)
+    hold.what = "the permit"
+    return setmetatable(hold, Permit)
+end
+
+-- ----------------------------------------------------------------------------------
+
+-- The flags that say what is held, and those that go with none of them, or not with this one.
+local KINDS = {
+    { "--shared", shared, not_with = { "--at-least", "--plain" } },
+    { "--permits", permit, not_with = { "--plain" } },
+    { "--once", once, not_with = { "--at-least", "--wait" } },
+}
+
+--- Fails where flags and names do not go together.
+-- @return the flag that says what is held; nil: a lock
+function _M.check(given, names)
+    local found
+    for _, kind in ipairs(KINDS) do
+        local flag = kind[1]
+        if given[flag] and found then
+            args.fail(found .. " and " .. flag .. " are two kinds of locks; give one of them")
+        elseif given[flag] then
+            found = flag
+            for _, other in ipairs(kind.not_with) do
+                if given[other] then
+                    args.fail(other .. " does not go with " .. flag)
+                end
+            end
+        end
+    end
+    for _, name in ipairs(names) do
+        if names[2] and name:find "^[%w+]+://" then     -- of a list of servers without quotes
+            args.fail("names of locks are wanted, not " .. args.words(names, 2) .. "; a list of "
+                .. "servers is one word: --nodes 'redis://...'")
+        end
+    end
+    local single = found or given["--at-least"] and "--at-least"
+    if names[2] and single then
+        args.fail(single .. " is for one name, not for " .. args.words(names, 1))
+    end
+    return found
+end
+
+--- What is to be held.
+-- @param client  with the command's settings
+-- @param given   the options
+-- @param names   at least one
+-- @return a hold, which is not taken yet
+function _M.of(client, given, names)
+    local hold, make = { client = client, names = names, what = "the lock" }, nil
+    for _, kind in ipairs(KINDS) do
+        make = given[kind[1]] and kind[2] or make
+    end
+    make = make or names[2] and several or exclusive
+    return make(hold, given)
+end
+
+return _M

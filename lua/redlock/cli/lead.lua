@@ -1,0 +1,109 @@
+--- redlock lead: a command on one of several machines.
+
+local args = require "redlock.cli.args"
+local attend = require "redlock.cli.attend"
+local config = require "redlock.cli.config"
+local process = require "redlock.cli.process"
+local report = require "redlock.cli.report"
+local stay = require "redlock.cli.stay"
+
+local _M = { usage = "lead NAME -- CMD...", summary = "runs a command on one of several machines",
+    follows = "--" }
+
+_M.flags = {
+    { "--id", "TEXT", "what others learn of who leads, 1 to 160 bytes (the machine's name, and the "
+        .. "number of the process)" },
+    { "--lease", "S", "how long nobody leads behind a machine that has crashed (30)" },
+    { "--kill-after", "S", "when it leads no more, the command and all that it started get TERM, "
+        .. "and KILL S seconds later (5)" },
+}
+
+_M.help = [[
+redlock lead NAME [--id TEXT] [--lease S] [--kill-after S] -- CMD...
+
+Stands for election, as others do elsewhere under the same NAME. Whoever is elected starts the
+command; when it leads no more, as no majority of the servers confirms it in time, or somebody
+has opened the lock, the command and all that it started are ended, and it stands again. It goes
+on standing while no majority of the servers answers. When the command ends by itself, redlock
+resigns, another candidate is elected at once, and this one exits with the command's status.
+
+FLAGS
+
+The command finds in its environment REDLOCK_NAME and the term, a number that grows from leader to
+leader, as REDLOCK_TERM, and as REDLOCK_TOKEN: whatever it writes to can refuse smaller ones.
+Programs ask for the leader, or are candidates beside it, by client:getElection. Locks of the name
+exclude the leader. Signals, groups of processes, and what is ended when redlock itself is killed
+or stopped, are as for redlock run.
+Exit status: the command's own; 125: redlock itself failed; 128+n: ended by signal n.
+
+  redlock lead scheduler -- /usr/local/bin/scheduler]]
+
+local FAILED = 125
+local PAUSE = 1               -- seconds between two campaigns without a majority
+
+local function default_id()
+    local file = io.open "/proc/sys/kernel/hostname"
+    local host = file and file:read "*l" or "unknown"
+    if file then
+        file:close()
+    end
+    return ("%s:%d"):format(host, process.id())
+end
+
+-- Stands for election until it is won.
+-- @return the term; or nil and the exit status
+local function campaign(election)
+    local told
+    while true do
+        local term, err, signo = attend.await(election:campaignAsync())
+        if term then
+            return term
+        elseif not signo and err.code ~= "no_quorum" and err.code ~= "expired"
+            and err.code ~= "lost" then
+            report.note(report.error(err))
+            return nil, FAILED
+        elseif not signo and err.code ~= told then
+            told = err.code
+            report.note("not elected yet: ", report.error(err))
+        end
+        signo = signo or stay.pause(PAUSE)
+        if signo then
+            return nil, 128 + signo
+        end
+    end
+end
+
+--- Does what the verb says.
+-- @param given  the options
+-- @param names  of the election
+-- @param argv   the command
+-- @return the exit status
+function _M.main(given, names, argv)
+    args.command_behind(names, argv, "lead")
+    local name = args.name(names, "lead")
+    local client = config.client(given, { max_hold = false })
+    local hold = { what = "the leadership" }
+    local election = client:getElection(name, { id = given["--id"] or default_id(),
+        on_lost = function(_, reason) hold.lost = reason end })
+    function hold.remaining()
+        return election:remaining()
+    end
+    config.connect(client)
+    process.catch()
+    local term, status, lost, asked
+    repeat
+        hold.lost = nil
+        term, status = campaign(election)
+        if term then
+            status, lost, asked = attend.run(hold, argv, given, { REDLOCK_NAME = name,
+                REDLOCK_TERM = term, REDLOCK_TOKEN = term })
+        end
+    until not term or asked or not lost and election:isLeader()
+    if term then
+        election:resign()
+    end
+    client:close()
+    return status
+end
+
+return _M

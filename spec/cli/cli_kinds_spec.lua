@@ -1,0 +1,288 @@
+-- What `redlock run` holds: readers, permits, several names, and once per period.
+local cli = require "spec.support.command"
+local support = require "spec.support"
+local sys = require "spec.support.sys"
+
+local LOST, HELD, FAILED = 123, 124, 125
+
+describe("redlock run", function()
+    local cluster, home, client
+
+    setup(function()
+        cluster = support.cluster(3)
+        home = support.tmpdir()
+        client = support.warm_client(cluster, {})
+    end)
+    before_each(function() cluster:flush() end)
+    teardown(function()
+        client:close()
+        support.cleanup()
+    end)
+
+    local ends = cli.ends
+
+    local function start(...)
+        return cli.start(cluster, home, { stdin = "pipe" }, "run", ...)
+    end
+
+    local function run(...)
+        return ends(start(...))
+    end
+
+    -- A command that says that it runs, and ends when it is told to.
+    local HOLD = { "--", "sh", "-c", "echo in; read end" }
+
+    local function holds(...)
+        local words = { ... }
+        for _, word in ipairs(HOLD) do
+            words[#words + 1] = word
+        end
+        local p = start(unpack(words))
+        assert.equal("in", p:read_line(20))
+        return p
+    end
+
+    local function let_go(p)
+        p:write "\n"
+        local status, text = ends(p)
+        assert.equal(0, status, text)
+    end
+
+    describe("--shared", function()
+        it("runs beside others that are, and keeps out all else", function()
+            local a, b = holds("x", "--shared"), holds("x", "--shared")
+            assert.equal(HELD, (run("x", "--no-wait", "--", "true")))
+            assert.equal(HELD, (run("x", "--no-wait", "--plain", "--", "true")))
+            support.fails("held", client:getLock("x"):tryLock(0))
+            assert.is_true(client:getReadWriteLock("x"):readLock():tryLock(5))
+            assert.is_true(client:getReadWriteLock("x"):readLock():unlock())
+            let_go(a)
+            assert.equal(HELD, (run("x", "--no-wait", "--", "true")))
+            let_go(b)
+            assert.equal(0, (run("x", "--wait", "20", "--", "true")))
+        end)
+
+        it("is kept out by a lock, and has no token", function()
+            local p = holds "x"
+            local status, text = run("x", "--shared", "--no-wait", "--", "true")
+            assert.same({ HELD, "redlock: read lock 'x' is held by somebody else\n" },
+                { status, text })
+            let_go(p)
+            status, text = ends(cli.start(cluster, home, { env = { REDLOCK_TOKEN = "1",
+                REDLOCK_SLOT = "1", REDLOCK_TERM = "1" } }, "run", "x", "--shared", "--wait", "20",
+                "--", "sh", "-c", "echo $REDLOCK_NAME ${REDLOCK_TOKEN-none} "
+                .. "${REDLOCK_SLOT-none} ${REDLOCK_TERM-none}"))
+            assert.same({ 0, "x none none none\n" }, { status, text })
+        end)
+
+        it("ends the command when it is lost", function()
+            local p = start("x", "--shared", "--lease", "2", "--", "sh", "-c",
+                "echo in; sleep 60")
+            assert.equal("in", p:read_line(20))
+            cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 60000) end)
+            local status, text = ends(p)
+            assert.equal(LOST, status, text)
+            assert.matches("the lock is lost %(%a+%); ending the command", text)
+        end)
+    end)
+
+    describe("--permits", function()
+        it("lets so many run at once, each in a place of its own", function()
+            local places, inside = {}, {}
+            for i = 1, 2 do
+                inside[i] = start("x", "--permits", "2", "--", "sh", "-c",
+                    "echo $REDLOCK_NAME $REDLOCK_SLOT ${REDLOCK_TOKEN-none}; read end")
+                local place = inside[i]:read_line(20):match "^x ([12]) none$"
+                assert.truthy(place)
+                places[place] = true
+            end
+            assert.same({ ["1"] = true, ["2"] = true }, places)
+            local status, text = run("x", "--permits", "2", "--no-wait", "--", "true")
+            assert.same({ HELD, "redlock: all permits of semaphore 'x' are taken\n" },
+                { status, text })
+            assert.equal(0, client:getSemaphore("x", 2):availablePermits())
+            assert.equal(0, (run("x", "--no-wait", "--", "true")))       -- a lock, nothing else
+            local third = start("x", "--permits", "2", "--wait", "20", "--", "echo", "third")
+            let_go(inside[1])
+            assert.same({ 0, "third\n" }, { ends(third) })
+            let_go(inside[2])
+        end)
+
+        it("keeps a place for --at-least, also behind a command that is shorter", function()
+            for _ = 1, 2 do
+                assert.equal(0, (run("x", "--permits", "2", "--at-least", "50", "--", "true")))
+            end
+            assert.equal(HELD, (run("x", "--permits", "2", "--no-wait", "--", "true")))
+            assert.equal(0, (run("y", "--permits", "1", "--at-least", "3600", "--", "true")))
+            assert.is_true(cluster[1]:call("PTTL", "redlock:{y}:slots") > 3e6)
+        end)
+
+        it("is renewed while the command runs, and lost with a majority", function()
+            local p = start("x", "--permits", "1", "--lease", "2", "--", "sh", "-c",
+                "echo in; sleep 60")
+            assert.equal("in", p:read_line(20))
+            support.sleep(2.5)
+            assert.equal(HELD, (run("x", "--permits", "1", "--no-wait", "--", "true")))
+            cluster[1]:freeze()
+            cluster[2]:freeze()
+            local status, text = ends(p)
+            cluster[1]:thaw()
+            cluster[2]:thaw()
+            assert.equal(LOST, status, text)
+            assert.matches("the permit is lost (expired); ending the command", text, 1, true)
+        end)
+    end)
+
+    describe("several names", function()
+        it("are held at once, all or none", function()
+            local p = start("b", "a", "b", "--", "sh", "-c",
+                "echo $REDLOCK_NAME ${REDLOCK_TOKEN-none}; read end")
+            assert.equal("a b none", p:read_line(20))
+            for _, name in ipairs { "a", "b" } do
+                assert.equal(HELD, (run(name, "--no-wait", "--", "true")))
+            end
+            local status, text = run("b", "c", "--no-wait", "--", "true")
+            assert.equal(HELD, status)
+            assert.matches("multi-lock 'b' and 1 more is held by somebody else", text, 1, true)
+            assert.equal(0, (run("c", "--no-wait", "--", "true")))
+            let_go(p)
+            assert.equal(0, (run("b", "c", "--wait", "20", "--", "true")))
+        end)
+
+        it("do not end in a deadlock, in whatever order they are given", function()
+            local log, list = home .. "/log", {}
+            for i = 1, 6 do
+                local x, y = i % 2 == 0 and "a" or "b", i % 2 == 0 and "b" or "a"
+                list[i] = start(x, y, "--wait", "30", "--", "sh", "-c",
+                    ("echo in >> %s; echo out >> %s"):format(log, log))
+            end
+            for i = 1, 6 do
+                assert.equal(0, (ends(list[i])))
+            end
+            assert.equal(("in\nout\n"):rep(6), sys.read_file(log))
+        end)
+    end)
+
+    describe("--once", function()
+        it("starts a command once in that time, and hands on its status", function()
+            local status, text = run("x", "--once", "3600", "--", "sh", "-c",
+                "echo $REDLOCK_NAME $REDLOCK_TOKEN; exit 7")
+            assert.equal(7, status)
+            assert.matches("^x %d+\n$", text)
+            status, text = run("x", "--once", "3600", "--", "echo", "again")
+            assert.equal(HELD, status)
+            assert.equal("redlock: fenced lock 'x' is closed: somebody else holds it, or has run "
+                .. "in this period\n", text)
+            assert.is_true(cluster[1]:call("PTTL", "x") > 3e6)
+            assert.is_false(client:once("x", 3600, error))
+            assert.equal(0, (run("y", "--once", "3600", "--plain", "--", "true")))
+            assert.equal(HELD, (run("y", "--once", "3600", "--plain", "--", "true")))
+        end)
+
+        it("lets it start again when the time is over, and not before", function()
+            local from = support.now()
+            assert.equal(0, (run("x", "--once", "2", "--", "true")))
+            local status
+            repeat
+                status = run("x", "--once", "2", "--", "true")
+            until status ~= HELD
+            assert.equal(0, status)
+            assert.is_true(support.now() - from >= 2)
+        end)
+
+        it("does not start it again whatever becomes of it, and of redlock", function()
+            local p = start("x", "--once", "3600", "--", "sh", "-c", "echo $$; sleep 60")
+            local pid = p:read_line(20)
+            p:kill "KILL"
+            p:wait(10)
+            cli.gone(pid)
+            assert.equal(HELD, (run("x", "--once", "3600", "--", "true")))
+            p = start("y", "--once", "3600", "--", "sh", "-c", "echo in; kill -9 $$")
+            assert.equal("in", p:read_line(20))
+            assert.equal(128 + 9, (ends(p)))
+            assert.equal(HELD, (run("y", "--once", "3600", "--", "true")))
+        end)
+
+        it("is not told of a loss, as nothing is held", function()
+            local p = holds("x", "--once", "3600", "--lease", "1")
+            cluster:each(function(s) s:call("DEL", "x") end)
+            support.sleep(2)
+            let_go(p)
+        end)
+
+        it("passes signals on, and ends it when it has had its time", function()
+            local p = start("x", "--once", "3600", "--", "sh", "-c",
+                "trap 'echo told; exit 3' TERM; echo in; while :; do sleep 0.05; done")
+            assert.equal("in", p:read_line(20))
+            p:kill "TERM"
+            local status, text = ends(p)
+            assert.equal(3, status)
+            assert.matches("told\n$", text)
+            status, text = run("y", "--once", "3600", "--max-hold", "0.5", "--", "sleep",
+                "60")
+            assert.equal(LOST, status)
+            assert.matches("the command has had its time", text)
+        end)
+
+        it("starts nothing where the time cannot be closed", function()
+            cluster[1]:freeze()
+            cluster[2]:freeze()
+            local status, text = run("x", "--once", "3600", "--", "echo", "ran")
+            cluster[1]:thaw()
+            cluster[2]:thaw()
+            assert.equal(FAILED, status)
+            assert.is_nil(text:find "ran")
+        end)
+
+        it("runs on one machine, whose clock is whatever it is, in each period", function()
+            local log, runs, random = home .. "/periods", 0, math.random
+            sys.write_file(log, "")
+            for period = 1, 12 do
+                local machines, killed = {}, random(3)
+                for i = 1, 3 do                      -- by its own clock, each at another time
+                    support.sleep(random() * 0.2)
+                    machines[i] = start("job", "--once", "3600", "--", "sh", "-c",
+                        ("echo %d >> %s; sleep 0.%d"):format(period, log, random(3)))
+                    if i == killed and period % 2 == 0 then
+                        support.sleep(random() * 0.2)
+                        machines[i]:kill "KILL"
+                    end
+                end
+                for i = 1, 3 do
+                    ends(machines[i])
+                end
+                local n = select(2, sys.read_file(log):gsub("%f[%d]" .. period .. "\n", ""))
+                assert.is_true(n == 1 or n == 0 and period % 2 == 0, n .. " in " .. period)
+                runs = runs + n
+                cluster:each(function(s) s:call("DEL", "job") end)       -- the next night
+            end
+            assert.is_true(runs >= 6, runs)
+        end)
+    end)
+
+    it("says which of them go together, and with what", function()
+        for pattern, words in pairs {
+            ["--shared and --permits are two kinds of locks"] = { "x", "--permits", "1",
+                "--shared" },
+            ["--permits and --once are two kinds of locks"] = { "x", "--permits", "1", "--once",
+                "1" },
+            ["--at-least does not go with --shared"] = { "x", "--shared", "--at-least", "1" },
+            ["--plain does not go with --permits"] = { "x", "--permits", "1", "--plain" },
+            ["--wait does not go with --once"] = { "x", "--once", "1", "--wait", "1" },
+            ["--shared is for one name, not for x y"] = { "x", "y", "--shared" },
+            ["--at-least is for one name, not for x y"] = { "x", "y", "--at-least", "1" },
+            ["bad permits: a whole number from 1 to 1024 is needed, not many"] = { "x",
+                "--permits", "many" },
+            ["bad permits: a whole number from 1 to 1024 is needed, not 0"] = { "x",
+                "--permits", "0" },
+            ["--once needs a number of seconds, more than 0"] = { "x", "--once", "0" },
+            ["names of locks are wanted, not redis://...;"] = { "x", "redis://:pw@b" },
+            ["bad names[1]: such keys"] = { "redlock:{x}", "y" },
+        } do
+            words[#words + 1], words[#words + 2] = "--", "true"
+            local status, text = run(unpack(words))
+            assert.equal(FAILED, status)
+            assert.matches(pattern, text, 1, true)
+        end
+    end)
+end)
