@@ -182,7 +182,7 @@ describe("unlock { closed_for }", function()
         support.eventually(function()
             local n = 0
             cluster:each(function(s) n = n + (s:call("PTTL", "x") > 40000 and 1 or 0) end)
-            return n == 3
+            return n >= 2 and n == cluster:keys()        -- of those that gave it
         end)
         luv:close()
     end)

@@ -155,7 +155,7 @@ describe("1,000 watchdog leases with the majority frozen", function()
         assert.equal("held", c:read_line(20))
         support.all(cluster, 1, 3):freeze()
         c:write "\n"
-        assert.equal("1000\t1000\t0\t0\t1000\t1000", c:read_line(20))
+        assert.equal("1000\t1000\t0\t0\t1000\t1000", c:read_line(60))
         support.all(cluster, 1, 3):thaw()
         c:write "\n"
         assert.equal("1000", c:read_line(60))

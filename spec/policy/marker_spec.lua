@@ -43,6 +43,7 @@ describe("a server that fails over and back", function()
         assert.is_true((rival:getFencedLock(name):tryLock(5)))     -- its counters are seeded
         assert.is_true(rival:getFencedLock(name):unlock())
         support.sleep(math.random() * 1.2)
+        support.eventually(function() return replica:marker() == first:marker() end, 30)
         if not attached then
             replica:call("REPLICAOF", "NO", "ONE")
             support.eventually(function()
