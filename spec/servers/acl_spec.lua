@@ -229,7 +229,8 @@ describe("the documented ACL rules", function()
         local witness                                   -- whose counter is not ahead of it
         cluster:each(function(s)
             local counter = s:call("GET", "redlock:{app:x}:fence")
-            witness = counter and counter:find(("%.0f "):format(larger), 9, true) == 9 and s or witness
+            local counts = counter and counter:find(("%.0f "):format(larger), 9, true) == 9
+            witness = counts and s or witness
         end)
         witness:call("DEL", "app:x")
         support.eventually(function()                   -- healed
