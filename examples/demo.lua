@@ -93,7 +93,7 @@ local journal = support.tmpdir() .. "/journal"
 local workers = {}
 for i, name in ipairs { "A", "B" } do
     workers[i] = support.lua(WORKER, { args = { name, journal, unpack(cluster:uris()) } })
-    assert(workers[i]:read_line(5) == "ready")
+    assert(workers[i]:read_line(20) == "ready")
 end
 say("two processes contend for one lock, each holds it for %d ms", HOLD_MS)
 for _, worker in ipairs(workers) do

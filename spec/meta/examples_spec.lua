@@ -49,6 +49,24 @@ describe("the examples", function()
         assert.is_nil(log:find "%[alert%]", log)
     end)
 
+    -- make demo
+    it("of two processes, one lock, five servers, three of them killed", function()
+        local p = support.spawn { "luajit", "examples/demo.lua", stdin = "null", stdout = "pipe",
+            stderr = "stdout", env = support.lua_env() }
+        local text = p:read_all(120)
+        assert.equal(0, p:wait(20), text)
+        local held = {}
+        for a, b in text:gmatch "A held it (%d+) times, B (%d+) times, never both at once" do
+            held[#held + 1], held[#held + 2] = tonumber(a), tonumber(b)
+        end
+        assert.equal(4, #held, text)
+        for _, n in ipairs(held) do
+            assert.is_true(n > 0, text)
+        end
+        assert.equal(3, select(2, text:gsub("  refused: ", "")), text)
+        assert.matches("\ndemo: the lock worked throughout; everything is cleaned up\n$", text)
+    end)
+
     it("of a loop of one's own", function()
         local cluster = support.cluster(3)
         local p = support.spawn { "luajit", "examples/own_loop.lua", cluster[1].uri,

@@ -10,8 +10,9 @@ _M.list = { "README.md" }
 for path in io.popen("cd " .. build.root .. " && ls examples/*/README.md"):lines() do
     _M.list[#_M.list + 1] = path
 end
-_M.list[#_M.list + 1] = "spec/SAFETY.md"
-_M.list[#_M.list + 1] = "spec/ATTACKS.md"
+for _, path in ipairs { "spec/SAFETY.md", "spec/ATTACKS.md", "spec/bench/README.md" } do
+    _M.list[#_M.list + 1] = path
+end
 
 function _M.text(path)
     return assert(sys.read_file(build.root .. "/" .. path), path)
