@@ -17,7 +17,7 @@ files["lua/redlock/types.lua"] = { ignore = { "212", "241" } }
 files["lua/redlock/scripts"] = { std = "lua51", read_globals = { "redis", "KEYS", "ARGV" } }
 files["lua/redlock/scripts/fenced"] = {
     read_globals = { "value", "token", "counter", "count_to", "admitted", "tag", "run", "replaced",
-        "call", "of_this_run", "write", "found", "let_go", "stored", "mine", "wild",
+        "call", "of_this_run", "write", "found", "let_go", "stored", "mine", "lent", "wild",
         "counted_in", "sub", "RUN" },
     globals = { "floor" },
 }

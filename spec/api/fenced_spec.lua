@@ -386,3 +386,63 @@ describe("a token", function()
         assert.is_true(l:unlock())
     end)
 end)
+
+-- As a server that took the place of another one: it has been told how far the others were.
+describe("a fenced lock and a server that knows of larger numbers", function()
+    local cluster, client, l, token
+
+    before_each(function()
+        cluster = support.cluster(3)
+        client = support.warm_client(cluster)
+        l = client:getFencedLock "x"
+        token = take(l)
+        local marker, floors = cluster[3]:call("GET", MARKER), cluster[3]:call("HKEYS", FLOORS)
+        cluster[3]:call("DEL", "x", FENCE)
+        for _, bucket in ipairs(floors) do
+            if bucket ~= "marker" then
+                cluster[3]:call("HSET", FLOORS, bucket,
+                    ("%s%.0f"):format(marker:sub(1, 8), token + 1000))
+            end
+        end
+    end)
+    after_each(function()
+        client:close()
+        support.cleanup()
+    end)
+
+    local function healed()
+        l:extend(10)
+        return cluster[3]:call("GET", "x") ~= nil
+    end
+
+    it("is given to it, and kept with it", function()
+        support.eventually(healed)
+        cluster[1]:kill()
+        assert.is_true((l:extend(20)))
+        assert.is_true(l:stillMine())
+        assert.is_true(client:checkSequencer(l:sequencer()))
+        assert.equal(token, l:token())
+        assert.is_true(l:unlock())
+        assert.is_true(take(l) > token + 1000)
+        assert.is_true(l:unlock())
+    end)
+
+    it("is not given to one that has counted them for somebody else", function()
+        local marker = cluster[3]:call("GET", MARKER)
+        cluster[3]:call("SET", FENCE, ("%s%.0f %s"):format(marker:sub(1, 8), token + 1, "feedfeed"))
+        for _ = 1, 3 do
+            assert.is_false(healed())
+        end
+        cluster[1]:kill()
+        support.fails("no_quorum", l:stillMine())
+    end)
+
+    it("is not kept by one that has counted since", function()
+        support.eventually(healed)
+        local marker = cluster[3]:call("GET", MARKER)
+        cluster[3]:call("SET", FENCE, ("%s%.0f %s"):format(marker:sub(1, 8), token + 1001,
+            "feedfeed"))
+        cluster[1]:kill()
+        support.fails("no_quorum", l:stillMine())
+    end)
+end)

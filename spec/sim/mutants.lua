@@ -291,22 +291,28 @@ return {
         prefix = "C2", by = { "a yes is exact", "tokens grow" } },
 
     { name = "extended past a newer token", file = "lua/redlock/scripts/fenced/extend.lua",
-        { "if value ~= ARGV[1] or (counter and counter > token) then",
+        { "if value ~= ARGV[1] or (counter and counter > token and not borrowed) then",
             "if value ~= ARGV[1] then" },
         { "not count_to(token)", "not (counter > token or count_to(token))" },
         prefix = "C9", by = { "a yes is exact", "extended before a newer token" } },
 
     { name = "healed past a newer token", file = "lua/redlock/scripts/fenced/heal.lua",
-        from = "counter > token or not count_to(token)",
-        to = "not (counter > token or count_to(token))",
+        { " or counter > token and stored then", " then" },
+        { "elseif counter > token then", "elseif counter > token and stored then\n"
+            .. "    stored = nil\nelseif counter > token then" },
         prefix = "C10", by = { "a yes is exact", "extended before a newer token" } },
+
+    { name = "lent by a server that has counted past the token",
+        file = "lua/redlock/scripts/fenced/heal.lua", from = "counter > token and stored",
+        to = "false", by = { "counters never go back", "extended before a newer token" } },
 
     { name = "a release leaves the counter behind", file = "lua/redlock/scripts/fenced/release.lua",
         fenced = 100, from = "if found[2] ~= run .. ARGV[3] .. mine then", to = "if false then",
         by = { "a release leaves the token behind" } },
 
     { name = "any lock makes a sequencer current", file = "lua/redlock/scripts/fenced/current.lua",
-        { "string.sub(found[2] or '', 9)", "string.match(found[2] or '', '^%d+', 9)" },
+        { "string.gsub(string.sub(found[2] or '', 9), '^=', '')",
+            "string.match(found[2] or '', '^%d+', 9)" },
         { "ARGV[1] .. ' ' .. string.sub(value, 1, 8)", "ARGV[1]" },
         fenced = 50, by = { "a sequencer ends with its hold" } },
 

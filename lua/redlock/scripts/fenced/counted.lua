@@ -9,6 +9,9 @@ end
 local value, stored = found[1], counted_in(found[2])
 local token = tonumber(ARGV[3])
 local counter = stored or of_this_run(call('hget', KEYS[3], ARGV[4]))
+-- In the place of a counter, of a server that never counted for the hold, but has heard of larger
+-- numbers of the bucket (heal.lua): no counter, but whoever counts here next writes over it.
+local lent = run .. '=' .. ARGV[3] .. mine
 
 -- False: nothing was written, for want of a floor, or out of range.
 local function count_to(n)

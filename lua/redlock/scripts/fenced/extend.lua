@@ -3,10 +3,13 @@
 if not value then
     return 0
 end
-if value ~= ARGV[1] or (counter and counter > token) then
+local borrowed = value == ARGV[1] and found[2] == lent
+if value ~= ARGV[1] or (counter and counter > token and not borrowed) then
     return value == ARGV[1] and not stored and 0 or -1
 end
-if not counter or not count_to(token) then
+if borrowed then
+    call('pexpire', KEYS[2], ARGV[5])
+elseif not counter or not count_to(token) then
     return -2
 end
 if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
