@@ -31,6 +31,16 @@ static void unknown_script(struct rl_round *round, int i, int64_t now_ms)
         round_send(round, i, now_ms);
 }
 
+/* The list that node i is in is being learnt: it is asked again as soon as that is known. */
+static int awaits_list(struct rl_round *round, int i)
+{
+    if (!guard_learns(round->core, i) || round->outcome ||
+        round->slot[i].state != SLOT_SENT)
+        return 0;
+    round->slot[i].state = SLOT_WAITING;
+    return 1;
+}
+
 /* The marker was not the one wanted, and nothing was done: why that is, as a code. */
 static int read_guarded(struct rl_round *round, int i, const struct reply *reply,
                         int64_t now_ms)
@@ -44,7 +54,7 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
         round_send(round, i, now_ms);       /* by another client, meanwhile */
         return RL_OK;
     }
-    return guard_objects(core, i, 0, now_ms);
+    return awaits_list(round, i) ? RL_OK : guard_objects(core, i, 0, now_ms);
 }
 
 /* Node i is the server of another node; either may be the later one next time. */
@@ -140,6 +150,8 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
     }
     if (!code && kind->by_list && round->core->marker)
         code = place_vote(round, i, reply, &vote, now_ms);
+    if (code == RL_GUARDED && !slot->list && awaits_list(round, i))
+        return;
     if (code == RL_UNSEEDED)
         round->lease->unseeded |= bit(i);
     if (kind->answered)

@@ -96,6 +96,14 @@ enum verdict ballot_extend(const struct rl_round *round)
     return v == LOST && !of_old(round, no) && of_old(round, no | b.pending) ? UNDECIDED : v;
 }
 
+int ballot_spreads(const struct rl_round *round)
+{
+    if (plain(round))
+        return 0;
+    struct ballot b = count(round);
+    return of_old(round, b.yes & votes_for(round, state_newest(round->core)));
+}
+
 enum verdict ballot_release(const struct rl_round *round)
 {
     if (plain(round))

@@ -13,6 +13,10 @@ enum verdict ballot_vote(const struct rl_round *round);
 enum verdict ballot_extend(const struct rl_round *round);
 enum verdict ballot_release(const struct rl_round *round);
 
+/* Of an extension between two lists: the majority of the old one said yes, so that nobody
+ * else has the name; the new one may want to be given it first. */
+int ballot_spreads(const struct rl_round *round);
+
 /* As ballot_vote(), where of those that said yes only these nodes count. */
 enum verdict ballot_of(const struct rl_round *round, uint32_t nodes);
 

@@ -290,8 +290,11 @@ static void feed(struct core *core, int i, const char *data, size_t len, int64_t
 void core_feed(struct core *core, int i, const char *data, size_t len, int64_t now_ms)
 {
     unsigned number = core->lists_number;
+    int reading = core->nodes[i].reading;
     feed(core, i, data, len, now_ms);
     if (core->lists_number != number)
+        guard_relist(core, now_ms);
+    if (core->lists_number != number || (reading && !core->nodes[i].reading))
         ask_again(core, now_ms);
     if (core->leaving)
         part(core, now_ms);

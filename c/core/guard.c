@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/admission.h"
 #include "core/mark.h"
 #include "core/roll.h"
 #include "core/seal.h"
@@ -13,7 +14,6 @@
 enum {
     DEFAULT_MAX_LEASE_MS = 60000,
     TICK_MS = 1000,               /* between two looks at the nodes, with leases held */
-    MARK_MS = 1000,               /* between two requests to replace the same text */
     PROGRESS_MS = 2000            /* between two notes on how far a quarantine is */
 };
 
@@ -116,7 +116,9 @@ static void judge(struct core *core, int i, int64_t now_ms)
     } else if (pending) {
         observe(core, i, now_ms);
     } else {
-        become(core, i, m->state == MARKER_SEALED ? RL_GUARD_SEALED : RL_GUARD_ADMITTED);
+        become(core, i, roll == ROLL_BEHIND            ? RL_GUARD_UNKNOWN
+                        : m->state == MARKER_SEALED ? RL_GUARD_SEALED
+                                                    : RL_GUARD_ADMITTED);
     }
 }
 
@@ -153,6 +155,14 @@ void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t n
         g->refused = RL_OK;
 }
 
+void guard_relist(struct core *core, int64_t now_ms)
+{
+    for (int i = 0; i < core->n && core->marker; i++) {
+        if (core->guards[i].known)
+            judge(core, i, now_ms);
+    }
+}
+
 int guard_passed(struct core *core, int i, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
@@ -164,21 +174,6 @@ int guard_passed(struct core *core, int i, int64_t now_ms)
 }
 
 /* ---- admission ---- */
-
-/* A majority of the nodes, none of which disagrees, is known by now. */
-static int may_admit(const struct core *core)
-{
-    uint32_t known = 0;
-    for (int i = 0; i < core->n; i++) {
-        int state = core->guards[i].state;
-        if (state == RL_GUARD_DISAGREES)
-            return 0;
-        if (core->nodes[i].state == NODE_READY &&
-            (state == RL_GUARD_ADMITTED || state == RL_GUARD_QUARANTINED))
-            known |= bit(i);
-    }
-    return state_majority(core, known);
-}
 
 static int observing(const struct core *core, int i)
 {
@@ -195,6 +190,11 @@ static int list_is_unknown(struct core *core, int i)
            roll_of(core, i) == ROLL_UNKNOWN;
 }
 
+int guard_learns(const struct core *core, int i)
+{
+    return core->guards[i].state == RL_GUARD_UNKNOWN && core->nodes[i].reading;
+}
+
 void guard_visit(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
@@ -205,8 +205,10 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
     if (core->marker && g->state == RL_GUARD_SEALED && !of_this_life(core, i) &&
         !seal_visit(core, i, now_ms))
         judge(core, i, now_ms);
+    if (core->marker && of_this_life(core, i))
+        admission_forward(core, i, now_ms);
     if (!core->marker || g->state != RL_GUARD_QUARANTINED || g->asked || core->refusing ||
-        (g->marked_ms && now_ms - g->marked_ms < MARK_MS))
+        !mark_may(g, now_ms))
         return;
     if (!g->until_ms && roll_strange(core, i)) {
         return;                   /* until somebody else has */
@@ -215,7 +217,8 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
         mark_replace(core, i, &m, now_ms);
     } else if (now_ms >= g->until_ms) {
         struct marker m = mark_turned(g, MARKER_ADMITTED);
-        if (may_admit(core))
+        m.view = roll_view(core, i, &m.id);
+        if (admission_allowed(core, i, now_ms))
             mark_replace(core, i, &m, now_ms);
     } else if (now_ms == g->seen_ms && now_ms - g->text_ms >= PROGRESS_MS) {
         /* Not when others may have done so already: of a hundred clients one does. */

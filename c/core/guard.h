@@ -54,6 +54,12 @@ int guard_passed(struct core *core, int i, int64_t now_ms);
 /* Node i takes no writes any more: what it was admitted for may not be what comes back. */
 void guard_demoted(struct core *core, int i, int64_t now_ms);
 
+/* Another list counts from now on: what the nodes' markers mean may be something else. */
+void guard_relist(struct core *core, int64_t now_ms);
+
+/* True: the list that node i is in is not known yet, and asked for. */
+int guard_learns(const struct core *core, int i);
+
 /* Does what is due for node i before something is sent to it: questions, and its
  * admission. */
 void guard_visit(struct core *core, int i, int64_t now_ms);

@@ -15,6 +15,13 @@ void mark_asks(struct core *core, int i)
                   health_give_up_ms(&core->nodes[i]));
 }
 
+enum { MARK_MS = 1000 };          /* between two requests to replace the same text */
+
+int mark_may(const struct guard *g, int64_t now_ms)
+{
+    return !g->marked_ms || now_ms - g->marked_ms >= MARK_MS;
+}
+
 /* Asks node i to replace the text that was seen. */
 void mark_replace(struct core *core, int i, const struct marker *want, int64_t now_ms)
 {
@@ -28,6 +35,19 @@ void mark_replace(struct core *core, int i, const struct marker *want, int64_t n
         return;                   /* at the next visit */
     g->asked = 1;
     g->marked_ms = now_ms;
+    mark_asks(core, i);
+}
+
+/* By the script that replaces it, which returns what is there where that is another text:
+ * no marker is a question mark. */
+void mark_look(struct core *core, int i, int64_t now_ms)
+{
+    struct guard *g = &core->guards[i];
+    const char *script = core->marker_script;
+    if (g->asked || node_set_marker(&core->nodes[i], script, strlen(script), "?", "?", "",
+                                    now_ms) < 0)
+        return;
+    g->asked = 1;
     mark_asks(core, i);
 }
 

@@ -7,8 +7,13 @@
 /* Something was queued for node i, and nobody but us waits for the answer. */
 void mark_asks(struct core *core, int i);
 
-/* Asks node i to replace the text that was seen. */
+/* Asks node i to replace the text that was seen; and whether that may be done yet: once a
+ * second, unless the text has changed. */
+int mark_may(const struct guard *g, int64_t now_ms);
 void mark_replace(struct core *core, int i, const struct marker *want, int64_t now_ms);
+
+/* Asks node i for its marker, unless it is asked already. */
+void mark_look(struct core *core, int i, int64_t now_ms);
 
 /* A marker of a memory that begins now. */
 struct marker mark_fresh(struct core *core, int i, enum marker_state state);

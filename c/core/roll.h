@@ -13,6 +13,7 @@
 enum roll {
     ROLL_UNKNOWN,            /* the record of that list is to be read */
     ROLL_OURS,
+    ROLL_BEHIND,             /* a list of ours that another one has taken the place of */
     ROLL_OTHERS              /* core->others says what is wrong */
 };
 
@@ -32,6 +33,10 @@ int roll_strange(const struct core *core, int i);
 /* The same node: true when others have the names of that list, so that this one is none of
  * it; core->others says so. */
 int roll_refuses(struct core *core, int i);
+
+/* What a server that is behind is to say instead. True: *marker is changed to that; false: it
+ * is not certain yet which list that will be. */
+int roll_forward(const struct core *core, int i, struct marker *marker);
 
 /* The list that node i is put into, and its number there. */
 struct view_id roll_view(struct core *core, int i, int64_t *id);

@@ -201,7 +201,9 @@ static void extend_decide(struct rl_round *round, int64_t now_ms)
     round_end(round, extend_outcome(lease, round, v, now_ms));
     if (round == lease->renewal)
         renewed(lease, round->outcome, now_ms);
-    for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {
+    int heals = round->outcome == RL_GRANTED ||
+                (round->outcome == RL_NO_QUORUM && ballot_spreads(round));
+    for (int i = 0; heals && i < round->core->n; i++) {
         if (round->slot[i].state == SLOT_ANSWERED && round->slot[i].vote == RL_VOTE_ABSENT)
             heal_begin(lease, round, i, now_ms);
     }

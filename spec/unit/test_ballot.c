@@ -108,6 +108,14 @@ static void numbers_and_lists_are_not_mixed(void)
     }
 }
 
+static rl_round *extended(struct sim *s, rl_lease *lease)
+{
+    rl_round *round = holder_extend(lease, 30000, s->now_ms);
+    sim_wait(s, round, 1000);
+    sim_run(s);
+    return round;
+}
+
 /* An extension that is not granted leaves the lease as it was, unless a majority of the
  * old list has lost it. */
 static void an_extension_counts_list_by_list(void)
@@ -136,6 +144,32 @@ static void an_extension_counts_list_by_list(void)
         sim_let_go(s, lease);
         sim_finish(s);
     } while (next_way(how));
+}
+
+/* Between two lists the majority of the old one, without which nobody has it, gives a hold to
+ * those of the new one: then they confirm it. */
+static void a_hold_spreads_to_the_new_list(void)
+{
+    for (int old = 0; old < 2; old++) {
+        struct sim *s = up_between((enum answer[]){AT_LIST, AT_LIST, AT_LIST, AT_LIST});
+        rl_lease *lease = sim_hold(s, "k", 30000);
+        sim_restart(s, 2);
+        sim_restart(s, 3);
+        if (!old)
+            sim_restart(s, 1);
+        sim_advance(s, 3000);
+        sim_run(s);
+        for (int i = 0; i < N; i++)
+            s->core.guards[i].list = s->core.lists_number;
+        int outcome = sim_end(extended(s, lease));
+        CHECK_INT(outcome, old ? RL_NO_QUORUM : RL_LOST);
+        sim_run(s);
+        CHECK_INT(sim_mine(s, "k", lease), old ? 0xf : 0x1);
+        if (old)
+            CHECK_INT(sim_end(extended(s, lease)), RL_GRANTED);
+        sim_let_go(s, lease);
+        sim_finish(s);
+    }
 }
 
 /* The list of the servers decides, whatever the client was configured with. */
@@ -183,4 +217,5 @@ static void a_yes_of_no_list_does_not_count(void)
 
 SUITE(ballot, T(an_acquire_counts_list_by_list), T(so_do_votes_for_a_number),
       T(numbers_and_lists_are_not_mixed), T(an_extension_counts_list_by_list),
-      T(the_majority_is_of_the_list), T(a_yes_of_no_list_does_not_count));
+      T(a_hold_spreads_to_the_new_list), T(the_majority_is_of_the_list),
+      T(a_yes_of_no_list_does_not_count));

@@ -156,7 +156,80 @@ static void a_list_without_a_record_is_not_ours(void)
     finish(s);
 }
 
+/* How many servers have the key, and say that they are in that list. */
+static int granted_by(struct sim *s, const char *key, const struct view *v)
+{
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        struct marker m = marker_of(s, i);
+        n += (sim_with(s, key) >> i & 1) && view_same(&m.view, &v->id);
+    }
+    return n;
+}
+
+/* What servers that have missed a change say counts when they know of it. */
+static void who_missed_a_list_is_not_counted_for_it(void)
+{
+    struct sim *s = named(ABC, 3);
+    struct view before = list_of(ABC, 3, 4), after = list_of(ABC, 3, 6);
+    put_into(s, &before);
+    CHECK_INT(tries(s), RL_GRANTED);
+    struct hold held = sim_acquire(s, "held", 4000, 1000);
+    sim_wait(s, held.round, 2000);
+    struct marker m = marker_of(s, 2);
+    m.view = after.id;
+    sim_set_marker(s, 2, &m);
+    REQUIRE(view_write(&after, s->server[2].record) > 0);
+    sim_leave(s, 0);                         /* one of them makes no majority */
+    int granted = 0;
+    for (int k = 0; k < 4 && !granted; k++) {
+        const char *key = (const char *const[]){"l", "m", "n", "o"}[k];
+        struct hold h = sim_acquire(s, key, 1000, 1000);
+        sim_wait(s, h.round, 2000);
+        granted = h.round->outcome == RL_GRANTED;
+        CHECK(!granted || granted_by(s, key, &after) >= 2);
+        sim_drop(s, &h);
+        sim_run(s);
+    }
+    CHECK(granted);
+    m = marker_of(s, 1);                     /* it has forgotten nothing */
+    CHECK(view_same(&m.view, &after.id));
+    CHECK_STR(m.inc, sim_marker(s, 1, MAX_LEASE_MS).inc);
+    sim_drop(s, &held);
+    finish(s);
+}
+
+/* Who has forgotten is admitted by a majority of the others, where the list may change: one that
+ * is known may have missed a list that has forgotten nothing since. */
+static void admission_is_strict_where_the_list_may_change(void)
+{
+    for (int online = 0; online < 2; online++) {
+        struct sim *s = named(ABC, 3);
+        struct view v = list_of(ABC, 3, 4);
+        v.online = online;
+        REQUIRE(view_sign(&v) == 0);
+        put_into(s, &v);
+        CHECK_INT(tries(s), RL_GRANTED);
+        s->server[1].refuses = 1;
+        sim_cut(s, 1);
+        sim_restart(s, 0);
+        for (int k = 0; k < 2 * GUARD_MS / 500; k++) {
+            sim_advance(s, 500);
+            probe(s);
+        }
+        CHECK_INT(guard_of(s, 0), online ? RL_GUARD_QUARANTINED : RL_GUARD_ADMITTED);
+        s->server[1].refuses = 0;
+        for (int k = 0; k < 20; k++) {
+            sim_advance(s, 500);
+            probe(s);
+        }
+        CHECK_INT(guard_of(s, 0), RL_GUARD_ADMITTED);
+        finish(s);
+    }
+}
+
 SUITE(roll, T(the_first_list_is_the_same_in_any_order), T(it_is_written_with_the_quarantine),
       T(a_list_of_the_same_names_is_ours), T(as_many_servers_by_other_names_are_it_as_well),
       T(a_stranger_refuses_all), T(a_list_of_more_is_not_ours),
-      T(a_list_without_a_record_is_not_ours));
+      T(a_list_without_a_record_is_not_ours), T(who_missed_a_list_is_not_counted_for_it),
+      T(admission_is_strict_where_the_list_may_change));
