@@ -18,7 +18,7 @@
 
 /* A program and the library that it loads must have the same number: raise it with every
  * change between the two cdef markers. Part of the library's file name. */
-#define RL_ABI 11
+#define RL_ABI 12
 
 /* The word for each code, as rl_code_name() gives it, and as Lua has it. */
 #define RL_CODE_WORDS(X) \
@@ -65,6 +65,7 @@ enum {
     RL_MAX_ARGS = 16,        /* further ARGV of one script call */
     RL_MAX_SCRIPTS = 256,    /* scripts of one client */
     RL_RUN_ID_MAX = 41,      /* a server's run_id, with the closing 0 */
+    RL_LABEL_MAX = 257,      /* a node's label, with the closing 0 */
     RL_WORD_MAX = 32         /* a word of INFO, with the closing 0 */
 };
 
@@ -613,6 +614,15 @@ void rl_lease_abandon(rl_lease *lease);
  * waiting for that; with a lock delay the keys end with their time. Does not call back,
  * so a garbage collector may call this. */
 void rl_lease_orphan(rl_lease *lease);
+
+/* How many nodes there may be, of which some have no address; and how many vote: those of
+ * the newest list of servers that is known. */
+int rl_places(rl_client *client);
+int rl_voters(rl_client *client);
+
+/* Copies the label of node i (from 0) into text (RL_LABEL_MAX bytes); "": it has no
+ * address. */
+void rl_node_label(rl_client *client, int i, char *text);
 
 /* Copies why node i gave no vote last into text (RL_TEXT_MAX bytes). */
 void rl_node_text(rl_client *client, int i, char *text);

@@ -1,6 +1,7 @@
 /* tell.c - what a client tells of itself and its servers: counters, states, words. */
 #include "engine/engine.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/lease.h"
@@ -79,6 +80,33 @@ void rl_list_text(rl_client *c, char *text)
     engine_lock(c);
     memcpy(text, c->core.stale, RL_TEXT_MAX);
     engine_unlock(c);
+}
+
+void rl_node_label(rl_client *c, int i, char *text)
+{
+    text[0] = '\0';
+    if (!c)
+        return;
+    engine_lock(c);
+    const char *label = c->core.nodes[i].config->label;
+    if (c->core.listed >> i & 1 && label)
+        snprintf(text, RL_LABEL_MAX, "%s", label);
+    engine_unlock(c);
+}
+
+int rl_places(rl_client *c)
+{
+    return c ? c->core.n : 0;
+}
+
+int rl_voters(rl_client *c)
+{
+    if (!c)
+        return 0;
+    engine_lock(c);
+    int n = __builtin_popcount(state_newest(&c->core)->voters.now);
+    engine_unlock(c);
+    return n;
 }
 
 void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)

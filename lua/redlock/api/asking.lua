@@ -3,6 +3,7 @@
 local peek = require "redlock.policy.peek"
 local lock = require "redlock.api.lock"
 local limits = require "redlock.core.limits"
+local places = require "redlock.core.places"
 local rounds = require "redlock.core.rounds"
 local validate = require "redlock.core.validate"
 
@@ -77,7 +78,7 @@ local function look(self)
             said[#said + 1] = { who = answer.vote > 0 and answer.data or nil, left = left }
         end
     end
-    local held, _, left = peek.view(said, #self.client.options.nodes)
+    local held, _, left = peek.view(said, places.voters(self.client))
     if held == nil then
         return lock.failure(self, "no_quorum")
     end

@@ -9,6 +9,7 @@
 local validate = require "redlock.core.validate"
 local errors = require "redlock.core.errors"
 local quorum = require "redlock.core.quorum"
+local places = require "redlock.core.places"
 local rounds = require "redlock.core.rounds"
 
 local ipairs, format = ipairs, string.format
@@ -101,7 +102,7 @@ function _M.settle(lock, hold, seconds, keep)
     if not answers then
         return nil, err.code == "no_quorum" and errors.new("unknown", lock, err.nodes) or err
     end
-    local yes, n = 0, #client.options.nodes
+    local yes, n = 0, places.voters(client)
     for i = 1, #answers do
         yes = yes + (answers[i].vote > 0 and 1 or 0)
     end

@@ -33,6 +33,7 @@
 local ffi = require "ffi"
 local health = require "redlock.policy.health"
 local happenings = require "redlock.core.happenings"
+local places = require "redlock.core.places"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 
@@ -220,7 +221,7 @@ end
 -- A hold that has fewer servers behind it than the margin wants is told of once.
 local function look_at_votes(self, hold)
     local client = self.client
-    local wanted = quorum(#client.options.nodes) + client.options.margin
+    local wanted = quorum(places.voters(client)) + client.options.margin
     local votes = client.options.margin > 0 and rounds.votes(hold.lease, true) or wanted
     if votes < 0 then        -- there was no extension before
         return

@@ -11,6 +11,7 @@
 -- one; this one only announces it, on a channel of the first in line, and never sends a value.
 
 local primitive = require "redlock.api.primitive"
+local places = require "redlock.core.places"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 local script_text = require "redlock.core.script_text"
@@ -43,7 +44,7 @@ end
 
 -- The first refusals of a majority say which ticket is the next one.
 local function refused(view, wait, answers)
-    if wait.ticket or wait.left == 0 or #answers < quorum(#view.client.options.nodes) then
+    if wait.ticket or wait.left == 0 or #answers < quorum(places.voters(view.client)) then
         return
     end
     local last = 0

@@ -9,6 +9,7 @@ local asking = require "redlock.api.asking"
 local floors = require "redlock.policy.floors"
 local hash = require "redlock.core.hash"
 local lock = require "redlock.api.lock"
+local places = require "redlock.core.places"
 local primitive = require "redlock.api.primitive"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
@@ -128,7 +129,7 @@ function fenced.is_current(view, token, value)
     if not answers then
         return nil, err
     end
-    local yes, no, n = 0, 0, #view.client.options.nodes
+    local yes, no, n = 0, 0, places.voters(view.client)
     for i = 1, #answers do
         if answers[i].vote > 0 then
             yes = yes + 1

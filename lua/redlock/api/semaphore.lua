@@ -15,6 +15,7 @@ local bit = require "bit"
 local lock = require "redlock.api.lock"
 local primitive = require "redlock.api.primitive"
 local printable = require("redlock.core.printable").printable
+local places = require "redlock.core.places"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 local script_text = require "redlock.core.script_text"
@@ -147,7 +148,7 @@ end
 --- @return how many permits nobody has on a majority of the servers; or nil and an error:
 --   no_quorum, phase, closed
 function methods:availablePermits()
-    local n, q, free = self.permits, quorum(#self.client.options.nodes), self.permits
+    local n, q, free = self.permits, quorum(places.voters(self.client)), self.permits
     local answers, err = asking.ask(_M.permit_of(self), "taken", { format("%d", n) })
     if not answers then
         return nil, err

@@ -3,6 +3,7 @@
 local ffi = require "ffi"
 local errors = require "redlock.core.errors"
 local load = require("redlock.core.ffi").load
+local places = require "redlock.core.places"
 
 local ipairs, tonumber = ipairs, tonumber
 local format = string.format
@@ -49,7 +50,7 @@ local function read_node(client, round, i, text)
     local C = load()
     node_out = node_out or ffi_new "rl_node_result"
     C.rl_round_node(round, i - 1, node_out)
-    local row = { node = client.options.nodes[i].label }
+    local row = { node = places.label(client, i) }
     if node_out.answered ~= 0 then
         row.code, row.vote = "ok", node_out.vote
         if node_out.vote == 0 and node_out.extra > 0 then
@@ -81,6 +82,14 @@ local function explain(row, seeding)
     return row
 end
 
+local function of_node(seeding, label)
+    for _, row in ipairs(seeding and seeding.nodes or {}) do
+        if row.node == label then
+            return row
+        end
+    end
+end
+
 --- The error of a round that is done; gives the round back.
 -- @param client   whose round it was
 -- @param subject  what the error is about
@@ -92,9 +101,9 @@ function _M.of(client, subject, round, seeding)
     end
     local C, rows = load(), {}
     local text = ffi_new("char[?]", C.RL_TEXT_MAX)
-    for i in ipairs(client.options.nodes) do
-        rows[i] = explain(read_node(client, round, i, text),
-            seeding and seeding.nodes and seeding.nodes[i])
+    for i = 1, places.count(client) do
+        local row = places.label(client, i) and read_node(client, round, i, text)
+        rows[#rows + 1] = row and explain(row, of_node(seeding, row.node))
     end
     local code = code_name(C.rl_round_outcome(round))
     C.rl_round_free(round)

@@ -9,6 +9,7 @@
 local errors = require "redlock.core.errors"
 local health = require "redlock.policy.health"
 local limits = require "redlock.core.limits"
+local places = require "redlock.core.places"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 local restart_guard = require "redlock.policy.restart_guard"
@@ -79,14 +80,16 @@ local OUT_OF_RANGE = 2        -- a vote of the script "floor"
 
 -- Servers whose floor is out of range keep the others from being taught: the error names them.
 local function not_taught(view, answers)
-    local client, rows = view.client, {}
-    for i, node in ipairs(client.options.nodes) do
-        rows[i] = { node = node.label, code = "ok", message = "-" }
+    local client, rows, by_place = view.client, {}, {}
+    for i = 1, places.count(client) do
+        local label = places.label(client, i)
+        by_place[i] = { node = label, code = "ok", message = "-" }
+        rows[#rows + 1] = label and by_place[i]
     end
     for i = 1, #answers do
         if answers[i].vote == OUT_OF_RANGE then
-            rows[answers[i].node].code = "unseeded"
-            rows[answers[i].node].message = finding(answers[i].info).message
+            by_place[answers[i].node].code = "unseeded"
+            by_place[answers[i].node].message = finding(answers[i].info).message
         end
     end
     return nil, errors.new("no_quorum", view, rows)
@@ -100,7 +103,7 @@ local function count(client, answers)
         local vote, n = answers[i].vote, answers[i].info
         if vote == OUT_OF_RANGE then
             wild = wild + 1
-            client.events:warn_once(client.options.nodes[answers[i].node].label, finding(n))
+            client.events:warn_once(places.label(client, answers[i].node), finding(n))
         elseif vote >= 0 then
             seeded, most = seeded + vote, max(most, n)
         end
@@ -117,8 +120,9 @@ end
 -- @param bucket  a string
 -- @param op      as for rounds.acquire
 -- @param within  as for rounds.acquire
+-- @param quiet   true: without an event
 -- @return true; or nil and an error: no_quorum (also: too many are out of range), closed
-function _M.seed(view, bucket, op, within)
+function _M.seed(view, bucket, op, within, quiet)
     local client, prim = view.client, view.primitive
     local ends = within and client.now() + within
     local keys = { _M.KEY, restart_guard.KEY }
@@ -131,7 +135,7 @@ function _M.seed(view, bucket, op, within)
     if not answers then
         return nil, err
     end
-    local n = #client.options.nodes
+    local n = places.voters(client)
     local enough = n - quorum(n) + 1
     local seeded, most, wild = count(client, answers)
     if seeded < enough and wild > 0 then
@@ -142,7 +146,7 @@ function _M.seed(view, bucket, op, within)
     answers, err = rounds.ask(client, view, prim, "seed", keys,
         { bucket, guard, limit, format("%.0f", most) }, op,
         ends and max(ends - client.now(), 0))
-    if seeded < enough and (not answers or has_a_yes(answers)) then
+    if not quiet and seeded < enough and (not answers or has_a_yes(answers)) then
         client.events:emit { type = "fence_seeded", name = view.name, floor = most }
     end
     return answers and true, err

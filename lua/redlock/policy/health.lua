@@ -5,6 +5,7 @@ local ffi = require "ffi"
 local errors = require "redlock.core.errors"
 local node_codes = require "redlock.core.node_codes"
 local quorum = require "redlock.core.quorum"
+local places = require "redlock.core.places"
 local rounds = require "redlock.core.rounds"
 
 local ipairs, setmetatable, tonumber, tostring = ipairs, setmetatable, tonumber, tostring
@@ -42,7 +43,7 @@ local function read(client, i, info, text)
         name_states(C)
     end
     C.rl_node_get_info(client.core, i - 1, info)
-    local row = { node = client.options.nodes[i].label, ready = info.ready ~= 0 }
+    local row = { node = places.label(client, i), ready = info.ready ~= 0 }
     row.code = ffi_string(C.rl_code_name(info.code))
     row.reachable = row.ready or node_codes[row.code] ~= nil and node_codes[row.code].up == true
     if not row.ready then
@@ -202,7 +203,7 @@ end
 
 --- What is wrong with the whole: the same.
 function _M.findings(client)
-    local n, list = #client.options.nodes, {}
+    local n, list = places.voters(client), {}
     if n == 2 then
         list[1] = { kind = "two", verdict = "warning", message = "2 servers tolerate no failure: "
             .. "a majority is both; use 1, or 3 or more" }
@@ -233,6 +234,23 @@ function _M.findings(client)
     return list
 end
 
+-- A node's row with what is wrong with it, and what to do.
+local function judged(client, i, row, more)
+    local node = client.options.nodes[i] or client.options
+    row.findings = findings_of(client, row, node.user)
+    row.findings[#row.findings + 1] = more and more[i]
+    row.verdict = "ok"
+    local remedies = {}
+    for k, found in ipairs(row.findings) do
+        remedies[k] = found.message
+        if row.verdict ~= "error" then
+            row.verdict = found.verdict
+        end
+    end
+    row.remedy = #remedies > 0 and concat(remedies, "; ") or nil
+    return row
+end
+
 --- The rows of all nodes, as far as is known now; with verdict and remedy.
 -- @param client  whose nodes they are
 -- @param more    a further finding of a node, by its number; or nil
@@ -240,24 +258,13 @@ function _M.rows(client, more)
     local C = rounds.load()
     local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)
     local rows = {}
-    for i, node in ipairs(client.options.nodes) do
-        local row = read(client, i, info, text)
-        row.findings = findings_of(client, row, node.user)
-        row.findings[#row.findings + 1] = more and more[i]
-        row.verdict = "ok"
-        local remedies = {}
-        for k, found in ipairs(row.findings) do
-            remedies[k] = found.message
-            if row.verdict ~= "error" then
-                row.verdict = found.verdict
-            end
+    for i = 1, places.count(client) do
+        if places.label(client, i) then
+            rows[#rows + 1] = judged(client, i, read(client, i, info, text), more)
         end
-        row.remedy = #remedies > 0 and concat(remedies, "; ") or nil
-        rows[i] = row
     end
     return rows
 end
-
 -- Why a server gives no vote, as a code of errors; "ok": it does.
 local function code_of(row)
     if not row.ready then

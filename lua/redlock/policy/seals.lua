@@ -6,6 +6,7 @@
 
 local errors = require "redlock.core.errors"
 local new_nonce = require "redlock.core.nonce"
+local places = require "redlock.core.places"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 local script_text = require "redlock.core.script_text"
@@ -22,12 +23,13 @@ local function refuse(...)
     return nil, errors.new("config", format(...))
 end
 
--- The number of the node that is meant.
-local function find(nodes, name)
-    for i, node in ipairs(nodes) do
-        if name == i or name == node.label or name == sub(node.label, 9)
-            and sub(node.label, 1, 8) == "redis://" then
-            return i
+-- The place of the server that is meant, and its name.
+local function find(client, name)
+    for i = 1, places.count(client) do
+        local label = places.label(client, i)
+        if label and (name == i or name == label or name == sub(label, 9)
+            and sub(label, 1, 8) == "redis://") then
+            return i, label
         end
     end
 end
@@ -41,11 +43,11 @@ end
 -- @param client  which is open
 -- @param name    of the node, as client:check() says it; or its number
 function _M.seal(client, name)
-    local nodes = client.options.nodes
-    local target, q = find(nodes, name), quorum(#nodes)
+    local target, label = find(client, name)
+    local q = quorum(places.voters(client))
     if not target then
         return refuse("seal: %s is none of the servers", tostring(name))
-    elseif not client.guarded or #nodes < 3 then
+    elseif not client.guarded or places.voters(client) < 3 then
         return refuse("seal: it takes the restart guard, and three servers or more")
     end
     local looked, err = ask(client, "look")
@@ -56,8 +58,7 @@ function _M.seal(client, name)
         end
     end
     if not marker then
-        return nil, err or errors.new("config", format("seal: %s does not vote now",
-            nodes[target].label))
+        return nil, err or errors.new("config", format("seal: %s does not vote now", label))
     end
     local nonce, inc = new_nonce(), sub(marker, 1, 16)
     local noted, n = ask(client, "note", inc, nonce), 0
