@@ -180,6 +180,8 @@ describe("the snippets of pages", function()
             code = code:gsub("10.0.0." .. i .. '"', "127.0.0.1:" .. server.port .. '"')
         end
         local init, rest = code:match "^init_by_lua_block (%b{})\n(.*)$"
+        local server = rest:match "^server (%b{})$"
+        rest = server and server:match "^{%s*listen [^;]+;(.*)}$" or rest
         local ng = support.nginx { nodes = cluster, init = init:match "^{(.*)}$", server = rest }
         assert.equal(answer, (ng:get(location)))
         support.eventually(nothing_held)
