@@ -361,6 +361,13 @@ rl_round *rl_acquire(rl_client *client, const rl_primitive *primitive,
                      int64_t lease_ms, int64_t within_ms, int32_t home,
                      rl_lease **lease);
 
+/* The same of a client that is not shared, for who does not wait for this round alone: with
+ * rl_round_notify(), and written as while rl_lazy() is on. */
+rl_round *rl_acquire_async(rl_client *client, const rl_primitive *primitive,
+                           const rl_bytes *keys, int nkeys, const rl_bytes *args,
+                           int nargs, int64_t lease_ms, int64_t within_ms, int32_t home,
+                           rl_lease **lease);
+
 /* Starts an extension to lease_ms from now. Never shortens; 0 only asks. Outcomes:
  * RL_GRANTED, RL_LOST (over, or a majority disowned us: the lease is void now),
  * RL_NO_QUORUM (the old validity stands), RL_NOT_HELD, RL_UNSUPPORTED, RL_CLOSED. NULL:
@@ -385,6 +392,9 @@ rl_round *rl_handover(rl_lease *lease, const rl_primitive *kind, int64_t lease_m
  * RL_EXPIRED, RL_HELD (another holder has the keys now), RL_NOT_HELD, RL_UNKNOWN,
  * RL_CLOSED. NULL: out of memory; the release itself is under way nevertheless. */
 rl_round *rl_release(rl_lease *lease);
+
+/* The same as rl_acquire_async() is to rl_acquire(). */
+rl_round *rl_release_async(rl_lease *lease);
 
 /* Starts a question to all nodes, KEYS = keys, ARGV = args. Done when a majority has
  * given equal votes and data, or cannot any more, within within_ms. guarded: only nodes
@@ -545,6 +555,16 @@ uint32_t rl_round_agreed(const rl_round *round);
 
 /* Gives a round back, which need not be done, and is never NULL. */
 void rl_round_free(rl_round *round);
+
+/* The end of an attempt or a hand-over that was granted and lasts still: gives the round
+ * back. Milliseconds of validity left; 0: it was not, or not any more, and nothing is given
+ * back. */
+int64_t rl_round_won(rl_round *round);
+
+/* The end of a release that was granted: gives back the round, and the handle of its lease as
+ * rl_lease_drop() does. rl_round_extra(), and *unseeded is rl_lease_unseeded(); -1: it was not
+ * granted, and nothing is given back. */
+int64_t rl_round_let_go(rl_round *round, uint32_t *unseeded);
 
 /* Hands a held lease to the watchdog: renewed to lease_ms from a third of that on, until
  * the lease is released, lost or dropped, or max_hold_ms have passed (0: no bound).

@@ -57,12 +57,14 @@ double rl_random(rl_client *c)
 /* ---- starting ---- */
 
 /* The end of a function that starts a round: start is evaluated with the client's mutex,
- * at now_ms. NULL also when there are no descriptors left. */
-#define RETURN_STARTED(c, start)                                         \
-    do {                                                                 \
-        int64_t now_ms = engine_enter(c);                                \
-        return now_ms < 0 ? NULL : engine_started((c), (start), now_ms); \
+ * at now_ms. NULL also when there are no descriptors left. started: engine_started or
+ * engine_begun. */
+#define RETURN_ROUND(c, started, start)                           \
+    do {                                                          \
+        int64_t now_ms = engine_enter(c);                         \
+        return now_ms < 0 ? NULL : started((c), (start), now_ms); \
     } while (0)
+#define RETURN_STARTED(c, start) RETURN_ROUND(c, engine_started, start)
 
 /* No client (NULL) counts as a closed one: a coroutine may go on with a call that began
  * before another coroutine closed the client, and must not crash. */
@@ -91,16 +93,35 @@ int rl_script(rl_client *c, const char *body, size_t len)
     return script;
 }
 
-rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
-                     int nkeys, const rl_bytes *args, int nargs, int64_t lease_ms,
-                     int64_t within_ms, int32_t home, rl_lease **lease)
+static rl_round *acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
+                         int nkeys, const rl_bytes *args, int nargs, int64_t lease_ms,
+                         int64_t within_ms, int32_t home, rl_lease **lease,
+                         started_fn *started)
 {
     char value[RL_VALUE_LEN];
     if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || within_ms < 0 ||
         random_value(value))
         return NULL;
-    RETURN_STARTED(c, acquire_begin(&c->core, primitive, keys, nkeys, args, nargs, value,
-                                    lease_ms, within_ms, home, now_ms, lease));
+    RETURN_ROUND(c, started,
+                 acquire_begin(&c->core, primitive, keys, nkeys, args, nargs, value,
+                               lease_ms, within_ms, home, now_ms, lease));
+}
+
+rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
+                     int nkeys, const rl_bytes *args, int nargs, int64_t lease_ms,
+                     int64_t within_ms, int32_t home, rl_lease **lease)
+{
+    return acquire(c, primitive, keys, nkeys, args, nargs, lease_ms, within_ms, home, lease,
+                   engine_started);
+}
+
+rl_round *rl_acquire_async(rl_client *c, const rl_primitive *primitive,
+                           const rl_bytes *keys, int nkeys, const rl_bytes *args,
+                           int nargs, int64_t lease_ms, int64_t within_ms, int32_t home,
+                           rl_lease **lease)
+{
+    return acquire(c, primitive, keys, nkeys, args, nargs, lease_ms, within_ms, home, lease,
+                   engine_begun);
 }
 
 rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
@@ -125,6 +146,12 @@ rl_round *rl_release(rl_lease *lease)
 {
     struct rl_client *c = client_of(lease->core);
     RETURN_STARTED(c, holder_release(lease, now_ms));
+}
+
+rl_round *rl_release_async(rl_lease *lease)
+{
+    struct rl_client *c = client_of(lease->core);
+    RETURN_ROUND(c, engine_begun, holder_release(lease, now_ms));
 }
 
 rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
@@ -238,16 +265,22 @@ int rl_round_yes(const rl_round *round)
     return round->tally.yes;
 }
 
-int64_t rl_round_extra(const rl_round *round)
+static int64_t largest_extra(const rl_round *round)
 {
-    struct rl_client *c = client_of(round->core);
     int64_t most = 0;
-    engine_lock(c);
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
         if (slot->state == SLOT_ANSWERED && slot->vote > 0 && slot->extra > most)
             most = slot->extra;
     }
+    return most;
+}
+
+int64_t rl_round_extra(const rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    engine_lock(c);
+    int64_t most = largest_extra(round);
     engine_unlock(c);
     return most;
 }
@@ -317,6 +350,36 @@ void rl_round_free(rl_round *round)
     if (undecided)
         keeper_take_over(c);
     engine_leave(c);
+}
+
+int64_t rl_round_won(rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    int64_t left_ms = round->outcome == RL_GRANTED ? rl_remaining_ms(round->lease) : 0;
+    if (left_ms <= 0)
+        return 0;
+    engine_lock(c);
+    engine_forget(round);
+    round_free(round);
+    engine_leave(c);
+    return left_ms;
+}
+
+int64_t rl_round_let_go(rl_round *round, uint32_t *unseeded)
+{
+    struct rl_client *c = client_of(round->core);
+    struct rl_lease *lease = round->lease;
+    if (round->outcome != RL_GRANTED)
+        return -1;
+    engine_lock(c);
+    int64_t told = largest_extra(round);
+    *unseeded = lease->unseeded;
+    engine_forget(round);
+    round_free(round);
+    holder_drop(lease, rl_now_ms());
+    keeper_take_over(c);
+    engine_leave(c);
+    return told;
 }
 
 int64_t rl_remaining_ms(const rl_lease *lease)

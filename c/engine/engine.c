@@ -190,6 +190,20 @@ rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms)
     return round;
 }
 
+rl_round *engine_begun(struct rl_client *c, rl_round *round, int64_t now_ms)
+{
+    int lazy = atomic_exchange(&c->lazy, 1);
+    if (round)
+        round_notify(round);
+    if (!c->core.closed) {
+        engine_send(c, now_ms);
+        keeper_notice(c);
+    }
+    c->lazy = lazy;
+    engine_leave(c);
+    return round;
+}
+
 /* Turns the loop once, or waits while somebody else does. 0, or an errno. */
 static int turn_or_wait(struct rl_client *c)
 {

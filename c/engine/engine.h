@@ -33,6 +33,11 @@ void engine_flush(struct rl_client *c, int64_t now_ms);
 /* Sends what was started, and unlocks; gives the round back. */
 rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms);
 
+/* The same for rl_next(): with rl_round_notify(), and sent as while rl_lazy() is on. */
+rl_round *engine_begun(struct rl_client *c, rl_round *round, int64_t now_ms);
+
+typedef rl_round *started_fn(struct rl_client *c, rl_round *round, int64_t now_ms);
+
 /* With the mutex: what is done goes to its mailbox, and what else happened is
  * announced. */
 void engine_deliver(struct rl_client *c);

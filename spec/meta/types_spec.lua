@@ -20,9 +20,9 @@ local INTERNAL = {
     ["redlock.CountDownLatch"] = { "describe" },
     ["redlock.Permit"] = { "describe" },
     ["redlock.Semaphore"] = { "describe" },
-    ["redlock.Future"] = { "settle" },
-    ["redlock.Host"] = { "accept", "attend", "box", "cancel", "close", "enclose", "in_vain",
-        "look_again", "mortal", "nap", "open", "owners", "poll_at", "start",
+    ["redlock.Future"] = { "settle", "settle_true" },
+    ["redlock.Host"] = { "accept", "attend", "begin_directly", "box", "cancel", "close", "enclose",
+        "in_vain", "look_again", "mortal", "nap", "open", "owners", "poll_at", "start",
         "taken", "took" },
 }
 

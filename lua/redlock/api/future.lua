@@ -22,16 +22,25 @@ local _M = {}
 local Future, methods = {}, {}
 Future.__index = Future
 
+-- What a call returned: ok, whether it returned at all; n, how many values; and those.
+local TRUE = { ok = true, n = 1, true }
+
 --- The first result stands.
 function methods:settle(ok, ...)
     if self.done then
         return
     end
-    self.ok, self.n, self.results = ok, select("#", ...), { ... }
+    self.results = { ok = ok, n = select("#", ...), ... }
     self.done = true
     for round in pairs(self.sleepers or {}) do
         rounds.wake(round)
     end
+end
+
+--- The same with `true`, for a future that nobody sleeps for.
+function methods:settle_true()
+    self.results = TRUE
+    self.done = true         -- an interrupt may come in between
 end
 
 -- Who sleeps until a future is done; the round of one who was killed or cancelled is given back
@@ -73,22 +82,49 @@ local function await(future, seconds)
         return true
     end
     local limit = seconds and rounds.begin_sleep(client, seconds)
-    client.tasks:run(function() return future.done end, limit)
+    client.tasks:run(future, limit)
     if limit then
         rounds.free(limit)
     end
     return true
 end
 
---- Starts fn(...) as a task.
--- @return its future
-function _M.start(client, fn, ...)
-    local future = setmetatable({ client = client }, Future)
+local function start(future, fn, ...)
     local args, n = { ... }, select("#", ...)
-    client.host.start(future, function()
+    future.client.host.start(future, function()
         future:settle(pcall(fn, unpack(args, 1, n)))
     end)
     return future
+end
+
+--- Starts fn(...) as a task.
+-- @return its future
+function _M.start(client, fn, ...)
+    return start(setmetatable({ client = client }, Future), fn, ...)
+end
+
+--- Starts what needs no coroutine, as long as nothing goes wrong.
+-- @param lock  the lock object that is used
+-- @param how   see Tasks:begin_directly; it has the future's `lock`, and its `what` to itself
+-- @param a     for how.begin(),
+-- @param b     the same,
+-- @param c     the same,
+-- @param d     the same
+-- @return its future; or nil: it needs one
+function _M.start_directly(lock, how, a, b, c, d)
+    local directly = lock.client.host.begin_directly
+    if not directly then
+        return nil
+    end
+    -- All fields at once: a table that grows is slow.
+    local future = setmetatable({ client = lock.client, lock = lock, how = how, round = nil,
+        what = nil, results = nil, done = nil }, Future)
+    return directly(future, a, b, c, d) and future or nil
+end
+
+--- Goes on with fn(...) as a task of a future that was started directly.
+function _M.go_on(future, fn, ...)
+    start(future, fn, ...)
 end
 
 --- The results of the call, as it would have returned them.
@@ -108,13 +144,16 @@ function methods:get(timeout)
     if not self.done then
         return nil, errors.new("timeout", "a future")
     end
-    if not self.ok then
-        if errors.is_error(self.results[1]) then
-            return nil, self.results[1]      -- cancelled
+    local results = self.results
+    if not results.ok then
+        if errors.is_error(results[1]) then
+            return nil, results[1]           -- cancelled
         end
-        error(self.results[1], 0)
+        error(results[1], 0)
+    elseif results.n == 1 then               -- LuaJIT does not compile unpack()
+        return results[1]
     end
-    return unpack(self.results, 1, self.n)
+    return unpack(results, 1, results.n)
 end
 
 --- @return whether get() would return at once

@@ -9,6 +9,8 @@ local handover = require "redlock.policy.handover"
 local validate = require "redlock.core.validate"
 local closing = require "redlock.api.closing"
 local errors = require "redlock.core.errors"
+local happenings = require "redlock.core.happenings"
+local leaving = require "redlock.api.leaving"
 local options = require "redlock.api.options"
 local rounds = require "redlock.core.rounds"
 local printable = require("redlock.core.printable").printable
@@ -108,7 +110,7 @@ local function not_held(self)
     return failure(self, self.client.closed and "closed" or "not_held")
 end
 
-local function open(self)
+function _M.open(self)
     local client = self.client
     local ok, err = client:open()
     if ok then
@@ -120,6 +122,7 @@ local function open(self)
     end
     return failure(self, "closed")
 end
+local open = _M.open
 
 --- The same for a call that waits for the servers.
 function _M.open_to_wait(self)
@@ -129,14 +132,15 @@ function _M.open_to_wait(self)
     return open(self)
 end
 
--- The hold of the current owner, after a look at what was lost meanwhile.
-local function current_hold(self, owner)
+--- The hold of the current owner, after a look at what was lost meanwhile.
+function _M.current_hold(self, owner)
     local client = self.client
     if client.core then
         client.holds:poll()
         return hold_of(self, owner)
     end
 end
+local current_hold = _M.current_hold
 
 --- The hold of the current owner while it is valid.
 -- @return the hold; or nil and an error: not_held, lost (its time is over), closed
@@ -162,9 +166,9 @@ end
 
 -- ---- acquire ---------------------------------------------------------------------
 
--- What an owner gets who holds it: true, and the token if there is one. An on_event function
+--- What an owner gets who holds it: true, and the token if there is one. An on_event function
 -- may have let it go.
-local function granted(self, owner)
+function _M.granted(self, owner)
     local hold = hold_of(self, owner)
     if not hold then
         return not_held(self)
@@ -174,6 +178,7 @@ local function granted(self, owner)
     end
     return true
 end
+local granted = _M.granted
 
 -- Enters again what the owner holds already; what the owner has lost is let go: there will be a
 -- new attempt, with a new value.
@@ -320,31 +325,14 @@ function Lock:unlock(opts)
         client.counters.released = client.counters.released + 1
         return true
     end
-    local ends = client.now() + rounds.remaining(hold.lease)
-    -- In this order: an interrupt between the two must not keep it on the servers.
-    local round = rounds.release(hold.lease)
-    client.holds:remove(owner, self.id)
+    local round = leaving.begin(self, owner, hold)
     if not client.host.can_wait() then
         rounds.leave(hold.lease, round)
         client.counters.released = client.counters.released + 1
         handover.released(self, nil, hold)
         return true
     end
-    local ok, told, unseeded = rounds.released(client, self, hold.lease, round)
-    handover.released(self, ok and told or 0, hold)
-    if ok then
-        if unseeded then     -- now, before they are needed
-            self.primitive.unseeded(self)
-        end
-        client.counters.released = client.counters.released + 1
-        return true
-    end
-    local err = told
-    if err.code == "expired" or err.code == "held" then
-        client.holds:lose(hold, closing.reason(err, client.now() < ends))
-        errors.because(err, self, hold.lost)
-    end
-    return nil, err
+    return leaving.done(self, hold, rounds.released(client, self, hold.lease, round))
 end
 
 --- Gives what the hold has on the servers an end of its own, which may be far behind max_lease,
@@ -404,7 +392,7 @@ function _M.prolong(self, lease)
         err = errors.new("lost", self)
     end
     if err.code == "lost" then
-        client.holds:lose(hold, rounds.lost(hold.lease) or "expired")
+        client.holds:lose(hold, happenings.why_lost(hold.lease) or "expired")
         errors.because(err, self, hold.lost)
     end
     return nil, err

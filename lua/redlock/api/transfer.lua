@@ -110,10 +110,11 @@ function _M.import(client, prims, text, opts)
         return lock.failure(self, "closed")
     end
     rounds.keep(handle, seconds, client.options.max_hold)
+    local now = client.now()
     client.holds:set(lock.owner_of(self), self.id,
         { lease = handle, count = 1, seconds = seconds, kept = true, name = self.name,
             primitive = prim, taker = false,
-            passed = 0, since = client.now() })
+            passed = 0, since = now }, now, now + rounds.remaining(handle))
     return self
 end
 

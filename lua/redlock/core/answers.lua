@@ -33,6 +33,13 @@ function _M.of(client, round)
     return answers
 end
 
+--- The same, of a round that is given back.
+function _M.take(client, round)
+    local answers = _M.of(client, round)
+    C.rl_round_free(round)
+    return answers
+end
+
 --- What a failed attempt says about when to try again.
 -- @return seconds until a majority may be free, or nil: unknown; and whether some nodes
 --   granted it: several contenders have split the votes

@@ -6,6 +6,22 @@ local tonumber = tonumber
 
 local _M = {}
 
+local REASONS
+
+--- Why a lease is lost: expired, taken, forgotten, max_hold, suspended, closed; nil: it is not.
+function _M.why_lost(handle)
+    local C = core()
+    REASONS = REASONS or {
+        [tonumber(C.RL_LOSS_EXPIRED)] = "expired",
+        [tonumber(C.RL_LOSS_TAKEN)] = "taken",
+        [tonumber(C.RL_LOSS_FORGOTTEN)] = "forgotten",
+        [tonumber(C.RL_LOSS_MAX_HOLD)] = "max_hold",
+        [tonumber(C.RL_LOSS_SUSPENDED)] = "suspended",
+        [tonumber(C.RL_LOSS_CLOSED)] = "closed",
+    }
+    return REASONS[C.rl_lease_lost(handle)]
+end
+
 --- How many leases of a client were lost so far.
 function _M.losses(client)
     return tonumber(core().rl_losses(client.core))

@@ -19,7 +19,7 @@ local FOREVER_MS = 2 ^ 40
 _M.FOREVER = FOREVER_MS / 1000
 
 local C, GRANTED
-local keys_buf, args_buf, lease_place
+local keys_buf, args_buf, lease_place, unseeded_out
 
 --- Loads the core and what is used with it, at first use in a process.
 function _M.load()
@@ -30,7 +30,7 @@ function _M.load()
     GRANTED = tonumber(C.RL_GRANTED)
     keys_buf = ffi_new("rl_bytes[?]", C.RL_MAX_KEYS)
     args_buf = ffi_new("rl_bytes[?]", C.RL_MAX_ARGS)
-    lease_place = ffi.typeof "rl_lease *[1]"
+    lease_place, unseeded_out = ffi.typeof "rl_lease *[1]", ffi_new "uint32_t[1]"
     return C
 end
 
@@ -95,15 +95,16 @@ local function wait(client, round, lease_out, op)
     return outcome == GRANTED
 end
 
--- Whether what was granted lasts still: we may have been stopped since it was decided.
-local function lasts(round)
+--- Whether it was granted, and that lasts still: we may have been stopped since it was decided.
+function _M.is_granted(round)
     return C.rl_round_outcome(round) == GRANTED
 end
+local is_granted = _M.is_granted
 
 -- Waits for a round and gives it back.
 -- @return true when it was granted, or nil and an error
 local function conclude(client, subject, round, op)
-    if wait(client, round, nil, op) and lasts(round) then
+    if wait(client, round, nil, op) and is_granted(round) then
         C.rl_round_free(round)
         return true
     end
@@ -118,23 +119,44 @@ function _M.lease_out()
     return lease_place()
 end
 
--- Waits for an attempt.
--- @return as acquire()
-local function await_lease(call, round)
+--- An attempt is decided.
+-- @param call   whose it is
+-- @param round  of the attempt
+-- @param won    whether it was granted, as it seemed
+-- @return the lease (cdata) with claim() to be called when it has its owner, and call.left is its
+--   validity; or nil and the round, to be given to failure() or free()
+function _M.decided(call, round, won)
     local lease_out = call.lease_out
     local handle = lease_out[0]
-    if wait(call.lock.client, round, lease_out, call.place or call.alone) and lasts(round) then
+    if won then
         if call.wait then
             call.answers = answers.of(call.lock.client, round)
         end
-        C.rl_round_free(round)
-        return ffi_gc(handle, C.rl_lease_orphan)
+        local left = tonumber(C.rl_round_won(round))
+        if left > 0 then
+            call.left = left / 1000
+            return ffi_gc(handle, C.rl_lease_orphan)
+        end
     end
     lease_out[0] = nil
     if handle ~= nil then
         C.rl_lease_abandon(handle)
     end
     return nil, round
+end
+
+-- Waits for an attempt.
+-- @return as decided()
+local function await_lease(call, round)
+    return _M.decided(call, round,
+        wait(call.lock.client, round, call.lease_out, call.place or call.alone))
+end
+
+-- @return the core's primitive of an attempt, and how many KEYS and ARGV are in the buffers
+local function prepare(call, prim, keys, args)
+    call.lease_out[0] = nil
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    return call.lock.client:scripts(prim).primitive, nkeys, nargs
 end
 
 --- One attempt to take the keys on a majority. An interrupt (Ctrl-C) can raise between
@@ -147,15 +169,28 @@ end
 -- @param args    their further ARGV
 -- @param lease   seconds
 -- @param within  seconds the attempt may last
--- @return the lease (cdata) with claim() to be called when it has its owner; or nil and the
---   round, to be given to failure() or free()
+-- @return as decided()
 function _M.acquire(call, prim, keys, args, lease, within)
-    local client, lease_out = call.lock.client, call.lease_out
-    lease_out[0] = nil
-    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
-    local round = C.rl_acquire(client.core, client:scripts(prim).primitive, keys_buf, nkeys,
-        args_buf, nargs, to_ms(lease), to_ms(within), call.home or -1, lease_out)
-    return await_lease(call, round)
+    local primitive, nkeys, nargs = prepare(call, prim, keys, args)
+    return await_lease(call, C.rl_acquire(call.lock.client.core, primitive, keys_buf, nkeys,
+        args_buf, nargs, to_ms(lease), to_ms(within), call.home or -1, call.lease_out))
+end
+
+--- Begins the same for a future, which is told by rl_next().
+-- @return the round, to be given to decided(); or nil
+function _M.begin_acquire(call, prim, keys, args, lease, within)
+    local primitive, nkeys, nargs = prepare(call, prim, keys, args)
+    return C.rl_acquire_async(call.lock.client.core, primitive, keys_buf, nkeys, args_buf, nargs,
+        to_ms(lease), to_ms(within), -1, call.lease_out)
+end
+
+--- Gives up an attempt that nobody waits for any more.
+-- @param call   whose it is
+-- @param round  of the attempt
+function _M.give_up(call, round)
+    local handle = call.lease_out[0]
+    call.lease_out[0] = nil
+    vanish(round, handle)
 end
 
 --- Passes a lease to another holder of this process, with a new value on the servers. The
@@ -215,12 +250,13 @@ function _M.free(round)
 end
 
 --- Suspends the running coroutine until somebody resumes it with the round's outcome, for
--- hosts that do not block. An error as the outcome is raised. It yields the round and SUSPENDED.
+-- hosts that do not block. An error as the outcome is raised, or { raise = any error }. It yields
+-- the round and SUSPENDED.
 _M.SUSPENDED = {}
 function _M.suspend(round)
     local outcome = yield(round, _M.SUSPENDED)
     if type(outcome) == "table" then
-        error(outcome, 0)
+        error(outcome.raise or outcome, 0)
     end
     return outcome
 end
@@ -244,21 +280,6 @@ function _M.keep(handle, lease, max_hold)
     if C.rl_keep(handle, to_ms(lease), max_hold and to_ms(max_hold) or 0) ~= 0 then
         error("redlock: no thread for the watchdog could be started", 0)
     end
-end
-
-local REASONS
-
---- Why a lease is lost: expired, taken, forgotten, max_hold, suspended, closed; nil: it is not.
-function _M.lost(handle)
-    REASONS = REASONS or {
-        [tonumber(C.RL_LOSS_EXPIRED)] = "expired",
-        [tonumber(C.RL_LOSS_TAKEN)] = "taken",
-        [tonumber(C.RL_LOSS_FORGOTTEN)] = "forgotten",
-        [tonumber(C.RL_LOSS_MAX_HOLD)] = "max_hold",
-        [tonumber(C.RL_LOSS_SUSPENDED)] = "suspended",
-        [tonumber(C.RL_LOSS_CLOSED)] = "closed",
-    }
-    return REASONS[C.rl_lease_lost(handle)]
 end
 
 --- What the core calls a lease: a number, while its handle is not given back.
@@ -328,24 +349,35 @@ function _M.extend(client, subject, handle, lease)
     return conclude(client, subject, C.rl_extend(handle, to_ms(lease)))
 end
 
---- Begins the release: what can be written is written when this returns.
--- @return the round, for released(), or nil
-function _M.release(handle)
-    return C.rl_release(handle)
+--- Begins the release: what can be written is written when this returns, unless it is for a future,
+-- which is told by rl_next().
+-- @return the round, for released(), or for let_go() when it is done; or nil
+function _M.release(handle, for_future)
+    return for_future and C.rl_release_async(handle) or C.rl_release(handle)
 end
 
 --- Waits for a release, and gives the lease's handle back.
+-- @return as let_go()
+function _M.released(client, subject, handle, round)
+    return _M.let_go(client, subject, handle, round, wait(client, round))
+end
+
+--- A release is done.
+-- @param client   whose it is
+-- @param subject  what an error is about
+-- @param handle   the lease, which is given back
+-- @param round    the round of the release, the same
+-- @param granted  whether it was granted, as it seems
 -- @return true, how many were told that it is free, and whether nodes had no vote on it
 --   because they do not know what they have counted; or nil and an error: expired, held,
 --   unknown, not_held, closed
-function _M.released(client, subject, handle, round)
-    local told = wait(client, round) and tonumber(C.rl_round_extra(round))
-    local unseeded = C.rl_lease_unseeded(handle) ~= 0
-    _M.drop(handle)
-    if told then
-        C.rl_round_free(round)
-        return true, told, unseeded
+function _M.let_go(client, subject, handle, round, granted)
+    ffi_gc(handle, nil)
+    local told = granted and tonumber(C.rl_round_let_go(round, unseeded_out)) or -1
+    if told >= 0 then
+        return true, told, unseeded_out[0] ~= 0
     end
+    C.rl_lease_drop(handle)
     return nil, failure(client, subject, round)
 end
 
@@ -362,13 +394,6 @@ function _M.abandon(handle)
 end
 
 -- ---- questions and pauses --------------------------------------------------------
-
--- Those of a question's round, which is given back.
-local function answers_of(client, round)
-    local list = answers.of(client, round)
-    C.rl_round_free(round)
-    return list
-end
 
 --- Asks one of a primitive's further scripts ("peek", "force") on all nodes.
 -- @param client   whose servers are asked
@@ -388,7 +413,7 @@ function _M.ask(client, subject, prim, script, keys, args, op, within)
     if not wait(client, round, nil, op) then
         return nil, failure(client, subject, round)
     end
-    return answers_of(client, round)
+    return answers.take(client, round)
 end
 
 --- Asks a script on all nodes, until each has answered or will not any more.
@@ -406,7 +431,7 @@ function _M.ask_all(client, subject, body, keys, args)
     if not wait(client, round) then
         return nil, failure(client, subject, round)
     end
-    return answers_of(client, round)
+    return answers.take(client, round)
 end
 
 --- Runs such a script on all nodes, and does not wait for the answers.

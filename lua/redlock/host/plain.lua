@@ -15,6 +15,7 @@
 --                     key() tells apart what may be shared
 --   host.close(client)  its end
 --   host.start(future, body)  runs body() as a task, and settles the future if it cannot
+--   host.begin_directly(future, ...)  or nil: see Tasks:begin_directly
 --   host.cancel(future)  ends a task with future.cancelled
 --   host.took(hold, owner, seconds)  an owner has got a hold of a client that looks, within so
 --                     many seconds, whether the owner is gone
@@ -113,6 +114,10 @@ end
 function _M.start(future, body)
     future.co = coroutine.create(body)
     future.client.tasks:begin(future)
+end
+
+function _M.begin_directly(future, a, b, c, d)
+    return future.client.tasks:begin_directly(future, a, b, c, d)
 end
 
 function _M.cancel(future)

@@ -84,21 +84,24 @@ local function wait_for_turn(call)
     end
 end
 
--- Makes an attempt, and another one when there is a new password: the first may have failed for
--- want of it.
+-- Makes another attempt when there is a new password: the last may have failed for want of it.
+local function try_with_new_password(call)
+    local client = call.lock.client
+    if client.credentials:poll() then
+        attempt.forget(call)
+        call.now = client.now()
+        return attempt.make(call)
+    end
+end
+
+-- Makes an attempt.
 local function try_once(call)
     local client = call.lock.client
     if call.waits then
         call.now = client.now()
         call.ends = max(call.deadline, call.now) + client.options.timeout
     end
-    local held = attempt.make(call)
-    if not held and client.credentials:poll() then
-        attempt.forget(call)
-        call.now = client.now()
-        held = attempt.make(call)
-    end
-    return held
+    return attempt.make(call) or try_with_new_password(call)
 end
 
 -- Whether there is to be another attempt.
@@ -148,6 +151,16 @@ local function run(call)
     return result
 end
 
+-- The same of a call whose first attempt has failed.
+local function run_on(call)
+    local result = try_with_new_password(call)
+    while not result do
+        result = decide(call) or sleep_until_worth_it(call)
+            or wait_for_turn(call) or try_once(call)
+    end
+    return result
+end
+
 -- ---- the call --------------------------------------------------------------------
 
 -- Gives back what a call that is over has: a round, a subscription, a place in the queue.
@@ -163,6 +176,48 @@ local function leave(call)
     end
 end
 
+-- Does the steps that a call begins with, and leaves. An interrupt (Ctrl-C) may raise between any
+-- two instructions of it: run it under pcall.
+local function go(call, steps)
+    local result = steps(call)
+    leave(call)
+    return result
+end
+
+-- The end of a call.
+-- @param ok, result  of go(), under pcall
+-- @return as acquire()
+local function conclude(call, ok, result)
+    local lock, client = call.lock, call.lock.client
+    if not ok then
+        rounds.interrupted(call)
+        leave(call)
+    end
+    if result ~= true then
+        hooks.gave_up(call)
+    end
+    if not ok then
+        error(result, 0)
+    end
+    local counters = client.counters
+    if result == true then
+        counters.acquired = counters.acquired + 1
+        if client.events.fn then
+            client.events:emit { type = "acquired", name = lock.name, owner = call.owner,
+                waited = client.now() - call.started }
+        end
+        return true
+    end
+    counters.failed = counters.failed + 1
+    result.waited = client.now() - call.started
+    return nil, result
+end
+
+local function run_in_line(call)
+    call.place:join()
+    return run(call)
+end
+
 --- Takes the lock for an owner who does not hold it.
 -- @param lock      a lock object
 -- @param owner     who wants it
@@ -175,34 +230,69 @@ function _M.acquire(lock, owner, lease, wait, patience)
     local call = new_call(lock, owner, lease, wait, patience)
     if wait ~= 0 and client.host.concurrent(client) then
         if lock.primitive.line then
-            call.place = queues.join(client, lock.id, call.deadline)
-        else
-            call.free = true
+            call.place = queues.place(client, lock.id, call.deadline)
+            return conclude(call, pcall(go, call, run_in_line))
         end
+        call.free = true
     end
-    local ok, result = pcall(run, call)
-    if not ok then
+    return conclude(call, pcall(go, call, run))
+end
+
+-- ---- the same for a future that needs no coroutine -----------------------------------
+
+--- A call for begin(). The arguments are those of acquire().
+-- @return the call; or nil: it is not a plain lock, somebody of this process holds or waits for
+--   it, or somebody is told of all this
+function _M.new_directly(lock, owner, lease, wait, patience)
+    local client = lock.client
+    if lock.primitive.name ~= "lock" or client.events.fn or client.queues[lock.id]
+        or client.holds:left_here(lock.id) > 0 or handover.yield_for(lock) > 0 then
+        return nil
+    end
+    return new_call(lock, owner, lease, wait, patience)
+end
+
+--- Begins its first attempt, and waits for nothing. An interrupt may raise between any two
+-- instructions of it and of decided(): then the call is to be given up.
+-- @return the round; or nil: it could not begin, and the call is over
+function _M.begin(call)
+    if call.deadline > call.started then
+        call.place = queues.place(call.lock.client, call.lock.id, call.deadline)
+        call.place:join()
+    end
+    local round = attempt.begin(call)
+    if round == nil then
+        leave(call)
+    end
+    return round
+end
+
+--- The round of begin() is done.
+-- @return true, and the lock is held; or nil: go_on() is to be called
+function _M.decided(call, round)
+    if attempt.decided(call, round) then
+        leave(call)
+        call.lock.client.counters.acquired = call.lock.client.counters.acquired + 1
+        return true
+    end
+end
+
+--- Goes on with a call whose first attempt has failed.
+-- @return as acquire()
+function _M.go_on(call)
+    return conclude(call, pcall(go, call, run_on))
+end
+
+--- Ends a call that nobody waits for any more.
+-- @param call   from new_directly()
+-- @param round  of begin(), if that is not decided; or nil
+function _M.give_up(call, round)
+    if round ~= nil then
+        rounds.give_up(call, round)
+    else
         rounds.interrupted(call)
     end
     leave(call)
-    if result ~= true then
-        hooks.gave_up(call)
-    end
-    if not ok then
-        error(result, 0)
-    end
-    local counters = client.counters
-    if result == true then
-        counters.acquired = counters.acquired + 1
-        if client.events.fn then
-            client.events:emit { type = "acquired", name = lock.name, owner = owner,
-                waited = client.now() - call.started }
-        end
-        return true
-    end
-    counters.failed = counters.failed + 1
-    result.waited = client.now() - call.started
-    return nil, result
 end
 
 return _M

@@ -26,7 +26,7 @@ function _M.register(call, handle, from)
         rounds.abandon(handle)
         return nil
     end
-    local seconds = seconds_of(call)
+    local seconds, now = seconds_of(call), client.now()
     local kept = not lease and prim.extend_script ~= nil
     if kept then
         rounds.keep(handle, seconds, client.options.max_hold)
@@ -34,7 +34,10 @@ function _M.register(call, handle, from)
     client.holds:set(call.owner, lock.id,
         { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
             primitive = prim, taker = false,
-            passed = from and from.passed + 1 or 0, since = from and from.since or client.now() })
+            passed = from and from.passed + 1 or 0, since = from and from.since or now,
+            -- Room for what follows: a table that grows is slow.
+            id = nil, mine = nil, key = nil, looked = nil, line = nil, number = nil, ends = nil },
+        now, now + (call.left or rounds.remaining(handle)))
     rounds.claim(call)
     if call.wait then
         hooks.granted(call, client.holds:get(call.owner, lock.id))
@@ -42,14 +45,30 @@ function _M.register(call, handle, from)
     return true
 end
 
+-- What an attempt asks the servers for.
+local function request_of(call)
+    local lock = call.lock
+    local client, prim = lock.client, lock.primitive
+    return prim, prim.keys(client, lock.name), prim.args(lock, call.wait and hooks.attempt(call)),
+        seconds_of(call), max(call.ends - call.now, 0)
+end
+
 -- Asks the servers for the lock, once.
 -- @return as rounds.acquire
 local function ask(call)
-    local lock = call.lock
-    local client, prim = lock.client, lock.primitive
-    return rounds.acquire(call, prim, prim.keys(client, lock.name),
-        prim.args(lock, call.wait and hooks.attempt(call)),
-        seconds_of(call), max(call.ends - call.now, 0))
+    return rounds.acquire(call, request_of(call))
+end
+
+--- Begins to try for a future, of a primitive without unseeded().
+-- @return the round, or nil
+function _M.begin(call)
+    return rounds.begin_acquire(call, request_of(call))
+end
+
+--- The attempt that was begun is decided.
+-- @return as make()
+function _M.decided(call, round)
+    return _M.took(call, rounds.decided(call, round, true))
 end
 
 -- Seconds that the rest of an attempt may take; nil: it has no end.
@@ -98,7 +117,13 @@ end
 -- @return true, and the lock is held; or nil, and call.round is the round of the attempt
 function _M.make(call)
     local request = call.lock.primitive.unseeded and ask_seeded or ask
-    local handle, round = request(call)
+    return _M.took(call, request(call))
+end
+
+--- An attempt is decided.
+-- (handle: the lease, or nil.)
+-- @return as make()
+function _M.took(call, handle, round)
     if handle then
         return _M.register(call, handle)
     end

@@ -2,9 +2,9 @@
 --
 -- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog,
 -- name, id, primitive, taker = what the host notes of it, on_lost = { { fn, lock }, ... } or
--- nil, lost = reason or nil, lost_at (when) }. Lock objects are views of holds: collecting one
--- changes nothing. What an owner held that is gone is let go when that is found: its coroutine
--- has ended, or it was collected.
+-- nil, lost = reason or nil, lost_at (when), ends = when it was to end, once it is released }.
+-- Lock objects are views of holds: collecting one changes nothing. What an owner held that is gone
+-- is let go when that is found: its coroutine has ended, or it was collected.
 --
 -- Nothing here takes longer the more is held: the core says which leases were lost, and what
 -- has to be looked at once in a while stands in line.
@@ -105,7 +105,13 @@ function Holds:enter(owner, id)
     return false
 end
 
-function Holds:set(owner, id, hold)
+--- Registers a hold.
+-- @param owner  whose it is
+-- @param id     kind:name
+-- @param hold   see above
+-- @param now    of client.now()
+-- @param ends   when its time is over, as of now
+function Holds:set(owner, id, hold, now, ends)
     local mine = self.owners[owner]
     if not mine then
         mine = {}
@@ -113,7 +119,6 @@ function Holds:set(owner, id, hold)
     end
     -- First: an interrupt (Ctrl-C) may come between any two.
     hold.id, hold.mine, hold.key = id, mine, rounds.key(hold.lease)
-    local now = self.client.now()
     stand_in(self.line, hold, now)
     mine[id] = hold
     self.here[id] = hold
@@ -122,8 +127,7 @@ function Holds:set(owner, id, hold)
     host.took(hold, owner, self.client.options.lease / 3)
     if not hold.kept then
         self.fixed = self.fixed + 1
-        self.next_deadline = min(self.next_deadline,
-            host.poll_at(now + rounds.remaining(hold.lease)))
+        self.next_deadline = min(self.next_deadline, host.poll_at(ends))
     end
 end
 
@@ -321,7 +325,7 @@ end
 function Holds:remaining(hold)
     local left = rounds.remaining(hold.lease)
     if left <= 0 then
-        self:lose(hold, rounds.lost(hold.lease) or "expired")
+        self:lose(hold, happenings.why_lost(hold.lease) or "expired")
     end
     return left
 end

@@ -17,23 +17,28 @@ local _M = {}
 local Place = {}
 Place.__index = Place
 
---- Joins the end of the queue for a name.
+--- A place for a call, which has joined no queue yet.
 -- @param client  whose queue it is
 -- @param id      kind:name
 -- @param ends    when the wait is over; huge: it has no end
--- @return the place
-function _M.join(client, id, ends)
-    local queue = client.queues[id]
+function _M.place(client, id, ends)
+    return setmetatable({ client = client, id = id, queue = nil, behind = client.waiting,
+        ends = ends }, Place)
+end
+
+--- Joins the end of the queue for its name. (An interrupt may come between any two steps: then it
+-- can leave.)
+function Place:join()
+    local client = self.client
+    local queue = client.queues[self.id]
     if not queue then
         queue = { first = 1, last = 0, gone = 0, watching = 0, held = false }
-        client.queues[id] = queue
+        client.queues[self.id] = queue
     end
-    queue.last = queue.last + 1
-    local place = setmetatable({ client = client, id = id, queue = queue,
-        behind = client.waiting, ends = ends }, Place)
-    queue[queue.last] = place
+    self.queue = queue
     client.waiting = client.waiting + 1
-    return place
+    queue[queue.last + 1] = self
+    queue.last = queue.last + 1
 end
 
 --- @return whether no other place is before this one
@@ -60,45 +65,58 @@ function _M.wake_all(queue)
     end
 end
 
+-- An interrupt (Ctrl-C) may come between any two of the following steps, and leave() is called
+-- again then: no place gets lost.
+
 -- Closes the gaps that others have left behind the first place, when they are most of the queue.
 local function close_ranks(queue)
     if queue.gone * 2 <= queue.last - queue.first then
         return
     end
-    local to = queue.first
-    for i = queue.first, queue.last do
+    local to, last = queue.first, queue.last
+    for i = queue.first, last do
         local place = queue[i]
-        queue[i] = nil
         if not place.gone then
             queue[to] = place
             to = to + 1
         end
     end
     queue.last, queue.gone = to - 1, 0
+    for i = to, last do
+        queue[i] = nil
+    end
+end
+
+-- Takes those who are gone from the head of the queue.
+-- @return whether there were any
+local function advance(queue)
+    local from = queue.first
+    while queue.first <= queue.last and queue[queue.first].gone do
+        queue.first, queue.gone = queue.first + 1, queue.gone - 1
+        queue[queue.first - 1] = nil
+    end
+    return queue.first > from
 end
 
 --- Leaves the queue; when another place is first now, its call is woken.
 function Place:leave()
-    local queue = self.queue
-    if self.gone then        -- it was given up before
+    local queue, again = self.queue, self.gone
+    if self.left or not queue then       -- it was given up before, or has not joined
         return
     end
-    self.gone, self.round = true, nil
-    self.client.waiting = self.client.waiting - 1
-    queue.gone = queue.gone + 1
-    if queue[queue.first] ~= self then
+    if not again then
+        self.gone, self.round = true, nil
+        self.client.waiting = self.client.waiting - 1
+        queue.gone = queue.gone + 1
+    end
+    if not advance(queue) and not again then
         close_ranks(queue)
-        return
-    end
-    repeat
-        queue[queue.first] = nil
-        queue.first, queue.gone = queue.first + 1, queue.gone - 1
-    until queue.first > queue.last or not queue[queue.first].gone
-    if queue.first > queue.last then
+    elseif queue.first > queue.last then
         self.client.queues[self.id] = nil
     else
         _M.wake_first(queue)
     end
+    self.left = true
 end
 
 --- Offers a hold that was let go to the first place whose call sleeps and has time left; the call

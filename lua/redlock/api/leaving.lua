@@ -1,0 +1,50 @@
+--- The last leave of a lock, which releases it on the servers.
+
+local closing = require "redlock.api.closing"
+local errors = require "redlock.core.errors"
+local handover = require "redlock.policy.handover"
+local rounds = require "redlock.core.rounds"
+
+local _M = {}
+
+--- Begins it: from now on the owner does not hold the lock.
+-- @param lock        a lock object
+-- @param owner       of the hold
+-- @param hold        what is let go
+-- @param for_future  as for rounds.release()
+-- @return the round, or nil
+function _M.begin(lock, owner, hold, for_future)
+    local client = lock.client
+    hold.ends = client.now() + rounds.remaining(hold.lease)
+    -- In this order: an interrupt between the two must not keep it on the servers.
+    local round = rounds.release(hold.lease, for_future)
+    client.holds:remove(owner, lock.id)
+    return round
+end
+
+--- The round is done.
+-- @param lock      a lock object
+-- @param hold      what was let go
+-- @param ok        as rounds.released() returns it,
+-- @param told      the same,
+-- @param unseeded  the same
+-- @return as unlock()
+function _M.done(lock, hold, ok, told, unseeded)
+    local client = lock.client
+    handover.released(lock, ok and told or 0, hold)
+    if ok then
+        if unseeded then     -- now, before they are needed
+            lock.primitive.unseeded(lock)
+        end
+        client.counters.released = client.counters.released + 1
+        return true
+    end
+    local err = told
+    if err.code == "expired" or err.code == "held" then
+        client.holds:lose(hold, closing.reason(err, client.now() < hold.ends))
+        errors.because(err, lock, hold.lost)
+    end
+    return nil, err
+end
+
+return _M
