@@ -5,6 +5,7 @@ exclude_files = { "build" }
 files["spec"] = { std = "luajit+busted" }
 files[".busted"] = { std = "luajit" }
 files["lua/redlock/host/nginx*.lua"] = { std = "ngx_lua" }
+files["examples/testing"] = { std = "luajit+busted" }
 files["examples/nginx"] = { std = "ngx_lua" }
 files["examples/recipes"] = { read_globals = { "redlock", "client", "args" } }
 files["examples/workflows"] = { read_globals = { "redlock", "client", "args" } }

@@ -60,13 +60,20 @@ LINK  = -shared -pthread -Wl,-z,nodelete -Wl,-z,relro,-z,now -Wl,-Bsymbolic \
         -Wl,--exclude-libs,ALL -Wl,-soname,libredlock.so.$(ABI) \
         $(if $(HIREDIS_LIBDIR),-L$(HIREDIS_LIBDIR))
 
-SRC  = $(filter-out $(if $(filter yes,$(TLS)),c/io/tls_none.c,c/io/tls.c c/io/openssl.c),\
+SRC  = $(filter-out c/world/% $(if $(filter yes,$(TLS)),c/io/tls_none.c,c/io/tls.c c/io/openssl.c),\
            $(wildcard c/*/*.c))
 OBJ  = $(SRC:c/%.c=$(BUILD)/obj/%.o)
 CORE = $(BUILD)/redlock/core-$(ABI).so
 
+# The core in a world of its own (redlock.testing, and the simulator of the specs): the same
+# objects, but for those that touch sockets and threads, whose places c/world takes.
+IN_WORLD = $(filter-out $(addprefix c/,io/net.c io/conn.c io/linger.c io/lookup.c \
+               engine/keeper.c),$(SRC)) $(wildcard c/world/*.c)
+WORLD_OBJ = $(IN_WORLD:c/%.c=$(BUILD)/obj/%.o)
+WORLD = $(BUILD)/redlock/world-$(ABI).so
+
 .PHONY: all
-all: $(BUILD)/redlock/core.so $(BUILD)/redlock/cdef.lua ## the core, below build/
+all: $(BUILD)/redlock/core.so $(WORLD) $(BUILD)/redlock/cdef.lua ## the core, below build/
 
 # Compiled anew when one of the settings above changes.
 .PHONY: always
@@ -83,15 +90,21 @@ $(CORE): $(OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(LDFLAGS) -o $@ $(OBJ) $(CORE_HIREDIS) -ldl
 
+$(WORLD): $(WORLD_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LINK) -Wl,-soname,$(@F) $(LDFLAGS) -o $@ $(WORLD_OBJ) $(CORE_HIREDIS) -ldl
+
 # The name without the ABI is for tools and tests; Lua loads core-<abi>.so.
 $(BUILD)/redlock/core.so: $(CORE)
 	ln -sf core-$(ABI).so $@
 
-# The FFI declarations are the public header itself, less comments.
-$(BUILD)/redlock/cdef.lua: c/redlock.h $(BUILD)/flags
+# The FFI declarations are the headers themselves, less comments.
+declarations = sed -e '1,/cdef begin/d' -e '/cdef end/,$$d'
+$(BUILD)/redlock/cdef.lua: c/redlock.h c/world/world.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	( echo 'return { abi = $(ABI), tls = $(if $(filter yes,$(TLS)),true,false), cdef = [[' && \
-	  sed -e '1,/cdef begin/d' -e '/cdef end/,$$d' c/redlock.h && echo ']] }' ) > $@
+	  $(declarations) c/redlock.h && echo ']], world = [[' && \
+	  $(declarations) c/world/world.h && echo ']] }' ) > $@
 
 # ---- installing --------------------------------------------------------------------
 
@@ -103,6 +116,7 @@ install-lua: all ## the Lua modules with their core, and the command
 	    install -D -m 644 $$f "$(DESTDIR)$(LUADIR)/$${f#lua/}" || exit 1; done
 	install -D -m 644 $(BUILD)/redlock/cdef.lua "$(DESTDIR)$(LUADIR)/redlock/cdef.lua"
 	install -D -m 755 $(CORE) "$(DESTDIR)$(LIBDIR)/redlock/core-$(ABI).so"
+	install -D -m 755 $(WORLD) "$(DESTDIR)$(LIBDIR)/redlock/world-$(ABI).so"
 	install -D -m 755 lua/redlock/cli/redlock "$(DESTDIR)$(BINDIR)/redlock"
 
 install-c: all ## redlock.h, the library for C, and its pkg-config file

@@ -138,10 +138,11 @@ $(COVER)/threads: $(BUILD)/test/spec/unit/threads.o $(COVER_OBJ)
 $(COVER)/refused: $(BUILD)/test/spec/unit/refused.o $(COVER_OBJ)
 	$(call program,--coverage $(REFUSE))
 
-$(COVER)/sim/redlock/core-$(ABI).so: $(COVER_OBJ) $(wildcard spec/sim/*.[ch])
+$(COVER)/sim/redlock/core-$(ABI).so: $(COVER_OBJ) $(WORLD)
 	@mkdir -p $(@D)
-	$(CC) $(LINK) --coverage -o $@ $(SIM_OBJ:$(BUILD)/obj/%=$(COVER)/obj/%) \
-	    $(wildcard $(SIM)/obj/*.o) $(CORE_HIREDIS) -ldl
+	$(CC) $(LINK) --coverage -o $@ $(filter-out $(COVER)/obj/world/%,\
+	    $(WORLD_OBJ:$(BUILD)/obj/%=$(COVER)/obj/%)) $(filter $(BUILD)/obj/world/%,$(WORLD_OBJ)) \
+	    $(CORE_HIREDIS) -ldl
 
 .PHONY: coverage
 coverage: ## lines of c/ and lua/ that no test runs; ten minutes
@@ -177,20 +178,13 @@ fuzz: ## servers' answers, users' calls, arguments; T=seconds each (30)
 
 # ---- the simulator (spec/sim/README.md), and models ------------------------------------
 
-# The objects that ship, but for those that touch sockets and threads: spec/sim/*.c takes
-# their places.
+# What redlock.testing loads, by the name of the core.
 SIM      = $(BUILD)/sim
 SIM_CORE = $(SIM)/redlock/core-$(ABI).so
-SIM_OBJ  = $(filter-out $(addprefix $(BUILD)/obj/,io/net.o io/conn.o io/linger.o io/lookup.o engine/keeper.o),\
-               $(OBJ))
 
-$(SIM)/obj/%.o: spec/sim/%.c $(BUILD)/flags
+$(SIM_CORE): $(WORLD)
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) $(DEPS) $(HIDE) $(CFLAGS) -c -o $@ $<
-
-$(SIM_CORE): $(SIM_OBJ) $(patsubst spec/sim/%.c,$(SIM)/obj/%.o,$(wildcard spec/sim/*.c))
-	@mkdir -p $(@D)
-	$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(CORE_HIREDIS) -ldl
+	ln -sf ../../redlock/$(notdir $(WORLD)) $@
 
 .PHONY: sim-core
 sim-core: $(SIM_CORE) $(BUILD)/redlock/cdef.lua
@@ -205,8 +199,7 @@ mutant-core:
 	@mkdir -p $(DIR)/redlock
 	@$(CC) $(FLAGS) -w $(HIDE) $(CFLAGS) -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
 	@$(CC) $(LINK) -o $(DIR)/redlock/core-$(ABI).so $(DIR)/$(MUTANT).o \
-	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$(SIM_OBJ)) $(wildcard $(SIM)/obj/*.o) \
-	    $(CORE_HIREDIS) -ldl
+	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$(WORLD_OBJ)) $(CORE_HIREDIS) -ldl
 
 .PHONY: mutants
 mutants: sim-core ## wrong variants it must catch; ONLY=part of a name, CI=1: fewer

@@ -119,4 +119,10 @@ _M.resource = resource
 --- @return whether a value is an error object of this library
 _M.is_error = errors.is_error
 
-return _M
+-- For specs of programs (testing/init.lua): loaded when it is asked for.
+return setmetatable(_M, { __index = function(_, name)
+    if name == "testing" then
+        _M.testing = require "redlock.testing"
+    end
+    return rawget(_M, name)
+end })

@@ -20,6 +20,7 @@
 ---@class redlock
 ---@field _VERSION string  the version of the library, such as "0.1.0"
 ---@field resource redlock.resource  resources in Redis that refuse late writers
+---@field testing redlock.testing  worlds for specs of programs
 local redlock = {}
 
 ---A client of N servers. Opens nothing: connections are made at first use, in each process of

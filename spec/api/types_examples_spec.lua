@@ -130,6 +130,7 @@ local GIVEN = {
     token = function(given)
         return select(2, assert(given.client:getFencedLock("stock"):tryLock(5)))
     end,
+    world = function() return redlock.testing.new() end,
     my_loop = function() return { watch = function() end } end,
     print = function() return function() end end,
 }
@@ -146,8 +147,12 @@ describe("in the reference", function()
         cluster = support.cluster(3)
         local client = redlock.new { nodes = cluster:uris() }
         local lock, fenced = client:getLock "x", client:getFencedLock "x"
+        local world = redlock.testing.new()
         for class, object in pairs {
             ["redlock"] = false,
+            ["redlock.testing"] = false,
+            ["redlock.World"] = world,
+            ["redlock.Task"] = world:spawn(function() end),
             ["redlock." .. RESOURCE] = false,
             ["redlock.resty_lock"] = false,
             ["redlock.RestyLock"] = resty_lock:new(client),

@@ -29,6 +29,9 @@ local function works(path, cpath)
         assert(l:tryLock(5))
         assert(l:isLocked())
         assert(l:unlock())
+        local world = require("redlock").testing.new()
+        assert(world:client():getLock("x"):tryLock(0, 5))
+        world:advance(3600):close()
         print "fine"
     ]]):format(server.uri), { cwd = support.tmpdir(),
         env = { LUA_PATH = ("%s/?.lua;%s/?/init.lua"):format(path, path),

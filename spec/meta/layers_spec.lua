@@ -7,6 +7,7 @@ local C = {
     core = { "node", "" },
     io = { "core", "node", "" },
     engine = { "io", "core", "node", "" },
+    world = { "engine", "io", "core", "node", "" },
 }
 local PURE = { node = true, core = true }
 local IMPURE = { "^sys/", "^net", "^arpa/", "^pthread", "^time%.h", "^poll", "^unistd", "^signal",
@@ -27,9 +28,9 @@ local LUA = {
     api = { "policy", "host", "core", "cdef" },
     resource = { "core" },
     resty_lock = { "api", "core" },
-    init = { "api", "resource", "core" },
+    init = { "api", "resource", "core", "testing" },
     cli = { "init", "api", "policy", "core" },
-    testing = { "core" },
+    testing = { "init", "core", "cdef" },
     types = { "init", "host", "resty_lock" },
 }
 

@@ -20,7 +20,7 @@ local INTERNAL = {
     ["redlock.CountDownLatch"] = { "describe" },
     ["redlock.Permit"] = { "describe" },
     ["redlock.Semaphore"] = { "describe" },
-    ["redlock.Future"] = { "settle", "settle_true" },
+    ["redlock.Future"] = { "await", "settle", "settle_true" },
     ["redlock.Host"] = { "accept", "attend", "begin_directly", "box", "cancel", "close", "enclose",
         "in_vain", "look_again", "mortal", "nap", "open", "owners", "poll_at", "start",
         "taken", "took" },
@@ -84,8 +84,11 @@ local client = redlock.new { nodes = "redis://127.0.0.1:1" }
 local lock, fenced = client:getLock "x", client:getFencedLock "x"
 local resources = redlock[RESOURCE]
 
+local world = redlock.testing.new { nodes = 1 }
+
 local MODULES = {
     ["redlock"] = redlock,
+    ["redlock.testing"] = redlock.testing,
     ["redlock." .. RESOURCE] = resources,
     ["redlock.host.loop"] = loop,
     ["redlock.resty_lock"] = resty_lock,
@@ -106,6 +109,8 @@ local OBJECTS = {
     ["redlock.Resource"] = resources.new "x",
     ["redlock.OwnedResource"] = resources.owned "x",
     ["redlock.RestyLock"] = resty_lock:new(client),
+    ["redlock.World"] = world,
+    ["redlock.Task"] = world:spawn(function() end),
 }
 
 describe("the reference of", function()
@@ -225,6 +230,8 @@ describe("the reference of options", function()
         ["redlock.InitOptions"] = function(o) client:init(o) end,
         ["redlock.UnlockOptions"] = function(o) lock:unlock(o) end,
         ["redlock.PrimitiveDefinition"] = redlock.primitive,
+        ["redlock.WorldOptions"] = redlock.testing.new,
+        ["redlock.StartOptions"] = function(o) world:start(1, o) end,
         ["redlock.ResourceOptions"] = function(o) resources.new("x", nil, o) end,
     } do
         it(name .. " has them all", function()

@@ -3,7 +3,7 @@
 -- What could differ between two runs of one seed is replaced before the library is loaded:
 -- math.random, the order of pairs(), finalizers (they run when the simulator says so), and
 -- the core itself (build/sim/redlock/core-<abi>.so: the shipped objects in a simulated
--- world). The library's own files are unchanged.
+-- world, c/world). The library's own files are unchanged.
 
 local ffi = require "ffi"
 
@@ -71,13 +71,6 @@ end
 
 -- ---- the core --------------------------------------------------------------------
 
-local function read_declarations()
-    local file = assert(io.open "spec/sim/world.h")
-    local text = file:read "*a"
-    file:close()
-    return text:match "/%* cdef begin %*/(.-)/%* cdef end %*/"
-end
-
 --- Loads it all.
 -- @param opts  cpath: where redlock/core-<abi>.so is; lua: templates for the library's files
 --   (default: lua/); host: the host module; core: a table for what is there of the core and
@@ -91,7 +84,7 @@ function _M.load(opts)
     _G.pairs = ordered_pairs
     local loader = require "redlock.core.ffi"
     local lib = loader.load()
-    ffi.cdef(read_declarations())
+    ffi.cdef(require("redlock.cdef").world)
     math.random = function() -- luacheck: ignore 122
         return lib.sim_random(0xffffffff) / 0xffffffff
     end

@@ -177,7 +177,7 @@ end
 function methods:scripts(prim)
     local ids = self.registered[prim]
     if not ids then
-        ids = prim:register(self)
+        ids = prim:register(self, rounds.load())
         self.registered[prim] = ids
     end
     return ids

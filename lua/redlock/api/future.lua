@@ -9,7 +9,7 @@ local rounds = require "redlock.core.rounds"
 
 local pcall, error, select, unpack = pcall, error, select, unpack
 local tostring, ipairs, pairs, type = tostring, ipairs, pairs, type
-local getmetatable, setmetatable = getmetatable, setmetatable
+local getmetatable, rawget, setmetatable = getmetatable, rawget, setmetatable
 local huge = math.huge
 
 local _M = {}
@@ -20,7 +20,7 @@ local _M = {}
 -- for a future sleeps until it wakes him.
 
 local Future, methods = {}, {}
-Future.__index = Future
+Future.__index, Future.is_future = Future, true
 
 -- What a call returned: ok, whether it returned at all; n, how many values; and those.
 local TRUE = { ok = true, n = 1, true }
@@ -70,7 +70,8 @@ local function sleep(future, seconds)
     end
 end
 
--- Waits until it is done, at most `seconds`.
+-- Waits until it is done, at most `seconds`: of the class, as futures of a world (redlock.testing)
+-- have another one.
 -- @return true; or nil and an error: the caller cannot wait
 local function await(future, seconds)
     local client = future.client
@@ -87,6 +88,13 @@ local function await(future, seconds)
         rounds.free(limit)
     end
     return true
+end
+
+Future.await = await
+
+local function is_future(value)
+    local class = getmetatable(value)
+    return type(class) == "table" and rawget(class, "is_future") == true
 end
 
 local function start(future, fn, ...)
@@ -183,7 +191,7 @@ end
 validate.methods(Future, "future", methods)
 
 local function check_list(list)
-    if type(list) ~= "table" or getmetatable(list) == Future then
+    if type(list) ~= "table" or is_future(list) then
         validate.bad("list", "a list of futures is needed")
     end
     local n = 0
@@ -195,7 +203,7 @@ local function check_list(list)
         n = n + 1
     end
     for i = 1, n do              -- with a gap, something is behind n, and nil before
-        if getmetatable(list[i]) ~= Future then
+        if not is_future(list[i]) then
             validate.bad(("list[%d]"):format(i), "a future is needed, not " .. type(list[i]))
         end
     end
@@ -221,7 +229,7 @@ function _M.wait_all(list, timeout)
                 end
                 break
             end
-            local ok, err = await(future, left)
+            local ok, err = future:await(left)
             if not ok then
                 return nil, err
             end

@@ -9,7 +9,6 @@ local ffi = require "ffi"
 local validate = require "redlock.core.validate"
 local limits = require "redlock.core.limits"
 local restart_guard = require "redlock.policy.restart_guard"
-local rounds = require "redlock.core.rounds"
 local script_text = require "redlock.core.script_text"
 
 local error, loadstring, pairs, pcall, ipairs = error, loadstring, pairs, pcall, ipairs
@@ -61,8 +60,7 @@ for field in pairs(FIELDS) do
     OWN[field] = true
 end
 
-local function register(client, what, body)
-    local C = rounds.load()
+local function register(client, C, what, body)
     local id = C.rl_script(client.core, body, #body)
     if id < 0 then
         error(format("redlock: %s: a client has room for %d different scripts", what,
@@ -83,17 +81,19 @@ local function text_of(self, client, name, guarded)
 end
 
 --- Registers the scripts with an opened client.
+-- @param client  who will run them
+-- @param C       the core that the client is of
 -- @return { primitive = rl_primitive, peek = id, force = id, ... }
-function Primitive:register(client)
+function Primitive:register(client, C)
     local ids = { primitive = ffi.new("rl_primitive") }
     for _, name in ipairs(OF_A_LEASE) do
         local body = text_of(self, client, name, GUARDED[name])
-        ids.primitive[name] = body and register(client, name, body) or -1
+        ids.primitive[name] = body and register(client, C, name, body) or -1
     end
-    ids.primitive.rule = rounds.load()[RULES[self.vote]]
+    ids.primitive.rule = C[RULES[self.vote]]
     ids.primitive.knows_run = self.knows_run and 1 or 0
     for name, guarded in pairs(self.questions) do
-        ids[name] = register(client, name, text_of(self, client, name, guarded))
+        ids[name] = register(client, C, name, text_of(self, client, name, guarded))
     end
     return ids
 end

@@ -7,7 +7,7 @@ local setmetatable, max, min = setmetatable, math.max, math.min
 local NOT_INTEGER, WRONGTYPE = store.NOT_INTEGER, store.WRONGTYPE
 local command, find_as, integer, put = store.command, store.find_as, store.integer, store.put
 
-local List = { kind = "list" }
+local List = { is = "list" }
 
 -- Elements i to j of a list, as one of its own.
 local function part(list, i, j)

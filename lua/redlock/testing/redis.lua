@@ -10,6 +10,7 @@ local sha1 = require "redlock.testing.sha1"
 local store = require "redlock.testing.store"
 require "redlock.testing.hashes"
 require "redlock.testing.lists"
+require "redlock.testing.messages"
 require "redlock.testing.sorted_sets"
 
 local floor = math.floor
@@ -20,14 +21,13 @@ local loadstring, setfenv, setmetatable, pcall, concat = loadstring, setfenv, se
 
 local _M = {}
 
-local MANY, OK, NOT_INTEGER = store.MANY, store.OK, store.NOT_INTEGER
+local ANSWERED, MANY, OK, NOT_INTEGER = store.ANSWERED, store.MANY, store.OK, store.NOT_INTEGER
 local upper, integer, find, write = store.upper, store.integer, store.find, store.write
-local commands, command = store.commands, store.command
+local bulk, commands, command = store.bulk, store.commands, store.command
 
 local Server = {}
 Server.__index = Server
 
-local ANSWERED = {}          -- by the command itself
 local NOSCRIPT = { err = "NOSCRIPT No matching script. Please use EVAL." }
 
 --- A server with an empty memory.
@@ -151,73 +151,6 @@ command("FLUSHALL", 1, 2, function(self)
         write(self, key, nil)
     end
     return OK
-end)
-
--- ---- messages --------------------------------------------------------------------
-
-local function bulk(s)
-    return "$" .. #s .. "\r\n" .. s .. "\r\n"
-end
-
-local function confirm(self, conn, verb, channel, count)
-    self.reply(conn, "*3\r\n" .. bulk(verb) .. bulk(channel) .. ":" .. count .. "\r\n")
-end
-
-local function leave(list, conn)
-    for i = 1, #list do
-        if list[i] == conn then
-            table.remove(list, i)
-            return true
-        end
-    end
-    return false
-end
-
-command("SUBSCRIBE", 2, -1, function(self, argv, n, conn)
-    for i = 2, n do
-        local list = self.channels[argv[i]] or {}
-        self.channels[argv[i]] = list
-        local count = (self.subscriber[conn] or 0) + (leave(list, conn) and 0 or 1)
-        list[#list + 1] = conn
-        self.subscriber[conn] = count
-        confirm(self, conn, "subscribe", argv[i], count)
-    end
-    return ANSWERED
-end)
-
-command("UNSUBSCRIBE", 2, -1, function(self, argv, n, conn)
-    for i = 2, n do
-        local list = self.channels[argv[i]] or {}
-        local count = (self.subscriber[conn] or 0) - (leave(list, conn) and 1 or 0)
-        self.subscriber[conn] = count > 0 and count or nil
-        confirm(self, conn, "unsubscribe", argv[i], count)
-    end
-    return ANSWERED
-end)
-
-command("PUBLISH", 3, 3, function(self, argv)
-    local list, count = self.channels[argv[2]] or {}, 0
-    local message = "*3\r\n$7\r\nmessage\r\n" .. bulk(argv[2]) .. bulk(argv[3])
-    for i = #list, 1, -1 do
-        if self.reply(list[i], message) then
-            count = count + 1
-        else
-            table.remove(list, i)
-        end
-    end
-    return count
-end)
-
-command("PUBSUB", 2, -1, function(self, argv, n)
-    if upper(argv[2]) ~= "NUMSUB" then
-        return store.unsupported(self, "PUBSUB " .. argv[2])
-    end
-    local list = {}
-    for i = 3, n do
-        list[#list + 1] = argv[i]
-        list[#list + 1] = #(self.channels[argv[i]] or {})
-    end
-    return list
 end)
 
 -- ---- scripts ---------------------------------------------------------------------
@@ -478,6 +411,15 @@ local function encode(value)
     return value == true and ":1\r\n" or "$-1\r\n"
 end
 _M.encode = encode
+
+--- Runs a command for nobody.
+-- @param argv  its words
+-- @param n     how many
+-- @return its result, as a script gets it
+function Server:run(argv, n)
+    self.now_ms = floor(self:clock() / 1000)
+    return run(self, argv, n, 0)
+end
 
 --- Executes a command of a connection, and answers it.
 -- @param conn  names the connection

@@ -15,7 +15,7 @@ local command, find_as, integer, put = store.command, store.find_as, store.integ
 local unsupported, upper = store.unsupported, store.upper
 
 -- score: member -> number; n: how many there are; list: once asked for, in order
-local Set = { kind = "zset" }
+local Set = { is = "zset" }
 
 local INFINITE = { inf = huge, ["+inf"] = huge, ["-inf"] = -huge }
 

@@ -13,10 +13,15 @@ local MANY = 2000            -- to be remembered
 
 local upper = memo(string.upper, MANY)
 
+local ANSWERED = {}          -- by the command itself
 local OK = { ok = "OK" }
 local WRONGTYPE = { err = "WRONGTYPE Operation against a key holding the wrong kind of value" }
 local NOT_INTEGER = { err = "ERR value is not an integer or out of range" }
 local SYNTAX = { err = "ERR syntax error" }
+
+local function bulk(s)
+    return "$" .. #s .. "\r\n" .. s .. "\r\n"
+end
 
 -- The entry of a key, or nil.
 local function find(self, key)
@@ -42,7 +47,7 @@ local function kind_of(value)
         return "string"
     end
     local meta = getmetatable(value)
-    return meta and meta.kind or "hash"
+    return meta and meta.is or "hash"
 end
 
 -- The value of that kind at a key and its entry; nil: the key is free; false: it has another kind.
@@ -250,11 +255,13 @@ command("INCRBY", 3, 3, function(self, argv)
 end)
 
 return {
+    ANSWERED = ANSWERED,
     MANY = MANY,
     OK = OK,
     NOT_INTEGER = NOT_INTEGER,
     SYNTAX = SYNTAX,
     WRONGTYPE = WRONGTYPE,
+    bulk = bulk,
     upper = upper,
     integer = integer,
     find = find,

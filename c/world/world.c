@@ -1,5 +1,5 @@
 /* world.c - true time, chance, processes and their clocks, and what happens next. */
-#include "world.h"
+#include "world/world.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* command.c - what servers are sent. Most commands go to several of them: Lua makes strings
  * of the first one only. */
-#include "world.h"
+#include "world/world.h"
 
 #include <assert.h>
 #include <string.h>

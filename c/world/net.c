@@ -1,6 +1,6 @@
 /* net.c - in the place of c/io/net.c, c/engine/keeper.c and c/io/lookup.c: moves bytes between a core
  * and the world. The contracts are those of net.h and engine.h. */
-#include "world.h"
+#include "world/world.h"
 
 #include "core/core.h"
 #include "io/linger.h"

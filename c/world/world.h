@@ -1,7 +1,7 @@
 /* world.h - a world without sockets, threads or clocks of its own: true time, clocks that
  * go wrong, processes that are stopped, connections that break, all from one seed.
  *
- * Around it run the shipped objects: everything of c/ but net, keeper and resolve, whose
+ * Around it run the shipped objects: everything of c/ but net, keeper and lookup, whose
  * places net.c takes. sim_run() goes from event to event and returns to Lua when a model
  * server has a command to execute, a coroutine's round is done, or a timer rings.
  *
@@ -15,9 +15,9 @@
 #pragma GCC visibility push(default)
 /* cdef begin */
 enum {
-    SIM_PROCESSES = 16,
-    SIM_SERVERS = 9,
-    SIM_ARGS = 40,
+    SIM_PROCESSES = 32,
+    SIM_SERVERS = RL_MAX_NODES,
+    SIM_ARGS = 3 + RL_MAX_KEYS + 1 + RL_MAX_ARGS + 8,
     SIM_KNOWN = 1024
 };
 
@@ -112,6 +112,10 @@ void sim_server(int server, int state, double cost_us);
  * not seen before them. */
 void sim_path(int process, int server, double least_us, double spread_us);
 void sim_silence(int process, int server, double up_until_us, double down_until_us);
+
+/* The silence between the two is over, and the connections from before are broken, with all that
+ * was sent meanwhile. */
+void sim_mend(int process, int server);
 
 /* Bytes that are on their way at once, at most; 0: no bound. */
 void sim_window(int process, int server, int bytes);

@@ -1,5 +1,5 @@
 /* link.c - connections: bytes on their way, in order within each direction. */
-#include "world.h"
+#include "world/world.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -461,6 +461,17 @@ void sim_cut(int process, int server, int which, int up, int down)
         push(v, arrival_us(path_of(v), &v->up, 0, 0), EV_UP_END, 0);
         push(v, arrival_us(path_of(v), &v->down, 0, 0), EV_DOWN_END, 0);
     }
+}
+
+void sim_mend(int process, int server)
+{
+    sim_silence(process, server, 0, 0);
+    for (int i = 0; i < used; i++) {
+        struct conn_v *v = &conns[i];
+        if (v->used && v->process == process && v->server == server)
+            v->up.last_us = v->down.last_us = 0;
+    }
+    sim_cut(process, server, 3, 0, 0);
 }
 
 /* ---- raw connections ---- */

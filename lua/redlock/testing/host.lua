@@ -1,0 +1,124 @@
+--- The host of clients in a world (see host/plain.lua): who waits lets the world go on.
+--
+-- Coroutines that the world started are suspended meanwhile. Anybody else waits by letting the
+-- world's time pass, with all that happens in it, until the answer is there.
+
+local library = require "redlock.testing.library"
+
+local running, status = coroutine.running, coroutine.status
+local error, huge, type = error, math.huge, type
+
+local _M = { name = "world", nap = huge }
+
+local MAIN = {}
+local world, cores, errors, rounds
+
+local function nothing()
+end
+
+_M.attend, _M.look_again = nothing, nothing
+
+--- From now on it is the host of this world.
+-- @param new   a world (world.lua), or nil: none any more
+-- @param part  a function that loads modules of its library
+function _M.enter(new, part)
+    world = new
+    cores, rounds = part "redlock.core.cores", part "redlock.core.rounds"
+    errors = part "redlock.core.errors"
+end
+
+-- ---- owners ----------------------------------------------------------------------
+
+function _M.owner()
+    local co, is_main = running()
+    if not co or is_main then
+        return MAIN
+    end
+    return co
+end
+
+function _M.alive(owner)
+    return type(owner) ~= "thread" or status(owner) ~= "dead"
+end
+
+--- Holds of coroutines that have ended are let go.
+function _M.took(_, _, seconds)
+    world:patrol(seconds)
+end
+
+-- ---- waiting ---------------------------------------------------------------------
+
+local function always()
+    return true
+end
+
+_M.can_wait, _M.concurrent = always, always
+
+function _M.wait(round)
+    local C = library.core()
+    local outcome = C.rl_round_outcome(round)
+    if outcome ~= 0 then
+        return outcome
+    end
+    local task = world:this_task()
+    if task then
+        local future = task.future
+        if future and future.cancelled then
+            error(future.cancelled, 0)
+        end
+        return rounds.suspend(round)
+    end
+    C.rl_round_notify(round)
+    world:pass(function() return C.rl_round_outcome(round) ~= 0 end)
+    return C.rl_round_outcome(round)
+end
+
+function _M.defer(fn)
+    world:spawn(fn)
+end
+
+--- What fails is to be seen by the spec.
+function _M.log(text)
+    world:fail("redlock: " .. text)
+end
+
+-- ---- clients ---------------------------------------------------------------------
+
+function _M.accept(opts)
+    if opts.signals then
+        error("redlock.testing: there are no signals in a world", 0)
+    end
+    if not world then
+        error("redlock.testing: the world of this library is over", 0)
+    end
+end
+
+function _M.poll_at()
+    return huge
+end
+
+function _M.open(client, settings, nodes)
+    world:connect(client, nodes)
+    return cores.open(settings, nodes, #client.options.nodes)
+end
+
+function _M.close(client)
+    cores.close(client.core)
+    world:disconnect(client)
+end
+
+-- ---- futures ---------------------------------------------------------------------
+
+function _M.start(future, body)
+    future.sleepers = {}
+    future.client:open()
+    future.task = world:spawn(body, future)
+end
+
+function _M.cancel(future)
+    if not world:interrupt(future.task, future.cancelled) and not future.done then
+        future:settle(false, errors.new("cancelled", "a future"))
+    end
+end
+
+return _M
