@@ -265,6 +265,14 @@ bench: ## ratios to a C loop that sends the same, and the hand-off; ten minutes
 	@$(RUN_LUA) spec/bench/handoff.lua $(or $(SECONDS),10)
 	@$(RUN_LUA) spec/bench/family.lua $(or $(ROUNDS),30) $(or $(CYCLES),150)
 
+.PHONY: bench-report
+bench-report: BENCH ?= $(BUILD)/bench
+bench-report: ## the same as one HTML file with charts: build/bench/index.html
+	@mkdir -p $(BENCH)
+	@$(MAKE) --no-print-directory -s bench > $(BENCH)/bench.txt
+	@$(RUN_LUA) spec/bench/report.lua $(BENCH)/bench.txt $(BENCH)
+	@echo $(BENCH)/index.html
+
 # CYCLES of each batch; SECONDS of each row after those.
 .PHONY: instructions
 instructions: ## counts those of a cycle and of 1,000 futures, and writes down how many

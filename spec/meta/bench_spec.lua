@@ -1,6 +1,8 @@
 -- What measures for minutes runs for a moment: every row is there, with numbers.
 local support = require "spec.support"
 local build = require "spec.support.build"
+local report = require "spec.bench.report"
+local sys = require "spec.support.sys"
 
 local function make(...)
     return support.spawn { "make", "-s", "-C", build.root, stdout = "pipe", stderr = "stdout",
@@ -39,8 +41,45 @@ describe("a bench", function()
 
     teardown(support.cleanup)
 
+    -- Every ratio that was printed is a bar in a chart of the report.
+    local function draws(text)
+        local charts, lines = report.parse(text)
+        local bars = 0
+        for _, chart in ipairs(charts) do
+            local svg = report.svg(chart)
+            assert.equal(#chart, select(2, svg:gsub('<rect class="bar"', "")))
+            bars = bars + #chart
+            for _, item in ipairs(chart) do
+                assert.truthy(svg:find((">%.2f<"):format(item.value), 1, true), item.label)
+                assert.is_true(not item.low or item.low <= item.value and item.value <= item.high)
+            end
+        end
+        local printed = 0
+        for line in text:gmatch "[^\n]+" do
+            local row = line:find "^%d+   %S" and not line:find "^%d+   floor"
+                and line:find "%d %(%d+%.%d+%-"
+            local _, between = line:gsub("[^;:]+: %d+%.%d+ %(%d+%.%d+%-", "")
+            printed = printed + (row and 1 or line:find "^    " and between
+                or line:find "p50 .* / lock %d" and 1 or 0)
+        end
+        assert.equal(printed, bars)
+        local page = report.page(text)
+        for _, line in ipairs(lines) do
+            assert.truthy(page:find("<p>" .. line:gsub("<", "&lt;"):gsub(">", "&gt;"), 1, true))
+        end
+        return charts
+    end
+
     it("of the plain host has all its rows", function()
-        local text = output(make("bench", "ROUNDS=2", "CYCLES=5", "SECONDS=1", "HELD=500"))
+        local dir = support.tmpdir()
+        local said = output(make("bench-report", "ROUNDS=2", "CYCLES=5", "SECONDS=1", "HELD=500",
+            "BENCH=" .. dir))
+        assert.equal(dir .. "/index.html\n", said)
+        local text = sys.read_file(dir .. "/bench.txt")
+        assert.equal(report.page(text), sys.read_file(dir .. "/index.html"))
+        local charts = draws(text)
+        assert.equal(7 - (text:find("CLIENT ON ITS OWN CORE", 1, true) and 1 or 2), #charts)
+        assert.equal(report.svg(charts[1]), sys.read_file(dir .. "/one-core.svg"))
         local tables = text:find("CLIENT ON ITS OWN CORE", 1, true) and 2 or 1
         assert.equal(tables > 1, tonumber(io.popen("nproc"):read "*n") > 1)
         for _, n in ipairs { 1, 3, 5 } do

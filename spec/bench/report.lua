@@ -1,0 +1,189 @@
+-- What `make bench` printed, as one HTML file with a chart for each table, and as SVG files.
+--
+--     luajit spec/bench/report.lua BENCH.TXT DIR
+--
+-- A bar is a ratio, the line across its end the quartiles. Or as a module: parse, svg, page.
+
+local format, concat, max = string.format, table.concat, math.max
+
+local _M = {}
+
+-- ---- what was printed --------------------------------------------------------------
+
+local RATIO = "(%d+%.%d+) %((%d+%.%d+)%-(%d+%.%d+)%)"
+
+local function add(chart, label, value, low, high)
+    chart[#chart + 1] = { label = label, value = tonumber(value), low = tonumber(low),
+        high = tonumber(high) }
+end
+
+-- Of the tables: what the ratios are of.
+local FLOOR = "beside a C loop that sends the same commands, or what is behind the slash"
+local TIME, RATE = "time, " .. FLOOR .. "; shorter is better",
+    "cycles per second, " .. FLOOR .. "; longer is better"
+local TITLES = {
+    ["ONE CORE"] = { "Lock and unlock, all on one core", TIME },
+    ["CLIENT ON ITS OWN CORE"] = { "Lock and unlock, the client on a core of its own", TIME },
+    ["ALL CORES"] = { "Lock and unlock, as the scheduler likes it", TIME },
+    ["MUCH IS HELD"] = { "Beside locks that are held", TIME },
+    ["MANY AT ONCE"] = { "Many locks at once, from one process", RATE },
+    ["THE FAMILY"] = { "Kinds of lock, 5 servers",
+        "time, beside the plain lock; shorter is better" },
+}
+
+-- A row of a table: "5   redlock   213.0 ...   1.22 (1.20-1.28)   1.19 (1.18-1.24)".
+local function row(chart, line)
+    local n, what = line:match "^(%d+)   (%S.-)  "
+    local value, low, high = line:match(RATIO)
+    if n and value and not what:find "^floor" then
+        add(chart, format("%d %s, %s", n, n == "1" and "server" or "servers",
+            what:gsub("^redlock$", "lock + unlock"):gsub("^redlock, ", "")), value, low, high)
+    end
+    chart.last = what and what:gsub(" %+$", "")
+end
+
+-- Ratios between rows: "    fenced / plain: 1.34 (1.31-1.35)", some of them on one line.
+local function between(chart, line)
+    for what, value, low, high in line:gmatch("([^;:]+): " .. RATIO) do
+        add(chart, (what:gsub("^%s+", ""):gsub("^%+", chart.last or "")), value, low, high)
+    end
+end
+
+--- @return a list of charts, lists of { label, value, low, high } with a name, a title, and what
+-- the values are of; and lines about the whole
+function _M.parse(text)
+    local charts, lines, chart = {}, {}, nil
+    local function begin(name)
+        chart = { name = name:lower():gsub("%W+", "-"), title = TITLES[name][1],
+            what = TITLES[name][2] }
+        charts[#charts + 1] = chart
+    end
+    for line in (text .. "\n"):gmatch "(.-)\n" do
+        local title = line:match "^N   (%u[%u ]+%u)  "
+        local kind, ratio = line:match "^(.-) +p50 .-/ lock (%d+%.%d+)"
+        if title or line:find "^THE FAMILY" then
+            begin(title or "THE FAMILY")
+        elseif kind then
+            add(chart, kind, ratio)
+        elseif line:find "^    " and chart then
+            between(chart, line)
+        elseif chart and line:find "^%d+   %S" then
+            row(chart, line)
+        elseif line ~= "" then
+            lines[#lines + 1] = line
+        end
+    end
+    return charts, lines
+end
+
+-- ---- what is drawn -----------------------------------------------------------------
+
+local STYLE = [[
+<style>
+  .page { fill: #ffffff; stroke: #d1d9e0; }
+  .bar { fill: #2da44e; }
+  .line { stroke: #1f2328; stroke-width: 1.5; fill: none; }
+  .one { stroke: #59636e; stroke-dasharray: 4 4; }
+  text { fill: #1f2328; }
+  text.pale { fill: #59636e; }
+  @media (prefers-color-scheme: dark) {
+    .page { fill: #0d1117; stroke: #3d444d; }
+    .line { stroke: #f0f6fc; }
+    .one { stroke: #9198a1; }
+    text { fill: #f0f6fc; }
+    text.pale { fill: #9198a1; }
+  }
+</style>
+]]
+
+local LEFT, WIDTH, ROW, TOP = 320, 860, 24, 58
+
+local function escape(text)
+    return (text:gsub("[&<>\"]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;",
+        ['"'] = "&quot;" }))
+end
+
+--- @return the picture of a chart
+function _M.svg(chart)
+    local most, out = 1.2, {}
+    for _, item in ipairs(chart) do
+        most = max(most, item.high or item.value)
+    end
+    local scale = (WIDTH - LEFT - 70) / most
+    local height = TOP + #chart * ROW + 16
+    local function put(...)
+        out[#out + 1] = format(...)
+    end
+    put([[<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d"
+     role="img" aria-label="%s" font-family="system-ui, sans-serif" font-size="13">]], WIDTH, height, WIDTH,
+        height, escape(chart.title))
+    out[#out + 1] = STYLE
+    put('<rect class="page" x="0.5" y="0.5" width="%d" height="%d" rx="10"/>', WIDTH - 1,
+        height - 1)
+    put('<text x="16" y="26" font-size="15" font-weight="600">%s</text>', escape(chart.title))
+    put('<text class="pale" x="16" y="46">%s</text>', escape(chart.what))
+    for i, item in ipairs(chart) do
+        local y = TOP + (i - 1) * ROW
+        put('<text x="%d" y="%d" text-anchor="end">%s</text>', LEFT - 10, y + 15,
+            escape(item.label))
+        put('<rect class="bar" x="%d" y="%d" width="%.1f" height="14" rx="2"/>', LEFT, y + 4,
+            item.value * scale)
+        local at = LEFT + (item.high or item.value) * scale
+        if item.low then
+            put('<path class="line" d="M%.1f %d H%.1f"/>', LEFT + item.low * scale, y + 11, at)
+        end
+        put('<text x="%.1f" y="%d">%.2f</text>', at + 8, y + 15, item.value)
+    end
+    put('<path class="line one" d="M%.1f %d V%d"/>', LEFT + scale, TOP - 4, height - 12)
+    put "</svg>\n"
+    return concat(out, "\n")
+end
+
+local PAGE = [[
+<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>redlock: make bench</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+  body { font-family: system-ui, sans-serif; max-width: 860px; margin: 2em auto; padding: 0 1em;
+         color: #1f2328; background: #fff; }
+  svg { max-width: 100%; height: auto; margin: 0.5em 0; }
+  pre { overflow-x: auto; font-size: 12px; }
+  @media (prefers-color-scheme: dark) { body { color: #f0f6fc; background: #010409; } }
+</style></head><body>
+<h1>redlock: make bench</h1>
+]]
+
+--- @return one HTML file with all charts, and below them what was printed
+function _M.page(text)
+    local charts, lines = _M.parse(text)
+    local out = { PAGE }
+    for _, line in ipairs(lines) do
+        out[#out + 1] = "<p>" .. escape(line) .. "</p>\n"
+    end
+    for _, chart in ipairs(charts) do
+        out[#out + 1] = _M.svg(chart)
+    end
+    out[#out + 1] = "<h2>As it was printed</h2>\n<pre>" .. escape(text) .. "</pre>\n"
+    return concat(out) .. "</body></html>\n"
+end
+
+-- ---- the command -------------------------------------------------------------------
+
+local function write(path, text)
+    local file = assert(io.open(path, "w"))
+    file:write(text)
+    file:close()
+end
+
+if arg and arg[0] and arg[0]:find "bench/report%.lua$" then
+    local file = assert(io.open(assert(arg[1], "report.lua BENCH.TXT DIR")))
+    local text = file:read "*a"
+    file:close()
+    local dir = assert(arg[2], "report.lua BENCH.TXT DIR")
+    write(dir .. "/index.html", _M.page(text))
+    for _, chart in ipairs(_M.parse(text)) do
+        write(format("%s/%s.svg", dir, chart.name), _M.svg(chart))
+    end
+end
+
+return _M
