@@ -115,8 +115,9 @@ function _M.svg(chart)
         out[#out + 1] = format(...)
     end
     put([[<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d"
-     role="img" aria-label="%s" font-family="system-ui, sans-serif" font-size="13">]], WIDTH, height, WIDTH,
-        height, escape(chart.title))
+     role="img" aria-label="%s"
+     font-family="system-ui, sans-serif" font-size="13">]], WIDTH, height, WIDTH, height,
+        escape(chart.title))
     out[#out + 1] = STYLE
     put('<rect class="page" x="0.5" y="0.5" width="%d" height="%d" rx="10"/>', WIDTH - 1,
         height - 1)
