@@ -57,7 +57,9 @@
 /* cdef begin */
 enum {
     RL_MAX_NODES = 32,       /* votes are kept in 32-bit masks */
-    RL_VALUE_LEN = 40,       /* 20 random bytes, in hex */
+    RL_VALUE_LEN = 40,       /* 20 random bytes, in hex: what a value begins with */
+    RL_VALUE_MAX = 256,      /* bytes of a value, with its card */
+    RL_CARD_MAX = 160,       /* bytes of the label on a card */
     RL_NONCE_LEN = 16,       /* 8 of them */
     RL_DATA_MAX = 256,       /* bytes kept of a string in a reply */
     RL_TEXT_MAX = 512,       /* bytes kept of an error text, with the closing 0 */
@@ -349,6 +351,9 @@ int rl_script(rl_client *client, const char *body, size_t len);
 
 /* Starts one attempt: a fresh random value, and the primitive's acquire script on all
  * nodes with KEYS = keys, ARGV = value, lease_ms, args. Ends within within_ms.
+ * label: for people who want to know whose it is; NULL: none. The value is its digits then,
+ * and behind them the card: a space, the milliseconds since 1970 in hex, a space, the label.
+ * "%p" in the label becomes the process' number; what is beyond RL_CARD_MAX is cut off.
  * home: -1 asks all nodes at once. Any other number picks a node that is up, always the
  * same one; that node is asked first, and the others only when it has granted:
  * contenders that split the votes meet there.
@@ -358,15 +363,15 @@ int rl_script(rl_client *client, const char *body, size_t len);
  * NULL: out of memory, or an argument is out of range. */
 rl_round *rl_acquire(rl_client *client, const rl_primitive *primitive,
                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                     int64_t lease_ms, int64_t within_ms, int32_t home,
-                     rl_lease **lease);
+                     const rl_bytes *label, int64_t lease_ms, int64_t within_ms,
+                     int32_t home, rl_lease **lease);
 
 /* The same of a client that is not shared, for who does not wait for this round alone: with
  * rl_round_notify(), and written as while rl_lazy() is on. */
 rl_round *rl_acquire_async(rl_client *client, const rl_primitive *primitive,
                            const rl_bytes *keys, int nkeys, const rl_bytes *args,
-                           int nargs, int64_t lease_ms, int64_t within_ms, int32_t home,
-                           rl_lease **lease);
+                           int nargs, const rl_bytes *label, int64_t lease_ms,
+                           int64_t within_ms, int32_t home, rl_lease **lease);
 
 /* Starts an extension to lease_ms from now. Never shortens; 0 only asks. Outcomes:
  * RL_GRANTED, RL_LOST (over, or a majority disowned us: the lease is void now),
@@ -378,13 +383,13 @@ rl_round *rl_extend(rl_lease *lease, int64_t lease_ms);
  * lease's value, a fresh one takes its place, for lease_ms. KEYS as acquired, ARGV = new
  * value, lease_ms, the token or number if the rule has one, old value, args. kind: of the
  * next lease, of the same rule, with the same keys and args; its scripts are run. NULL: as
- * before. The lease is over at once, whatever the outcome;
+ * before. label: as of rl_acquire(). The lease is over at once, whatever the outcome;
  * *next is set when a round is returned. Outcomes: RL_GRANTED (next is held), RL_LOST (a
  * majority does not have the old value), RL_NO_QUORUM, RL_EXPIRED, RL_NOT_HELD,
  * RL_UNSUPPORTED, RL_CANCELLED, RL_CLOSED; all but the first release both on every node.
  * Both handles are to be dropped. NULL: out of memory; the lease is as before. */
-rl_round *rl_handover(rl_lease *lease, const rl_primitive *kind, int64_t lease_ms,
-                      rl_lease **next);
+rl_round *rl_handover(rl_lease *lease, const rl_primitive *kind, const rl_bytes *label,
+                      int64_t lease_ms, rl_lease **next);
 
 /* Starts the release, on all nodes; also ends an attempt that is still under way, with
  * RL_CANCELLED. The lease is over at once. With a lock delay, a lease that is lost is
@@ -527,12 +532,12 @@ int rl_mailbox_take(rl_mailbox *mailbox, rl_done *out, int max);
  * empty. */
 void rl_mailbox_ring(rl_mailbox *mailbox);
 
-/* Takes over a lease from another process by its value and its token (0: none; below
+/* Takes over a lease from another process by its whole value and its token (0: none; below
  * 10^14, and what a majority has counted for that value: extensions raise counters to
  * the token). The lease counts as held when an rl_extend() has been granted. NULL: out
  * of memory, closed, or an argument is out of range. */
 rl_lease *rl_adopt(rl_client *client, const rl_primitive *primitive, const rl_bytes *keys,
-                   int nkeys, const rl_bytes *args, int nargs, const char *value,
+                   int nkeys, const rl_bytes *args, int nargs, const rl_bytes *value,
                    int64_t lease_ms, int64_t token);
 
 /* Gives the handle back, and forgets the lease: another process has it. */
@@ -605,8 +610,17 @@ int64_t rl_happenings(const rl_client *client);
  * lock: one clock read. */
 int64_t rl_remaining_ms(const rl_lease *lease);
 
-/* The random value that proves the lease, RL_VALUE_LEN characters, not closed by 0. */
+/* The random digits that prove the lease, RL_VALUE_LEN of them, not closed by 0. */
 const char *rl_lease_value(const rl_lease *lease);
+
+/* Copies what stands for the lease on the servers, the digits and the card, into out
+ * (RL_VALUE_MAX bytes). How many bytes that are. */
+size_t rl_lease_whole(rl_lease *lease, char *out);
+
+/* Copies what a majority of the servers said of whoever has the keys of a lease that was
+ * taken (RL_LOSS_TAKEN) into out (RL_DATA_MAX bytes): the data of the replies to an
+ * extension. How many bytes that are; 0: no majority said the same. */
+size_t rl_lease_taker(rl_lease *lease, char *out);
 
 /* The fencing token of a lease that was granted: larger than every token that was issued
  * for these keys before the attempt began, and nobody else's; or the number that its

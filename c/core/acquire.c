@@ -232,7 +232,7 @@ static int pick_gate(const struct core *core, int home, int64_t now_ms)
 
 rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
                         const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                        const char *value, int64_t lease_ms, int64_t within_ms, int home,
+                        rl_bytes value, int64_t lease_ms, int64_t within_ms, int home,
                         int64_t now_ms, rl_lease **out)
 {
     struct rl_lease *lease = lease_new(core, &release_kind, primitive, keys, nkeys, args,

@@ -8,7 +8,7 @@
 /* As rl_acquire(). */
 rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
                         const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                        const char *value, int64_t lease_ms, int64_t within_ms, int home,
+                        rl_bytes value, int64_t lease_ms, int64_t within_ms, int home,
                         int64_t now_ms, rl_lease **lease);
 
 /* ---- for other rounds that put a new value onto servers ---- */

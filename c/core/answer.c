@@ -1,7 +1,6 @@
 /* answer.c - what a node's answer, or the end of its connection, means for a round. */
 #include "core/answer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/guard.h"
@@ -115,13 +114,25 @@ static int place_vote(struct rl_round *round, int i, const struct reply *reply,
     return RL_GUARDED;
 }
 
+/* The same from another node; or a new one, or NULL: out of memory. */
+static struct said *said_alike(const struct rl_round *round, const char *bytes, size_t len)
+{
+    for (int i = 0; i < round->core->n; i++) {
+        struct said *said = round->slot[i].more;
+        if (said && said->len == len && !memcmp(said->bytes, bytes, len))
+            return said_ref(said);
+    }
+    return said_new(bytes, len);
+}
+
 /* 0, or -1: out of memory. */
-static int keep_data(struct slot *slot, const struct reply *reply)
+static int keep_data(struct rl_round *round, struct slot *slot, const struct reply *reply)
 {
     size_t len = reply->text_len < RL_DATA_MAX ? reply->text_len : RL_DATA_MAX;
-    if (len > SLOT_ROOM && !slot->more && !(slot->more = malloc(RL_DATA_MAX)))
+    if (len <= SLOT_ROOM)
+        memcpy(slot->data, reply->text, len);
+    else if (!(slot->more = said_alike(round, reply->text, len)))
         return -1;
-    memcpy(slot->more ? slot->more : slot->data, reply->text, len);
     slot->data_len = (uint16_t)len;
     return 0;
 }
@@ -166,7 +177,7 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
         round_miss(round, i, code, now_ms);
         return;
     }
-    if (keep_data(slot, reply)) {
+    if (keep_data(round, slot, reply)) {
         round_miss(round, i, RL_NOMEM, now_ms);
         return;
     }

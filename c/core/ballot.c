@@ -1,6 +1,8 @@
 /* ballot.c - what the votes of a round come to. */
 #include "core/ballot.h"
 
+#include <string.h>
+
 /* Nodes, by what their slots say. */
 struct ballot {
     uint32_t yes, absent, foreign, missing, pending;
@@ -151,4 +153,17 @@ int ballot_foreign(const struct rl_round *round)
         return t->foreign >= quorum_size(t->n);
     struct ballot b = count(round);
     return of_old(round, b.foreign);
+}
+
+uint32_t ballot_alike(const struct rl_round *round, int i)
+{
+    const struct slot *a = &round->slot[i];
+    uint32_t group = 0;
+    for (int j = 0; j < round->core->n && a->state == SLOT_ANSWERED; j++) {
+        const struct slot *b = &round->slot[j];
+        if (b->state == SLOT_ANSWERED && b->vote == a->vote && b->data_len == a->data_len &&
+            !memcmp(round_data(b), round_data(a), a->data_len))
+            group |= bit(j);
+    }
+    return group;
 }

@@ -121,12 +121,12 @@ static const struct round_kind handover_kind = {
 static struct rl_round *passing_round(struct rl_lease *old, struct rl_lease *next)
 {
     struct core *core = old->core;
-    struct cmd *cmd = cmd_with_old(&core->cmds, next->cmd, old->value);
+    struct cmd *cmd = cmd_with_old(&core->cmds, next->cmd, cmd_value(old->cmd));
     return cmd ? round_new(core, &handover_kind, next->primitive.handover, next, cmd)
                : NULL;
 }
 
-rl_round *handover_begin(rl_lease *old, const rl_primitive *kind, const char *value,
+rl_round *handover_begin(rl_lease *old, const rl_primitive *kind, rl_bytes value,
                          int64_t lease_ms, int64_t now_ms, rl_lease **out)
 {
     struct core *core = old->core;

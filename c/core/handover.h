@@ -5,7 +5,7 @@
 #include "core/lease.h"
 
 /* As rl_handover(). */
-rl_round *handover_begin(rl_lease *lease, const rl_primitive *kind, const char *value,
+rl_round *handover_begin(rl_lease *lease, const rl_primitive *kind, rl_bytes value,
                          int64_t lease_ms, int64_t now_ms, rl_lease **next);
 
 #endif

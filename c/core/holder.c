@@ -44,7 +44,7 @@ rl_round *holder_release(rl_lease *lease, int64_t now_ms)
 
 rl_lease *holder_adopt(struct core *core, const rl_primitive *primitive,
                       const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                      const char *value, int64_t lease_ms, int64_t token, int64_t now_ms)
+                      rl_bytes value, int64_t lease_ms, int64_t token, int64_t now_ms)
 {
     struct rl_lease *lease = lease_new(core, &release_kind, primitive, keys, nkeys, args,
                                        nargs, value, lease_ms, token);

@@ -31,6 +31,7 @@ void lease_recycle(struct rl_lease *lease)
         round_recycle(lease->release);
     if (lease->cmd)
         cmd_unref(&core->cmds, lease->cmd);
+    said_unref(lease->taker);
     lease->next = core->lease_pool;
     core->lease_pool = lease;
 }
@@ -45,7 +46,7 @@ void lease_unref(struct rl_lease *lease)
 /* A lease with this cmd, whose reference it takes over, and its release; no reference.
  * NULL: out of memory. */
 static struct rl_lease *lease_of(struct core *core, const struct round_kind *release,
-                                 const rl_primitive *primitive, const char *value,
+                                 const rl_primitive *primitive, rl_bytes value,
                                  struct cmd *cmd, int64_t token)
 {
     struct rl_lease *lease = cmd ? from_pool(core) : NULL;
@@ -54,7 +55,8 @@ static struct rl_lease *lease_of(struct core *core, const struct round_kind *rel
             cmd_unref(&core->cmds, cmd);
         return NULL;
     }
-    memcpy(lease->value, value, RL_VALUE_LEN);
+    assert(value.len >= RL_VALUE_LEN && value.len <= RL_VALUE_MAX);
+    memcpy(lease->value, value.data, RL_VALUE_LEN);
     lease->primitive = *primitive;
     lease->token = token;
     lease->settled = -1;
@@ -68,7 +70,7 @@ static struct rl_lease *lease_of(struct core *core, const struct round_kind *rel
 
 struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
                            const rl_primitive *primitive, const rl_bytes *keys, int nkeys,
-                           const rl_bytes *args, int nargs, const char *value,
+                           const rl_bytes *args, int nargs, rl_bytes value,
                            int64_t lease_ms, int64_t token)
 {
     if (core->closed)
@@ -81,7 +83,7 @@ struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
 }
 
 struct rl_lease *lease_like(const struct rl_lease *old, const rl_primitive *primitive,
-                            const char *value, int64_t lease_ms)
+                            rl_bytes value, int64_t lease_ms)
 {
     struct core *core = old->core;
     if (core->closed)

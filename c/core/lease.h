@@ -24,7 +24,7 @@ struct rl_lease {
     struct rl_lease **list;            /* the held or the owing list; NULL: in none */
     struct cmd *cmd;
     rl_primitive primitive;
-    char value[RL_VALUE_LEN];
+    char value[RL_VALUE_LEN];          /* what it begins with; all of it is in cmd */
     int64_t token;                     /* fencing token; 0: none, or not issued yet */
     uint32_t unseeded;                 /* nodes that have forgotten their counters */
     uint32_t counted;                  /* nodes that have counted to the token */
@@ -60,6 +60,8 @@ struct rl_lease {
     int failures;                      /* renewals without a majority, in a row */
     _Atomic int lost;                  /* why the lease is lost: rl_loss */
     int64_t promised_ms;               /* lost, and released then; 0: not */
+    struct said *taker;                /* lost: who has the keys now, as a majority says; or
+                                          NULL */
 };
 
 static inline int lease_fenced(const struct rl_lease *lease)
@@ -83,13 +85,13 @@ void lease_recycle(struct rl_lease *lease);
  * out of memory, or closed. */
 struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
                            const rl_primitive *primitive, const rl_bytes *keys, int nkeys,
-                           const rl_bytes *args, int nargs, const char *value,
+                           const rl_bytes *args, int nargs, rl_bytes value,
                            int64_t lease_ms, int64_t token);
 
 /* A lease of that primitive with the old one's keys, arguments and kind of release. NULL
  * as lease_new(). */
 struct rl_lease *lease_like(const struct rl_lease *old, const rl_primitive *primitive,
-                            const char *value, int64_t lease_ms);
+                            rl_bytes value, int64_t lease_ms);
 
 /* A majority, at least, has confirmed the lease in this round: by whom. */
 void lease_confirmed(struct rl_lease *lease, const struct rl_round *round);

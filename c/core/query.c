@@ -1,8 +1,6 @@
 /* query.c - rounds without a lease: questions, probes, pauses. */
 #include "core/query.h"
 
-#include <string.h>
-
 #include "core/ballot.h"
 #include "core/guard.h"
 #include "core/vote.h"
@@ -18,15 +16,7 @@ static enum verdict agreement(struct rl_round *round)
     for (int i = 0; i < n; i++)
         pending |= round->slot[i].state < SLOT_ANSWERED ? bit(i) : 0;
     for (int i = 0; i < n; i++) {
-        const struct slot *a = &round->slot[i];
-        uint32_t group = 0;
-        for (int j = 0; j < n && a->state == SLOT_ANSWERED; j++) {
-            const struct slot *b = &round->slot[j];
-            if (b->state == SLOT_ANSWERED && b->vote == a->vote &&
-                b->data_len == a->data_len && !memcmp(round_data(b), round_data(a), a->data_len)) {
-                group |= bit(j);
-            }
-        }
+        uint32_t group = ballot_alike(round, i);
         may_be |= state_majority(core, group | pending);
         if (state_majority(core, group)) {
             round->agreed = group;

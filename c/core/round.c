@@ -60,7 +60,7 @@ void round_recycle(struct rl_round *round)
     if (round->cmd)
         cmd_unref(&round->core->cmds, round->cmd);
     for (int i = 0; i < round->core->n; i++)
-        free(round->slot[i].more);
+        said_unref(round->slot[i].more);
     round->next = round->core->round_pool;
     round->core->round_pool = round;
 }

@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "core/said.h"
 #include "core/state.h"
 
 enum slot_state {
@@ -33,13 +34,13 @@ struct slot {
     uint8_t resends;         /* after a connection broke with the request on its way */
     uint8_t again;           /* the value was there when the node was asked again */
     uint16_t data_len;
-    char *more;              /* the data when it is longer than SLOT_ROOM, or NULL */
+    struct said *more;       /* the data when it is longer than SLOT_ROOM, or NULL */
     char data[SLOT_ROOM];
 };
 
 static inline const char *round_data(const struct slot *slot)
 {
-    return slot->more ? slot->more : slot->data;
+    return slot->more ? slot->more->bytes : slot->data;
 }
 
 /* What a node says. */

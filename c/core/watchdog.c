@@ -126,14 +126,28 @@ int watchdog_lost_why(rl_lease *lease, int64_t now_ms)
     return lease->lost;
 }
 
+/* Who a majority says has the keys; NULL: it does not agree, or there is no memory. */
+static struct said *find_taker(const struct rl_round *round)
+{
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->vote == RL_VOTE_FOREIGN && slot->data_len &&
+            state_majority(round->core, ballot_alike(round, i)))
+            return said_new(round_data(slot), slot->data_len);
+    }
+    return NULL;
+}
+
 /* The lease is lost: an extension was too late, or a majority of these votes disowns it.
  *
  * Nodes that disown a lease may have lost their memory, and give no votes for a while:
  * the others keep the name closed, for the lock delay, too. */
-static void disowned(struct rl_lease *lease, const struct tally *votes, int64_t now_ms)
+static void disowned(struct rl_lease *lease, const struct rl_round *round, int64_t now_ms)
 {
+    if (round->tally.foreign && !lease->taker)
+        lease->taker = find_taker(round);
     if (!watchdog_lost_why(lease, now_ms))
-        watchdog_lose(lease, votes->foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN);
+        watchdog_lose(lease, round->tally.foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN);
     if (lease->list == &lease->core->held && !lease->promised_ms)
         end_as_said(lease);
     else if (lease->list != &lease->core->held && !lease->core->options.lock_delay_ms)
@@ -208,7 +222,7 @@ static void extend_decide(struct rl_round *round, int64_t now_ms)
             heal_begin(lease, round, i, now_ms);
     }
     if (round->outcome == RL_LOST)
-        disowned(lease, &round->tally, now_ms);
+        disowned(lease, round, now_ms);
     round_unref(round);
 }
 

@@ -14,6 +14,7 @@
 #include "core/query.h"
 #include "core/subscription.h"
 #include "core/watchdog.h"
+#include "engine/card.h"
 
 int rl_abi(void)
 {
@@ -34,9 +35,11 @@ static int random_hex(char *hex, size_t len)
     return 0;
 }
 
-static int random_value(char *value)
+/* A new value with the card of that label. 0, or -1. */
+static int new_value(struct value *value, const rl_bytes *label)
 {
-    return random_hex(value, RL_VALUE_LEN);
+    value->len = RL_VALUE_LEN + card_write(value->bytes + RL_VALUE_LEN, label);
+    return random_hex(value->bytes, RL_VALUE_LEN);
 }
 
 int rl_nonce(char *out)
@@ -94,34 +97,35 @@ int rl_script(rl_client *c, const char *body, size_t len)
 }
 
 static rl_round *acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
-                         int nkeys, const rl_bytes *args, int nargs, int64_t lease_ms,
-                         int64_t within_ms, int32_t home, rl_lease **lease,
-                         started_fn *started)
+                         int nkeys, const rl_bytes *args, int nargs, const rl_bytes *label,
+                         int64_t lease_ms, int64_t within_ms, int32_t home,
+                         rl_lease **lease, started_fn *started)
 {
-    char value[RL_VALUE_LEN];
+    struct value v;
     if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || within_ms < 0 ||
-        random_value(value))
+        new_value(&v, label))
         return NULL;
     RETURN_ROUND(c, started,
-                 acquire_begin(&c->core, primitive, keys, nkeys, args, nargs, value,
-                               lease_ms, within_ms, home, now_ms, lease));
+                 acquire_begin(&c->core, primitive, keys, nkeys, args, nargs,
+                               (rl_bytes){v.bytes, v.len}, lease_ms, within_ms, home,
+                               now_ms, lease));
 }
 
 rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
-                     int nkeys, const rl_bytes *args, int nargs, int64_t lease_ms,
-                     int64_t within_ms, int32_t home, rl_lease **lease)
+                     int nkeys, const rl_bytes *args, int nargs, const rl_bytes *label,
+                     int64_t lease_ms, int64_t within_ms, int32_t home, rl_lease **lease)
 {
-    return acquire(c, primitive, keys, nkeys, args, nargs, lease_ms, within_ms, home, lease,
-                   engine_started);
+    return acquire(c, primitive, keys, nkeys, args, nargs, label, lease_ms, within_ms, home,
+                   lease, engine_started);
 }
 
 rl_round *rl_acquire_async(rl_client *c, const rl_primitive *primitive,
                            const rl_bytes *keys, int nkeys, const rl_bytes *args,
-                           int nargs, int64_t lease_ms, int64_t within_ms, int32_t home,
-                           rl_lease **lease)
+                           int nargs, const rl_bytes *label, int64_t lease_ms,
+                           int64_t within_ms, int32_t home, rl_lease **lease)
 {
-    return acquire(c, primitive, keys, nkeys, args, nargs, lease_ms, within_ms, home, lease,
-                   engine_begun);
+    return acquire(c, primitive, keys, nkeys, args, nargs, label, lease_ms, within_ms, home,
+                   lease, engine_begun);
 }
 
 rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
@@ -132,14 +136,15 @@ rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
     RETURN_STARTED(c, holder_extend(lease, lease_ms, now_ms));
 }
 
-rl_round *rl_handover(rl_lease *lease, const rl_primitive *kind, int64_t lease_ms,
-                      rl_lease **next)
+rl_round *rl_handover(rl_lease *lease, const rl_primitive *kind, const rl_bytes *label,
+                      int64_t lease_ms, rl_lease **next)
 {
     struct rl_client *c = client_of(lease->core);
-    char value[RL_VALUE_LEN];
-    if (!lease_in_range(c, lease_ms) || random_value(value))
+    struct value v;
+    if (!lease_in_range(c, lease_ms) || new_value(&v, label))
         return NULL;
-    RETURN_STARTED(c, handover_begin(lease, kind, value, lease_ms, now_ms, next));
+    RETURN_STARTED(c, handover_begin(lease, kind, (rl_bytes){v.bytes, v.len}, lease_ms,
+                                     now_ms, next));
 }
 
 rl_round *rl_release(rl_lease *lease)
@@ -237,14 +242,15 @@ void rl_round_wake(rl_round *round)
 }
 
 rl_lease *rl_adopt(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
-                   int nkeys, const rl_bytes *args, int nargs, const char *value,
+                   int nkeys, const rl_bytes *args, int nargs, const rl_bytes *value,
                    int64_t lease_ms, int64_t token)
 {
     if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) ||
+        value->len < RL_VALUE_LEN || value->len > RL_VALUE_MAX ||
         (token && !fence_is_token(token)))
         return NULL;
     engine_lock(c);
-    rl_lease *lease = holder_adopt(&c->core, primitive, keys, nkeys, args, nargs, value,
+    rl_lease *lease = holder_adopt(&c->core, primitive, keys, nkeys, args, nargs, *value,
                                    lease_ms, token, rl_now_ms());
     engine_unlock(c);
     return lease;
@@ -428,11 +434,6 @@ int rl_set_password(rl_client *c, int i, const char *user, const char *password)
     keeper_notice(c);
     engine_unlock(c);
     return failed ? RL_NOMEM : 0;
-}
-
-const char *rl_lease_value(const rl_lease *lease)
-{
-    return lease->value;
 }
 
 int rl_lease_votes(const rl_lease *lease, int settled)

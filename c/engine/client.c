@@ -8,6 +8,7 @@
 
 #include "core/close.h"
 #include "core/guard.h"
+#include "engine/card.h"
 #include "engine/mailbox.h"
 #include "engine/signals.h"
 #include "io/address.h"
@@ -48,6 +49,7 @@ static void after_fork_in_child(void)
 {
     signals_after_fork(1);
     mailbox_after_fork(1);
+    card_after_fork();
     for (struct rl_client *c = clients; c; c = c->next) {
         net_void(&c->net);
         close_void(&c->core);

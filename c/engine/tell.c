@@ -178,3 +178,31 @@ int64_t rl_forgone(const rl_client *c)
 {
     return c->core.forgone;
 }
+
+/* ---- of leases ---- */
+
+const char *rl_lease_value(const rl_lease *lease)
+{
+    return lease->value;
+}
+
+size_t rl_lease_whole(rl_lease *lease, char *out)
+{
+    struct rl_client *c = client_of(lease->core);
+    engine_lock(c);          /* the keeper may replace the cmd */
+    rl_bytes value = cmd_value(lease->cmd);
+    memcpy(out, value.data, value.len);
+    engine_unlock(c);
+    return value.len;
+}
+
+size_t rl_lease_taker(rl_lease *lease, char *out)
+{
+    struct rl_client *c = client_of(lease->core);
+    engine_lock(c);
+    size_t len = lease->taker ? lease->taker->len : 0;
+    if (len)
+        memcpy(out, lease->taker->bytes, len);
+    engine_unlock(c);
+    return len;
+}

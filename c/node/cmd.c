@@ -92,14 +92,14 @@ static struct cmd *cmd_with_keys(struct cmd_pool *pool, const rl_bytes *keys, in
 }
 
 struct cmd *cmd_new_lease(struct cmd_pool *pool, const rl_bytes *keys, int nkeys,
-                          const char *value, int64_t lease_ms, int64_t token,
+                          rl_bytes value, int64_t lease_ms, int64_t token,
                           const rl_bytes *args, int nargs)
 {
-    size_t more = RL_VALUE_LEN + HEAD_MAX + 2 * INT_MAX_LEN + room_for(args, nargs);
+    size_t more = value.len + HEAD_MAX + 2 * INT_MAX_LEN + room_for(args, nargs);
     struct cmd *cmd = cmd_with_keys(pool, keys, nkeys, more);
     if (!cmd)
         return NULL;
-    put(cmd, value, RL_VALUE_LEN);
+    put(cmd, value.data, value.len);
     cmd->lease_at = cmd->len;
     cmd->lease_len = put_int(cmd, lease_ms);
     if (token >= 0)
@@ -174,27 +174,41 @@ struct cmd *cmd_with_token(struct cmd_pool *pool, const struct cmd *old, int64_t
     return cmd;
 }
 
-struct cmd *cmd_with_value(struct cmd_pool *pool, const struct cmd *old, const char *value,
+struct cmd *cmd_with_value(struct cmd_pool *pool, const struct cmd *old, rl_bytes value,
                            int64_t lease_ms)
 {
-    struct cmd *cmd = cmd_with_lease(pool, old, lease_ms);
-    /* The value is the element before the lease, closed by CR LF. */
-    if (cmd)
-        memcpy(cmd->bytes + cmd->lease_at - 2 - RL_VALUE_LEN, value, RL_VALUE_LEN);
+    size_t rest_at = old->lease_at + old->lease_len;
+    struct cmd *cmd = cmd_begun_as(pool, old, old->keys_end,
+                                   value.len + HEAD_MAX + INT_MAX_LEN);
+    if (!cmd)
+        return NULL;
+    put(cmd, value.data, value.len);
+    cmd->lease_at = cmd->len;
+    cmd->lease_len = put_int(cmd, lease_ms);
+    cmd->argc = old->argc;
+    memcpy(cmd->bytes + cmd->len, old->bytes + rest_at, old->len - rest_at);
+    cmd->len += old->len - rest_at;
     return cmd;
 }
 
-struct cmd *cmd_with_old(struct cmd_pool *pool, const struct cmd *old,
-                         const char *old_value)
+struct cmd *cmd_with_old(struct cmd_pool *pool, const struct cmd *old, rl_bytes old_value)
 {
     size_t head_len = old->lease_at + old->lease_len + old->token_len;
-    struct cmd *cmd = cmd_begun_as(pool, old, head_len, RL_VALUE_LEN + HEAD_MAX);
+    struct cmd *cmd = cmd_begun_as(pool, old, head_len, old_value.len + HEAD_MAX);
     if (!cmd)
         return NULL;
-    put(cmd, old_value, RL_VALUE_LEN);
+    put(cmd, old_value.data, old_value.len);
     memcpy(cmd->bytes + cmd->len, old->bytes + head_len, old->len - head_len);
     cmd->len += old->len - head_len;
     return cmd;
+}
+
+rl_bytes cmd_value(const struct cmd *cmd)
+{
+    /* "$40\r\n...\r\n", right before the lease. */
+    const char *from = memchr(cmd->bytes + cmd->keys_end, '\n', cmd->lease_at - cmd->keys_end);
+    const char *end = cmd->bytes + cmd->lease_at - 2;
+    return (rl_bytes){from + 1, (size_t)(end - from - 1)};
 }
 
 struct cmd *cmd_brief(struct cmd_pool *pool, const struct cmd *old)

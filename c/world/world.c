@@ -247,7 +247,8 @@ int sim_owes_in_vain(int process)
 struct shadow {
     const rl_lease *lease;
     int64_t deadline_ms;
-    char value[RL_VALUE_LEN];
+    char value[RL_VALUE_MAX];
+    size_t value_len;
     int seen;
 };
 
@@ -268,7 +269,8 @@ static void tell_hold(int process, int what, const struct shadow *s)
     h->what = what;
     h->deadline_ms = s->deadline_ms;
     h->until_us = (double)true_us(&world.process[process], s->deadline_ms);
-    memcpy(h->value, s->value, RL_VALUE_LEN);
+    memcpy(h->value, s->value, s->value_len);
+    h->value_len = (int32_t)s->value_len;
     h->key.data = NULL;
     h->key.len = 0;
 }
@@ -306,7 +308,9 @@ static int hold_changed(int process)
             continue;
         item[k].lease = l;
         item[k].deadline_ms = l->deadline_ms;
-        memcpy(item[k].value, l->value, RL_VALUE_LEN);
+        rl_bytes value = cmd_value(l->cmd);
+        item[k].value_len = value.len;
+        memcpy(item[k].value, value.data, value.len);
         shadows[process].len += k == len;
         tell_hold(process, k == len ? 1 : 2, &item[k]);
         world.step.hold.token = l->token;

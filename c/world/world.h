@@ -37,7 +37,8 @@ typedef struct sim_hold {
     double until_us;         /* the same in true time */
     int64_t token;           /* began: its fencing token, 0: it has none */
     rl_bytes key;
-    char value[RL_VALUE_LEN];
+    char value[RL_VALUE_MAX];
+    int32_t value_len;
 } sim_hold;
 
 typedef struct sim_step {

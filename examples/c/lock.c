@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     rl_bytes key = {argv[1], strlen(argv[1])};
     rl_lease *lease = NULL;
     int outcome = finish(
-        rl_acquire(client, &lock, &key, 1, NULL, 0, LEASE_MS, WITHIN_MS, -1, &lease));
+        rl_acquire(client, &lock, &key, 1, NULL, 0, NULL, LEASE_MS, WITHIN_MS, -1, &lease));
     if (outcome == RL_GRANTED) {
         printf("held for %d ms\n", (int)rl_remaining_ms(lease));
         fflush(stdout);

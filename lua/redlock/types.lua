@@ -93,6 +93,7 @@ function redlock.is_error(value) end
 ---@field drift_factor? number  no unit: how much faster a server's clock may run (default 0.01)
 ---@field prefix? string  before every name; the same in all programs that share locks (default "")
 ---@field client_name? string|false  in `CLIENT LIST`; false: none (default "redlock")
+---@field label? string|boolean  whose a lock is; true: host, process, program (default true)
 ---@field on_event? "auto"|false|fun(e: redlock.Event)  "auto": nginx's log (default "auto")
 ---@field fence_ttl? number  seconds an idle fenced lock's counter stays (default 86400)
 ---@field handover? integer  hand-overs in the process in a row; 0: none (default 16)
@@ -204,7 +205,14 @@ function redlock.is_error(value) end
 ---@field nodes? redlock.NodeAnswer[]  what each server said, when they were asked
 ---@field waited? number  seconds spent in the call
 ---@field reason? redlock.LossReason  why the hold was lost, when that is what the call met
+---@field holder? redlock.Holder  held: whose it is, if a majority of the servers says who
 ---@operator concat(any): string
+
+---Whose a lock is, by the label that its holder gave it (the option `label`).
+---@class (exact) redlock.Holder
+---@field label? string  in printable ASCII; nil: the value does not say whose it is
+---@field since? number  seconds since 1970, by the holder's clock
+---@field remaining? number  seconds that a majority keeps it still; nil: of a hold that was lost
 
 ---One server's part in an error.
 ---@class (exact) redlock.NodeAnswer

@@ -97,7 +97,7 @@ describe("a fair lock", function()
         assert.matches("^%x+$", head)
         assert.equal(16, #head)
         local stands = cluster[1]:call("HGET", "redlock:{x}:standing", head)
-        assert.matches("^1 %d+ %x+ %d+$", stands)
+        assert.matches("^1 %d+ %x+ [ -~]+ %d+$", stands)
         support.eventually(function()
             a:isDone()
             return cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{x:" .. head .. "}:free")[2] == 1

@@ -233,9 +233,11 @@ describe("a hold", function()
         assert.equal("lost", err.code)
         assert.is_true(client:getLock("x", { owner = 2 }):isLocked())
         assert.is_true(client:getLock("x", { owner = 2 }):unlock())
-        local body = checksum.strip(token, ".")
+        local whole = checksum.strip(token, ".")
+        local body = whole:gsub("%.%x+$", "")            -- without the card
         for _, bad in ipairs { "", "garbage", body:gsub("redlock1", "redlock9"),
             body:gsub("%d+$", "99999999"), body:gsub("%d+(%.%d+)$", "99999999%1"),
+            whole .. "0", body .. "." .. ("0"):rep(434), body .. ".x",
             body:sub(1, -8), body:gsub("%.78%.", ".7."),
             (body:gsub("%.78%.", "." .. ("78"):rep(65537) .. ".")) } do
             ok, err = client:import(bad)

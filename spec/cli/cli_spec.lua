@@ -189,7 +189,8 @@ describe("redlock", function()
             assert.equal(0, (redlock("status", "x")))
             local status, text = redlock("run", "x", "--no-wait", "--", "echo", "ran")
             assert.equal(HELD, status)
-            assert.equal("redlock: fenced lock 'x' is held by somebody else\n", text)
+            assert.matches("^redlock: fenced lock 'x' is held by somebody else "
+                .. "%(%S+ %d+ redlock: sh%)\n$", text)
             assert.equal(HELD, (redlock("run", "-w", "0.8", "x", "--", "true")))
             assert.is_nil(p:wait(0))
             assert.equal(0, p:wait(20))
@@ -378,10 +379,12 @@ describe("redlock", function()
             on_all "x"
             local status, text = redlock("status", "x", "--timeout", "3")
             assert.equal(0, status)
-            local holder = text:match
-                "^x is held, for %d%d%.%d s unless it is renewed, by holder (%x+)\n"
+            local holder, label = text:match
+                "^x is held, for %d%d%.%d s unless it is renewed, by holder (%x+): ([^\n]+)\n"
             assert.equal(8, #holder)
-            assert.matches(":" .. cluster[1].port .. "  held  %d+%.%d s  holder " .. holder, text)
+            assert.matches("^%S+ %d+ redlock: sh, since %d+%-%d+%-%d+T%d+:%d+:%d+Z$", label)
+            assert.matches(":" .. cluster[1].port .. "  held  %d+%.%d s  holder " .. holder .. ": ",
+                text)
             cluster[2]:kill()
             status, text = redlock("status", "x", "--timeout", "3")
             assert.equal(0, status)
@@ -389,7 +392,8 @@ describe("redlock", function()
             status, text = redlock("status", "x", "--timeout", "3", "--json")
             assert.equal(0, status)
             assert.matches('^{"answered": true, "held": true, "holder": "' .. holder .. '", '
-                .. '"name": "x", "nodes": %[{.*}%], "remaining": %d+%.%d+}\n$', text)
+                .. '"label": "%S+ %d+ redlock: sh", "name": "x", "nodes": %[{.*}%], '
+                .. '"remaining": %d+%.%d+, "since": %d+%.%d+}\n$', text)
             assert.same({ 0, "x is open now\n" }, { redlock("unlock", "--force", "x") })
             assert.same({ 1, "x was open already\n" }, { redlock("unlock", "-f", "x") })
             assert.same({ 1, '{"name": "x", "opened": false}\n' },

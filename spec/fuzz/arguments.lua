@@ -1,6 +1,7 @@
 -- Properties of what the Lua API does with its arguments, for spec/fuzz/lua.c: whatever is
 -- given, it is taken as documented, or refused by an error that names the argument.
 local redlock = require "redlock"
+local card = require "redlock.core.card"
 local checksum = require "redlock.core.checksum"
 local options = require "redlock.api.options"
 local uri = require "redlock.api.uri"
@@ -254,7 +255,20 @@ local function transfers(input)
     trouble(ok, got, err)
 end
 
-local PROPERTIES = { address, address_table, option_table, names, durations, transfers }
+-- What servers say of a holder: it is a card, or it is not.
+local function cards(input)
+    local text = input:byte() % 2 == 0 and input:rest() or (input:byte() % 2 == 0 and "12 " or "")
+        .. ("0123456789abcdef"):rep(3):sub(1, 20) .. " " .. input:rest()
+    local who = card.who(text)
+    assert((who == nil) == (text == ""), "whoever says something can be told from others")
+    local its = who and card.behind(who, 20)
+    assert(not its or #its.label <= card.MAX and not its.label:find "[^ -~]"
+        and its.since >= 0 and its.since < 2 ^ 48)
+    local label = card.with_job(card.label(text), text)
+    assert(#label <= card.MAX and not label:find "[^ -~]")
+end
+
+local PROPERTIES = { address, address_table, option_table, names, durations, transfers, cards }
 
 return function(data)
     local input = setmetatable({ data = data, at = 1 }, Input)

@@ -143,13 +143,13 @@ static void acquire(struct world *w, struct deal *d, struct input *in)
     d->started_ms = w->now_ms;
     d->lease_ms = 1 + input_byte(in) * (how & 1 ? 100 : 1);
     if (how & 0x40 && how & 0x20) {
-        d->lease = holder_adopt(&w->core, &w->primitive, &key, 1, NULL, 0, value,
-                                d->lease_ms, 0, w->now_ms);
+        d->lease = holder_adopt(&w->core, &w->primitive, &key, 1, NULL, 0,
+                                (rl_bytes){value, RL_VALUE_LEN}, d->lease_ms, 0, w->now_ms);
         return;
     }
     d->asked = 1;
-    d->acquire = acquire_begin(&w->core, &w->primitive, &key, 1, NULL, 0, value,
-                               d->lease_ms, input_byte(in) * 10,
+    d->acquire = acquire_begin(&w->core, &w->primitive, &key, 1, NULL, 0,
+                               (rl_bytes){value, RL_VALUE_LEN}, d->lease_ms, input_byte(in) * 10,
                                how & 2 ? how >> 2 : -1, w->now_ms, &d->lease);
     if (d->acquire && how & 0x80)
         round_notify(d->acquire);

@@ -86,14 +86,14 @@ describe("the core", function()
         local C, prim = require("redlock.core.ffi").load(), ffi.new "rl_primitive"
         local lease, stats = ffi.new "rl_lease *[1]", ffi.new("rl_node_stats", { requests = 7 })
         for _, started in ipairs {
-            C.rl_acquire(nil, prim, nil, 0, nil, 0, 1000, 1000, -1, lease) == nil,
+            C.rl_acquire(nil, prim, nil, 0, nil, 0, nil, 1000, 1000, -1, lease) == nil,
             C.rl_ask(nil, 0, nil, 0, nil, 0, 0, 0) == nil,
             C.rl_ask_all(nil, 0, nil, 0, nil, 0, 0) == nil,
             C.rl_check(nil) == nil,
             C.rl_admit(nil, 0, 0) == nil,
             C.rl_sleep(nil, 1) == nil,
             C.rl_subscribe(nil, "x", 1) == nil,
-            C.rl_adopt(nil, prim, nil, 0, nil, 0, ("x"):rep(40), 1000, 0) == nil,
+            C.rl_adopt(nil, prim, nil, 0, nil, 0, nil, 1000, 0) == nil,
             C.rl_next(nil, nil, 1) == nil,
             C.rl_script(nil, "return 1", 8) == 0,
             C.rl_losses(nil) == 0,

@@ -97,9 +97,11 @@ local function counter()
     return { [0] = 0, 0, 0, 0, 0, 0, 0, 0, 0, yes = 0, foreign = 0 }
 end
 
---- The value of a lease.
+local whole = ffi.new "char[256]"
+
+--- The value of a lease, with its card.
 function _M.value_of(lease)
-    return ffi_string(C.rl_lease_value(lease), C.RL_VALUE_LEN)
+    return ffi_string(whole, C.rl_lease_whole(lease, whole))
 end
 
 -- @param before  the attempt whose hold is passed on, or nil
@@ -127,7 +129,7 @@ end
 --- A hold began, changed or ended: step has it.
 function _M.on_hold(self)
     local h = step.hold
-    local value = ffi_string(h.value, C.RL_VALUE_LEN)
+    local value = ffi_string(h.value, h.value_len)
     local process = self.processes[step.process + 1]
     local hold, at = nil, 0
     for i, other in ipairs(self.held) do

@@ -82,7 +82,7 @@ function resume(self, t, value)
 end
 
 --- A client of all servers; one of them may have two addresses.
-local function new_client(self)
+local function new_client(self, index)
     local o, nodes = self.config, {}
     for k = 1, self.n do
         nodes[k] = { host = "127.0.0." .. k, port = self.twin and k == self.n and self.twin or k }
@@ -93,12 +93,13 @@ local function new_client(self)
         fallback = o.fallback, patience = o.patience, max_hold = o.max_hold,
         wake = o.wake, fence_ttl = o.fence_ttl, restart_guard = self.guarded,
         handover = o.handover, lock_delay = o.lock_delay,
+        label = index % 3 > 0 and "process " .. index,
     }
 end
 
 --- The process has closed its client, and goes on with a new one.
 function Sim:reopen(p)
-    p.client, p.closed_at = new_client(self), now()
+    p.client, p.closed_at = new_client(self, p.index), now()
     self:later(0, function()
         for _, t in ipairs(p.tasks) do       -- as a loop that looks what is done
             local outcome = t.round ~= nil and tonumber(C.rl_round_outcome(t.round)) or 0
@@ -230,7 +231,7 @@ local function new_process(self, i)
     for k = 1, self.n do
         C.sim_path(p.index, k - 1, self.config.delay_us, self.config.spread_us)
     end
-    p.client = new_client(self)
+    p.client = new_client(self, p.index)
     return p
 end
 
@@ -290,9 +291,10 @@ local PAUSABLE = { "rl_release", "rl_extend", "rl_keep", "rl_round_free", "rl_ro
 local function wrap_core(lib)
     local raw_now, raw_acquire = lib.rl_now_ms, lib.rl_acquire
     local free = {}
-    C.rl_acquire = function(core, prim, keys, nkeys, args, nargs, lease_ms, within_ms, home, out)
-        local round = raw_acquire(core, prim, keys, nkeys, args, nargs, lease_ms, within_ms,
-            home, out)
+    C.rl_acquire = function(core, prim, keys, nkeys, args, nargs, label, lease_ms, within_ms,
+        home, out)
+        local round = raw_acquire(core, prim, keys, nkeys, args, nargs, label, lease_ms,
+            within_ms, home, out)
         if out[0] ~= nil then
             attempts.new(sim, out[0], lease_ms, prim.rule == lib.RL_RULE_LARGEST)
         end
@@ -300,9 +302,9 @@ local function wrap_core(lib)
         return round
     end
     local raw_handover = lib.rl_handover
-    C.rl_handover = function(old, kind, lease_ms, out)
+    C.rl_handover = function(old, kind, label, lease_ms, out)
         local before = sim.attempts[attempts.value_of(old)]
-        local round = raw_handover(old, kind, lease_ms, out)
+        local round = raw_handover(old, kind, label, lease_ms, out)
         if round ~= nil then
             attempts.new(sim, out[0], lease_ms, before.witnesses ~= nil, before)
         end

@@ -8,7 +8,7 @@ local _M = {}
 local GIVES_BACK = { rl_round_free = true, rl_lease_drop = true, rl_disown = true,
     rl_lease_orphan = true, rl_lease_abandon = true, rl_unsubscribe = true }
 -- Which argument is the place for a lease that is made.
-local MAKES = { rl_acquire = 10, rl_handover = 4 }
+local MAKES = { rl_acquire = 11, rl_handover = 5 }
 local KINDS = { "rl_lease *", "rl_round *", "rl_subscription *" }
 
 local function address(value)

@@ -110,7 +110,7 @@ static int take(rl_client *c, rl_lease **lease)
 {
     rl_bytes key = {"x", 1};
     *lease = NULL;
-    return finish(rl_acquire(c, &this.primitive, &key, 1, NULL, 0, LEASE_MS, 10000, -1,
+    return finish(rl_acquire(c, &this.primitive, &key, 1, NULL, 0, NULL, LEASE_MS, 10000, -1,
                              lease));
 }
 
@@ -372,7 +372,7 @@ static void a_signal_in_the_engine(void)
     rl_client *other = open_client(NULL);
     ends = 1;
     int64_t last_ms = rl_now_ms(), longest_ms = 0;
-    rl_round *round = rl_acquire(other, &this.primitive, &key, 1, NULL, 0, LEASE_MS, 10000,
+    rl_round *round = rl_acquire(other, &this.primitive, &key, 1, NULL, 0, NULL, LEASE_MS, 10000,
                                  -1, &lease);
     for (int over = 0; !over;) {
         over = handled;      /* before the look at the clock: the pause was before, too */

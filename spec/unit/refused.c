@@ -228,7 +228,7 @@ static rl_lease *take(rl_client *c)
     int64_t finish_ms = rl_now_ms() + PATIENCE_MS;
     while (EXPECT(rl_now_ms() < finish_ms)) {
         rl_lease *lease = NULL;
-        rl_round *round = rl_acquire(c, &primitive, &key, 1, NULL, 0, LEASE_MS, 5000, -1,
+        rl_round *round = rl_acquire(c, &primitive, &key, 1, NULL, 0, NULL, LEASE_MS, 5000, -1,
                                      &lease);
         EXPECT(round || refused);
         if (outcome_of(round) == RL_GRANTED)
@@ -296,7 +296,7 @@ static void use(rl_client *c)
     AGAIN((round = rl_pause(subscription, rl_subscription_wakes(subscription), 5)) != NULL);
     EXPECT(outcome_of(round) == RL_GRANTED);
     AGAIN(outcome_of(rl_extend(lease, LEASE_MS)) == RL_GRANTED);
-    AGAIN((round = rl_handover(lease, NULL, LEASE_MS, &next)) != NULL);
+    AGAIN((round = rl_handover(lease, NULL, NULL, LEASE_MS, &next)) != NULL);
     int outcome = outcome_of(round);
     rl_lease_drop(lease);
     EXPECT(outcome == RL_GRANTED || refused);

@@ -385,8 +385,9 @@ struct hold sim_acquire(struct sim *s, const char *key, int64_t lease_ms,
     char value[RL_VALUE_LEN + 1];
     rl_bytes keys[] = {{key, strlen(key)}};
     snprintf(value, sizeof(value), "%0*u", RL_VALUE_LEN, ++s->values);
-    h.round = acquire_begin(&s->core, &s->primitive, keys, 1, NULL, 0, value, lease_ms,
-                            within_ms, -1, s->now_ms, &h.lease);
+    h.round = acquire_begin(&s->core, &s->primitive, keys, 1, NULL, 0,
+                            (rl_bytes){value, RL_VALUE_LEN}, lease_ms, within_ms, -1,
+                            s->now_ms, &h.lease);
     REQUIRE(h.round != NULL && h.lease != NULL);
     return h;
 }
@@ -423,7 +424,8 @@ struct hold sim_handover(struct sim *s, rl_lease *lease, int64_t lease_ms)
     struct hold h = {NULL, NULL};
     char value[RL_VALUE_LEN + 1];
     snprintf(value, sizeof(value), "%0*u", RL_VALUE_LEN, ++s->values);
-    h.round = handover_begin(lease, NULL, value, lease_ms, s->now_ms, &h.lease);
+    h.round = handover_begin(lease, NULL, (rl_bytes){value, RL_VALUE_LEN}, lease_ms,
+                             s->now_ms, &h.lease);
     REQUIRE(h.round != NULL && h.lease != NULL);
     return h;
 }

@@ -1,6 +1,8 @@
 /* test_answer.c - what a node says instead of a vote. */
+#include <stdio.h>
 #include <string.h>
 
+#include "core/query.h"
 #include "sim.h"
 
 /* ---- what a node says instead of a vote ---- */
@@ -131,6 +133,28 @@ SIM_TEST(keeps_what_a_script_says, sim_up(3))
     sim_drop(s, &h);
 }
 
+/* What is too long for a slot is kept once for all servers that say the same. */
+SIM_TEST(keeps_long_answers_once, sim_up(3))
+{
+    static const char card[] = "0123456789abcdef0123 19ab0000000 web-1: invoice 42";
+    char alike[160], other[160];
+    snprintf(alike, sizeof(alike), "*3\r\n:0\r\n:42\r\n$%zu\r\n%s\r\n", strlen(card),
+             card);
+    snprintf(other, sizeof(other), "*3\r\n:0\r\n:42\r\n$%zu\r\nx%s\r\n",
+             strlen(card), card + 1);
+    s->server[0].say[SIM_ASK] = s->server[2].say[SIM_ASK] = alike;
+    s->server[1].say[SIM_ASK] = other;
+    rl_bytes key = {"k", 1};
+    rl_round *round = query_ask_all(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms);
+    CHECK_INT(sim_outcome(s, round), RL_GRANTED);
+    CHECK(round->slot[0].more == round->slot[2].more);
+    CHECK(round->slot[0].more != round->slot[1].more);
+    CHECK_INT(round->slot[0].more->refs, 2);
+    CHECK_INT(round->slot[1].more->refs, 1);
+    CHECK(!memcmp(round_data(&round->slot[2]), card, strlen(card)));
+    round_free(round);
+}
+
 SUITE(answer, T(errors_are_no_votes), T(rubbish_is_no_vote), T(held_is_not_no_quorum),
       T(a_majority_of_errors), T(one_server_under_two_addresses),
-      T(keeps_what_a_script_says));
+      T(keeps_what_a_script_says), T(keeps_long_answers_once));

@@ -245,8 +245,9 @@ SIM_TEST(close_ends_everything, sim_up(3))
     rl_bytes key = {"k", 1};
     rl_lease *lease = NULL;
     char value[RL_VALUE_LEN] = "";
-    CHECK(acquire_begin(&s->core, &s->primitive, &key, 1, NULL, 0, value, 9000, 1000, -1,
-                        s->now_ms, &lease) == NULL);
+    CHECK(acquire_begin(&s->core, &s->primitive, &key, 1, NULL, 0,
+                        (rl_bytes){value, RL_VALUE_LEN}, 9000, 1000, -1, s->now_ms,
+                        &lease) == NULL);
     CHECK(query_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, 0, s->now_ms) == NULL);
     CHECK(query_sleep(&s->core, 1, s->now_ms) == NULL);
     rl_round *extend = holder_extend(b.held, 9000, s->now_ms);

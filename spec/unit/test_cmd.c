@@ -33,9 +33,9 @@ static void words_begin(struct words *w, const rl_bytes *keys, int nkeys)
         word(w, keys[i].data, keys[i].len);
 }
 
-static void words_lease(struct words *w, const char *value, int64_t lease_ms)
+static void words_lease(struct words *w, rl_bytes value, int64_t lease_ms)
 {
-    word(w, value, RL_VALUE_LEN);
+    word(w, value.data, value.len);
     word(w, w->lease, (size_t)snprintf(w->lease, sizeof(w->lease), "%lld",
                                        (long long)lease_ms));
 }
@@ -80,6 +80,14 @@ static void make_noise(struct rng *r)
         noise[i] = (char)rng_next(r);
 }
 
+/* With a card, or without one. */
+static rl_bytes random_value(struct rng *r)
+{
+    size_t card = (size_t)rng_below(r, RL_VALUE_MAX - RL_VALUE_LEN + 1);
+    return (rl_bytes){noise + rng_below(r, 4096),
+                      RL_VALUE_LEN + (rng_below(r, 2) ? card : 0)};
+}
+
 static int64_t random_lease(struct rng *r)
 {
     return (int64_t)(rng_next(r) >> (1 + rng_below(r, 62)));
@@ -117,11 +125,12 @@ static void shortens_a_lease(void)
         int nkeys = 1 + random_items(&r, keys + 1, RL_MAX_KEYS - 1);
         int nargs = random_items(&r, args, RL_MAX_ARGS);
         int64_t lease_ms = random_lease(&r);
+        rl_bytes value = random_value(&r);
         struct words w;
         test_note("run %d", k);
         words_begin(&w, keys, 1);
-        words_lease(&w, noise, lease_ms);
-        struct cmd *cmd = cmd_new_lease(&pool, keys, nkeys, noise, 1, k, args, nargs);
+        words_lease(&w, value, lease_ms);
+        struct cmd *cmd = cmd_new_lease(&pool, keys, nkeys, value, 1, k, args, nargs);
         REQUIRE(cmd != NULL);
         struct cmd *changed = cmd_with_lease(&pool, cmd, lease_ms);
         REQUIRE(changed != NULL);
@@ -131,6 +140,43 @@ static void shortens_a_lease(void)
         cmd_unref(&pool, brief);
         cmd_unref(&pool, changed);
         cmd_unref(&pool, cmd);
+    }
+    cmd_pool_free(&pool);
+}
+
+/* Its value and that of a hand-over may be longer or shorter than the old one. */
+static void replaces_a_value(void)
+{
+    struct cmd_pool pool = {0};
+    struct rng r = {test_seed()};
+    make_noise(&r);
+    for (int k = 0; k < test_runs(400); k++) {
+        rl_bytes keys[RL_MAX_KEYS], args[RL_MAX_ARGS], token = {"7", 1};
+        int nkeys = random_items(&r, keys, RL_MAX_KEYS);
+        int nargs = random_items(&r, args, RL_MAX_ARGS);
+        rl_bytes old = random_value(&r), value = random_value(&r);
+        int64_t lease_ms = random_lease(&r);
+        struct words w;
+        test_note("run %d", k);
+        struct cmd *one = cmd_new_lease(&pool, keys, nkeys, old, 5, 7, args, nargs);
+        struct cmd *two = cmd_with_value(&pool, one, value, lease_ms);
+        words_begin(&w, keys, nkeys);
+        words_lease(&w, value, lease_ms);
+        words_args(&w, &token, 1);
+        words_args(&w, args, nargs);
+        is_formatted(two, &w);
+        rl_bytes is = cmd_value(two);
+        CHECK(is.len == value.len && !memcmp(is.data, value.data, is.len));
+        struct cmd *three = cmd_with_old(&pool, two, cmd_value(one));
+        words_begin(&w, keys, nkeys);
+        words_lease(&w, value, lease_ms);
+        words_args(&w, &token, 1);
+        words_args(&w, &old, 1);
+        words_args(&w, args, nargs);
+        is_formatted(three, &w);
+        cmd_unref(&pool, one);
+        cmd_unref(&pool, two);
+        cmd_unref(&pool, three);
     }
     cmd_pool_free(&pool);
 }
@@ -145,17 +191,18 @@ static void formats_leases_and_changes_them(void)
         int nkeys = random_items(&r, keys, RL_MAX_KEYS);
         int nargs = random_items(&r, args, RL_MAX_ARGS);
         int64_t first_ms = random_lease(&r), second_ms = random_lease(&r);
+        rl_bytes value = random_value(&r);
         struct words a, b;
         test_note("run %d", k);
         words_begin(&a, keys, nkeys);
-        words_lease(&a, noise, first_ms);
+        words_lease(&a, value, first_ms);
         words_args(&a, args, nargs);
         words_begin(&b, keys, nkeys);
-        words_lease(&b, noise, second_ms);
+        words_lease(&b, value, second_ms);
         words_args(&b, args, nargs);
 
         struct cmd *one =
-            cmd_new_lease(&pool, keys, nkeys, noise, first_ms, -1, args, nargs);
+            cmd_new_lease(&pool, keys, nkeys, value, first_ms, -1, args, nargs);
         REQUIRE(one != NULL);
         is_formatted(one, &a);
         struct cmd *two = cmd_with_lease(&pool, one, second_ms);
@@ -244,12 +291,12 @@ static void lengths_around_the_pooled_size(void)
     struct rng r = {test_seed()};
     make_noise(&r);
     for (size_t len = 0; len < CMD_ROOM + 40; len++) {
-        rl_bytes key = {noise, len};
+        rl_bytes key = {noise, len}, digits = {noise + 7, RL_VALUE_LEN};
         struct words w;
         test_note("length %zu", len);
         words_begin(&w, &key, 1);
-        words_lease(&w, noise + 7, INT64_MAX);
-        struct cmd *a = cmd_new_lease(&pool, &key, 1, noise + 7, 1, -1, NULL, 0);
+        words_lease(&w, digits, INT64_MAX);
+        struct cmd *a = cmd_new_lease(&pool, &key, 1, digits, 1, -1, NULL, 0);
         REQUIRE(a != NULL);
         struct cmd *b = cmd_with_lease(&pool, a, INT64_MAX);
         REQUIRE(b != NULL);
@@ -268,10 +315,10 @@ static void a_mebibyte_of_key(void)
     REQUIRE(key != NULL);
     memset(key, 'k', LEN);
     struct words w;
-    rl_bytes keys[] = {{key, LEN}};
+    rl_bytes keys[] = {{key, LEN}}, digits = {noise, RL_VALUE_LEN};
     words_begin(&w, keys, 1);
-    words_lease(&w, noise, 5);
-    struct cmd *a = cmd_new_lease(&pool, keys, 1, noise, 123456, -1, NULL, 0);
+    words_lease(&w, digits, 5);
+    struct cmd *a = cmd_new_lease(&pool, keys, 1, digits, 123456, -1, NULL, 0);
     REQUIRE(a != NULL);
     struct cmd *b = cmd_with_lease(&pool, a, 5);
     REQUIRE(b != NULL);
@@ -283,5 +330,6 @@ static void a_mebibyte_of_key(void)
 }
 
 SUITE(cmd, T(formats_keys_and_arguments), T(formats_leases_and_changes_them),
-      T(shortens_a_lease), T(short_ones_are_used_again), T(references_keep_it),
+      T(shortens_a_lease), T(replaces_a_value), T(short_ones_are_used_again),
+      T(references_keep_it),
       T(long_ones_are_not_kept), T(lengths_around_the_pooled_size), T(a_mebibyte_of_key));

@@ -398,8 +398,8 @@ SIM_TEST(a_taken_over_lease_keeps_it, up(3, (int64_t[]){6, 6, 6}))
     memcpy(value, lease->value, sizeof(value));
     holder_disown(lease);
     rl_bytes key = {"k", 1};
-    lease = holder_adopt(&s->core, &s->primitive, &key, 1, NULL, 0, value, 30000, 7,
-                         s->now_ms);
+    lease = holder_adopt(&s->core, &s->primitive, &key, 1, NULL, 0,
+                         (rl_bytes){value, RL_VALUE_LEN}, 30000, 7, s->now_ms);
     REQUIRE(lease != NULL);
     CHECK_INT(lease->token, 7);
     CHECK_INT(sim_result(s, holder_extend(lease, 30000, s->now_ms)), RL_GRANTED);

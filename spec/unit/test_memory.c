@@ -105,8 +105,9 @@ static void acquire_once(long k)
     char value[RL_VALUE_LEN + 1];
     snprintf(value, sizeof(value), "%040d", 7);
     fail_at(k);
-    h.round = acquire_begin(&s->core, &s->primitive, &key, 1, NULL, 0, value, 30000, 10000, -1,
-                            s->now_ms, &h.lease);
+    h.round = acquire_begin(&s->core, &s->primitive, &key, 1, NULL, 0,
+                            (rl_bytes){value, RL_VALUE_LEN}, 30000, 10000, -1, s->now_ms,
+                            &h.lease);
     no_failure();
     if (h.round) {
         int outcome = sim_wait(s, h.round, 11000);
@@ -146,7 +147,8 @@ static void hand_over_once(long k)
     char value[RL_VALUE_LEN + 1];
     snprintf(value, sizeof(value), "%040d", 7);
     fail_at(k);
-    next.round = handover_begin(old, NULL, value, 30000, s->now_ms, &next.lease);
+    next.round = handover_begin(old, NULL, (rl_bytes){value, RL_VALUE_LEN}, 30000, s->now_ms,
+                                &next.lease);
     no_failure();
     CHECK(next.round || (failed && !next.lease));
     CHECK((lease_remaining_ms(old, s->now_ms) > 0) == !next.round);

@@ -81,18 +81,19 @@ SIM_TEST(handover_to_another_primitive, sim_up(3))
     rl_lease *old = sim_hold(s, "k", 9000), *next;
     rl_primitive other = s->primitive;
     char value[RL_VALUE_LEN];
+    rl_bytes fresh = {value, sizeof(value)};
     memset(value, 'n', sizeof(value));
     s->primitive.handover = -1;
     other.extend = -1;
     sim_clear_logs(s);
-    rl_round *round = handover_begin(old, &other, value, 9000, s->now_ms, &next);
+    rl_round *round = handover_begin(old, &other, fresh, 9000, s->now_ms, &next);
     CHECK_INT(sim_result(s, round), RL_GRANTED);
     CHECK_INT(next->primitive.extend, -1);
     CHECK_INT(__builtin_popcount(sim_mine(s, "k", next)), 3);
     holder_drop(old, s->now_ms);
     other.rule = RL_RULE_SAME;              /* whose votes mean something else */
     rl_lease *third;
-    round = handover_begin(next, &other, value, 9000, s->now_ms, &third);
+    round = handover_begin(next, &other, fresh, 9000, s->now_ms, &third);
     CHECK_INT(sim_result(s, round), RL_UNSUPPORTED);
     CHECK(lease_remaining_ms(next, s->now_ms) > 0);
     holder_drop(third, s->now_ms);

@@ -411,10 +411,40 @@ SIM_TEST(busy_while_there_is_something_to_do, sim_up(3))
     holder_drop(lease, s->now_ms);
 }
 
+/* Of five servers three say that somebody else has it, the second one of them who. */
+static void taken_by(const char *second, int named)
+{
+    static const char by[] = "*3\r\n:-1\r\n:0\r\n$36\r\n"
+                             "0123456789abcdef0123 19ab0000000 bob\r\n";
+    struct sim *s = sim_up(5);
+    rl_lease *lease = sim_keep(s, "k", 3000);
+    s->server[0].say[SIM_EXTEND] = s->server[2].say[SIM_EXTEND] = by;
+    s->server[1].say[SIM_EXTEND] = second ? second : by;
+    sim_begin_renewal(s, lease);
+    for (int i = 0; i < 3; i++)
+        sim_pass(s, i);
+    CHECK_INT(lease->lost, RL_LOSS_TAKEN);
+    if (CHECK_INT(lease->taker != NULL, named) && named)
+        CHECK(lease->taker->len == 36 && !memcmp(lease->taker->bytes + 33, "bob", 3));
+    sim_run(s);
+    holder_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void taken_by_whom_a_majority_names(void)
+{
+    taken_by(NULL, 1);
+    taken_by("*3\r\n:-1\r\n:0\r\n$36\r\n0123456789abcdef0123 19ab0000000 eve\r\n", 0);
+    taken_by("*3\r\n:-1\r\n:0\r\n$20\r\n0123456789abcdef0123\r\n", 0);
+    taken_by(":-1\r\n", 0);
+    taken_by(":0\r\n", 0);
+}
+
 SUITE(watchdog, T(renews_after_a_third), T(counts_from_the_start_of_its_round),
       T(what_was_slow_is_renewed_soon), T(an_extended_lease_is_renewed_as_any),
       T(renewals_go_together), T(a_failing_minority_loses_nothing),
       T(silence_for_a_while_loses_nothing), T(slow_answers_confirm_too),
       T(attempts_are_bounded), T(released_in_the_middle_of_a_renewal),
       T(orphans_end_with_their_time), T(orphans_are_released_at_the_end),
-      T(losses_count_once), T(busy_while_there_is_something_to_do));
+      T(losses_count_once), T(busy_while_there_is_something_to_do),
+      T(taken_by_whom_a_majority_names));

@@ -136,7 +136,7 @@ static rl_round *acquire(rl_client *c, const char *name, int64_t lease_ms,
                          int64_t within_ms, rl_lease **lease)
 {
     const rl_bytes key = {name, strlen(name)};
-    return rl_acquire(c, &primitive, &key, 1, NULL, 0, lease_ms, within_ms, -1,
+    return rl_acquire(c, &primitive, &key, 1, NULL, 0, NULL, lease_ms, within_ms, -1,
                       lease);
 }
 
@@ -457,7 +457,7 @@ static int deal_step(struct loop *l, struct dealing *d)
         if (d->releasing) {
             d->round = rl_release(d->lease);
         } else {
-            d->round = rl_handover(d->lease, NULL, LEASE_MIN_MS + rng_below(&l->rng, 200),
+            d->round = rl_handover(d->lease, NULL, NULL, LEASE_MIN_MS + rng_below(&l->rng, 200),
                                    &next);
             rl_lease_drop(d->lease);
             d->lease = next;

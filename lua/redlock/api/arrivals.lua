@@ -36,6 +36,7 @@ end
 local arrive = script "arrive"
 _M.primitive = primitive.new {
     name = "latch",
+    unlabelled = true,           -- the value is the latch's id
     acquire = script "create",
     release = script "release",
     settle = script "settle",

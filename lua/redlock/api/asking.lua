@@ -1,13 +1,13 @@
 --- What a lock asks the servers of whoever holds it.
 
-local peek = require "redlock.policy.peek"
+local errors = require "redlock.core.errors"
 local lock = require "redlock.api.lock"
+local naming = require "redlock.policy.naming"
 local limits = require "redlock.core.limits"
-local places = require "redlock.core.places"
 local rounds = require "redlock.core.rounds"
 local validate = require "redlock.core.validate"
 
-local ipairs, type, huge = ipairs, type, math.huge
+local type = type
 
 local _M = {}
 
@@ -65,45 +65,50 @@ function methods:forceUnlock()
     return false
 end
 
--- As peek.view(): true or false, and for how long; or nil and an error.
+-- As naming.ask(), with an error where no majority says either.
 local function look(self)
-    local answers, err = ask(self, "peek")
-    if not answers then
+    local ok, err = lock.open_to_wait(self)
+    if not ok then
         return nil, err
+    elseif not self.primitive.peek_script then
+        return lock.failure(self, "unsupported")
     end
-    local said = {}
-    for _, answer in ipairs(answers) do
-        local left = answer.info < 0 and huge or answer.info / 1000
-        if answer.vote >= 0 then     -- else the server says what cannot be
-            said[#said + 1] = { who = answer.vote > 0 and answer.data or nil, left = left }
-        end
+    local holder
+    holder, err = naming.ask(self)
+    if holder == nil then
+        return nil, err or errors.new("no_quorum", self)
     end
-    local held, _, left = peek.view(said, places.voters(self.client))
-    if held == nil then
-        return lock.failure(self, "no_quorum")
-    end
-    return held, held and left or 0
+    return holder
 end
 
 --- @return whether somebody holds it on a majority of the servers; or nil and an error:
 --   no_quorum, also when servers that did not answer would make a majority with those that
 --   see one holder; closed
 function methods:isLocked()
-    local held, err = look(self)
-    if held == nil then
+    local holder, err = look(self)
+    if holder == nil then
         return nil, err
     end
-    return held
+    return holder ~= false
+end
+
+--- Whose it is, as a majority of the servers says.
+-- @return { label, since (seconds since 1970, by the holder's clock), remaining (seconds) };
+--   without label and since where the value does not say who (other libraries, label = false);
+--   false: nobody holds it; or nil and an error: no_quorum, also when no majority names one
+--   holder; unsupported; phase; closed
+function methods:holder()
+    return look(self)
 end
 
 --- @return seconds until it opens by itself, 0 when nobody holds it; or nil and an error.
 --   huge for a key without an end (not made by this library).
 function methods:remainTimeToLive()
-    local held, left = look(self)
-    if held == nil then
-        return nil, left
+    local holder, err = look(self)
+    if holder == nil then
+        return nil, err
     end
-    return left
+    return holder and holder.remaining or 0
 end
 
 return _M

@@ -2,6 +2,7 @@
 
 local ffi = require "ffi"
 local bit = require "bit"
+local card = require "redlock.core.card"
 local connecting = require "redlock.policy.connecting"
 local validate = require "redlock.core.validate"
 local credentials = require "redlock.policy.credentials"
@@ -56,6 +57,7 @@ function _M.new(opts)
     local self = setmetatable({
         options = opts,
         host = opts.host or default_host(),
+        label = card.label(opts.label),
         counters = { acquired = 0, contended = 0, failed = 0, released = 0, handed_over = 0,
             lost = 0, overloaded = 0 },
         queues = {},             -- kind:name -> who waits for it in this process
@@ -124,7 +126,8 @@ local function share_key(self)
     local function add(prefix, t)
         local names = {}
         for name, value in pairs(t) do
-            if type(value) ~= "table" and type(value) ~= "function" and name ~= "on_event" then
+            if type(value) ~= "table" and type(value) ~= "function" and name ~= "on_event"
+                and name ~= "label" then
                 names[#names + 1] = name
             end
         end

@@ -11,6 +11,7 @@ local errors = require "redlock.core.errors"
 local quorum = require "redlock.core.quorum"
 local places = require "redlock.core.places"
 local rounds = require "redlock.core.rounds"
+local values = require "redlock.core.values"
 
 local ipairs, format = ipairs, string.format
 
@@ -90,7 +91,7 @@ end
 function _M.settle(lock, hold, seconds, keep)
     local client, prim = lock.client, lock.primitive
     local keys = prim.keys(client, lock.name)
-    local args = args_of(lock, hold, rounds.value(hold.lease), seconds)
+    local args = args_of(lock, hold, values.of(hold.lease), seconds)
     if not keep then
         rounds.disown(hold.lease)
     end

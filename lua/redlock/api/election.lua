@@ -12,6 +12,7 @@ local printable = require("redlock.core.printable").printable
 local places = require "redlock.core.places"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
+local values = require "redlock.core.values"
 local subscriptions = require "redlock.core.subscription"
 local validate = require "redlock.core.validate"
 
@@ -39,7 +40,7 @@ end
 -- Says who leads to the servers that have counted the term.
 local function announce(self, hold, term)
     local client = self.client
-    local args = { rounds.value(hold.lease), format("%.0f", term), self.id,
+    local args = { values.of(hold.lease), format("%.0f", term), self.id,
         format("%d", rounds.to_ms(client.options.fence_ttl)), channel(self) }
     for _ = 1, ANNOUNCEMENTS do
         local yes = 0

@@ -3,7 +3,7 @@
 --
 --   acquired   name, owner, waited (seconds)
 --   contended  name, owner: not had at the first attempt
---   lost       name, reason: as onLost has it
+--   lost       name, reason, holder: as onLost has them
 --   renewed    count: renewals by the watchdog since the last event; names: a list of whose, each
 --              once, the last one first (of the last 4096)
 --   thin       name, votes, wanted: with the option margin; fewer servers than a majority and the

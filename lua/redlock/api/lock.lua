@@ -4,6 +4,7 @@
 -- errors.lua). Durations are seconds; fractions are fine.
 
 local acquire = require "redlock.policy.acquire"
+local card = require "redlock.core.card"
 local hooks = require "redlock.policy.hooks"
 local handover = require "redlock.policy.handover"
 local validate = require "redlock.core.validate"
@@ -28,7 +29,7 @@ _M.methods = Lock
 
 local MAX_NAME = require("redlock.core.limits").MAX_NAME
 local OWN_KEYS = "redlock:{"
-local OPTIONS = { owner = true }
+local OPTIONS = { owner = true, label = true }
 local SETTLE = { keep = true }
 
 -- The class of a primitive's objects: a lock's methods and its own.
@@ -41,15 +42,18 @@ local function class_of(prim)
     return class
 end
 
-local function owner_in(opts)
-    local owner
-    if opts ~= nil then
-        owner = validate.options("options", opts, OPTIONS).owner
+-- The owner and the label in the options of a lock of this client.
+local function read_options(client, opts)
+    if opts == nil then
+        return nil, client.label
     end
+    local owner, job = validate.options("options", opts, OPTIONS).owner, opts.label
     if owner ~= owner then
         validate.bad("owner", "must not be NaN, which equals nothing")
+    elseif job ~= nil then
+        validate.name("label", job, card.MAX)
     end
-    return owner
+    return owner, card.with_job(client.label, job)
 end
 
 --- Whether a name would stand for one of the library's own keys.
@@ -64,14 +68,23 @@ function _M.new(client, prim, name, opts)
         validate.bad("name", "keys that begin with '" .. OWN_KEYS .. "' are the library's own; "
             .. "give the client a prefix if names come from outside")
     end
+    local owner, label = read_options(client, opts)
     return setmetatable({
         client = client,
         primitive = prim,
         name = name,
         id = prim.name .. ":" .. name,
-        owner = owner_in(opts),
+        owner = owner,
+        label = not prim.unlabelled and label,
         within = prim.within and prim.within .. ":" .. name,
     }, prim.class or class_of(prim))
+end
+
+--- The same lock for an owner as another kind.
+function _M.view(self, prim, owner)
+    local view = _M.new(self.client, prim, self.name, { owner = owner })
+    view.label = self.label
+    return view
 end
 
 --- How errors call it: lock 'invoice:42'. Made when an error is printed: most never are.
@@ -424,10 +437,11 @@ function Lock:check()
     return self
 end
 
---- Calls fn(lock, reason) once when this hold is lost: expired (no majority confirmed it
+--- Calls fn(lock, reason, holder) once when this hold is lost: expired (no majority confirmed it
 -- in time), taken (a majority does not have it, and somebody else has it on some servers),
 -- forgotten (a majority does not have it, and nobody else was seen there: its keys or counters
--- were deleted or evicted), max_hold, suspended (the process did not run), closed. In plain
+-- were deleted or evicted), max_hold, suspended (the process did not run), closed. holder: of
+-- `taken`, if a majority says who it is: { label, since }, as Lock:holder(). In plain
 -- LuaJIT that is during the owner's next call into the library after the loss, at once when it
 -- is lost already. An error in fn goes to stderr.
 -- @return true; or nil and an error: not_held

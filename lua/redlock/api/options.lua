@@ -1,5 +1,6 @@
 --- The options of redlock.new and their defaults, in one place.
 
+local card = require "redlock.core.card"
 local limits = require "redlock.core.limits"
 local quorum = require "redlock.core.quorum"
 local validate = require "redlock.core.validate"
@@ -80,6 +81,14 @@ local function client_name(what, value)
         if value:find "[^!-~]" then
             bad(what, "printable characters without spaces are needed")
         end
+    end
+end
+
+local function label(what, value)
+    if type(value) == "string" then
+        validate.name(what, value, card.MAX)
+    elseif type(value) ~= "boolean" then
+        bad(what, "a text, true or false is needed, not " .. type(value))
     end
 end
 
@@ -181,6 +190,8 @@ _M.rows = {
         check = prefix, flag = "--prefix", arg = "TEXT" },
     { "client_name", "redlock", WORDS, "in `CLIENT LIST`; false: none", check = client_name,
         c = "client_name", as = "text" },
+    { "label", true, "string|boolean", "whose a lock is; true: host, process, program",
+        check = label, flag = "--label", arg = "TEXT", of = "run" },
     { "on_event", "auto", '"auto"|false|fun(e: redlock.Event)', "\"auto\": nginx's log",
         check = on_event },
     { "fence_ttl", DAY, NUMBER, "seconds an idle fenced lock's counter stays",

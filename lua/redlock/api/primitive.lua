@@ -53,9 +53,10 @@ end
 --   waits      true: its args, channel and home want the wait (hooks.lua)
 --   names      function(name): the names that a name stands for, a list; nil: it cannot be one
 --   within     the kind of lock whose owner may enter this one as well
+--   unlabelled  true: its values have no cards
 --   everywhere  true: each attempt goes to all servers, also after votes were split
 local OWN = { unseeded = true, knows_run = true, rivals = true, waits = true, names = true,
-    within = true, everywhere = true }
+    within = true, everywhere = true, unlabelled = true }
 for field in pairs(FIELDS) do
     OWN[field] = true
 end
@@ -206,6 +207,7 @@ local function make(def)
     self.shared = validate.flag("primitive.shared", def.shared)
     self.line = def.line == nil or validate.flag("primitive.line", def.line)
     self.everywhere, self.within = def.everywhere, def.within
+    self.unlabelled = def.unlabelled
     self.knows_run, self.rivals = def.knows_run, def.rivals or NOTHING
     self.keys, self.args = def.keys or default_keys, def.args or default_args
     self.waits = def.waits or def.refused ~= nil or def.granted ~= nil or def.gave_up ~= nil

@@ -9,6 +9,7 @@ local lock = require "redlock.api.lock"
 local options = require "redlock.api.options"
 local printable = require("redlock.core.printable").printable
 local rounds = require "redlock.core.rounds"
+local values = require "redlock.core.values"
 local semaphore = require "redlock.api.semaphore"
 local validate = require "redlock.core.validate"
 
@@ -32,7 +33,7 @@ local function leave(self, permit)
     if not hold then
         return lock.failure(permit, "closed")
     end
-    local args = { rounds.value(hold.lease), format("%d", rounds.to_ms(self.period)),
+    local args = { values.of(hold.lease), format("%d", rounds.to_ms(self.period)),
         format("%.0f", rounds.token(hold.lease)), "1", "0", "" }
     client.holds:remove(owner, permit.id)
     rounds.disown(hold.lease)

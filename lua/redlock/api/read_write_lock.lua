@@ -40,7 +40,7 @@ local function as_writer(view)
     local owner = lock.owner_of(view)
     local hold = view.client.holds:get(owner, view.within)
     if hold and hold.reads and not lock.hold_of(view, owner) then
-        return lock.new(view.client, writing, view.name, { owner = owner }), hold
+        return lock.view(view, writing, owner), hold
     end
 end
 
@@ -122,7 +122,7 @@ function write_methods:unlock(opts)
         or self.client.holds:remaining(hold) <= 0 then
         return Lock.unlock(self, opts)
     end
-    local view = lock.new(self.client, reading, self.name, { owner = owner })
+    local view = lock.view(self, reading, owner)
     return handover.change(view, owner, hold, reads)
 end
 

@@ -10,16 +10,20 @@ local printable = require("redlock.core.printable").printable
 local rounds = require "redlock.core.rounds"
 
 local tonumber, type = tonumber, type
-local format, match = string.format, string.match
+local format, match, sub = string.format, string.match, string.sub
 
 local _M = {}
 
+local VALUE_LEN = limits.VALUE_LEN
 local hex, unhex = codec.hex, codec.unhex
 
+-- A value without a card is written as it is, else the card, in hex, comes last.
 -- @param parcel  { kind, prefix (of the client), name, value, ms (of the lease), token (0: none) }
 local function to_text(parcel)
-    return checksum.add(format("redlock1.%s.%s.%s.%s.%d.%.0f", hex(parcel.kind),
-        hex(parcel.prefix), hex(parcel.name), parcel.value, parcel.ms, parcel.token), ".")
+    local digits, card = sub(parcel.value, 1, VALUE_LEN), sub(parcel.value, VALUE_LEN + 1)
+    return checksum.add(format("redlock1.%s.%s.%s.%s.%d.%.0f%s", hex(parcel.kind),
+        hex(parcel.prefix), hex(parcel.name), digits, parcel.ms, parcel.token,
+        card ~= "" and "." .. hex(card) or ""), ".")
 end
 
 -- @return the parcel; nil: the text was not made by to_text()
@@ -27,14 +31,15 @@ local function parse(text)
     if type(text) ~= "string" then
         return nil
     end
-    local kind, prefix, name, value, ms, token = match(checksum.strip(text, ".") or "",
-        "^redlock1%.(%x+)%.(%x*)%.(%x+)%.(%x+)%.(%d+)%.(%d+)$")
-    if not kind or #value ~= limits.VALUE_LEN or #token > limits.TOKEN_DIGITS
-        or #kind % 2 ~= 0 or #prefix % 2 ~= 0 or #name % 2 ~= 0 or #name > 2 * limits.MAX_NAME then
+    local kind, prefix, name, value, ms, token, card = match(checksum.strip(text, ".") or "",
+        "^redlock1%.(%x+)%.(%x*)%.(%x+)%.(%x+)%.(%d+)%.(%d+)%.?(%x*)$")
+    if not kind or #value ~= VALUE_LEN or #token > limits.TOKEN_DIGITS
+        or #kind % 2 ~= 0 or #prefix % 2 ~= 0 or #name % 2 ~= 0 or #name > 2 * limits.MAX_NAME
+        or #card % 2 ~= 0 or VALUE_LEN + #card / 2 > limits.VALUE_MAX then
         return nil
     end
-    return { kind = unhex(kind), prefix = unhex(prefix), name = unhex(name), value = value,
-        ms = tonumber(ms), token = tonumber(token) }
+    return { kind = unhex(kind), prefix = unhex(prefix), name = unhex(name),
+        value = value .. unhex(card), ms = tonumber(ms), token = tonumber(token) }
 end
 
 --- Gives the hold away: this owner holds the lock no more, and the servers keep it locked. The

@@ -14,7 +14,7 @@ local error, pcall, select, type, unpack = error, pcall, select, type, unpack
 local _M = {}
 
 local OPTIONS = { wait = true, lease = true, owner = true, fenced = true, kind = true,
-    permits = true }
+    permits = true, label = true }
 
 -- Kinds of one name that an owner has.
 local KINDS = { plain = plain_lock, fenced = fenced_lock, fair = fair_lock,
@@ -37,14 +37,14 @@ local function view_of(client, name, opts)
         end
         return semaphore.permit_of(semaphore.new(client, name, opts.permits))
     end
-    local owner = { owner = opts.owner }
+    local whose = { owner = opts.owner, label = opts.label }
     if kind == "multi" then
-        return multi_lock.new(client, name, owner)
+        return multi_lock.new(client, name, whose)
     elseif not KINDS[kind] then
         validate.bad("kind", '"plain", "fenced", "read", "write", "fair", "multi" or "permit" is '
             .. "needed")
     end
-    return lock.new(client, KINDS[kind], name, owner)
+    return lock.new(client, KINDS[kind], name, whose)
 end
 
 -- What a lock has entered: the hold, and which field of it says how often. Who writes may read

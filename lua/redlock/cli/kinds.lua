@@ -44,8 +44,9 @@ function Hold:release(at_least)
 end
 
 --- Why there was none to be had.
-function Hold:refusal()
+function Hold:refusal(err)
     return self.held:format((self.semaphore or self.lock):describe())
+        .. (err.holder and (" (%s)"):format(err.holder.label) or "")
 end
 
 --- What the command finds in its environment.
@@ -69,7 +70,8 @@ end
 
 local function exclusive(hold, given)
     local name = hold.names[1]
-    hold.lock = given["--plain"] and hold.client:getLock(name) or hold.client:getFencedLock(name)
+    hold.lock = given["--plain"] and hold.client:getLock(name, hold.whose)
+        or hold.client:getFencedLock(name, hold.whose)
     return setmetatable(hold, Lock)
 end
 
@@ -107,13 +109,13 @@ local function once(hold, given)
 end
 
 local function several(hold)
-    hold.lock = hold.client:getMultiLock(hold.names)
+    hold.lock = hold.client:getMultiLock(hold.names, hold.whose)
     hold.names = hold.lock:getNames()
     return setmetatable(hold, Hold)
 end
 
 local function shared(hold)
-    hold.lock = hold.client:getReadWriteLock(hold.names[1]):readLock()
+    hold.lock = hold.client:getReadWriteLock(hold.names[1], hold.whose):readLock()
     return setmetatable(hold, Hold)
 end
 
@@ -174,9 +176,11 @@ end
 -- @param client  with the command's settings
 -- @param given   the options
 -- @param names   at least one
+-- @param command what is to run; its name is put on the card
 -- @return a hold, which is not taken yet
-function _M.of(client, given, names)
-    local hold, make = { client = client, names = names, what = "the lock" }, nil
+function _M.of(client, given, names, command)
+    local hold, make = { client = client, names = names, what = "the lock",
+        whose = { label = (command:match "[^/]+$" or "?"):sub(1, 100) } }, nil
     for _, kind in ipairs(KINDS) do
         make = given[kind[1]] and kind[2] or make
     end

@@ -24,6 +24,8 @@ _M.flags = {
     { "--max-hold", "S", "end the command after so long, with status 123 (default: never)" },
     { "--kill-after", "S", "when the lock is lost, or --max-hold is over, the command and all that "
         .. "it started get TERM, and KILL S seconds later (5)" },
+    { "--label", "TEXT", "whose the lock is, for all who ask (host, process, redlock); behind "
+        .. "it comes the command's name" },
     { "--plain", nil, "a lock without a fencing token: for users of the servers whose rights are "
         .. "enough for plain locks only" },
     { "--shared", nil, "as a reader: others with --shared run beside this one, and nobody else" },
@@ -152,7 +154,7 @@ function _M.main(given, names, argv)
     local at_least = given["--at-least"]
     -- The command may take as long as it likes: its end is the end of the hold.
     local client = config.client(given, { max_hold = false })
-    local hold = kinds.of(client, given, names)
+    local hold = kinds.of(client, given, names, argv[1])
     config.connect(client)
     process.catch()
     local got, status, err = acquire(hold, given["--no-wait"] and 0 or given["--wait"])
@@ -163,7 +165,7 @@ function _M.main(given, names, argv)
     if not got then
         client:close()
         if err and status == HELD then
-            report.note(hold:refusal())
+            report.note(hold:refusal(err))
         elseif err then
             report.note(report.error(err))
         end

@@ -1,5 +1,6 @@
 --- redlock status: who holds a lock, as each server and their majority see it.
 local args = require "redlock.cli.args"
+local card = require "redlock.core.card"
 local config = require "redlock.cli.config"
 local json = require "redlock.cli.json"
 local peek = require "redlock.policy.peek"
@@ -13,8 +14,8 @@ local _M = { usage = "status NAME", summary = "who holds it, for how long, serve
 _M.help = [[
 redlock status NAME [--json]
 
-Says whether NAME is held, for how long unless it is renewed, and what each server knows of
-it. A holder is shown by eight digits that are other ones for each hold.
+Says whether NAME is held, by whom, for how long unless it is renewed, and what each server
+knows of it. Each hold has eight digits of its own, and its holder's label if that has one.
 Exit status: 0: it is held; 1: it is free; 125: no majority of the servers says so.
 
   redlock status deploy:web || echo "nobody deploys"]]
@@ -49,7 +50,10 @@ local function ask_node(opts, name)
         local said = err.nodes and err.nodes[1] or err
         row.state, row.message = said.code, said.message
     elseif answer.vote > 0 then
+        local its = card.behind(answer.data, 40) or {}
         row.state, row.holder = "held", answer.data:sub(1, 8)
+        row.label, row.since = its.label, its.since
+        row.who = answer.data
         row.remaining = answer.info >= 0 and answer.info / 1000 or math.huge
     else
         row.state = "free"
@@ -73,33 +77,41 @@ local function summary(rows)
     local said = {}
     for _, row in ipairs(rows) do
         if row.state == "held" or row.state == "free" then
-            said[#said + 1] = { who = row.holder, left = row.remaining }
+            said[#said + 1] = { who = row.who, left = row.remaining }
         end
     end
-    local held, holder, remaining = peek.view(said, #rows)
+    local held, who, remaining = peek.view(said, #rows)
     if held == nil then
         return nil
     end
-    return { held = held, holder = holder, remaining = remaining }
+    local its = held and card.behind(who, 40) or {}
+    return { held = held, holder = held and who:sub(1, 8) or nil, label = its.label,
+        since = its.since, remaining = remaining }
 end
 
 local function seconds(s)
     return s == math.huge and "without an end" or ("%.1f s"):format(s)
 end
 
+-- The digits of a holder, and who that is, if it is known.
+local function holder_of(row)
+    local text = "holder " .. printable(row.holder)
+    return row.label and ("%s: %s, since %s"):format(text, row.label,
+        os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(row.since))) or text
+end
+
 local function show_status(name, rows, seen)
     if not seen then
         report.note("no majority of the servers says whether it is held")
     elseif seen.held then
-        print(("%s is held, for %s unless it is renewed, by holder %s"):format(printable(name),
-            seconds(seen.remaining), printable(seen.holder)))
+        print(("%s is held, for %s unless it is renewed, by %s"):format(printable(name),
+            seconds(seen.remaining), holder_of(seen)))
     else
         print(printable(name) .. " is free")
     end
     local lines = {}
     for i, row in ipairs(rows) do
-        local holder = row.holder and seconds(row.remaining) .. "  holder "
-            .. printable(row.holder)
+        local holder = row.holder and seconds(row.remaining) .. "  " .. holder_of(row)
         lines[i] = { row.node, row.state, holder and row.message
             and holder .. "; " .. row.message or holder or row.message or "" }
     end
@@ -120,9 +132,13 @@ function _M.main(given, names)
     tell_guarded(client, rows)
     client:close()
     local seen = summary(rows)
+    for _, row in ipairs(rows) do
+        row.who = nil
+    end
     if given["--json"] then
         print(json.encode { name = name, held = seen and seen.held, answered = seen ~= nil,
-            remaining = seen and seen.remaining, holder = seen and seen.holder, nodes = rows })
+            remaining = seen and seen.remaining, holder = seen and seen.holder,
+            label = seen and seen.label, since = seen and seen.since, nodes = rows })
     else
         show_status(name, rows, seen)
     end

@@ -8,6 +8,8 @@
 --              for one that is up, or being connected, and whose answer did not matter any more
 -- err.waited   seconds spent in the call, or nil
 -- err.reason   why the hold was lost, as onLost has it, when that is what the call met; or nil
+-- err.holder   held: whose it is, { label, since, remaining }, as a majority of the servers says
+--              (policy/naming.lua); or nil
 --
 -- They are plain values: cjson.encode(err) gives these fields. tostring(err) and "text" .. err
 -- give "redlock: <code>: <message>", and the methods of strings work on that. table.concat
@@ -107,6 +109,15 @@ end
 -- @param reason   as onLost has it
 function _M.because(err, subject, reason)
     err.reason, err.message = reason, sentence(err.code, subject, err.nodes, reason)
+end
+
+--- Says in an error whose the lock is that it is about.
+-- @param err      the error, which is changed
+-- @param subject  as for new()
+-- @param holder   or nil
+-- @param text     what is said of it, or nil
+function _M.name(err, subject, holder, text)
+    err.holder, err.message = holder, sentence(err.code, subject, err.nodes, text)
 end
 
 --- @return whether a value is one of our errors

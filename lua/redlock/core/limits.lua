@@ -4,6 +4,7 @@
 return {
     MAX_NODES = 32,           -- RL_MAX_NODES: votes are kept in masks of 32 bits
     VALUE_LEN = 40,           -- RL_VALUE_LEN: 20 random bytes, in hex
+    VALUE_MAX = 256,          -- RL_VALUE_MAX: with a card
     MAX_NAME = 65536,         -- bytes of the name of a lock or a resource
     MAX_KEYS = 128,           -- RL_MAX_KEYS: of one script call
     MAX_ARGS = 16,            -- RL_MAX_ARGS

@@ -4,11 +4,12 @@ local ffi = require "ffi"
 local answers = require "redlock.core.answers"
 local round_error = require "redlock.core.round_error"
 local ffi_core = require "redlock.core.ffi"
+local values = require "redlock.core.values"
 
 local pcall, error, tonumber = pcall, error, tonumber
 local yield, type = coroutine.yield, type
-local ceil = math.ceil
-local cast, ffi_new, ffi_string, ffi_gc = ffi.cast, ffi.new, ffi.string, ffi.gc
+local ceil, bytes = math.ceil, values.bytes
+local cast, ffi_new, ffi_gc = ffi.cast, ffi.new, ffi.gc
 
 local _M = { failure = round_error.of }
 local failure = round_error.of
@@ -173,7 +174,8 @@ end
 function _M.acquire(call, prim, keys, args, lease, within)
     local primitive, nkeys, nargs = prepare(call, prim, keys, args)
     return await_lease(call, C.rl_acquire(call.lock.client.core, primitive, keys_buf, nkeys,
-        args_buf, nargs, to_ms(lease), to_ms(within), call.home or -1, call.lease_out))
+        args_buf, nargs, bytes(call.lock.label), to_ms(lease), to_ms(within), call.home or -1,
+        call.lease_out))
 end
 
 --- Begins the same for a future, which is told by rl_next().
@@ -181,7 +183,7 @@ end
 function _M.begin_acquire(call, prim, keys, args, lease, within)
     local primitive, nkeys, nargs = prepare(call, prim, keys, args)
     return C.rl_acquire_async(call.lock.client.core, primitive, keys_buf, nkeys, args_buf, nargs,
-        to_ms(lease), to_ms(within), -1, call.lease_out)
+        bytes(call.lock.label), to_ms(lease), to_ms(within), -1, call.lease_out)
 end
 
 --- Gives up an attempt that nobody waits for any more.
@@ -204,7 +206,7 @@ function _M.handover(call, handle, lease, kind)
     local lease_out = call.lease_out
     lease_out[0] = nil
     local primitive = kind and call.lock.client:scripts(kind).primitive or nil
-    local round = C.rl_handover(handle, primitive, to_ms(lease), lease_out)
+    local round = C.rl_handover(handle, primitive, bytes(call.lock.label), to_ms(lease), lease_out)
     if round == nil then
         _M.abandon(handle)
     else
@@ -305,7 +307,7 @@ end
 function _M.adopt(client, subject, prim, keys, args, value, lease, token)
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     local handle = C.rl_adopt(client.core, client:scripts(prim).primitive, keys_buf, nkeys,
-        args_buf, nargs, value, to_ms(lease), token)
+        args_buf, nargs, bytes(value), to_ms(lease), token)
     if handle == nil then
         return nil, failure(client, subject, nil)
     end
@@ -318,15 +320,10 @@ function _M.adopt(client, subject, prim, keys, args, value, lease, token)
     return ffi_gc(handle, C.rl_lease_orphan)
 end
 
---- The value that stands for a lease on the servers.
-function _M.value(handle)
-    return ffi_string(C.rl_lease_value(handle), C.RL_VALUE_LEN)
-end
-
 --- Forgets a lease that another process takes over.
 -- @return its value
 function _M.disown(handle)
-    local value = _M.value(handle)
+    local value = values.of(handle)
     C.rl_disown(ffi_gc(handle, nil))
     return value
 end

@@ -42,6 +42,7 @@ local deadlock = require "redlock.policy.deadlock"
 local errors = require "redlock.core.errors"
 local handover = require "redlock.policy.handover"
 local hooks = require "redlock.policy.hooks"
+local naming = require "redlock.policy.naming"
 local queues = require "redlock.policy.queues"
 local restart_guard = require "redlock.policy.restart_guard"
 local rounds = require "redlock.core.rounds"
@@ -104,9 +105,22 @@ local function try_once(call)
     return attempt.make(call) or try_with_new_password(call)
 end
 
+-- The error of a call whose last attempt failed.
+local function failure(call, code)
+    local lock, holder, text = call.lock, nil, nil
+    if code == "held" then
+        holder, text = naming.refused(call)
+    end
+    local err = rounds.failure(lock.client, lock, attempt.take_round(call), call.seeding)
+    if code == "held" then
+        errors.name(err, lock, holder, text)
+    end
+    return err
+end
+
 -- Whether there is to be another attempt.
 local function decide(call)
-    local lock, client = call.lock, call.lock.client
+    local client = call.lock.client
     local err = hooks.refused(call) or turn.begin_waiting(call)
     if err then
         return err
@@ -115,13 +129,14 @@ local function decide(call)
     local guarded = code == "no_quorum" and restart_guard.left(client) or nil
     if call.place then
         call.place.queue.held = code == "held"
+        naming.note(call)
     end
     if code == "held" or guarded then
         call.answered = now   -- patience is for servers that do not answer
     end
     if not RETRY[code] or rounds.to_ms(call.deadline - now) <= 0
         or now - (call.answered or call.started) >= call.patience then
-        return rounds.failure(client, lock, attempt.take_round(call), call.seeding)
+        return failure(call, code)
     end
     call.outcome, call.guarded = code, guarded
 end

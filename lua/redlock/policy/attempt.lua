@@ -34,6 +34,7 @@ function _M.register(call, handle, from)
     client.holds:set(call.owner, lock.id,
         { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
             primitive = prim, taker = false,
+            label = lock.label,
             passed = from and from.passed + 1 or 0, since = from and from.since or now,
             -- Room for what follows: a table that grows is slow.
             id = nil, mine = nil, key = nil, looked = nil, line = nil, number = nil, ends = nil },

@@ -93,7 +93,7 @@ local function is_as_new(call, from)
     local lock, seconds = call.lock, attempt.seconds(call)
     local o, left = lock.client.options, rounds.remaining(from.lease)
     return lock.primitive.vote ~= "largest" and not from.extended and from.seconds == seconds
-        and from.kept == (call.lease == nil)
+        and from.label == lock.label and from.kept == (call.lease == nil)
         and left >= seconds * (1 - o.drift_factor - WORN) and left <= seconds
 end
 

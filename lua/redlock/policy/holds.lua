@@ -1,8 +1,9 @@
 --- What the owners of one process hold through one client.
 --
 -- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog,
--- name, id, primitive, taker = what the host notes of it, on_lost = { { fn, lock }, ... } or
--- nil, lost = reason or nil, lost_at (when), ends = when it was to end, once it is released }.
+-- name, id, primitive, label, taker = what the host notes of it, on_lost = { { fn, lock }, ... } or
+-- nil, lost = reason or nil, lost_at (when), holder = who has it now, if that is known when it is
+-- lost, ends = when it was to end, once it is released }.
 -- Lock objects are views of holds: collecting one changes nothing. What an owner held that is gone
 -- is let go when that is found: its coroutine has ended, or it was collected.
 --
@@ -10,11 +11,14 @@
 -- has to be looked at once in a while stands in line.
 
 local ffi = require "ffi"
+local card = require "redlock.core.card"
 local happenings = require "redlock.core.happenings"
 local rounds = require "redlock.core.rounds"
+local values = require "redlock.core.values"
 
 local pairs, ipairs, pcall, setmetatable, next = pairs, ipairs, pcall, setmetatable, next
-local huge, max, min, tostring = math.huge, math.max, math.min, tostring
+local tostring = tostring
+local huge, max, min = math.huge, math.max, math.min
 
 local _M = {}
 
@@ -254,14 +258,14 @@ end
 local function report(self, hold, fn, lock)
     local host = self.client.host
     host.defer(function()
-        local ok, err = pcall(fn, lock, hold.lost)
+        local ok, err = pcall(fn, lock, hold.lost, hold.holder)
         if not ok then       -- it must not hit whoever happens to call the library
             host.log("an onLost function failed: " .. tostring(err))
         end
     end)
 end
 
---- Registers fn(lock, reason) for the loss of a hold; at once when it is lost.
+--- Registers fn(lock, reason, holder) for the loss of a hold; at once when it is lost.
 function Holds:on_lost(hold, fn, lock)
     if hold.lost then
         report(self, hold, fn, lock)
@@ -307,13 +311,18 @@ function Holds:lose(hold, reason)
         return
     end
     hold.lost, hold.lost_at = reason, self.client.now()
+    if reason == "taken" then
+        local taker = values.taker(hold.lease)
+        hold.holder = taker and card.behind(taker, 20)
+    end
     is_over(self, hold)
     if not hold.kept and leave(hold) then
         stand_in(self.run_out, hold, hold.lost_at)
         forget_run_out(self, 0)
     end
     self.client.counters.lost = self.client.counters.lost + 1
-    self.client.events:emit { type = "lost", name = hold.name, reason = reason }
+    self.client.events:emit { type = "lost", name = hold.name, reason = reason,
+        holder = hold.holder }
     local fns = hold.on_lost or {}
     hold.on_lost = nil
     for i = 1, #fns do

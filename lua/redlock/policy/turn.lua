@@ -5,6 +5,7 @@ local deadlock = require "redlock.policy.deadlock"
 local errors = require "redlock.core.errors"
 local hooks = require "redlock.policy.hooks"
 local handover = require "redlock.policy.handover"
+local naming = require "redlock.policy.naming"
 local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
 
@@ -134,7 +135,9 @@ local function next_step(call)
     end
     local pause, over = wait_at_least(call), rounds.to_ms(left) <= 0
     if over and (call.tried or pause > 0 and is_held(call)) then
-        return errors.new("held", lock)
+        local err = errors.new("held", lock)
+        errors.name(err, lock, naming.unasked(call))
+        return err
     elseif over or pause == 0 then
         return nil
     end

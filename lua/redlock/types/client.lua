@@ -165,6 +165,7 @@ function Client:get(prim, name, opts) end
 ---Who owns what is taken through a lock object.
 ---@class (exact) redlock.LockOptions
 ---@field owner? any  who gives the same value is the same owner; default: the running coroutine
+---@field label? string  what it is for, behind the client's label on the card
 
 ---Runs `fn(lock)` while the lock is held, and releases it whatever happens. An error in `fn` is
 ---raised again after the release.
@@ -193,6 +194,7 @@ function Client:using(name, opts, fn) end
 ---@field wait? number  seconds; default: as long as it takes
 ---@field lease? number  seconds, not renewed; default: the client's, kept by the watchdog
 ---@field owner? any  as for `client:getLock`
+---@field label? string  as for `client:getLock`
 ---@field kind? "plain"|"fenced"|"read"|"write"|"fair"|"multi"|"permit"  default: plain
 ---@field fenced? boolean  true: a fenced lock
 ---@field permits? integer  how many permits there are, as for `getSemaphore`: fn gets one of them

@@ -135,16 +135,16 @@ function Lock:remaining() end
 ---@return redlock.Lock self  the lock itself
 function Lock:check() end
 
----Has `fn(lock, reason)` called once, when this hold is lost: in an event loop when that happens,
----in plain LuaJIT in the owner's next call of the library; at once if it is lost already. An error
----in `fn` goes to the log.
+---Has `fn(lock, reason, holder)` called once, when this hold is lost: in an event loop when that
+---happens, in plain LuaJIT in the owner's next call of the library; at once if it is lost already.
+---An error in `fn` goes to the log. With `taken` comes who has it now, if a majority says who.
 ---```lua
 ---assert(lock:tryLock(5))
 ---assert(lock:onLost(function(l, reason)
 ---    print(l:getName(), reason)
 ---end))
 ---```
----@param fn fun(lock: redlock.Lock, reason: redlock.LossReason)  what is to be done then
+---@param fn fun(lock: redlock.Lock, reason: redlock.LossReason, holder?: redlock.Holder)  called
 ---@return true|nil ok  it will be called
 ---@return redlock.Error err  not_held
 function Lock:onLost(fn) end
@@ -194,6 +194,17 @@ function Lock:export() end
 ---@return boolean|nil locked  true: somebody does
 ---@return redlock.Error err  no_quorum; unsupported
 function Lock:isLocked() end
+
+---Whose it is, as a majority sees it. A server that lies cannot name somebody else.
+---```lua
+---assert(lock:tryLock(5))
+---print(lock:holder().label)               -- web-1 4242 worker.lua
+---assert(lock:unlock())
+---assert(lock:holder() == false)
+---```
+---@return redlock.Holder|false|nil holder  false: nobody holds it
+---@return redlock.Error err  no_quorum: also when no majority names one holder; unsupported
+function Lock:holder() end
 
 ---How long it stays closed if nobody renews or releases it, as a majority sees it.
 ---```lua

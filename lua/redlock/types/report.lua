@@ -186,6 +186,7 @@
 ---@field type "lost"
 ---@field name string  of the lock
 ---@field reason redlock.LossReason  as for `lock:onLost`
+---@field holder? redlock.Holder  of `taken`: who has it now, if a majority says who
 
 ---A server is connected.
 ---@class (exact) redlock.NodeUpEvent: redlock.AnyEvent

@@ -23,4 +23,5 @@ local left = call('pttl', KEYS[1])
 if left < 0 and head then
     left = call('zscore', KEYS[3], head) - now
 end
-return {0, left, last .. ' ' .. (type(value) == 'string' and string.sub(value, 1, 20) or '')}
+local who = type(value) == 'string' and string.sub(value, 1, 20) .. string.sub(value, 41, 215) or ''
+return {0, left, last .. ' ' .. who}

@@ -14,7 +14,7 @@ if KEYS[4] and found[3] ~= ARGV[7] then
     end
 end
 if value and value ~= ARGV[1] then
-    return {0, call('pttl', KEYS[1]), sub(value, 1, 20)}
+    return {0, call('pttl', KEYS[1]), sub(value, 1, 20) .. sub(value, 41, 215)}
 end
 local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))
 if not floor then

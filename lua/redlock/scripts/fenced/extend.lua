@@ -1,11 +1,15 @@
 -- Never shortens. 1: ours until then at least; 0: gone, or its counter is, and the floor is
--- past it; -1: somebody else's, or a newer token may have been issued; -2: no floor.
+-- past it; {-1, 0, who}: somebody else's, as in lock/acquire.lua; -1: a newer token may have been
+-- issued; -2: no floor.
 if not value then
     return 0
 end
-local borrowed = value == ARGV[1] and found[2] == lent
-if value ~= ARGV[1] or (counter and counter > token and not borrowed) then
-    return value == ARGV[1] and not stored and 0 or -1
+if value ~= ARGV[1] then
+    return {-1, 0, sub(value, 1, 20) .. sub(value, 41, 215)}
+end
+local borrowed = found[2] == lent
+if counter and counter > token and not borrowed then
+    return stored and -1 or 0
 end
 if borrowed then
     call('pexpire', KEYS[2], ARGV[5])

@@ -1,5 +1,6 @@
 -- KEYS[1] the lock.
--- {1, ms left, digest of the holder's value}, or 0: free. ms left is -1 without an end.
+-- {1, ms left, digest of the holder's value, and its card}, or 0: free. ms left is -1 without an
+-- end.
 local value = redis.pcall('get', KEYS[1])
 if not value then
     return 0
@@ -9,4 +10,4 @@ if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
 elseif type(value) == 'table' then
     value = 'not a string'
 end
-return {1, redis.call('pttl', KEYS[1]), redis.sha1hex(value)}
+return {1, redis.call('pttl', KEYS[1]), redis.sha1hex(value) .. string.sub(value, 41, 215)}

@@ -21,4 +21,5 @@ for i = 1, n do
         longest, which = left, i
     end
 end
-return {0, longest, which .. ' ' .. string.sub(found[which] or '', 1, 20)}
+local value = found[which] or ''
+return {0, longest, which .. ' ' .. string.sub(value, 1, 20) .. string.sub(value, 41, 215)}

@@ -4,7 +4,8 @@ if mine > 0 then
 end
 if kind ~= 'zset' and kind ~= 'none' then
     local who = redis.pcall('get', KEYS[1])
-    return {0, call('pttl', KEYS[1]), type(who) == 'string' and string.sub(who, 1, 20) or ''}
+    return {0, call('pttl', KEYS[1]), type(who) == 'string'
+        and string.sub(who, 1, 20) .. string.sub(who, 41, 215) or ''}
 end
 if call('exists', KEYS[2]) == 1 then
     return {0, call('pttl', KEYS[2])}

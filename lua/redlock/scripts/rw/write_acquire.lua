@@ -10,5 +10,6 @@ end
 if ARGV[3] ~= '0' then
     redis.call('set', KEYS[2], '', 'PX', ARGV[3])
 end
-local who = type(value) == 'string' and string.sub(value, 1, 20) or ''
+local who = type(value) == 'string' and string.sub(value, 1, 20) .. string.sub(value, 41, 215)
+    or ''
 return {0, redis.call('pttl', KEYS[1]), who}

@@ -1,0 +1,21 @@
+/* said.h - what a server said that is too long for a slot: kept once for all servers that
+ * say the same, as they do of a holder. */
+#ifndef SAID_H
+#define SAID_H
+
+#include <stddef.h>
+
+struct said {
+    int refs;
+    unsigned len;
+    char bytes[];
+};
+
+/* With one reference. NULL: out of memory. */
+struct said *said_new(const char *bytes, size_t len);
+struct said *said_ref(struct said *said);
+
+/* NULL: nothing. */
+void said_unref(struct said *said);
+
+#endif

@@ -1,0 +1,77 @@
+/* card.c - whose a lock is, for people: what rides behind the digits of a value. */
+#include "engine/card.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    HEX_MAX = 16,
+    NUMBER_MAX = 20,
+    ROOM = 2 + HEX_MAX + RL_CARD_MAX
+};
+static_assert(RL_VALUE_LEN + ROOM <= RL_VALUE_MAX, "a value has room for its card");
+
+static _Atomic int process;            /* getpid() is a system call each time; 0: unknown */
+
+void card_after_fork(void)
+{
+    process = 0;
+}
+
+/* The digits of n to this base, at out. How many. */
+static size_t put_number(char *out, uint64_t n, unsigned base)
+{
+    char digits[NUMBER_MAX];
+    size_t len = 0;
+    do
+        digits[len++] = "0123456789abcdef"[n % base];
+    while ((n /= base) != 0);
+    for (size_t i = 0; i < len; i++)
+        out[i] = digits[len - 1 - i];
+    return len;
+}
+
+static size_t put_process(char *out)
+{
+    int number = process;
+    if (!number)
+        process = number = (int)getpid();
+    return put_number(out, (uint64_t)number, 10);
+}
+
+/* No more than room bytes of it. */
+static size_t put_some(char *out, size_t room, const char *data, size_t len)
+{
+    len = len < room ? len : room;
+    memcpy(out, data, len);
+    return len;
+}
+
+static size_t put_label(char *out, const char *data, size_t len)
+{
+    size_t at = 0;
+    char number[NUMBER_MAX];
+    const char *mark;
+    while ((mark = memmem(data, len, "%p", 2))) {
+        size_t before = (size_t)(mark - data);
+        at += put_some(out + at, RL_CARD_MAX - at, data, before);
+        at += put_some(out + at, RL_CARD_MAX - at, number, put_process(number));
+        data += before + 2;
+        len -= before + 2;
+    }
+    return at + put_some(out + at, RL_CARD_MAX - at, data, len);
+}
+
+size_t card_write(char *out, const rl_bytes *label)
+{
+    if (!label)
+        return 0;
+    size_t len = 0;
+    out[len++] = ' ';
+    len += put_number(out + len, (uint64_t)rl_unix_ms(), 16);
+    out[len++] = ' ';
+    len += put_label(out + len, label->data, label->len);
+    return len;
+}
