@@ -76,12 +76,13 @@ describe("the README", function()
     it("has commands that work", function()
         local cluster = support.cluster(3)
         sys.write_file(home .. "/report", "#!/bin/sh\necho $REDLOCK_NAME\n")
-        assert(support.sh(("cd %s && chmod +x report && ln report deploy"):format(home)))
+        assert(support.sh(([[cd %s && chmod +x report && ln report deploy &&
+            ln report scheduler]]):format(home)))
         local p = support.spawn { "sh", "-ec", snippet "redlock run", cwd = home, stdout = "pipe",
             stderr = "stdout", env = env(table.concat(cluster:uris(), " ")) }
         local status, said = cli.ends(p, 60)
         assert.equal(0, status, said)
-        assert.matches("^nightly\ndeploy:web\nheld for %d+ s, and renewed\n", said)
+        assert.matches("^nightly\ndeploy:web\nscheduler\nheld for %d+ s, and renewed\n", said)
         assert.matches("nobody deploys\n", said)
         assert.matches("\nverdict: ok\n", said)
     end)
