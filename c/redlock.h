@@ -68,8 +68,12 @@ enum {
     RL_MAX_SCRIPTS = 256,    /* scripts of one client */
     RL_RUN_ID_MAX = 41,      /* a server's run_id, with the closing 0 */
     RL_LABEL_MAX = 257,      /* a node's label, with the closing 0 */
-    RL_WORD_MAX = 32         /* a word of INFO, with the closing 0 */
+    RL_WORD_MAX = 32,        /* a word of INFO, with the closing 0 */
+    RL_TIMES_BOUNDS = 17     /* of times: 100 us, and each twice the one before */
 };
+
+/* Rounds that are timed. */
+enum { RL_TIMES_ACQUIRE = 1, RL_TIMES_RELEASE, RL_TIMES_KINDS };
 
 /* How a round ended, and why a node gave no vote. */
 typedef enum rl_code {
@@ -308,6 +312,16 @@ typedef struct rl_node_info {
     char policy[RL_WORD_MAX];       /* maxmemory-policy */
     char why[RL_TEXT_MAX];   /* DISAGREES, SEALED, RETIRED: what is wrong, and the remedy */
 } rl_node_info;
+
+/* How long rounds of one kind took that were granted: from the call that began the round
+ * to the one that gave it back. */
+typedef struct rl_times {
+    int64_t count;
+    int64_t sum_us;
+    int64_t within[RL_TIMES_BOUNDS + 1]; /* [i]: as many took at most 100 << i microseconds,
+                                and more than the bound before; the last: all others */
+} rl_times;
+
 /* A round that is done, and how it ended then (see rl_round_outcome). */
 typedef struct rl_done {
     rl_round *round;
@@ -685,6 +699,12 @@ void rl_node_get_info(rl_client *client, int i, rl_node_info *out);
  * keys end with their time. */
 int64_t rl_owed(rl_client *client);
 int64_t rl_forgone(const rl_client *client);
+
+/* From now on the client's rounds are timed. */
+void rl_take_times(rl_client *client);
+
+/* Copies what was found of one kind: RL_TIMES_*. */
+void rl_get_times(rl_client *client, int kind, rl_times *out);
 /* cdef end */
 #pragma GCC visibility pop
 

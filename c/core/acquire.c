@@ -195,6 +195,7 @@ static void acquire_decide(struct rl_round *round, int64_t now_ms)
 
 static const struct round_kind acquire_kind = {
     .name = "acquire",
+    .timed = RL_TIMES_ACQUIRE,
     .by_list = 1,
     .margin = 1,
     .expired = RL_EXPIRED,

@@ -251,6 +251,7 @@ static void release_decide(struct rl_round *release, int64_t now_ms)
 
 const struct round_kind release_kind = {
     .name = "release",
+    .timed = RL_TIMES_RELEASE,
     .to_all = 1,
     .used = lease_used,
     .unused = release_unused,

@@ -57,6 +57,7 @@ struct round_kind {
     int to_all;              /* goes to all nodes, also when decided before */
     int margin;              /* wants the client's margin beyond a majority */
     int by_list;             /* a yes counts for the list of servers that its node is in */
+    int timed;               /* RL_TIMES_*, or 0: how long it takes is of no interest */
     int pause;               /* asks no node, and is granted when the time has come */
     int expired;             /* the outcome of a grant whose lease is over; 0: gives no lease */
 
@@ -125,6 +126,7 @@ struct rl_round {
     unsigned list;                     /* the newest one when the round began */
     _Atomic int outcome;               /* RL_OK while undecided */
     int64_t started_ms;
+    int64_t begun_us;                  /* for who takes times; 0: of this one nobody does */
     int64_t cap_ms;                    /* undecided at this time: what is pending is missing */
     int64_t lease_ms;                  /* what was asked for */
     uint32_t agreed;                   /* nodes of the majority that gave the same answer */

@@ -17,6 +17,8 @@ struct rl_client {
     int wanting;                  /* callers in rl_wait: the keeper lets them go first */
     int64_t last_turn_ms;
     _Atomic int lazy;             /* what is begun is written with the next turn, or ... */
+    int timing;                   /* rounds are timed: see times.h */
+    rl_times times[RL_TIMES_KINDS];
     int64_t unsent_ms;            /* ... 1 ms after this; 0: nothing waits for that */
     struct keeper keeper;
     /* Shared clients: the keeper turns the loop, and nobody else. */

@@ -13,6 +13,7 @@
 #include "core/round.h"
 #include "engine/mailbox.h"
 #include "engine/signals.h"
+#include "engine/times.h"
 
 void rl_lazy(rl_client *c, int on)
 {
@@ -73,6 +74,7 @@ void engine_deliver(struct rl_client *c)
 
 void engine_forget(rl_round *round)
 {
+    times_end(client_of(round->core), round);
     atomic_store(&round->post, ROUND_POSTED);
     struct rl_mailbox *m = round->box;
     if (m)
@@ -181,6 +183,8 @@ int64_t engine_enter(struct rl_client *c)
 
 rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms)
 {
+    if (round)
+        times_begin(c, round);
     if (!c->core.closed) {
         engine_send(c, now_ms);
         if (!c->key)
@@ -193,8 +197,10 @@ rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms)
 rl_round *engine_begun(struct rl_client *c, rl_round *round, int64_t now_ms)
 {
     int lazy = atomic_exchange(&c->lazy, 1);
-    if (round)
+    if (round) {
+        times_begin(c, round);
         round_notify(round);
+    }
     if (!c->core.closed) {
         engine_send(c, now_ms);
         keeper_notice(c);

@@ -2,6 +2,7 @@
 -- called in it takes and returns what the reference says, and fails with no other codes.
 local redlock = require "redlock"
 local reference = require "spec.support.reference"
+local metrics = require "redlock.metrics"
 local resty_lock = require "redlock.resty_lock"
 local support = require "spec.support"
 local typing = require "spec.support.typing"
@@ -155,6 +156,8 @@ describe("in the reference", function()
             ["redlock.Task"] = world:spawn(function() end),
             ["redlock." .. RESOURCE] = false,
             ["redlock.resty_lock"] = false,
+            ["redlock.metrics"] = false,
+            ["redlock.Metrics"] = metrics.new(),
             ["redlock.RestyLock"] = resty_lock:new(client),
             ["redlock.Client"] = client,
             ["redlock.Lock"] = lock,

@@ -14,20 +14,24 @@ local _M = {}
 
 _M.TOLERANCE = 0.05
 local FILE = root .. "/spec/bench/instructions.txt"
-local SERVERS, FEW, MANY, FUTURES = 5, 100, 300, 1000
+local SERVERS, FEW, MANY, LONG, FUTURES = 5, 100, 300, 2100, 1000
 
 -- ---- what is counted, in a process of its own --------------------------------------
 
 local function work(mode, count, uris)
     local redlock = require "redlock"
-    local client = redlock.new { nodes = uris, timeout = 60, connect_timeout = 60 }
+    local client = redlock.new { nodes = uris, timeout = 60, connect_timeout = 60,
+        metrics = mode == "metered" and require("redlock.metrics").new() or nil }
     local function cycle()
         local lock = client:getLock "count"
         assert(lock:tryLock(30, 50))
         assert(lock:unlock())
     end
     cycle()
-    if mode == "cycles" then
+    if mode == "bare" or mode == "metered" then
+        collectgarbage "stop"    -- which would be at another place of its own cycle
+    end
+    if mode ~= "futures" then
         for _ = 1, count do
             cycle()
         end
@@ -76,6 +80,26 @@ function _M.count()
     return math.floor((many - few) / (MANY - FEW) + 0.5), all - none
 end
 
+-- Instructions of a cycle with one server, and without the collector.
+local function bare_cycle(cluster, mode)
+    return (counted(cluster, mode, LONG) - counted(cluster, mode, FEW)) / (LONG - FEW)
+end
+
+--- What metrics cost: side by side, and with one server, of which no answers come together or apart
+-- by chance; the least of several counts of each.
+-- @return instructions that they add to a cycle; and those of a cycle of five servers
+function _M.count_metered()
+    local support = require "spec.support"
+    local cluster, least = support.cluster(1), {}
+    for _ = 1, 3 do
+        for _, mode in ipairs { "bare", "metered" } do
+            least[mode] = math.min(least[mode] or math.huge, bare_cycle(cluster, mode))
+        end
+    end
+    cluster:stop()
+    return least.metered - least.bare, (_M.count())
+end
+
 -- ---- what was counted before -----------------------------------------------------------
 
 local function first_line(command)
@@ -117,19 +141,23 @@ local function accept(what, cycle, futures)
     file:close()
 end
 
+local MODES = { cycles = true, futures = true, bare = true, metered = true }
+
 local function main(how)
     local what = _M.here()
     local cycle, futures = _M.count()
     local cycle_before, futures_before = _M.known(what)
     print(("%s: a cycle has %d instructions (%s before), 1,000 futures %d (%s before)"):format(
         what, cycle, cycle_before or "?", futures, futures_before or "?"))
+    local added = _M.count_metered()
+    print(("metrics add %.0f: %.2f %%"):format(added, added / cycle * 100))
     if how == "accept" then
         accept(what, cycle, futures)
     end
 end
 
 if arg and arg[0] and arg[0]:find "bench/instructions.lua$" then
-    if arg[1] == "cycles" or arg[1] == "futures" then
+    if MODES[arg[1]] then
         work(arg[1], tonumber(arg[2]), { unpack(arg, 3) })
     end
     main(arg[1])

@@ -20,4 +20,9 @@ describe("the instructions", function()
                     name, pair[1], pair[2]))
         end
     end)
+
+    it("of a cycle with metrics are at most 1 % more", function()
+        local added, cycle = instructions.count_metered()
+        assert.is_true(added > 0 and added <= cycle / 100, ("%d of %d"):format(added, cycle))
+    end)
 end)

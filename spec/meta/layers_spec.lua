@@ -19,8 +19,8 @@ local EXCEPT = { ["c/node/load.h: dlfcn.h"] = true, ["c/node/reader.c: pthread.h
 -- Of what is in every file of the core.
 local BITS = { bit = true, link_bit = true }
 
--- cdef is what make generates of redlock.h; init, resource and resty_lock are what users require,
--- and types what their editors read. What is in scripts/ runs inside Redis.
+-- cdef is what make generates of redlock.h; init, resource, resty_lock and metrics are what users
+-- require, and types what their editors read. What is in scripts/ runs inside Redis.
 local LUA = {
     core = { "cdef" },
     host = { "core" },
@@ -28,10 +28,11 @@ local LUA = {
     api = { "policy", "host", "core", "cdef" },
     resource = { "core" },
     resty_lock = { "api", "core" },
+    metrics = { "policy", "core" },
     init = { "api", "resource", "core", "testing" },
     cli = { "init", "api", "policy", "core" },
     testing = { "init", "core", "cdef" },
-    types = { "init", "host", "resty_lock" },
+    types = { "init", "host", "resty_lock", "metrics" },
 }
 
 local function read(path)

@@ -4,6 +4,7 @@ local annotations = require "spec.support.annotations"
 local redlock = require "redlock"
 local loop = require "redlock.host.loop"
 local reference = require "spec.support.reference"
+local metrics = require "redlock.metrics"
 local resty_lock = require "redlock.resty_lock"
 local support = require "spec.support"
 local typing = require "spec.support.typing"
@@ -21,6 +22,7 @@ local INTERNAL = {
     ["redlock.Permit"] = { "describe" },
     ["redlock.Semaphore"] = { "describe" },
     ["redlock.Future"] = { "await", "settle", "settle_true" },
+    ["redlock.Metrics"] = { "attach", "leave" },
     ["redlock.Host"] = { "accept", "attend", "begin_directly", "box", "cancel", "close", "enclose",
         "in_vain", "look_again", "mortal", "nap", "open", "owners", "poll_at", "start",
         "taken", "took" },
@@ -91,6 +93,7 @@ local MODULES = {
     ["redlock.testing"] = redlock.testing,
     ["redlock." .. RESOURCE] = resources,
     ["redlock.host.loop"] = loop,
+    ["redlock.metrics"] = metrics,
     ["redlock.resty_lock"] = resty_lock,
 }
 local OBJECTS = {
@@ -108,6 +111,7 @@ local OBJECTS = {
     ["redlock.Future"] = lock:unlockAsync(),
     ["redlock.Resource"] = resources.new "x",
     ["redlock.OwnedResource"] = resources.owned "x",
+    ["redlock.Metrics"] = metrics.new(),
     ["redlock.RestyLock"] = resty_lock:new(client),
     ["redlock.World"] = world,
     ["redlock.Task"] = world:spawn(function() end),
@@ -227,6 +231,7 @@ describe("the reference of options", function()
         ["redlock.LockOptions"] = function(o) client:getLock("x", o) end,
         ["redlock.UsingOptions"] = function(o) client:using("x", o, print) end,
         ["redlock.ImportOptions"] = function(o) client:import("x", o) end,
+        ["redlock.MetricsOptions"] = metrics.new,
         ["redlock.InitOptions"] = function(o) client:init(o) end,
         ["redlock.UnlockOptions"] = function(o) lock:unlock(o) end,
         ["redlock.PrimitiveDefinition"] = redlock.primitive,

@@ -73,6 +73,7 @@ function _M.new(opts)
     self.tasks = tasks.new(self)
     self.events = events.new(self)
     self.credentials = credentials.new(self)
+    self.meter = opts.metrics and opts.metrics:attach(self) or nil
     return self
 end
 
@@ -158,6 +159,9 @@ local function open(self)
         return nil, errors.new("config", why)
     end
     self.core = core
+    if self.meter then
+        rounds.load().rl_take_times(core)
+    end
     self.registered = {}
     self.holds.losses = happenings.losses(self)      -- of others who share it
     return true
@@ -443,6 +447,9 @@ function methods:close()
         rounds.free(pending[i])
     end
     if self.core then
+        if self.meter then
+            self.options.metrics:leave(self)
+        end
         self.host.close(self)
     end
     self.core = nil

@@ -25,7 +25,8 @@
 --              cluster, all lost their memory, or those that know are out of reach), so tokens go
 --              on from the clock
 --   password_failed   message: a password function failed; the old password stays
--- All have type and time (seconds of CLOCK_BOOTTIME).
+-- All have type and time (seconds of CLOCK_BOOTTIME); acquired, contended and lost also
+-- traceparent, if the lock was given one.
 --
 -- Where nobody listens (on_event = "auto"), hosts that have warn(text), as nginx has, are told what
 -- becomes of servers, a line for each change.
@@ -242,6 +243,9 @@ local function tell_renewed(self, from, to)
             break
         elseif hold then
             count = count + 1
+            if self.client.meter then
+                self.client.meter:renewed(hold.name)
+            end
             if not named[hold] then
                 named[hold] = true
                 names[#names + 1] = hold.name
@@ -256,11 +260,12 @@ end
 
 --- Tells of what the core did since the last call.
 function Events:poll()
-    if not (self.fn or self.warn) then
+    local counts = self.fn or self.client.meter
+    if not (counts or self.warn) then
         return
     end
     local renewals, changes = happenings.counts(self.client)
-    if self.fn and renewals ~= self.renewals then
+    if counts and renewals ~= self.renewals then
         local from = self.renewals + 1
         self.renewals = renewals
         tell_renewed(self, from, renewals)

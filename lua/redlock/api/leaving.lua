@@ -4,6 +4,7 @@ local closing = require "redlock.api.closing"
 local errors = require "redlock.core.errors"
 local handover = require "redlock.policy.handover"
 local rounds = require "redlock.core.rounds"
+local tally = require "redlock.policy.tally"
 
 local _M = {}
 
@@ -15,10 +16,12 @@ local _M = {}
 -- @return the round, or nil
 function _M.begin(lock, owner, hold, for_future)
     local client = lock.client
-    hold.ends = client.now() + rounds.remaining(hold.lease)
+    local now = client.now()
+    hold.ends = now + rounds.remaining(hold.lease)
     -- In this order: an interrupt between the two must not keep it on the servers.
     local round = rounds.release(hold.lease, for_future)
     client.holds:remove(owner, lock.id)
+    hold.looked = now
     return round
 end
 
@@ -36,10 +39,11 @@ function _M.done(lock, hold, ok, told, unseeded)
         if unseeded then     -- now, before they are needed
             lock.primitive.unseeded(lock)
         end
-        client.counters.released = client.counters.released + 1
+        tally.released(client, hold)
         return true
     end
     local err = told
+    tally.released(client, hold, err)
     if err.code == "expired" or err.code == "held" then
         client.holds:lose(hold, closing.reason(err, client.now() < hold.ends))
         errors.because(err, lock, hold.lost)

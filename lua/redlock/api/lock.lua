@@ -14,6 +14,7 @@ local happenings = require "redlock.core.happenings"
 local leaving = require "redlock.api.leaving"
 local options = require "redlock.api.options"
 local rounds = require "redlock.core.rounds"
+local tally = require "redlock.policy.tally"
 local printable = require("redlock.core.printable").printable
 
 local setmetatable, type = setmetatable, type
@@ -29,7 +30,7 @@ _M.methods = Lock
 
 local MAX_NAME = require("redlock.core.limits").MAX_NAME
 local OWN_KEYS = "redlock:{"
-local OPTIONS = { owner = true, label = true }
+local OPTIONS = { owner = true, label = true, traceparent = true }
 local SETTLE = { keep = true }
 
 -- The class of a primitive's objects: a lock's methods and its own.
@@ -42,18 +43,22 @@ local function class_of(prim)
     return class
 end
 
--- The owner and the label in the options of a lock of this client.
+-- The owner, the label and the trace in the options of a lock of this client.
 local function read_options(client, opts)
     if opts == nil then
         return nil, client.label
     end
     local owner, job = validate.options("options", opts, OPTIONS).owner, opts.label
+    local trace = opts.traceparent
     if owner ~= owner then
         validate.bad("owner", "must not be NaN, which equals nothing")
     elseif job ~= nil then
         validate.name("label", job, card.MAX)
     end
-    return owner, card.with_job(client.label, job)
+    if trace ~= nil then
+        validate.traceparent("traceparent", trace)
+    end
+    return owner, card.with_job(client.label, job), trace
 end
 
 --- Whether a name would stand for one of the library's own keys.
@@ -68,7 +73,7 @@ function _M.new(client, prim, name, opts)
         validate.bad("name", "keys that begin with '" .. OWN_KEYS .. "' are the library's own; "
             .. "give the client a prefix if names come from outside")
     end
-    local owner, label = read_options(client, opts)
+    local owner, label, trace = read_options(client, opts)
     return setmetatable({
         client = client,
         primitive = prim,
@@ -76,6 +81,7 @@ function _M.new(client, prim, name, opts)
         id = prim.name .. ":" .. name,
         owner = owner,
         label = not prim.unlabelled and label,
+        traceparent = trace,
         within = prim.within and prim.within .. ":" .. name,
     }, prim.class or class_of(prim))
 end
@@ -286,17 +292,19 @@ local function settle(self, owner, hold, seconds, keep)
     if not self.primitive.settle_script then
         return failure(self, "unsupported")
     end
-    local ends = client.now() + rounds.remaining(hold.lease)
+    local now = client.now()
+    local ends = now + rounds.remaining(hold.lease)
     if not keep then
         client.holds:remove(owner, self.id)
+        hold.looked = now
     end
     local ok, err = closing.settle(self, hold, seconds, keep)
     if keep then
         return ok, err
     end
     handover.released(self, 0)
+    tally.released(client, hold, err)
     if ok then
-        client.counters.released = client.counters.released + 1
         return true
     end
     if err.code == "expired" or err.code == "held" then
@@ -335,13 +343,14 @@ function Lock:unlock(opts)
     end
     if handover.pass(self, hold) then
         client.holds:remove(owner, self.id)
-        client.counters.released = client.counters.released + 1
+        hold.looked = client.now()
+        tally.released(client, hold)
         return true
     end
     local round = leaving.begin(self, owner, hold)
     if not client.host.can_wait() then
         rounds.leave(hold.lease, round)
-        client.counters.released = client.counters.released + 1
+        tally.released(client, hold)
         handover.released(self, nil, hold)
         return true
     end

@@ -98,6 +98,12 @@ local function on_event(what, value)
     end
 end
 
+local function metrics(what, value)
+    if value ~= false and (type(value) ~= "table" or type(value.attach) ~= "function") then
+        bad(what, "what new() of the module redlock.metrics returned is needed, or false")
+    end
+end
+
 local function host(what, value)
     if value ~= false and (type(value) ~= "table" or type(value.wait) ~= "function") then
         bad(what, 'a module as require "redlock.host.luv", or what '
@@ -194,6 +200,8 @@ _M.rows = {
         check = label, flag = "--label", arg = "TEXT", of = "run" },
     { "on_event", "auto", '"auto"|false|fun(e: redlock.Event)', "\"auto\": nginx's log",
         check = on_event },
+    { "metrics", false, "redlock.Metrics|false", "counts what becomes of locks",
+        check = metrics },
     { "fence_ttl", DAY, NUMBER, "seconds an idle fenced lock's counter stays",
         check = seconds(function(o) return o.max_lease end), late = true },
     { "handover", 16, "integer", "hand-overs in the process in a row; 0: none",

@@ -14,7 +14,7 @@ local error, pcall, select, type, unpack = error, pcall, select, type, unpack
 local _M = {}
 
 local OPTIONS = { wait = true, lease = true, owner = true, fenced = true, kind = true,
-    permits = true, label = true }
+    permits = true, label = true, traceparent = true }
 
 -- Kinds of one name that an owner has.
 local KINDS = { plain = plain_lock, fenced = fenced_lock, fair = fair_lock,
@@ -37,7 +37,7 @@ local function view_of(client, name, opts)
         end
         return semaphore.permit_of(semaphore.new(client, name, opts.permits))
     end
-    local whose = { owner = opts.owner, label = opts.label }
+    local whose = { owner = opts.owner, label = opts.label, traceparent = opts.traceparent }
     if kind == "multi" then
         return multi_lock.new(client, name, whose)
     elseif not KINDS[kind] then

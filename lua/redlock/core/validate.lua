@@ -96,6 +96,17 @@ function _M.text(what, value, most)
     return value
 end
 
+-- Of W3C's Trace Context: its version, the trace, the span, flags.
+local TRACEPARENT = "^%x%x%-" .. ("[%da-f]"):rep(32) .. "%-" .. ("[%da-f]"):rep(16) .. "%-%x%x$"
+
+--- What the header of that name has.
+function _M.traceparent(what, value)
+    if type(value) ~= "string" or not find(value, TRACEPARENT) then
+        bad(what, "what a header traceparent has is needed: 00-TRACE-SPAN-FLAGS")
+    end
+    return value
+end
+
 --- A list of at most so many strings.
 function _M.strings(what, value, most)
     if type(value) ~= "table" or #value > most then

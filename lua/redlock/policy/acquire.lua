@@ -8,6 +8,7 @@
 --   started      when the call began, of client.now()
 --   deadline     when the wait is over; huge: it has no end
 --   now, ends    when the attempt begins, and when it must be over
+--   got          when it has got the lock
 --   answered     when servers were last known to answer, or to have a reason not to; nil: never
 --   lease_out    where the core puts the lease of an attempt; empty when that has its owner
 --                (rounds.claim)
@@ -46,6 +47,7 @@ local naming = require "redlock.policy.naming"
 local queues = require "redlock.policy.queues"
 local restart_guard = require "redlock.policy.restart_guard"
 local rounds = require "redlock.core.rounds"
+local tally = require "redlock.policy.tally"
 local turn = require "redlock.policy.turn"
 local waking = require "redlock.policy.waking"
 
@@ -65,7 +67,7 @@ local function new_call(lock, owner, lease, wait, patience)
     return {
         lock = lock, owner = owner, lease = lease, patience = patience, started = now, now = now,
         deadline = wait and now + wait or huge, ends = wait and now + wait + answer or huge,
-        lease_out = rounds.lease_out(), place = nil, free = false, waits = false,
+        got = now, lease_out = rounds.lease_out(), place = nil, free = false, waits = false,
         wait = hooks.begin(lock),
     }
 end
@@ -214,16 +216,15 @@ local function conclude(call, ok, result)
     if not ok then
         error(result, 0)
     end
-    local counters = client.counters
     if result == true then
-        counters.acquired = counters.acquired + 1
+        tally.acquired(client, lock.name, call.started, call.got)
         if client.events.fn then
             client.events:emit { type = "acquired", name = lock.name, owner = call.owner,
-                waited = client.now() - call.started }
+                waited = client.now() - call.started, traceparent = lock.traceparent }
         end
         return true
     end
-    counters.failed = counters.failed + 1
+    tally.failed(client, lock.name, result.code)
     result.waited = client.now() - call.started
     return nil, result
 end
@@ -287,7 +288,7 @@ end
 function _M.decided(call, round)
     if attempt.decided(call, round) then
         leave(call)
-        call.lock.client.counters.acquired = call.lock.client.counters.acquired + 1
+        tally.acquired(call.lock.client, call.lock.name, call.started, call.got)
         return true
     end
 end

@@ -31,14 +31,18 @@ function _M.register(call, handle, from)
     if kept then
         rounds.keep(handle, seconds, client.options.max_hold)
     end
-    client.holds:set(call.owner, lock.id,
-        { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
-            primitive = prim, taker = false,
-            label = lock.label,
-            passed = from and from.passed + 1 or 0, since = from and from.since or now,
-            -- Room for what follows: a table that grows is slow.
-            id = nil, mine = nil, key = nil, looked = nil, line = nil, number = nil, ends = nil },
-        now, now + (call.left or rounds.remaining(handle)))
+    local hold = { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
+        primitive = prim, taker = false, label = lock.label, passed = 0, since = now,
+        -- Room for what follows: a table that grows is slow.
+        id = nil, mine = nil, key = nil, looked = nil, line = nil, number = nil, ends = nil }
+    if from then
+        hold.passed, hold.run = from.passed + 1, from.run or from.since
+    end
+    if lock.traceparent then
+        hold.traceparent = lock.traceparent
+    end
+    call.got = now
+    client.holds:set(call.owner, lock.id, hold, now, now + (call.left or rounds.remaining(handle)))
     rounds.claim(call)
     if call.wait then
         hooks.granted(call, client.holds:get(call.owner, lock.id))

@@ -24,6 +24,11 @@ function _M.yield_for(lock)
     return lock.client.yield_until:left(lock.id, lock.client.now())
 end
 
+--- When the first of the owners got a hold who have passed it on to each other.
+function _M.run_since(hold)
+    return hold.run or hold.since
+end
+
 --- Passes on a hold that is let go, if an owner of this process waits for it.
 -- @return true; or false: the hold is to be released
 function _M.pass(lock, hold)
@@ -31,7 +36,7 @@ function _M.pass(lock, hold)
     local queue = client.queues[lock.id]
     local prim = lock.primitive
     if not queue or prim.shared or hold.passed >= client.options.handover
-        or not prim.handover_script or client.now() - hold.since >= RUN
+        or not prim.handover_script or client.now() - _M.run_since(hold) >= RUN
         or rounds.remaining(hold.lease) <= 0 then
         return false
     end
@@ -50,7 +55,7 @@ function _M.released(lock, told, hold)
     local others = told and told - own or queue and 1 or 0
     if hold and others > 0 then
         local now = client.now()
-        local turns = queue and 0 or others * (now - hold.since)
+        local turns = queue and 0 or others * (now - _M.run_since(hold))
         client.yield_until:add(lock.id, now, min(max(turns, YIELD), RUN))
     end
     queues.wake_first(queue)

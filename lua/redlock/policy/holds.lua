@@ -1,11 +1,13 @@
 --- What the owners of one process hold through one client.
 --
 -- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog,
--- name, id, primitive, label, taker = what the host notes of it, on_lost = { { fn, lock }, ... } or
--- nil, lost = reason or nil, lost_at (when), holder = who has it now, if that is known when it is
--- lost, ends = when it was to end, once it is released }.
--- Lock objects are views of holds: collecting one changes nothing. What an owner held that is gone
--- is let go when that is found: its coroutine has ended, or it was collected.
+-- name, id, primitive, label, since = when its owner got it, passed = how often it was before, from
+-- the first owner's `run` on or nil, looked = when somebody looked at it last, or it was let go,
+-- ends = when it was to end, once it is released, taker = what the host notes of it, traceparent or
+-- nil, on_lost = { { fn, lock }, ... } or nil, lost = reason or nil, lost_at (when), holder = who
+-- has it now, if that is known when it is lost }. Lock objects are views of holds: collecting one
+-- changes nothing. What an owner held that is gone is let go when that is found: its coroutine has
+-- ended, or it was collected.
 --
 -- Nothing here takes longer the more is held: the core says which leases were lost, and what
 -- has to be looked at once in a while stands in line.
@@ -14,6 +16,7 @@ local ffi = require "ffi"
 local card = require "redlock.core.card"
 local happenings = require "redlock.core.happenings"
 local rounds = require "redlock.core.rounds"
+local tally = require "redlock.policy.tally"
 local values = require "redlock.core.values"
 
 local pairs, ipairs, pcall, setmetatable, next = pairs, ipairs, pcall, setmetatable, next
@@ -216,7 +219,8 @@ end
 --- For how long some owner of this process has held a name; 0: nobody does.
 function Holds:held_for(id)
     local hold = self.here[id]
-    return hold and rounds.remaining(hold.lease) > 0 and self.client.now() - hold.since or 0
+    local held = hold and rounds.remaining(hold.lease) > 0
+    return held and self.client.now() - (hold.run or hold.since) or 0
 end
 
 --- The hold that the core calls so, if it is not known to be lost; or nil.
@@ -244,6 +248,24 @@ function Holds:all()
         end
     end
     return list
+end
+
+--- Looks at some of those that are not known to be lost; holds may come and go between two calls.
+-- @param number  where to go on; nil: at the first
+-- @param most    so many places are looked at
+-- @param fn      function(hold)
+-- @return the number for the next call; nil: that was all
+function Holds:scan(number, most, fn)
+    local line = self.line
+    number = max(number or line.first, line.first)
+    local last = min(number + most - 1, line.last)
+    for i = number, last do
+        local hold = line[i]
+        if hold and self.live[hold.key] == hold then
+            fn(hold)
+        end
+    end
+    return last < line.last and last + 1 or nil
 end
 
 --- How many are held now.
@@ -320,9 +342,9 @@ function Holds:lose(hold, reason)
         stand_in(self.run_out, hold, hold.lost_at)
         forget_run_out(self, 0)
     end
-    self.client.counters.lost = self.client.counters.lost + 1
+    tally.lost(self.client, hold.name, reason)
     self.client.events:emit { type = "lost", name = hold.name, reason = reason,
-        holder = hold.holder }
+        holder = hold.holder, traceparent = hold.traceparent }
     local fns = hold.on_lost or {}
     hold.on_lost = nil
     for i = 1, #fns do

@@ -8,6 +8,7 @@ local handover = require "redlock.policy.handover"
 local naming = require "redlock.policy.naming"
 local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
+local tally = require "redlock.policy.tally"
 
 local getmetatable, setmetatable, min, type = getmetatable, setmetatable, math.min, type
 
@@ -15,9 +16,10 @@ local _M = {}
 
 local function tell_contended(lock, owner)
     local client = lock.client
-    client.counters.contended = client.counters.contended + 1
+    tally.contended(client, lock.name)
     if client.events.fn then
-        client.events:emit { type = "contended", name = lock.name, owner = owner }
+        client.events:emit { type = "contended", name = lock.name, owner = owner,
+            traceparent = lock.traceparent }
     end
 end
 

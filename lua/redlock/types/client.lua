@@ -166,6 +166,7 @@ function Client:get(prim, name, opts) end
 ---@class (exact) redlock.LockOptions
 ---@field owner? any  who gives the same value is the same owner; default: the running coroutine
 ---@field label? string  what it is for, behind the client's label on the card
+---@field traceparent? string  of W3C's Trace Context: `on_event` is told it with what happens
 
 ---Runs `fn(lock)` while the lock is held, and releases it whatever happens. An error in `fn` is
 ---raised again after the release.
@@ -196,6 +197,7 @@ function Client:using(name, opts, fn) end
 ---@field owner? any  as for `client:getLock`
 ---@field label? string  as for `client:getLock`
 ---@field kind? "plain"|"fenced"|"read"|"write"|"fair"|"multi"|"permit"  default: plain
+---@field traceparent? string  as for `client:getLock`
 ---@field fenced? boolean  true: a fenced lock
 ---@field permits? integer  how many permits there are, as for `getSemaphore`: fn gets one of them
 

@@ -168,12 +168,14 @@
 ---@field name string  of the lock
 ---@field owner any  who has it
 ---@field waited number  seconds
+---@field traceparent? string  as the lock was given it
 
 ---A lock was not had at the first attempt.
 ---@class (exact) redlock.ContendedEvent: redlock.AnyEvent
 ---@field type "contended"
 ---@field name string  of the lock
 ---@field owner any  who wants it
+---@field traceparent? string  as the lock was given it
 
 ---The watchdog has renewed leases.
 ---@class (exact) redlock.RenewedEvent: redlock.AnyEvent
@@ -187,6 +189,7 @@
 ---@field name string  of the lock
 ---@field reason redlock.LossReason  as for `lock:onLost`
 ---@field holder? redlock.Holder  of `taken`: who has it now, if a majority says who
+---@field traceparent? string  as the lock was given it
 
 ---A server is connected.
 ---@class (exact) redlock.NodeUpEvent: redlock.AnyEvent

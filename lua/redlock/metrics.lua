@@ -1,0 +1,216 @@
+--- What a program's locks do, in numbers: for Prometheus, and for whoever else reads its format.
+--
+--     local metrics = require("redlock.metrics").new()
+--     local client = redlock.new { nodes = { ... }, metrics = metrics }
+--     print(metrics:text())
+--
+-- In nginx, where each worker counts for itself, a lua_shared_dict has the sums:
+--
+--     metrics = require("redlock.metrics").new { dict = "redlock" }       -- in init_by_lua
+--     metrics:start()                                                     -- in init_worker_by_lua
+--     metrics:serve()                                                     -- in content_by_lua
+--
+-- Names of locks are counted in groups, as there may be any number of them.
+
+local collect = require "redlock.metrics.collect"
+local meters = require "redlock.metrics.meter"
+local shared = require "redlock.metrics.shared"
+local text = require "redlock.metrics.text"
+local validate = require "redlock.core.validate"
+
+local pairs, pcall, rawget, setmetatable, tostring, type =
+    pairs, pcall, rawget, setmetatable, tostring, type
+local clock = os.clock
+local ngx = rawget(_G, "ngx")
+
+local _M = {}
+
+local Metrics, methods = {}, {}
+Metrics.__index = Metrics
+
+local OPTIONS = { group = true, dict = true }
+local EVERY = 1              -- seconds between two additions to the shared sums
+local PIECE = 0.0003         -- seconds that a worker works on this before others have their turn
+local YIELDS = { rewrite = true, access = true, content = true, timer = true }
+
+local function say(line)
+    if ngx and ngx.log then
+        ngx.log(ngx.WARN, "redlock: ", line)
+    else
+        io.stderr:write("redlock: ", line, "\n")
+    end
+end
+
+local function dict_of(name)
+    if name == nil then
+        return nil
+    end
+    validate.name("option dict", name, 1024)
+    local dict = ngx and ngx.shared and ngx.shared[name]
+    if not dict then
+        validate.bad("option dict", "there is no lua_shared_dict " .. name)
+    end
+    return dict
+end
+
+--- See types/metrics.lua.
+-- @param opts  group: function(name), the group of a lock's name; dict: the name of a dictionary
+--   that workers of nginx share
+-- @return the metrics, for the option `metrics` of redlock.new
+function _M.new(opts)
+    opts = validate.options("options", opts, OPTIONS)
+    if opts.group ~= nil then
+        validate.is_function("option group", opts.group)
+    end
+    return setmetatable({
+        meter = meters.new(opts.group, say),
+        collection = collect.new(),
+        dict = dict_of(opts.dict),
+        sums = nil,              -- of this worker, once it is one
+    }, Metrics)
+end
+
+--- Begins to count what a client does.
+-- @return what is to be told of it
+function methods:attach(client)
+    self.collection:add(client)
+    return self.meter
+end
+
+--- Reads a client that is about to be closed.
+function methods:leave(client)
+    self.collection:read(client)
+end
+
+-- ---- workers -----------------------------------------------------------------------
+
+local began = 0              -- the piece of work that the worker is at, by its processor time
+
+-- Lets the worker's other requests have their turn after a while, where that can be.
+local function pause()
+    if clock() - began >= PIECE and YIELDS[ngx.get_phase()] then
+        ngx.sleep(0.001)
+        began = clock()
+    end
+end
+
+local function nothing()
+end
+
+-- The worker's part in the sums; nil: there are none. Not in the master, which has a pid of its
+-- own.
+local function sums_of(self)
+    if not self.dict then
+        return nil
+    end
+    local me = ngx.worker.pid() .. ""
+    if not self.sums or self.sums.me ~= me then
+        self.sums = shared.new(self.dict, me, say)
+    end
+    return self.sums
+end
+
+local function add_all(self, sums, breathe)
+    self.collection:read_all()
+    local arrays = { self.collection.rounds }
+    for _, from in pairs { self.meter.groups, self.collection.servers } do
+        for _, array in pairs(from) do
+            arrays[#arrays + 1] = array
+        end
+    end
+    for i = 1, #arrays do
+        sums:add(arrays[i], breathe)
+    end
+end
+
+--- Adds what this worker has counted since the last time to the sums of all workers, and tells how
+-- things stand in it. Without `dict` there is nothing to do.
+function methods:publish()
+    local sums = sums_of(self)
+    if sums then
+        began = clock()
+        add_all(self, sums, pause)
+        sums:tell(self.collection:now(pause))
+    end
+end
+
+-- A worker that ends counts on for the requests that it has still.
+local function publish_at_once(self)
+    local sums = sums_of(self)
+    add_all(self, sums, nothing)
+    sums:tell(nil)
+    meters.follow(self.meter, function()
+        add_all(self, sums, nothing)
+    end)
+end
+
+--- Publishes once a second from now on: to be called in init_worker_by_lua. Without `dict` there
+-- is nothing to do.
+-- @return true; or nil and a text: no timer can be had
+function methods:start()
+    if not self.dict then
+        return true
+    end
+    local busy = false
+    return ngx.timer.every(EVERY, function(premature)
+        if premature then
+            publish_at_once(self)
+        elseif not busy then
+            busy = true
+            local ok, err = pcall(self.publish, self)
+            busy = false
+            if not ok then
+                say("metrics were not published: " .. tostring(err))
+            end
+        end
+    end)
+end
+
+-- ---- for who reads them ------------------------------------------------------------
+
+--- @param how  "prometheus" (default) or "openmetrics"
+-- @return the text, of all workers if there is a dict
+function methods:text(how)
+    how = how == nil and "prometheus" or how
+    if not text.types[how] then
+        validate.bad("format", '"prometheus" or "openmetrics" is needed')
+    end
+    local sums = sums_of(self)
+    if not sums then
+        self.collection:read_all()
+        return text.of({ groups = self.meter.groups, servers = self.collection.servers,
+            rounds = self.collection.rounds, now = self.collection:now(nothing) }, how, nothing)
+    end
+    self:publish()
+    return text.of({ groups = sums:sums("group", pause), servers = sums:sums("server", pause),
+        rounds = sums:sums("rounds", pause).all or self.collection.rounds, now = sums:now() },
+        how, pause)
+end
+
+--- Answers the request of a worker of nginx with the text, in the format that it asks for.
+function methods:serve()
+    if not (ngx and ngx.req) then
+        validate.raise("redlock: serve() is for workers of nginx; elsewhere, text()")
+    end
+    local accept = ngx.req.get_headers()["accept"]
+    if type(accept) == "table" then
+        accept = table.concat(accept, ",")
+    end
+    local how = accept and accept:find("application/openmetrics-text", 1, true) and "openmetrics"
+        or "prometheus"
+    ngx.header.content_type = text.types[how]
+    ngx.print(self:text(how))
+end
+
+--- For people: metrics(3 groups)
+function Metrics:__tostring()
+    local n = 0
+    for _ in pairs(self.meter.groups) do
+        n = n + 1
+    end
+    return ("metrics(%d groups)"):format(n)
+end
+
+validate.methods(Metrics, "metrics", methods)
+
+return _M

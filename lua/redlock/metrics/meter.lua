@@ -1,0 +1,154 @@
+--- What the library tells of calls as they end: adds it up, for each group of names.
+--
+-- Nothing is allocated here for a name that was seen lately, and all is done in a few steps: three
+-- of these functions are called in each cycle of a lock. They stand in the object itself, as it
+-- takes LuaJIT's interpreter ten times as long to find them by a metatable.
+
+local layout = require "redlock.metrics.layout"
+local printable = require("redlock.core.printable").printable
+
+local pairs, pcall, tostring, type = pairs, pcall, tostring, type
+local ceil, log, min = math.ceil, math.log, math.min
+
+local _M = {}
+
+local GROUPS = 64            -- the last one is for all that is further
+local NAMES = 1000           -- remembered, with their groups
+local OTHER = "other"
+
+local group = layout.group
+local WAIT, WAIT_SUM = group.wait.from, group.wait.sum
+local HOLD, HOLD_SUM = group.hold.from, group.hold.sum
+local BOUNDS = group.wait.count
+local ACQUIRES, RELEASES, LOSSES = group.acquires, group.releases, group.losses
+local RELEASED = RELEASES.released
+local SHORT = 0.00101        -- seconds: a millisecond, and what clocks make of it
+local CONTENDED, RENEWALS = group.contended, group.renewals
+local PER_OCTAVE = 1 / log(2)
+
+local Meter = {}
+
+local function up_to_colon(name)
+    return name:match "^([^:]+)" or OTHER
+end
+
+--- @param group_of  function(name): the group of a name; nil: what is before its first colon
+-- @param say        function(text), of what goes wrong
+function _M.new(group_of, say)
+    local self = {
+        group_of = group_of or up_to_colon,
+        say = say,
+        groups = {},             -- label -> array
+        count = 0,
+        known = {},              -- name -> array
+        names = 0,
+        failed_once = false,
+    }
+    for name, method in pairs(Meter) do
+        self[name] = method
+    end
+    return self
+end
+
+--- Has something done behind each call of the meter from now on.
+function _M.follow(self, fn)
+    for name, method in pairs(Meter) do
+        self[name] = function(...)
+            method(...)
+            fn()
+        end
+    end
+end
+
+local function label_of(self, name)
+    local ok, label = pcall(self.group_of, name)
+    if not ok and not self.failed_once then
+        self.failed_once = true
+        self.say("the group function failed: " .. tostring(label))
+    end
+    return ok and type(label) == "string" and label ~= "" and printable(label) or OTHER
+end
+
+-- Finds the group of a name.
+local function learn(self, name)
+    local label = label_of(self, name)
+    local array = self.groups[label]
+    if not array and label ~= OTHER and self.count >= GROUPS - 1 then
+        label = OTHER
+        array = self.groups[label]
+    end
+    if not array then
+        array = layout.array("group", label)
+        self.groups[label] = array
+        self.count = self.count + (label == OTHER and 0 or 1)
+    end
+    if self.names >= NAMES then
+        self.known, self.names = {}, 0
+    end
+    self.known[name] = array
+    self.names = self.names + 1
+    return array
+end
+
+-- Where a time of more than a millisecond goes. Milliseconds are whole, but for what adding and
+-- subtracting seconds does to them.
+local function place_of(seconds)
+    return min(ceil(log(seconds * 1000 - 0.01) * PER_OCTAVE), BOUNDS)
+end
+
+--- A call has got its lock.
+function Meter.acquired(self, name, waited)
+    local array = self.known[name] or learn(self, name)
+    local i = waited < SHORT and WAIT or WAIT + place_of(waited)
+    array[i] = array[i] + 1
+    array[WAIT_SUM] = array[WAIT_SUM] + waited
+end
+
+-- What somebody has had for so many seconds is let go.
+local function let_go(array, held)
+    local i = held < SHORT and HOLD or HOLD + place_of(held)
+    array[i] = array[i] + 1
+    array[HOLD_SUM] = array[HOLD_SUM] + held
+end
+
+--- A hold was let go that its owner had for so many seconds.
+function Meter.released(self, name, held)
+    local array = self.known[name] or learn(self, name)
+    array[RELEASED] = array[RELEASED] + 1
+    let_go(array, held)
+end
+
+--- The same went wrong; code: of the error.
+function Meter.not_released(self, name, held, code)
+    local array = self.known[name] or learn(self, name)
+    local place = RELEASES[code] or RELEASES.other
+    array[place] = array[place] + 1
+    let_go(array, held)
+end
+
+local function count(self, name, place)
+    local array = self.known[name] or learn(self, name)
+    array[place] = array[place] + 1
+end
+
+--- A call has ended without its lock; code: of its error.
+function Meter.failed(self, name, code)
+    count(self, name, ACQUIRES[code] or ACQUIRES.other)
+end
+
+--- A call had not got its lock at the first attempt.
+function Meter.contended(self, name)
+    count(self, name, CONTENDED)
+end
+
+--- A hold was lost.
+function Meter.lost(self, name, reason)
+    count(self, name, LOSSES[reason] or LOSSES.other)
+end
+
+--- The watchdog has renewed a lease.
+function Meter.renewed(self, name)
+    count(self, name, RENEWALS)
+end
+
+return _M

@@ -1,0 +1,228 @@
+--- Numbers as text, in the two formats that Prometheus reads.
+
+local layout = require "redlock.metrics.layout"
+
+local ipairs, pairs, setmetatable = ipairs, pairs, setmetatable
+local concat, sort = table.concat, table.sort
+local format, gsub = string.format, string.gsub
+
+local _M = {}
+
+--- What a reply with the text says that it is.
+_M.types = {
+    prometheus = "text/plain; version=0.0.4; charset=utf-8",
+    openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+}
+
+local function quoted(value)
+    return '"' .. gsub(gsub(gsub(value, "\\", "\\\\"), '"', '\\"'), "\n", "\\n") .. '"'
+end
+
+-- { "a", "1", "b", "2" }: a="1",b="2"; values that are false are left out.
+local function labels_of(list)
+    local parts = {}
+    for i = 1, #list, 2 do
+        if list[i + 1] then
+            parts[#parts + 1] = list[i] .. "=" .. quoted(list[i + 1])
+        end
+    end
+    return concat(parts, ",")
+end
+
+-- The labels of a server: its address, and port, as OpenTelemetry calls them.
+local function server_labels(label)
+    local path = label:match "^unix://([^?]*)"
+    local host, port = label:match "^%w+://%[(.-)%]:(%d+)"
+    if not host then
+        host, port = label:match "^%w+://([^/]*):(%d+)"
+    end
+    return labels_of { "server_address", path or host or label, "server_port", port or false,
+        "db_namespace", label:match "%d/(%d+)$" or label:match "%?db=(%d+)$" or false }
+end
+
+local Writer = {}
+Writer.__index = Writer
+
+local function number(value)
+    return format("%.14g", value)
+end
+
+function Writer:line(name, labels, value)
+    self.lines[#self.lines + 1] = name .. (labels ~= "" and "{" .. labels .. "} " or " ")
+        .. number(value)
+end
+
+--- Begins a family: all its samples follow.
+function Writer:family(name, kind, help, unit)
+    local lines = self.lines
+    local bare = self.open and gsub(name, "_total$", "") or name
+    lines[#lines + 1] = format("# HELP %s %s", bare, help)
+    lines[#lines + 1] = format("# TYPE %s %s", bare, kind)
+    if self.open and unit then
+        lines[#lines + 1] = format("# UNIT %s %s", bare, unit)
+    end
+end
+
+-- How many times there are in a histogram.
+local function count_of(array, of)
+    local n = 0
+    for i = of.from, of.from + of.count do
+        n = n + array[i]
+    end
+    return n
+end
+
+function Writer:histogram(name, labels, array, of)
+    local before = labels ~= "" and labels .. "," or ""
+    local bound, count = of.first, 0
+    for i = 0, of.count - 1 do
+        count = count + array[of.from + i]
+        self:line(name .. "_bucket", before .. 'le="' .. number(bound) .. '"', count)
+        bound = bound * 2
+    end
+    count = count + array[of.from + of.count]
+    self:line(name .. "_bucket", before .. 'le="+Inf"', count)
+    self:line(name .. "_sum", labels, array[of.sum] * of.unit)
+    self:line(name .. "_count", labels, count)
+end
+
+local function sorted(map)
+    local list = {}
+    for label in pairs(map) do
+        list[#list + 1] = label
+    end
+    sort(list)
+    return list
+end
+
+-- ---- what there is -----------------------------------------------------------------
+
+local HISTOGRAMS = {
+    { "wait", "redlock_wait_duration_seconds", "Seconds from the call to the lock." },
+    { "hold", "redlock_hold_duration_seconds", "Seconds that locks were held until let go." },
+}
+local OUTCOMES = {
+    { "acquires", "redlock_acquires_total", "outcome",
+        "Calls for a lock that have ended, by what became of them." },
+    { "releases", "redlock_releases_total", "outcome",
+        "Locks that were let go, by what the servers said." },
+    { "losses", "redlock_losses_total", "reason", "Locks that were lost while they were held." },
+}
+local COUNTS = {
+    { "contended", "redlock_contended_total", "Calls that did not get it at the first attempt." },
+    { "renewals", "redlock_renewals_total", "Leases that the watchdog has renewed." },
+}
+local SERVERS = {
+    requests = "Calls of scripts that were sent to a server.",
+    replies = "Answers of a server.",
+    errors = "Answers of a server that were errors.",
+    timeouts = "Votes of a server that were missing because its answer was late.",
+    connects = "Connections to a server that were made.",
+    disconnects = "Connections to a server that were lost, or could not be made.",
+}
+
+-- Calls fn(labels, array) for each group, and lets others have their turn behind it.
+local function each_group(w, found, fn)
+    for _, label in ipairs(sorted(found.groups)) do
+        fn(labels_of { "group", label }, found.groups[label])
+        w.pause()
+    end
+end
+
+local function write_groups(w, found)
+    for _, h in ipairs(HISTOGRAMS) do
+        w:family(h[2], "histogram", h[3], "seconds")
+        each_group(w, found, function(labels, array)
+            w:histogram(h[2], labels, array, layout.group[h[1]])
+        end)
+    end
+    for _, o in ipairs(OUTCOMES) do
+        w:family(o[2], "counter", o[4])
+        each_group(w, found, function(labels, array)
+            if o[1] == "acquires" then
+                w:line(o[2], labels .. ',outcome="acquired"', count_of(array, layout.group.wait))
+            end
+            for _, name in ipairs(layout[o[1]]) do
+                w:line(o[2], labels .. "," .. labels_of { o[3], name },
+                    array[layout.group[o[1]][name]])
+            end
+        end)
+    end
+    for _, c in ipairs(COUNTS) do
+        w:family(c[2], "counter", c[3])
+        each_group(w, found, function(labels, array)
+            w:line(c[2], labels, array[layout.group[c[1]]])
+        end)
+    end
+end
+
+local function write_rounds(w, found)
+    for _, name in ipairs { "acquire", "release" } do
+        local family = "redlock_" .. name .. "_duration_seconds"
+        w:family(family, "histogram", name == "acquire"
+            and "Seconds that the servers took to grant a lock." or
+            "Seconds that the servers took to confirm a release.", "seconds")
+        w:histogram(family, "", found.rounds, layout.rounds[name])
+    end
+end
+
+local function write_servers(w, found)
+    for _, name in ipairs(layout.counters) do
+        local family = "redlock_server_" .. name .. "_total"
+        w:family(family, "counter", SERVERS[name])
+        for _, label in ipairs(sorted(found.servers)) do
+            w:line(family, server_labels(label), found.servers[label][layout.server.counters[name]])
+        end
+    end
+    w.pause()
+end
+
+-- A gauge of each server; value(server) may be nil.
+local function write_gauge(w, found, family, help, value, unit)
+    w:family(family, "gauge", help, unit)
+    for _, label in ipairs(sorted(found.now.servers)) do
+        local v = value(found.now.servers[label])
+        if v then
+            w:line(family, server_labels(label), v)
+        end
+    end
+end
+
+local function write_now(w, found)
+    local now = found.now
+    w:family("redlock_locks_held", "gauge", "Locks that are held now.")
+    w:line("redlock_locks_held", "", now.held)
+    w:family("redlock_calls_waiting", "gauge", "Calls that wait for a lock now.")
+    w:line("redlock_calls_waiting", "", now.waiting)
+    w:family("redlock_clients", "gauge", "Clients that are in use.")
+    w:line("redlock_clients", "", now.clients)
+    write_gauge(w, found, "redlock_server_connected", "Clients that are connected to a server.",
+        function(s) return s.ready end)
+    write_gauge(w, found, "redlock_server_voting", "Clients for whom a server may vote.",
+        function(s) return s.voting end)
+    write_gauge(w, found, "redlock_server_clock_offset_seconds",
+        "Seconds that a server's clock is ahead of this one.",
+        function(s) return s.offset end, "seconds")
+    write_gauge(w, found, "redlock_server_round_trip_seconds",
+        "Seconds that a server took to tell its time.",
+        function(s) return s.round_trip end, "seconds")
+end
+
+--- @param found  { groups, servers (label -> array), rounds (an array), now (of collect.lua) }
+-- @param how     "prometheus" or "openmetrics"
+-- @param pause   function(): lets others have their turn
+-- @return the text
+function _M.of(found, how, pause)
+    local w = setmetatable({ lines = {}, open = how == "openmetrics", pause = pause }, Writer)
+    write_groups(w, found)
+    write_rounds(w, found)
+    write_servers(w, found)
+    write_now(w, found)
+    if w.open then
+        w.lines[#w.lines + 1] = "# EOF"
+    end
+    w.lines[#w.lines + 1] = ""
+    return concat(w.lines, "\n")
+end
+
+return _M
