@@ -3,6 +3,7 @@ local build = require "spec.support.build"
 local cli = require "spec.support.command"
 local pages = require "spec.support.pages"
 local redlock = require "redlock"
+local report = require "spec.bench.report"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
 
@@ -129,6 +130,29 @@ describe("the README", function()
 end)
 
 -- ---- the picture -------------------------------------------------------------------
+
+describe("the README's chart", function()
+    local charts = report.parse(pages.text "spec/bench/cycle.txt")
+
+    it("is drawn of what was printed", function()
+        assert.equal(1, #charts)
+        assert.equal(report.svg(charts[1]), pages.text "spec/bench/cycle.svg")
+    end)
+
+    it("is told in words that are so", function()
+        local value = {}
+        for _, item in ipairs(charts[1]) do
+            value[item.label] = item.value
+        end
+        local words = README:match "!%[([^%]]*)%]%(spec/bench/cycle.svg%)"
+        local time, fenced = words:match "servers (%d%.%d) times.*fenced (%d%.%d) times"
+        for _, label in ipairs { "1 server", "3 servers", "5 servers" } do
+            assert.is_true(math.abs(value[label .. ", lock + unlock"] - time) <= 0.1, label)
+        end
+        assert.is_true(math.abs(value["fenced / plain"] - fenced) <= 0.1)
+        assert.is_true(value["1 of 5 frozen / all healthy"] <= 1)
+    end)
+end)
 
 describe("the README's picture", function()
     local svg = pages.text(assert(README:match "!%[[^%]]*%]%((%S+)%)"))
