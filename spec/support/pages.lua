@@ -66,4 +66,14 @@ function _M.anchors(path)
     return set
 end
 
+--- Whether there is such a thing to make.
+function _M.is_target(name)
+    for _, path in ipairs { "Makefile", "rockspec/rules.mk", "spec/rules.mk" } do
+        if _M.text(path):find("\n" .. name .. ":", 1, true) then
+            return true
+        end
+    end
+    return false
+end
+
 return _M
