@@ -320,14 +320,19 @@ _M.list = {
                 return
             end
             local disk, lives = server:snapshot(), server.lives
-            sim:later(some_us(sim) * 0.5, function()
+            local function restart()
                 -- Not behind a start with other data: holds may have been extended there.
-                if server.state == C.SIM_UP and server.lives == lives and not sim.calm_at then
+                if server.lives ~= lives or server.state == C.SIM_DOWN then
+                    return
+                elseif server.state ~= C.SIM_UP then
+                    sim:later(some_us(sim), restart)
+                elseif not sim.calm_at or seals.is_sealed(server, server.db) then
                     sim:restart_server(server, nil, some_us(sim) * 0.2)
                     sim:remembers(server, sim:chance(50) and server:snapshot() or disk)
                     disk = server:snapshot()
                 end
-            end)
+            end
+            sim:later(some_us(sim) * 0.5, restart)
             sim:later(sim:below(sim.config.guard_us), function()
                 if seals.is_open(base, server) and not sim.calm_at then
                     sim:restart_server(server, disk, 5 * MS)

@@ -19,6 +19,13 @@ function _M.is_open(base, server)
     return voter(base, server) ~= nil
 end
 
+--- Whether that memory of a server is what was sealed, and is not opened yet: nothing has been
+-- granted there since.
+function _M.is_sealed(server, memory)
+    local entry = memory[MARKER]
+    return entry ~= nil and entry.value == server.sealed
+end
+
 --- Seals a server.
 -- @param sim     the simulation
 -- @param base    spec.sim.sim

@@ -4,6 +4,7 @@ local ffi = require "ffi"
 local new_table = require "table.new"
 local base = require "spec.sim.sim"
 local redis = require "redlock.testing.redis"
+local seals = require "spec.sim.seals"
 
 local ipairs, huge, ffi_string = ipairs, math.huge, ffi.string
 local MS = base.MS
@@ -89,25 +90,18 @@ function Sim:restart_server(server, keep, after_us)
     end)
 end
 
---- Whether that memory is what was sealed: behind a seal nothing is granted until it is opened, so
--- it has all that was.
-local function is_sealed(server, memory)
-    local marker = memory and memory["redlock:{server}:marker"]
-    return marker ~= nil and marker.value == server.sealed
-end
-
 --- It has lost its memory, but for what `keep` has. Before its first vote there was nothing to
 -- forget.
 function Sim.forgot(_, server, keep)
     if server.voted then
-        server.lost_at = is_sealed(server, keep) and -1 or now()
+        server.lost_at = keep and seals.is_sealed(server, keep) and -1 or now()
     end
 end
 
 --- It has that memory now, of its own; what it lost meanwhile may be in there again.
 function Sim.remembers(_, server, memory)
     server.db = memory
-    if is_sealed(server, memory) then
+    if seals.is_sealed(server, memory) then
         server.lost_at = -1
     end
 end
