@@ -45,9 +45,6 @@ end
 
 -- The owner, the label and the trace in the options of a lock of this client.
 local function read_options(client, opts)
-    if opts == nil then
-        return nil, client.label
-    end
     local owner, job = validate.options("options", opts, OPTIONS).owner, opts.label
     local trace = opts.traceparent
     if owner ~= owner then
@@ -73,14 +70,17 @@ function _M.new(client, prim, name, opts)
         validate.bad("name", "keys that begin with '" .. OWN_KEYS .. "' are the library's own; "
             .. "give the client a prefix if names come from outside")
     end
-    local owner, label, trace = read_options(client, opts)
+    local owner, label, trace = nil, client.label, nil
+    if opts ~= nil then
+        owner, label, trace = read_options(client, opts)
+    end
     return setmetatable({
         client = client,
         primitive = prim,
         name = name,
         id = prim.name .. ":" .. name,
         owner = owner,
-        label = not prim.unlabelled and label,
+        label = prim.labelled and label,
         traceparent = trace,
         within = prim.within and prim.within .. ":" .. name,
     }, prim.class or class_of(prim))

@@ -207,7 +207,7 @@ local function make(def)
     self.shared = validate.flag("primitive.shared", def.shared)
     self.line = def.line == nil or validate.flag("primitive.line", def.line)
     self.everywhere, self.within = def.everywhere, def.within
-    self.unlabelled = def.unlabelled
+    self.labelled = not def.unlabelled
     self.knows_run, self.rivals = def.knows_run, def.rivals or NOTHING
     self.keys, self.args = def.keys or default_keys, def.args or default_args
     self.waits = def.waits or def.refused ~= nil or def.granted ~= nil or def.gave_up ~= nil

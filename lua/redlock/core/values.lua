@@ -7,30 +7,34 @@ local ffi_string = ffi.string
 
 local _M = {}
 
-local C, bytes_out, text_out
+local C, text_out
+
+-- Texts as the core takes them, made once: to make one takes as long as much of a lock.
+local known = setmetatable({}, { __mode = "v" })
 
 local function load()
     C = ffi_core.load()
-    bytes_out = ffi.new "rl_bytes[1]"
     text_out = ffi.new("char[?]", C.RL_VALUE_MAX)        -- also for RL_DATA_MAX
     return C
 end
 
---- A text for the core, until this is called again; nil: none.
--- @param text  that somebody else keeps alive; nil or false: none
+local function make(text)
+    local bytes = ffi.new "rl_bytes[1]"
+    bytes[0].data, bytes[0].len = text, #text
+    known[text] = bytes
+    return bytes
+end
+
+--- A text for the core, as long as somebody keeps the text.
+-- @param text  nil or false: there is none
 function _M.bytes(text)
-    if not text then
-        return nil
-    elseif not C then
-        load()
-    end
-    bytes_out[0].data, bytes_out[0].len = text, #text
-    return bytes_out
+    return text and (known[text] or make(text)) or nil
 end
 
 --- The value of a lease, with its card.
 function _M.of(handle)
-    return ffi_string(text_out, (C or load()).rl_lease_whole(handle, text_out))
+    local len = (C or load()).rl_lease_whole(handle, text_out)
+    return ffi_string(text_out, len)
 end
 
 --- Who has the keys of a lease that was taken, as a majority said; nil: none did.

@@ -32,11 +32,14 @@ function _M.register(call, handle, from)
         rounds.keep(handle, seconds, client.options.max_hold)
     end
     local hold = { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
-        primitive = prim, taker = false, label = lock.label, passed = 0, since = now,
+        primitive = prim, taker = false, passed = 0, since = now,
         -- Room for what follows: a table that grows is slow.
         id = nil, mine = nil, key = nil, looked = nil, line = nil, number = nil, ends = nil }
     if from then
         hold.passed, hold.run = from.passed + 1, from.run or from.since
+    end
+    if lock.label ~= client.label then
+        hold.label = lock.label
     end
     if lock.traceparent then
         hold.traceparent = lock.traceparent

@@ -1,13 +1,13 @@
 --- What the owners of one process hold through one client.
 --
 -- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog,
--- name, id, primitive, label, since = when its owner got it, passed = how often it was before, from
--- the first owner's `run` on or nil, looked = when somebody looked at it last, or it was let go,
--- ends = when it was to end, once it is released, taker = what the host notes of it, traceparent or
--- nil, on_lost = { { fn, lock }, ... } or nil, lost = reason or nil, lost_at (when), holder = who
--- has it now, if that is known when it is lost }. Lock objects are views of holds: collecting one
--- changes nothing. What an owner held that is gone is let go when that is found: its coroutine has
--- ended, or it was collected.
+-- name, id, primitive, label unless it is the client's, since = when its owner got it, passed = how
+-- often it was before, from the first owner's `run` on or nil, looked = when somebody looked at it
+-- last, or it was let go, ends = when it was to end, once it is released, taker = what the host
+-- notes of it, traceparent or nil, on_lost = { { fn, lock }, ... } or nil, lost = reason or nil,
+-- lost_at (when), holder = who has it now, if that is known when it is lost }. Lock objects are
+-- views of holds: collecting one changes nothing. What an owner held that is gone is let go when
+-- that is found: its coroutine has ended, or it was collected.
 --
 -- Nothing here takes longer the more is held: the core says which leases were lost, and what
 -- has to be looked at once in a while stands in line.
