@@ -48,7 +48,7 @@ static void take(struct info *info, const char *key, size_t key_len, const char 
         info->failed_over = len > 0 && strspn(value, "0") < len;
     } else if (is(key, key_len, "connected_slaves")) {
         info->replicas = (int)number(value, len);
-    } else if (is(key, key_len, "redis_mode")) {
+    } else if (is(key, key_len, "redis_mode") || is(key, key_len, "server_mode")) {
         info->cluster = is(value, len, "cluster");
     } else if (is(key, key_len, "redis_version")) {
         if (!info->version[0])

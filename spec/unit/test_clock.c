@@ -101,6 +101,10 @@ static void reads_what_it_knows(void)
     info = read_info("redis_version:7.2.4\nvalkey_version:8.0.1\nrole:master");
     CHECK_STR(info.version, "valkey 8.0.1");
     CHECK_INT(info.role, RL_ROLE_MASTER);
+    CHECK_INT(info.cluster, 0);
+    CHECK_INT(read_info("redis_mode:cluster\r\n").cluster, 1);
+    CHECK_INT(read_info("server_mode:cluster\r\n").cluster, 1);        /* Valkey's word */
+    CHECK_INT(read_info("server_mode:standalone\r\n").cluster, 0);
     CHECK_INT(read_info("uptime_in_seconds:-5\r\n").uptime_s, -5);
 }
 
