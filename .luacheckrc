@@ -25,7 +25,7 @@ files["lua/redlock/scripts/fenced"] = {
 for _, name in ipairs { "rw", "slots", "fair" } do
     files["lua/redlock/scripts/" .. name] = {
         read_globals = { "call", "now", "kind", "me", "put", "agreed", "free", "wake_head", "leave",
-            "ttl" },
+            "ttl", "value" },
         globals = { "mine" },
     }
 end

@@ -23,9 +23,15 @@ local KEPT = 3                -- a place is kept for so many times the longest t
 
 local PLAIN = "redlock.scripts.lock."
 
+local FAIR = "redlock.scripts.fair."
+
 local function script(name)
-    return script_text.read("redlock.scripts.now", "redlock.scripts.fair.queue",
-        "redlock.scripts.fair." .. name)
+    return script_text.read("redlock.scripts.now", FAIR .. "queue", FAIR .. name)
+end
+
+-- The same with the short way of those who meet nobody.
+local function with_short_way(name)
+    return script_text.read(FAIR .. "alone_" .. name) .. script(name)
 end
 
 local function keys(client, name)
@@ -73,10 +79,10 @@ return primitive.new {
     line = false,
     waits = true,
     everywhere = true,
-    acquire = script "acquire",
+    acquire = with_short_way "acquire",
     extend = script_text.read(PLAIN .. "extend"),
     heal = script_text.read(PLAIN .. "acquire"),
-    release = script "release",
+    release = with_short_way "release",
     peek = script_text.read(PLAIN .. "peek"),
     force = script_text.read(PLAIN .. "force"),
     settle = script_text.read(PLAIN .. "settle"),

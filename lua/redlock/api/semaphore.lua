@@ -33,14 +33,11 @@ local Lock = lock.methods
 
 local SLOTS = "redlock.scripts.slots."
 
-local function script(name)
-    return script_text.read("redlock.scripts.now", SLOTS .. "slots", SLOTS .. name)
-end
+local NOW = "redlock.scripts.now"
 
 -- Of what is said of the slot that a majority gave.
 local function agreed(name)
-    return script_text.read("redlock.scripts.now", SLOTS .. "slots", SLOTS .. "agreed",
-        SLOTS .. name)
+    return script_text.read(NOW, SLOTS .. "slots", SLOTS .. "agreed", SLOTS .. name)
 end
 
 local function keys(client, name)
@@ -84,11 +81,11 @@ _M.permit = primitive.new {
     name = "permit",
     vote = "same",
     shared = true,
-    acquire = script "acquire",
+    acquire = script_text.read(NOW, SLOTS .. "first", SLOTS .. "slots", SLOTS .. "acquire"),
     extend = agreed "extend",
-    release = script "release",
+    release = script_text.read(SLOTS .. "last", NOW, SLOTS .. "slots", SLOTS .. "release"),
     settle = agreed "settle",
-    asks = { taken = { script_text.read("redlock.scripts.now", "redlock.scripts.slots.taken") } },
+    asks = { taken = { script_text.read(NOW, SLOTS .. "taken") } },
     keys = keys,
     args = args,
     channel = channel,

@@ -1,6 +1,5 @@
--- 1; {1, n}: n who wait were told; 0: gone; -1: somebody else's. An attempt that kept nobody out
--- (lease 0) stays in line.
-local value = redis.pcall('get', KEYS[1])
+-- Behind alone_release.lua and queue.lua. 1; {1, n}: n who wait were told; 0: gone; -1: somebody
+-- else's. An attempt that kept nobody out (lease 0) stays in line.
 if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
     return value
 end

@@ -1,0 +1,10 @@
+-- Before now.lua: the last one out leaves nothing; also when its time is over, as nobody has come
+-- since. KEYS and ARGV as in slots.lua; 1 and {1, n} as in release.lua.
+if redis.call('zcard', KEYS[1]) == 1 then
+    local who = redis.call('hmget', KEYS[2], 'format', ARGV[1])
+    if who[1] == '1' and who[2] then
+        redis.call('del', KEYS[1], KEYS[2])
+        local n = ARGV[2] ~= '0' and redis.pcall('publish', ARGV[6], '')
+        return type(n) == 'number' and n > 0 and {1, n} or 1
+    end
+end
