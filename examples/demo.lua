@@ -93,7 +93,7 @@ local journal = support.tmpdir() .. "/journal"
 local workers = {}
 for i, name in ipairs { "A", "B" } do
     workers[i] = support.lua(WORKER, { args = { name, journal, unpack(cluster:uris()) } })
-    assert(workers[i]:read_line(20) == "ready")
+    assert(workers[i]:read_line(60) == "ready")
 end
 say("two processes contend for one lock, each holds it for %d ms", HOLD_MS)
 for _, worker in ipairs(workers) do
@@ -106,7 +106,7 @@ local killed = support.now()
 cluster[3]:kill()
 say("killed %s", cluster[3].uri)
 for _, worker in ipairs(workers) do
-    local line = worker:read_line(SECONDS + 10)
+    local line = worker:read_line(SECONDS + 60)
     assert(line == "done", line)
 end
 report("one down", journal, killed)

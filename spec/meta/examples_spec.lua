@@ -53,8 +53,8 @@ describe("the examples", function()
     it("of two processes, one lock, five servers, three of them killed", function()
         local p = support.spawn { "luajit", "examples/demo.lua", stdin = "null", stdout = "pipe",
             stderr = "stdout", env = support.lua_env() }
-        local text = p:read_all(120)
-        assert.equal(0, p:wait(20), text)
+        local text = p:read_all(400)
+        assert.equal(0, p:wait(60), text)
         local held = {}
         for a, b in text:gmatch "A held it (%d+) times, B (%d+) times, never both at once" do
             held[#held + 1], held[#held + 2] = tonumber(a), tonumber(b)
