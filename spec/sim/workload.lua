@@ -238,9 +238,9 @@ end
 
 --- Tries to take it with a token that it has not, as somebody who made up the text.
 local function import_forged(sim, t, parcel, lock)
-    local checksum, client = require "redlock.core.checksum", t.process.client
+    local forged_text, client = require "spec.support.forged", t.process.client
     local token = sim:pick { "1", "99999999999999" }
-    local text = checksum.add(checksum.strip(parcel.text, "."):gsub("%d+$", token), ".")
+    local text = forged_text(parcel.text, { token = token })
     local forged = { id = lock.id, getName = function() return parcel.name end,
         import = function() return client:import(text) end }
     if call(sim, t, forged, "import") then

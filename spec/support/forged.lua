@@ -1,0 +1,11 @@
+-- Exported holds (lua/redlock/api/transfer.lua) with other numbers in them than they had.
+local checksum = require "redlock.core.checksum"
+
+-- @param text     what export() gave
+-- @param numbers  { lease = ms, token = n }; what is left out stays
+return function(text, numbers)
+    local head, lease, token, card = checksum.strip(text, ".")
+        :match "^(redlock1%.%x+%.%x*%.%x+%.%x+%.)(%d+)%.(%d+)(.*)$"
+    return checksum.add(("%s%s.%s%s"):format(head, numbers.lease or lease,
+        numbers.token or token, card), ".")
+end
