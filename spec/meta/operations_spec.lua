@@ -45,7 +45,7 @@ describe("the page of operations", function()
     end
 
     it("has a configuration and a first start that check has no complaint of", function()
-        local status, said = cli.ends(shell(snippet("sh", "redlock init")))
+        local status, said = cli.ends(shell(snippet("sh", "redlock init")), 120)
         assert.equal(0, status, said)
         assert.is_nil(said:find "warning", said)
         assert.matches("verdict: ok\n$", said)
@@ -56,7 +56,7 @@ describe("the page of operations", function()
         sys.write_file(home .. "/redlock.conf", "max_lease = 15\nlease = 10\n")
         assert(support.sh(("mkdir %s/.config && mv %s/redlock.conf %s/.config"):format(home, home,
             home)))
-        assert.equal(0, (cli.ends(shell "redlock init")))
+        assert.equal(0, (cli.ends(shell "redlock init", 120)))
         local client = support.warm_client(cluster, { max_lease = 15, lease = 10 })
         local held = client:getLock "held"
         assert.is_true(held:lock())
@@ -74,7 +74,7 @@ describe("the page of operations", function()
             cluster[i]:stop():start()
             p:write "done\n"
         end
-        local status, rest = cli.ends(p, 60)
+        local status, rest = cli.ends(p, 300)
         said = table.concat(said, "\n") .. rest
         assert.equal(0, status, said)
         assert.equal(3, select(2, said:gsub("sealed: restart it now", "")), said)
@@ -84,16 +84,16 @@ describe("the page of operations", function()
     end)
 
     it("has a health check that says so in a file, and by its status", function()
-        assert.equal(0, (cli.ends(shell "redlock init")))
+        assert.equal(0, (cli.ends(shell "redlock init", 120)))
         sys.write_file(home .. "/alarm", "#!/bin/sh\necho alarm\n")
         assert(support.sh("chmod +x " .. home .. "/alarm"))
         local code = snippet("sh", "health.json")
-        assert.same({ 0, "" }, { cli.ends(shell(code)) })
+        assert.same({ 0, "" }, { cli.ends(shell(code), 120) })
         assert.matches('"verdict": "ok", "voting": 3}', sys.read_file(home .. "/health.json"))
         for i, status in ipairs { 1, 2 } do
             cluster[i]:kill()
-            assert.same({ 0, "alarm\n" }, { cli.ends(shell(code)) })
-            assert.equal(status, (cli.ends(shell "redlock check")))
+            assert.same({ 0, "alarm\n" }, { cli.ends(shell(code), 120) })
+            assert.equal(status, (cli.ends(shell "redlock check", 120)))
         end
     end)
 end)

@@ -156,7 +156,7 @@ describe("the snippets of pages", function()
         local p = support.spawn { "sh", "-ec", code, cwd = home, stdout = "pipe",
             stderr = "stdout", env = { HOME = home, PATH = home .. ":" .. os.getenv "PATH",
             REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
-        local status, said = cli.ends(p)
+        local status, said = cli.ends(p, 300)
         assert.equal(0, status, said)
         local log = sys.read_file(home .. "/log")
         assert.equal(code:find "%./" ~= nil, log ~= nil, said)

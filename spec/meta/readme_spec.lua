@@ -54,14 +54,14 @@ describe("the README", function()
         until export
         sys.write_file(home .. "/first.lua", pages.snippets("README.md", "lua")[1])
         local program = export .. "\n" .. snippet "luajit first.lua"
-        local status, said = cli.ends(shell(program))
+        local status, said = cli.ends(shell(program), 120)
         assert.equal(0, status, said)
         assert.matches("^held, for [23]%d s and longer\ntrue\t3\n$", said)
         -- Somebody else has it for longer than it waits.
         local holder = shell(export
             .. "\nexec redlock run invoice:42 -- sh -c 'echo in; exec sleep 60'")
         assert.equal("in", holder:read_line(20))
-        status, said = cli.ends(shell(program))
+        status, said = cli.ends(shell(program), 120)
         assert.equal(0, status, said)
         assert.equal("somebody else is at it\n", said)
         holder:kill "TERM"
@@ -69,7 +69,7 @@ describe("the README", function()
         dev:kill "INT"
         assert.equal(0, dev:wait(20))
         -- And nobody answers.
-        status, said = cli.ends(shell(program))
+        status, said = cli.ends(shell(program), 120)
         assert.equal(1, status)
         assert.matches("redlock: no_quorum: .* refused", said)
     end)
@@ -81,7 +81,7 @@ describe("the README", function()
             ln report scheduler]]):format(home)))
         local p = support.spawn { "sh", "-ec", snippet "redlock run", cwd = home, stdout = "pipe",
             stderr = "stdout", env = env(table.concat(cluster:uris(), " ")) }
-        local status, said = cli.ends(p, 60)
+        local status, said = cli.ends(p, 300)
         assert.equal(0, status, said)
         assert.matches("^nightly\ndeploy:web\nscheduler\nheld for %d+ s, and renewed\n", said)
         assert.matches("nobody deploys\n", said)
