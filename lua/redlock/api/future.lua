@@ -90,7 +90,7 @@ local function await(future, seconds)
     return true
 end
 
-Future.await = await
+Future.__await = await             -- no method: wait_all() checks what it is given
 
 local function is_future(value)
     local class = getmetatable(value)
@@ -229,7 +229,7 @@ function _M.wait_all(list, timeout)
                 end
                 break
             end
-            local ok, err = future:await(left)
+            local ok, err = future:__await(left)
             if not ok then
                 return nil, err
             end

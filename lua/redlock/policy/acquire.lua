@@ -130,8 +130,7 @@ local function decide(call)
     local now, code = client.now(), rounds.outcome(client, call.round)
     local guarded = code == "no_quorum" and restart_guard.left(client) or nil
     if call.place then
-        call.place.queue.held = code == "held"
-        naming.note(call)
+        naming.note(call, code == "held")
     end
     if code == "held" or guarded then
         call.answered = now   -- patience is for servers that do not answer

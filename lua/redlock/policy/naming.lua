@@ -80,12 +80,12 @@ local function named(holder, why)
     return nil, holder and NAMELESS or why
 end
 
---- Notes in the queue of a call that was refused whose the lock is, for those behind it.
-function _M.note(call)
-    local queue = call.place and call.place.queue
-    if queue then
-        queue.holder, queue.named = of_round(call), call.lock.client.now()
-    end
+--- Notes in the queue of a call whose attempt failed whose the lock is, for those behind it.
+-- @param held  whether a majority refused it; else nobody is known
+function _M.note(call, held)
+    local queue = call.place.queue
+    queue.held, queue.holder = held, held and of_round(call) or nil
+    queue.named = call.lock.client.now()
 end
 
 --- Whose the lock is that a call was refused at its end. Mostly the servers have said so; where
