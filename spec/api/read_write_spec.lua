@@ -111,7 +111,7 @@ describe("a read-write lock", function()
         for i = 1, 1000 do
             assert.is_true(futures[i]:get(60))
         end
-        support.eventually(function() return cluster[1]:call("ZCARD", "x") == 1000 end)
+        support.eventually(function() return cluster[1]:call("ZCARD", "x") == 1000 end, 30)
         for i = 1, 1000 do
             futures[i] = reader(i):unlockAsync()
         end
