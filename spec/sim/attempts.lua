@@ -28,9 +28,15 @@ function _M.count(set)
     return n
 end
 
+--- How often each server executed a script for it, and which said what, a bit each.
+local function counter()
+    return { [0] = 0, 0, 0, 0, 0, 0, 0, 0, 0, yes = 0, foreign = 0 }
+end
+
 --- Counts what a server said, for the attempt whose value it was asked about.
 local function count_vote(attempt, server, role, vote)
-    local counts = attempt[role]
+    local counts = attempt[role] or counter()
+    attempt[role] = counts
     counts[server.index] = counts[server.index] + 1
     if type(vote) ~= "number" then           -- an error: it was asked, and did nothing
         return
@@ -90,11 +96,6 @@ function Sim:on_script(server, role, key, args, result)
     if self.trap then
         self:trap(server, role, attempt)
     end
-end
-
---- How often each server executed a script for it, and which said what, a bit each.
-local function counter()
-    return { [0] = 0, 0, 0, 0, 0, 0, 0, 0, 0, yes = 0, foreign = 0 }
 end
 
 local whole = ffi.new "char[256]"

@@ -431,6 +431,7 @@ local function assume(sim)
     local broken = sim.broken
     for _, fault in ipairs(sim.faults) do
         local what = fault.breaks
+        broken.truth = broken.truth or fault.name == "says what cannot be"
         for _, assumption in ipairs(type(what) == "table" and what or { what }) do
             broken[assumption] = true
         end

@@ -3,7 +3,8 @@
 --   name
 --   needs   the assumptions without which it need not hold (README.md): memory, notice,
 --           counters, clocks, boottime. Nothing: it holds always.
---   of      fenced, guarded: checked in schedules that have it; absent: in all
+--   of      fenced, guarded, family: checked in schedules that have it; absent: in all but those
+--           of the family (family.lua)
 --   on      { event = function(sim, ...) }: a text when it does not hold. Events:
 --           attempt(attempt, same)   a value was drawn; same: who had it before
 --           script(server, role, key, args, vote, attempt, info)   a server executed one of
@@ -18,6 +19,7 @@
 
 local base = require "spec.sim.sim"
 local holding = require "spec.sim.holding"
+local sharing = require "spec.sim.sharing"
 local tokens = require "spec.sim.tokens"
 
 local ipairs, max, format = ipairs, math.max, string.format
@@ -317,14 +319,34 @@ for _, part in ipairs { holding.list, tokens.list } do
     end
 end
 
+for _, invariant in ipairs(sharing.list) do
+    invariant.of = "family"
+    _M.list[#_M.list + 1] = invariant
+end
+
+-- What is checked in schedules of the family, too. The others are about exclusive locks alone.
+local OF_BOTH = {}
+for _, name in ipairs { "a majority confirmed", "validity", "max_hold", "nothing is owed in vain",
+    "everybody is served", "errors have a known code", "no is no" } do
+    OF_BOTH[name] = true
+end
+
+-- Whether a schedule is one of those that an invariant is about.
+local function is_of(sim, invariant)
+    local of = invariant.of
+    if sim.family then
+        return OF_BOTH[invariant.name] or of == "family" and not (invariant.guarded
+            and not sim.guarded)
+    end
+    return of == nil or of == "fenced" and sim.fenced > 0 or of == "guarded" and sim.guarded
+end
+
 --- The checks of a schedule: those whose assumptions hold in it.
 -- @param sim    broken: the assumptions that do not
 -- @param alone  the name of an invariant that is checked alone, whatever it needs
 function _M.choose(sim, alone)
     for _, invariant in ipairs(_M.list) do
-        local of = invariant.of
-        local holds = of == nil or of == "fenced" and sim.fenced > 0
-            or of == "guarded" and sim.guarded
+        local holds = is_of(sim, invariant)
         for _, assumption in ipairs(invariant.needs or {}) do
             holds = holds and not sim.broken[assumption]
         end

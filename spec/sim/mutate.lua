@@ -69,7 +69,8 @@ local function run(mutant, dir)
         .. "SIM_WORK='1 1 %d' timeout 100 luajit spec/sim/run.lua 2>&1"):format(
             mutant.guarded ~= nil and "SIM_GUARD=" .. (mutant.guarded and 1 or 0) or "",
             mutant.lease and "SIM_LEASE=" .. mutant.lease or "",
-            (mutant.fenced and "SIM_FENCED=" .. mutant.fenced or "")
+            (mutant.family and "SIM_FAMILY=" .. mutant.family .. " " or "")
+                .. (mutant.fenced and "SIM_FENCED=" .. mutant.fenced or "")
                 .. (mutant.prefix and " PREFIX=" .. quote(mutant.prefix) or ""),
             quote(table.concat(mutant.faults or {}, ",")), c and dir .. "/?.so" or "build/sim/?.so",
             c and "lua" or dir .. "/lua", mutant.budget or BUDGET))
@@ -119,6 +120,9 @@ local function try(k, mutant)
 end
 
 local mutants = require "spec.sim.mutants"
+for _, mutant in ipairs(require "spec.sim.family_mutants") do
+    mutants[#mutants + 1] = mutant
+end
 local only, ci = os.getenv "ONLY", os.getenv "CI"
 local part, parts = (os.getenv "SIM_PART" or "0 1"):match "(%d+) (%d+)"
 

@@ -258,8 +258,8 @@ function host.log(text)
 end
 
 function host.alive(owner)
-    local t = sim.tasks[owner]
-    return not (t.done or t.gone)
+    local t = sim.tasks[owner]               -- of an object that is its own owner there is none
+    return not (t and (t.done or t.gone))
 end
 
 function host.concurrent()
@@ -288,6 +288,18 @@ end
 
 local PAUSABLE = { "rl_release", "rl_extend", "rl_keep", "rl_round_free", "rl_round_outcome" }
 
+-- In a schedule of the family: what the running coroutine tries to take.
+local function note_kind(keys, nkeys)
+    if not sim.family then
+        return
+    end
+    local attempt, list = sim.task.attempt, {}
+    for i = 1, nkeys do
+        list[i] = ffi.string(keys[i - 1].data, keys[i - 1].len)
+    end
+    attempt.kind, attempt.keys = sim.task.kind, list
+end
+
 local function wrap_core(lib)
     local raw_now, raw_acquire = lib.rl_now_ms, lib.rl_acquire
     local free = {}
@@ -297,6 +309,7 @@ local function wrap_core(lib)
             within_ms, home, out)
         if out[0] ~= nil then
             attempts.new(sim, out[0], lease_ms, prim.rule == lib.RL_RULE_LARGEST)
+            note_kind(keys, nkeys)
         end
         pause()
         return round
@@ -307,6 +320,8 @@ local function wrap_core(lib)
         local round = raw_handover(old, kind, label, lease_ms, out)
         if round ~= nil then
             attempts.new(sim, out[0], lease_ms, before.witnesses ~= nil, before)
+            sim.task.attempt.kind, sim.task.attempt.keys = kind ~= nil and "read" or before.kind,
+                before.keys
         end
         pause()
         return round

@@ -7,6 +7,7 @@
 --   SIM_FAULTS           names of faults, instead of those of the seed
 --   PREFIX               how all schedules begin (prefixes.lua)
 --   SIM_GUARD, SIM_FENCED  0 or 1: the restart guard; percent of locks with tokens
+--   SIM_FAMILY           schedules of the family: which kind of objects (family.lua)
 --   SIM_LEASE            the lease of the clients, in seconds
 --   SIM_IGNORE           an invariant that is checked alone, whatever it needs
 --
@@ -48,6 +49,7 @@ local function tables()
         guarded = ({ ["0"] = false, ["1"] = true })[env "SIM_GUARD" or ""],
         fenced = tonumber(env "SIM_FENCED"),
         lease = tonumber(env "SIM_LEASE"),
+        family = env "SIM_FAMILY",
         ignore = env "SIM_IGNORE",
     }
 end

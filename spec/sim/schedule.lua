@@ -6,6 +6,7 @@
 local base = require "spec.sim.sim"
 local vm = require "spec.sim.vm"
 local attempts = require "spec.sim.attempts"
+local family = require "spec.sim.family"
 local processes = require "spec.sim.processes"
 local servers = require "spec.sim.servers"
 local tokens = require "spec.sim.tokens"
@@ -167,6 +168,9 @@ local function choose_kind(self, opts)
             self.guarded = prefix.guarded
         end
     end
+    if self.family then
+        self.fenced = 0
+    end
     -- The last address may lead to another one's server. A majority is there all the same.
     self.twin = prefix and prefix.twin
         or not prefix and self.n >= 3 and self:chance(4) and self:between(1, self.n - 1) or nil
@@ -178,7 +182,8 @@ end
 --   tables; only: a list of
 --   names of faults (nil: as the seed will have it); n: servers; breaking: percent of
 --   schedules in which an assumption is broken; guarded: whether the restart guard is on;
---   fenced: percent of the locks that have tokens; lease: seconds
+--   fenced: percent of the locks that have tokens; lease: seconds; family: the kind of objects
+--   (family.lua); nil: locks
 -- @return sim, with violation = { name, text, at } or nil, events, count
 function _M.run(seed, opts)
     C.sim_reset(seed, 9)
@@ -194,6 +199,7 @@ function _M.run(seed, opts)
     self.drift = self:chance(50) and 0 or 0.0045
     self.small = self:chance(SMALL)
     opts.prefixes.choose(self, opts)
+    family.choose(self, opts)
     choose_kind(self, opts)
     self.config = choose_config(self, opts)
     self.horizon_us = (0.5 + self:below(1000) / 250) * SECOND
@@ -208,7 +214,11 @@ function _M.run(seed, opts)
     end
     opts.faults.prepare(self)
     opts.workload.names(self)
-    processes.begin(self, self.prefix and opts.prefixes.life or opts.workload.run)
+    if self.family then
+        family.names(self)
+    end
+    processes.begin(self, self.prefix and opts.prefixes.life or self.family and family.run
+        or opts.workload.run)
     if self.prefix then
         opts.prefixes.play(self, run_for)
     end

@@ -37,9 +37,13 @@ local function on_write(server, key, old, new)
     end
 end
 
-local function before_script(server, sha, _, args)
+local function before_script(server, sha, keys, args)
     server.role, server.value = roles[sha], args[1]
     server.replaced = args[5] and args[4] or args[3]      -- by a hand-over
+    local checks = server.sim.checks.before
+    for i = 1, checks and #checks or 0 do
+        checks[i].on.before(server.sim, server, keys[1], args)
+    end
 end
 
 local function on_script(server, sha, keys, args, result)
@@ -56,6 +60,7 @@ function _M.new(self, i)
     server.state, server.cost = C.SIM_UP, 0
     server.offset = 1.7e15 + self:below(200 * MS)      -- as far as NTP lets them differ
     server.rate = 1 + (self:below(2001) - 1000) / 1000 * self.drift
+    server.on_unsupported = function(_, text) self:violated("crash", text) end
     server.secret = self.prefix and self.prefix.secret
     server.lost_at = -1              -- when it forgot something
     server.on_write, server.before_script, server.on_script = on_write, before_script, on_script
@@ -165,6 +170,35 @@ end
 
 -- ---- loading ---------------------------------------------------------------------
 
+-- The members of the family.
+local function family()
+    local rw = require "redlock.api.read_write_lock"
+    return { rw.reading, rw.writing, require("redlock.api.multi_lock").primitive,
+        require("redlock.api.semaphore").permit, require "redlock.api.fair_lock",
+        require("redlock.api.arrivals").primitive }
+end
+
+-- What a script is for, unless another one of the same text is known for something.
+local function know(script, role)
+    local sha = require("redlock.testing.sha1").hex(script)
+    roles[sha] = roles[sha] or role
+end
+
+local function know_family()
+    local restart_guard = require "redlock.policy.restart_guard"
+    for _, prim in ipairs(family()) do
+        for _, role in ipairs { "acquire", "extend", "release", "handover", "settle", "arrive",
+            "heal" } do
+            local script = prim[role .. "_script"]
+            if script then
+                know(script, role)
+                know(restart_guard.wrap_held(script), role)
+                know(restart_guard.wrap(script), role)
+            end
+        end
+    end
+end
+
 --- Learns what each script is for.
 local function know_scripts()
     local sha1 = require "redlock.testing.sha1"
@@ -189,6 +223,7 @@ function _M.load()
     step = C.sim_record()
     words = step.argv
     know_scripts()
+    know_family()
 end
 
 return _M

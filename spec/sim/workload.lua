@@ -361,6 +361,7 @@ local function some_lock(sim, client, name)
 end
 
 _M.call, _M.take, _M.use, _M.init, _M.close = call, take, use, init, close
+_M.some_lease, _M.hold_us = some_lease, hold_us
 
 --- The life of a coroutine.
 function _M.run(sim, t)

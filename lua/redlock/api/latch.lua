@@ -98,7 +98,7 @@ function methods:await(wait)
         left, err = arrivals.look(self)
         local now = client.now()
         answered = left and now or answered
-        if left == 0 or now >= ends
+        if left == 0 or rounds.to_ms(ends - now) <= 0
             or err and (err.code ~= "no_quorum" or now - answered > patience) then
             break
         end

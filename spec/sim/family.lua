@@ -1,0 +1,300 @@
+--- What the coroutines of the clients do with the members of the family, and what they are told.
+--
+-- In a schedule of the family there are one or more kinds of objects, each with acts. An act is
+-- fn(sim, t, must): does something with an object; must: in the calm, where it has to get what it
+-- wants. It returns whether it did. The invariants are in sharing.lua.
+
+local base = require "spec.sim.sim"
+local workload = require "spec.sim.workload"
+
+local error, ipairs, pcall, max, min = error, ipairs, pcall, math.max, math.min
+local MS, SECOND = base.MS, base.SECOND
+
+local _M = {}
+
+local CODES = {}
+for _, code in ipairs { "held", "no_quorum", "expired", "lost", "not_held", "not_found", "unknown",
+    "cancelled", "closed", "deadlock", "overload" } do
+    CODES[code] = true
+end
+
+-- Calls a method, and tells the invariants of an error.
+-- @return what it returned
+local function call(sim, t, object, method, ...)
+    local errors = require "redlock.core.errors"
+    t.calling, t.began_us = method, sim.now()
+    local done, ok, err = pcall(object[method], object, ...)
+    if not done then
+        if sim.over or not errors.is_error(ok) then
+            error(ok, 0)
+        end
+        ok, err = nil, ok        -- cancelled
+    end
+    t.calling = nil
+    sim.calls = (sim.calls or 0) + 1
+    local code = ok == nil and err and err.code or nil
+    sim:tell("call", { task = t, method = method, ok = ok, code = code, err = err, codes = CODES,
+        attempts = 0, took_us = 0 })
+    return ok, err
+end
+
+-- Takes something by lock() or tryLock(), or what is called like them.
+local function take(sim, t, object, kind, must, patient, trying)
+    t.kind = kind
+    sim:log(t.lane, "waiting", kind)
+    local lease = workload.some_lease(sim)
+    local got
+    if must or sim:chance(30) then
+        got = call(sim, t, object, patient or "lock", lease)
+    else
+        local wait = sim:chance(30) and 0 or sim:below(1000) / 1000 * (0.05 + sim.config.lease)
+        got = call(sim, t, object, trying or "tryLock", wait, lease)
+    end
+    if not got then
+        sim:log(t.lane, "idle", kind)
+        return false
+    end
+    return got
+end
+
+-- Holds it for a while, and lets it go.
+local function use(sim, t, lock, letting_go)
+    for _ = 1, sim:pick { 1, 1, 2 } do
+        sim:sleep(workload.hold_us(sim))
+        if sim:chance(30) and not sim.calm_at then
+            call(sim, t, lock, sim:pick { "extend", "remaining" })
+        end
+    end
+    call(sim, t, lock, letting_go or "unlock")
+    sim:log(t.lane, "released", t.kind)
+end
+
+local function some_name(sim)
+    return sim:pick(sim.names)
+end
+
+local function take_and_use(sim, t, lock, kind, must)
+    local ok = take(sim, t, lock, kind, must)
+    if ok then
+        use(sim, t, lock)
+    end
+    return ok
+end
+
+-- ---- kinds -------------------------------------------------------------------------
+
+local acts = {}
+_M.acts = acts
+
+function acts.plain(sim, t, must)
+    return take_and_use(sim, t, t.process.client:getLock(some_name(sim)), "plain", must)
+end
+
+function acts.read(sim, t, must)
+    local pair = t.process.client:getReadWriteLock(some_name(sim))
+    return take_and_use(sim, t, pair:readLock(), "read", must)
+end
+
+--- Some writers go on as readers.
+function acts.write(sim, t, must)
+    local pair = t.process.client:getReadWriteLock(some_name(sim))
+    local writer, reader = pair:writeLock(), pair:readLock()
+    if not take(sim, t, writer, "write", must) then
+        return false
+    end
+    if sim:chance(50) and call(sim, t, reader, "tryLock", 0) then
+        sim:sleep(workload.hold_us(sim))
+        call(sim, t, writer, "unlock")
+        use(sim, t, reader)
+        return true
+    end
+    use(sim, t, writer)
+    return true
+end
+
+function acts.multi(sim, t, must)
+    local names = {}
+    for _, name in ipairs(sim.names) do
+        names[#names + 1] = sim:chance(70) and name or nil
+    end
+    names[1] = names[1] or sim.names[1]
+    return take_and_use(sim, t, t.process.client:getMultiLock(names), "multi", must)
+end
+
+function acts.fair(sim, t, must)
+    return take_and_use(sim, t, t.process.client:getFairLock(some_name(sim)), "fair", must)
+end
+
+function acts.permit(sim, t, must)
+    local semaphore = t.process.client:getSemaphore("s", sim.permits)
+    local permit = take(sim, t, semaphore, "permit", must, "acquire", "tryAcquire")
+    if permit then
+        sim.kept[#sim.kept + 1] = permit         -- chance does not collect it
+        use(sim, t, permit, "release")
+    end
+    return permit and true
+end
+
+--- A start of a rate limiter, from when it was asked for.
+function acts.limiter(sim, t, must)
+    local period = sim.period
+    local limiter = t.process.client:getRateLimiter("r", sim.permits, period)
+    t.kind = "limiter"
+    local ok = call(sim, t, limiter, "acquire", not must and sim:below(1000) / 1000 * period or nil)
+    if ok then
+        sim:tell("start", { task = t, at = t.attempt.at, period_us = period * SECOND })
+    end
+    return ok
+end
+
+--- A job of a period.
+function acts.once(sim, t, must)
+    local name, before, start = some_name(sim), sim:chance(60), nil
+    local began_us = sim.now()
+    t.kind = "once"
+    local ok = call(sim, t, t.process.client, "once", name, sim.period, function()
+        start = { task = t, name = name, at = began_us, period_us = sim.period * SECOND,
+            sure = before }
+        sim:tell("job", start)
+        sim:sleep(workload.hold_us(sim))
+    end, { before = before })
+    if ok and start then
+        start.sure = true
+    end
+    return ok ~= nil or not must
+end
+
+function acts.election(sim, t, must)
+    local id = "c" .. t.id
+    local election = t.election
+    if not election or t.elected_by ~= t.process.client then
+        election = t.process.client:getElection(some_name(sim), { id = id })
+        t.election, t.elected_by = election, t.process.client
+    end
+    t.kind = "election"
+    if not must and sim:chance(40) then
+        local leader = call(sim, t, election, "leader")
+        if leader then
+            sim:tell("leader", leader, election:getName())
+        end
+        return true
+    end
+    local began_us = sim.now()
+    local term = call(sim, t, election, "campaign", not must and sim:below(1000) / 1000 or nil)
+    if not term then
+        return false
+    end
+    sim:tell("elected", { id = id, term = term, name = election:getName(), began_us = began_us })
+    sim:sleep(workload.hold_us(sim))
+    call(sim, t, election, "resign")
+    return true
+end
+
+local LATCHES = 3            -- at a time, and so long after the last arrival:
+local FOR_LONG = 3600
+
+local function latch_of(t, i)
+    return t.process.client:getCountDownLatch("l" .. i, { ttl = FOR_LONG })
+end
+
+-- Makes a latch. One that could not be made for sure is not used any more.
+local function make_latch(sim, t)
+    local known = { i = sim.made, count = sim:between(1, 15), called = {}, acked = {}, n_called = 0,
+        n_acked = 0 }
+    sim.made = sim.made + 1
+    if call(sim, t, latch_of(t, known.i), "trySetCount", known.count) then
+        sim.latches[#sim.latches + 1] = known
+    end
+end
+
+--- Something with a latch.
+function acts.latch(sim, t)
+    t.kind = "latch"
+    if #sim.latches < LATCHES and (#sim.latches == 0 or sim:chance(20)) then
+        make_latch(sim, t)
+        return true
+    end
+    local known = sim:pick(sim.latches)
+    local latch = latch_of(t, known.i)
+    local kind, acked = sim:below(100), known.n_acked
+    local ok, err
+    if kind < 60 then
+        local who = ("p%d"):format(sim:below(known.count + 2))
+        known.n_called = known.n_called + (known.called[who] and 0 or 1)
+        known.called[who] = true
+        ok, err = call(sim, t, latch, "countDown", who)
+        if ok and not known.acked[who] then
+            known.acked[who], known.n_acked = true, known.n_acked + 1
+        end
+    elseif kind < 90 then
+        local open = known.open
+        ok, err = call(sim, t, latch, "getCount")
+        if ok then
+            sim:tell("count", { known = known, n = ok, acked = acked, open = open, task = t })
+        end
+    else
+        ok, err = call(sim, t, latch, "await", sim:below(1000) / 2000)
+        if ok then
+            sim:tell("count", { known = known, n = 0, acked = acked, task = t })
+        end
+    end
+    if err and err.code == "not_found" then
+        sim:tell("no latch", known, t)
+    end
+    return true
+end
+
+-- ---- schedules -----------------------------------------------------------------------
+
+-- Kinds that are there together; those of a name exclude each other.
+local TOGETHER = {
+    rw = { "read", "read", "write" },
+    mixed = { "read", "write", "multi", "plain", "fair" },
+    permit = { "permit" },
+    fair = { "fair", "fair", "plain" },
+    latch = { "latch" },
+    election = { "election", "election", "plain" },
+    multi = { "multi", "multi", "plain" },
+    once = { "once" },
+    limiter = { "limiter" },
+}
+--- Whether the schedule is of the family: if that is asked for. Draws nothing.
+function _M.choose(sim, opts)
+    local wanted = opts.family
+    sim.family = wanted and (TOGETHER[wanted] or error("no such kind: " .. wanted)) or nil
+end
+
+--- What is contended for.
+function _M.names(sim)
+    sim.permits = sim:pick { 1, 2, 2, 3 }
+    sim.period = max(sim.config.lease * sim:pick { 0.5, 1, 2 }, 0.1)
+    sim.kept, sim.latches, sim.made = {}, {}, 0
+end
+
+--- The life of a coroutine.
+function _M.run(sim, t)
+    if t.id == 1 and sim.new_cluster then
+        workload.init(sim, t)
+    end
+    for _ = 1, sim:between(3, 10) * (acts.latch == acts[sim.family[1]] and 3 or 1) do
+        if sim.calm_at then
+            break
+        end
+        acts[sim:pick(sim.family)](sim, t)
+        if sim.guarded and sim:chance(20) then
+            sim:sleep(sim:below(sim.config.guard_us * 0.6))
+        elseif sim:chance(60) then
+            sim:sleep(sim:below(30 * MS))
+        end
+    end
+    while not sim.calm_at do
+        sim:sleep(min(SECOND, sim.horizon_us / 10))
+    end
+    for _, kind in ipairs(sim.family) do
+        while not acts[kind](sim, t, true) do
+            sim:sleep(50 * MS)
+        end
+    end
+end
+
+return _M

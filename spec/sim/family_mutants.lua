@@ -1,0 +1,133 @@
+--- Wrong variants of the family's scripts and of what calls them (see mutants.lua).
+--
+--   family  the kind of objects in the schedules (family.lua)
+
+local SCRIPTS = "lua/redlock/scripts/"
+
+return {
+    -- ---- permits ----
+
+    { name = "votes for different slots add up", file = "c/core/same.c", family = "permit",
+        from = "granted(slot) && slot->extra == round->slot[i].extra ?", to = "granted(slot) ?",
+        by = { "strays never counted" } },
+
+    { name = "the agreed slot is not sent", file = "c/core/lease.c", family = "permit",
+        from = "    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, token);\n"
+            .. "    lease->token = token;",
+        to = "    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, 0);\n"
+            .. "    lease->token = token;",
+        by = { "agreed number in every later script" } },
+
+    { name = "a stray is extended", file = SCRIPTS .. "slots/agreed.lua", family = "permit",
+        from = "if mine and mine ~= agreed then\n    free(mine)\n    mine = nil\nend\n", to = "",
+        by = { "agreed number in every later script" } },
+
+    { name = "another slot is given back", file = SCRIPTS .. "slots/first.lua", family = "permit",
+        guarded = true, faults = { "all memory lost", "all memory lost again", "FLUSHALL" },
+        from = "slot = slot > 0 and slot or ARGV[5]", to = "slot = ARGV[5]",
+        by = { "agreed number in every later script", "strays never counted" } },
+
+    { name = "one slot more than permits", file = SCRIPTS .. "slots/acquire.lua",
+        family = "permit", from = "(from + i) % n + 1", to = "(from + i) % n + 2",
+        by = { "as many slots as permits" } },
+
+    { name = "a slot is taken twice", file = SCRIPTS .. "slots/acquire.lua", family = "permit",
+        from = "if not call('zscore', KEYS[1], slot) then", to = "do",
+        by = { "who excludes whom" } },
+
+    -- ---- readers and writers ----
+
+    { name = "a reader ignores a writer", file = SCRIPTS .. "rw/read_acquire.lua", family = "rw",
+        from = "if kind ~= 'zset' and kind ~= 'none' then",
+        to = "if kind ~= 'zset' and kind ~= 'none' then call('del', KEYS[1]) end\nif false then",
+        by = { "who excludes whom", "only one's own" } },
+
+    { name = "a writer ignores readers", file = SCRIPTS .. "rw/write_acquire.lua", family = "rw",
+        from = "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then",
+        to = "if redis.call('type', KEYS[1]).ok == 'zset' then redis.call('del', KEYS[1]) end\n"
+            .. "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then",
+        by = { "who excludes whom", "the readers' key" } },
+
+    { name = "the key lasts as long as the first reader", file = SCRIPTS .. "rw/readers.lua",
+        family = "rw",
+        from = "call('pexpireat', KEYS[1], call('zrange', KEYS[1], -1, -1, 'withscores')[2])",
+        to = "call('pexpireat', KEYS[1], call('zrange', KEYS[1], 0, 0, 'withscores')[2])",
+        by = { "the readers' key", "who excludes whom" } },
+
+    { name = "readers stay behind their time", file = SCRIPTS .. "rw/readers.lua", family = "rw",
+        from = "    call('zremrangebyscore', KEYS[1], '-inf', now)\n", to = "",
+        by = { "the readers' key" } },
+
+    { name = "a grant opens the door", file = SCRIPTS .. "rw/write_acquire.lua", family = "rw",
+        from = "    return 1                 -- the door",
+        to = "    redis.call('del', KEYS[2])\n    return 1                 -- the door",
+        by = { "the door" } },
+
+    { name = "no door", file = SCRIPTS .. "rw/write_acquire.lua", family = "rw",
+        from = "    redis.call('set', KEYS[2], '', 'PX', ARGV[3])\n", to = "",
+        by = { "the door" } },
+
+    { name = "a reader ignores the door", file = SCRIPTS .. "rw/read_acquire.lua", family = "rw",
+        from = "if call('exists', KEYS[2]) == 1 then", to = "if false then",
+        by = { "the door" } },
+
+    { name = "a downgrade takes a free key", file = SCRIPTS .. "rw/downgrade.lua", family = "rw",
+        from = "if value ~= ARGV[3] then", to = "if value and value ~= ARGV[3] then",
+        by = { "only one's own" } },
+
+    -- ---- several names ----
+
+    { name = "some of the names are enough", file = SCRIPTS .. "multi/acquire.lua",
+        family = "multi", from = "if redis.call('exists', unpack(KEYS)) == mine then",
+        to = "if redis.call('exists', unpack(KEYS)) < n then",
+        by = { "who excludes whom", "only one's own" } },
+
+    { name = "some of the names are extended", file = SCRIPTS .. "multi/extend.lua",
+        family = "multi", faults = { "a key deleted", "a key deleted" },
+        from = "if mine < n then", to = "if mine < 1 then", by = { "all names or none" } },
+
+    -- ---- a line ----
+
+    { name = "another ticket each time", file = "lua/redlock/api/fair_lock.lua",
+        family = "fair", from = "if wait.ticket or wait.left == 0", to = "if wait.left == 0",
+        by = { "place kept by ticket" } },
+
+    { name = "the first in line is not looked for", file = SCRIPTS .. "fair/acquire.lua",
+        family = "fair", from = "if (not head or head == ARGV[3]) and", to = "if",
+        by = { "the first in line" } },
+
+    { name = "who is dead stays in line", file = SCRIPTS .. "fair/queue.lua", family = "fair",
+        from = "call('zrangebyscore', KEYS[3], '-inf', now)",
+        to = "call('zrangebyscore', KEYS[3], '-inf', 0)" , by = { "everybody is served" },
+        faults = { "killed client", "killed client", "stopped client" } },
+
+    { name = "who has it stays in line", file = SCRIPTS .. "fair/release.lua", family = "fair",
+        from = "leave(ARGV[3])\n", to = "", by = { "who has it leaves the line" } },
+
+    -- ---- latches ----
+
+    { name = "an arrival counts each time", file = SCRIPTS .. "latch/arrive.lua",
+        family = "latch", from = "    redis.call('zadd', KEYS[2], 0, who)\n",
+        to = "    redis.call('zadd', KEYS[2], 0, string.sub(redis.sha1hex(who .. "
+            .. "redis.call('zcard', KEYS[2])), 1, 16))\n",
+        by = { "a latch never opens early" } },
+
+    { name = "arrivals are asked for without the guard", file = "lua/redlock/api/arrivals.lua",
+        family = "latch", guarded = true, from = "arrive = { arrive, guarded = true }",
+        to = "arrive = { arrive }", faults = { "all memory lost", "all memory lost again" },
+        by = { "no arrival vote in quarantine" } },
+
+    -- ---- elections, jobs, rates ----
+
+    { name = "settled without a look at the value", file = SCRIPTS .. "lock/settle.lua",
+        family = "once", from = "if value == ARGV[1] then", to = "if value then",
+        by = { "only one's own" } },
+
+    { name = "a period is not closed", file = SCRIPTS .. "lock/settle.lua", family = "once",
+        from = "return redis.call('pexpire', KEYS[1], ARGV[2])", to = "return 1",
+        by = { "once in a period" } },
+
+    { name = "a start is let go", file = "lua/redlock/api/rate_limiter.lua", family = "limiter",
+        from = "    rounds.disown(hold.lease)\n", to = "    rounds.orphan(hold.lease)\n",
+        by = { "starts in a period" } },
+}
