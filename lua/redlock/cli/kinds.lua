@@ -135,7 +135,7 @@ end
 
 -- ----------------------------------------------------------------------------------
 
--- The flags that say what is held, and those that go with none of them, or not with this one.
+-- The flags that say what is held, and those that do not go with them.
 local KINDS = {
     { "--shared", shared, not_with = { "--at-least", "--plain" } },
     { "--permits", permit, not_with = { "--plain" } },
@@ -143,7 +143,6 @@ local KINDS = {
 }
 
 --- Fails where flags and names do not go together.
--- @return the flag that says what is held; nil: a lock
 function _M.check(given, names)
     local found
     for _, kind in ipairs(KINDS) do
@@ -169,7 +168,6 @@ function _M.check(given, names)
     if names[2] and single then
         args.fail(single .. " is for one name, not for " .. args.words(names, 1))
     end
-    return found
 end
 
 --- What is to be held.
