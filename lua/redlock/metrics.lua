@@ -123,6 +123,14 @@ local function add_all(self, sums, breathe)
     end
 end
 
+-- What the page of redlock.status shows beside the sums.
+local function draw(self, sums)
+    sums:draw(meters.totals(self.meter), ngx.time())
+    local recent = self.meter.recent
+    self.meter.recent = {}
+    sums:note_losses(recent)
+end
+
 --- Adds what this worker has counted since the last time to the sums of all workers, and tells how
 -- things stand in it. Without `dict` there is nothing to do.
 function methods:publish()
@@ -131,17 +139,20 @@ function methods:publish()
         began = clock()
         add_all(self, sums, pause)
         sums:tell(self.collection:now(pause))
+        draw(self, sums)
     end
 end
 
 -- A worker that ends counts on for the requests that it has still.
 local function publish_at_once(self)
     local sums = sums_of(self)
-    add_all(self, sums, nothing)
-    sums:tell(nil)
-    meters.follow(self.meter, function()
+    local function add()
         add_all(self, sums, nothing)
-    end)
+        draw(self, sums)
+    end
+    add()
+    sums:tell(nil)
+    meters.follow(self.meter, add)
 end
 
 --- Publishes once a second from now on: to be called in init_worker_by_lua. Without `dict` there
@@ -183,8 +194,21 @@ function methods:text(how)
     end
     self:publish()
     return text.of({ groups = sums:sums("group", pause), servers = sums:sums("server", pause),
-        rounds = sums:sums("rounds", pause).all or self.collection.rounds, now = sums:now() },
+        rounds = sums:sums("rounds", pause).all or self.collection.rounds, now = sums:now(pause) },
         how, pause)
+end
+
+--- For redlock.status: what the workers say of the present and of the last minutes.
+-- @return { now (of collect.lua, with workers), chart, losses }; nil: there is no `dict`
+function methods:look()
+    local sums = sums_of(self)
+    if not sums then
+        return nil
+    end
+    self:publish()
+    local time = ngx.time()
+    return { time = time, now = sums:now(pause), chart = sums:chart(time, pause),
+        losses = sums:losses() }, pause
 end
 
 --- Answers the request of a worker of nginx with the text, in the format that it asks for.

@@ -19,8 +19,8 @@ local EXCEPT = { ["c/node/load.h: dlfcn.h"] = true, ["c/node/reader.c: pthread.h
 -- Of what is in every file of the core.
 local BITS = { bit = true, link_bit = true }
 
--- cdef is what make generates of redlock.h; init, resource, resty_lock and metrics are what users
--- require, and types what their editors read. What is in scripts/ runs inside Redis.
+-- cdef is what make generates of redlock.h; init, resource, resty_lock, metrics and status are what
+-- users require, and types what their editors read. What is in scripts/ runs inside Redis.
 local LUA = {
     core = { "cdef" },
     host = { "core" },
@@ -29,10 +29,11 @@ local LUA = {
     resource = { "core" },
     resty_lock = { "api", "core" },
     metrics = { "policy", "core" },
+    status = { "core" },
     init = { "api", "resource", "core", "testing" },
     cli = { "init", "api", "policy", "core" },
     testing = { "init", "core", "cdef" },
-    types = { "init", "host", "resty_lock", "metrics" },
+    types = { "init", "host", "resty_lock", "metrics", "status" },
 }
 
 local function read(path)

@@ -5,6 +5,7 @@ local redlock = require "redlock"
 local loop = require "redlock.host.loop"
 local reference = require "spec.support.reference"
 local metrics = require "redlock.metrics"
+local status = require "redlock.status"
 local resty_lock = require "redlock.resty_lock"
 local support = require "spec.support"
 local typing = require "spec.support.typing"
@@ -21,8 +22,8 @@ local INTERNAL = {
     ["redlock.CountDownLatch"] = { "describe" },
     ["redlock.Permit"] = { "describe" },
     ["redlock.Semaphore"] = { "describe" },
-    ["redlock.Future"] = { "await", "settle", "settle_true" },
-    ["redlock.Metrics"] = { "attach", "leave" },
+    ["redlock.Future"] = { "settle", "settle_true" },
+    ["redlock.Metrics"] = { "attach", "leave", "look" },
     ["redlock.Host"] = { "accept", "attend", "begin_directly", "box", "cancel", "close", "enclose",
         "in_vain", "look_again", "mortal", "nap", "open", "owners", "poll_at", "start",
         "taken", "took" },
@@ -94,6 +95,7 @@ local MODULES = {
     ["redlock." .. RESOURCE] = resources,
     ["redlock.host.loop"] = loop,
     ["redlock.metrics"] = metrics,
+    ["redlock.status"] = status,
     ["redlock.resty_lock"] = resty_lock,
 }
 local OBJECTS = {
@@ -112,6 +114,7 @@ local OBJECTS = {
     ["redlock.Resource"] = resources.new "x",
     ["redlock.OwnedResource"] = resources.owned "x",
     ["redlock.Metrics"] = metrics.new(),
+    ["redlock.Status"] = status.new { metrics = { dict = {}, look = print } },
     ["redlock.RestyLock"] = resty_lock:new(client),
     ["redlock.World"] = world,
     ["redlock.Task"] = world:spawn(function() end),
@@ -232,6 +235,7 @@ describe("the reference of options", function()
         ["redlock.UsingOptions"] = function(o) client:using("x", o, print) end,
         ["redlock.ImportOptions"] = function(o) client:import("x", o) end,
         ["redlock.MetricsOptions"] = metrics.new,
+        ["redlock.StatusOptions"] = status.new,
         ["redlock.InitOptions"] = function(o) client:init(o) end,
         ["redlock.UnlockOptions"] = function(o) lock:unlock(o) end,
         ["redlock.PrimitiveDefinition"] = redlock.primitive,

@@ -65,4 +65,14 @@ function _M.check(what, path)
     return status == 0 and "" or said
 end
 
+--- The same of a file of tests of rules.
+function _M.test(path)
+    local promtool = found()
+    if not promtool then
+        return nil
+    end
+    local status, said = run { promtool, "test", "rules", path }
+    return status == 0 and "" or said
+end
+
 return _M

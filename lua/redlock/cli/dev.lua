@@ -2,7 +2,7 @@
 
 local core = require "redlock.core.ffi"
 local args = require "redlock.cli.args"
-local json = require "redlock.cli.json"
+local json = require "redlock.core.json"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local redlock = require "redlock"

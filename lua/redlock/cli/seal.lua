@@ -1,7 +1,7 @@
 --- redlock seal: a server that is about to be restarted.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local json = require "redlock.cli.json"
+local json = require "redlock.core.json"
 local report = require "redlock.cli.report"
 
 local _M = { usage = "seal SERVER", summary = "before it is restarted: it votes at once then",

@@ -2,7 +2,7 @@
 local args = require "redlock.cli.args"
 local card = require "redlock.core.card"
 local config = require "redlock.cli.config"
-local json = require "redlock.cli.json"
+local json = require "redlock.core.json"
 local peek = require "redlock.policy.peek"
 local printable = require("redlock.core.printable").printable
 local report = require "redlock.cli.report"

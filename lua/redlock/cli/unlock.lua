@@ -1,7 +1,7 @@
 --- redlock unlock: opens a lock for everybody.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local json = require "redlock.cli.json"
+local json = require "redlock.core.json"
 local printable = require("redlock.core.printable").printable
 local report = require "redlock.cli.report"
 

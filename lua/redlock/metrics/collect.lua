@@ -4,13 +4,15 @@
 local ffi = require "ffi"
 local health = require "redlock.policy.health"
 local layout = require "redlock.metrics.layout"
+local printable = require("redlock.core.printable").printable
 local rounds = require "redlock.core.rounds"
 
 local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonumber
 
 local _M = {}
 
-local PIECE = 2000           -- holds that are looked at between two pauses
+local PIECE = 1000           -- holds that are looked at between two pauses
+local LISTED = 50            -- holds, and names that are waited for, that are listed
 
 local Collection = {}
 Collection.__index = Collection
@@ -78,17 +80,35 @@ function Collection:read_all()
     end
 end
 
-local function count_held(client, pause)
-    local n = 0
-    local function count()
+-- Counts what a client holds, and lists the first ones.
+local function look_at_holds(client, list, pause)
+    local n, now = 0, client.now()
+    local function look(hold)
         n = n + 1
+        if #list < LISTED then
+            list[#list + 1] = { name = printable(hold.name), kind = hold.primitive.name,
+                held = now - hold.since, left = rounds.remaining(hold.lease),
+                label = printable(hold.label or "") }
+        end
     end
-    local next_number = client.holds:scan(nil, PIECE, count)
+    local next_number = client.holds:scan(nil, PIECE, look)
     while next_number do
         pause()
-        next_number = client.holds:scan(next_number, PIECE, count)
+        next_number = client.holds:scan(next_number, PIECE, look)
     end
     return n
+end
+
+-- Lists for which names calls of a client wait; those that have no place in a line are not there.
+local function look_at_queues(client, list)
+    for id, queue in pairs(client.queues) do
+        if #list >= LISTED then
+            return
+        end
+        local kind, name = id:match "^([^:]*):(.*)$"
+        list[#list + 1] = { name = printable(name), kind = kind,
+            calls = queue.last - queue.first + 1 - queue.gone }
+    end
 end
 
 local function servers_of(client, servers)
@@ -104,11 +124,13 @@ end
 
 --- How things stand in this process.
 -- @param pause  function(): lets others have their turn
--- @return { held, waiting, clients (that are connected), servers = label -> { label, ready, voting
---   (so many clients are connected to it, or count its vote), offset, round_trip (seconds, or
---   nil), guard, remedy } }
+-- @return { held, waiting, clients (that are in use), and
+--   servers  label -> { label, ready, voting (how many clients are connected to it, or count its
+--            vote), offset, round_trip (seconds, or nil), guard, remedy }
+--   holds    { { name, kind, held, left, label }, ... }: some of them
+--   queues   { { name, kind, calls }, ... }: the same }
 function Collection:now(pause)
-    local now = { held = 0, waiting = 0, clients = 0, servers = {} }
+    local now = { held = 0, waiting = 0, clients = 0, servers = {}, holds = {}, queues = {} }
     local clients = {}
     for client in pairs(self.clients) do
         clients[#clients + 1] = client
@@ -118,7 +140,8 @@ function Collection:now(pause)
             now.clients = now.clients + 1
             now.waiting = now.waiting + client.waiting
             servers_of(client, now.servers)
-            now.held = now.held + count_held(client, pause)
+            now.held = now.held + look_at_holds(client, now.holds, pause)
+            look_at_queues(client, now.queues)
         end
     end
     return now

@@ -15,6 +15,7 @@ local _M = {}
 local GROUPS = 64            -- the last one is for all that is further
 local NAMES = 1000           -- remembered, with their groups
 local OTHER = "other"
+local RECENT = 50            -- losses that are remembered
 
 local group = layout.group
 local WAIT, WAIT_SUM = group.wait.from, group.wait.sum
@@ -43,11 +44,29 @@ function _M.new(group_of, say)
         known = {},              -- name -> array
         names = 0,
         failed_once = false,
+        recent = {},             -- losses: { time (of day), name (printable), reason }
     }
     for name, method in pairs(Meter) do
         self[name] = method
     end
     return self
+end
+
+--- How many calls have got their lock, failed, and how many locks were lost, in all groups.
+function _M.totals(self)
+    local got, failed, lost = 0, 0, 0
+    for _, array in pairs(self.groups) do
+        for i = WAIT, WAIT + BOUNDS do
+            got = got + array[i]
+        end
+        for _, place in pairs(ACQUIRES) do
+            failed = failed + array[place]
+        end
+        for _, place in pairs(LOSSES) do
+            lost = lost + array[place]
+        end
+    end
+    return { got = got, failed = failed, lost = lost }
 end
 
 --- Has something done behind each call of the meter from now on.
@@ -144,6 +163,11 @@ end
 --- A hold was lost.
 function Meter.lost(self, name, reason)
     count(self, name, LOSSES[reason] or LOSSES.other)
+    local recent = self.recent
+    if #recent >= RECENT then
+        table.remove(recent, 1)
+    end
+    recent[#recent + 1] = { time = os.time(), name = printable(name), reason = reason }
 end
 
 --- The watchdog has renewed a lease.

@@ -8,10 +8,14 @@
 --   redlock:KIND:is:LABEL   that it is one
 --   redlock:KIND:LABEL:PLACE   a number of an array
 --   redlock:now:PLACE       of a worker
+--   redlock:chart:TIME:WORD   how often in some seconds
+--   redlock:losses, redlock:loss:NUMBER   how many, and the last ones
 
 local layout = require "redlock.metrics.layout"
 
-local pairs, setmetatable, tonumber, tostring = pairs, setmetatable, tonumber, tostring
+local ipairs, pairs, select, setmetatable, tonumber, tostring =
+    ipairs, pairs, select, setmetatable, tonumber, tostring
+local floor, max = math.floor, math.max
 local concat, format = table.concat, string.format
 
 local _M = {}
@@ -21,6 +25,8 @@ local WORKERS = 128          -- places
 local STAYS = 10             -- seconds that a worker's word on the present is believed
 local PIECE = 200            -- accesses between two pauses
 local OTHER = "other"
+local SLOT, SLOTS = 5, 120   -- seconds; the chart has ten minutes
+local LOSSES = 50            -- that are remembered
 
 local Shared = {}
 Shared.__index = Shared
@@ -146,32 +152,69 @@ local function text_of(value)
     return value == nil and "" or (tostring(value):gsub("[\t\n]", " "))
 end
 
--- As of collect.lua, and who says so.
+local function line_of(kind, ...)
+    local parts = { kind, ... }
+    for i = 1, select("#", ...) do
+        parts[i + 1] = text_of((select(i, ...)))
+    end
+    return concat(parts, "\t")
+end
+
+-- As of collect.lua, and who says so: a line for the worker, and one for each thing in it.
 local function packed(self, now)
-    local lines = { concat({ self.me, now.held, now.waiting, now.clients }, "\t") }
+    local lines = { line_of(self.me, now.held, now.waiting, now.clients) }
     for label, s in pairs(now.servers) do
-        lines[#lines + 1] = concat({ label, s.ready, s.voting, text_of(s.offset),
-            text_of(s.round_trip), text_of(s.guard), text_of(s.remedy) }, "\t")
+        lines[#lines + 1] = line_of("S", label, s.ready, s.voting, s.offset, s.round_trip, s.guard,
+            s.remedy)
+    end
+    for _, h in ipairs(now.holds) do
+        lines[#lines + 1] = line_of("H", h.name, h.kind, h.held, h.left,
+            (h.label:gsub("%%p", self.me)))
+    end
+    for _, q in ipairs(now.queues) do
+        lines[#lines + 1] = line_of("Q", q.name, q.kind, q.calls)
     end
     return concat(lines, "\n")
 end
 
-local SERVER = "^(.-)\t(.-)\t(.-)\t(.-)\t(.-)\t(.-)\t(.*)$"
+local function fields_of(line)
+    local fields = {}
+    for field in (line .. "\t"):gmatch "([^\t]*)\t" do
+        fields[#fields + 1] = field
+    end
+    return fields
+end
+
+local UNPACK = {}
+
+function UNPACK.S(now, f)
+    local s = now.servers[f[2]] or { label = f[2], ready = 0, voting = 0 }
+    now.servers[f[2]] = s
+    s.ready, s.voting = s.ready + f[3], s.voting + f[4]
+    s.offset, s.round_trip = tonumber(f[5]) or s.offset, tonumber(f[6]) or s.round_trip
+    s.guard = f[7] ~= "" and f[7] or s.guard
+    s.remedy = f[8] ~= "" and f[8] or s.remedy
+end
+
+function UNPACK.H(now, f, worker)
+    now.holds[#now.holds + 1] = { name = f[2], kind = f[3], held = tonumber(f[4]),
+        left = tonumber(f[5]), label = f[6], worker = worker }
+end
+
+function UNPACK.Q(now, f, worker)
+    now.queues[#now.queues + 1] = { name = f[2], kind = f[3], calls = tonumber(f[4]),
+        worker = worker }
+end
 
 -- Adds what a worker said.
 local function unpack_into(now, text)
     local first, rest = text:match "^([^\n]*)\n?(.*)$"
-    local held, waiting, clients = first:match "\t(%d+)\t(%d+)\t(%d+)$"
-    now.held, now.waiting = now.held + held, now.waiting + waiting
-    now.clients = now.clients + clients
+    local worker = fields_of(first)
+    now.held, now.waiting = now.held + worker[2], now.waiting + worker[3]
+    now.clients = now.clients + worker[4]
+    now.workers[#now.workers + 1] = worker[1]
     for line in rest:gmatch "[^\n]+" do
-        local label, ready, voting, offset, round_trip, guard, remedy = line:match(SERVER)
-        local s = now.servers[label] or { label = label, ready = 0, voting = 0 }
-        now.servers[label] = s
-        s.ready, s.voting = s.ready + ready, s.voting + voting
-        s.offset, s.round_trip = tonumber(offset) or s.offset, tonumber(round_trip) or s.round_trip
-        s.guard = guard ~= "" and guard or s.guard
-        s.remedy = remedy ~= "" and remedy or s.remedy
+        UNPACK[line:sub(1, 1)](now, fields_of(line), worker[1])
     end
 end
 
@@ -195,22 +238,89 @@ end
 function Shared:tell(now)
     local place = place_of(self)
     if place and now then
-        self.dict:safe_set(place, packed(self, now), STAYS)
+        local ok, err = self.dict:safe_set(place, packed(self, now), STAYS)
+        if not ok then
+            complain(self, err)
+        end
     elseif place then
         self.dict:delete(place)
     end
 end
 
---- @return how things stand in all workers, as of collect.lua
-function Shared:now()
-    local now = { held = 0, waiting = 0, clients = 0, servers = {} }
+--- @return how things stand in all workers, as of collect.lua, with `workers`, a list
+function Shared:now(pause)
+    local now = { held = 0, waiting = 0, clients = 0, servers = {}, holds = {}, queues = {},
+        workers = {} }
     for i = 1, WORKERS do
         local text = self.dict:get("redlock:now:" .. i)
         if text then
             unpack_into(now, text)
+            pause()
         end
     end
     return now
+end
+
+-- ---- the last minutes --------------------------------------------------------------
+
+local WORDS = { "got", "failed", "lost" }
+
+local function chart_key(slot, word)
+    return format("redlock:chart:%d:%s", slot, word)
+end
+
+--- Adds to the chart of the last minutes what calls have come to since the last time.
+-- @param totals  of meter.lua
+-- @param time    of day, in seconds
+function Shared:draw(totals, time)
+    local before, slot = self.drawn or { got = 0, failed = 0, lost = 0 }, floor(time / SLOT)
+    self.drawn = totals
+    for _, word in ipairs(WORDS) do
+        local by = totals[word] - before[word]
+        if by > 0 then
+            self.dict:safe_add(chart_key(slot, word), 0, SLOT * (SLOTS + 2))
+            self.dict:incr(chart_key(slot, word), by)
+        end
+    end
+end
+
+--- @return { seconds, { got, failed, lost }, ... }: how often in each of the last slots of so many
+-- seconds, the last one first; without the present one, which is not over
+function Shared:chart(time, pause)
+    local list, slot = { seconds = SLOT }, floor(time / SLOT)
+    for i = 1, SLOTS do
+        list[i] = {}
+        for _, word in ipairs(WORDS) do
+            list[i][word] = self.dict:get(chart_key(slot - i, word)) or 0
+        end
+        pause()
+    end
+    return list
+end
+
+--- Notes losses for all to see.
+-- @param list  of meter.recent
+function Shared:note_losses(list)
+    for _, loss in ipairs(list) do
+        local n = self.dict:incr("redlock:losses", 1, 0)
+        if n then
+            self.dict:safe_set("redlock:loss:" .. n % LOSSES, line_of(loss.time, loss.name,
+                loss.reason, self.me))
+        end
+    end
+end
+
+--- @return the last losses, the last one first: { { time, name, reason, worker }, ... }
+function Shared:losses()
+    local list, n = {}, self.dict:get "redlock:losses" or 0
+    for i = n, max(n - LOSSES + 1, 1), -1 do
+        local text = self.dict:get("redlock:loss:" .. i % LOSSES)
+        if text then
+            local f = fields_of(text)
+            list[#list + 1] = { time = tonumber(f[1]), name = f[2], reason = f[3], worker = f[4] }
+        end
+    end
+    return list
 end
 
 return _M

@@ -81,6 +81,7 @@ local function named(holder, why)
 end
 
 --- Notes in the queue of a call whose attempt failed whose the lock is, for those behind it.
+-- @param call  see acquire.lua
 -- @param held  whether a majority refused it; else nobody is known
 function _M.note(call, held)
     local queue = call.place.queue

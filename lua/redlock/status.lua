@@ -1,0 +1,130 @@
+--- A page for OpenResty: what the locks of this host do, for people, and for programs as JSON or
+-- for Prometheus.
+--
+--     status = require("redlock.status").new { metrics = metrics }     -- in init_by_lua
+--     status:serve()                                                   -- in content_by_lua
+--
+-- Whoever can read it learns the names of locks and the addresses of servers: allow and deny.
+
+local json = require "redlock.core.json"
+local nonce = require "redlock.core.nonce"
+local page = require "redlock.status.page"
+local validate = require "redlock.core.validate"
+
+local ipairs, pairs, rawget, setmetatable, type = ipairs, pairs, rawget, setmetatable, type
+local find = string.find
+local ngx = rawget(_G, "ngx")
+
+local _M = {}
+
+local Status, methods = {}, {}
+Status.__index = Status
+
+local OPTIONS = { metrics = true }
+local SHOWN = 100            -- locks, and names that are waited for
+local POLICY = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    .. "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; script-src 'nonce-%s'"
+
+--- See types/metrics.lua.
+-- @param opts  metrics: of redlock.metrics, with a `dict`
+-- @return what serves the page
+function _M.new(opts)
+    opts = validate.options("options", opts, OPTIONS)
+    local metrics = opts.metrics
+    if type(metrics) ~= "table" or type(metrics.look) ~= "function" or not metrics.dict then
+        validate.bad("option metrics", "what redlock.metrics made is needed, with a dict")
+    end
+    return setmetatable({ metrics = metrics }, Status)
+end
+
+-- Those that are held, or waited for, the longest or most, first.
+local function first_of(list, by)
+    table.sort(list, function(a, b)
+        return a[by] > b[by] or a[by] == b[by] and a.name < b.name
+    end)
+    for i = #list, SHOWN + 1, -1 do
+        list[i] = nil
+    end
+    return list
+end
+
+local function servers_of(now)
+    local list = {}
+    for _, s in pairs(now.servers) do
+        list[#list + 1] = { server = s.label, connected = s.ready, voting = s.voting,
+            round_trip = s.round_trip, clock_offset = s.offset, guard = s.guard,
+            remedy = s.remedy }
+    end
+    table.sort(list, function(a, b) return a.server < b.server end)
+    return list
+end
+
+-- What there is to show; and how to let others have their turn.
+local function look(self)
+    local found, pause = self.metrics:look()
+    local now, lost = found.now, 0
+    for _, slot in ipairs(found.chart) do
+        lost = lost + slot.lost
+    end
+    return { time = found.time, held = now.held, waiting = now.waiting, clients = now.clients,
+        workers = now.workers, servers = servers_of(now), holds = first_of(now.holds, "held"),
+        queues = first_of(now.queues, "calls"), losses = found.losses, chart = found.chart,
+        lost = lost }, pause
+end
+
+local TYPES = { html = "text/html; charset=utf-8", json = "application/json" }
+
+--- @return HTML; and what the header Content-Security-Policy is to say
+function methods:html()
+    local found, pause = look(self)
+    local word = nonce()
+    return page.of(found, word, pause), POLICY:format(word)
+end
+
+--- @return the same as JSON
+function methods:json()
+    local found = look(self)
+    local seconds = found.chart.seconds
+    found.chart.seconds = nil
+    found.chart_seconds = seconds
+    return json.encode(found) .. "\n"
+end
+
+local function wanted()
+    local how = ngx.var.arg_format
+    if how == "html" or how == "json" or how == "prometheus" then
+        return how
+    end
+    local accept = ngx.req.get_headers()["accept"]
+    accept = type(accept) == "table" and table.concat(accept, ",") or accept or ""
+    return find(accept, "text/html", 1, true) and "html"
+        or find(accept, "application/json", 1, true) and "json"
+        or (find(accept, "openmetrics", 1, true) or find(accept, "text/plain", 1, true))
+        and "prometheus" or "html"
+end
+
+--- Answers the request: ?format=html, json or prometheus; else by its header Accept.
+function methods:serve()
+    if not (ngx and ngx.req) then
+        validate.raise("redlock: serve() is for workers of nginx")
+    end
+    local how = wanted()
+    ngx.header.cache_control = "no-store"
+    ngx.header.x_content_type_options = "nosniff"
+    if how == "prometheus" then
+        return self.metrics:serve()
+    end
+    local body, policy = self[how](self)
+    ngx.header.content_type = TYPES[how]
+    ngx.header.content_security_policy = policy
+    ngx.print(body)
+end
+
+--- For people.
+function Status.__tostring()
+    return "status"
+end
+
+validate.methods(Status, "status", methods)
+
+return _M

@@ -1,0 +1,209 @@
+--- The page: HTML that needs nothing from outside, made of what redlock.status has found. Whatever
+-- others have chosen, names above all, goes through text_of().
+
+local script = require "redlock.status.script"
+local style = require "redlock.status.style"
+
+local ipairs, tostring = ipairs, tostring
+local concat, format, gsub = table.concat, string.format, string.gsub
+local max, date = math.max, os.date
+
+local _M = {}
+
+local REFRESH_MS = 5000
+local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;",
+    ["'"] = "&#39;" }
+
+local function text_of(value)
+    return (gsub(tostring(value), "[&<>\"']", ENTITIES))
+end
+
+-- Seconds, for people.
+local function duration(s)
+    if not s then
+        return "-"
+    elseif s < 0.001 then
+        return "< 1 ms"
+    elseif s < 1 then
+        return format("%.0f ms", s * 1000)
+    elseif s < 120 then
+        return format("%.1f s", s)
+    elseif s < 7200 then
+        return format("%.0f min", s / 60)
+    end
+    return format("%.1f h", s / 3600)
+end
+
+local function marked(class, text)
+    return format('<span class="%s">%s</span>', class, text_of(text))
+end
+
+-- A table of what is text or, in a table, HTML. For narrow screens each cell knows its column.
+local function table_of(columns, rows, nothing)
+    if #rows == 0 then
+        return '<p class="muted">' .. nothing .. "</p>"
+    end
+    local out = { "<table><thead><tr>" }
+    for _, column in ipairs(columns) do
+        out[#out + 1] = '<th scope="col">' .. column .. "</th>"
+    end
+    out[#out + 1] = "</tr></thead><tbody>"
+    for _, row in ipairs(rows) do
+        out[#out + 1] = "<tr>"
+        for c, cell in ipairs(row) do
+            out[#out + 1] = format('<td data-label="%s">%s</td>', columns[c],
+                cell[1] or text_of(cell.text))
+        end
+        out[#out + 1] = "</tr>"
+    end
+    out[#out + 1] = "</tbody></table>"
+    return concat(out)
+end
+
+local function cell(text)
+    return { text = text }
+end
+
+local function section(title, html)
+    return format('<section aria-label="%s"><h2>%s</h2>%s</section>', title, title, html)
+end
+
+-- ---- the parts ---------------------------------------------------------------------
+
+local function servers(found)
+    local rows = {}
+    for i, s in ipairs(found.servers) do
+        local state = s.connected == 0 and marked("bad", "down")
+            or s.voting < found.clients and marked("bad", format("no vote in %d of %d",
+                found.clients - s.voting, found.clients))
+            or s.remedy and marked("odd", "votes") or marked("good", "votes")
+        rows[i] = { cell(s.server), { state }, cell(duration(s.round_trip)),
+            cell(s.clock_offset and format("%+.3f s", s.clock_offset) or "-"),
+            cell(s.guard or "-"), cell(s.remedy or "-") }
+    end
+    return section("Servers", table_of({ "Server", "State", "Latency", "Clock", "Guard",
+        "What to do" }, rows, "No client of this host is connected yet."))
+end
+
+local function tiles(found)
+    local now = found.chart[1]
+    local list = { { "held", found.held }, { "waiting", found.waiting },
+        { "acquired a second", format("%.1f", now.got / found.chart.seconds) },
+        { "failed a second", format("%.1f", now.failed / found.chart.seconds) },
+        { "lost in ten minutes", found.lost }, { "workers", #found.workers } }
+    local out = {}
+    for i, tile in ipairs(list) do
+        out[i] = format("<div><dt>%s</dt><dd>%s</dd></div>", tile[1], tile[2])
+    end
+    return section("Now", "<dl>" .. concat(out) .. "</dl>")
+end
+
+-- A line through what there was in each slot, the last one at the right.
+local function line(chart, word, most)
+    local points = {}
+    for i = #chart, 1, -1 do
+        points[#points + 1] = format("%d,%.1f", #chart - i, 100 - 96 * chart[i][word] / most)
+    end
+    return format('<polyline class="line-%s" points="%s"/>', word, concat(points, " "))
+end
+
+local function chart_of(found)
+    local chart, most, failed, marks = found.chart, 1, 0, {}
+    for i, slot in ipairs(chart) do
+        most, failed = max(most, slot.got, slot.failed), max(failed, slot.failed)
+        if slot.lost > 0 then
+            marks[#marks + 1] = format('<line class="line-lost" x1="%d" x2="%d" y1="88" y2="100"/>',
+                #chart - i, #chart - i)
+        end
+    end
+    local got = 0
+    for _, slot in ipairs(chart) do
+        got = max(got, slot.got)
+    end
+    local said = format("The last ten minutes: at most %.1f locks a second acquired, %.1f calls a "
+        .. "second failed, %d locks lost.", got / chart.seconds, failed / chart.seconds, found.lost)
+    return section("The last ten minutes", concat {
+        '<svg role="img" viewBox="0 0 119 104" preserveAspectRatio="none" aria-label="', said, '">',
+        line(chart, "got", most), line(chart, "failed", most), concat(marks), "</svg><p>",
+        '<span class="key-got">acquired</span>, at most ', format("%.1f", got / chart.seconds),
+        ' a second; <span class="key-failed">failed</span> (dashed), at most ',
+        format("%.1f", failed / chart.seconds),
+        ' a second; <span class="key-lost">lost</span> (marks below): ', found.lost, "</p>" })
+end
+
+local function holds(found)
+    local rows = {}
+    for i, h in ipairs(found.holds) do
+        rows[i] = { cell(h.name), cell(h.kind), cell(duration(h.held)), cell(duration(h.left)),
+            cell(h.label ~= "" and h.label or "-"), cell(h.worker) }
+    end
+    local html = table_of({ "Name", "Kind", "Held for", "Ends in", "Holder", "Worker" }, rows,
+        "None.")
+    if found.held > #rows then
+        html = html .. format('<p class="muted">And %d more.</p>', found.held - #rows)
+    end
+    return section("Locks held by this host", html)
+end
+
+local function queues(found)
+    local rows = {}
+    for i, q in ipairs(found.queues) do
+        rows[i] = { cell(q.name), cell(q.kind), cell(q.calls), cell(q.worker) }
+    end
+    return section("Waiting", table_of({ "Name", "Kind", "Calls", "Worker" }, rows,
+        "No call waits in a line."))
+end
+
+local function losses(found)
+    local rows = {}
+    for i, loss in ipairs(found.losses) do
+        rows[i] = { cell(date("!%Y-%m-%d %H:%M:%S", loss.time)), cell(loss.name),
+            cell(loss.reason), cell(loss.worker) }
+    end
+    return section("Lost", table_of({ "When (UTC)", "Name", "Why", "Worker" }, rows, "None."))
+end
+
+local PARTS = { tiles, servers, chart_of, holds, queues, losses }
+
+-- ---- the whole ---------------------------------------------------------------------
+
+-- Whether all is well, in a line.
+local function verdict(found)
+    local voting = 0
+    for _, s in ipairs(found.servers) do
+        voting = voting + (s.voting == found.clients and 1 or 0)
+    end
+    if found.clients == 0 then
+        return marked("odd", "no client is connected yet")
+    elseif voting == #found.servers then
+        return marked("good", format("all %d servers vote", voting))
+    elseif voting > #found.servers / 2 then
+        return marked("odd", format("%d of %d servers vote", voting, #found.servers))
+    end
+    return marked("bad", format("%d of %d servers vote: no majority", voting, #found.servers))
+end
+
+--- @param found  as of status.lua
+-- @param nonce   for the script, as in the header Content-Security-Policy
+-- @param pause   function(): lets others have their turn
+-- @return HTML
+function _M.of(found, nonce, pause)
+    local out = { '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<title>redlock</title><link rel="icon" href="data:,"><style>', style,
+        '</style></head><body><header><h1>redlock</h1><nav>',
+        '<a href="?format=json">JSON</a><a href="?format=prometheus">Prometheus</a>',
+        '<label><input type="checkbox" id="live" checked> refresh</label>',
+        '<span id="state" role="status" class="bad"></span></nav></header><main id="main">',
+        "<p>", verdict(found), ' <span class="muted">at ',
+        date("!%H:%M:%S", found.time), " UTC</span></p>" }
+    for _, part in ipairs(PARTS) do
+        out[#out + 1] = part(found)
+        pause()
+    end
+    out[#out + 1] = '</main><script nonce="' .. nonce .. '">'
+        .. gsub(script, "EVERY", REFRESH_MS) .. "</script></body></html>\n"
+    return concat(out)
+end
+
+return _M
