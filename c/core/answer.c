@@ -11,13 +11,13 @@ void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms)
     struct slot *slot = &round->slot[i];
     if (round->kind->torn)
         round->kind->torn(round, i, written, now_ms);
+    int resent = slot->resends;
+    slot->resends |= (uint8_t)written;     /* also one that was missing already: a release */
     if (round->outcome || slot->state != SLOT_SENT)
         return;
     slot->state = SLOT_WAITING;
-    if (slot->resends || now_ms >= slot->deadline_ms)
-        slot->deadline_ms = now_ms;    /* no vote: see core_lost() */
-    else
-        slot->resends = (uint8_t)written;
+    if (resent || now_ms >= slot->deadline_ms)
+        slot->deadline_ms = now_ms;        /* no vote: see core_lost() */
 }
 
 /* The server does not know the script, which is sent again with its text. */

@@ -58,6 +58,19 @@ describe("a sealed server", function()
         support.eventually(function() return cluster[1]:call("EXISTS", "mine") == 0 end)
     end)
 
+    it("whose floors were deleted before it was sealed has forgotten them all the same", function()
+        start(AOF)
+        taken()
+        cluster[1]:call("DEL", "redlock:{server}:floor", "redlock:{x}:fence")
+        local memory = cluster[1]:marker():sub(1, 16)
+        assert.is_true(client:seal(cluster[1].uri))
+        cluster[1]:stop():start()
+        support.eventually(function()
+            taken()
+            return is(1, "guarded") and cluster[1]:marker():sub(1, 16) ~= memory
+        end, 30, "a quarantine")
+    end)
+
     for how, args in pairs { ["an append-only file"] = AOF, ["a dump"] = RDB } do
         it("votes at once when it comes back with " .. how, function()
             start(args)

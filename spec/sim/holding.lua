@@ -261,7 +261,7 @@ _M.list = {
     { name = "a holder sees its lock", needs = { "memory", "clocks", "boottime" }, on = {
         call = function(sim, call)
             if call.method == "isLocked" and call.ok == false and call.hold
-                and call.hold.until_us > sim.now() then
+                and call.hold.until_us > sim.now() and not let_go(sim, call.hold) then
                 return call.task.lane .. " holds " .. call.hold.name .. ", isLocked says no"
             end
         end,

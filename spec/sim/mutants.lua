@@ -450,6 +450,14 @@ return {
         faults = { "fails over and back", "fails over and back", "fails over and back" },
         from = "    elseif not string.find(", to = "    elseif false and not string.find(" },
 
+    { name = "a marker that is turned hides lost floors",
+        file = "lua/redlock/scripts/marker/set.lua",
+        from = "if inc ~= string.sub(marker, 1, 16) then", to = "if true then",
+        guarded = true, fenced = 100, faults = { "floors lost", "floors lost", "counter lost",
+            "planned restart", "planned restart" },
+        by = { "floors are seeded after the quarantine", "counted above what was witnessed",
+            "tokens grow" }, budget = 20000 },
+
     { name = "a seal opens again and again", file = "lua/redlock/scripts/marker/set.lua",
         guarded = true, faults = { "planned restart", "planned restart", "planned restart" },
         from = "return (noted == spent and '+' or '-')", to = "return '+'",

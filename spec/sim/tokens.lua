@@ -371,9 +371,11 @@ _M.list = {
     } },
 
     -- Whoever has the name then, and with whatever kind of lock.
+    -- Without the guard a server may have been set back to when the lock was held.
     { name = "a sequencer ends with its hold", on = {
-        call = function(_, call)
-            return call.method == "checkSequencer" and call.ok and call.let_go and format(
+        call = function(sim, call)
+            return call.method == "checkSequencer" and call.ok and call.let_go
+                and (sim.guarded or sim.servers[1].lost_at < 0) and format(
                 "%s: the sequencer with token %s of %s is current, and was let go",
                 call.task.lane, number(call.held_token), call.name)
         end,
@@ -382,8 +384,8 @@ _M.list = {
     -- No attempt counts on what a server said before it got its floor.
     { name = "floors are seeded after the quarantine", needs = { "boottime" }, on = {
         script = function(sim, server, role, _, args, vote)
-            if role ~= "seed" or vote ~= 1 or not sim.guarded then
-                return nil
+            if role ~= "seed" or vote ~= 1 or not sim.guarded or not server.voted then
+                return nil           -- it is new, or was found to be so again by init()
             end
             for _, name in ipairs(sim.names) do
                 local steps = steps_of(server, name)

@@ -380,7 +380,31 @@ SIM_TEST(lost_release_is_sent_again, sim_up(1))
     holder_drop(lease, s->now_ms);
 }
 
-SUITE(release_late, T(late_grant_is_released_behind),
+/* The same where the answer was missing before the connection broke: another server lost
+ * the key, and a third one is still to be connected. */
+SIM_TEST(missing_release_is_sent_again, sim_up(3))
+{
+    rl_lease *lease = sim_hold(s, "k", 60000);
+    sim_key(s, 0, "k")->name[0] = '-';
+    s->server[1].hushed = 1;
+    sim_cut(s, 1);
+    sim_advance(s, 2 * NODE_BACKOFF_MAX_MS);
+    s->server[2].holds = 1;
+    rl_round *round = holder_release(lease, s->now_ms);
+    sim_advance(s, SIM_TIMEOUT_MS);
+    CHECK_INT(round->slot[2].state, SLOT_MISSING);
+    sim_cut_after(s, 2);
+    s->server[2].holds = 0;
+    sim_advance(s, NODE_BACKOFF_MIN_MS * 2);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    s->server[1].hushed = 0;
+    sim_heal(s);
+    sim_advance(s, SIM_CONNECT_MS + 2 * NODE_BACKOFF_MAX_MS);
+    sim_all_clean(s);
+    holder_drop(lease, s->now_ms);
+}
+
+SUITE(release_late, T(missing_release_is_sent_again), T(late_grant_is_released_behind),
       T(timed_out_attempt_is_released), T(lost_reply_is_asked_for_again),
       T(asks_again_only_once), T(unsent_requests_do_not_count_as_asked),
       T(a_server_that_may_have_voted_has_no_second_vote),

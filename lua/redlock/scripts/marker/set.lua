@@ -48,5 +48,9 @@ if ARGV[3] ~= '' then
     -- pcall: not every user may write it, and others have it as well.
     redis.pcall('set', string.gsub(KEYS[1], 'marker$', 'members'), ARGV[3])
 end
-redis.call('hset', string.gsub(KEYS[1], 'marker$', 'floor'), 'marker', string.sub(ARGV[2], 1, 16))
+-- Once for each memory: floors that were lost since must not look as if they had not been.
+local inc = string.sub(ARGV[2], 1, 16)
+if inc ~= string.sub(marker, 1, 16) then
+    redis.call('hset', string.gsub(KEYS[1], 'marker$', 'floor'), 'marker', inc)
+end
 return ARGV[2]
