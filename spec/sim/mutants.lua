@@ -452,7 +452,7 @@ return {
 
     { name = "a marker that is turned hides lost floors",
         file = "lua/redlock/scripts/marker/set.lua",
-        from = "if inc ~= string.sub(marker, 1, 16) then", to = "if true then",
+        from = "if memory ~= string.sub(marker, 1, 16) then", to = "if true then",
         guarded = true, fenced = 100, faults = { "floors lost", "floors lost", "counter lost",
             "planned restart", "planned restart" },
         by = { "floors are seeded after the quarantine", "counted above what was witnessed",

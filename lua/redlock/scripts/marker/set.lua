@@ -49,8 +49,8 @@ if ARGV[3] ~= '' then
     redis.pcall('set', string.gsub(KEYS[1], 'marker$', 'members'), ARGV[3])
 end
 -- Once for each memory: floors that were lost since must not look as if they had not been.
-local inc = string.sub(ARGV[2], 1, 16)
-if inc ~= string.sub(marker, 1, 16) then
-    redis.call('hset', string.gsub(KEYS[1], 'marker$', 'floor'), 'marker', inc)
+local memory = string.sub(ARGV[2], 1, 16)
+if memory ~= string.sub(marker, 1, 16) then
+    redis.call('hset', string.gsub(KEYS[1], 'marker$', 'floor'), 'marker', memory)
 end
 return ARGV[2]
