@@ -89,8 +89,8 @@ static void name_both(struct core *core, int i, const struct view *theirs)
     }
     len = put(core->others, len, ", this client is configured with ");
     len = put_list(core->others, len, &ours);
-    put(core->others, len, "; all clients must have the same servers (a new list: stop all "
-        "clients, then init { force })");
+    put(core->others, len, "; all clients must have the same servers (to change them: redlock "
+        "members)");
 }
 
 /* ---- lists ---- */

@@ -396,9 +396,10 @@ describe("a fenced lock and a server that knows of larger numbers", function()
         client = support.warm_client(cluster)
         l = client:getFencedLock "x"
         token = take(l)
-        support.eventually(function()               -- it may come behind the others
+        support.eventually(function()               -- it may come, and be seeded, behind the others
             l:extend(10)
-            return cluster[3]:call("GET", "x") ~= nil
+            return cluster[3]:call("GET", "x") and cluster[3]:call("GET", FENCE)
+                and cluster[3]:call("HLEN", FLOORS) > 1
         end)
         local marker, floors = cluster[3]:call("GET", MARKER), cluster[3]:call("HKEYS", FLOORS)
         cluster[3]:call("DEL", "x", FENCE)

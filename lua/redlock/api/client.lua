@@ -20,7 +20,9 @@ local holds = require "redlock.policy.holds"
 local lately = require "redlock.policy.lately"
 local queues = require "redlock.policy.queues"
 local lock = require "redlock.api.lock"
+local members = require "redlock.api.members"
 local options = require "redlock.api.options"
+local places = require "redlock.core.places"
 local plain_lock = require "redlock.api.plain_lock"
 local primitive = require "redlock.api.primitive"
 local happenings = require "redlock.core.happenings"
@@ -380,6 +382,16 @@ function methods:seal(node)
     return seals.seal(self, node)
 end
 
+--- The list of servers, and how it changes: see types/client.lua.
+function methods:members(opts)
+    local asked = members.options(opts)
+    local ok, err = open_to_wait(self, "members")
+    if not ok then
+        return nil, err
+    end
+    return members.run(self, asked, _M.new)
+end
+
 --- Counters since the client was made.
 -- @return { acquired, contended (calls that did not get it at the first attempt), failed,
 --   released, handed_over (got from another owner of this process), lost, overloaded (calls
@@ -398,10 +410,11 @@ function methods:stats()
     local C = rounds.load()
     stats.owed, stats.forgone = tonumber(C.rl_owed(self.core)), tonumber(C.rl_forgone(self.core))
     local s = ffi.new("rl_node_stats")
-    for i, node in ipairs(self.options.nodes) do
+    for i = 1, places.count(self) do
+        local label = places.label(self, i)
         C.rl_node_get_stats(self.core, i - 1, s)
-        stats.nodes[i] = {
-            node = node.label,
+        stats.nodes[#stats.nodes + 1] = label and {
+            node = label,
             ready = s.ready ~= 0,
             code = ffi.string(C.rl_code_name(s.code)),
             requests = tonumber(s.requests),

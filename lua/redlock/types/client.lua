@@ -290,6 +290,58 @@ function Client:init(opts) end
 ---@return redlock.Error err  config: it does not vote, or too few others do; unknown; phase
 function Client:seal(node) end
 
+---The list of servers, as the servers have it; and how it changes while locks are held: one server
+---at a time, and only where `online` was told to all servers once. It takes `max_lease` * 1.01 + 1
+---seconds, as long again where too few servers vote at first, and may end at any moment: the next
+---call, of whoever it is, goes on with what was begun. Clients learn of it from the servers; what
+---they are configured with is to be changed before the fourth change from then. A server that has
+---left is stopped then, and not emptied: clients that have not heard of it may ask it still.
+---```lua
+---local found, err = client:members()
+---for _, member in ipairs(found and found.list or {}) do
+---    print(member.node, member.votes)
+---end
+---```
+---@param opts? redlock.MembersOptions  what is to be changed; nil: nothing
+---@return redlock.Members|nil found  the list, behind the change
+---@return redlock.Error err  config: what is in the way; no_quorum; closed; phase
+function Client:members(opts) end
+
+---What `client:members` changes: `add`, `remove`, or both; or `online`; or `finish`.
+---@class (exact) redlock.MembersOptions
+---@field add? string  the URI of a server, without a password: that is an option of each client
+---@field remove? string  a server as `client:check` names it; from a list of an even number only,
+---  unless another one takes its place
+---@field online? boolean  true: tells all servers that the list may change; they must be up
+---@field finish? boolean  goes on with a change that somebody has begun, and not ended
+---@field dry_run? boolean  changes nothing; `plan` says what would be done
+---@field progress? fun(what: string, seconds?: number, of?: number)  called with what is done, and
+---  how much of what it takes at most is over
+
+---A list of servers.
+---@class redlock.Members
+---@field cluster string  8 hex digits, of all lists that came of the first one
+---@field epoch integer  grows by two with each change; odd: between two lists
+---@field online boolean  whether it may change
+---@field list redlock.Member[]  who is in it
+---@field old? redlock.Member[]  between two lists, those of the one that is left
+---@field wait number  how long a change takes, in seconds
+---@field plan? redlock.MembersPlan  with `dry_run`, if anything is to be done
+
+---A server of a list.
+---@class redlock.Member
+---@field id integer  never that of another server
+---@field node string  its address
+---@field answers boolean  whether it does
+---@field votes boolean  whether it may vote
+---@field epoch? integer  of the list that it says it is in
+
+---What a change would do.
+---@class redlock.MembersPlan
+---@field from string  the list, names with spaces between
+---@field to string  what would become of it
+---@field waits_for? string  servers that have to vote first
+
 ---Whether `client:init` insists.
 ---@class (exact) redlock.InitOptions
 ---@field force? boolean  admits whatever answers, also what had another `max_lease`
