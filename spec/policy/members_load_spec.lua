@@ -1,4 +1,5 @@
 -- All servers of a list are replaced, one after the other, while processes take and hold locks.
+-- Runs alone: watchdogs of eight processes renew leases of a few seconds.
 local lua = require "spec.support.lua"
 local quarantine = require "spec.support.quarantine"
 local support = require "spec.support"
