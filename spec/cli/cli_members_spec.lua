@@ -22,7 +22,7 @@ describe("redlock members", function()
         local nodes = { uris = function()
             return { cluster[1].uri, cluster[2].uri, cluster[3].uri }
         end }
-        return cli.ends(cli.start(nodes, home, {}, ...), 60)
+        return cli.ends(cli.start(nodes, home, {}, ...), 300)
     end
 
     local function name(i)

@@ -31,7 +31,7 @@ describe("the page of lists that change", function()
         local p = support.spawn { "sh", "-exc", code, cwd = home, stdout = "pipe", stdin = "pipe",
             stderr = "stdout", env = { HOME = home, PATH = home .. ":" .. os.getenv "PATH",
             REDLOCK_NODES = table.concat(nodes, " ") } }
-        return cli.ends(p, 120)
+        return cli.ends(p, 600)
     end
 
     -- What the page says that it says, as patterns.
