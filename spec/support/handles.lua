@@ -7,8 +7,10 @@ local _M = {}
 
 local GIVES_BACK = { rl_round_free = true, rl_lease_drop = true, rl_disown = true,
     rl_lease_orphan = true, rl_lease_abandon = true, rl_unsubscribe = true }
+-- Those give back a round, if the result is at least so much; the second its lease as well.
+local MAY_GIVE_BACK = { rl_round_won = 1, rl_round_let_go = 0 }
 -- Which argument is the place for a lease that is made.
-local MAKES = { rl_acquire = 11, rl_handover = 5 }
+local MAKES = { rl_acquire = 11, rl_acquire_async = 11, rl_handover = 5 }
 local KINDS = { "rl_lease *", "rl_round *", "rl_subscription *" }
 
 local function address(value)
@@ -23,6 +25,7 @@ end
 -- @return a list to which each is added, as text
 function _M.watch()
     local touched, handles, wrapped = {}, {}, {}     -- handles: of an address, how many
+    local lease_of = {}                              -- by the round that releases it
     local C = ffi_core.load()
     local function check(name, ...)
         for i = 1, select("#", ...) do
@@ -44,6 +47,15 @@ function _M.watch()
                 count(at, -1)
             end
             local result = fn(...)
+            if MAY_GIVE_BACK[name] and result >= MAY_GIVE_BACK[name] then
+                local round = address((...))
+                count(round, -1)
+                if name == "rl_round_let_go" and lease_of[round] then
+                    count(lease_of[round], -1)
+                end
+            elseif name:find "^rl_release" and result ~= nil then
+                lease_of[address(result)] = address((...))
+            end
             local made = MAKES[name] and result ~= nil and select(MAKES[name], ...)
             if made then
                 count(address(made[0]), 1)
