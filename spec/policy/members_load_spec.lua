@@ -184,38 +184,44 @@ describe("a list of servers under load", function()
         return #list
     end
 
-    it("is replaced by another one, server by server: no two holders, no token twice, and "
-        .. "nothing lost", function()
-        local cluster = support.cluster(6, { new = true })
-        local first, uris = {}, {}
-        for i = 1, 3 do
-            first[i], uris[i] = cluster[i], ("%q"):format(cluster[i].uri)
-        end
-        local options = quarantine.options { max_lease = MAX_LEASE, lease = MAX_LEASE,
-            timeout = 1, connect_timeout = 5, patience = 60 }
-        local changer = support.warm_client(first, options)
-        assert(changer:init())
-        assert(changer:members { online = true })
-        start(table.concat(uris, ","), ("{ max_lease = %d, lease = %d, timeout = 1, "
-            .. "connect_timeout = 5, patience = 60, fallback = 0.1 }"):format(MAX_LEASE, MAX_LEASE))
-        for i = 1, 3 do
-            local found = assert(changer:members { remove = cluster[i].uri,
-                add = cluster[i + 3].uri })
-            assert.equal(4 + 2 * i, found.epoch)
-            cluster[i]:kill()
-        end
-        local logs = stop()
-        local n = judge(logs)
-        assert.is_true(n.took > 50)
-        assert.is_true(grows(logs) > 10)
-        local left = {}
-        for i, member in ipairs(assert(changer:members()).list) do
-            assert.is_true(member.votes)
-            left[i] = member.node
-        end
-        local right = { cluster[4].uri, cluster[5].uri, cluster[6].uri }
-        table.sort(left)
-        table.sort(right)
-        assert.same(right, left)
-    end)
+    for _, size in ipairs { 3, 5 } do
+        it(("of %d is replaced by another one, server by server: no two holders, no token twice, "
+            .. "and nothing lost"):format(size), function()
+            local cluster = support.cluster(2 * size, { new = true })
+            local first, uris = {}, {}
+            for i = 1, size do
+                first[i], uris[i] = cluster[i], ("%q"):format(cluster[i].uri)
+            end
+            local options = quarantine.options { max_lease = MAX_LEASE, lease = MAX_LEASE,
+                timeout = 1, connect_timeout = 5, patience = 60 }
+            local changer = support.warm_client(first, options)
+            assert(changer:init())
+            assert(changer:members { online = true })
+            start(table.concat(uris, ","), ("{ max_lease = %d, lease = %d, timeout = 1, "
+                .. "connect_timeout = 5, patience = 60, fallback = 0.1 }"):format(MAX_LEASE,
+                MAX_LEASE))
+            for i = 1, size do
+                local found = assert(changer:members { remove = cluster[i].uri,
+                    add = cluster[i + size].uri })
+                assert.equal(4 + 2 * i, found.epoch)
+                cluster[i]:kill()
+            end
+            local logs = stop()
+            local n = judge(logs)
+            assert.is_true(n.took > 50)
+            assert.is_true(grows(logs) > 10)
+            local left = {}
+            for i, member in ipairs(assert(changer:members()).list) do
+                assert.is_true(member.votes)
+                left[i] = member.node
+            end
+            local right = {}
+            for i = 1, size do
+                right[i] = cluster[i + size].uri
+            end
+            table.sort(left)
+            table.sort(right)
+            assert.same(right, left)
+        end)
+    end
 end)

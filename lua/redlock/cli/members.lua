@@ -1,7 +1,7 @@
 --- redlock members: the list of servers, and how it changes while locks are held.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local json = require "redlock.cli.json"
+local json = require "redlock.core.json"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 

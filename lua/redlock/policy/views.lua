@@ -45,8 +45,8 @@ local function look_at(client, at, seen, ballot)
         local label = places.label(client, answer.node)
         local marker, alive, seeded, piece =
             match(answer.data, "^([^\n]*)\n(%d) (%d+)\n(.*)$")
-        local s = seen[label]
-        if at == 0 and marker then
+        local s = seen[label or ""]
+        if at == 0 and marker and label then                     -- nil: it has left meanwhile
             marker = parse_marker(marker)
             seen[label] = { label = label, marker = marker, ballot = answer.info,
                 votes = alive == "1" and marker ~= nil and marker.state == "a",
@@ -134,8 +134,9 @@ function _M.accept(client, who, view, state, ballot)
     local answers, err = ask(client, "accept", KEYS, { "\n" .. concat(texts, "\n\n") .. "\n",
         record.name(view), state, record.write(view), ballot or "" })
     for _, answer in ipairs(answers or {}) do
-        if answer.vote > 0 then
-            done[places.label(client, answer.node)] = true
+        local label = places.label(client, answer.node)          -- nil: it has left meanwhile
+        if answer.vote > 0 and label then
+            done[label] = true
         end
     end
     return answers and done, err
