@@ -162,11 +162,13 @@ _M.list = {
         end,
     } },
 
-    -- Who extends it is who holds it: what others do, or did before him, adds nothing.
+    -- Who extends it is who holds it: what others do, or did before him, adds nothing. (A clock
+    -- that stood still may see an answer come before its question.)
     { name = "a lease as long as was asked for", on = {
         hold = function(_, hold, before)
             local a, left = hold.attempt, hold.deadline_ms - hold.now_ms
-            if before and a and not hold.extended and left > a.lease_ms - drift_ms(a.lease_ms) then
+            if before and a and not hold.extended and hold.process.froze_us == 0
+                and left > a.lease_ms - drift_ms(a.lease_ms) then
                 return format("%s has %s for %d ms more, and asked for a lease of %d", hold.lane,
                     hold.name, left, a.lease_ms)
             end

@@ -330,8 +330,10 @@ _M.list = {
                 hold.attempt.token = hold.token
             end
         end,
-        script = function(sim, server, role, name, _, vote, attempt)
-            if role ~= "release" or vote ~= 1 or not attempt or not attempt.witnesses then
+        script = function(sim, server, role, name, args, vote, attempt)
+            -- "?": who releases it does not know which memory that is, behind a READONLY, say.
+            if role ~= "release" or vote ~= 1 or not attempt or not attempt.witnesses
+                or args[#args] == "?" then
                 return nil
             end
             -- Without a floor nothing is counted.

@@ -97,7 +97,10 @@ local WORN = 0.01
 local function is_as_new(call, from)
     local lock, seconds = call.lock, attempt.seconds(call)
     local o, left = lock.client.options, rounds.remaining(from.lease)
-    local label = from.label == nil and lock.client.label or from.label
+    local label = from.label
+    if label == nil then
+        label = lock.client.label            -- false: none
+    end
     return lock.primitive.vote ~= "largest" and not from.extended and from.seconds == seconds
         and label == lock.label and from.kept == (call.lease == nil)
         and left >= seconds * (1 - o.drift_factor - WORN) and left <= seconds
