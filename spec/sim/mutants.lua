@@ -120,7 +120,7 @@ return {
     -- ---- keeping ----
 
     { name = "heal without a majority", file = "c/core/watchdog.c",
-        from = "for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {",
+        from = "for (int i = 0; heals && i < round->core->n; i++) {",
         to = "for (int i = 0; i < round->core->n; i++) {",
         by = { "heals after a majority" }, prefix = "an extension alone" },
 
@@ -135,13 +135,13 @@ return {
         by = { "lost is told" } },
 
     { name = "what is forgotten is taken", file = "c/core/watchdog.c",
-        from = "votes->foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN",
-        to = "votes->foreign >= 0 ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN",
+        from = "round->tally.foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN",
+        to = "round->tally.foreign >= 0 ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN",
         by = { "taken is by somebody" } },
 
     { name = "a counter that was lost is somebody's",
         file = "lua/redlock/scripts/fenced/extend.lua",
-        from = "value == ARGV[1] and not stored and 0 or -1", to = "-1", fenced = 100,
+        from = "return stored and -1 or 0", to = "return -1", fenced = 100,
         by = { "a lost counter is nobody's" } },
 
     { name = "the watchdog's losses are not counted", file = "c/core/watchdog.c",
@@ -291,8 +291,7 @@ return {
         prefix = "C2", by = { "a yes is exact", "tokens grow" } },
 
     { name = "extended past a newer token", file = "lua/redlock/scripts/fenced/extend.lua",
-        { "if value ~= ARGV[1] or (counter and counter > token and not borrowed) then",
-            "if value ~= ARGV[1] then" },
+        { "if counter and counter > token and not borrowed then", "if false then" },
         { "not count_to(token)", "not (counter > token or count_to(token))" },
         prefix = "C9", by = { "a yes is exact", "extended before a newer token" } },
 
@@ -493,11 +492,11 @@ return {
         by = { "passed on within bounds" } },
 
     { name = "passed on for longer than the run", file = "lua/redlock/policy/handover.lua",
-        from = "client.now() - hold.since >= RUN", to = "false",
+        from = "client.now() - _M.run_since(hold) >= RUN", to = "false",
         by = { "passed on within bounds" } },
 
     { name = "passing on is not counted", file = "lua/redlock/policy/attempt.lua",
-        from = "passed = from and from.passed + 1 or 0", to = "passed = 0",
+        from = "hold.passed, hold.run = from.passed + 1,", to = "hold.passed, hold.run = 0,",
         by = { "passed on within bounds" } },
 
     { name = "a worn lease passes on as it is", file = "lua/redlock/policy/handover.lua",
@@ -505,7 +504,8 @@ return {
         by = { "passed on as good as new" } },
 
     { name = "a lease of another length passes on", file = "lua/redlock/policy/handover.lua",
-        { " and from.seconds == seconds\n        and from.kept == (call.lease == nil)", "" },
+        { " and from.seconds == seconds\n", "\n" },
+        { " and from.kept == (call.lease == nil)\n", "\n" },
         { " and left <= seconds\n", "\n" },
         prefix = "a hand-over half-way", by = { "passed on as good as new" } },
 
@@ -642,8 +642,9 @@ return {
         by = { "held means held" } },
 
     { name = "woken is granted", file = "lua/redlock/policy/acquire.lua",
-        from = "    return held\n", to =
-            "    return held or call.subscription and call.seen > 0 or nil\n" },
+        from = "    return attempt.make(call) or try_with_new_password(call)\n", to =
+            "    return attempt.make(call) or try_with_new_password(call)\n"
+            .. "        or call.subscription and call.seen > 0 or nil\n" },
 
     { name = "a waiter without a timer", file = "lua/redlock/policy/waking.lua",
         from = "min(pause_of(call, free_in, split), left)",

@@ -17,6 +17,7 @@ local STEPS = tonumber(os.getenv "STEPS" or 300)         -- of each kind
 local VALUES = { "aaaa1111", "bbbb2222", "cccc3333", "dddd4444" }
 local WAITERS = { "w1", "w2", "w3" }
 local LIMIT = "100000000000000"
+local BALLOT = "redlock:{server}:ballot"
 local MARKER, FLOORS, SEALS = "redlock:{server}:marker", "redlock:{server}:floor",
     "redlock:{server}:seals"
 local INC = "00112233445566ff"
@@ -166,6 +167,13 @@ local function server_call()
             end,
         function() return eval(script_text.read "redlock.scripts.fenced.largest",
             { FLOORS, MARKER }, {}) end,
+        function() return eval(script_text.read "redlock.scripts.members.clear",
+            { MARKER, BALLOT }, { pick { marker "a", "other" } }) end,
+        function() return eval(script_text.read "redlock.scripts.members.look",
+            pick { { MARKER }, { MARKER, FLOORS, BALLOT } }, { "0", pick { "0", "7", "9" } }) end,
+        function() return eval(script_text.read "redlock.scripts.members.accept",
+            { MARKER, FLOORS, BALLOT }, { "\n" .. marker "a" .. "\n", "00000000.3.00000000",
+                pick { "a", "p" }, "a record", pick { "", "7" } }) end,
         function() return { "DEL", pick { MARKER, "k" } } end,
         function() return { "HDEL", FLOORS, pick { "marker", "7" } } end,
         fenced_call,
