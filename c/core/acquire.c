@@ -155,8 +155,10 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
     lease->acquire = NULL;
     if (!ballot_missing(round))
         return RL_HELD;
+    uint32_t voters = state_voters(round->core);       /* not who has left meanwhile */
     for (int i = 0; i < round->core->n; i++) {
-        if (round->slot[i].state == SLOT_MISSING && round->slot[i].code == RL_CONFIG)
+        const struct slot *slot = &round->slot[i];
+        if (voters & bit(i) && slot->state == SLOT_MISSING && slot->code == RL_CONFIG)
             return RL_CONFIG;          /* asking again would not help */
     }
     return RL_NO_QUORUM;

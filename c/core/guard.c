@@ -6,6 +6,7 @@
 
 #include "core/admission.h"
 #include "core/mark.h"
+#include "core/members.h"
 #include "core/roll.h"
 #include "core/seal.h"
 #include "core/standing.h"
@@ -46,7 +47,7 @@ static void disagree(struct core *core, int i, enum objection objection)
 {
     core->guards[i].objection = objection;
     if (objection == OTHER_LIST)
-        core->refusing |= bit(i);
+        core->refusing |= bit(i) & state_voters(core);
     become(core, i, RL_GUARD_DISAGREES);
 }
 
@@ -104,13 +105,16 @@ static void judge(struct core *core, int i, int64_t now_ms)
     } else if (m->max_lease_ms > ours_ms ||
                (m->max_lease_ms < ours_ms && alive && !pending)) {
         disagree(core, i, OTHER_MAX_LEASE);
-    } else if (m->state == MARKER_RETIRED) {
+    } else if (m->state == MARKER_RETIRED && !members_again(core, i)) {
         become(core, i, RL_GUARD_RETIRED);
     } else if (g->forgot) {
         become(core, i, RL_GUARD_UNKNOWN);
     } else if (!alive && m->max_lease_ms == ours_ms && m->state == MARKER_SEALED &&
                seal_waits(core, i, now_ms)) {
         become(core, i, RL_GUARD_SEALED);
+    } else if (m->state == MARKER_RETIRED) {
+        g->id = 0;                /* it has another one now */
+        begin(core, i);
     } else if (!alive || m->max_lease_ms != ours_ms) {
         begin(core, i);
     } else if (pending) {

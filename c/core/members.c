@@ -86,8 +86,16 @@ unsigned members_adopt(struct core *core, const struct view *view)
         voters.old = voters.now;
     state_add_list(core, &view->id, &voters, !between || !newest->id.epoch);
     core->leaving |= core->listed & ~state_voters(core);
+    core->refusing &= ~core->leaving;
     core->node_changes++;
     return core->lists_number;
+}
+
+int members_again(const struct core *core, int i)
+{
+    const struct list *newest = state_newest(core);
+    return core->named && newest->voters.now & bit(i) &&
+           core->guards[i].is.view.epoch < newest->id.epoch;
 }
 
 uint32_t members_leaving(struct core *core)

@@ -21,6 +21,10 @@ int members_place(const struct core *core, const struct member *member);
  * to them. */
 void members_configured(const struct core *core, struct member_list *list);
 
+/* True: node i, which says that it has left, is in a newer list, by the name that the list
+ * has for it. */
+int members_again(const struct core *core, int i);
+
 /* Takes the nodes that have left, a bit each; they have no address any more. */
 uint32_t members_leaving(struct core *core);
 

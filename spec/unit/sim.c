@@ -50,6 +50,7 @@ int sim_serve(struct sim *s, int i)
     struct core *core = &s->core;
     struct sim_server *sv = &s->server[i];
     int moved = 0;
+    core->want_close &= ~link_bit(core->n + i);    /* no subscriber is connected here */
     if (take_wish(&core->want_close, i)) {
         server_close(s, i);
         moved = 1;

@@ -228,8 +228,115 @@ static void admission_is_strict_where_the_list_may_change(void)
     }
 }
 
+/* Server i has left the list, and says what the list is. */
+static void retire(struct sim *s, int i, const struct view *now)
+{
+    struct marker m = sim_marker(s, i, MAX_LEASE_MS);
+    m.view = now->id;
+    m.state = MARKER_RETIRED;
+    m.id = i + 1;
+    sim_set_marker(s, i, &m);
+    REQUIRE(view_write(now, s->server[i].record) > 0);
+}
+
+static struct view was_abc(const char *const *names, int n, int64_t epoch)
+{
+    struct view v = list_of(names, n, epoch), abc = list_of(ABC, 3, 8);
+    v.was[v.was_len] = abc.list;
+    v.was[v.was_len++].epoch = 8;
+    REQUIRE(view_sign(&v) == 0);
+    return v;
+}
+
+static const char *const AC[] = {"a", "c"}, *const BC[] = {"b", "c"};
+
+/* The others are in quarantine, which ends. */
+static void who_left_meanwhile_decides_nothing(void)
+{
+    struct sim *s = named(ABC, 3);
+    struct view before = list_of(ABC, 3, 8), after = was_abc(AC, 2, 10);
+    put_into(s, &before);
+    CHECK_INT(tries(s), RL_GRANTED);
+    quarantined_by_others(s, 0, MAX_LEASE_MS);
+    quarantined_by_others(s, 2, MAX_LEASE_MS);
+    retire(s, 1, &after);
+    sim_hold_answers(s, bit(1));
+    struct hold first = sim_acquire(s, "l", 1000, 1000);
+    sim_run(s);
+    s->server[1].holds = 0;
+    REQUIRE(sim_deliver(s, 1, SIZE_MAX));          /* the record is asked for, */
+    struct hold second = sim_acquire(s, "m", 1000, 1000);
+    sim_run(s);                                    /* and said with the second refusal */
+    CHECK_INT(first.round->outcome, RL_NO_QUORUM);
+    CHECK_INT(second.round->outcome, RL_NO_QUORUM);
+    CHECK(view_same(&state_newest(&s->core)->id, &after.id));
+    sim_drop(s, &first);
+    sim_drop(s, &second);
+    finish(s);
+}
+
+/* That another list has it now is no business of those whose list it has left. */
+static void who_left_for_another_list_decides_nothing(void)
+{
+    struct sim *s = named(ABC, 3);
+    struct view now = was_abc(BC, 2, 10), theirs = list_of(XYZ, 3, 2);
+    memcpy(theirs.id.cluster, "feedbeef", VIEW_HEX);
+    put_into(s, &now);
+    struct marker m = marker_of(s, 0);
+    m.view = theirs.id;
+    sim_set_marker(s, 0, &m);
+    REQUIRE(view_write(&theirs, s->server[0].record) > 0);
+    CHECK_INT(try(s, "j"), RL_GRANTED);
+    CHECK_INT(try(s, "k"), RL_GRANTED);
+    finish(s);
+}
+
+/* It begins anew, as one that has forgotten, with a number of its own. */
+static void who_left_may_come_back(void)
+{
+    struct sim *s = named(ABC, 3);
+    struct view before = list_of(ABC, 3, 8), between = was_abc(AC, 2, 10),
+                now = was_abc(ABC, 3, 12);
+    now.list.at[1].id = 5;
+    REQUIRE(view_sign(&now) == 0);
+    put_into(s, &before);
+    CHECK_INT(tries(s), RL_GRANTED);
+    put_into(s, &now);
+    retire(s, 1, &between);
+    try(s, "l");
+    CHECK_INT(try(s, "m"), RL_GRANTED);
+    CHECK_INT(code_of(s, 1), RL_GUARDED);
+    struct marker m = marker_of(s, 1);
+    CHECK_INT(m.state, MARKER_QUARANTINED);
+    CHECK_INT(m.id, 5);
+    CHECK(view_same(&m.view, &now.id));
+    CHECK(strcmp(m.inc, sim_marker(s, 1, MAX_LEASE_MS).inc) != 0);
+    for (int k = 0; k < GUARD_MS / 500 + 2; k++) {
+        sim_advance(s, 500);
+        probe(s);
+    }
+    CHECK_INT(guard_of(s, 1), RL_GUARD_ADMITTED);
+    finish(s);
+}
+
+/* Who calls the servers by other names cannot tell, and counts on three that are not those of
+ * the list. */
+static void who_left_is_named_where_names_are_others(void)
+{
+    struct sim *s = named(XYZ, 3);
+    struct view between = was_abc(AC, 2, 10), now = was_abc(ABC, 3, 12);
+    put_into(s, &now);
+    retire(s, 1, &between);
+    CHECK_INT(tries(s), RL_GRANTED);
+    CHECK_INT(code_of(s, 1), RL_CONFIG);
+    CHECK_INT(marker_of(s, 1).state, MARKER_RETIRED);
+    finish(s);
+}
+
 SUITE(roll, T(the_first_list_is_the_same_in_any_order), T(it_is_written_with_the_quarantine),
       T(a_list_of_the_same_names_is_ours), T(as_many_servers_by_other_names_are_it_as_well),
       T(a_stranger_refuses_all), T(a_list_of_more_is_not_ours),
       T(a_list_without_a_record_is_not_ours), T(who_missed_a_list_is_not_counted_for_it),
-      T(admission_is_strict_where_the_list_may_change));
+      T(admission_is_strict_where_the_list_may_change),
+      T(who_left_meanwhile_decides_nothing), T(who_left_for_another_list_decides_nothing),
+      T(who_left_may_come_back), T(who_left_is_named_where_names_are_others));
