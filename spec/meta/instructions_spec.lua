@@ -23,7 +23,7 @@ describe("the instructions", function()
 
     it("of a cycle with metrics are hardly more", function()
         local added, cycle = instructions.count_metered()
-        -- About 1 %; what is compiled, and when, differs by as much: less than nothing may come out.
+        -- About 1 %; what is compiled differs by as much: less than nothing may come out.
         assert.is_true(added <= cycle / 50, ("%d of %d"):format(added, cycle))
     end)
 end)
