@@ -35,6 +35,17 @@ describe("the simulator", function()
         assert.equal(holds(alone), holds(after) - holds(before))
     end)
 
+    it("has the family in every sixteenth schedule, and leaves the others as they are", function()
+        local function sums(env, first)
+            return simulate(env .. (" SIM_WORK='%d 16 9'"):format(first)):match "^(= 9 0 .*) %S+%s*$"
+        end
+        for _, first in ipairs { 4, 5, 6 } do
+            local drawn, locks = sums("", first), sums("SIM_FAMILY=none", first)
+            assert.is_string(drawn)
+            assert.equal(first ~= 5, drawn == locks)
+        end
+    end)
+
     it("plays every prefix to its end", function()
         local names = {}
         for _, file in ipairs { "counterexamples", "prefixes" } do

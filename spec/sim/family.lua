@@ -7,7 +7,8 @@
 local base = require "spec.sim.sim"
 local workload = require "spec.sim.workload"
 
-local error, ipairs, pcall, max, min = error, ipairs, pcall, math.max, math.min
+local error, ipairs, pairs, pcall = error, ipairs, pairs, pcall
+local floor, max, min = math.floor, math.max, math.min
 local MS, SECOND = base.MS, base.SECOND
 
 local _M = {}
@@ -18,11 +19,21 @@ for _, code in ipairs { "held", "no_quorum", "expired", "lost", "not_held", "not
     CODES[code] = true
 end
 
+-- What the coroutine holds is extended by its own word, from now on.
+local function note_extension(sim, t)
+    for _, hold in ipairs(sim.held) do
+        hold.extended = hold.extended or hold.attempt ~= nil and hold.attempt.task == t
+    end
+end
+
 -- Calls a method, and tells the invariants of an error.
 -- @return what it returned
 local function call(sim, t, object, method, ...)
     local errors = require "redlock.core.errors"
     t.calling, t.began_us = method, sim.now()
+    if method == "extend" then
+        note_extension(sim, t)
+    end
     local done, ok, err = pcall(object[method], object, ...)
     if not done then
         if sim.over or not errors.is_error(ok) then
@@ -102,7 +113,9 @@ function acts.write(sim, t, must)
     if not take(sim, t, writer, "write", must) then
         return false
     end
-    if sim:chance(50) and call(sim, t, reader, "tryLock", 0) then
+    local goes_on = sim:chance(50)
+    t.kind = goes_on and "read" or t.kind    -- of its own, where its writing is over by then
+    if goes_on and call(sim, t, reader, "tryLock", 0) then
         sim:sleep(workload.hold_us(sim))
         call(sim, t, writer, "unlock")
         use(sim, t, reader)
@@ -258,10 +271,24 @@ local TOGETHER = {
     once = { "once" },
     limiter = { "limiter" },
 }
---- Whether the schedule is of the family: if that is asked for. Draws nothing.
+local KINDS = {}
+for kind in pairs(TOGETHER) do
+    KINDS[#KINDS + 1] = kind
+end
+table.sort(KINDS)
+
+--- Whether the schedule is of the family: if that is asked for, or by the number of the seed. Draws
+-- nothing, so that the others are what they are without this.
+-- @param opts  family: a kind, or "none"; nil: every 16th seed has one, unless something is asked
+--   for that is about locks
 function _M.choose(sim, opts)
-    local wanted = opts.family
-    sim.family = wanted and (TOGETHER[wanted] or error("no such kind: " .. wanted)) or nil
+    local wanted, seed = opts.family, sim.seed
+    if not (wanted or opts.fenced or opts.ignore) and seed % 16 == 5 then
+        wanted = KINDS[floor(seed / 16) % #KINDS + 1]
+    end
+    if wanted and wanted ~= "none" and not sim.prefix then
+        sim.family = TOGETHER[wanted] or error("no such kind: " .. wanted)
+    end
 end
 
 --- What is contended for.

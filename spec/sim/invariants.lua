@@ -131,7 +131,9 @@ _M.list = {
                 for _, name in ipairs(server.state == base.C.SIM_UP and sim.names or {}) do
                     local entry = server:look(name)
                     local a = entry and sim.attempts[entry.value]
+                    local settled = a and a.kind == "once"
                     if a and not (a.given or a.process.dead or a.task.gone or a.straggler
+                        or settled
                         or a.at < max(a.process.forked_at, a.process.closed_at or 0)) then
                         return format("%s has %s of an attempt of %s at %s", server.lane, name,
                             a.task.lane, ms(a.at))
@@ -283,7 +285,7 @@ _M.list = {
                 return nil
             end
             local age = (sim.now() - attempt.at) / MS
-            local n = attempt[role][server.index]
+            local n = (attempt[role] or {})[server.index] or 0
             local most
             if role == "acquire" or role == "confirm" or role == "heal" then
                 most = (role == "acquire" and 2 or 8)
@@ -327,16 +329,17 @@ end
 -- What is checked in schedules of the family, too. The others are about exclusive locks alone.
 local OF_BOTH = {}
 for _, name in ipairs { "a majority confirmed", "validity", "max_hold", "nothing is owed in vain",
-    "everybody is served", "errors have a known code", "no is no" } do
+    "everybody is served", "errors have a known code", "no is no", "fresh values",
+    "requests are bounded", "who forgot does not vote", "a quarantine is no older than it says",
+    "nothing is left", "a lease as long as was asked for", "heals after a majority" } do
     OF_BOTH[name] = true
 end
 
 -- Whether a schedule is one of those that an invariant is about.
 local function is_of(sim, invariant)
     local of = invariant.of
-    if sim.family then
-        return OF_BOTH[invariant.name] or of == "family" and not (invariant.guarded
-            and not sim.guarded)
+    if of == "family" or sim.family and not OF_BOTH[invariant.name] then
+        return of == "family" and sim.family ~= nil and (sim.guarded or not invariant.guarded)
     end
     return of == nil or of == "fenced" and sim.fenced > 0 or of == "guarded" and sim.guarded
 end

@@ -69,7 +69,7 @@ local function run(mutant, dir)
         .. "SIM_WORK='1 1 %d' timeout 100 luajit spec/sim/run.lua 2>&1"):format(
             mutant.guarded ~= nil and "SIM_GUARD=" .. (mutant.guarded and 1 or 0) or "",
             mutant.lease and "SIM_LEASE=" .. mutant.lease or "",
-            (mutant.family and "SIM_FAMILY=" .. mutant.family .. " " or "")
+            ("SIM_FAMILY=%s "):format(mutant.family or "none")
                 .. (mutant.fenced and "SIM_FENCED=" .. mutant.fenced or "")
                 .. (mutant.prefix and " PREFIX=" .. quote(mutant.prefix) or ""),
             quote(table.concat(mutant.faults or {}, ",")), c and dir .. "/?.so" or "build/sim/?.so",
