@@ -60,10 +60,12 @@ local COMPLETE = {
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
         _redlock
         printf '%s\n' "${COMPREPLY[@]}"]],
+    -- Not what has the same letters somewhere, which fish 4.0 adds.
     fish = [[
         set home $argv[1]
         source $home/fish
-        complete -C (string join -- ' ' $argv[2..]) | string replace -r '\t.*' '']],
+        complete -C (string join -- ' ' $argv[2..]) | string replace -r '\t.*' '' \
+            | string match -- "$argv[-1]*"]],
     -- A terminal in which TAB is pressed; what is offered comes between two NULs.
     zsh = [==[
         zmodload zsh/zpty
