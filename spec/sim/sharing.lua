@@ -106,6 +106,7 @@ local function on_line(sim, server, name, args, vote, attempt)
             args[4])
     end
     if new and attempt then
+        w.task = attempt.task
         for _, other in pairs(sim.line) do
             if other ~= w and other.name == name and other.ticket >= w.ticket
                 and stands_before(sim, other, attempt.task.began_us) then
@@ -311,6 +312,12 @@ _M.list = {
             if #args >= 6 then
                 local ticket, ends = in_queue(server, key, args[3])
                 server.stood = ticket ~= nil and ends ~= nil and ends > server.now_ms
+            end
+        end,
+        -- Who gave up waits no more, though what is executed twice may enter it again.
+        call = function(sim, call)
+            for _, w in pairs(not call.ok and sim.line or {}) do
+                w.over = w.over or w.task == call.task
             end
         end,
         script = function(sim, server, role, key, args, vote, attempt)
