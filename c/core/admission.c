@@ -6,16 +6,17 @@
 #include "core/roll.h"
 
 /* The strict rule, of lists that change: after the quarantine a majority of the others was
- * seen admitted in the newest list (between two lists: of the old one); or all others were
- * seen, none of them in another list, and the rest in quarantine. Those that were not seen
- * since are looked at. */
+ * seen admitted in the newest list (between two lists: of the old one); or all others, of both
+ * lists, were seen, none of them in another list, and the rest in quarantine. Those that were
+ * not seen since are looked at. */
 static int allowed_strictly(struct core *core, int i, int64_t now_ms)
 {
     const struct list *newest = state_newest(core);
-    uint32_t base = newest->voters.old, admitted = 0, pending = 0;
+    uint32_t base = newest->voters.old, all = base | newest->voters.now;
+    uint32_t admitted = 0, pending = 0;
     for (int k = 0; k < core->n; k++) {
         const struct guard *g = &core->guards[k];
-        if (k == i || !(base & bit(k)) || core->nodes[k].state != NODE_READY)
+        if (k == i || !(all & bit(k)) || core->nodes[k].state != NODE_READY)
             continue;
         if (g->seen_ms < core->guards[i].until_ms)
             mark_look(core, k, now_ms);
@@ -24,9 +25,8 @@ static int allowed_strictly(struct core *core, int i, int64_t now_ms)
         else if (g->state == RL_GUARD_QUARANTINED)
             pending |= bit(k);
     }
-    uint32_t others = base & ~bit(i);
     return quorum_of(&(struct voters){base, base}, admitted) ||
-           (!(newest->id.epoch % 2) && (admitted | pending) == others);
+           (admitted | pending) == (all & ~bit(i));
 }
 
 int admission_allowed(struct core *core, int i, int64_t now_ms)
@@ -50,6 +50,8 @@ void admission_forward(struct core *core, int i, int64_t now_ms)
     struct marker m = g->is;
     if (g->state == RL_GUARD_UNKNOWN && g->kind == MARKER_READ && !g->asked && !g->forgot &&
         m.state == MARKER_ADMITTED && mark_may(g, now_ms) &&
-        roll_of(core, i) == ROLL_BEHIND && roll_forward(core, i, &m))
+        roll_of(core, i) == ROLL_BEHIND) {
+        roll_forward(core, i, &m);
         mark_replace(core, i, &m, now_ms);
+    }
 }

@@ -187,15 +187,12 @@ enum roll roll_of(struct core *core, int i)
     return view_same(id, &g->read) ? ROLL_OTHERS : ROLL_UNKNOWN;
 }
 
-int roll_forward(const struct core *core, int i, struct marker *m)
+void roll_forward(const struct core *core, int i, struct marker *m)
 {
     const struct list *newest = state_newest(core);
-    if (newest->id.epoch % 2)
-        return 0;
     m->view = newest->id;
-    if (!(newest->voters.now & bit(i)))
+    if (!((newest->voters.now | newest->voters.old) & bit(i)))
         m->state = MARKER_RETIRED;
-    return 1;
 }
 
 void roll_told(struct core *core, int i, const char *text, size_t len)

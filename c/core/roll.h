@@ -34,9 +34,9 @@ int roll_strange(const struct core *core, int i);
  * it; core->others says so. */
 int roll_refuses(struct core *core, int i);
 
-/* What a server that is behind is to say instead. True: *marker is changed to that; false: it
- * is not certain yet which list that will be. */
-int roll_forward(const struct core *core, int i, struct marker *marker);
+/* Changes what a server that is behind says to what it is to say instead: also one of a list
+ * that is on its way, of which nobody else might ever be told. */
+void roll_forward(const struct core *core, int i, struct marker *marker);
 
 /* The list that node i is put into, and its number there. */
 struct view_id roll_view(struct core *core, int i, int64_t *id);

@@ -74,10 +74,9 @@ static struct rule {
 
     {"heir", 0},             /* who is admitted takes over promises that others gave */
     {"late", 0},             /* fresh, but from the begin of the quarantine on */
-    {"no_gossip", 0},        /* only changers pass joint lists on */
     {NULL, 0}
 };
-enum { JOINT, VERIFIED, STRICT, BALLOTS, READ, FRESH, LIFE, QUICK, HEIR, LATE, NO_GOSSIP };
+enum { JOINT, VERIFIED, STRICT, BALLOTS, READ, FRESH, LIFE, QUICK, HEIR, LATE };
 #define KEEPS(rule) (!rules[rule].dropped)
 
 static int max_forgets, max_ballots;
@@ -191,19 +190,20 @@ static void observe(struct state s, int i, int k)
     emit(&s);
 }
 
-/* All others are there and in quarantine, but some that have the list. */
+/* All others, of both lists, are there and in quarantine, but some that have the list. */
 static int nobody_else(const struct state *s, int i, int list)
 {
     int some = 0;
     for (int k = 0; k < SERVERS; k++) {
         const struct server *other = &s->servers[k];
-        if (k == i || !(new_of[list] & bit(k)) || other->is == QUARANTINED)
+        if (k == i || !((old_of[list] | new_of[list]) & bit(k)) ||
+            other->is == QUARANTINED)
             continue;
         if (other->is != ADMITTED || other->list != list)
             return 0;
         some = 1;
     }
-    return some && !is_joint(list);
+    return some;
 }
 
 static void admit(struct state s, int i)
@@ -235,7 +235,7 @@ static void catch_up(struct state s, int i, int k)
     const struct server *other = &s.servers[k];
     int list = other->list;
     if (sv->is != ADMITTED || (other->is != ADMITTED && other->is != RETIRED) ||
-        epoch_of[list] <= epoch_of[sv->list] || (is_joint(list) && KEEPS(NO_GOSSIP)))
+        epoch_of[list] <= epoch_of[sv->list])
         return;
     sv->list = (uint8_t)list;
     sv->accepted = 0;

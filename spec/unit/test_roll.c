@@ -333,10 +333,91 @@ static void who_left_is_named_where_names_are_others(void)
     finish(s);
 }
 
+/* d is to be added to the list of a, b, c. */
+static struct view between_lists(void)
+{
+    static const char *const ABCD[] = {"a", "b", "c", "d"};
+    struct view v = list_of(ABCD, 4, 5);
+    memcpy(&v.old, &v.list, sizeof(v.old));
+    v.old.n = 3;
+    v.online = 1;
+    v.by = 7;
+    REQUIRE(view_sign(&v) == 0);
+    return v;
+}
+
+static struct sim *between(const struct view *v)
+{
+    static const char *const ABCD[] = {"a", "b", "c", "d"};
+    struct sim *s = named(ABCD, 4);
+    put_into(s, v);
+    return s;
+}
+
+static void probe_for(struct sim *s, int ms)
+{
+    for (int t = 0; t < ms; t += 500) {
+        sim_advance(s, 500);
+        probe(s);
+    }
+}
+
+/* Whoever began to change the list told one server, and died; then another one forgets, whom two
+ * of one list have to admit. */
+static void a_list_that_one_server_knows_is_passed_on(void)
+{
+    struct view v = between_lists(), before = list_of(ABC, 3, 4);
+    struct sim *s = between(&v);
+    before.online = 1;
+    REQUIRE(view_sign(&before) == 0);
+    for (int i = 1; i < 3; i++) {
+        struct marker m = marker_of(s, i);
+        m.view = before.id;
+        sim_set_marker(s, i, &m);
+        REQUIRE(view_write(&before, s->server[i].record) > 0);
+    }
+    probe_for(s, 2000);
+    for (int i = 0; i < 4; i++) {
+        struct marker m = marker_of(s, i);
+        CHECK(view_same(&m.view, &v.id));
+        CHECK_INT(m.state, MARKER_ADMITTED);
+    }
+    CHECK_INT(tries(s), RL_GRANTED);
+    sim_restart(s, 1);
+    probe_for(s, 2 * GUARD_MS);
+    CHECK_INT(guard_of(s, 1), RL_GUARD_ADMITTED);
+    finish(s);
+}
+
+/* Two of three were restarted while the list changed: nobody else is there to be asked. */
+static void all_that_are_left_admit_each_other_between_lists(void)
+{
+    for (int away = 0; away < 2; away++) {
+        struct view v = between_lists();
+        struct sim *s = between(&v);
+        CHECK_INT(tries(s), RL_GRANTED);
+        sim_restart(s, 0);
+        sim_restart(s, 1);
+        s->server[3].refuses = away;         /* it may know of a newer list */
+        if (away)
+            sim_cut(s, 3);
+        probe_for(s, 2 * GUARD_MS);
+        CHECK_INT(guard_of(s, 0), away ? RL_GUARD_QUARANTINED : RL_GUARD_ADMITTED);
+        CHECK_INT(guard_of(s, 1), away ? RL_GUARD_QUARANTINED : RL_GUARD_ADMITTED);
+        s->server[3].refuses = 0;
+        probe_for(s, GUARD_MS);
+        CHECK_INT(guard_of(s, 0), RL_GUARD_ADMITTED);
+        CHECK_INT(guard_of(s, 1), RL_GUARD_ADMITTED);
+        finish(s);
+    }
+}
+
 SUITE(roll, T(the_first_list_is_the_same_in_any_order), T(it_is_written_with_the_quarantine),
       T(a_list_of_the_same_names_is_ours), T(as_many_servers_by_other_names_are_it_as_well),
       T(a_stranger_refuses_all), T(a_list_of_more_is_not_ours),
       T(a_list_without_a_record_is_not_ours), T(who_missed_a_list_is_not_counted_for_it),
       T(admission_is_strict_where_the_list_may_change),
       T(who_left_meanwhile_decides_nothing), T(who_left_for_another_list_decides_nothing),
-      T(who_left_may_come_back), T(who_left_is_named_where_names_are_others));
+      T(who_left_may_come_back), T(who_left_is_named_where_names_are_others),
+      T(a_list_that_one_server_knows_is_passed_on),
+      T(all_that_are_left_admit_each_other_between_lists));

@@ -101,27 +101,30 @@ static int unseal(struct client *c, int server)
 /* What of others was seen when the quarantine was over. */
 struct others {
     int admitted, quarantined, known, other_list, promised, accepted;
+    int of_base;             /* of those that are admitted */
 };
 
 static struct others look_around(const struct client *c, int server, unsigned base)
 {
+    unsigned all = base | c->list.after;
     struct others o = {0};
     const struct sight *me = &c->sights[server];
     for (int s = 0; s < places; s++) {
         const struct sight *seen = &c->sights[s];
         int life = seen->mark.life == seen->life;
-        if (s == server || !has(base, s) || !seen->known)
+        if (s == server || !has(all, s) || !seen->known)
             continue;
-        o.known++;
+        o.known += has(base, s) ? 1 : 0;
         if (keeps(FRESH) && seen->at < me->since + GUARD - me->mark.extra)
             continue;
         if (seen->promised > o.promised)
             o.promised = seen->promised;
         if (same_list(&seen->mark.list, &c->list) && seen->accepted > o.accepted)
             o.accepted = seen->accepted;
-        if (life && seen->mark.is == ADMITTED && same_list(&seen->mark.list, &c->list))
+        if (life && seen->mark.is == ADMITTED && same_list(&seen->mark.list, &c->list)) {
             o.admitted++;
-        else if (life && seen->mark.is == QUARANTINED)
+            o.of_base += has(base, s) ? 1 : 0;
+        } else if (life && seen->mark.is == QUARANTINED)
             o.quarantined++;
         else
             o.other_list++;
@@ -138,9 +141,8 @@ static void admit(struct client *c, int server)
         return;
     struct others o = look_around(c, server, base);
     int q = count(base) / 2 + 1;
-    int may = o.admitted >= q ||
-              (!is_joint(&c->list) && !o.other_list &&
-               o.admitted + o.quarantined == count(base) - 1);
+    int may = o.of_base >= q ||
+              (!o.other_list && o.admitted + o.quarantined == count(base | c->list.after) - 1);
     if (!keeps(STRICT))
         may = o.known + 1 >= q;
     struct mark to = seen->mark;
@@ -174,9 +176,9 @@ static void note_progress(struct client *c, int server, int observed)
 static void catch_up(struct client *c, int server)
 {
     const struct sight *seen = &c->sights[server];
-    unsigned list = c->list.after | (keeps(GOSSIP) ? 0 : c->list.before);
+    unsigned list = c->list.after | c->list.before;
     struct mark to = seen->mark;
-    if (c->list.epoch <= seen->mark.list.epoch || (is_joint(&c->list) && keeps(GOSSIP)))
+    if (c->list.epoch <= seen->mark.list.epoch)
         return;
     to.list = c->list;
     to.is = has(list, server) ? ADMITTED : RETIRED;

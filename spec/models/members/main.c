@@ -41,7 +41,6 @@ static const char *const rules[RULES] = {
     [MEMORY] = "memory",                 /* accept only where nothing was forgotten since */
     [NEW_MAJORITY] = "new_majority",     /* under a joint list */
     [SEED_VIEW] = "seed_view",           /* floors are learnt within one list */
-    [GOSSIP] = "gossip",                 /* only changers pass joint lists on */
     [FRESH] = "fresh",                   /* others are looked at after the quarantine */
     [PROGRESS] = "progress",             /* what was observed is added once */
     [HEIR] = "heir",                     /* who is admitted takes promises over */
