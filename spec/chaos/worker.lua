@@ -84,6 +84,7 @@ local function listen(timeout)
 end
 
 local function resources(k)
+    jit.flush()                  -- compiled code is not what is looked at
     collectgarbage()
     collectgarbage()
     send { k = k, c = config.id, a = now(), fds = inspect.fds(), rss = inspect.rss(),
