@@ -12,6 +12,7 @@
 -- What lasts must end by itself or by the calm at the end (schedule.lua: calm()).
 
 local base = require "spec.sim.sim"
+local lists = require "spec.sim.lists"
 local seals = require "spec.sim.seals"
 local tokens = require "spec.sim.tokens"
 
@@ -419,8 +420,10 @@ _M.list = {
 }
 
 local by_name = {}
-for _, fault in ipairs(_M.list) do
-    by_name[fault.name] = fault
+for _, list in ipairs { _M.list, lists.faults } do
+    for _, fault in ipairs(list) do
+        by_name[fault.name] = fault
+    end
 end
 
 -- In any schedule: hardly anything needs what they break.
@@ -459,7 +462,13 @@ function _M.choose(sim, opts)
         for _, fault in ipairs(_M.list) do
             local what = fault.breaks
             if (breaking or not what or HARMLESS[what] or forgetting and what == "memory")
-                and sim:below(10000) < fault.often * few then
+                and sim:below(10000) < fault.often * few
+                and not (sim.lists and not lists.allows(sim, fault)) then
+                list[#list + 1] = fault
+            end
+        end
+        for _, fault in ipairs(sim.lists and lists.faults or {}) do
+            if sim:below(10000) < fault.often * few then
                 list[#list + 1] = fault
             end
         end

@@ -19,6 +19,7 @@
 
 local base = require "spec.sim.sim"
 local holding = require "spec.sim.holding"
+local lists = require "spec.sim.lists"
 local sharing = require "spec.sim.sharing"
 local tokens = require "spec.sim.tokens"
 
@@ -306,7 +307,7 @@ _M.list = {
         call = function(sim, call)
             local known = call.codes
             if call.code and not known[call.code] and not (sim.twin and call.code == "config") then
-                return format("%s: %s gave %s", call.task.lane, call.method, call.code)
+                return format("%s: %s gave %s", call.task.lane, call.method, tostring(call.err))
             end
         end,
     } },
@@ -326,6 +327,11 @@ for _, invariant in ipairs(sharing.list) do
     _M.list[#_M.list + 1] = invariant
 end
 
+for _, invariant in ipairs(lists.list) do
+    invariant.of = "lists"
+    _M.list[#_M.list + 1] = invariant
+end
+
 -- What is checked in schedules of the family, too. The others are about exclusive locks alone.
 local OF_BOTH = {}
 for _, name in ipairs { "a majority confirmed", "validity", "max_hold", "nothing is owed in vain",
@@ -338,7 +344,11 @@ end
 -- Whether a schedule is one of those that an invariant is about.
 local function is_of(sim, invariant)
     local of = invariant.of
-    if of == "family" or sim.family and not OF_BOTH[invariant.name] then
+    if sim.lists then
+        return of == "lists" or lists.checks(invariant) and (of ~= "fenced" or sim.fenced > 0)
+    elseif of == "lists" then
+        return false
+    elseif of == "family" or sim.family and not OF_BOTH[invariant.name] then
         return of == "family" and sim.family ~= nil and (sim.guarded or not invariant.guarded)
     end
     return of == nil or of == "fenced" and sim.fenced > 0 or of == "guarded" and sim.guarded

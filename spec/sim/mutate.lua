@@ -70,6 +70,7 @@ local function run(mutant, dir)
             mutant.guarded ~= nil and "SIM_GUARD=" .. (mutant.guarded and 1 or 0) or "",
             mutant.lease and "SIM_LEASE=" .. mutant.lease or "",
             ("SIM_FAMILY=%s "):format(mutant.family or "none")
+                .. (mutant.lists and "SIM_LISTS=1 " or "")
                 .. (mutant.fenced and "SIM_FENCED=" .. mutant.fenced or "")
                 .. (mutant.prefix and " PREFIX=" .. quote(mutant.prefix) or ""),
             quote(table.concat(mutant.faults or {}, ",")), c and dir .. "/?.so" or "build/sim/?.so",
@@ -120,8 +121,10 @@ local function try(k, mutant)
 end
 
 local mutants = require "spec.sim.mutants"
-for _, mutant in ipairs(require "spec.sim.family_mutants") do
-    mutants[#mutants + 1] = mutant
+for _, more in ipairs { require "spec.sim.family_mutants", require "spec.sim.list_mutants" } do
+    for _, mutant in ipairs(more) do
+        mutants[#mutants + 1] = mutant
+    end
 end
 local only, ci = os.getenv "ONLY", os.getenv "CI"
 local part, parts = (os.getenv "SIM_PART" or "0 1"):match "(%d+) (%d+)"

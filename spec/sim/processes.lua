@@ -3,6 +3,7 @@
 local ffi = require "ffi"
 local base = require "spec.sim.sim"
 local attempts = require "spec.sim.attempts"
+local lists = require "spec.sim.lists"
 local vm = require "spec.sim.vm"
 
 local coroutine, tonumber, type, ipairs, pairs, traceback = coroutine, tonumber, type, ipairs,
@@ -51,6 +52,8 @@ function resume(self, t, value)
     end
     local ok, what = coroutine.resume(t.co, value)
     self.task = nil
+    local began = p
+    p = t.process                -- another one while it visits
     if not ok then
         t.done = true
         self:violated("crash", traceback(t.co, tostring(what)))
@@ -78,14 +81,16 @@ function resume(self, t, value)
             end, p)
         end
     end
-    resume_others(self, p)
+    resume_others(self, began)
 end
 
 --- A client of all servers; one of them may have two addresses.
 local function new_client(self, index)
     local o, nodes = self.config, {}
-    for k = 1, self.n do
-        nodes[k] = { host = "127.0.0." .. k, port = self.twin and k == self.n and self.twin or k }
+    local known = self.lists and lists.known(self)
+    for k = 1, known and #known or self.n do
+        local i = known and known[k] or k
+        nodes[k] = { host = "127.0.0." .. i, port = self.twin and k == self.n and self.twin or i }
     end
     return redlock.new {
         nodes = nodes, lease = o.lease, max_lease = o.max_lease, timeout = o.timeout,
@@ -180,6 +185,8 @@ function Sim:kill_process(p)
             self.open_tasks = self.open_tasks - 1
             self:log(t.lane, "idle", "dead")
         end
+        t.process.dead = true    -- also where it only visits
+        C.sim_kill(t.process.index)
     end
     C.sim_kill(p.index)
     for i = #self.held, 1, -1 do
@@ -216,7 +223,8 @@ local function new_task(self, p, fn)
     return t
 end
 
-local function new_process(self, i)
+-- bare: without a client, and without work.
+local function new_process(self, i, bare)
     local p = { number = i, lane = "client " .. i, tasks = {}, others = {}, stopped_us = 0,
         froze_us = 0,            -- for so long its clock stood still
         runs_since_us = 0, concurrent = self:chance(70), eager = self:chance(60),
@@ -228,10 +236,10 @@ local function new_process(self, i)
     end
     p.rate = 1 + (self:below(2001) - 1000) / 1000 * self.drift
     p.index = C.sim_process(self:below(1e9), p.rate, p.eager and 1 or 0)
-    for k = 1, self.n do
+    for k = 1, #self.servers do
         C.sim_path(p.index, k - 1, self.config.delay_us, self.config.spread_us)
     end
-    p.client = new_client(self, p.index)
+    p.client = not bare and new_client(self, p.index) or nil
     return p
 end
 
@@ -380,6 +388,39 @@ local function watch_passing(handover, holds)
     end
 end
 
+-- A world has one client a process: another one that a call makes is in a process of its own, to
+-- which the coroutine goes until that client is closed.
+local function visit(new, options)
+    local t = sim.task
+    local home, p = t.process, t.process.visited
+    if not p then
+        p = new_process(sim, #sim.processes + 1, true)
+        home.visited, sim.processes[p.number] = p, p
+    end
+    t.process = p
+    C.sim_enter(p.index)
+    local client = new(options)
+    local close = client.close
+    p.client = client
+    function client.close(self)
+        local ok, err = close(self)
+        t.process = home
+        C.sim_enter(home.index)
+        return ok, err
+    end
+    return client
+end
+
+local function watch_visits(clients)
+    local new = clients.new
+    function clients.new(options)
+        if sim and sim.task and sim.task.calling == "members" then
+            return visit(new, options)
+        end
+        return new(options)
+    end
+end
+
 -- ---- loading, beginning, ending --------------------------------------------------
 
 -- @param library  redlock
@@ -391,6 +432,7 @@ function _M.load(library, lib)
     step = C.sim_record()
     switch_pauses = wrap_core(lib)
     watch_passing(require "redlock.policy.handover", require "redlock.policy.holds")
+    watch_visits(require "redlock.api.client")
 end
 
 --- Makes the processes and their coroutines.
@@ -407,6 +449,16 @@ function _M.begin(self, fn)
             new_task(self, p, fn)
         end
     end
+end
+
+--- One more process, with one coroutine.
+-- @param fn  as for begin()
+-- @return the process
+function _M.add(self, fn)
+    local p = new_process(self, #self.processes + 1)
+    self.processes[p.number] = p
+    new_task(self, p, fn)
+    return p
 end
 
 --- Calls into the core may be followed by pauses from now on, if that is a fault.

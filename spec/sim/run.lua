@@ -8,6 +8,7 @@
 --   PREFIX               how all schedules begin (prefixes.lua)
 --   SIM_GUARD, SIM_FENCED  0 or 1: the restart guard; percent of locks with tokens
 --   SIM_FAMILY           schedules of the family: which kind of objects (family.lua)
+--   SIM_LISTS            0 or 1: whether the list of servers changes (lists.lua)
 --   SIM_LEASE            the lease of the clients, in seconds
 --   SIM_IGNORE           an invariant that is checked alone, whatever it needs
 --
@@ -29,7 +30,7 @@ io.stdout:setvbuf "line"
 local env = os.getenv
 local first = tonumber(env "SEED" or 1)
 local count, seconds = tonumber(env "N" or 20000), tonumber(env "T")
-local SUMS = { "grants", "calls", "messages", "faults", "virtual", "cpu" }
+local SUMS = { "grants", "calls", "messages", "faults", "virtual", "cpu", "changes" }
 
 local function tables()
     local only
@@ -50,6 +51,7 @@ local function tables()
         fenced = tonumber(env "SIM_FENCED"),
         lease = tonumber(env "SIM_LEASE"),
         family = env "SIM_FAMILY",
+        lists = ({ ["0"] = false, ["1"] = true })[env "SIM_LISTS" or ""],
         ignore = env "SIM_IGNORE",
     }
 end
@@ -113,7 +115,7 @@ local function share(n, j)
         pipes[k + 1] = io.popen(("SIM_WORK='%d %d %d' luajit spec/sim/run.lua"):format(first + k,
             j, seconds and 1e9 or math.ceil((n - k) / j)))
     end
-    local sums, failed = { 0, 0, 0, 0, 0, 0, 0, 0 }, false
+    local sums, failed = { 0, 0, 0, 0, 0, 0, 0, 0, 0 }, false
     for _, pipe in ipairs(pipes) do
         local complete = false
         for line in pipe:lines() do
@@ -136,6 +138,9 @@ local function share(n, j)
         .. "%.0f virtual seconds"):format(done, first, took, j, done / sums[8] * 60, sums[7]))
     print(("each: %.1f holds, %.1f calls, %.1f scripts executed, %.1f strikes of faults"):format(
         sums[3] / done, sums[4] / done, sums[5] / done, sums[6] / done))
+    if sums[9] > 0 then
+        print(("%d changes of the list of servers"):format(sums[9]))
+    end
     print(("%d passed, %d failed"):format(done - sums[2], sums[2] + (failed and 1 or 0)))
     return sums[2] == 0 and not failed
 end

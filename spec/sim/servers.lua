@@ -217,6 +217,7 @@ local function know_scripts()
         roles[sha1.hex(restart_guard.wrap(prim.acquire_script))] = "acquire"
     end
     roles[sha1.hex(script_text.read "redlock.scripts.marker.set")] = "mark"
+    roles[sha1.hex(script_text.read "redlock.scripts.members.accept")] = "accept"
 end
 
 function _M.load()

@@ -1,0 +1,73 @@
+--- Wrong variants of how the list of servers changes (see mutants.lua), for schedules in which it
+-- does (lists.lua). What is not noticed there, as it takes rarer luck, is in spec/models.
+
+local CHANGE = "lua/redlock/policy/members.lua"
+
+local mutants = {
+    -- ---- whose votes count ----
+
+    { name = "a joint list needs its new majority only", file = "c/core/quorum.c",
+        from = "return enough(voters->now, nodes, margin) && enough(voters->old, nodes, margin);",
+        to = "return enough(voters->now, nodes, margin);",
+        by = { "a majority of one list", "one holder" } },
+
+    { name = "a joint list needs its old majority only", file = "c/core/quorum.c",
+        from = "return enough(voters->now, nodes, margin) && enough(voters->old, nodes, margin);",
+        to = "return enough(voters->old, nodes, margin);",
+        by = { "a majority of one list", "one holder" } },
+
+    { name = "votes for several lists add up", file = "c/core/ballot.c",
+        from = "nodes |= round->slot[i].list == list->number ? bit(i) : 0;",
+        to = "nodes |= list->number ? bit(i) : 0;",
+        by = { "a majority of one list", "one holder" } },
+
+    { name = "a yes counts for the list that was known", file = "c/core/answer.c",
+        from = "slot->list = core->guards[i].kind == MARKER_READ ? core->guards[i].list : 0;",
+        to = "slot->list = slot->list;",
+        by = { "a majority of one list", "one holder" } },
+
+    -- ---- who changes it ----
+
+    { name = "a list in force without the guard time", file = CHANGE,
+        from = "    local ends = client.now() + seconds\n    repeat\n        local left",
+        to = "    local ends = client.now()\n    repeat\n        local left",
+        by = { "a list comes into force in time" } },
+
+    { name = "nobody looks again behind the guard time", file = CHANGE,
+        from = "if s and stands(s) then", to = "if s and s.marker then",
+        by = { "a list comes into force in time" } },
+
+    { name = "who forgot the joint list stands for it", file = CHANGE,
+        from = "s.marker.inc == memory[s.label]", to = "s.marker.inc",
+        by = { "a list comes into force in time" } },
+
+    { name = "a list in force by those that leave", file = CHANGE,
+        from = "#kept >= quorum(size) and stay >= size - quorum(size) + 1",
+        to = "#kept >= quorum(size)",
+        by = { "a list comes into force in time" } },
+
+    { name = "a list in force without floors", file = CHANGE,
+        from = "\n            and s.seeded == views.BUCKETS", to = "",
+        by = { "a list comes into force in time" } },
+
+    { name = "a change that was begun is not gone on with", file = CHANGE,
+        from = "    if now.old then\n        return now\n", to = "    if false then\n",
+        by = { "a list comes into force in time", "a server's list only grows newer", "crash" } },
+
+    -- ---- who is admitted to it ----
+
+    { name = "a list on its way is not passed on", file = "c/core/roll.c",
+        from = "    m->view = newest->id;\n    if (!(", to =
+            "    if (newest->id.epoch % 2)\n        return;\n    m->view = newest->id;\n    if (!(",
+        by = { "everybody is served" } },
+
+    { name = "between lists nobody is left to admit", file = "c/core/admission.c",
+        from = "(admitted | pending) == (all & ~bit(i));",
+        to = "(!(newest->id.epoch % 2) && (admitted | pending) == (all & ~bit(i)));",
+        by = { "everybody is served" } },
+}
+
+for _, mutant in ipairs(mutants) do
+    mutant.lists = true
+end
+return mutants
