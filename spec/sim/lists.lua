@@ -92,14 +92,14 @@ end
 
 -- What may be asked for; nil: nothing now.
 local function some_wish(sim)
-    local list, inside, add, remove = sim.lists.list or {}, {}, {}, nil
+    local list, inside, add = sim.lists.list or {}, {}, {}
     for _, member in ipairs(list) do
         inside[member.label] = true
     end
     for i = 1, #sim.servers do
         add[#add + 1] = not inside[label(i)] and label(i) or nil
     end
-    remove = #list > 0 and sim:pick(list).label or nil
+    local remove = #list > 0 and sim:pick(list).label or nil
     local one = #add > 0 and sim:pick(add) or nil
     local kind = sim:below(100)
     if #list % 2 == 0 and kind < 50 and #list > 2 then
@@ -255,7 +255,7 @@ local function learn(sim, server)
     end
 end
 
-local function count_on(sim, server)
+local function seeded(server)
     local entry, n = server.db[FLOOR], 0
     for i = 0, entry and BUCKETS - 1 or -1 do
         local text = entry.value[format("%d", i)]
@@ -273,7 +273,7 @@ local function stand(sim, before, after)
         local server = sim.servers[number_of(member.label)]
         local m = server.view
         if m and m.state == "a" and m.view == record.name(before) and m.at <= since
-            and count_on(sim, server) == BUCKETS then
+            and seeded(server) == BUCKETS then
             n = n + 1
             stay = stay + (record.find(after.list, member.label) and 1 or 0)
         end
