@@ -7,6 +7,7 @@
 #include "core/guard.h"
 #include "core/release.h"
 #include "core/same.h"
+#include "core/standing.h"
 #include "core/vote.h"
 #include "core/watchdog.h"
 
@@ -83,7 +84,7 @@ static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
     struct condition behind;
-    int objection = guard_objects(core, i, 1, now_ms);
+    int objection = standing_objects(core, i, 1, now_ms);
     if (objection)
         return objection;
     if (round->lease->primitive.knows_run && guard_nameless(core, i, now_ms))

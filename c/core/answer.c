@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/guard.h"
+#include "core/standing.h"
 #include "core/vote.h"
 
 void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms)
@@ -53,7 +54,7 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
         round_send(round, i, now_ms);       /* by another client, meanwhile */
         return RL_OK;
     }
-    return awaits_list(round, i) ? RL_OK : guard_objects(core, i, 0, now_ms);
+    return awaits_list(round, i) ? RL_OK : standing_objects(core, i, 0, now_ms);
 }
 
 /* Node i is the server of another node; either may be the later one next time. */

@@ -174,7 +174,7 @@ int guard_passed(struct core *core, int i, int64_t now_ms)
     if (core->marker && g->state != RL_GUARD_ADMITTED && len > 1)
         guard_saw(core, i, g->want, len - (g->want[len - 1] == '!'), now_ms);
     int fit = !core->marker || g->state == RL_GUARD_ADMITTED;
-    return guard_objects(core, i, fit, now_ms);
+    return standing_objects(core, i, fit, now_ms);
 }
 
 /* ---- admission ---- */
@@ -356,6 +356,10 @@ int guard_told(struct core *core, int i, const struct request *request, int64_t 
         roll_told(core, i, reply->type == REPLY_STRING ? nd->record : NULL, nd->record_len);
         if (core->marker && g->known)
             judge(core, i, now_ms);
+        if (nd->state == NODE_READY && g->torn) {
+            mark_look(core, i, now_ms);
+            guard_visit(core, i, now_ms);
+        }
         return 1;
     }
     const char *text = reply->text;
@@ -460,41 +464,4 @@ int guard_nameless(struct core *core, int i, int64_t now_ms)
                 "(master_replid), and after a restart it might count tokens twice: allow INFO "
                 "to this user");
     return 1;
-}
-
-static int64_t seconds(int64_t ms)
-{
-    return (ms + 999) / 1000;
-}
-
-int guard_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
-{
-    struct node *nd = &core->nodes[i];
-    const struct guard *g = &core->guards[i];
-    char text[RL_TEXT_MAX];
-    if (now_ms < g->suspect_ms) {
-        node_refuse(nd, RL_GUARDED, "its clock was stepped by %+.3f s; %" PRId64 " s left",
-                    (double)g->step_ms / 1000, seconds(g->suspect_ms - now_ms));
-        return RL_GUARDED;
-    }
-    if (core->refusing) {
-        node_refuse(nd, RL_CONFIG, "%s", core->others);
-        return RL_CONFIG;
-    }
-    if (suspect_only)
-        return RL_OK;
-    standing_explain(core, i, text);
-    if (text[0]) {
-        int code = g->state == RL_GUARD_SEALED ? RL_GUARDED : RL_CONFIG;
-        node_refuse(nd, code, "%s", text);
-        return code;
-    }
-    int64_t left_ms = g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
-    if (left_ms > 0)
-        node_refuse(nd, RL_GUARDED, "%" PRId64 " s left; new cluster? run redlock init",
-                    seconds(left_ms));
-    else
-        node_refuse(nd, RL_GUARDED, "quarantine over; waiting for a majority of servers "
-                    "to be connected with the same max_lease");
-    return RL_GUARDED;
 }

@@ -48,7 +48,7 @@ int guard_told(struct core *core, int i, const struct request *request, int64_t 
 void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t now_ms);
 
 /* Node i executed a guarded acquire, so the node's marker is the one that was wanted. As
- * guard_objects(): what was asked before may have told of another life, or a step. */
+ * standing_objects(): what was asked before may have told of another life, or a step. */
 int guard_passed(struct core *core, int i, int64_t now_ms);
 
 /* Node i takes no writes any more: what it was admitted for may not be what comes back. */
@@ -79,10 +79,6 @@ const struct condition *guard_run(struct core *core, int i, int acquire,
  * counted there could be counted twice. Without the guard its life is looked at here, as
  * counters are of one. */
 int guard_nameless(struct core *core, int i, int64_t now_ms);
-
-/* Why a yes of node i would not count: RL_GUARDED or RL_CONFIG, with the node's text; or
- * RL_OK. suspect_only: disregards the marker, which is not known now. */
-int guard_objects(struct core *core, int i, int suspect_only, int64_t now_ms);
 
 /* Nodes are looked after once a second while a lease is held. */
 void guard_arm_timer(struct core *core, int64_t now_ms);

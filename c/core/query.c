@@ -3,6 +3,7 @@
 
 #include "core/ballot.h"
 #include "core/guard.h"
+#include "core/standing.h"
 #include "core/vote.h"
 
 /* ---- a question, until a majority agrees ---- */
@@ -48,7 +49,7 @@ static int guarded_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
     struct condition behind;
-    int objection = guard_objects(core, i, 1, now_ms);
+    int objection = standing_objects(core, i, 1, now_ms);
     if (objection)
         return objection;
     return round_call(round, i, guard_marker(core, i, 1, &behind), now_ms);

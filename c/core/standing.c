@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "node/node.h"
+
 void standing_explain(const struct core *core, int i, char *text)
 {
     const struct guard *g = &core->guards[i];
@@ -81,4 +83,41 @@ void standing_tell(const struct core *core, int i, rl_node_info *out, int64_t no
     out->offset_ms = clock_offset_ms(&g->clock);
     out->offset_error_ms = (g->clock.hi_ms - g->clock.lo_ms) / 2;
     out->round_trip_ms = g->clock.round_trip_ms;
+}
+
+static int64_t seconds(int64_t ms)
+{
+    return (ms + 999) / 1000;
+}
+
+int standing_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
+{
+    struct node *nd = &core->nodes[i];
+    const struct guard *g = &core->guards[i];
+    char text[RL_TEXT_MAX];
+    if (now_ms < g->suspect_ms) {
+        node_refuse(nd, RL_GUARDED, "its clock was stepped by %+.3f s; %" PRId64 " s left",
+                    (double)g->step_ms / 1000, seconds(g->suspect_ms - now_ms));
+        return RL_GUARDED;
+    }
+    if (core->refusing) {
+        node_refuse(nd, RL_CONFIG, "%s", core->others);
+        return RL_CONFIG;
+    }
+    if (suspect_only)
+        return RL_OK;
+    standing_explain(core, i, text);
+    if (text[0]) {
+        int code = g->state == RL_GUARD_SEALED ? RL_GUARDED : RL_CONFIG;
+        node_refuse(nd, code, "%s", text);
+        return code;
+    }
+    int64_t left_ms = g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
+    if (left_ms > 0)
+        node_refuse(nd, RL_GUARDED, "%" PRId64 " s left; new cluster? run redlock init",
+                    seconds(left_ms));
+    else
+        node_refuse(nd, RL_GUARDED, "quarantine over; waiting for a majority of servers "
+                    "to be connected with the same max_lease");
+    return RL_GUARDED;
 }

@@ -47,6 +47,7 @@ struct guard {
     int version;                  /* MARKER_UNKNOWN: of that version, */
     struct marker is;             /* MARKER_READ: and what it says; */
     struct view_id read;          /* the list whose record was read there last */
+    int torn;                     /* records of another list than the text's, in a row */
     int64_t id;                   /* its number in our list, as it said last; 0: not known */
     int64_t text_ms;              /* seen first, */
     int64_t seen_ms;              /* and last */

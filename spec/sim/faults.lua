@@ -459,16 +459,11 @@ function _M.choose(sim, opts)
         local breaking = sim:chance(opts.breaking or 10)
         local forgetting = breaking or sim.guarded and sim:chance(40)
         local few = sim:pick { 10, 50, 100, 100, 150 }
-        for _, fault in ipairs(_M.list) do
+        for _, fault in ipairs(sim.lists and lists.pool(_M.list) or _M.list) do
             local what = fault.breaks
-            if (breaking or not what or HARMLESS[what] or forgetting and what == "memory")
-                and sim:below(10000) < fault.often * few
-                and not (sim.lists and not lists.allows(sim, fault)) then
-                list[#list + 1] = fault
-            end
-        end
-        for _, fault in ipairs(sim.lists and lists.faults or {}) do
-            if sim:below(10000) < fault.often * few then
+            if (breaking or sim.lists or not what or HARMLESS[what]
+                or forgetting and what == "memory")
+                and sim:below(10000) < fault.often * few then
                 list[#list + 1] = fault
             end
         end

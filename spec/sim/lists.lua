@@ -51,11 +51,6 @@ function _M.servers(sim)
     return min(sim.n + (sim.lists and EXTRA or 0), C.SIM_SERVERS)
 end
 
---- Whether it may be in such a schedule.
-function _M.allows(_, fault)
-    return not EXCLUDED[fault.name] and (not fault.breaks or fault.breaks == "wall")
-end
-
 local function label(i)
     return format("redis://127.0.0.%d:%d", i, i)
 end
@@ -232,6 +227,22 @@ _M.faults = {
             end
         end },
 }
+
+local pool
+
+--- The faults that may be in such schedules.
+-- @param list  of all others
+function _M.pool(list)
+    if not pool then
+        pool = { unpack(_M.faults) }
+        for _, fault in ipairs(list) do
+            if not EXCLUDED[fault.name] and (not fault.breaks or fault.breaks == "wall") then
+                pool[#pool + 1] = fault
+            end
+        end
+    end
+    return pool
+end
 
 -- ---- what must hold --------------------------------------------------------------
 

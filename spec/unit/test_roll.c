@@ -156,6 +156,29 @@ static void a_list_without_a_record_is_not_ours(void)
     finish(s);
 }
 
+/* The list changes between what servers say that they are in, and what they say that it is. */
+static void a_list_that_changes_meanwhile_is_read_again(void)
+{
+    struct sim *s = named(ABC, 3);
+    struct view before = list_of(ABC, 3, 4), now = list_of(ABC, 3, 6), after = list_of(ABC, 3, 8);
+    put_into(s, &before);
+    CHECK_INT(tries(s), RL_GRANTED);
+    put_into(s, &now);
+    sim_hold_answers(s, 0x7);
+    struct hold h = sim_acquire(s, "l", 4000, 4000);
+    sim_run(s);
+    put_into(s, &after);
+    for (int i = 0; i < 3; i++) {
+        s->server[i].holds = 0;
+        REQUIRE(sim_deliver(s, i, SIZE_MAX));
+    }
+    sim_wait(s, h.round, 4000);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK(view_same(&state_newest(&s->core)->id, &after.id));
+    sim_drop(s, &h);
+    finish(s);
+}
+
 /* How many servers have the key, and say that they are in that list. */
 static int granted_by(struct sim *s, const char *key, const struct view *v)
 {
@@ -417,7 +440,7 @@ SUITE(roll, T(the_first_list_is_the_same_in_any_order), T(it_is_written_with_the
       T(a_stranger_refuses_all), T(a_list_of_more_is_not_ours),
       T(a_list_without_a_record_is_not_ours), T(who_missed_a_list_is_not_counted_for_it),
       T(admission_is_strict_where_the_list_may_change),
-      T(who_left_meanwhile_decides_nothing), T(who_left_for_another_list_decides_nothing),
+      T(a_list_that_changes_meanwhile_is_read_again), T(who_left_meanwhile_decides_nothing), T(who_left_for_another_list_decides_nothing),
       T(who_left_may_come_back), T(who_left_is_named_where_names_are_others),
       T(a_list_that_one_server_knows_is_passed_on),
       T(all_that_are_left_admit_each_other_between_lists));
