@@ -461,9 +461,8 @@ function _M.choose(sim, opts)
         local few = sim:pick { 10, 50, 100, 100, 150 }
         for _, fault in ipairs(sim.lists and lists.pool(_M.list) or _M.list) do
             local what = fault.breaks
-            if (breaking or sim.lists or not what or HARMLESS[what]
-                or forgetting and what == "memory")
-                and sim:below(10000) < fault.often * few then
+            local fits = breaking or not what or HARMLESS[what] or forgetting and what == "memory"
+            if (fits or sim.lists) and sim:below(10000) < fault.often * few then
                 list[#list + 1] = fault
             end
         end

@@ -289,7 +289,9 @@ _M.list = {
                 end
             elseif key == FLOOR and old and new then
                 for bucket, text in pairs(new.value) do
-                    local was = bucket ~= "marker" and of_this_run(server, old.value[bucket])
+                    local before = old.value[bucket]
+                    local was = before ~= text and bucket ~= "marker"
+                        and of_this_run(server, before)
                     if was and (read(text) or 0) < was then
                         return server.lane .. " lowers a floor"
                     end
