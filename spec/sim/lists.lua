@@ -43,7 +43,8 @@ function _M.choose(sim, opts)
     end
     sim.n = sim:pick { 3, 3, 3, 4, 5 }
     sim.quorum = floor(sim.n / 2) + 1
-    sim.lists, sim.guarded, sim.new_cluster, sim.twin = { views = {}, stood = {} }, true, true, nil
+    sim.lists, sim.guarded, sim.new_cluster = { views = {} }, true, true
+    sim.twin, sim.prefix, sim.family = nil, nil, nil
 end
 
 --- How many servers there are.
