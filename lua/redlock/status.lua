@@ -83,11 +83,11 @@ end
 
 --- @return the same as JSON
 function methods:json()
-    local found = look(self)
+    local found, pause = look(self)
     local seconds = found.chart.seconds
     found.chart.seconds = nil
     found.chart_seconds = seconds
-    return json.encode(found) .. "\n"
+    return json.encode(found, pause) .. "\n"
 end
 
 local function wanted()

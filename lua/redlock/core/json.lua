@@ -47,7 +47,7 @@ local function text(s)
         :gsub("\194[\128-\159]", escape) .. '"'
 end
 
-local function object(t)
+local function object(t, pause)
     local keys, parts = {}, {}
     for key, value in pairs(t) do
         if type(key) == "string" and type(value) ~= "function" then
@@ -56,24 +56,30 @@ local function object(t)
     end
     table.sort(keys)
     for i, key in ipairs(keys) do
-        parts[i] = text(key) .. ": " .. encode(t[key])
+        parts[i] = text(key) .. ": " .. encode(t[key], pause)
     end
     return "{" .. table.concat(parts, ", ") .. "}"
 end
 
-local function list(t)
+local function list(t, pause)
     local parts = {}
     for i, value in ipairs(t) do
         parts[i] = encode(value)
+        if pause then
+            pause()
+        end
     end
     return "[" .. table.concat(parts, ", ") .. "]"
 end
 
 --- @return a value as one line of JSON. A table with [1], or none at all, is an array.
 --   Numbers that JSON has not (infinity) are null.
-function encode(value)
+-- @param value  what is to be written
+-- @param pause  function(): called between what is in its arrays; or nil
+function encode(value, pause)
     if type(value) == "table" then
-        return (value[1] ~= nil or next(value) == nil) and list(value) or object(value)
+        return (value[1] ~= nil or next(value) == nil) and list(value, pause)
+            or object(value, pause)
     elseif type(value) == "string" then
         return text(value)
     elseif type(value) == "number" and (value ~= value or value == math.huge
