@@ -1,5 +1,6 @@
 -- Servers that do not know yet what fencing tokens to go on from get floors: in the time that
 -- the caller has.
+local quarantine = require "spec.support.quarantine"
 local support = require "spec.support"
 
 describe("a fenced lock of servers without floors", function()
@@ -51,5 +52,34 @@ describe("a fenced lock of servers without floors", function()
         assert.is_nil(ok)
         assert.equal("no_quorum", err.code)
         assert.matches("unseeded", tostring(err), 1, true)
+    end)
+end)
+
+-- Nobody takes a lock of its bucket meanwhile, which would have the servers taught.
+describe("a fenced lock that is held while servers forget, one after the other", function()
+    after_each(support.cleanup)
+
+    it("is lent to them, and kept; the next token is a larger one", function()
+        local cluster = support.cluster(3, { new = true }):admit(1)
+        local client = support.warm_client(cluster, quarantine.options { max_lease = 1,
+            lease = 1, timeout = 1 })
+        local l = client:getFencedLock "x"
+        assert.is_true(l:lock())
+        local token = l:token()
+        for i = 1, 3 do
+            local value = cluster[i % 3 + 1]:call("GET", "x")
+            cluster[i]:restart()
+            support.eventually(function()
+                quarantine.turn(client)
+                local marked = cluster[i]:marked()
+                return marked and marked.state == "a" and cluster[i]:call("GET", "x") == value
+            end, 30, "the server to vote, with the lock")
+        end
+        assert.is_true(l:isValid())
+        assert.is_true(l:stillMine())
+        assert.is_true(client:checkSequencer(l:sequencer()))
+        assert.is_true(l:unlock())
+        local ok, larger = l:tryLock(5)
+        assert.is_true(ok and larger > token)
     end)
 end)
