@@ -1,4 +1,5 @@
 -- One of several candidates leads; terms grow.
+local redlock = require "redlock"
 local support = require "spec.support"
 local torture = require "spec.support.torture"
 
@@ -107,6 +108,24 @@ describe("an election", function()
         end, 20)
         assert.same({ true, "taken" }, { told[2][1] == a, told[2][2] })
         assert.is_false(a:isLeader())
+    end)
+
+    it("is not won by a campaign that was cancelled, however late", function()
+        local world = redlock.testing.new { round_trip = 0.01 }
+        local mine, its = world:client(), world:client()
+        assert(mine:connect(5) and its:connect(5))
+        local a = candidate("a", mine)
+        local future = a:campaignAsync()
+        for _ = 1, 100 do
+            if a:isLeader() then break end
+            world:advance(0.001)
+        end
+        assert.is_true(a:isLeader())             -- and it announces that
+        assert.is_true(future:cancel())
+        assert.equal("cancelled", select(2, future:get()).code)
+        assert.is_false(a:isLeader())
+        assert.is_number((candidate("b", its):campaign(0.1)))
+        world:close()
     end)
 
     it("believes no announcement of another term", function()

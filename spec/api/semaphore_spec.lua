@@ -179,7 +179,7 @@ local function same(a, b) return a == b end
 describe("three takers of two permits", function()
     after_each(support.cleanup)
 
-    for n = 2, 5 do
+    for n = 2, 7 do
         it("each cut off from one of " .. n .. " servers are never three", function()
             local cluster, permits = support.cluster(n), {}
             for away = 1, 3 do

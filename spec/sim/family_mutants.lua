@@ -119,6 +119,11 @@ return {
 
     -- ---- elections, jobs, rates ----
 
+    { name = "a campaign that is cancelled leads on", file = "lua/redlock/api/election.lua",
+        family = "election", faults = { "cancel", "cancel", "cancel", "cancel" },
+        from = "        pcall(view.unlock, view)\n", to = "",
+        by = { "who leads was told so" } },
+
     { name = "settled without a look at the value", file = SCRIPTS .. "lock/settle.lua",
         family = "once", from = "if value == ARGV[1] then", to = "if value then",
         by = { "only one's own" } },

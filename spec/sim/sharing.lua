@@ -5,6 +5,7 @@
 --   job(s)            of a period begins: name, at (when it was asked for), period_us, sure:
 --                     whether it is over, or was settled before
 --   elected(e)        id, term, name, began_us
+--   not elected(task, election)   a campaign ended without a term
 --   leader(l, name)   what leader() said: id, term
 --   count(c)          of a latch: known, n are missing, acked when it was asked, open before
 --   no latch(known)   a latch that was made is not found
@@ -248,6 +249,12 @@ _M.list = {
             end
             e.elected_us = sim.now()
             of[#of + 1] = e
+        end,
+    } },
+
+    { name = "who leads was told so", on = {
+        ["not elected"] = function(_, t, election)
+            return election:isLeader() and t.lane .. " leads, and its campaign failed"
         end,
     } },
 

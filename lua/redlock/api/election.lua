@@ -16,14 +16,12 @@ local values = require "redlock.core.values"
 local subscriptions = require "redlock.core.subscription"
 local validate = require "redlock.core.validate"
 
-local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonumber
-local format, match, max, min = string.format, string.match, math.max, math.min
+local error, ipairs, pairs, pcall, max, min = error, ipairs, pairs, pcall, math.max, math.min
+local setmetatable, tonumber, format, match = setmetatable, tonumber, string.format, string.match
 
-local _M = {}
-
+local _M, Election, methods = {}, {}, {}
 local OPTIONS = { id = true, on_elected = true, on_lost = true }
 local MAX_ID, ANNOUNCEMENTS = 160, 3  -- bytes; tries, until a majority has it
-local Election, methods = {}, {}
 local function keys_of(self)
     local keys = fenced_lock.keys(self.client, self.name)
     return { keys[1], keys[2], "redlock:{" .. keys[1] .. "}:who" }
@@ -68,13 +66,16 @@ function methods:campaign(wait)
         return nil, term
     end
     local hold = lock.hold_of(view)
-    if hold and self.on_lost then
+    if not hold then
+        return lock.failure(view, "lost")
+    elseif self.on_lost then
         view:onLost(function(_, reason) self.on_lost(self, reason) end)
     end
-    if hold then
-        announce(self, hold, term)
-    end
-    if not view:isValid() then       -- meanwhile
+    local done, why = pcall(announce, self, hold, term)
+    if not done then                 -- cancelled: nobody would resign
+        pcall(view.unlock, view)
+        error(why, 0)
+    elseif not view:isValid() then   -- meanwhile
         return lock.failure(view, "lost")
     elseif self.on_elected then
         self.on_elected(self, term)
