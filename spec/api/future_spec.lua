@@ -219,6 +219,18 @@ describe("a hold", function()
         other:close()
     end)
 
+    it("is refused by name when another version made it, and held as it was", function()
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock(5, 10))
+        local text = l:export()
+        local new = checksum.add(checksum.strip(text, "."):gsub("^redlock1", "redlock2"), ".")
+        for _, made in ipairs { new, "redlock12.{ it may be anything" } do
+            local err = support.fails("config", client:import(made))
+            assert.matches("the transfer is of another version", err.message, 1, true)
+        end
+        assert.is_true(assert(client:import(text)):unlock())
+    end)
+
     it("is not imported when it ended on the way, or is none", function()
         local l = client:getLock "x"
         local ok, err = l:export()

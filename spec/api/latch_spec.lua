@@ -168,6 +168,8 @@ describe("a latch", function()
         local err = support.fails("no_quorum", client:getCountDownLatch("x"):trySetCount(1))
         assert.matches("of another version", err.message, 1, true)
         assert.is_nil((client:getCountDownLatch("x"):getCount()))
+        err = support.fails("no_quorum", client:getCountDownLatch("x"):delete())
+        assert.matches("of another version", err.message, 1, true)
         assert.equal("1", cluster[1]:call("HGET", "redlock:{x}:latch", "new"))
     end)
 

@@ -39,6 +39,18 @@ describe("a sequencer", function()
         end
     end)
 
+    it("is refused by name when another version made it", function()
+        local l = client:getFencedLock "x"
+        take(l)
+        local text = l:sequencer()
+        for _, made in ipairs { (text:gsub("^fence", "fence2")), "fence12;whatever" } do
+            local err = support.fails("config", client:checkSequencer(made))
+            assert.matches("a sequencer of another version", err.message, 1, true)
+        end
+        assert.is_true(client:checkSequencer(text))
+        assert.is_true(l:unlock())
+    end)
+
     -- A fenced hold that has ended, as a sequencer.
     local function ended(name)
         local l = client:getFencedLock(name)

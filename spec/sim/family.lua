@@ -155,7 +155,8 @@ function acts.limiter(sim, t, must)
     t.kind = "limiter"
     local ok = call(sim, t, limiter, "acquire", not must and sim:below(1000) / 1000 * period or nil)
     if ok then
-        sim:tell("start", { task = t, at = t.attempt.at, period_us = period * SECOND })
+        sim:tell("start", { task = t, at = t.attempt.at, had = t.attempt.since,
+            period_us = period * SECOND })
     end
     return ok
 end
@@ -297,6 +298,11 @@ function _M.names(sim)
     sim.permits = sim:pick { 1, 2, 2, 3 }
     sim.period = max(sim.config.lease * sim:pick { 0.5, 1, 2 }, 0.1)
     sim.kept, sim.latches, sim.made = {}, {}, 0
+end
+
+--- How much longer it may take until everybody is served: a rate leaves no more in a period.
+function _M.patience_us(sim)
+    return sim.family == TOGETHER.limiter and #sim.tasks * sim.period * SECOND or 0
 end
 
 --- The life of a coroutine.

@@ -237,7 +237,8 @@ function _M.run(seed, opts)
     if not self.violation then
         calm(self)
         run_for(self, opts.workload.patience_us(self)
-            + (self.lists and lists.patience_us(self) or 0), all_done)
+            + (self.lists and lists.patience_us(self) or 0)
+            + (self.family and family.patience_us(self) or 0), all_done)
         run_for(self, CLEAN_US, all_clean)
     end
     if not self.violation then

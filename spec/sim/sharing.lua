@@ -1,7 +1,8 @@
 --- What must hold of the members of the family: invariants (see invariants.lua). Further events:
 --
 --   before(server, key, args)   a script is executed
---   start(s)          of a rate limiter: task, at (when it was asked for), period_us
+--   start(s)          of a rate limiter: task, at (when it was asked for), had (when a majority
+--                     had given it), period_us
 --   job(s)            of a period begins: name, at (when it was asked for), period_us, sure:
 --                     whether it is over, or was settled before
 --   elected(e)        id, term, name, began_us
@@ -208,17 +209,22 @@ _M.list = {
         end,
     } },
 
-    -- Each that was asked for within the period is still in its slot.
+    -- When one was had, each that had been asked for within the period was in its slot still.
     { name = "starts in a period", needs = ASSUMED, on = {
         start = function(sim, start)
-            local starts, n = sim.starts or {}, 1
-            sim.starts = starts
-            for _, other in ipairs(starts) do
-                n = n + (other.at > sim.now() - start.period_us * 0.98 and 1 or 0)
+            local starts = sim.starts or {}
+            sim.starts, starts[#starts + 1] = starts, start
+            for _, last in ipairs(starts) do
+                local n = 0
+                for _, other in ipairs(starts) do
+                    n = n + (other.at > last.had - start.period_us * 0.98
+                        and other.had <= last.had and 1 or 0)
+                end
+                if n > sim.permits then
+                    return format("%s is start %d of %d in %s", last.task.lane, n, sim.permits,
+                        ms(start.period_us))
+                end
             end
-            starts[#starts + 1] = start
-            return n > sim.permits and format("%s is start %d of %d in %s", start.task.lane, n,
-                sim.permits, ms(start.period_us))
         end,
     } },
 

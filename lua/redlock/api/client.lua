@@ -257,9 +257,10 @@ end
 -- @return true; false: it is over; or nil and an error: no_quorum, config (not a
 --   sequencer), closed
 function methods:checkSequencer(text)
-    local seq = sequencer.parse(text)
+    local seq, later = sequencer.parse(text)
     if not seq or lock.is_reserved(self, seq.name) then
-        return nil, errors.new("config", "a text that lock:sequencer() did not make")
+        return nil, errors.new("config", later and "a sequencer of another version of the library"
+            or "a text that lock:sequencer() did not make")
     end
     return fenced_lock.is_current(lock.new(self, fenced_lock, seq.name), seq.token)
 end

@@ -10,6 +10,9 @@ local format, match = string.format, string.match
 
 local _M = {}
 
+-- What it begins with is its format: later ones are called fence2, fence3.
+local LATER = "^fence%d+;"
+
 -- Names travel as they are, but for what a URL or a log line would not keep.
 local KEPT, DIGITS = "%w._:/-", "%%%02x"
 
@@ -20,7 +23,8 @@ function _M.format(seq)
     return checksum.add(format("fence;%s;%s;%.0f", name, seq.mode, seq.token), ";")
 end
 
---- @return { name, mode, token }; nil: the text is not what format() made
+--- @return { name, mode, token }; nil: the text is not what format() made, and whether another
+--   version's did
 function _M.parse(text)
     if type(text) ~= "string" then
         validate.bad("sequencer", "a string is needed, not " .. type(text))
@@ -28,8 +32,10 @@ function _M.parse(text)
     local name, mode, token =
         match(checksum.strip(text, ";") or "", "^fence;([^;]+);(%l+);(%d+)$")
     name = name and codec.unescape(name)
-    return name and #name <= limits.MAX_NAME
-        and { name = name, mode = mode, token = tonumber(token) } or nil
+    if name and #name <= limits.MAX_NAME then
+        return { name = name, mode = mode, token = tonumber(token) }
+    end
+    return nil, match(text, LATER) ~= nil
 end
 
 return _M

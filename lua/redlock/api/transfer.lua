@@ -15,13 +15,14 @@ local format, match, sub = string.format, string.match, string.sub
 local _M = {}
 
 local VALUE_LEN = limits.VALUE_LEN
+local FORMAT = "redlock1."           -- a later one has a larger number
 local hex, unhex = codec.hex, codec.unhex
 
 -- A value without a card is written as it is, else the card, in hex, comes last.
 -- @param parcel  { kind, prefix (of the client), name, value, ms (of the lease), token (0: none) }
 local function to_text(parcel)
     local digits, card = sub(parcel.value, 1, VALUE_LEN), sub(parcel.value, VALUE_LEN + 1)
-    return checksum.add(format("redlock1.%s.%s.%s.%s.%d.%.0f%s", hex(parcel.kind),
+    return checksum.add(FORMAT .. format("%s.%s.%s.%s.%d.%.0f%s", hex(parcel.kind),
         hex(parcel.prefix), hex(parcel.name), digits, parcel.ms, parcel.token,
         card ~= "" and "." .. hex(card) or ""), ".")
 end
@@ -82,6 +83,10 @@ end
 -- @param opts    owner, as for getLock
 function _M.import(client, prims, text, opts)
     local parcel = parse(text)
+    if not parcel and type(text) == "string" and match(text, "^redlock%d+%.")
+        and sub(text, 1, #FORMAT) ~= FORMAT then
+        return nil, errors.new("config", "the transfer is of another version of the library")
+    end
     local prim = parcel and prims[parcel.kind]
     local seconds = parcel and parcel.ms / 1000
     local fits = prim and seconds <= options.longest_lease(client.options)

@@ -1,5 +1,8 @@
 -- Behind now.lua. KEYS as in slots.lua; ARGV[1] how many slots there are.
 -- {taken, ms until one is free, bits}: those that are taken, four to a hex digit.
+if (call('hget', KEYS[2], 'format') or '1') ~= '1' then
+    return redis.error_reply('FORMAT the permits of ' .. KEYS[1] .. ' are of another version')
+end
 local n, count, first, digits = tonumber(ARGV[1]), 0, 0, {}
 local all = call('zrangebyscore', KEYS[1], '(' .. now, '+inf', 'withscores')
 for i = 1, #all, 2 do
