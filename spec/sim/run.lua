@@ -30,7 +30,7 @@ io.stdout:setvbuf "line"
 local env = os.getenv
 local first = tonumber(env "SEED" or 1)
 local count, seconds = tonumber(env "N" or 20000), tonumber(env "T")
-local SUMS = { "grants", "calls", "messages", "faults", "virtual", "cpu", "changes" }
+local SUMS = { "grants", "calls", "messages", "faults", "virtual", "changes", "cpu" }
 
 local function tables()
     local only
@@ -135,11 +135,11 @@ local function share(n, j)
     end
     local done, took = sums[1], now() - began
     print(("%d schedules from seed %d in %.1f s on %d cores, %.0f in a minute of one processor; "
-        .. "%.0f virtual seconds"):format(done, first, took, j, done / sums[8] * 60, sums[7]))
+        .. "%.0f virtual seconds"):format(done, first, took, j, done / sums[9] * 60, sums[7]))
     print(("each: %.1f holds, %.1f calls, %.1f scripts executed, %.1f strikes of faults"):format(
         sums[3] / done, sums[4] / done, sums[5] / done, sums[6] / done))
-    if sums[9] > 0 then
-        print(("%d changes of the list of servers"):format(sums[9]))
+    if sums[8] > 0 then
+        print(("%d changes of the list of servers"):format(sums[8]))
     end
     print(("%d passed, %d failed"):format(done - sums[2], sums[2] + (failed and 1 or 0)))
     return sums[2] == 0 and not failed
