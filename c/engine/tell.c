@@ -1,6 +1,7 @@
 /* tell.c - what a client tells of itself and its servers: counters, states, words. */
 #include "engine/engine.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -200,6 +201,7 @@ size_t rl_lease_taker(rl_lease *lease, char *out)
 {
     struct rl_client *c = client_of(lease->core);
     engine_lock(c);
+    assert(lease->refs > 0);
     size_t len = lease->taker ? lease->taker->len : 0;
     if (len)
         memcpy(out, lease->taker->bytes, len);

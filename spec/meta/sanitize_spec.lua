@@ -29,6 +29,20 @@ local CODE = [[
         io.read()
     end
 
+    -- Somebody else has it when its owner lets it go, and all servers have said so.
+    local function taken(nodes)
+        local client = support.warm_client(nodes, { restart_guard = "ignore" })
+        local l, other = client:getLock "t", client:getLock("t", { owner = "other" })
+        for _, opts in ipairs { {}, { closed_for = 1 } } do
+            for _ = 1, 20 do
+                assert(l:lock(5) == true and other:forceUnlock() and other:tryLock(1, 5))
+                fails("held", l:unlock(opts))
+                assert(other:unlock())
+            end
+        end
+        client:close()
+    end
+
     local function basics()
         assert(not pcall(redlock.new, { nodes = { "http://x" } }))
         local client = support.warm_client(uris, { prefix = "p:" })
@@ -73,6 +87,8 @@ local CODE = [[
         end
         collectgarbage()
         collectgarbage()
+        taken(uris)
+        taken { uris[1] }
         assert(client:close() and client:close())
         fails("closed", l:tryLock())
         assert(tostring(client):find "closed" and client:stats().acquired > 50)

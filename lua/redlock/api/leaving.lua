@@ -30,13 +30,13 @@ end
 -- @param hold      what was let go
 -- @param ok        as rounds.released() returns it,
 -- @param told      the same,
--- @param unseeded  the same
+-- @param more      the same
 -- @return as unlock()
-function _M.done(lock, hold, ok, told, unseeded)
+function _M.done(lock, hold, ok, told, more)
     local client = lock.client
     handover.released(lock, ok and told or 0, hold)
     if ok then
-        if unseeded then     -- now, before they are needed
+        if more then         -- now, before they are needed
             lock.primitive.unseeded(lock)
         end
         tally.released(client, hold)
@@ -45,7 +45,7 @@ function _M.done(lock, hold, ok, told, unseeded)
     local err = told
     tally.released(client, hold, err)
     if err.code == "expired" or err.code == "held" then
-        client.holds:lose(hold, closing.reason(err, client.now() < hold.ends))
+        client.holds:lose(hold, closing.reason(err, client.now() < hold.ends), more)
         errors.because(err, lock, hold.lost)
     end
     return nil, err

@@ -308,7 +308,7 @@ local function settle(self, owner, hold, seconds, keep)
         return true
     end
     if err.code == "expired" or err.code == "held" then
-        client.holds:lose(hold, closing.reason(err, client.now() < ends))
+        client.holds:lose(hold, closing.reason(err, client.now() < ends), false)
         errors.because(err, self, hold.lost)
     end
     return nil, err

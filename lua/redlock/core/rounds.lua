@@ -367,15 +367,16 @@ end
 -- @param granted  whether it was granted, as it seems
 -- @return true, how many were told that it is free, and whether nodes had no vote on it
 --   because they do not know what they have counted; or nil and an error: expired, held,
---   unknown, not_held, closed
+--   unknown, not_held, closed; and who has the keys (values.lua), or false
 function _M.let_go(client, subject, handle, round, granted)
     ffi_gc(handle, nil)
     local told = granted and tonumber(C.rl_round_let_go(round, unseeded_out)) or -1
     if told >= 0 then
         return true, told, unseeded_out[0] ~= 0
     end
+    local taker = values.taker(handle) or false
     C.rl_lease_drop(handle)
-    return nil, failure(client, subject, round)
+    return nil, failure(client, subject, round), taker
 end
 
 --- Gives back a release that nobody waits for.

@@ -328,13 +328,17 @@ local function forget_run_out(self, time)
 end
 
 --- Marks a hold as lost, once, and tells those who asked for it.
-function Holds:lose(hold, reason)
+-- @param taker  who has the keys, or false: of a hold whose lease was given back; nil: its lease
+--   knows
+function Holds:lose(hold, reason, taker)
     if hold.lost then
         return
     end
     hold.lost, hold.lost_at = reason, self.client.now()
     if reason == "taken" then
-        local taker = values.taker(hold.lease)
+        if taker == nil then
+            taker = values.taker(hold.lease)
+        end
         hold.holder = taker and card.behind(taker, 20)
     end
     is_over(self, hold)

@@ -324,6 +324,9 @@ local function attempt(change)
         return false              -- a promise from before a restart, and one from after it
     end
     now = views.newest(seen)
+    if not now then
+        return false              -- those that answered have forgotten meanwhile
+    end
     view, err = _M.plan(now, change.wish)
     if not view then
         return view == false and now or nil, err
