@@ -48,9 +48,9 @@ void admission_forward(struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
     struct marker m = g->is;
-    if (g->state == RL_GUARD_UNKNOWN && g->kind == MARKER_READ && !g->asked && !g->forgot &&
-        m.state == MARKER_ADMITTED && mark_may(g, now_ms) &&
-        roll_of(core, i) == ROLL_BEHIND) {
+    if ((g->state == RL_GUARD_UNKNOWN || g->state == RL_GUARD_ADMITTED) &&
+        g->kind == MARKER_READ && !g->asked && !g->forgot && m.state == MARKER_ADMITTED &&
+        mark_may(g, now_ms) && roll_behind(core, i)) {
         roll_forward(core, i, &m);
         mark_replace(core, i, &m, now_ms);
     }

@@ -183,10 +183,15 @@ enum roll roll_of(struct core *core, int i)
         g->id = g->is.id;
         return ROLL_OURS;
     }
-    const struct view_id *newest = &state_newest(core)->id;
-    if (!strcmp(id->cluster, newest->cluster) && id->epoch < newest->epoch)
+    if (roll_behind(core, i))
         return ROLL_BEHIND;
     return view_same(id, &g->read) ? ROLL_OTHERS : ROLL_UNKNOWN;
+}
+
+int roll_behind(const struct core *core, int i)
+{
+    const struct view_id *is = &core->guards[i].is.view, *newest = &state_newest(core)->id;
+    return is->epoch && is->epoch < newest->epoch && !strcmp(is->cluster, newest->cluster);
 }
 
 void roll_forward(const struct core *core, int i, struct marker *m)

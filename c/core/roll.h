@@ -34,6 +34,10 @@ int roll_strange(const struct core *core, int i);
  * it; core->others says so. */
 int roll_refuses(struct core *core, int i);
 
+/* True: the list that node i is in is older than one that we know, whether or not its votes
+ * for that count still. */
+int roll_behind(const struct core *core, int i);
+
 /* Changes what a server that is behind says to what it is to say instead: also one of a list
  * that is on its way, of which nobody else might ever be told. */
 void roll_forward(const struct core *core, int i, struct marker *marker);

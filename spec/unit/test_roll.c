@@ -412,6 +412,28 @@ static void a_list_that_one_server_knows_is_passed_on(void)
     finish(s);
 }
 
+/* The same where all servers were seen in the list before. */
+static void a_list_is_passed_on_to_members_of_a_known_one(void)
+{
+    static const char *const ABCD[] = {"a", "b", "c", "d"};
+    struct sim *s = named(ABCD, 4);
+    struct view before = list_of(ABCD, 4, 4), v = list_of(ABC, 3, 5);
+    v.old = before.list;
+    REQUIRE(view_sign(&v) == 0);
+    put_into(s, &before);
+    CHECK_INT(tries(s), RL_GRANTED);
+    struct marker m = marker_of(s, 0);
+    m.view = v.id;
+    sim_set_marker(s, 0, &m);
+    REQUIRE(view_write(&v, s->server[0].record) > 0);
+    probe_for(s, 5000);
+    for (int i = 0; i < 4; i++) {
+        m = marker_of(s, i);
+        CHECK(view_same(&m.view, &v.id));
+    }
+    finish(s);
+}
+
 /* Two of three were restarted while the list changed: nobody else is there to be asked. */
 static void all_that_are_left_admit_each_other_between_lists(void)
 {
@@ -443,4 +465,5 @@ SUITE(roll, T(the_first_list_is_the_same_in_any_order), T(it_is_written_with_the
       T(a_list_that_changes_meanwhile_is_read_again), T(who_left_meanwhile_decides_nothing), T(who_left_for_another_list_decides_nothing),
       T(who_left_may_come_back), T(who_left_is_named_where_names_are_others),
       T(a_list_that_one_server_knows_is_passed_on),
+      T(a_list_is_passed_on_to_members_of_a_known_one),
       T(all_that_are_left_admit_each_other_between_lists));
