@@ -329,4 +329,23 @@ describe("the list of servers", function()
         assert.is_true(old:getLock("x"):unlock())
         assert.is_true((fresh:getLock("x"):tryLock(5)))
     end)
+
+    it("is learnt from a server that has left, which then has no say, while the others are in "
+        .. "quarantine", function()
+        local client = begin(3, 1)
+        assert(client:members { remove = cluster[1].uri, add = cluster[4].uri })
+        client:close()
+        cluster[2]:restart()
+        cluster[3]:restart()
+        local late = new_client { cluster[1], cluster[2], cluster[3] }
+        local err = support.fails("no_quorum", late:getLock("x"):tryLock(0))
+        assert.is_nil(tostring(err):find("config", 1, true))
+        local report = assert(late:check())
+        for _, row in ipairs(report) do
+            assert.are_not.equal(cluster[1].uri, row.node)
+        end
+        assert.equal("list_stale", report.findings[1].kind)
+        assert.is_true((late:getLock("x"):tryLock(30)))
+        assert.same({ 2, 3, 4 }, who(assert(late:members()).list))
+    end)
 end)
