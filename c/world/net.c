@@ -180,6 +180,8 @@ void net_dispatch(struct net *net, const void *from, int count, int64_t now_ms)
         if (i == TAG_TIMER)
             continue;
         struct conn *c = &net->conns[i];
+        if (net->core->want_close >> i & 1)
+            continue;            /* by an event before, as in io/net.c */
         int state = c->fd < 0 ? 0 : link_state(c->fd);
         if (state < 0) {
             lost(net, i, "connect: refused", now_ms);

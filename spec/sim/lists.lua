@@ -60,11 +60,23 @@ local function number_of(text)
     return tonumber(text:match ":(%d+)$")
 end
 
+-- Whether all members have heard of the list in force. A client that is told of it before meets one
+-- that has not, and takes that for one of another list.
+local function is_known_to_all(sim)
+    for _, member in ipairs(sim.lists.list) do
+        local m = sim.servers[number_of(member.label)].view
+        if not m or m.epoch < sim.lists.epoch then
+            return false
+        end
+    end
+    return true
+end
+
 --- The servers that a new client is told of: those of a list that is in force, or was until then.
 function _M.known(sim)
     local list = sim.lists.list
     local before = sim.lists.before
-    if before and sim:chance(30) then
+    if before and (sim:chance(30) or not is_known_to_all(sim)) then
         list = before
     end
     local numbers = {}
