@@ -1,4 +1,5 @@
 -- Once per period.
+local redlock = require "redlock"
 local support = require "spec.support"
 local torture = require "spec.support.torture"
 
@@ -184,4 +185,60 @@ describe("a history of periods", function()
         assert.is_string(wrong(starts(torture.run { seconds = 2.5, broken = { broken },
             code = code(CODE) })))
     end)
+end)
+
+-- Machines whose clocks differ start a job once a second; some die in the middle of it.
+describe("five thousand periods of three machines", function()
+    local BEHIND, LENGTH, CRASHES = 0.05, 0.1, 27      -- as many clients as a world has room for
+
+    -- @return how many periods had a start; what was wrong, or nil; how many machines died
+    local function periods(seed, before)
+        local world = redlock.testing.new { seed = seed, client = { lease = 0.5 } }
+        local machines, starts, ended, fault, died = {}, {}, {}, nil, 0
+        local random = seed * 7919
+        local function below(n)
+            random = (random * 16807) % 2147483647
+            return random % n
+        end
+        for i = 1, 3 do
+            machines[i] = world:client()
+            world:step_clock(i, i * 1000)
+        end
+        local function run(i, n)
+            world:advance(below(100) / 100 * BEHIND)
+            machines[i]:once("job", 0.8, function()
+                starts[n] = (starts[n] or 0) + 1
+                if before and starts[n] > 1 or ended[n] then
+                    fault = ("period %d again"):format(n)
+                end
+                if died < CRASHES and below(3) == 0 then
+                    died = died + 1
+                    world:crash(machines[i])
+                    machines[i] = world:client()
+                    world:advance(10)                  -- its coroutines do not go on
+                end
+                world:advance(below(100) / 100 * LENGTH)
+                ended[n] = true
+            end, { before = before })
+        end
+        for n = 1, 100 do
+            for i = 1, 3 do
+                world:spawn(run, i, n)
+            end
+            world:advance(1)
+        end
+        world:close()
+        return #starts, fault, died
+    end
+
+    for _, before in ipairs { true, false } do
+        it("have no second start" .. (before and "" or " behind one that returned"), function()
+            for seed = 1, 25 do
+                local n, fault, died = periods(seed, before)
+                assert.is_nil(fault)
+                assert.equal(100, n)
+                assert.is_true(died > 20, died)
+            end
+        end)
+    end
 end)
