@@ -282,8 +282,8 @@ _M.list = {
 
     { name = "requests are bounded", on = {
         script = function(sim, server, role, _, _, _, attempt)
-            if not attempt then
-                return nil
+            if not attempt or role == "arrive" then
+                return nil           -- who arrives may do so again and again
             end
             local age = (sim.now() - attempt.at) / MS
             local n = (attempt[role] or {})[server.index] or 0

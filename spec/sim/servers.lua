@@ -5,6 +5,7 @@ local new_table = require "table.new"
 local base = require "spec.sim.sim"
 local redis = require "redlock.testing.redis"
 local seals = require "spec.sim.seals"
+local tokens = require "spec.sim.tokens"
 
 local ipairs, huge, ffi_string = ipairs, math.huge, ffi.string
 local MS = base.MS
@@ -118,6 +119,9 @@ function Sim:start_server(server, keep)
         end
         server:restart(keep or server.db)
         self:set_server(server, C.SIM_UP)
+        if self.calm_at and server == self.misled then
+            tokens.delete_floors(server)     -- it had saved them
+        end
         self:log(server.lane, "up", keep and "is back, with what it had saved" or "is back")
     end
 end
