@@ -72,11 +72,12 @@ local function is_known_to_all(sim)
     return true
 end
 
---- The servers that a new client is told of: those of a list that is in force, or was until then.
+--- The servers that a new client is told of: those of the list in force, or of the one before. No
+-- older ones: servers that were in them may be emptied to be in a list again, and are one that is
+-- new to whoever comes with such a list (examples/members says to stop them).
 function _M.known(sim)
-    local list = sim.lists.list
-    local before = sim.lists.before
-    if before and (sim:chance(30) or not is_known_to_all(sim)) then
+    local list, before = sim.lists.list, sim.lists.before
+    if before and not is_known_to_all(sim) then
         list = before
     end
     local numbers = {}
