@@ -64,7 +64,7 @@ local COMPLETE = {
     fish = [[
         set home $argv[1]
         source $home/fish
-        complete -C (string join -- ' ' $argv[2..]) | string replace -r '\t.*' '' \
+        complete -C (string join -- ' ' $argv[2..-1]) | string replace -r '\t.*' '' \
             | string match -- "$argv[-1]*"]],
     -- A terminal in which TAB is pressed; what is offered comes between two NULs.
     zsh = [==[
