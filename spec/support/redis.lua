@@ -171,12 +171,12 @@ function Server:call(...)
 end
 
 -- Makes or changes a user. Rules for channels are left out where there are none, and everybody
--- may use all: before Redis 6.2.
+-- may use all: before Redis 6.2. Who may only read a key may write it, too: before 7.0.
 function Server:user(name, ...)
     local rules = {}
     for _, rule in ipairs { ... } do
         if path.since(6, 2) or not rule:find "^&" and not rule:find "channels$" then
-            rules[#rules + 1] = rule
+            rules[#rules + 1] = path.since(7, 0) and rule or (rule:gsub("^%%R~", "~"))
         end
     end
     local ok, err = self:call("ACL", "SETUSER", name, unpack(rules))
