@@ -328,8 +328,10 @@ local function forget_run_out(self, time)
 end
 
 --- Marks a hold as lost, once, and tells those who asked for it.
--- @param taker  who has the keys, or false: of a hold whose lease was given back; nil: its lease
---   knows
+-- @param hold   one of these
+-- @param reason  why, as events tell it
+-- @param taker  who has the keys, or false: of a hold whose lease was given back; nil: its
+--   lease knows
 function Holds:lose(hold, reason, taker)
     if hold.lost then
         return
