@@ -35,7 +35,7 @@ local mutants = {
 
     { name = "nobody looks again behind the guard time", file = CHANGE,
         from = "if s and stands(s) then", to = "if s and s.marker then",
-        by = { "a list comes into force in time" } },
+        by = { "a list comes into force in time", "who forgot does not vote" } },
 
     -- Whoever forgets during the wait is in quarantine for as long, and does not vote when it is
     -- looked at. It takes a changer that is stopped meanwhile; see `memory` in spec/models.
