@@ -74,11 +74,13 @@ describe("what futures begin", function()
         assert.equal("ready", p:read_line(10))
         assert.equal("0", p:read_line(30))
         assert.equal("true", p:read_line(30))
-        local seen = {}
+        local sum = 0
         for i = 1, 3 do
-            seen[i] = attempts(cluster[i])
+            local seen = attempts(cluster[i])    -- one of the parent, one of the child
+            assert.is_true(seen <= 2, "server " .. i .. " has seen " .. seen)
+            sum = sum + seen
         end
-        assert.same({ 2, 2, 2 }, seen)           -- one of the parent, one of the child
+        assert.is_true(sum >= 4, "a majority for each has seen " .. sum)
         p:write "\n"
         assert.equal(0, p:wait(20))
     end)

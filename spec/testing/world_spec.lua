@@ -272,6 +272,10 @@ describe("a world", function()
                 assert(world:client():getLock("job " .. i):lock())
             end
             world:advance(100)
+            local tries = 0          -- what looks opens and closes something itself
+            while count() > before and tries < 50 do
+                tries = tries + 1
+            end
             print(count() <= before)]]
         assert.equal("true", program:read_line(30))
         assert.equal(0, program:wait(30))        -- it ends, with what is held
