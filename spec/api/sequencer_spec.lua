@@ -116,6 +116,20 @@ describe("a sequencer", function()
         other:close()
     end)
 
+    -- As a failover to an older replica leaves it: the keys are there, and a quarantine has begun.
+    it("is of no memory that is over", function()
+        local l = client:getFencedLock "x"
+        take(l)
+        local text = l:sequencer()
+        support.eventually(function() return client:checkSequencer(text) end)
+        for i = 1, 2 do
+            local marker = cluster[i]:call("GET", "redlock:{server}:marker")
+            marker = marker:gsub("^%x+ v2 a", ("0"):rep(16) .. " v2 p")
+            assert(cluster[i]:call("SET", "redlock:{server}:marker", marker))
+        end
+        assert.is_false(client:checkSequencer(text))
+    end)
+
     it("is refused when somebody mistyped it", function()
         local l = client:getFencedLock "x"
         take(l)

@@ -125,7 +125,8 @@ local fenced = primitive.new {
 -- @return whether a majority says so; or nil and an error, such as no_quorum, when the servers
 --   that have not answered would decide
 function fenced.is_current(view, token, value)
-    local answers, err = asking.ask(view, "current", { format("%.0f", token), value or "" })
+    local answers, err = asking.ask(view, "current", { format("%.0f", token), value or "",
+        view.client.guarded and "1" or "" })
     if not answers then
         return nil, err
     end
