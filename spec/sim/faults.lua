@@ -350,14 +350,7 @@ _M.list = {
         strike = function(sim)
             for _, server in ipairs(sim.servers) do
                 if sim.guarded and server.replicas > 0 and server.state == C.SIM_UP then
-                    local replica = server:snapshot()
-                    sim:later(sim:below(SECOND), function()
-                        if server.state == C.SIM_UP and not sim.calm_at then
-                            sim:forgot(server, replica)
-                            server:live_on(replica)
-                            sim:log(server.lane, "note", "was failed over, and back")
-                        end
-                    end)
+                    sim:fail_over_and_back(server)
                 end
             end
         end },

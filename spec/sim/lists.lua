@@ -1,7 +1,7 @@
 --- Schedules in which the list of servers changes, again and again, while locks are taken and
 -- things fail: who changes it is killed at any moment, and members forget, one at a time.
 --
--- There are more servers than the first list has. sim.in_force is the newest list that is in
+-- There are more servers than the first list has. sim.lists.list is the newest list that is in
 -- force, as a server was the first to be told.
 
 local base = require "spec.sim.sim"
@@ -89,10 +89,10 @@ end
 
 -- ---- who changes it --------------------------------------------------------------
 
-local function call(sim, t, method, ...)
-    local client, args = t.process.client, { ... }
+local function call(sim, t, method, opts)
+    local client = t.process.client
     local view = { client = client, getName = function() return "" end,
-        [method] = function() return client[method](client, args[1]) end }
+        [method] = function() return client[method](client, opts) end }
     local ok, err = workload.call(sim, t, view, method)
     sim:log(t.lane, "note", method .. ": " .. (ok and "done" or err and tostring(err)
         or "cancelled"))
@@ -229,14 +229,7 @@ _M.faults = {
         strike = function(sim)
             for _, server in ipairs(sim.servers) do
                 if server.replicas > 0 then
-                    local replica = server:snapshot()
-                    sim:later(sim:below(SECOND), function()
-                        if server.state == C.SIM_UP and not sim.calm_at and all_vote(sim) then
-                            sim:forgot(server, replica)
-                            server:live_on(replica)
-                            sim:log(server.lane, "note", "was failed over, and back")
-                        end
-                    end)
+                    sim:fail_over_and_back(server, all_vote)
                 end
             end
         end },

@@ -112,6 +112,19 @@ function Sim.remembers(_, server, memory)
     end
 end
 
+--- Within a second it goes on with what its replica has heard of until now, in the same life.
+-- may: whether it is to be then, function(sim); nil: it is
+function Sim:fail_over_and_back(server, may)
+    local replica = server:snapshot()
+    self:later(self:below(base.SECOND), function()
+        if server.state == C.SIM_UP and not self.calm_at and (not may or may(self)) then
+            self:forgot(server, replica)
+            server:live_on(replica)
+            self:log(server.lane, "note", "was failed over, and back")
+        end
+    end)
+end
+
 function Sim:start_server(server, keep)
     if server.state == C.SIM_DOWN and not server.stays_down then
         if keep then
