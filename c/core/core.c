@@ -160,11 +160,11 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
 
 static void core_ready(struct core *core, int i, int64_t now_ms)
 {
+    int silent = core->nodes[i].lost == RL_TIMEOUT;
     core->nodes[i].lost = RL_OK;
     core->node_changes++;
     /* What is owed goes first: an attempt must not meet the leftovers of the last one. */
-    for (struct rl_lease *lease = core->owing; lease; lease = lease->next)
-        release_pay(lease, i, now_ms);
+    release_pay_all(core, i, silent, now_ms);
     struct rl_round *next;
     for (struct rl_round *round = core->active; round; round = next) {
         next = round->next;

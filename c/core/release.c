@@ -115,6 +115,18 @@ void release_pay(struct rl_lease *lease, int i, int64_t now_ms)
         retry_later(lease, i, now_ms);         /* no room or memory */
 }
 
+void release_pay_all(struct core *core, int i, int silent, int64_t now_ms)
+{
+    for (struct rl_lease *lease = core->owing; lease; lease = lease->next) {
+        if (silent && lease->torn & lease->owed & bit(i)) {
+            lease->torn &= ~bit(i);
+            retry_later(lease, i, now_ms);
+        } else {
+            release_pay(lease, i, now_ms);
+        }
+    }
+}
+
 void release_by_twin(struct core *core, int i, int twin, int64_t now_ms)
 {
     struct rl_lease *next;

@@ -19,8 +19,13 @@ void release_leave(struct rl_lease *lease, int outcome);
 /* Into the owing list: what may be left of an ended lease is released a little later. */
 void release_owe(struct rl_lease *lease, int64_t now_ms);
 
-/* Sends the releases owed to node i, which is ready now. */
+/* Sends the release owed to node i, which is ready. */
 void release_pay(struct rl_lease *lease, int i, int64_t now_ms);
+
+/* Node i is ready again. If it was given up in silence it has yet to execute what it was
+ * sent before: where a write of ours is among that, one release behind it does, instead of
+ * one at once and one behind it. There may be hundreds. */
+void release_pay_all(struct core *core, int i, int silent, int64_t now_ms);
 
 /* Node i was refused, as it is the same server as node twin (-1: as something else): what is
  * owed to i is paid through twin. */

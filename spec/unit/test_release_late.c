@@ -71,6 +71,25 @@ SIM_TEST(lost_reply_is_asked_for_again, sim_up(3))
     sim_drop(s, &h);
 }
 
+/* What was written to a frozen server is executed when it goes on: one release behind that
+ * is enough. */
+SIM_TEST(server_given_up_in_silence_is_sent_one_release, sim_up(3))
+{
+    s->server[2].frozen = 1;
+    struct hold h = sim_acquire(s, "k", 60000, 1000);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
+    CHECK_INT(sim_release(s, h.lease), RL_GRANTED);
+    sim_advance(s, 8 * SIM_TIMEOUT_MS);
+    CHECK_INT(h.lease->torn, bit(2));
+    s->server[2].frozen = 0;
+    sim_clear_logs(s);
+    sim_advance(s, 20 * SIM_TIMEOUT_MS);
+    CHECK_STR(s->server[2].log, "R");
+    sim_all_clean(s);
+    CHECK(s->core.owing == NULL);
+    sim_drop(s, &h);
+}
+
 SIM_TEST(asks_again_only_once, sim_up(1))
 {
     s->server[0].holds = 1;
@@ -406,7 +425,8 @@ SIM_TEST(missing_release_is_sent_again, sim_up(3))
 
 SUITE(release_late, T(missing_release_is_sent_again), T(late_grant_is_released_behind),
       T(timed_out_attempt_is_released), T(lost_reply_is_asked_for_again),
-      T(asks_again_only_once), T(unsent_requests_do_not_count_as_asked),
+      T(server_given_up_in_silence_is_sent_one_release), T(asks_again_only_once),
+      T(unsent_requests_do_not_count_as_asked),
       T(a_server_that_may_have_voted_has_no_second_vote),
       T(half_written_counts_as_sent), T(lost_grant_is_cleaned_after_reconnect),
       T(straggler_is_released_by_the_second_one),
