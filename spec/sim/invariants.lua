@@ -296,6 +296,9 @@ _M.list = {
             else
                 most = 12 + 2 * age / (sim.config.timeout * 1000)
             end
+            if server.index + 1 == sim.twin then
+                most = 2 * most          -- by either address
+            end
             if n > most then
                 return format("%s: %d times %s for one attempt of %s, %d ms old", server.lane,
                     n, role, attempt.task.lane, age)
