@@ -93,6 +93,30 @@ describe("a read-write lock", function()
         assert.equal(token + 1, select(2, assert(fenced:tryLock(5, 10))))
     end)
 
+    it("keeps its readers where a fenced lock has lost a server to them", function()
+        local fenced, server = other:getFencedLock "x", cluster[5]
+        assert.is_true(fenced:tryLock(5, 10))
+        each_has "string"
+        local function healed()              -- the answers of all are awaited
+            other:getLock("turn"):isLocked()
+            return server:call("TYPE", "x") == "string"
+        end
+        server:call("DEL", "x")
+        assert.is_true(fenced:extend())
+        support.eventually(healed)
+        server:call("DEL", "x")
+        server:call("ZADD", "x", "99999999999999", "1 somebody")
+        server:call("CONFIG", "RESETSTAT")
+        assert.is_true(fenced:extend())
+        support.eventually(function()        -- the extension, what follows it, and who asks
+            healed()
+            local stats = server:call("INFO", "commandstats")
+            return tonumber(stats:match "cmdstat_evalsha:calls=(%d+)" or 0) >= 4
+        end)
+        assert.equal("zset", server:call("TYPE", "x"))
+        assert.is_true(fenced:unlock())
+    end)
+
     it("is shared by owners of one thread, who do not wait for each other", function()
         local a, b = reader(1), reader(2)
         assert.is_true(a:lock())

@@ -19,15 +19,29 @@ local function files(folders)
     return list
 end
 
+-- Of the family: an object's Lua has fewer lines than OBJECT, a script in Redis at most SCRIPT.
+local OBJECT, SCRIPT = 200, 30
+local SCRIPTS = { "election", "fair", "latch", "multi", "rw", "slots" }
+
+local function family(text)
+    local objects = {}
+    for module in text:gmatch 'require "redlock%.api%.([%w_]+)"' do
+        if module ~= "lock" then
+            objects[#objects + 1] = "lua/redlock/api/" .. module .. ".lua"
+        end
+    end
+    return objects
+end
+
 local function count_lines(text)
     return select(2, text:gsub("\n", ""))
 end
 
-local function long_files(sources)
+local function long_files(sources, most)
     local long = {}
     for path, text in pairs(sources) do
         local n = count_lines(text)
-        if n > FILE and not EXCEPT[path] then
+        if n > (most or FILE) and not EXCEPT[path] then
             long[#long + 1] = ("%s: %d lines"):format(path, n)
         end
     end
@@ -89,6 +103,20 @@ end
 describe("on a few screens", function()
     it("is every file", function()
         assert.same({}, long_files(files "c lua spec"))
+    end)
+
+    it("is every object of the family, and its scripts", function()
+        local objects = family(sys.read_file "lua/redlock/api/family.lua")
+        assert.is_true(#objects >= 8, #objects)
+        local sources, scripts = {}, "lua/redlock/scripts/"
+        for _, path in ipairs(objects) do
+            sources[path] = sys.read_file(path)
+        end
+        assert.same({}, long_files(sources, OBJECT - 1))
+        local list = files(scripts .. table.concat(SCRIPTS, " " .. scripts))
+        assert.is_string(list[scripts .. "slots/slots.lua"])
+        assert.same({}, long_files(list, SCRIPT))
+        assert.same({ "a.lua: 31 lines" }, long_files({ ["a.lua"] = ("\n"):rep(31) }, SCRIPT))
     end)
 
     it("is every function of the library", function()

@@ -22,6 +22,7 @@ local setmetatable, tonumber, format, match = setmetatable, tonumber, string.for
 local _M, Election, methods = {}, {}, {}
 local OPTIONS = { id = true, on_elected = true, on_lost = true }
 local MAX_ID, ANNOUNCEMENTS = 160, 3  -- bytes; tries, until a majority has it
+
 local function keys_of(self)
     local keys = fenced_lock.keys(self.client, self.name)
     return { keys[1], keys[2], "redlock:{" .. keys[1] .. "}:who" }
@@ -68,18 +69,16 @@ function methods:campaign(wait)
     local hold = lock.hold_of(view)
     if not hold then
         return lock.failure(view, "lost")
-    elseif self.on_lost then
-        view:onLost(function(_, reason) self.on_lost(self, reason) end)
     end
+    view:onLost(function(_, reason) self.on_lost(self, reason) end)
     local done, why = pcall(announce, self, hold, term)
     if not done then                 -- cancelled: nobody would resign
         pcall(view.unlock, view)
         error(why, 0)
     elseif not view:isValid() then   -- meanwhile
         return lock.failure(view, "lost")
-    elseif self.on_elected then
-        self.on_elected(self, term)
     end
+    self.on_elected(self, term)
     return term
 end
 
@@ -185,16 +184,15 @@ end
 Election.__index = Election
 validate.methods(Election, "election", methods)
 
+local function callback(opts, what)
+    return opts[what] == nil and function() end or validate.is_function(what, opts[what])
+end
+
 --- See Client:getElection.
 function _M.new(client, name, opts)
     opts = validate.options("options", opts, OPTIONS)
-    for _, field in ipairs { "on_elected", "on_lost" } do
-        if opts[field] ~= nil then
-            validate.is_function(field, opts[field])
-        end
-    end
     return setmetatable({ client = client, name = name, id = validate.name("id", opts.id, MAX_ID),
-        on_elected = opts.on_elected, on_lost = opts.on_lost,
+        on_elected = callback(opts, "on_elected"), on_lost = callback(opts, "on_lost"),
         view = lock.new(client, fenced_lock, name, { owner = {} }) }, Election)
 end
 
