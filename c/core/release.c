@@ -118,7 +118,8 @@ void release_pay(struct rl_lease *lease, int i, int64_t now_ms)
 void release_pay_all(struct core *core, int i, int silent, int64_t now_ms)
 {
     for (struct rl_lease *lease = core->owing; lease; lease = lease->next) {
-        if (silent && lease->torn & lease->owed & bit(i)) {
+        int waiting = lease->release->slot[i].state == SLOT_WAITING;    /* sent at once */
+        if (silent && !waiting && lease->torn & lease->owed & bit(i)) {
             lease->torn &= ~bit(i);
             retry_later(lease, i, now_ms);
         } else {

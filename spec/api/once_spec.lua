@@ -106,6 +106,21 @@ describe("once per period", function()
         far:close()
     end)
 
+    it("does not begin when its period is over", function()
+        local server = support.server()
+        local proxy = support.proxy(server.port)
+        local slow = support.client({ proxy }, { timeout = 5, connect_timeout = 5 })
+        local n = 0
+        local function job() n = n + 1 end
+        assert.is_true(slow:once("y", 0.001, job))
+        proxy:delay("down", 600)
+        local ok, err = slow:once("x", 0.5, job, { before = true })
+        assert.is_nil(ok)
+        assert.equal("expired", err.code)
+        assert.equal(1, n)
+        slow:close()
+    end)
+
     it("is checked", function()
         for pattern, call in pairs {
             ["bad period"] = function() client:once("x", 0, error) end,

@@ -3,7 +3,7 @@
 local cli = require "spec.support.command"
 local support = require "spec.support"
 
-local AOF, RDB = { "--appendonly", "yes" }, { "--save", "3600 1" }
+local AOF, RDB = { "--appendonly", "yes" }, { "--save", "3600", "1" }
 
 describe("a sealed server", function()
     local cluster, client, guarded

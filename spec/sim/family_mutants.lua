@@ -132,6 +132,16 @@ return {
         from = "return redis.call('pexpire', KEYS[1], ARGV[2])", to = "return 1",
         by = { "once in a period" } },
 
+    { name = "a job begins behind its period", file = "lua/redlock/api/once.lua", family = "once",
+        from = "elseif client.now() >= ends then", to = "elseif false then",
+        faults = { "stopped client", "stopped client", "suspend" },
+        by = { "once in a period" } },
+
+    { name = "a job begins behind its lease", file = "lua/redlock/api/once.lua", family = "once",
+        from = "if not view:isValid() then ", to = "if false then ",
+        faults = { "pauses" },
+        by = { "once in a period" } },
+
     { name = "a start is let go", file = "lua/redlock/api/rate_limiter.lua", family = "limiter",
         from = "    rounds.disown(hold.lease)\n", to = "    rounds.orphan(hold.lease)\n",
         by = { "starts in a period" } },

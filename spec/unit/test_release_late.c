@@ -90,6 +90,26 @@ SIM_TEST(server_given_up_in_silence_is_sent_one_release, sim_up(3))
     sim_drop(s, &h);
 }
 
+/* Somebody waits for that one: it does not wait, and is not enough. */
+SIM_TEST(release_that_is_awaited_is_sent_at_once_and_again, sim_up(1))
+{
+    s->server[0].frozen = 1;
+    struct hold h = sim_acquire(s, "k", 60000, 1000);
+    sim_run(s);
+    sim_skip(s, 20 * SIM_TIMEOUT_MS);          /* this process stood still as well */
+    rl_round *release = holder_release(h.lease, s->now_ms);
+    sim_tick(s);
+    CHECK_INT(h.lease->torn, bit(0));
+    CHECK_INT(release->slot[0].state, SLOT_WAITING);
+    s->server[0].frozen = 0;
+    sim_run(s);
+    CHECK_STR(s->server[0].log, "R");
+    sim_advance(s, 20 * SIM_TIMEOUT_MS);
+    CHECK_STR(s->server[0].log, "RR");
+    sim_end(release);
+    sim_drop(s, &h);
+}
+
 SIM_TEST(asks_again_only_once, sim_up(1))
 {
     s->server[0].holds = 1;
@@ -425,7 +445,8 @@ SIM_TEST(missing_release_is_sent_again, sim_up(3))
 
 SUITE(release_late, T(missing_release_is_sent_again), T(late_grant_is_released_behind),
       T(timed_out_attempt_is_released), T(lost_reply_is_asked_for_again),
-      T(server_given_up_in_silence_is_sent_one_release), T(asks_again_only_once),
+      T(server_given_up_in_silence_is_sent_one_release),
+      T(release_that_is_awaited_is_sent_at_once_and_again), T(asks_again_only_once),
       T(unsent_requests_do_not_count_as_asked),
       T(a_server_that_may_have_voted_has_no_second_vote),
       T(half_written_counts_as_sent), T(lost_grant_is_cleaned_after_reconnect),

@@ -25,6 +25,10 @@ end
 -- Runs fn while the lock is held, which stays closed then. An error of fn opens it, and is raised.
 local function run(view, period, fn)
     local hold = lock.hold_of(view)
+    if not view:isValid() then         -- the process stood still
+        view:unlock()
+        return nil, errors.new("expired", view)
+    end
     local ok, n, results = pack(pcall(fn))
     local still = lock.hold_of(view) == hold and view:isValid()
     if not ok then
@@ -57,9 +61,12 @@ function _M.once(client, name, period, fn, opts)
     if not before then
         return run(view, period, fn)
     end
+    local ends = client.now() + period
     ok, err = view:settle(period)
     if not ok then
         return nil, err
+    elseif client.now() >= ends then   -- as above: somebody else may have run it since
+        return nil, errors.new("expired", view)
     end
     return true, fn()
 end
