@@ -22,7 +22,8 @@ describe("what SAFETY.md says of the tests", function()
                 "spec/sim/counterexamples.lua"),
             ["deliberately wrong variants"] = count(" name = \"", "spec/sim/mutants.lua"),
             ["broken variants"] = count("\n    variant [%w-]+ +counterexample", "spec/models/run")
-                + count("\n    missed %l", "spec/models/run"),
+                + count("\n    missed %l", "spec/models/run")
+                + count("\n    unshared %l", "spec/models/run"),
         }
         for what, n in pairs(there) do
             local said = tonumber(pages.text(PAGE):match("over (%d+) " .. what))
