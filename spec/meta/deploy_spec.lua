@@ -37,6 +37,9 @@ describe("the units of systemd", function()
         local p = support.spawn { "systemd-analyze", "verify", "--man=no", stdout = "pipe",
             stderr = "stdout", unpack(units) }
         local status, text = cli.ends(p)
+        if text:find "Cannot determine cgroup" then
+            return pending "systemd-analyze says nothing in a chroot"
+        end
         assert.same({ 0, "" }, { status, text })
     end)
 

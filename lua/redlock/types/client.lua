@@ -127,8 +127,7 @@ function Client:getElection(name, opts) end
 ---@param fn function  the job; an error of it is raised again
 ---@param opts? redlock.OnceOptions  what a run that fails means
 ---@return boolean|nil ran  and the results of fn; false: somebody runs it, or has
----@return any err  no_quorum; expired: too late for this period; unknown; lost: somebody else may
----  have run it as well
+---@return any err  no_quorum; expired: too late; unknown; lost: somebody else may have run it
 function Client:once(name, period, fn, opts) end
 
 ---What a run that fails means.
