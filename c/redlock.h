@@ -428,6 +428,11 @@ rl_round *rl_ask(rl_client *client, int script, const rl_bytes *keys, int nkeys,
 rl_round *rl_ask_all(rl_client *client, int script, const rl_bytes *keys, int nkeys,
                      const rl_bytes *args, int nargs, int64_t within_ms);
 
+/* As rl_ask_all(), but node i (from 0) alone is asked, and what it says is kept in full:
+ * see rl_round_text(). NULL: also when the node has no vote. */
+rl_round *rl_ask_one(rl_client *client, int32_t i, int script, const rl_bytes *keys,
+                     int nkeys, const rl_bytes *args, int nargs, int64_t within_ms);
+
 /* Starts asking every node for its INFO, TIME and marker anew. Done when each has
  * answered or will not any more, with RL_GRANTED or RL_CLOSED; rl_node_get_info() tells.
  * NULL: out of memory. */
@@ -567,6 +572,10 @@ int rl_round_outcome(const rl_round *round);
 
 /* What node i (from 0) said so far. */
 void rl_round_node(const rl_round *round, int i, rl_node_result *out);
+
+/* Copies the data of node i's answer into text if it has room for that: of rl_ask_one() all
+ * of it, up to 1 MiB. How many bytes they are; 0: there is no answer. */
+int64_t rl_round_text(const rl_round *round, int i, char *text, int64_t size);
 
 /* The majority of an rl_ask round that gave one and the same answer, as a mask of nodes;
  * 0: there is none. */

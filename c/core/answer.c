@@ -129,12 +129,17 @@ static struct said *said_alike(const struct rl_round *round, const char *bytes, 
 /* 0, or -1: out of memory. */
 static int keep_data(struct rl_round *round, struct slot *slot, const struct reply *reply)
 {
+    const char *text = reply->text;
     size_t len = reply->text_len < RL_DATA_MAX ? reply->text_len : RL_DATA_MAX;
+    if (round->kind->whole && reply->whole) {
+        text = reply->whole;
+        len = reply->whole_len;
+    }
     if (len <= SLOT_ROOM)
-        memcpy(slot->data, reply->text, len);
-    else if (!(slot->more = said_alike(round, reply->text, len)))
+        memcpy(slot->data, text, len);
+    else if (!(slot->more = said_alike(round, text, len)))
         return -1;
-    slot->data_len = (uint16_t)len;
+    slot->data_len = (uint32_t)len;
     return 0;
 }
 

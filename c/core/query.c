@@ -98,6 +98,15 @@ static const struct round_kind ask_all_kind = {
     .decide = all_decide,
 };
 
+/* ---- one node alone ---- */
+
+static const struct round_kind ask_one_kind = {
+    .name = "ask_one",
+    .alone = 1,
+    .whole = 1,
+    .read = vote_number,
+};
+
 /* Every node is asked about itself, and struct node keeps the answers. */
 static int probe_put(struct rl_round *round, int i, int64_t now_ms)
 {
@@ -128,25 +137,26 @@ static const struct round_kind sleep_kind = {
 
 /* ---- beginning ---- */
 
-/* Until then at most. cmd: taken over. */
+/* Until then at most. cmd: taken over. only: the node that is asked; -1: all. */
 static rl_round *begin(struct core *core, const struct round_kind *kind, int script,
-                       struct cmd *cmd, int64_t until_ms, int64_t now_ms)
+                       struct cmd *cmd, int only, int64_t until_ms, int64_t now_ms)
 {
     struct rl_round *round = round_new(core, kind, script, NULL, cmd);
     if (!round)
         return NULL;
     round->cap_ms = until_ms;
+    round->gate = only;
     round_begin(round_handle(round), now_ms);
     return round;
 }
 
 static rl_round *ask(struct core *core, const struct round_kind *kind, int script,
                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                     int64_t within_ms, int64_t now_ms)
+                     int only, int64_t within_ms, int64_t now_ms)
 {
     struct cmd *cmd =
         core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
-    return cmd ? begin(core, kind, script, cmd, now_ms + within_ms, now_ms) : NULL;
+    return cmd ? begin(core, kind, script, cmd, only, now_ms + within_ms, now_ms) : NULL;
 }
 
 rl_round *query_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
@@ -154,23 +164,34 @@ rl_round *query_ask(struct core *core, int script, const rl_bytes *keys, int nke
                     int64_t now_ms)
 {
     return ask(core, guarded ? &guarded_kind : &ask_kind, script, keys, nkeys, args, nargs,
-               within_ms, now_ms);
+               -1, within_ms, now_ms);
+}
+
+rl_round *query_ask_one(struct core *core, int i, int script, const rl_bytes *keys,
+                        int nkeys, const rl_bytes *args, int nargs, int64_t within_ms,
+                        int64_t now_ms)
+{
+    if (i < 0 || i >= core->n || !(state_voters(core) >> i & 1))
+        return NULL;
+    return ask(core, &ask_one_kind, script, keys, nkeys, args, nargs, i, within_ms,
+               now_ms);
 }
 
 rl_round *query_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
                         const rl_bytes *args, int nargs, int64_t within_ms,
                         int64_t now_ms)
 {
-    return ask(core, &ask_all_kind, script, keys, nkeys, args, nargs, within_ms, now_ms);
+    return ask(core, &ask_all_kind, script, keys, nkeys, args, nargs, -1, within_ms,
+               now_ms);
 }
 
 rl_round *query_probe(struct core *core, int64_t now_ms)
 {
-    return core->closed ? NULL : begin(core, &probe_kind, -1, NULL, INT64_MAX, now_ms);
+    return core->closed ? NULL : begin(core, &probe_kind, -1, NULL, -1, INT64_MAX, now_ms);
 }
 
 rl_round *query_sleep(struct core *core, int64_t ms, int64_t now_ms)
 {
     return core->closed ? NULL
-                        : begin(core, &sleep_kind, -1, NULL, now_ms + ms, now_ms);
+                        : begin(core, &sleep_kind, -1, NULL, -1, now_ms + ms, now_ms);
 }

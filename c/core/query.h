@@ -7,6 +7,9 @@
 rl_round *query_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
                     const rl_bytes *args, int nargs, int64_t within_ms, int guarded,
                     int64_t now_ms);
+rl_round *query_ask_one(struct core *core, int i, int script, const rl_bytes *keys,
+                        int nkeys, const rl_bytes *args, int nargs, int64_t within_ms,
+                        int64_t now_ms);
 rl_round *query_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
                         const rl_bytes *args, int nargs, int64_t within_ms,
                         int64_t now_ms);

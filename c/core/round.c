@@ -264,7 +264,9 @@ static void pass_gate(struct rl_round *round, int64_t now_ms)
 {
     const struct slot *first = &round->slot[round->gate];
     round->gate = -1;
-    if (first->state == SLOT_ANSWERED && first->vote <= RL_VOTE_ABSENT) {
+    if (round->kind->alone) {
+        round_end(round, RL_GRANTED);
+    } else if (first->state == SLOT_ANSWERED && first->vote <= RL_VOTE_ABSENT) {
         round->kind->refused(round, now_ms);
     } else {
         ask_all(round, now_ms);

@@ -33,7 +33,7 @@ struct slot {
     uint8_t code;
     uint8_t resends;         /* after a connection broke with the request on its way */
     uint8_t again;           /* the value was there when the node was asked again */
-    uint16_t data_len;
+    uint32_t data_len;
     struct said *more;       /* the data when it is longer than SLOT_ROOM, or NULL */
     char data[SLOT_ROOM];
 };
@@ -58,6 +58,8 @@ struct round_kind {
     int margin;              /* wants the client's margin beyond a majority */
     int by_list;             /* a yes counts for the list of servers that its node is in */
     int timed;               /* RL_TIMES_*, or 0: how long it takes is of no interest */
+    int alone;               /* asks one node, which is round->gate */
+    int whole;               /* answers are kept in full, not RL_DATA_MAX bytes of them */
     int pause;               /* asks no node, and is granted when the time has come */
     int expired;             /* the outcome of a grant whose lease is over; 0: gives no lease */
 
@@ -118,7 +120,7 @@ struct rl_round {
     struct rl_round *next_done;        /* in round_next()'s list, or in the mailbox */
     _Atomic(void *) post;              /* its mailbox when done; ROUND_POSTED: done */
     _Atomic(void *) box;               /* done: the mailbox that has it, or will */
-    int gate;                          /* the node asked first, alone; -1: none */
+    int gate;                          /* the node asked first, alone; -1: none, or over */
     struct rl_subscription *subscription; /* what ends a pause early; NULL: nothing */
     struct rl_round *next_sleeper;     /* of the same subscription */
     int script;

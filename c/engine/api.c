@@ -177,6 +177,15 @@ rl_round *rl_ask_all(rl_client *c, int script, const rl_bytes *keys, int nkeys,
                                     now_ms));
 }
 
+rl_round *rl_ask_one(rl_client *c, int32_t i, int script, const rl_bytes *keys, int nkeys,
+                     const rl_bytes *args, int nargs, int64_t within_ms)
+{
+    if (!in_range(nkeys, nargs) || within_ms < 0)
+        return NULL;
+    RETURN_STARTED(c, query_ask_one(&c->core, i, script, keys, nkeys, args, nargs,
+                                    within_ms, now_ms));
+}
+
 rl_round *rl_check(rl_client *c)
 {
     RETURN_STARTED(c, query_probe(&c->core, now_ms));
@@ -336,8 +345,9 @@ void rl_round_node(const rl_round *round, int i, rl_node_result *out)
     out->ready = round->core->nodes[i].state == NODE_READY;
     out->lost = round->core->nodes[i].lost;
     out->extra = slot->extra;
-    out->data_len = slot->data_len;
-    memcpy(out->data, round_data(slot), slot->data_len);
+    size_t len = slot->data_len < RL_DATA_MAX ? slot->data_len : RL_DATA_MAX;
+    out->data_len = (int32_t)len;
+    memcpy(out->data, round_data(slot), len);
     engine_unlock(c);
 }
 

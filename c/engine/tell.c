@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/lease.h"
+#include "core/round.h"
 #include "core/standing.h"
 
 const char *rl_code_name(int code)
@@ -205,6 +206,18 @@ size_t rl_lease_taker(rl_lease *lease, char *out)
     size_t len = lease->taker ? lease->taker->len : 0;
     if (len)
         memcpy(out, lease->taker->bytes, len);
+    engine_unlock(c);
+    return len;
+}
+
+int64_t rl_round_text(const rl_round *round, int i, char *text, int64_t size)
+{
+    struct rl_client *c = client_of(round->core);
+    const struct slot *slot = &round->slot[i];
+    engine_lock(c);
+    int64_t len = slot->state == SLOT_ANSWERED ? slot->data_len : 0;
+    if (len <= size)
+        memcpy(text, round_data(slot), (size_t)len);
     engine_unlock(c);
     return len;
 }

@@ -1,5 +1,6 @@
 #include "node/wire.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "node/reader.h"
@@ -21,6 +22,12 @@ static void *refuse_resp3(const redisReadTask *task)
     return refuse(task, "a reply is not RESP2");
 }
 
+static void forget_whole(struct reply *r)
+{
+    free(r->whole);
+    r->whole = NULL;
+}
+
 static struct reply *reply_begin(const redisReadTask *task, enum reply_type type)
 {
     struct reply *r = &((struct wire *)task->privdata)->reply;
@@ -32,6 +39,8 @@ static struct reply *reply_begin(const redisReadTask *task, enum reply_type type
         r->text[0] = '\0';
         r->has_second = 0;
         r->second_len = 0;
+        if (r->whole)
+            forget_whole(r);
     }
     return r;
 }
@@ -43,6 +52,16 @@ static void make_printable(char *text, size_t len)
         if (text[i] < ' ' || text[i] > '~')
             text[i] = '?';
     }
+}
+
+/* What is longer than the record has room for; bounded by WIRE_MAX_PENDING. */
+static int keep_whole(struct reply *r, const char *data, size_t len)
+{
+    if (!(r->whole = malloc(len)))
+        return -1;
+    memcpy(r->whole, data, len);
+    r->whole_len = len;
+    return 0;
 }
 
 static void *on_string(const redisReadTask *task, char *data, size_t len)
@@ -65,6 +84,8 @@ static void *on_string(const redisReadTask *task, char *data, size_t len)
         r->text[r->text_len] = '\0';
         if (task->type == REDIS_REPLY_ERROR)
             make_printable(r->text, r->text_len);
+        else if (len > WIRE_TEXT_MAX && !w->taker && keep_whole(r, data, len))
+            return NULL;
     } else if (!r->has_second) {
         r->has_second = 1;
         r->second_len = len <= WIRE_TEXT_MAX ? len : 0;
@@ -144,6 +165,7 @@ void wire_free(struct wire *w)
     if (w->reader)
         READER(redisReaderFree)(w->reader);
     w->reader = NULL;
+    forget_whole(&w->reply);
 }
 
 int wire_reset(struct wire *w)

@@ -38,6 +38,9 @@ struct reply {
     int has_second;
     size_t second_len;            /* 0 when it is longer than WIRE_TEXT_MAX */
     char second[WIRE_TEXT_MAX];
+    char *whole;                  /* the first string, if text does not have all of it and it
+                                     was not taken, until the next reply begins; or NULL */
+    size_t whole_len;
 };
 
 struct redisReader;

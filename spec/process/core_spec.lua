@@ -89,6 +89,7 @@ describe("the core", function()
             C.rl_acquire(nil, prim, nil, 0, nil, 0, nil, 1000, 1000, -1, lease) == nil,
             C.rl_ask(nil, 0, nil, 0, nil, 0, 0, 0) == nil,
             C.rl_ask_all(nil, 0, nil, 0, nil, 0, 0) == nil,
+            C.rl_ask_one(nil, 0, 0, nil, 0, nil, 0, 0) == nil,
             C.rl_check(nil) == nil,
             C.rl_admit(nil, 0, 0) == nil,
             C.rl_sleep(nil, 1) == nil,

@@ -5,7 +5,8 @@ local support = require "spec.support"
 local function documented()
     local text = assert(io.open "examples/access/README.md"):read "*a"
     local section = assert(text:match "\n## Least privilege\n(.*)")
-    local basic, family = section:match "`ACL SETUSER locks (.-)`.-`ACL SETUSER locks (.-)`"
+    local basic, family, listing = section:match("`ACL SETUSER locks (.-)`.-"
+        .. "`ACL SETUSER locks (.-)`.-`ACL SETUSER locks (.-)`")
     local function words(list)
         local rules = {}
         for word in list:gmatch "%S+" do
@@ -13,11 +14,11 @@ local function documented()
         end
         return rules
     end
-    return words(basic), words(family)
+    return words(basic), words(family), words(listing)
 end
 
 describe("the documented ACL rules of the family", function()
-    local basic, family = documented()
+    local basic, family, listing = documented()
     local cluster
 
     setup(function() cluster = support.cluster(3) end)
@@ -25,9 +26,9 @@ describe("the documented ACL rules of the family", function()
     teardown(support.cleanup)
 
     -- A client of a user with these rules, but for one.
-    local function client_but(but)
+    local function client_but(but, with_list)
         local argv = {}
-        for _, list in ipairs { basic, family } do
+        for _, list in ipairs { basic, family, with_list and listing or {} } do
             for _, rule in ipairs(list) do
                 if rule ~= but then
                     argv[#argv + 1] = rule
@@ -113,4 +114,39 @@ describe("the documented ACL rules of the family", function()
             end)
         end
     end
+
+    describe("and those of who lists locks", function()
+        -- What a client with these rules sees, beside locks of others.
+        local function seen(but)
+            local client = client_but(but, true)
+            local permit = assert(client:getSemaphore("s", 1):tryAcquire(1, 20))
+            assert(client:getReadWriteLock("rw"):readLock():tryLock(1, 20))
+            assert(client:getFencedLock("f"):tryLock(1, 20))
+            cluster:each(function(s)
+                s:call("SET", "others", ("a"):rep(40), "PX", 20000)
+            end)
+            local watcher = client_but(but, true)
+            local list, err = watcher:locks()
+            local text = {}
+            for i, row in ipairs(list or {}) do
+                text[i] = row.name .. " " .. row.kind
+            end
+            permit:release()
+            client:close()
+            watcher:close()
+            return list and table.concat(text, ", ") or nil, err
+        end
+
+        it("are enough", function()
+            assert.equal("f fenced lock, rw readers, s permits", (seen()))
+        end)
+
+        for _, rule in ipairs(listing) do
+            it("are all needed: " .. rule, function()
+                local text, err = seen(rule)
+                assert.is_nil(text)
+                assert.equal("noperm", err.nodes[1].code)
+            end)
+        end
+    end)
 end)

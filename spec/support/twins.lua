@@ -33,6 +33,19 @@ local function error_word(err)
     return (err or "ERR"):gsub("^.*@user_script: ?%d+: %-?", ""):match "^%u+%f[%s%z]" or "ERR"
 end
 
+-- Texts whose words are equal, but for numbers of ms that may have passed between the two.
+local function same_words(real, model, late_ms)
+    local next_word = model:gmatch "[^ ]+"
+    for word in real:gmatch "[^ ]+" do
+        local other = next_word()
+        local a, b = tonumber(word), tonumber(other)
+        if word ~= other and not (a and b and b > 1000 and math.abs(a - b) <= late_ms) then
+            return false
+        end
+    end
+    return next_word() == nil
+end
+
 -- Equal, but for time that passed between the two, and for the words of an error.
 local function same(real, model, late_ms)
     if type(real) ~= type(model) then
@@ -43,6 +56,7 @@ local function same(real, model, late_ms)
         local a, b = tonumber(real), tonumber(model)
         local moments = a and b and a > 1.5e12 and a < 3e12        -- ms since 1970, as a score
         return real == model or moments and math.abs(a - b) <= late_ms
+            or type(real) == "string" and same_words(real, model, late_ms)
     elseif real.err or model.err then
         return real.err ~= nil and model.err ~= nil and error_word(real.err)
             == error_word(model.err)

@@ -279,12 +279,12 @@ describe("the model of a server", function()
         local told = {}
         local model = redis.new(function() return 1e15 end, function() return true end)
         model.on_unsupported = function(_, text) told[#told + 1] = text end
-        for i, words in ipairs { { "GETRANGE", "a", "0", "1" }, { "SET", "a", "1", "GET" },
+        for i, words in ipairs { { "SETRANGE", "a", "0", "1" }, { "SET", "a", "1", "GET" },
             { "ZADD", "z", "GT", "1", "m" }, { "ZRANGE", "z", "0", "1", "REV" },
             { "LPOP", "l", "2" }, { "PUBSUB", "CHANNELS" },
             { "EVAL", "return cjson.encode({})", "0" },
             { "EVAL", "return math.random()", "0" }, { "EVAL", "redis.log(1, 'x')", "0" },
-            { "EVAL", "return redis.pcall('getrange', 'a', 0, 1)", "0" } } do
+            { "EVAL", "return redis.pcall('setrange', 'a', 0, 1)", "0" } } do
             model:execute(1, words, #words)
             assert.equal(i, #told, table.concat(words, " "))
         end

@@ -80,6 +80,11 @@ local LATCH = { "redlock:{k}:latch", "redlock:{k}:arrived" }
 local FENCED = { "k", "redlock:{k}:fence", FLOORS }
 local LEADER = { "k", "redlock:{k}:fence", "redlock:{k}:who" }
 
+local function inspect(name)
+    return script_text.read("redlock.scripts.now", "redlock.scripts.inspect.describe",
+        "redlock.scripts.inspect." .. name)
+end
+
 local function some_keys()
     local keys = { "a", "b", "c", "k" }
     table.remove(keys, math.random(4))
@@ -180,6 +185,13 @@ local function server_call()
     }()
 end
 
+-- What is seen of locks; pages of one key, as servers have orders of their own.
+local function inspect_call()
+    local prefix, foreign = pick { "", "", "k" }, pick { "0", "1" }
+    return eval(inspect(pick { "page", "look" }), { "k", SLOTS[1], "a", "b" },
+        { prefix, foreign, "0", pick { "k", "*k}:slots", "a", "nothing*" }, "1000" })
+end
+
 local function resource_call()
     local by = pick { "token", "owner", "claim" }
     local word = pick { { "SET", "x" }, { "HSET", "f", "1" }, { "RPUSH", "x", "y" }, { "GET" },
@@ -201,7 +213,26 @@ local function anything()
     }()
 end
 
+local SEEN = { ("%040x"):format(7), ("%040x 19ab0000000 web-1"):format(8) }
+
 local KINDS = {
+    ["what is seen"] = function()
+        return pick {
+            inspect_call, inspect_call,
+            function() return { "SET", pick { "k", "a" }, pick(SEEN), "PX", lease() } end,
+            function()
+                return of_lease(rw.reading, RW, pick { "0", lease() })
+            end,
+            slots_call,
+            function() return { "DEL", pick { "k", "a", SLOTS[1], SLOTS[2] } } end,
+            function() return { "HSET", "a", "f", "1" } end,
+            function() return { "PEXPIRE", pick { "a", "k" }, lease() } end,
+            function() return { "SCAN", "0", "MATCH", pick { "k", "[k]", "nothing" }, "COUNT",
+                "1000" } end,
+            function() return { "GETRANGE", pick { "k", "a", "b" }, pick { "0", "2", "-3" },
+                pick { "-1", "5", "512" } } end,
+        }()
+    end,
     ["a plain lock"] = function()
         return pick { of_lease, of_lease, of_lease,
             function(prim, keys) return ask(prim, pick { "peek", "force" }, keys) end }(plain,

@@ -1,4 +1,5 @@
 /* test_query.c - questions to all nodes, and pauses. */
+#include <stdio.h>
 #include <string.h>
 
 #include "sim.h"
@@ -123,6 +124,39 @@ SIM_TEST(question_sees_the_holder, sim_up(3))
     holder_drop(lease, s->now_ms);
 }
 
+/* What is said at length is kept in full, of the node that was asked; nobody else is. */
+SIM_TEST(question_to_one, sim_up(3))
+{
+    enum { LEN = 5000 };
+    static char text[LEN + 64];
+    int len = snprintf(text, sizeof(text), "*3\r\n:1\r\n:7\r\n$%d\r\n%0*d\r\n", LEN, LEN, 9);
+    CHECK(len < (int)sizeof(text));
+    s->server[1].say[SIM_ASK] = text;
+    rl_bytes key = {"k", 1};
+    int64_t before = s->core.nodes[0].stats.requests;
+    rl_round *round =
+        query_ask_one(&s->core, 1, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms);
+    CHECK_INT(sim_outcome(s, round), RL_GRANTED);
+    CHECK_INT(round->slot[1].state, SLOT_ANSWERED);
+    CHECK_INT(round->slot[1].extra, 7);
+    CHECK_INT(round->slot[1].data_len, LEN);
+    CHECK_INT(round_data(&round->slot[1])[LEN - 1], '9');
+    CHECK_INT(round->slot[0].state, SLOT_IDLE);
+    CHECK_INT(s->core.nodes[0].stats.requests, before);
+    sim_end(round);
+    s->server[1].say[SIM_ASK] = NULL;
+    s->server[2].frozen = 1;
+    int64_t t0 = s->now_ms;
+    round = query_ask_one(&s->core, 2, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms);
+    sim_wait(s, round, 1000);
+    CHECK_INT(round->outcome, RL_GRANTED);
+    CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
+    CHECK_INT(round->slot[2].code, RL_TIMEOUT);
+    sim_end(round);
+    CHECK(!query_ask_one(&s->core, 3, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms));
+    CHECK(!query_ask_one(&s->core, -1, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms));
+}
+
 /* ---- pauses ---- */
 
 SIM_TEST(sleeps, sim_new(3))
@@ -150,4 +184,4 @@ SIM_TEST(sleeps, sim_new(3))
 
 SUITE(query, T(questions_to_all_wait_for_all), T(questions_find_the_majority),
       T(questions_compare_the_data), T(questions_end_in_time),
-      T(question_sees_the_holder), T(sleeps));
+      T(question_sees_the_holder), T(question_to_one), T(sleeps));

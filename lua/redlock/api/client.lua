@@ -19,6 +19,7 @@ local health = require "redlock.policy.health"
 local holds = require "redlock.policy.holds"
 local lately = require "redlock.policy.lately"
 local queues = require "redlock.policy.queues"
+local inspection = require "redlock.api.inspection"
 local lock = require "redlock.api.lock"
 local members = require "redlock.api.members"
 local options = require "redlock.api.options"
@@ -478,6 +479,7 @@ end
 
 validate.methods(Client, "client", methods)
 validate.any_methods(Client, "client", family.methods)
+validate.any_methods(Client, "client", inspection.methods)
 
 --- Seconds on CLOCK_BOOTTIME, as all times of the library.
 function Client.now()

@@ -7,7 +7,8 @@ local flags = require "redlock.cli.flags"
 local _M = {}
 
 --- In the order in which they are told of.
-_M.verbs = { "run", "lead", "lua", "status", "unlock", "check", "init", "seal", "members", "dev" }
+_M.verbs = { "run", "lead", "lua", "status", "ls", "wait", "unlock", "check", "init", "seal",
+    "members", "dev" }
 
 --- The module of a verb; nil: there is none.
 function _M.verb(word)
@@ -66,10 +67,10 @@ Exit status:
   123   run: the lock was lost, or --max-hold was over, and the command was ended;
         lua: the script raised that a lock is lost
   124   run: somebody else holds it, or it has run (--once); the command was not started;
-        lua: so it was raised
+        wait: it is held still; lua: so it was raised
   125   redlock itself failed: usage, configuration, no majority of the servers
   126   run, lead, lua: the command, or file, cannot be executed; 127: it is not there
-  128+n run, lead: the command, or the wait for it, was ended by signal n; lua: the script
+  128+n run, lead, wait: the command, or the wait for it, was ended by signal n; lua: the script
 More: redlock run --help, and so on.]]
 
 --- What the command can do.

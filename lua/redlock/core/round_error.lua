@@ -70,6 +70,14 @@ local function read_node(client, round, i, text)
     return row
 end
 
+--- What a node has said, or why it has not: { node, code, message, vote }.
+-- @param client  whose round it is
+-- @param round   the round, which is done
+-- @param i       its place
+function _M.row(client, round, i)
+    return read_node(client, round, i, ffi_new("char[?]", load().RL_TEXT_MAX))
+end
+
 local SEEDING = "; a user of fenced locks needs all ACL rules that examples/access/README.md lists"
 
 -- Why a node is unseeded still: this user may not change that, or its floor is out of range.

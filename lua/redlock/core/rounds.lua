@@ -5,10 +5,11 @@ local answers = require "redlock.core.answers"
 local round_error = require "redlock.core.round_error"
 local ffi_core = require "redlock.core.ffi"
 local values = require "redlock.core.values"
+local words = require "redlock.core.words"
 
 local pcall, error, tonumber = pcall, error, tonumber
 local yield, type = coroutine.yield, type
-local ceil, bytes = math.ceil, values.bytes
+local ceil, bytes, fill = math.ceil, values.bytes, words.fill
 local cast, ffi_new, ffi_gc = ffi.cast, ffi.new, ffi.gc
 
 local _M = { failure = round_error.of }
@@ -29,8 +30,8 @@ function _M.load()
     end
     C = ffi_core.load()
     GRANTED = tonumber(C.RL_GRANTED)
-    keys_buf = ffi_new("rl_bytes[?]", C.RL_MAX_KEYS)
-    args_buf = ffi_new("rl_bytes[?]", C.RL_MAX_ARGS)
+    words.load(C)
+    keys_buf, args_buf = words.keys, words.args
     lease_place, unseeded_out = ffi.typeof "rl_lease *[1]", ffi_new "uint32_t[1]"
     return C
 end
@@ -41,14 +42,6 @@ function _M.to_ms(seconds)
     return ms >= FOREVER_MS and FOREVER_MS or ceil(ms - 1e-6)
 end
 local to_ms = _M.to_ms
-
--- The buffers point into Lua strings, which the caller's tables keep alive.
-local function fill(buffer, list)
-    for i = 1, #list do
-        buffer[i - 1].data, buffer[i - 1].len = list[i], #list[i]
-    end
-    return #list
-end
 
 --- A random number, from 0 to less than 1, that no other process has, nor the user's
 -- math.random.
@@ -95,6 +88,7 @@ local function wait(client, round, lease_out, op)
     end
     return outcome == GRANTED
 end
+_M.await = wait
 
 --- Whether it was granted, and that lasts still: we may have been stopped since it was decided.
 function _M.is_granted(round)

@@ -4,6 +4,7 @@
 -- says so). Nobody changes a value: whoever writes puts another one in its place, so that an
 -- entry that was read, or saved, stays what it was.
 
+local glob = require "redlock.core.glob"
 local memo = require "redlock.testing.memo"
 
 local huge, format, lower = math.huge, string.format, string.lower
@@ -103,8 +104,8 @@ end
 -- The number that a text is, or false.
 local integer = memo(function(text)
     local n = tonumber(text)
-    return n and n % 1 == 0 and n > -2 ^ 63 and n < 2 ^ 63 and text:find "^%-?%d+$" and n
-        or false
+    return n and n % 1 == 0 and n > -2 ^ 63 and n < 2 ^ 63
+        and (text == "0" or text:find "^%-?[1-9]%d*$") and n or false
 end, MANY)
 
 command("GET", 2, 2, function(self, argv)
@@ -113,6 +114,17 @@ command("GET", 2, 2, function(self, argv)
         return false
     end
     return type(entry.value) == "string" and entry.value or WRONGTYPE
+end)
+
+command("GETRANGE", 4, 4, function(self, argv)
+    local from, to = integer(argv[3]), integer(argv[4])
+    local value = find_as(self, argv[2], "string")
+    if not (from and to) then
+        return NOT_INTEGER
+    elseif value == false then
+        return WRONGTYPE
+    end
+    return (value or ""):sub(from < 0 and from or from + 1, to < 0 and to or to + 1)
 end)
 
 -- Options of SET that are not here.
@@ -252,6 +264,30 @@ end)
 
 command("INCRBY", 3, 3, function(self, argv)
     return increase(self, argv[2], integer(argv[3]))
+end)
+
+-- All at once, in order: as a server may that has no more than it was asked to look at.
+command("SCAN", 2, -1, function(self, argv, n)
+    local pattern, list = "*", {}
+    for i = 3, n, 2 do
+        local word = upper(argv[i])
+        if word == "TYPE" then
+            return unsupported(self, "SCAN with TYPE")
+        elseif i == n or word ~= "MATCH" and word ~= "COUNT" then
+            return SYNTAX
+        elseif word == "COUNT" and not integer(argv[i + 1]) then
+            return NOT_INTEGER
+        end
+        pattern = word == "MATCH" and argv[i + 1] or pattern
+    end
+    if not integer(argv[2]) then
+        return { err = "ERR invalid cursor" }
+    end
+    for key in pairs(self.db) do
+        list[#list + 1] = glob.matches(pattern, key) and find(self, key) and key or nil
+    end
+    table.sort(list)
+    return { "0", list }
 end)
 
 return {

@@ -201,6 +201,32 @@ function Client:using(name, opts, fn) end
 ---@field fenced? boolean  true: a fenced lock
 ---@field permits? integer  how many permits there are, as for `getSemaphore`: fn gets one of them
 
+-- ---- looking ---------------------------------------------------------------------
+
+---The names that a majority of the servers has below the prefix, and whose they are. All that were
+---held on that majority all the time are there, if no more than a minority is out of reach; what
+---comes and goes meanwhile may be there or not. Servers are asked by SCAN.
+---```lua
+---assert(lock:tryLock(5))
+---for _, held in ipairs(assert(client:locks "*")) do
+---    print(held.name, held.kind, held.holder and held.holder.label)
+---end
+---```
+---@param pattern? string  as of Redis: `*`, `?`, `[a-z]`; default: all names
+---@param opts? redlock.LocksOptions  which, and how fast
+---@return redlock.HeldLocks|nil locks  sorted by name
+---@return redlock.Error err  no_quorum: with each server's reason, as `noperm`; phase; closed
+function Client:locks(pattern, opts) end
+
+---Whose a lock is, of whatever kind but permits: as `lock:holder()`.
+---```lua
+---assert(client:holder "nobody's" == false)
+---```
+---@param name string  as for `client:getLock`
+---@return redlock.Holder|false|nil holder  false: nobody holds it
+---@return redlock.Error err  no_quorum: also when no majority names one holder; phase; closed
+function Client:holder(name) end
+
 -- ---- between processes -----------------------------------------------------------
 
 ---Takes over a hold that another process gave away with `lock:export`. Import a transfer exactly

@@ -1,0 +1,72 @@
+--- redlock wait: until a name is free.
+local args = require "redlock.cli.args"
+local config = require "redlock.cli.config"
+local primitive = require "redlock.api.primitive"
+local process = require "redlock.cli.process"
+local report = require "redlock.cli.report"
+local stay = require "redlock.cli.stay"
+local subscription = require "redlock.core.subscription"
+
+local _M = { usage = "wait NAME", summary = "until nobody holds it",
+    flags = { { "--wait", "S", "give up after S seconds, with status 124 (default: never)",
+        short = "-w" } } }
+
+_M.help = [[
+redlock wait NAME [--wait S]
+
+Ends when a majority of the servers says that nobody holds NAME. It takes nothing: somebody else
+may hold it again by then. To do something under the lock: redlock run.
+
+FLAGS
+
+Exit status: 0: it was free; 124: it is held still; 125: for 10 s no majority of the servers
+has said either; 128+n: ended by signal n.
+
+  redlock wait deploy:web --wait 600 && ./report]]
+
+local HELD, FAILED = 124, 125
+local PAUSE, PATIENCE = 0.2, 10      -- seconds
+
+-- Waits until it may be free, or a signal may have come.
+local function pause(client, heard, seconds)
+    heard.seen = subscription.sleep(client, heard.channel, heard.seen,
+        math.min(PAUSE, math.max(seconds, 0.005)))
+    return stay.pause(0)
+end
+
+--- Does what the verb says.
+-- @param given  the options
+-- @param names  the lock
+-- @return the exit status
+function _M.main(given, names)
+    local name = args.name(names, "wait")
+    local client = config.client(given)
+    config.connect(client)
+    process.catch()
+    local lock, now = client:getLock(name), client.now
+    local ends, answered = now() + (given["--wait"] or math.huge), now()
+    local heard = { seen = 0 }
+    heard.channel = client.core and subscription.open(client, primitive.channel(client, name))
+    local status
+    repeat
+        local holder, err = lock:holder()
+        if holder == false then
+            status = 0
+        elseif holder then
+            answered = now()
+            status = now() >= ends and HELD
+        elseif now() - answered >= PATIENCE or err.code ~= "no_quorum" then
+            report.note(report.error(err))
+            status = FAILED
+        end
+        if not status then
+            local left = holder and holder.remaining + 0.005 or PAUSE
+            local signo = pause(client, heard, math.min(left, ends - now()))
+            status = signo and 128 + signo
+        end
+    until status
+    client:close()
+    return status
+end
+
+return _M

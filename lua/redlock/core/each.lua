@@ -1,0 +1,85 @@
+--- Questions to single servers, each with words of its own, at once.
+
+local ffi = require "ffi"
+local load = require("redlock.core.ffi").load
+local round_error = require "redlock.core.round_error"
+local rounds = require "redlock.core.rounds"
+local words = require "redlock.core.words"
+
+local error, ipairs, pcall, tonumber = error, ipairs, pcall, tonumber
+local ffi_new, ffi_string = ffi.new, ffi.string
+
+local _M = {}
+
+local ROOM = 65536           -- for an answer; more of it is made when one is longer
+local room, size
+local node_out
+
+local function text_of(C, round, i)
+    if not room then
+        room, size = ffi_new("char[?]", ROOM), ROOM
+    end
+    local len = tonumber(C.rl_round_text(round, i, room, size))
+    if len > size then
+        room, size = ffi_new("char[?]", len), len
+        C.rl_round_text(round, i, room, size)
+    end
+    return ffi_string(room, len)
+end
+
+-- What a server said; gives the round back.
+local function take(client, round, place)
+    local C = load()
+    node_out = node_out or ffi_new "rl_node_result"
+    C.rl_round_node(round, place - 1, node_out)
+    local said
+    if node_out.answered ~= 0 then
+        said = { vote = node_out.vote, info = tonumber(node_out.extra),
+            data = text_of(C, round, place - 1) }
+    else
+        said = round_error.row(client, round, place)
+    end
+    C.rl_round_free(round)
+    return said
+end
+
+-- Waits for the k-th and those behind it; a wait that raises (Ctrl-C, a future that is cancelled)
+-- gives back the others.
+local function finish(client, asked, begun)
+    local said = {}
+    for k = 1, #asked do
+        local round = begun[k]
+        if round then
+            local ok, err = pcall(rounds.await, client, round)
+            if not ok then
+                for later = k + 1, #asked do
+                    rounds.free(begun[later] or nil)
+                end
+                error(err, 0)
+            end
+            said[k] = take(client, round, asked[k].place)
+        else
+            said[k] = { code = client.closed and "closed" or "pending", message = "has no vote" }
+        end
+    end
+    return said
+end
+
+--- Asks a script, until each server has answered or will not any more.
+-- @param client  whose servers they are
+-- @param body    the text of the script
+-- @param asked   a list of { place = which server, from 1, keys, args }
+-- @return for each of them { vote, info, data: all of it }, or { code, message }: it gave no answer
+function _M.ask(client, body, asked)
+    local C, begun = load(), {}
+    local id = C.rl_script(client.core, body, #body)
+    for k, one in ipairs(asked) do
+        local nkeys, nargs = words.fill(words.keys, one.keys), words.fill(words.args, one.args)
+        local round = C.rl_ask_one(client.core, one.place - 1, id, words.keys, nkeys, words.args,
+            nargs, rounds.FOREVER * 1000)
+        begun[k] = round ~= nil and round
+    end
+    return finish(client, asked, begun)
+end
+
+return _M

@@ -1,0 +1,76 @@
+-- Behind now.lua. What is known of a key that is a lock, in one text: 'kind left waiting queue
+-- token length length:', and of those lengths the name behind the prefix, and who has it. kind: l:
+-- a lock, f: a fenced one, r: readers, p: permits, x: what another library may have locked. left:
+-- in ms. token: of readers and permits how many there are. who: 20 digits of a digest of the value,
+-- and its card; of readers and permits 8 digits for each of the last 64. ARGV[1] the prefix,
+-- [2] '1': x, too.
+local prefix, foreign = ARGV[1], ARGV[2] == '1'
+local OWN, SLOTS, MOST, LONG = 'redlock:{', '}:slots', 64, 1024
+local VALUE = '^' .. string.rep('%x', 40) .. ' '
+local sub = string.sub
+
+-- The key of the lock, and whether its permits are meant; nil: the key is none of this prefix.
+local function named(key)
+    if sub(key, 1, #OWN) ~= OWN then
+        return sub(key, 1, #prefix) == prefix and #key > #prefix and key or nil, false
+    elseif sub(key, -#SLOTS) == SLOTS and sub(key, #OWN + 1, #OWN + #prefix) == prefix then
+        return sub(key, #OWN + 1, -1 - #SLOTS), true
+    end
+end
+
+local function row(kind, key, left, token, who)
+    local heard = redis.pcall('pubsub', 'numsub', OWN .. key .. (kind == 'p' and ':slots' or '')
+        .. '}:free')
+    local queue = kind ~= 'p' and redis.pcall('zcard', OWN .. key .. '}:queue')
+    return table.concat({ kind, left, not heard.err and tonumber(heard[2]) or 0,
+        type(queue) == 'number' and queue or 0, token, #key - #prefix, #who }, ' ') .. ':'
+        .. sub(key, #prefix + 1) .. who
+end
+
+-- Of a sorted set, by when each of them ends.
+local function of_many(kind, key, set)
+    local count = call('zcount', set, '(' .. now, '+inf')
+    if count == 0 then
+        return nil
+    end
+    local all, who = call('zrange', set, -math.min(count, MOST), -1, 'withscores'), {}
+    for i = 1, #all, 2 do
+        local value = all[i]
+        if kind == 'p' then
+            value = value .. ' ' .. (call('hget', OWN .. key .. '}:who', value) or '')
+        end
+        who[#who + 1] = sub(redis.sha1hex(value), 1, 8)
+    end
+    return row(kind, key, all[#all] - now, count, table.concat(who))
+end
+
+local function of_one(key, left)
+    local value = call('getrange', key, 0, 512)
+    if not string.find(value .. ' ', VALUE) then
+        return foreign and #value <= 512
+            and row('x', key, left, 0, sub(redis.sha1hex(value), 1, 20)) or nil
+    end
+    local counter = redis.pcall('get', OWN .. key .. '}:fence')
+    local token, whose = string.match(type(counter) == 'string' and sub(counter, 9) or '',
+        '^=?(%d+) (.*)$')
+    token = whose == sub(value, 1, 8) and token
+    return row(token and 'f' or 'l', key, left, token or 0,
+        sub(redis.sha1hex(value), 1, 20) .. sub(value, 41, 256))
+end
+
+-- nil: it is no lock.
+local function describe(key, permits, from)
+    local kind, left = call('type', from).ok, call('pttl', from)
+    if left <= 0 then
+        return nil
+    elseif kind == 'zset' then
+        local first = permits or call('zrange', from, 0, 0)[1]
+        return (permits or string.find(first or '', '^1 %x+')) and of_many(permits and 'p' or 'r',
+            key, from) or nil
+    elseif permits then
+        return nil
+    elseif kind == 'string' then
+        return of_one(key, left)
+    end
+    return foreign and kind == 'hash' and row('x', key, left, 0, string.rep('0', 20)) or nil
+end

@@ -1,0 +1,8 @@
+-- Behind describe.lua. KEYS locks, and the slots of permits. {1, 0, '0 0 rows'}, as page.lua: what
+-- is said of those of them that are held.
+local rows = {}
+for i = 1, #KEYS do
+    local key, permits = named(KEYS[i])
+    rows[#rows + 1] = key and #key - #prefix <= LONG and describe(key, permits, KEYS[i]) or nil
+end
+return {1, 0, '0 0 ' .. table.concat(rows)}

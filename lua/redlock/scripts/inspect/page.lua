@@ -1,0 +1,19 @@
+-- Behind describe.lua. ARGV[3] where to go on ('0': at the beginning), [4] what keys may look like,
+-- for SCAN, [5] how many keys to look at. {1, how many that were, 'cursor long rows'}: where to go
+-- on ('0': that was all), how many names are too long to be told, and what describe.lua says of
+-- the others.
+local cursor, looked, long, rows = ARGV[3], 0, 0, {}
+repeat
+    local page = call('scan', cursor, 'match', ARGV[4], 'count', 100)
+    cursor, looked = page[1], looked + 100
+    for _, from in ipairs(page[2]) do
+        local key, permits = named(from)
+        local text = key and describe(key, permits, from)
+        if text and #key - #prefix > LONG then
+            long = long + 1
+        elseif text then
+            rows[#rows + 1] = text
+        end
+    end
+until cursor == '0' or looked >= tonumber(ARGV[5]) or #rows >= 200
+return {1, looked, cursor .. ' ' .. long .. ' ' .. table.concat(rows)}

@@ -1,0 +1,108 @@
+-- redlock ls and wait.
+local cli = require "spec.support.command"
+local support = require "spec.support"
+
+local HELD, FAILED = 124, 125
+
+describe("redlock", function()
+    local cluster, home, client
+
+    setup(function()
+        cluster = support.cluster(3)
+        home = support.tmpdir()
+    end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { label = "web-1" })
+    end)
+    after_each(function() client:close() end)
+    teardown(support.cleanup)
+
+    local function start(...)
+        return cli.start(cluster, home, {}, ...)
+    end
+
+    local function redlock(...)
+        return cli.ends(start(...))
+    end
+
+    it("ls lists what is held", function()
+        assert.same({ 0, "" }, { redlock "ls" })
+        local fenced = client:getFencedLock("deploy:web", { label = "release\0277" })
+        assert(fenced:tryLock(0, 20))
+        assert(client:getLock("a\nb"):tryLock(0, 20))
+        local permit = assert(client:getSemaphore("deploy:slots", 2):tryAcquire(0, 20))
+        local status, text = redlock "ls"
+        assert.equal(0, status)
+        assert.matches("NAME +KIND +LEFT +WAITING +TOKEN +SINCE +HOLDER\n", text)
+        assert.matches("\n  a\\x0ab +lock +1%d%.%d s +0 +20%d%d%-", text)
+        assert.matches(("\n  deploy:web +fenced lock +1%%d%%.%%d s +0 +%.0f +20%%d%%d%%-%%d%%d%%-"
+            .. "%%d%%dT.-Z +web%%-1: release%%?7\n"):format(fenced:token()), text)
+        assert.matches("\n  deploy:slots +permits +1%d%.%d s +0 +1\n", text)
+        status, text = redlock("ls", "deploy:*")
+        assert.equal(0, status)
+        assert.is_nil(text:find("x0ab", 1, true))
+        assert.matches("deploy:web", text)
+        assert.is_true(permit:release())
+    end)
+
+    it("ls --json is JSON, whatever names have in them", function()
+        assert(client:getLock("\255\254 ü \194\155 \"\\"):tryLock(0, 20))
+        cluster:each(function(s)
+            s:call("SET", "theirs", "redsync", "PX", 20000)
+        end)
+        local status, text = redlock("ls", "--json", "--foreign")
+        assert.equal(0, status)
+        assert.matches('^{"locks": %[{.*"kind": "foreign", "name": "theirs".*}%], "long": 0, '
+            .. '"more": false}\n$', text)
+        assert.truthy(text:find('"name": "\\ufffd\\ufffd ü \\u009b \\"\\\\"', 1, true), text)
+        assert.matches('"label": "web%-1"', text)
+        status, text = redlock("ls", "nothing", "--json")
+        assert.same({ 0, '{"locks": [], "long": 0, "more": false}\n' }, { status, text })
+    end)
+
+    it("ls says why it cannot", function()
+        cluster:each(function(s)
+            s:user("blind", "on", ">pw", "~*", "&*", "+@all", "-scan")
+        end)
+        local p = cli.start(cluster, home, { env = { PW = "pw" } }, "ls", "--user", "blind",
+            "--password-env", "PW")
+        local status, text = cli.ends(p)
+        assert.equal(FAILED, status)
+        assert.matches("noperm", text)
+        assert.matches("examples/access/README.md", text)
+        status, text = redlock("ls", "a", "b")
+        assert.equal(FAILED, status)
+        assert.matches("only one pattern", text)
+    end)
+
+    it("wait ends when nobody holds it, without a pause", function()
+        assert.same({ 0, "" }, { redlock("wait", "x") })
+        local lock = client:getLock "x"
+        assert(lock:tryLock(0, 50))
+        local p = start("wait", "x")
+        support.eventually(function()
+            local heard = cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{x}:free")
+            return heard[2] == 1
+        end, 20)
+        assert.is_nil(p:wait(0.5))
+        assert(lock:unlock())
+        assert.equal(0, p:wait(20))
+        assert.is_false(client:getLock("x"):isLocked())
+    end)
+
+    it("wait gives up in time, at a signal, and without servers", function()
+        assert(client:getLock("x"):tryLock(0, 50))
+        assert.equal(HELD, (redlock("wait", "x", "--wait", "0.1")))
+        local p = start("wait", "x")
+        support.eventually(function()
+            return cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{x}:free")[2] == 1
+        end, 20)
+        p:kill "TERM"
+        assert.equal(128 + 15, p:wait(20))
+        local status, text = cli.ends(cli.start(cluster, home, {}, "wait", "x", "--nodes",
+            "redis://127.0.0.1:1"), 60)
+        assert.equal(FAILED, status)
+        assert.matches("refused", text)
+    end)
+end)
