@@ -294,7 +294,8 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
     feed(core, i, data, len, now_ms);
     if (core->lists_number != number)
         guard_relist(core, now_ms);
-    if (core->lists_number != number || (reading && !core->nodes[i].reading))
+    if (guard_settle(core, now_ms) || core->lists_number != number ||
+        (reading && !core->nodes[i].reading))
         ask_again(core, now_ms);
     if (core->leaving)
         part(core, now_ms);

@@ -54,7 +54,7 @@ static void disagree(struct core *core, int i, enum objection objection)
 /* The quarantine begins: what is there is to be replaced. */
 static void begin(struct core *core, int i)
 {
-    if (roll_strange(core, i) && roll_refuses(core, i)) {
+    if (core->settled && roll_strange(core, i) && roll_refuses(core, i)) {
         disagree(core, i, OTHER_LIST);
         return;
     }
@@ -98,8 +98,11 @@ static void judge(struct core *core, int i, int64_t now_ms)
         begin(core, i);
     } else if (m->db != core->nodes[i].config->db) {
         disagree(core, i, OTHER_DATABASE);
-    } else if (roll == ROLL_OTHERS) {
+    } else if (roll == ROLL_OTHERS && core->settled) {
         disagree(core, i, OTHER_LIST);
+    } else if (roll == ROLL_OTHERS) {
+        g->objection = OTHER_LIST;
+        become(core, i, RL_GUARD_UNKNOWN);
     } else if (roll == ROLL_UNKNOWN) {
         become(core, i, RL_GUARD_UNKNOWN);
     } else if (m->max_lease_ms > ours_ms ||
@@ -194,6 +197,19 @@ static int list_is_unknown(struct core *core, int i)
            roll_of(core, i) == ROLL_UNKNOWN;
 }
 
+int guard_settle(struct core *core, int64_t now_ms)
+{
+    if (core->settled || !core->marker || !roll_settles(core))
+        return 0;
+    core->settled = 1;
+    guard_relist(core, now_ms);
+    for (int i = 0; i < core->n; i++) {
+        if (core->nodes[i].state == NODE_READY)
+            guard_visit(core, i, now_ms);
+    }
+    return 1;
+}
+
 int guard_learns(const struct core *core, int i)
 {
     return core->guards[i].state == RL_GUARD_UNKNOWN && core->nodes[i].reading;
@@ -214,8 +230,8 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
     if (!core->marker || g->state != RL_GUARD_QUARANTINED || g->asked || core->refusing ||
         !mark_may(g, now_ms))
         return;
-    if (!g->until_ms && roll_strange(core, i)) {
-        return;                   /* until somebody else has */
+    if (!g->until_ms && (!core->settled || roll_strange(core, i))) {
+        return;                   /* until others were heard, or somebody else has */
     } else if (!g->until_ms) {
         struct marker m = mark_fresh(core, i, MARKER_QUARANTINED);
         mark_replace(core, i, &m, now_ms);
@@ -251,12 +267,13 @@ void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms)
         }
         /* A younger one may be of a server that has forgotten what was granted since. */
         int same = g->until_ms && g->text_ms <= seen_ms;
+        if (!(g->state == RL_GUARD_QUARANTINED && (force || same)) &&
+            !(g->state == RL_GUARD_DISAGREES && force) &&
+            !(g->state == RL_GUARD_RETIRED && force))
+            continue;
         struct marker m = g->until_ms ? mark_turned(g, MARKER_ADMITTED)
                                       : mark_fresh(core, i, MARKER_ADMITTED);
-        if ((g->state == RL_GUARD_QUARANTINED && (force || same)) ||
-            (g->state == RL_GUARD_DISAGREES && force) ||
-            (g->state == RL_GUARD_RETIRED && force))
-            mark_replace(core, i, &m, now_ms);
+        mark_replace(core, i, &m, now_ms);
     }
 }
 

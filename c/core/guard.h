@@ -57,6 +57,10 @@ void guard_demoted(struct core *core, int i, int64_t now_ms);
 /* Another list counts from now on: what the nodes' markers mean may be something else. */
 void guard_relist(struct core *core, int64_t now_ms);
 
+/* Nodes were heard. True: enough of them, for the first time, so that we know which list
+ * is ours, and what the nodes' markers mean. */
+int guard_settle(struct core *core, int64_t now_ms);
+
 /* True: the list that node i is in is not known yet, and asked for. */
 int guard_learns(const struct core *core, int i);
 

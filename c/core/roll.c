@@ -202,6 +202,22 @@ void roll_forward(const struct core *core, int i, struct marker *m)
         m->state = MARKER_RETIRED;
 }
 
+int roll_settles(struct core *core)
+{
+    uint32_t heard = 0;
+    if (!core->roll.list.n || (core->named && state_newest(core)->id.epoch))
+        return 1;
+    for (int i = 0; i < core->n; i++) {
+        const struct guard *g = &core->guards[i];
+        if (!g->known || core->nodes[i].state != NODE_READY)
+            continue;
+        if (g->kind == MARKER_READ && roll_of(core, i) == ROLL_UNKNOWN)
+            return 0;             /* its record is being read */
+        heard |= bit(i);
+    }
+    return state_majority(core, heard);
+}
+
 void roll_told(struct core *core, int i, const char *text, size_t len)
 {
     struct view v;

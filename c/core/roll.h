@@ -23,6 +23,11 @@ void roll_begin(struct core *core);
 /* What node i's marker, which is READ, says of its list. */
 enum roll roll_of(struct core *core, int i);
 
+/* True: so many have said which list they are in that we may begin one where servers have
+ * forgotten theirs, and refuse one that is not ours. Before that the only server that we
+ * have met may be one that forgot, or missed, a list that all others are in. */
+int roll_settles(struct core *core);
+
 /* Node i's record is this; NULL: there is none, or it may not be read. */
 void roll_told(struct core *core, int i, const char *text, size_t len);
 

@@ -15,7 +15,7 @@ void standing_explain(const struct core *core, int i, char *text)
     else if (g->state == RL_GUARD_RETIRED)
         snprintf(text, RL_TEXT_MAX, "it left the list of servers in epoch %" PRId64,
                  g->is.view.epoch);
-    if (g->state != RL_GUARD_DISAGREES)
+    if (g->state != RL_GUARD_DISAGREES && g->objection != OTHER_LIST)
         return;
     switch ((enum objection)g->objection) {
     case OTHER_VERSION:
@@ -108,7 +108,8 @@ int standing_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
         return RL_OK;
     standing_explain(core, i, text);
     if (text[0]) {
-        int code = g->state == RL_GUARD_SEALED ? RL_GUARDED : RL_CONFIG;
+        int ends = g->state == RL_GUARD_SEALED || g->state == RL_GUARD_UNKNOWN;
+        int code = ends ? RL_GUARDED : RL_CONFIG;
         node_refuse(nd, code, "%s", text);
         return code;
     }

@@ -110,6 +110,7 @@ struct core {
     char record[VIEW_MAX];        /* its record, */
     struct view roll;             /* and what that says */
     int named;                    /* our nodes have the names of that list */
+    int settled;                  /* roll_settles() has said so */
     uint32_t refusing;            /* nodes that are in somebody else's list, or in none: */
     char others[RL_TEXT_MAX];     /* what is wrong */
     char stale[RL_TEXT_MAX];      /* the configuration is behind: in what; "": no */

@@ -76,6 +76,17 @@ describe("a brand-new cluster", function()
         assert.equal("guarded", client:check()[3].guard)
     end)
 
+    it("is admitted by init also while a server is slow to answer, and another one was not heard "
+        .. "before", function()
+        local slow = support.proxy(cluster[1].port)
+        local client = support.client({ slow, cluster[2] }, { timeout = 5, connect_timeout = 30 })
+        cluster[2]:freeze()
+        support.fails("no_quorum", client:getLock("x"):tryLock(0.5))
+        slow:delay("down", 100)
+        cluster[2]:thaw()
+        assert.is_true(client:init())
+    end)
+
     it("is not brand-new for init when another max_lease was set up", function()
         local client = support.client(cluster)
         cluster[1]:admit(30)

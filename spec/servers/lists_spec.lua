@@ -214,6 +214,70 @@ describe("a list of servers that was written down", function()
         end, 10)
     end)
 
+    -- As if a change from the first three to these had ended, which only 2, 3 and 4 have heard of.
+    local function put_in_force(...)
+        local words = {}
+        for k, i in ipairs { ... } do
+            words[k] = ("%d=%s"):format(i, labels[i])
+        end
+        local cid = cluster[1]:marked().view:match "^%x+"
+        local body = ("v2 %s 4\nnew %s\nwas 2 %s %s %s\n"):format(cid, table.concat(words, " "),
+            labels[1], labels[2], labels[3])
+        cluster[4]:admit()
+        for i = 2, 4 do
+            cluster[i]:mark((cluster[i]:marker():gsub("%x+%.%d+%.%x+ %d+$",
+                ("%s.4.%s %d"):format(cid, lists.hash(body), i))))
+            cluster[i]:call("SET", "redlock:{server}:members", body .. "by 1\n")
+        end
+    end
+
+    -- A client, and what it is told while it hears nothing of these servers.
+    local function begin_without(silent, nodes, is_told)
+        for _, i in ipairs(silent) do
+            cluster[i]:freeze()
+        end
+        local client = support.client(nodes, { timeout = 1, connect_timeout = 2 })
+        for _ = 1, 3 do
+            is_told(tostring(support.fails("no_quorum", client:getLock("x"):tryLock(0.2))))
+        end
+        is_told(tostring(client:check()[1].remedy), true)
+        for _, i in ipairs(silent) do
+            cluster[i]:thaw()
+        end
+        assert.is_true((client:getLock("x"):tryLock(10)))
+        assert.is_true(client:getLock("x"):unlock())
+        return client
+    end
+
+    -- That a server is in the list that another one is in, which it hears from this client.
+    local function await_same_list(client, i, k)
+        support.eventually(function()
+            client:getLock("x"):isLocked()
+            local marked = cluster[i]:marked()
+            return marked and marked.view == cluster[k]:marked().view
+        end, 10)
+    end
+
+    it("is not begun anew by a client that meets a server first that has forgotten", function()
+        put_in_force(2, 3, 4)
+        cluster[4]:call "FLUSHALL"
+        local nodes = { cluster[2], cluster[3], cluster[4] }
+        local client = begin_without({ 2, 3 }, nodes, function()
+            assert.is_nil(cluster[4]:marker())
+        end)
+        await_same_list(client, 4, 2)
+        assert.is_true((support.warm_client(nodes):getLock("x"):tryLock(5)))
+    end)
+
+    it("is waited for by a client that meets a server first that missed it", function()
+        put_in_force(1, 2, 3, 4)
+        local client = begin_without({ 2, 3, 4 }, cluster, function(why, checked)
+            assert.equal(checked, why:find("^no votes before a majority was heard: ") and true)
+            assert.matches("belongs to the list {[^,]+, [^,]+, [^,]+} %(epoch 2%)", why)
+        end)
+        await_same_list(client, 1, 2)
+    end)
+
     it("refuses whoever replaced a server, and names both lists", function()
         local text = refused(cluster[4], cluster[2], cluster[3])
         assert.truthy(text:find("belongs to the list {" .. set { labels[1], labels[2], labels[3] }
@@ -261,16 +325,7 @@ describe("a list of servers that was written down", function()
     end)
 
     it("is known to who is behind: a warning, and it goes on with the new one", function()
-        local cid = cluster[1]:marked().view:match "^%x+"
-        local body = ("v2 %s 4\nnew 2=%s 3=%s 4=%s\nwas 2 %s %s %s\n"):format(cid, labels[2],
-            labels[3], labels[4], labels[1], labels[2], labels[3])
-        cluster[4]:admit()
-        for i = 2, 4 do
-            local words = cluster[i]:marker():gsub("%x+%.%d+%.%x+ %d+$",
-                ("%s.4.%s %d"):format(cid, lists.hash(body), i))
-            cluster[i]:mark(words)
-            cluster[i]:call("SET", "redlock:{server}:members", body .. "by 1\n")
-        end
+        put_in_force(2, 3, 4)
         local warnings = {}
         local client = support.client({ cluster[1], cluster[2], cluster[3] },
             { on_event = function(e) warnings[#warnings + 1] = e.kind and e end })

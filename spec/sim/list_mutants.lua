@@ -26,6 +26,15 @@ local mutants = {
         to = "slot->list = slot->list;",
         by = { "a majority of one list", "one holder" } },
 
+    -- ---- who begins ----
+
+    -- That who missed a list is not believed at once is in unit tests (begin): it takes more luck.
+    { name = "who begins has a list of its own at once", file = "c/core/guard.c",
+        from = "if (!g->until_ms && (!core->settled || roll_strange(core, i))) {",
+        to = "if (!g->until_ms && roll_strange(core, i)) {",
+        faults = { "a member forgets all", "a process begins late" },
+        by = { "errors have a known code" } },
+
     -- ---- who changes it ----
 
     { name = "a list in force without the guard time", file = CHANGE,

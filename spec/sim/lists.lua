@@ -60,24 +60,12 @@ local function number_of(text)
     return tonumber(text:match ":(%d+)$")
 end
 
--- Whether all members have heard of the list in force. A client that is told of it before meets one
--- that has not, and takes that for one of another list.
-local function is_known_to_all(sim)
-    for _, member in ipairs(sim.lists.list) do
-        local m = sim.servers[number_of(member.label)].view
-        if not m or m.epoch < sim.lists.epoch then
-            return false
-        end
-    end
-    return true
-end
-
 --- The servers that a new client is told of: those of the list in force, or of the one before. No
 -- older ones: servers that were in them may be emptied to be in a list again, and are one that is
 -- new to whoever comes with such a list (examples/members says to stop them).
 function _M.known(sim)
     local list, before = sim.lists.list, sim.lists.before
-    if before and not is_known_to_all(sim) then
+    if before and sim:chance(30) then
         list = before
     end
     local numbers = {}
@@ -187,6 +175,20 @@ local function all_vote(sim)
     return sim.lists.list ~= nil
 end
 
+local function begin_late(sim)
+    if sim.lists.list and #sim.processes < C.SIM_PROCESSES - 6 then
+        require("spec.sim.processes").add(sim, _M.run)
+    end
+end
+
+-- It may be the first one that somebody meets.
+local function restart(sim, server, keep, away)
+    sim:restart_server(server, keep, away)
+    if sim:chance(50) then
+        sim:later(away, function() begin_late(sim) end)
+    end
+end
+
 _M.faults = {
     -- Its place is taken by another process.
     { name = "a changer is killed", often = 70, times = { 1, 4 }, strike = function(sim)
@@ -197,17 +199,12 @@ _M.faults = {
         end
     end },
 
-    { name = "a process begins late", often = 50, times = { 1, 3 }, strike = function(sim)
-        if sim.lists.list and #sim.processes < C.SIM_PROCESSES - 6 then
-            require("spec.sim.processes").add(sim, _M.run)
-        end
-    end },
+    { name = "a process begins late", often = 50, times = { 1, 3 }, strike = begin_late },
 
     { name = "a member forgets all", often = 50, times = { 1, 4 }, breaks = "memory",
         strike = function(sim)
             if all_vote(sim) then
-                sim:restart_server(sim:pick(sim.servers), {}, sim:pick { 5 * MS, 50 * MS,
-                    SECOND })
+                restart(sim, sim:pick(sim.servers), {}, sim:pick { 5 * MS, 50 * MS, SECOND })
             end
         end },
 
@@ -217,7 +214,7 @@ _M.faults = {
             local disk = server:snapshot()
             sim:later(sim:below(sim.config.guard_us * 2), function()
                 if not sim.calm_at and all_vote(sim) then
-                    sim:restart_server(server, disk, sim:pick { 5 * MS, 50 * MS })
+                    restart(sim, server, disk, sim:pick { 5 * MS, 50 * MS })
                 end
             end)
         end },

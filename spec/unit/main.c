@@ -44,7 +44,7 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
     suite_node_down,
     suite_marker, suite_marked,
     suite_view,
-    suite_roll,
+    suite_roll, suite_begin,
     suite_ballot,
     suite_members,
     suite_same;
@@ -64,7 +64,7 @@ static const struct suite *const suites[] = {
     &suite_node_down,
     &suite_marker, &suite_marked,
     &suite_view,
-    &suite_roll,
+    &suite_roll, &suite_begin,
     &suite_ballot,
     &suite_members,
     &suite_same,

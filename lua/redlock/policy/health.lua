@@ -132,15 +132,13 @@ local function findings_of(client, row, user)
     if row.ready and row.twin then
         found("twin", "error", "the same server has voted under another address; name each once")
     end
-    if row.guard == "disagrees" then
-        found("disagrees", "error", "%s", row.why)
-    elseif row.guard == "sealed" then
-        found("sealed", "error", "%s", row.why)
-    elseif row.guard == "retired" then
-        found("retired", "error", "%s", row.why)
+    if row.guard == "disagrees" or row.guard == "sealed" or row.guard == "retired" then
+        found(row.guard, "error", "%s", row.why)
     elseif row.guard == "guarded" then
         found("guarded", "error", "no votes%s; new cluster? run redlock init",
             quarantine(client.options, row.guard_left))
+    elseif row.guard == "unknown" and row.why then
+        found("guarded", "error", "no votes before a majority was heard: %s", row.why)
     end
     if row.ready and row.marker_code then
         found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "
@@ -274,7 +272,7 @@ local function code_of(row)
     elseif row.guard == "disagrees" or row.guard == "retired" or row.twin then
         return "config"
     elseif row.guard == "unknown" then
-        return row.marker_code or "pending"
+        return row.marker_code or row.why and "guarded" or "pending"
     end
     return "ok"
 end

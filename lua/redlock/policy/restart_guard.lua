@@ -131,15 +131,23 @@ local function are_up(rows)
     return up >= quorum(#rows)
 end
 
---- See client:init.
-function _M.init(client, force)
+-- What servers say now.
+-- @return the rows of client:check(), and when that was; or nil and an error
+local function look(client)
     local looked, err = rounds.check(client)
     if not looked then
         return nil, err
     end
-    -- A server that loses its memory from now on may forget a lock, once others are admitted.
-    local seen = client.now()
-    local rows = health.rows(client)
+    return health.rows(client), client.now()
+end
+
+--- See client:init.
+function _M.init(client, force)
+    -- A server that loses its memory after `seen` may forget a lock, once others are admitted.
+    local rows, seen = look(client)
+    if not rows then
+        return nil, seen
+    end
     if not client.guarded then
         if are_up(rows) then
             return true
@@ -147,10 +155,17 @@ function _M.init(client, force)
         return no_quorum(rows)
     end
     local by = sort_out(rows)
+    if #by.guarded > 0 then       -- it begins when a majority was heard: has it, behind that?
+        rows, seen = look(client)
+        if not rows then
+            return nil, seen
+        end
+        by = sort_out(rows)
+    end
     if #by.admitted == #rows then
         return true
     end
-    err = not force and objection(by)
+    local err = not force and objection(by)
     if err then
         return nil, err
     end

@@ -74,7 +74,7 @@
 ---@field guard_left? number  "guarded": seconds until it may
 ---@field marker_code? redlock.NodeCode  why its marker cannot be read or set
 ---@field unverified boolean  its INFO may not be read
----@field why? string  "disagrees", "sealed", "retired": what is wrong, and the remedy
+---@field why? string  "disagrees", "sealed", "retired", "unknown": what is wrong, and the remedy
 ---@field steps integer  how often its clock was stepped so far
 ---@field step number  seconds of the last one; positive: forward
 ---@field suspect_left number  seconds without votes after that
