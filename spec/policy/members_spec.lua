@@ -60,6 +60,7 @@ describe("the list of servers", function()
         assert.equal("config", err.code)
         assert.matches("redlock members online on", tostring(err))
         assert.equal(2, client:members().epoch)
+        assert.equal(2, assert(client:members { finish = true }).epoch)
         assert.is_true(assert(client:members { online = true }).online)
         assert.equal(4, assert(client:members { online = true }).epoch)       -- it is so already
         assert.same({ 1, 2, 3, 4 }, who(assert(client:members { add = cluster[4].uri }).list))
@@ -214,6 +215,26 @@ describe("the list of servers", function()
         assert.matches("^from {", left[3])              -- nothing was begun
         assert.matches("under the old list", left[4])
         assert.is_true((client:getLock("x"):tryLock(5)))
+    end)
+
+    it("is finished when the server votes that somebody else has added", function()
+        local client, servers = begin(3, 1)
+        local changer, flushed = new_client(servers), false
+        assert.is_false(pcall(changer.members, changer, { add = cluster[4].uri,
+            progress = function(what)
+                assert(not what:find "under the old list")
+            end }))
+        changer:close()
+        local found = assert(client:members { finish = true, progress = function(what, seconds, of)
+            if what:find "under the old list" and seconds > of / 2 and not flushed then
+                flushed = true
+                cluster[4]:call "FLUSHALL"
+            end
+        end })
+        assert.is_true(flushed)
+        assert.is_true(found.list[4].votes)
+        cluster[4]:call "FLUSHALL"               -- the new list is in force, and it does not vote
+        assert.is_true(assert(client:members { finish = true }).list[4].votes)
     end)
 
     it("is changed by one of two who want different things, and then by the other", function()

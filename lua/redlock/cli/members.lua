@@ -25,7 +25,8 @@ same, before the fourth change from now. A server that has left is stopped then,
   add         to a list of an odd number, for a while: an even number tolerates no more failures
   remove      from a list of an even number; in an odd one servers are replaced
   replace     also a server that is down for good
-  finish      goes on with a change that somebody else has begun, and not ended
+  finish      goes on with a change that somebody else has begun, and not ended, until the server
+              that it adds votes
 
 FLAGS
 

@@ -266,11 +266,19 @@ local function put_in_force(change, view, kept)
     return after
 end
 
--- The server that was added votes, and has the numbers of all names.
+-- Whether the last change has added a server.
+local function is_new(after, label)
+    local before = after.was[1]
+    return before and not format(" %s ", before.labels):find(format(" %s ", label), 1, true)
+end
+
+-- The server that was added, by us or by whom we finish for, votes, and has the numbers of all
+-- names.
 local function welcome(change, after)
     local added = {}
     for _, member in ipairs(after.list) do
-        if member.label == change.wish.add then
+        if member.label == change.wish.add or change.wish.finish and is_new(after, member.label)
+        then
             added[1] = member
         end
     end
@@ -278,7 +286,7 @@ local function welcome(change, after)
     local seen, err = await(client, guard_time(client) + PATIENCE, function(seen)
         local done = views.count(added, seen, votes) == #added
         if not done then
-            change.tell("waits for " .. change.wish.add .. " to vote",
+            change.tell("waits for " .. added[1].label .. " to vote",
                 min(client.now() - began, guard_time(client)), guard_time(client))
         end
         return done
