@@ -25,13 +25,13 @@ files["lua/redlock/scripts/fenced"] = {
 for _, name in ipairs { "rw", "slots", "fair", "inspect" } do
     files["lua/redlock/scripts/" .. name] = {
         read_globals = { "call", "now", "kind", "me", "put", "agreed", "free", "wake_head", "leave",
-            "ttl", "value", "named", "describe", "prefix", "LONG" },
+            "ttl", "value", "named", "describe", "prefix", "LONG", "door", "keep" },
         globals = { "mine" },
     }
 end
 files["lua/redlock/scripts/marker/held.lua"] = { read_globals = { "WORK" } }
 -- They declare what the others use.
-for _, name in ipairs { "now", "rw/readers", "slots/slots", "fair/queue", "inspect/describe" } do
+for _, name in ipairs { "now", "rw/door", "rw/readers", "slots/slots", "fair/queue", "inspect/describe" } do
     files["lua/redlock/scripts/" .. name .. ".lua"] = { ignore = { "211", "231", "311" } }
 end
 for _, name in ipairs { "counter", "counted", "let_go", "replaced", "run" } do

@@ -48,6 +48,7 @@ describe("the documented ACL rules of the family", function()
     -- Uses all that there is; the first error, or nil.
     local function use(client, other)
         local pair = client:getReadWriteLock "rw"
+        local numbered = client:getReadWriteLock("numbered", { fenced = true })
         local steps = {
             function() return pair:readLock():tryLock(1, 2) end,
             function() return pair:readLock():extend(2) end,
@@ -61,6 +62,8 @@ describe("the documented ACL rules of the family", function()
             function() return pair:writeLock():tryLock(1, 2) end,
             function() return pair:readLock():lock() end,
             function() return pair:writeLock():unlock() end,
+            function() return numbered:writeLock():tryLock(1, 2) end,
+            function() return numbered:writeLock():unlock() end,
             function() return pair:readLock():unlock() end,
             function() return client:getMultiLock({ "a", "b" }):tryLock(1, 2) end,
             function() return client:getMultiLock({ "a", "b" }):extend(2) end,

@@ -31,8 +31,10 @@ end
 local function call(sim, t, object, method, ...)
     local errors = require "redlock.core.errors"
     t.calling, t.began_us = method, sim.now()
+    local token, began_us = nil, t.began_us
     if method == "extend" then
         note_extension(sim, t)
+        token = sim.has_tokens and object.token and object:token()
     end
     local done, ok, err = pcall(object[method], object, ...)
     if not done then
@@ -45,7 +47,8 @@ local function call(sim, t, object, method, ...)
     sim.calls = (sim.calls or 0) + 1
     local code = ok == nil and err and err.code or nil
     sim:tell("call", { task = t, method = method, ok = ok, code = code, err = err, codes = CODES,
-        attempts = 0, took_us = 0 })
+        attempts = 0, took_us = 0, held_token = token or nil, name = object.name,
+        began_us = began_us })
     return ok, err
 end
 
@@ -123,6 +126,15 @@ function acts.write(sim, t, must)
     end
     use(sim, t, writer)
     return true
+end
+
+function acts.token_write(sim, t, must)
+    local pair = t.process.client:getReadWriteLock(some_name(sim), { fenced = true })
+    return take_and_use(sim, t, pair:writeLock(), "token write", must)
+end
+
+function acts.fenced(sim, t, must)
+    return take_and_use(sim, t, t.process.client:getFencedLock(some_name(sim)), "fenced", must)
 end
 
 function acts.multi(sim, t, must)
@@ -272,6 +284,7 @@ local TOGETHER = {
     multi = { "multi", "multi", "plain" },
     once = { "once" },
     limiter = { "limiter" },
+    tokens = { "read", "read", "token_write", "fenced" },
 }
 local KINDS = {}
 for kind in pairs(TOGETHER) do
@@ -290,6 +303,7 @@ function _M.choose(sim, opts)
     end
     if wanted and wanted ~= "none" and not sim.prefix then
         sim.family = TOGETHER[wanted] or error("no such kind: " .. wanted)
+        sim.has_tokens = wanted == "tokens"
     end
 end
 

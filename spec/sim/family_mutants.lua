@@ -75,6 +75,30 @@ return {
         from = "if value ~= ARGV[3] then", to = "if value and value ~= ARGV[3] then",
         by = { "only one's own" } },
 
+    { name = "a release leaves the door closed", file = SCRIPTS .. "rw/write_release.lua",
+        family = "rw", from = "redis.call('del', KEYS[2])\n", to = "", by = { "the door" } },
+
+    -- ---- writers with tokens ----
+
+    { name = "a writer with a token leaves the door open", file = SCRIPTS .. "rw/close.lua",
+        family = "tokens", from = "if keep ~= '0' and", to = "if false and", by = { "the door" } },
+
+    { name = "a writer with a token leaves it closed", file = SCRIPTS .. "rw/leave.lua",
+        family = "tokens", from = "    redis.call('del', door)\n", to = "", by = { "the door" } },
+
+    { name = "readers are in the way of a token", file = SCRIPTS .. "fenced/acquire.lua",
+        family = "tokens", from = "if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then",
+        to = "if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) then",
+        by = { "who excludes whom", "the readers' key", "only one's own" } },
+
+    { name = "what readers have is given back", file = SCRIPTS .. "fenced/heal.lua",
+        family = "tokens", from = " or call('exists', KEYS[1]) == 1 then", to = " then",
+        by = { "only one's own" } },
+
+    { name = "a writer's confirmation is not exact", file = SCRIPTS .. "fenced/confirm.lua",
+        family = "tokens", from = "if counter and counter > token then", to = "if false then",
+        by = { "a token has its witnesses", "a yes is exact", "counters never go back" } },
+
     -- ---- several names ----
 
     { name = "some of the names are enough", file = SCRIPTS .. "multi/acquire.lua",

@@ -352,7 +352,8 @@ local function is_of(sim, invariant)
     elseif of == "lists" then
         return false
     elseif of == "family" or sim.family and not OF_BOTH[invariant.name] then
-        return of == "family" and sim.family ~= nil and (sim.guarded or not invariant.guarded)
+        return of == "fenced" and sim.has_tokens
+            or of == "family" and sim.family ~= nil and (sim.guarded or not invariant.guarded)
     end
     return of == nil or of == "fenced" and sim.fenced > 0 or of == "guarded" and sim.guarded
 end

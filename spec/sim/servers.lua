@@ -221,7 +221,8 @@ local function know_scripts()
     local sha1 = require "redlock.testing.sha1"
     local restart_guard = require "redlock.policy.restart_guard"
     local script_text = require "redlock.core.script_text"
-    local prims = { require "redlock.api.plain_lock", require "redlock.api.fenced_lock" }
+    local prims = { require "redlock.api.plain_lock", require "redlock.api.fenced_lock",
+        require "redlock.api.fenced_write_lock" }
     for _, prim in ipairs(prims) do
         for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "handover",
             "seed" } do

@@ -341,7 +341,7 @@ _M.list = {
         end,
     } },
 
-    -- What a script keeps, passes on or settles was its owner's before.
+    -- What a script keeps, passes on or settles was its owner's before; what it gives back was free.
     { name = "only one's own", on = {
         before = function(_, server, key, args)
             local entry, door = server:look(key), server:look("redlock:{" .. key .. "}:door")
@@ -350,7 +350,9 @@ _M.list = {
         end,
         script = function(_, server, role, key, args, vote, attempt)
             local kind = attempt and attempt.kind
-            if vote ~= 1 or not (kind == "plain" or kind == "once" or kind == "write"
+            if role == "heal" and vote == 1 and kind ~= "read" and kind ~= "permit" and server.was then
+                return format("%s: %s is given back, which others have", server.lane, key)
+            elseif vote ~= 1 or not (kind == "plain" or kind == "once" or kind == "write"
                 or kind == "fair" or kind == "read" and role == "handover") then
                 return nil
             elseif role == "handover" and server.was ~= args[3]
@@ -378,15 +380,25 @@ _M.list = {
     -- Nobody new reads while a writer waits, whoever opens it knows that; and it stays closed for
     -- him, whatever a minority grants.
     { name = "the door", on = {
+        before = function(_, server, _, args)
+            server.seventh = args[7]         -- which the script takes out
+        end,
         script = function(_, server, role, key, args, vote, attempt)
             local kind, door = attempt and attempt.kind, "redlock:{" .. key .. "}:door"
-            if role ~= "acquire" or kind ~= "read" and kind ~= "write" or attempt.held then
+            local counts, keep = kind == "token write", args[3]
+            if counts then
+                kind, keep = "write", server.seventh
+            end
+            if role == "release" and kind == "write" and vote == 1 and args[2] ~= "0" then
+                return server:look(door) and server.lane .. " lets " .. key
+                    .. " go behind a closed door"
+            elseif role ~= "acquire" or kind ~= "read" and kind ~= "write" or attempt.held then
                 return nil
             elseif kind == "read" and vote == 1 and server.door then
                 return server.lane .. " lets a reader of " .. key .. " in behind a closed door"
             elseif kind == "write" and vote == 1 and server.door and not server:look(door) then
                 return server.lane .. " opens the door of " .. key .. " with a grant"
-            elseif kind == "write" and vote == 0 and args[3] ~= "0" and not server:look(door) then
+            elseif kind == "write" and vote == 0 and keep ~= "0" and not server:look(door) then
                 return server.lane .. " leaves the door of " .. key .. " open"
             end
         end,

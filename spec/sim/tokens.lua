@@ -278,12 +278,20 @@ _M.list = {
         end,
     } },
 
+    -- But to what it was when the script began, which then has given nothing.
     { name = "counters never go back", on = {
+        before = function(_, server)
+            server.counted = {}
+        end,
+        script = function(_, server)
+            server.counted = nil
+        end,
         write = function(sim, server, key, old, new)
-            local name = sim.name_of[key]
+            local name, counted = sim.name_of[key], server.counted or {}
+            counted[key] = counted[key] or old and old.value
             if name and new then
                 local was, now = old and of_this_run(server, old.value), read(new.value)
-                if was and (not now or now < was) then
+                if was and (not now or now < was) and counted[key] ~= new.value then
                     return format("%s counts %s back from %s to %s", server.lane, name,
                         number(was), new.value)
                 end

@@ -3,6 +3,7 @@
 local arrivals = require "redlock.api.arrivals"
 local fair = require "redlock.api.fair_lock"
 local fenced = require "redlock.api.fenced_lock"
+local fenced_writer = require "redlock.api.fenced_write_lock"
 local multi = require "redlock.api.multi_lock"
 local plain = require "redlock.api.plain_lock"
 local resource = require "redlock.resource"
@@ -127,15 +128,15 @@ local function latch_call()
 end
 
 -- Numbers of a memory's name, which the guard's marker has where it is on.
-local function fenced_call()
+local function fenced_call(prim, door)
     local role = pick { "acquire", "acquire", "confirm", "extend", "heal", "release", "handover" }
     local token = role == "acquire" and "0" or pick { "1", "2", "33", "70" }
     local args = { pick(VALUES), role == "release" and pick { "0", "9" } or lease(), token }
     args[4] = role == "handover" and pick(VALUES) or nil
-    for _, arg in ipairs { "7", lease(), LIMIT, replid } do
+    for _, arg in ipairs { "7", lease(), LIMIT, door or replid, door and replid } do
         args[#args + 1] = arg
     end
-    return eval(fenced[role .. "_script"], FENCED, args)
+    return eval((prim or fenced)[role .. "_script"], FENCED, args)
 end
 
 local function leader_call()
@@ -240,11 +241,13 @@ local KINDS = {
     end,
     ["readers and writers"] = function()
         local prim = pick { rw.reading, rw.reading, rw.writing }
-        local what = math.random(10)
+        local what = math.random(14)
         if what == 1 then
             return ask(prim, pick { "peek", "force" }, RW)
         elseif what == 2 then
             return ask(rw.writing, "open", RW)
+        elseif what > 10 then
+            return fenced_call(fenced_writer, pick { "0", lease() })
         end
         return of_lease(prim, RW, pick { "0", lease() })
     end,

@@ -2,6 +2,7 @@
 
 local election = require "redlock.api.election"
 local fair_lock = require "redlock.api.fair_lock"
+local fenced_write_lock = require "redlock.api.fenced_write_lock"
 local latch = require "redlock.api.latch"
 local lock = require "redlock.api.lock"
 local multi_lock = require "redlock.api.multi_lock"
@@ -17,7 +18,7 @@ local _M = {}
 --- The primitives whose holds can be exported, by their names.
 _M.kinds = {}
 for _, prim in ipairs { read_write_lock.reading, read_write_lock.writing, multi_lock.primitive,
-    semaphore.permit, fair_lock } do
+    fenced_write_lock, semaphore.permit, fair_lock } do
     _M.kinds[prim.name] = prim
 end
 
@@ -26,11 +27,12 @@ _M.methods = methods
 
 --- Many readers at once, or one writer. No I/O.
 -- @param name  as for getLock; plain and fenced locks of the name exclude both
--- @param opts  as for getLock
+-- @param opts  as for getLock; fenced: true: writers have tokens, in one sequence with those of
+--   fenced locks of the name. Who writes then cannot read as well (deadlock)
 -- @return an object with readLock() and writeLock(), each with the methods of a lock (see
 --   read_write_lock.lua)
 function methods:getReadWriteLock(name, opts)
-    return read_write_lock.new(self, name, opts)
+    return fenced_write_lock.pair(self, name, opts)
 end
 
 --- Several names at once, all or none. No I/O.

@@ -83,7 +83,8 @@ end
 
 local fenced = primitive.new {
     name = "fenced lock",
-    rivals = { "lock", "read lock", "write lock", "fair lock" },
+    rivals = { "lock", "read lock", "write lock", "fair lock",
+        "fenced write lock" },
     vote = "largest",
     knows_run = true,
     acquire = parts("counter", "acquire"),

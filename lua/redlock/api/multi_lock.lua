@@ -107,7 +107,8 @@ end
 
 _M.primitive = primitive.new {
     name = "multi-lock",
-    rivals = { "lock", "fenced lock", "read lock", "write lock", "fair lock" },
+    rivals = { "lock", "fenced lock", "read lock", "write lock", "fair lock",
+        "fenced write lock" },
     waits = true,
     names = names_of,
     acquire = script "acquire",

@@ -5,7 +5,8 @@ local script_text = require "redlock.core.script_text"
 
 return primitive.new {
     name = "lock",
-    rivals = { "fenced lock", "read lock", "write lock", "fair lock" },
+    rivals = { "fenced lock", "read lock", "write lock", "fair lock",
+        "fenced write lock" },
     acquire = script_text.read "redlock.scripts.lock.acquire",
     extend = script_text.read "redlock.scripts.lock.extend",
     release = script_text.read "redlock.scripts.lock.release",

@@ -128,7 +128,7 @@ end
 
 reading = primitive.new {
     name = "read lock",
-    rivals = { "lock", "fenced lock", "write lock", "fair lock" },
+    rivals = { "lock", "fenced lock", "write lock", "fair lock", "fenced write lock" },
     within = "write lock",
     shared = true,
     line = false,
@@ -152,7 +152,7 @@ end
 
 writing = primitive.new {
     name = "write lock",
-    rivals = { "lock", "fenced lock", "read lock", "fair lock" },
+    rivals = { "lock", "fenced lock", "read lock", "fair lock", "fenced write lock" },
     waits = true,
     acquire = script_text.read(RW .. "write_acquire"),
     extend = script_text.read(PLAIN .. "extend"),

@@ -2,6 +2,7 @@
 
 local fair_lock = require "redlock.api.fair_lock"
 local fenced_lock = require "redlock.api.fenced_lock"
+local fenced_write_lock = require "redlock.api.fenced_write_lock"
 local lock = require "redlock.api.lock"
 local multi_lock = require "redlock.api.multi_lock"
 local plain_lock = require "redlock.api.plain_lock"
@@ -18,14 +19,16 @@ local OPTIONS = { wait = true, lease = true, owner = true, fenced = true, kind =
 
 -- Kinds of one name that an owner has.
 local KINDS = { plain = plain_lock, fenced = fenced_lock, fair = fair_lock,
-    read = read_write_lock.reading, write = read_write_lock.writing }
+    read = read_write_lock.reading, write = read_write_lock.writing,
+    [fenced_write_lock] = fenced_write_lock }
 
 -- What is to be held; it has an owner already, or is to belong to the running coroutine.
 local function view_of(client, name, opts)
     local kind = opts.kind
     if validate.flag("fenced", opts.fenced) then
         kind = (kind == nil or kind == "fenced") and "fenced"
-            or validate.bad("fenced", 'true is for the kind "fenced" alone')
+            or kind == "write" and fenced_write_lock
+            or validate.bad("fenced", 'true is for the kinds "fenced" and "write" alone')
     elseif kind == nil then
         kind = type(name) == "table" and "multi" or opts.permits ~= nil and "permit" or "plain"
     end

@@ -49,7 +49,7 @@ function Client:getFairLock(name, opts) end
 ---assert(pair:readLock():tryLock(5))
 ---```
 ---@param name string  1 to 65536 bytes; plain and fenced locks of the name exclude both
----@param opts? redlock.LockOptions  who the owner is
+---@param opts? redlock.ReadWriteOptions  who the owner is; whether writers have tokens
 ---@return redlock.ReadWriteLock pair  has a view for each of the two
 function Client:getReadWriteLock(name, opts) end
 
@@ -198,7 +198,7 @@ function Client:using(name, opts, fn) end
 ---@field label? string  as for `client:getLock`
 ---@field kind? "plain"|"fenced"|"read"|"write"|"fair"|"multi"|"permit"  default: plain
 ---@field traceparent? string  as for `client:getLock`
----@field fenced? boolean  true: a fenced lock
+---@field fenced? boolean  true: a fenced lock; with "write": a writer with a token
 ---@field permits? integer  how many permits there are, as for `getSemaphore`: fn gets one of them
 
 -- ---- looking ---------------------------------------------------------------------

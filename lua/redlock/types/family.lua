@@ -4,10 +4,14 @@
 
 -- ---- readers and writers ---------------------------------------------------------
 
+---@class redlock.ReadWriteOptions: redlock.LockOptions
+---@field fenced? boolean  true: writers have tokens, in one sequence with fenced locks of the name
+
 ---Many readers at once, or one writer. Plain and fenced locks of the name, and other libraries'
 ---locks of the Redlock page, keep out both, and are kept out by them. A writer that waits closes
 ---the door for new readers. The owner who writes may read as well, and goes on reading when it
----writes no more; the owner who reads cannot write (`deadlock`). `tostring(pair)` is for people.
+---writes no more, unless writers have tokens; the owner who reads cannot write (`deadlock`).
+---`tostring(pair)` is for people.
 ---@class redlock.ReadWriteLock
 local ReadWriteLock = {}
 
@@ -28,7 +32,7 @@ function ReadWriteLock:readLock() end
 ---assert(prices:writeLock():unlock())       -- goes on reading: nobody wrote meanwhile
 ---assert(prices:readLock():unlock())
 ---```
----@return redlock.Lock lock  with all methods of a lock
+---@return redlock.Lock lock  with all methods of a lock; with `fenced` of a redlock.FencedLock
 function ReadWriteLock:writeLock() end
 
 ---The name as it was given.

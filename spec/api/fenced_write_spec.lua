@@ -1,0 +1,228 @@
+-- Writers with tokens, beside readers and everybody else who locks the name.
+local support = require "spec.support"
+local torture = require "spec.support.torture"
+
+describe("a fenced write lock", function()
+    local cluster, client, other
+
+    setup(function() cluster = support.cluster(5) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { lease = 3, fallback = 0.3 })
+        other = support.warm_client(cluster, { lease = 3, fallback = 0.3 })
+    end)
+    after_each(function()
+        client:close()
+        other:close()
+    end)
+    teardown(support.cleanup)
+
+    local function pair(owner, c)
+        return (c or client):getReadWriteLock("x", { fenced = true, owner = owner })
+    end
+    local function reader(owner, c) return pair(owner, c):readLock() end
+    local function writer(owner, c) return pair(owner, c):writeLock() end
+
+    it("counts on where fenced locks of the name are, and they where it is", function()
+        local ok, first = assert(writer(1):tryLock(5, 10))
+        assert.is_true(ok)
+        assert.equal(first, writer(1):token())
+        assert.is_true(writer(1):stillMine())
+        assert.is_true(writer(1):extend(10))
+        assert.equal(first, writer(1):token())
+        assert.is_true(client:checkSequencer(writer(1):sequencer()))
+        assert.is_true(writer(1):unlock())
+        local fenced = other:getFencedLock "x"
+        assert.equal(first + 1, select(2, assert(fenced:tryLock(5, 10))))
+        support.fails("held", writer(1):tryLock(0, 10))
+        assert.is_true(fenced:unlock())
+        assert.equal(first + 2, select(2, assert(writer(1):tryLock(5, 10))))
+        support.fails("held", fenced:tryLock(0, 10))
+        assert.is_true(writer(1):unlock())
+    end)
+
+    it("excludes readers and writers of all kinds, and is excluded", function()
+        local plain = other:getReadWriteLock("x", { owner = 2 })
+        assert.is_true(writer(1):tryLock(1, 10))
+        for _, lock in ipairs { plain:readLock(), plain:writeLock(), reader(2, other),
+            writer(2, other), other:getLock "x" } do
+            support.fails("held", lock:tryLock(0, 10))
+        end
+        assert.is_true(writer(1):unlock())
+        for _, lock in ipairs { plain:readLock(), plain:writeLock(), other:getLock "x" } do
+            assert.is_true(lock:tryLock(5, 10))
+            support.fails("held", writer(1):tryLock(0, 10))
+            assert.is_true(lock:unlock())
+        end
+        assert.is_true(reader(1):tryLock(1, 10))
+        assert.is_true(reader(2, other):tryLock(1, 10))
+        assert.is_nil(reader(1).token)
+    end)
+
+    it("counts nothing while readers keep it out", function()
+        local _, first = assert(writer(1):tryLock(5, 10))
+        assert.is_true(writer(1):unlock())
+        assert.is_true(reader(2, other):tryLock(1, 10))
+        support.eventually(function()
+            local n = 0
+            cluster:each(function(s) n = n + (s:call("TYPE", "x") == "zset" and 1 or 0) end)
+            return n == #cluster
+        end)
+        for _ = 1, 3 do
+            support.fails("held", writer(1):tryLock(0, 10))
+        end
+        assert.is_true(reader(2, other):unlock())
+        assert.equal(first + 1, select(2, assert(writer(1):tryLock(5, 10))))
+    end)
+
+    it("closes the door while it waits, and opens it", function()
+        local function door()
+            local n = 0
+            cluster:each(function(s) n = n + s:call("EXISTS", "redlock:{x}:door") end)
+            return n
+        end
+        assert.is_true(reader(1):tryLock(1, 10))
+        support.fails("held", writer(2, other):tryLock(0, 10))
+        assert.equal(0, door())
+        local writing = writer(2, other):tryLockAsync(30, 10)
+        support.eventually(function()
+            writing:isDone()
+            return door() >= 3
+        end)
+        support.fails("held", reader(3):tryLock(0, 10))
+        assert.is_true(reader(1):unlock())
+        assert.is_true(writing:get(20))
+        assert.is_true(writer(2, other):unlock())
+        support.eventually(function()
+            other:getLock("turn"):isLocked()
+            return door() == 0
+        end)
+        assert.is_true(reader(3):tryLock(0, 10))
+        support.fails("held", writer(2, other):tryLock(0.2, 10))       -- gives up
+        support.eventually(function()
+            other:getLock("turn"):isLocked()
+            return door() == 0
+        end)
+    end)
+
+    it("is not entered to read by who writes, nor to write by who reads", function()
+        assert.is_true(writer(1):lock())
+        support.fails("deadlock", reader(1):lock())
+        assert.is_true(writer(1):unlock())
+        assert.is_true(reader(1):lock())
+        support.fails("deadlock", writer(1):lock())
+        assert.is_true(reader(1):unlock())
+    end)
+
+    it("passes on within a process, with a token of its own", function()
+        local _, first = assert(writer(1):tryLock(5, 10))
+        local next_one = writer(2):tryLockAsync(20, 10)
+        next_one:isDone()
+        assert.is_true(writer(1):unlock())
+        assert.is_true(next_one:get(20))
+        assert.is_true(writer(2):token() > first)
+        assert.is_true(writer(2):unlock())
+    end)
+
+    it("is exported and imported with its token", function()
+        local _, token = assert(writer(1):tryLock(5, 10))
+        local imported = assert(other:import(assert(writer(1):export()), { owner = 2 }))
+        assert.equal(token, imported:token())
+        assert.is_true(imported:unlock())
+    end)
+
+    it("is used by a function, and released", function()
+        local used, token = client:using("x", { kind = "write", fenced = true }, function(lock)
+            return lock:token()
+        end)
+        assert.is_true(used)
+        assert.is_true(token < select(2, assert(writer(1):tryLock(5, 10))))
+        assert.has_error(function()
+            client:using("x", { kind = "read", fenced = true }, function() end)
+        end)
+    end)
+
+    it("takes the options of a lock, and no others", function()
+        assert.matches("^write lock", tostring(client:getReadWriteLock("x", { fenced = false,
+            label = "a job" }):writeLock()))
+        assert.matches("^fenced write lock", tostring(writer(1)))
+        for _, opts in ipairs { { fenced = 1 }, { fenced = true, no = 1 }, 7 } do
+            assert.has_error(function() client:getReadWriteLock("x", opts) end)
+        end
+    end)
+end)
+
+-- ---- histories -------------------------------------------------------------------
+
+-- What is wrong with a history: holders who exclude each other; a token twice; one that is not
+-- above those that were known when it was asked for.
+local function wrong(history)
+    local known, seen, asked = 0, {}, {}
+    for _, line in ipairs(history) do
+        if line.word == "ask" then
+            asked[line.who] = known
+        elseif line.word == "token" then
+            local token = tonumber(line[4])
+            if seen[token] or token <= asked[line.who] then
+                return ("%d got token %.0f after %.0f"):format(line.who, token, asked[line.who])
+            end
+            seen[token], known = true, math.max(known, token)
+        end
+    end
+    return torture.together(torture.intervals(history), function(a, b)
+        return a ~= "read" or b ~= "read"
+    end)
+end
+
+describe("a history of writers with tokens", function()
+    after_each(support.cleanup)
+
+    it("is judged", function()
+        local function line(word, who, token)
+            return { "1", tostring(who), word, token and tostring(token), t = 1, who = who,
+                word = word }
+        end
+        assert.is_nil(wrong { line("ask", 1), line("ask", 2), line("token", 2, 7),
+            line("token", 1, 6), line("ask", 1), line("token", 1, 8) })
+        assert.is_string(wrong { line("ask", 1), line("ask", 2), line("token", 2, 7),
+            line("token", 1, 7) })
+        assert.is_string(wrong { line("ask", 2), line("token", 2, 7), line("ask", 1),
+            line("token", 1, 6) })
+    end)
+
+    local CODE = [[
+            local kind = ({ "write", "write", "read", "read", "fenced" })[random(5)]
+            local pair = client:getReadWriteLock("x", { fenced = true })
+            local l = kind == "write" and pair:writeLock() or kind == "read" and pair:readLock()
+                or client:getFencedLock "x"
+            log "ask"
+            local ok, token = l:tryLock(1, random(2) == 1 and 0.3 or nil)
+            if not ok then return end
+            if kind ~= "read" then log("token", ("%.0f"):format(token)) end
+            hold(kind == "fenced" and "write" or kind, l)
+            l:unlock()
+    ]]
+
+    it("has no token twice, none that goes back, and no writer beside anybody", function()
+        local history = torture.run { seconds = 8, code = CODE }
+        local n = { token = 0, held = 0 }
+        for _, line in ipairs(history) do
+            n[line.word] = (n[line.word] or 0) + 1
+        end
+        assert.is_true(n.token > 20 and n.held > n.token, n.token .. " " .. n.held)
+        assert.is_nil(wrong(history))
+    end)
+
+    for what, broken in pairs {
+        ["nobody counted"] = { "scripts/fenced/acquire.lua", "counter = counter + 1",
+            "counter = counter + 0" },
+        ["writers did not look for readers"] = { "scripts/fenced/acquire.lua",
+            "if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then",
+            "if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) then" },
+    } do
+        it("shows if " .. what, function()
+            assert.is_string(wrong(torture.run { seconds = 2.5, broken = { broken },
+                code = CODE }))
+        end)
+    end
+end)
