@@ -247,7 +247,7 @@ chaos: ## real servers and clients under faults; T=seconds (60); spec/chaos/READ
 	@spec/setup chaos
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/chaos/main.lua "$(or $(T),60)" "$(SEED)" "$(NODES)" \
-	    "$(BEYOND)" "$(RATE)" "$(GUARD)"
+	    "$(BEYOND)" "$(RATE)" "$(GUARD)" "$(LISTS)"
 
 .PHONY: stress
 stress: ## fencing tokens, real servers; N=holds, SEED, VARIANT=forgets, unconfirmed

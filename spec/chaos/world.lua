@@ -4,6 +4,7 @@
 -- be cut off from any server.
 local cjson = require "cjson"
 local build = require "spec.support.build"
+local changer = require "spec.chaos.changer"
 local inspect = require "spec.support.inspect"
 local kinds = require "spec.chaos.kinds"
 local lists = require "spec.support.list"
@@ -88,14 +89,24 @@ end
 
 -- With "everysec" a write to the log may wait for a slow disk, and a kill forget what was
 -- granted; with "no" the log is written before the reply, and survives the process.
+local function start_server(self, name)
+    local clock = new_clock(self.dir, name)
+    return redis.server { new = true, env = clock.env,
+        args = { "--appendonly", "yes", "--appendfsync", "no" } }, clock
+end
+
 local function new_server(self, s)
-    self.clocks[s] = new_clock(self.dir, "server" .. s)
-    self.servers[s] = redis.server { new = true, env = self.clocks[s].env,
-        args = { "--appendonly", "yes", "--appendfsync", "no" } }
+    self.servers[s], self.clocks[s] = start_server(self, "server" .. s)
     if self.opts.restart_guard then
         self.servers[s]:admit(self.opts.max_lease)
     end
     self:server_is(s, "up", "started")
+end
+
+--- Another server, which is none of ours yet. @return it, and its clock
+function World:spare()
+    self.spares = (self.spares or 0) + 1
+    return start_server(self, "spare" .. self.spares)
 end
 
 function World:command(s, ...)
@@ -175,12 +186,13 @@ end
 
 -- What a server has to remember as long as it lives is no lock.
 local BOOK_KEEPING = "^redlock:{server}:"
+local CHANGERS = "redlock:{redlock.members}:fence"
 
 --- The keys of a server that locks have made, and how many ms they have left.
 function World:keys(s)
     local keys = {}
     for _, key in ipairs(self:command(s, "KEYS", "*")) do
-        if not key:find(BOOK_KEEPING) then
+        if not key:find(BOOK_KEEPING) and key ~= CHANGERS then
             keys[key] = self:command(s, "PTTL", key)
         end
     end
@@ -193,10 +205,6 @@ function World:start_client(c)
     local client, opts = self.clients[c], self.opts
     client.run = client.run + 1
     client.id = client.run == 1 and tostring(c) or ("%d#%d"):format(c, client.run)
-    local nodes = {}
-    for s, edge in ipairs(self.edges[c]) do
-        nodes[s] = edge.uri
-    end
     local file = ("%s/client%s.json"):format(self.dir, client.id)
     sys.write_file(file, cjson.encode {
         id = client.id, seed = opts.seed, slots = client.kind.slots,
@@ -205,7 +213,7 @@ function World:start_client(c)
         careless = opts.careless,
         recorder = self.socket, resource = self.resource, accounts = self.accounts.port,
         options = {
-            nodes = nodes, lease = opts.lease, max_lease = opts.max_lease,
+            nodes = self.uris[c], lease = opts.lease, max_lease = opts.max_lease,
             timeout = opts.timeout, connect_timeout = opts.connect_timeout,
             retry_delay = 0.02, fallback = 0.2, patience = 2,
             fence_ttl = opts.max_lease,          -- so that counters go on from floors
@@ -402,17 +410,27 @@ local function start_recorder(self)
     assert(self.recorder:read_line(10) == "ready", "the recorder does not start")
 end
 
-local function start_edges(self, c)
+local function start_edge(self, c, s)
     local opts = self.opts
-    self.edges[c] = {}
+    local edge = proxy.proxy(self.servers[s].port)
+    edge:seed(c * 1000 + s)
+    edge:spread("both", opts.late_permille, 0, opts.lease * 2000)
+    edge:reset(opts.reset_permille)
+    self.edges[c][s], self.uris[c][s] = edge, edge.uri
+end
+
+-- Where the list of servers changes there is nothing between: clients have to know them by the
+-- names that the list has.
+local function start_edges(self, c)
+    self.edges[c], self.uris[c] = {}, {}
     for s, server in ipairs(self.servers) do
-        local edge = proxy.proxy(server.port)
-        edge:seed(c * 1000 + s)
-        edge:spread("both", opts.late_permille, 0, opts.lease * 2000)
-        edge:reset(opts.reset_permille)
-        self.edges[c][s] = edge
+        if self.opts.lists then
+            self.uris[c][s] = server.uri
+        else
+            start_edge(self, c, s)
+        end
     end
-    if opts.bare then
+    if self.opts.bare then
         self:refuse(c, self:out_of_reach(c), true)
     end
 end
@@ -448,7 +466,7 @@ end
 -- @param opts  of run.lua
 function _M.new(opts)
     local self = setmetatable({ opts = opts, dir = scope.tmpdir(), servers = {}, clocks = {},
-        edges = {}, clients = {}, story = {}, marks = {}, violations = {}, skew_ms = 0,
+        edges = {}, uris = {}, clients = {}, story = {}, marks = {}, violations = {}, skew_ms = 0,
         shas = {} },
         World)
     self.resource = self.dir .. "/resource"
@@ -460,6 +478,10 @@ function _M.new(opts)
     end
     if opts.restart_guard then
         lists.enlist(self.servers)     -- each client has names of its own for them
+    end
+    changer.configure(self)
+    if opts.lists then
+        changer.allow(self)
     end
     for c = 1, opts.clients + opts.nginx do
         start_edges(self, c)

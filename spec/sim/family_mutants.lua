@@ -156,6 +156,11 @@ return {
         from = "return redis.call('pexpire', KEYS[1], ARGV[2])", to = "return 1",
         by = { "once in a period" } },
 
+    { name = "a clock that was set back keeps places", file = SCRIPTS .. "fair/queue.lua",
+        family = "fair", from = "'(' .. now + 2 * ttl, '+inf'", to = "'(' .. now + 2 * ttl, '-inf'",
+        faults = { "server clock steps", "server clock steps", "server clock steps" },
+        by = { "no place for longer than that" } },
+
     { name = "a job begins behind its period", file = "lua/redlock/api/once.lua", family = "once",
         from = "elseif client.now() >= ends then", to = "elseif false then",
         faults = { "stopped client", "stopped client", "suspend" },

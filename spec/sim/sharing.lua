@@ -421,9 +421,9 @@ _M.list = {
     } },
 
     { name = "no place for longer than that", on = {
-        script = function(_, server, role, key, args, _, attempt)
+        script = function(_, server, role, key, args, vote, attempt)
             if role ~= "acquire" or not attempt or attempt.kind ~= "fair" or attempt.held
-                or type(args[5]) ~= "string" then
+                or type(vote) ~= "number" or type(args[5]) ~= "string" then
                 return nil
             end
             local living = server:look("redlock:{" .. key .. "}:living")
