@@ -205,6 +205,8 @@ typedef struct rl_options {
                                 without that being a step; 0: max_lease */
     int32_t margin;          /* an acquire and a hand-over want so many nodes more than a
                                 majority; an extension does not */
+    int32_t min_validity_ms; /* a grant, or hand-over, of which less is left is none:
+                                RL_EXPIRED */
     const char *marker;      /* the key of the restart guard's marker; NULL: no guard */
     const char *marker_script; /* compares and sets the marker: see guard.h */
     int32_t require_info;    /* 1: a node whose INFO may not be read does not vote */

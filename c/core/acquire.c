@@ -137,7 +137,8 @@ int acquire_won(struct rl_lease *lease, const struct rl_round *round, int64_t no
     int64_t deadline_ms = quorum_deadline_ms(round->started_ms, round->lease_ms,
                                              lease->core->drift_ppm);
     lease->acquire = NULL;
-    if (now_ms >= deadline_ms)
+    if (now_ms >= deadline_ms ||
+        deadline_ms - now_ms < lease->core->options.min_validity_ms)
         return RL_EXPIRED;
     lease_confirmed(lease, round);
     if (lease_fenced(lease))

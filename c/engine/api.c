@@ -305,32 +305,21 @@ uint32_t rl_round_unseeded(const rl_round *round)
     return round->lease ? round->lease->unseeded : 0;
 }
 
-int64_t rl_round_free_in_ms(const rl_round *round)
+/* What is left of what a round gave; 0: too little. */
+static int64_t worth_ms(const rl_round *round)
 {
-    struct rl_client *c = client_of(round->core);
-    int64_t extra[RL_MAX_NODES];
-    int known = 0;
-    engine_lock(c);
-    uint32_t voters = state_newest(&c->core)->voters.now;
-    for (int i = 0; i < c->core.n; i++) {
-        const struct slot *slot = &round->slot[i];
-        if (!(voters >> i & 1) || slot->state != SLOT_ANSWERED ||
-            (slot->vote <= 0 && slot->extra < 0))
-            continue;
-        extra[known++] = slot->vote > 0 ? 0 : slot->extra;
-    }
-    engine_unlock(c);
-    int want = quorum_with(__builtin_popcount(voters), round->tally.margin);
-    return quorum_free_in_ms(extra, known, want);
+    int64_t left_ms = rl_remaining_ms(round->lease);
+    return round->kind->expired == RL_EXPIRED &&
+                   left_ms < round->core->options.min_validity_ms
+               ? 0
+               : left_ms;
 }
 
 int rl_round_outcome(const rl_round *round)
 {
     int outcome = round->outcome;
     int expired = round->kind->expired;
-    if (outcome == RL_GRANTED && expired && rl_remaining_ms(round->lease) == 0)
-        return expired;
-    return outcome;
+    return outcome == RL_GRANTED && expired && worth_ms(round) == 0 ? expired : outcome;
 }
 
 void rl_round_node(const rl_round *round, int i, rl_node_result *out)
@@ -371,7 +360,7 @@ void rl_round_free(rl_round *round)
 int64_t rl_round_won(rl_round *round)
 {
     struct rl_client *c = client_of(round->core);
-    int64_t left_ms = round->outcome == RL_GRANTED ? rl_remaining_ms(round->lease) : 0;
+    int64_t left_ms = round->outcome == RL_GRANTED ? worth_ms(round) : 0;
     if (left_ms <= 0)
         return 0;
     engine_lock(c);

@@ -221,3 +221,22 @@ int64_t rl_round_text(const rl_round *round, int i, char *text, int64_t size)
     engine_unlock(c);
     return len;
 }
+
+int64_t rl_round_free_in_ms(const rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    int64_t extra[RL_MAX_NODES];
+    int known = 0;
+    engine_lock(c);
+    uint32_t voters = state_newest(&c->core)->voters.now;
+    for (int i = 0; i < c->core.n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (!(voters >> i & 1) || slot->state != SLOT_ANSWERED ||
+            (slot->vote <= 0 && slot->extra < 0))
+            continue;
+        extra[known++] = slot->vote > 0 ? 0 : slot->extra;
+    }
+    engine_unlock(c);
+    int want = quorum_with(__builtin_popcount(voters), round->tally.margin);
+    return quorum_free_in_ms(extra, known, want);
+}

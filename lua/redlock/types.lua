@@ -100,6 +100,7 @@ function redlock.is_error(value) end
 ---@field handover? integer  hand-overs in the process in a row; 0: none (default 16)
 ---@field max_waiting? integer  how many may wait in the process, of all names (default 10000)
 ---@field margin? integer  servers beyond a majority that a lock wants to be taken (default 0)
+---@field min_validity? number  seconds; a lock of which less is left is not taken (default 0)
 ---@field signals? redlock.Signal[]|false  plain: they release first what is held (default false)
 ---@field host? redlock.Host|false  who knows how to wait; false: found out (default false)
 ---@field restart_guard? boolean|"auto"|"require"|"ignore"  where there are several (default "auto")

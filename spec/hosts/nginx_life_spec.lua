@@ -79,6 +79,16 @@ local SERVER = [[
         ngx.sleep(tonumber(ngx.var.arg_s))
         ngx.print(tostring(l:isValid()))
     } }
+    location /ending { content_by_lua_block {
+        local l = client:getLock "ending"
+        assert(l:tryLock(1, 1.5))
+        assert(l:onEnding(1, function(_, left)
+            ngx.sleep(0.001)
+            ngx.shared.shared:set("lost", (left > 0 and left <= 1 and l.getName(l) or left)
+                .. " " .. ngx.get_phase())
+        end))
+        ngx.sleep(3)
+    } }
     location /said { content_by_lua_block {
         ngx.print(ngx.shared.shared:get "lost" or "nothing")
     } }
@@ -238,6 +248,13 @@ describe("a worker of nginx", function()
         cluster:flush()
         support.eventually(function() return (ng:get "/said") == "forgotten timer" end, 3, "onLost")
         assert.equal("false", request:finish())
+    end)
+
+    it("tells before the time of a lock is over, in a timer of its own", function()
+        start()
+        local request = ng:begin "/ending"
+        support.eventually(function() return (ng:get "/said") == "ending timer" end, 3, "onEnding")
+        request:finish()
     end)
 
     it("tells of a loss in time also of a lock that it takes while it is shut down", function()

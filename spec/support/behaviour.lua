@@ -197,6 +197,18 @@ _M.list = {
         assert(not l:isValid())
         c:close()
     ]] },
+    { "tells before the time of a lock is over", [[
+        local l, left = client:getLock("ending", { owner = 1 })
+        assert(l:tryLock(1, 1.5))
+        assert(l:onEnding(1, function(_, s) left = s end))
+        local from, remind = now(), client.host.remind
+        while not left and now() - from < 5 do
+            sleep(0.01)
+            assert(remind or l:isValid() or left)      -- else its next call tells
+        end
+        assert(left and left > 0 and left <= 1, tostring(left))
+        l:unlock()
+    ]] },
     { "has futures", [[
         local list = {}
         for i = 1, 40 do

@@ -69,6 +69,33 @@ SIM_TEST(byte_by_byte, sim_new(5))
     sim_drop(s, &h);
 }
 
+/* Of 5 s there are 4948 ms that count. */
+static void too_little_left(int late_ms, int outcome)
+{
+    struct sim *s = sim_up(3);
+    s->core.options.min_validity_ms = 4900;
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    for (int i = 0; i < 3; i++) {
+        sim_serve(s, i);
+        sim_execute(s, i, 1);
+    }
+    s->now_ms += late_ms;
+    for (int i = 0; i < 2; i++)
+        sim_deliver(s, i, SIZE_MAX);
+    CHECK_INT(h.round->outcome, outcome);
+    CHECK_INT(h.lease->state == LEASE_HELD, outcome == RL_GRANTED);
+    sim_run(s);
+    CHECK_INT(sim_with(s, "k"), outcome == RL_GRANTED ? all_of(3) : 0);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void released_with_too_little_left(void)
+{
+    too_little_left(48, RL_GRANTED);
+    too_little_left(49, RL_EXPIRED);
+}
+
 /* ---- no later than it is certain ---- */
 
 static void win_early(int n)
@@ -401,7 +428,8 @@ static void many_keys_in_one_write(void)
     sim_finish(s);
 }
 
-SUITE(acquire, T(all_up), T(first_use_connects), T(byte_by_byte),
+SUITE(acquire, T(released_with_too_little_left),
+      T(all_up), T(first_use_connects), T(byte_by_byte),
       T(won_at_the_majority), T(lost_when_a_majority_is_impossible),
       T(a_tie_is_nobodys), T(a_majority_is_down), T(a_minority_is_down),
       T(votes_end_at_the_time_out), T(ends_within_its_time),

@@ -32,6 +32,7 @@ local sequencer = require "redlock.api.sequencer"
 local transfer = require "redlock.api.transfer"
 local using = require "redlock.api.using"
 require "redlock.api.background"
+require "redlock.api.notices"
 
 local pcall, pairs, ipairs = pcall, pairs, ipairs
 local ngx = rawget(_G, "ngx")

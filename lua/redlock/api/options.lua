@@ -127,9 +127,10 @@ local function signals(what, list)
     end
 end
 
---- The allowance for clocks: lease * drift_factor + 2 ms; a lease must be longer.
+--- The allowance for clocks: lease * drift_factor + 2 ms; a lease must be longer, and leave what
+-- its holder wants at least.
 function _M.min_lease(o)
-    return 0.003 / (1 - o.drift_factor)
+    return (0.003 + o.min_validity) / (1 - o.drift_factor)
 end
 local min_lease = _M.min_lease
 
@@ -210,6 +211,8 @@ _M.rows = {
         check = whole(1, 1e9) },
     { "margin", 0, "integer", "servers beyond a majority that a lock wants to be taken",
         check = whole(0, 31), c = "margin", as = "number" },
+    { "min_validity", 0, NUMBER, "seconds; a lock of which less is left is not taken",
+        check = seconds(0, DAY), c = "min_validity_ms", as = "ms" },
     { "signals", false, "redlock.Signal[]|false", "plain: they release first what is held",
         check = signals, c = "signals", as = "signals" },
     { "host", false, "redlock.Host|false", "who knows how to wait; false: found out",

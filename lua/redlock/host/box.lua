@@ -270,7 +270,7 @@ end
 local function patrol(self)
     self.reminder = nil
     for client in pairs(self.clients) do
-        local seconds = client.holds:patrol()
+        local seconds = client.holds:patrol(self.host.mortal)
         if seconds then
             self:patrol(seconds)
         end

@@ -36,6 +36,8 @@ end
 -- Whatever waits in a controller keeps it running, so it is not a coroutine that waits for the
 -- time of a reminder: the controllers' step() returns by then.
 local reminder, remind_at
+local reminding              -- the controller within whose step the reminder runs, outside of all
+                             -- coroutines; or nil
 
 local function seconds_left()
     return remind_at and math.max(remind_at - cqueues.monotime(), 0)
@@ -45,8 +47,9 @@ local step
 step = cqueues.interpose("step", function(controller, timeout)
     local left = seconds_left()
     if left == 0 then
-        remind_at = nil
+        remind_at, reminding = nil, controller
         reminder()
+        reminding = nil
         left = seconds_left()
     end
     if left and (not timeout or left < timeout) then
@@ -74,7 +77,7 @@ return loop.new {
     listen = listen,
 
     spawn = function(fn)
-        cqueues.running():wrap(fn)
+        (cqueues.running() or reminding):wrap(fn)
     end,
 
     remind = function(seconds, fn)

@@ -142,6 +142,12 @@ local function add_holds(host, box)
         end
     end
 
+    function host.look_within(seconds)
+        if host.remind then
+            box:patrol(seconds)
+        end
+    end
+
     function host.attend()
         box:attend()
     end

@@ -368,6 +368,11 @@ host = loop.new {
     log = log,
     warn = warn,
 
+    -- For those who are told before a lease is over; without a timer their next call tells them.
+    remind = function(seconds, fn)
+        ngx.timer.at(seconds, fn)
+    end,
+
     -- Where workers make the private directory of their wake-up sockets; where there is one, it is
     -- where the next one is made.
     set_socket_dir = function(path)

@@ -19,6 +19,7 @@
 --   host.cancel(future)  ends a task with future.cancelled
 --   host.took(hold, owner, seconds)  an owner has got a hold of a client that looks, within so
 --                     many seconds, whether the owner is gone
+--   host.look_within(seconds)  the client is to look at its holds by then
 --   host.attend()     somebody is to be told of a loss when it happens ...
 --   host.look_again() ... and nobody any more
 --   host.poll_at(time)  when the core is to be looked at for what ends then
@@ -101,7 +102,8 @@ end
 local function nothing()
 end
 
-_M.accept, _M.took, _M.attend, _M.look_again = nothing, nothing, nothing, nothing
+_M.accept, _M.took, _M.look_within = nothing, nothing, nothing
+_M.attend, _M.look_again = nothing, nothing
 
 function _M.open(client, settings, nodes)
     return cores.open(settings, nodes, #client.options.nodes)

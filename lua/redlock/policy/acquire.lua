@@ -51,7 +51,7 @@ local tally = require "redlock.policy.tally"
 local turn = require "redlock.policy.turn"
 local waking = require "redlock.policy.waking"
 
-local error, pcall = error, pcall
+local error, format, pcall = error, string.format, pcall
 local max, min, huge = math.max, math.min, math.huge
 
 local _M = {}
@@ -110,11 +110,14 @@ end
 -- The error of a call whose last attempt failed.
 local function failure(call, code)
     local lock, holder, text = call.lock, nil, nil
+    local least = lock.client.options.min_validity
     if code == "held" then
         holder, text = naming.refused(call)
+    elseif code == "expired" and least > 0 then
+        text = format("less than min_validity, %g s, was left of it", least)
     end
     local err = rounds.failure(lock.client, lock, attempt.take_round(call), call.seeding)
-    if code == "held" then
+    if text then
         errors.name(err, lock, holder, text)
     end
     return err

@@ -1,19 +1,20 @@
 --- What the owners of one process hold through one client.
 --
--- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog,
--- name, id, primitive, label unless it is the client's, since = when its owner got it, passed = how
--- often it was before, from the first owner's `run` on or nil, looked = when somebody looked at it
--- last, or it was let go, ends = when it was to end, once it is released, taker = what the host
--- notes of it, traceparent or nil, on_lost = { { fn, lock }, ... } or nil, lost = reason or nil,
--- lost_at (when), holder = who has it now, if that is known when it is lost }. Lock objects are
--- views of holds: collecting one changes nothing. What an owner held that is gone is let go when
--- that is found: its coroutine has ended, or it was collected.
+-- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog, name,
+-- id, primitive, label unless it is the client's, since = when its owner got it, passed = how often
+-- it was before, from the first owner's `run` on or nil, looked = when somebody looked at it last,
+-- or it was let go, ends = when it was to end, once it is released, taker = what the host notes of
+-- it, traceparent or nil, on_lost = { { fn, lock }, ... } or nil, on_ending (endings.lua), lost =
+-- reason or nil, lost_at (when), holder = who has it now, if that is known when it is lost }. Lock
+-- objects are views of holds: collecting one changes nothing. What an owner held that is gone is
+-- let go when that is found: its coroutine has ended, or it was collected.
 --
 -- Nothing here takes longer the more is held: the core says which leases were lost, and what
 -- has to be looked at once in a while stands in line.
 
 local ffi = require "ffi"
 local card = require "redlock.core.card"
+local endings = require "redlock.policy.endings"
 local happenings = require "redlock.core.happenings"
 local rounds = require "redlock.core.rounds"
 local tally = require "redlock.policy.tally"
@@ -92,6 +93,8 @@ function _M.new(client)
         losses = 0,              -- rl_losses()
         next_deadline = huge,    -- when the core has to be asked to look for what is lost
         next_sweep = 0,
+        ending = weak "k",       -- holds whose owners are told before they are over: endings.lua
+        next_ending = huge,      -- when that is
     }, Holds)
 end
 
@@ -448,16 +451,22 @@ function Holds:poll()
         self.next_deadline = self.fixed > 0 and max(due, now + 0.001) or huge
     end
     self:look()
+    if now >= self.next_ending then
+        endings.look(self, now)
+    end
     if now >= self.next_sweep then
         sweep(self, now)
     end
 end
 
 --- The same, for who calls it when nobody calls the library.
--- @return in how many seconds it is to be called again; nil: nothing is held
-function Holds:patrol()
+-- @param sees_ends  whether owners who are gone are found without that
+-- @return in how many seconds it is to be called again; nil: nothing is held, or nobody is to be
+--   told or looked for
+function Holds:patrol(sees_ends)
     self:poll()
-    return self:any() and max(self.next_sweep - self.client.now(), 0.001) or nil
+    local next_time = min(self.next_ending, sees_ends and huge or self.next_sweep)
+    return self:any() and next_time < huge and max(next_time - self.client.now(), 0.001) or nil
 end
 
 return _M

@@ -16,7 +16,7 @@ local world, cores, errors, rounds
 local function nothing()
 end
 
-_M.attend, _M.look_again = nothing, nothing
+_M.attend, _M.look_again, _M.look_within = nothing, nothing, nothing
 
 --- From now on it is the host of this world.
 -- @param new   a world (world.lua), or nil: none any more

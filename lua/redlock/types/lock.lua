@@ -263,6 +263,23 @@ function Lock:unlockAsync(opts) end
 ---@return redlock.Future future  of what `extend` returns
 function Lock:extendAsync(lease) end
 
+-- ---- what holders are told ---------------------------------------------------------
+
+---Calls fn when so many seconds of the validity are left, or fewer: before it is over, as nobody
+---has renewed it. Once, and again when it was renewed meanwhile. Where an event loop runs (nginx,
+---luv, cqueues) that is when it happens; in plain LuaJIT at the next call into the library.
+---```lua
+---assert(lock:tryLock(5))
+---assert(lock:onEnding(10, function(l, left)
+---    print(l:getName() .. " ends in " .. left .. " s, unless the servers are back by then")
+---end))
+---```
+---@param seconds number  seconds; less than two thirds of a lease that the watchdog keeps
+---@param fn fun(lock: redlock.Lock, left: number)  left: seconds
+---@return true|nil ok  it will be told; nil: there is nothing to be told of
+---@return redlock.Error err  not_held; lost; closed
+function Lock:onEnding(seconds, fn) end
+
 -- ---- fencing tokens --------------------------------------------------------------
 
 ---A lock whose every hold has a token: a whole number below 10^14 that only grows, for resources
