@@ -201,8 +201,8 @@ describe("a world", function()
     end)
 
     it("raises for what its servers cannot do", function()
-        assert.error_matches(function() world:call(1, "GETRANGE", "a", 0, 1) end,
-            "server 1: .*GETRANGE")
+        assert.error_matches(function() world:call(1, "SETRANGE", "a", 0, 1) end,
+            "server 1: .*SETRANGE")
         local kind = redlock.primitive { name = "of json", release = "return 1",
             acquire = "return cjson.decode(ARGV[2])" }
         assert.error_matches(function() client:get(kind, "x"):tryLock() end, "cjson")
