@@ -55,6 +55,57 @@ describe("a fenced lock of servers without floors", function()
     end)
 end)
 
+describe("all names, of servers without floors", function()
+    local floors = require "redlock.policy.floors"
+    local cluster, proxies, view
+    local KEY = "redlock:{server}:floor"
+
+    before_each(function()
+        cluster = support.cluster(3)
+        proxies = support.proxies(cluster)
+        view = support.warm_client(proxies):getFencedLock "x"
+        for i = 1, 2 do
+            for bucket = 0, 1023 do
+                cluster[i]:call("HSET", KEY, bucket, cluster[i]:memory() .. 1000 + bucket * 32)
+            end
+        end
+    end)
+    after_each(support.cleanup)
+
+    it("get them from what the others have, each its own", function()
+        local buckets = {}
+        for bucket = 0, 1023 do
+            buckets[bucket + 1] = ("%d"):format(bucket)
+        end
+        assert.is_true(floors.seed_all(view, buckets, 30))
+        for bucket = 0, 1023 do
+            assert.equal(cluster[3]:memory() .. 1000 + bucket * 32,
+                cluster[3]:call("HGET", KEY, bucket))
+        end
+    end)
+
+    it("get them at once, not one after the other", function()
+        support.all(proxies):delay("down", 40)
+        local one, began = {}, support.now()
+        for bucket = 0, 15 do
+            assert.is_true(floors.seed(view, ("%d"):format(bucket), nil, 30))
+            one[#one + 1] = ("%d"):format(bucket + 16)
+        end
+        local took = support.now() - began
+        assert.is_true(floors.seed_all(view, one, 30))
+        assert.is_true(support.now() - began - took < took / 3)
+        assert.is_truthy(cluster[3]:call("HGET", KEY, 31))
+    end)
+
+    it("get none without a majority, and say so", function()
+        cluster[1]:kill()
+        cluster[2]:kill()
+        local ok, err = floors.seed_all(view, { "1", "2", "3" }, 0.2)
+        assert.is_nil(ok)
+        assert.equal("no_quorum", err.code)
+    end)
+end)
+
 -- Nobody takes a lock of its bucket meanwhile, which would have the servers taught.
 describe("a fenced lock that is held while servers forget, one after the other", function()
     after_each(support.cleanup)

@@ -1,5 +1,6 @@
---- Questions to single servers, each with words of its own, at once.
+--- Questions at once, each with words of its own: to single servers, or to all of them.
 
+local answers = require "redlock.core.answers"
 local ffi = require "ffi"
 local load = require("redlock.core.ffi").load
 local round_error = require "redlock.core.round_error"
@@ -43,21 +44,30 @@ local function take(client, round, place)
     return said
 end
 
--- Waits for the k-th and those behind it; a wait that raises (Ctrl-C, a future that is cancelled)
--- gives back the others.
+-- Gives back the rounds (false: it could not be started) of a list from the k-th on.
+local function free_from(k, begun)
+    for later = k, #begun do
+        rounds.free(begun[later] or nil)
+    end
+end
+
+-- Waits for the k-th; a wait that raises (Ctrl-C, a future that is cancelled) gives back those
+-- behind it.
+local function await(client, begun, k)
+    local ok, granted = pcall(rounds.await, client, begun[k])
+    if not ok then
+        free_from(k + 1, begun)
+        error(granted, 0)
+    end
+    return granted
+end
+
 local function finish(client, asked, begun)
     local said = {}
     for k = 1, #asked do
-        local round = begun[k]
-        if round then
-            local ok, err = pcall(rounds.await, client, round)
-            if not ok then
-                for later = k + 1, #asked do
-                    rounds.free(begun[later] or nil)
-                end
-                error(err, 0)
-            end
-            said[k] = take(client, round, asked[k].place)
+        if begun[k] then
+            await(client, begun, k)
+            said[k] = take(client, begun[k], asked[k].place)
         else
             said[k] = { code = client.closed and "closed" or "pending", message = "has no vote" }
         end
@@ -80,6 +90,32 @@ function _M.ask(client, body, asked)
         begun[k] = round ~= nil and round
     end
     return finish(client, asked, begun)
+end
+
+--- Asks all servers one of a primitive's further scripts, as rounds.ask() does, with each of
+-- several ARGV.
+-- @param client   whose servers they are
+-- @param subject  what an error is about
+-- @param prim     the primitive
+-- @param script   its name
+-- @param keys     the KEYS
+-- @param asked    a list of ARGV
+-- @param within   seconds that they may last
+-- @return a list of what rounds.ask() returns for each; or nil and an error of one of them
+function _M.ask_all(client, subject, prim, script, keys, asked, within)
+    local begun, said = {}, {}
+    for k, args in ipairs(asked) do
+        begun[k] = rounds.begin_ask(client, prim, script, keys, args, within) or false
+    end
+    for k = 1, #begun do
+        local round = begun[k] or nil
+        if not round or not await(client, begun, k) then
+            free_from(k + 1, begun)
+            return nil, rounds.failure(client, subject, round)
+        end
+        said[k] = answers.take(client, round)
+    end
+    return said
 end
 
 return _M

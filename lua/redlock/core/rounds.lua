@@ -387,6 +387,14 @@ end
 
 -- ---- questions and pauses --------------------------------------------------------
 
+--- Begins what ask() does.
+-- @return the round, or nil
+function _M.begin_ask(client, prim, script, keys, args, within)
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    return C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf, nargs,
+        within and to_ms(within) or FOREVER_MS, prim.questions[script] and 1 or 0)
+end
+
 --- Asks one of a primitive's further scripts ("peek", "force") on all nodes.
 -- @param client   whose servers are asked
 -- @param subject  what an error is about
@@ -399,9 +407,7 @@ end
 -- @return a list of { node, vote, info, data, agreed: whether it is of the majority that said the
 --   same } for the nodes that answered; or nil and an error
 function _M.ask(client, subject, prim, script, keys, args, op, within)
-    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
-    local round = C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf,
-        nargs, within and to_ms(within) or FOREVER_MS, prim.questions[script] and 1 or 0)
+    local round = _M.begin_ask(client, prim, script, keys, args, within)
     if not wait(client, round, nil, op) then
         return nil, failure(client, subject, round)
     end
@@ -428,9 +434,7 @@ end
 
 --- Runs such a script on all nodes, and does not wait for the answers.
 function _M.say(client, prim, script, keys, args)
-    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
-    _M.free(C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf, nargs,
-        FOREVER_MS, prim.questions[script] and 1 or 0))
+    _M.free(_M.begin_ask(client, prim, script, keys, args))
 end
 
 -- What was learned is read from the client: true, or nil and an error when it is closed.

@@ -6,6 +6,7 @@
 -- majority that witnessed a token has a member among those. Before that the server must have been
 -- through the quarantine of the restart guard, so that no attempt counts on earlier answers.
 
+local each = require "redlock.core.each"
 local errors = require "redlock.core.errors"
 local health = require "redlock.policy.health"
 local limits = require "redlock.core.limits"
@@ -111,6 +112,25 @@ local function count(client, answers)
     return seeded, most, wild
 end
 
+-- What servers that need a floor for a bucket get.
+-- @param answers    of all that were asked for theirs
+-- @param middle_ms  from look_at_clocks()
+-- @return that, as a text; and whether too few others had one; or nil and an error
+local function choose(view, answers, middle_ms)
+    local client = view.client
+    local n = places.voters(client)
+    local enough = n - quorum(n) + 1
+    local seeded, most, wild = count(client, answers)
+    if seeded < enough and wild > 0 then
+        return not_taught(view, answers)
+    elseif seeded < enough then
+        most = max(most, min(PER_MS * middle_ms, tonumber(client.token_limit) - ROOM))
+    end
+    return format("%.0f", most), seeded < enough
+end
+
+local KEYS = { _M.KEY, restart_guard.KEY }
+
 --- Gives a floor to the servers that need one for a bucket. Two round trips. When the first
 -- takes too long, `client.unseeded` names the bucket from then on; when the second does, the
 -- next attempt finds the servers seeded, as its requests arrive behind.
@@ -120,36 +140,52 @@ end
 -- @param bucket  a string
 -- @param op      as for rounds.acquire
 -- @param within  as for rounds.acquire
--- @param quiet   true: without an event
 -- @return true; or nil and an error: no_quorum (also: too many are out of range), closed
-function _M.seed(view, bucket, op, within, quiet)
+function _M.seed(view, bucket, op, within)
     local client, prim = view.client, view.primitive
     local ends = within and client.now() + within
-    local keys = { _M.KEY, restart_guard.KEY }
-    local guard = client.guarded and "1" or ""
     local middle_ms = look_at_clocks(client)
-    local limit = client.token_limit
-    local answers, err = rounds.ask(client, view, prim, "floor", keys,
-        { bucket, guard, limit }, op, within)
+    local args = { bucket, client.guarded and "1" or "", client.token_limit }
+    local answers, err = rounds.ask(client, view, prim, "floor", KEYS, args, op, within)
     client.unseeded[bucket] = not answers and within and true or nil
     if not answers then
         return nil, err
     end
-    local n = places.voters(client)
-    local enough = n - quorum(n) + 1
-    local seeded, most, wild = count(client, answers)
-    if seeded < enough and wild > 0 then
-        return not_taught(view, answers)
-    elseif seeded < enough then
-        most = max(most, min(PER_MS * middle_ms, tonumber(limit) - ROOM))
+    local guessed
+    args[4], guessed = choose(view, answers, middle_ms)
+    if not args[4] then
+        return nil, guessed
     end
-    answers, err = rounds.ask(client, view, prim, "seed", keys,
-        { bucket, guard, limit, format("%.0f", most) }, op,
+    answers, err = rounds.ask(client, view, prim, "seed", KEYS, args, op,
         ends and max(ends - client.now(), 0))
-    if not quiet and seeded < enough and (not answers or has_a_yes(answers)) then
-        client.events:emit { type = "fence_seeded", name = view.name, floor = most }
+    if guessed and (not answers or has_a_yes(answers)) then
+        client.events:emit { type = "fence_seeded", name = view.name, floor = tonumber(args[4]) }
     end
     return answers and true, err
+end
+
+--- The same for several buckets at once, in two round trips for all of them, without an event.
+-- @param view     as for seed()
+-- @param buckets  a list of strings
+-- @param within   seconds for each of the two
+-- @return true; or nil and an error as of seed(): some may have got theirs
+function _M.seed_all(view, buckets, within)
+    local client, prim, asked = view.client, view.primitive, {}
+    local middle_ms = look_at_clocks(client)
+    for i, bucket in ipairs(buckets) do
+        asked[i] = { bucket, client.guarded and "1" or "", client.token_limit }
+    end
+    local said, err = each.ask_all(client, view, prim, "floor", KEYS, asked, within)
+    for i = 1, said and #said or 0 do
+        asked[i][4], err = choose(view, said[i], middle_ms)
+        if not asked[i][4] then
+            return nil, err
+        end
+    end
+    if said then
+        said, err = each.ask_all(client, view, prim, "seed", KEYS, asked, within)
+    end
+    return said and true, err
 end
 
 local largest_script          -- read when somebody asks
@@ -163,7 +199,7 @@ function _M.findings(client)
     look_at_clocks(client)
     -- A user without fenced locks may not look.
     for _, answer in ipairs(rounds.ask_all(client, "check", largest_script,
-        { _M.KEY, restart_guard.KEY }) or {}) do
+        KEYS) or {}) do
         if answer.info + 1 >= tonumber(client.token_limit) then
             list[answer.node] = finding(answer.info)
         end

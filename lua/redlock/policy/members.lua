@@ -33,6 +33,7 @@ local LOOKS = "0"             -- the ballot of who only looks
 local PAUSE = 0.5
 local PATIENCE = 3            -- seconds for servers that do not answer, and are not needed
 local UNREACHABLE = 10        -- seconds beyond a quarantine, for a majority to be there
+local AT_ONCE = 64            -- buckets: fewer than a server may be behind with (node.h), of 1024
 local CHANGES = 10            -- attempts, when servers forget meanwhile, or others change the list
 
 local function config(...)
@@ -153,11 +154,13 @@ local function seed(change, list, seen)
     local missing = views.count(list, seen, function(s)
         return s.votes and s.seeded < views.BUCKETS
     end)
-    for bucket = 0, missing > 0 and views.BUCKETS - 1 or -1 do
-        if bucket % 64 == 0 then
-            change.tell("tells servers how far fencing tokens are", bucket, views.BUCKETS)
+    for first = 0, missing > 0 and views.BUCKETS - 1 or -1, AT_ONCE do
+        change.tell("tells servers how far fencing tokens are", first, views.BUCKETS)
+        local buckets = {}
+        for i = 1, AT_ONCE do
+            buckets[i] = format("%d", first + i - 1)
         end
-        local ok, err = floors.seed(change.lock, format("%d", bucket), nil, 5, true)
+        local ok, err = floors.seed_all(change.lock, buckets, 5)
         if not ok then
             return nil, err
         end
