@@ -309,7 +309,9 @@ _M.list = {
     { name = "errors have a known code", on = {
         call = function(sim, call)
             local known = call.codes
-            if call.code and not known[call.code] and not (sim.twin and call.code == "config") then
+            local expected = sim.twin and call.code == "config"
+                or sim.lists and lists.may_refuse(sim, call)
+            if call.code and not known[call.code] and not expected then
                 return format("%s: %s gave %s", call.task.lane, call.method, tostring(call.err))
             end
         end,

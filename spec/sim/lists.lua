@@ -18,6 +18,7 @@ local MARKER, MEMBERS, FLOOR = "redlock:{server}:marker", "redlock:{server}:memb
     "redlock:{server}:floor"
 local EXTRA = 2              -- servers that are in no list at first
 local BUCKETS = 1024
+local WAS = 4                -- lists before that a server knows
 
 -- Faults that take more than a list can bear while it changes, or what no guard sees.
 local EXCLUDED = { ["gone for good"] = true, ["marker lost"] = true, fork = true }
@@ -43,13 +44,24 @@ function _M.choose(sim, opts)
     end
     sim.n = sim:pick { 3, 3, 3, 4, 5 }
     sim.quorum = floor(sim.n / 2) + 1
-    sim.lists, sim.guarded, sim.new_cluster = { views = {} }, true, true
+    sim.lists, sim.guarded, sim.new_cluster = { views = {}, told = {} }, true, true
     sim.twin, sim.prefix, sim.family = nil, nil, nil
 end
 
 --- How many servers there are.
 function _M.servers(sim)
     return min(sim.n + (sim.lists and EXTRA or 0), C.SIM_SERVERS)
+end
+
+--- A call has ended. Whether it may have said `config`: the client was told of a list that all have
+-- forgotten since, and asks nobody before it is used.
+-- @param call  of a process
+function _M.may_refuse(sim, call)
+    local told, index = sim.lists.told, call.task.process.index
+    if not call.code or call.code == "held" then
+        told[index] = nil
+    end
+    return call.code == "config" and told[index] and sim.lists.epoch - told[index] > 2 * WAS
 end
 
 local function label(i)
@@ -63,10 +75,12 @@ end
 --- The servers that a new client is told of: those of the list in force, or of the one before. No
 -- older ones: servers that were in them may be emptied to be in a list again, and are one that is
 -- new to whoever comes with such a list (examples/members says to stop them).
-function _M.known(sim)
+-- @param index  of its process
+function _M.known(sim, index)
     local list, before = sim.lists.list, sim.lists.before
+    sim.lists.told[index] = sim.lists.epoch
     if before and sim:chance(30) then
-        list = before
+        list, sim.lists.told[index] = before, sim.lists.epoch - 2
     end
     local numbers = {}
     for i, member in ipairs(list or {}) do

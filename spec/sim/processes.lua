@@ -87,7 +87,7 @@ end
 --- A client of all servers; one of them may have two addresses.
 local function new_client(self, index)
     local o, nodes = self.config, {}
-    local known = self.lists and lists.known(self)
+    local known = self.lists and lists.known(self, index)
     for k = 1, known and #known or self.n do
         local i = known and known[k] or k
         nodes[k] = { host = "127.0.0." .. i, port = self.twin and k == self.n and self.twin or i }
