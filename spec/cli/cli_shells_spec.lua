@@ -109,6 +109,9 @@ local function completes(shell, ...)
         env = { HOME = home, XDG_CONFIG_HOME = home, XDG_DATA_HOME = home, TERM = "dumb" } }
     if shell == "zsh" then
         table.insert(spec, 2, "-f")
+    elseif shell == "fish" then        -- fish 3.1 hands what is behind -c no arguments
+        spec[2], spec[3] = home .. "/complete.fish", nil
+        sys.write_file(spec[2], COMPLETE.fish)
     end
     for _, word in ipairs { home, "redlock", ... } do
         spec[#spec + 1] = word

@@ -341,7 +341,8 @@ _M.list = {
         end,
     } },
 
-    -- What a script keeps, passes on or settles was its owner's before; what it gives back was free.
+    -- What a script keeps, passes on or settles was its owner's before; what it gives back was
+    -- free.
     { name = "only one's own", on = {
         before = function(_, server, key, args)
             local entry, door = server:look(key), server:look("redlock:{" .. key .. "}:door")
@@ -350,7 +351,8 @@ _M.list = {
         end,
         script = function(_, server, role, key, args, vote, attempt)
             local kind = attempt and attempt.kind
-            if role == "heal" and vote == 1 and kind ~= "read" and kind ~= "permit" and server.was then
+            if role == "heal" and vote == 1 and kind ~= "read" and kind ~= "permit"
+                and server.was then
                 return format("%s: %s is given back, which others have", server.lane, key)
             elseif vote ~= 1 or not (kind == "plain" or kind == "once" or kind == "write"
                 or kind == "fair" or kind == "read" and role == "handover") then

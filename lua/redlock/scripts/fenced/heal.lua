@@ -4,7 +4,7 @@
 -- the lock is lent (counted.lua). So it is on a server that has forgotten and was not taught yet;
 -- who takes it next finds that it has to be.
 local counter = counter or token + 1
-if value or run == '?' or counter > token and stored or call('exists', KEYS[1]) == 1 then
+if value or run == '?' or counter > token and stored or call('pttl', KEYS[1]) ~= -2 then
     return 0
 elseif counter > token then
     call('set', KEYS[2], lent, 'PX', ARGV[5])
