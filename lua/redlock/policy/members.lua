@@ -149,20 +149,26 @@ local function await(client, seconds, done)
     end
 end
 
--- Every bucket of names gets a floor on the servers that vote and have none.
+-- Every bucket of names gets a floor on the servers that vote and have none. Many at once, but for
+-- a server that does not answer so many in time.
 local function seed(change, list, seen)
     local missing = views.count(list, seen, function(s)
         return s.votes and s.seeded < views.BUCKETS
     end)
-    for first = 0, missing > 0 and views.BUCKETS - 1 or -1, AT_ONCE do
+    local first, n = 0, AT_ONCE
+    while missing > 0 and first < views.BUCKETS do
         change.tell("tells servers how far fencing tokens are", first, views.BUCKETS)
         local buckets = {}
-        for i = 1, AT_ONCE do
+        for i = 1, n do
             buckets[i] = format("%d", first + i - 1)
         end
         local ok, err = floors.seed_all(change.lock, buckets, 5)
-        if not ok then
+        if ok then
+            first = first + n
+        elseif n == 1 or err.code ~= "no_quorum" then
             return nil, err
+        else
+            n = n / 2
         end
     end
     return true
