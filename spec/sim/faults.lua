@@ -312,33 +312,9 @@ _M.list = {
             end)
         end },
 
-    -- Sealed, and restarted: with all it has then, or with what it had when it was sealed. That
-    -- may come back once more, when the seal was opened.
     { name = "planned restart", breaks = "memory", often = 20, times = { 1, 3 },
         strike = function(sim)
-            local server = some_server(sim)
-            if not seals.seal(sim, base, server) then
-                return
-            end
-            local disk, lives = server:snapshot(), server.lives
-            local function restart()
-                -- Not behind a start with other data: holds may have been extended there.
-                if server.lives ~= lives or server.state == C.SIM_DOWN then
-                    return
-                elseif server.state ~= C.SIM_UP then
-                    sim:later(some_us(sim), restart)
-                elseif not sim.calm_at or seals.is_sealed(server, server.db) then
-                    sim:restart_server(server, nil, some_us(sim) * 0.2)
-                    sim:remembers(server, sim:chance(50) and server:snapshot() or disk)
-                    disk = server:snapshot()
-                end
-            end
-            sim:later(some_us(sim) * 0.5, restart)
-            sim:later(sim:below(sim.config.guard_us), function()
-                if seals.is_open(base, server) and not sim.calm_at then
-                    sim:restart_server(server, disk, 5 * MS)
-                end
-            end)
+            seals.restart(sim, base, some_server(sim), some_us)
         end },
 
     -- Its connections stay, and it says that it has a replica: from before the clients look.

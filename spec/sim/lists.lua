@@ -5,6 +5,7 @@
 -- force, as a server was the first to be told.
 
 local base = require "spec.sim.sim"
+local seals = require "spec.sim.seals"
 local workload = require "spec.sim.workload"
 
 local floor, format, ipairs, max, min, pairs, tonumber, type = math.floor, string.format,
@@ -177,13 +178,23 @@ local function votes(server)
         and entry.value:find("^%x+ v2 a " .. server.replid:sub(1, 16)) ~= nil
 end
 
--- Whether all members that there are, or will be, vote, so that one of them may forget.
-local function all_vote(sim)
+-- Whether a server is in the list in force, or in the one that is on its way.
+local function is_member(sim, server)
     for _, list in ipairs { sim.lists.list or {}, sim.lists.next or {} } do
         for _, member in ipairs(list) do
-            if not votes(sim.servers[number_of(member.label)]) then
-                return false
+            if number_of(member.label) == server.index + 1 then
+                return true
             end
+        end
+    end
+    return false
+end
+
+-- Whether all members that there are, or will be, vote, so that one of them may forget.
+local function all_vote(sim)
+    for _, server in ipairs(sim.servers) do
+        if is_member(sim, server) and not votes(server) then
+            return false
         end
     end
     return sim.lists.list ~= nil
@@ -231,6 +242,19 @@ _M.faults = {
                     restart(sim, server, disk, sim:pick { 5 * MS, 50 * MS })
                 end
             end)
+        end },
+
+    { name = "a member is sealed", often = 50, times = { 1, 4 }, breaks = "memory",
+        strike = function(sim)
+            local servers = {}
+            for _, server in ipairs(sim.servers) do
+                servers[#servers + 1] = is_member(sim, server) and server or nil
+            end
+            if all_vote(sim) then
+                seals.restart(sim, base, sim:pick(servers), function()
+                    return sim:below(sim.config.guard_us)
+                end, servers, all_vote)
+            end
         end },
 
     { name = "a member fails over and back", often = 30, times = { 1, 2 }, breaks = "memory",

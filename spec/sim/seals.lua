@@ -26,18 +26,14 @@ function _M.is_sealed(server, memory)
     return entry ~= nil and entry.value == server.sealed
 end
 
---- Seals a server.
--- @param sim     the simulation
--- @param base    spec.sim.sim
--- @param server  which one
--- @return whether it was possible
-function _M.seal(sim, base, server)
+-- Whether it was possible to seal a server, with a note of enough of those.
+local function seal(sim, base, server, servers, enough)
     local text, noted = voter(base, server), 0
     if not sim.guarded or not text then
         return false
     end
     local inc, nonce = sub(text, 1, 16), format("%016x", sim:below(2 ^ 31))
-    for _, other in ipairs(sim.servers) do
+    for _, other in ipairs(servers) do
         if other ~= server and voter(base, other) then
             local entry, copy = other.db[SEALS], {}
             for field, value in pairs(entry and entry.value or {}) do
@@ -48,13 +44,47 @@ function _M.seal(sim, base, server)
             noted = noted + 1
         end
     end
-    if noted < sim.quorum then
+    if noted < enough then
         return false
     end
     server.sealed = sub(text, 1, 20) .. "s" .. sub(text, 22) .. " " .. nonce
     server.db[MARKER] = { value = server.sealed }
     sim:log(server.lane, "note", "is sealed")
     return true
+end
+
+--- Seals a server, and restarts it: with all it has then, or with what it had when it was sealed.
+-- That may come back once more, when the seal was opened.
+-- @param sim      the simulation
+-- @param base     spec.sim.sim
+-- @param server   which one
+-- @param some_us  function(sim): how long things take
+-- @param servers  of its list; nil: all
+-- @param may      nil, or function(sim): whether it may come back once more
+function _M.restart(sim, base, server, some_us, servers, may)
+    if not seal(sim, base, server, servers or sim.servers, servers and floor(#servers / 2) + 1
+        or sim.quorum) then
+        return
+    end
+    local disk, lives = server:snapshot(), server.lives
+    local function restart()
+        -- Not behind a start with other data: holds may have been extended there.
+        if server.lives ~= lives or server.state == base.C.SIM_DOWN then
+            return
+        elseif server.state ~= base.C.SIM_UP then
+            sim:later(some_us(sim), restart)
+        elseif not sim.calm_at or _M.is_sealed(server, server.db) then
+            sim:restart_server(server, nil, some_us(sim) * 0.2)
+            sim:remembers(server, sim:chance(50) and server:snapshot() or disk)
+            disk = server:snapshot()
+        end
+    end
+    sim:later(some_us(sim) * 0.5, restart)
+    sim:later(sim:below(sim.config.guard_us), function()
+        if _M.is_open(base, server) and not sim.calm_at and (not may or may(sim)) then
+            sim:restart_server(server, disk, 5 * base.MS)
+        end
+    end)
 end
 
 return _M
