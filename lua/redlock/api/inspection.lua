@@ -10,7 +10,7 @@ local ipairs = ipairs
 
 local _M = {}
 
-local OPTIONS = { foreign = true, limit = true, rate = true, within = true }
+local OPTIONS = { foreign = true, limit = true, rate = true, within = true, pause = true }
 local RATE, LIMIT, WITHIN = 100000, 100000, 600
 local MAX_PATTERN = 1024
 
@@ -24,6 +24,7 @@ local function read_options(pattern, opts)
         foreign = validate.flag("foreign", opts.foreign),
         limit = opts.limit == nil and LIMIT or validate.integer("limit", opts.limit, 1, 1e9),
         rate = opts.rate == nil and RATE or validate.integer("rate", opts.rate, 100, 1e9),
+        pause = opts.pause and validate.is_function("pause", opts.pause),
         within = opts.within == nil and WITHIN or validate.seconds("within", opts.within, 0),
     }
 end

@@ -7,7 +7,7 @@ local flags = require "redlock.cli.flags"
 local _M = {}
 
 --- In the order in which they are told of.
-_M.verbs = { "run", "lead", "lua", "status", "ls", "wait", "unlock", "check", "init", "seal",
+_M.verbs = { "run", "lead", "lua", "status", "ls", "top", "wait", "unlock", "check", "init", "seal",
     "members", "dev" }
 
 --- The module of a verb; nil: there is none.

@@ -167,7 +167,8 @@ end
 
 --- Reads the names of all servers.
 -- @param client  opened
--- @param opts    pattern; foreign; rate: keys a second; within: seconds
+-- @param opts    pattern; foreign; rate: keys a second; within: seconds; pause: function(client,
+--   seconds), or nil
 -- @return a list of servers, each with its rows if it is done, else with failed = { node, code,
 --   message }; and how many are done. Enough are when that is N - q + 1
 function _M.scan(client, opts)
@@ -182,6 +183,7 @@ function _M.scan(client, opts)
     local prefix = client.options.prefix
     local args = { prefix, opts.foreign and "1" or "0",
         "*" .. glob.escaped(prefix .. glob.literal(opts.pattern)) .. "*" }
+    local pause = opts.pause or rounds.sleep
     local need, began, looked = n - quorum(n) + 1, client.now(), 0
     local list, done = servers, 0
     while #list > 0 and not client.closed do
@@ -196,7 +198,7 @@ function _M.scan(client, opts)
             end
             break
         elseif #list > 0 and looked / opts.rate > spent then
-            rounds.sleep(client, looked / opts.rate - spent)
+            pause(client, looked / opts.rate - spent)
         end
     end
     return servers, done, need
@@ -265,6 +267,7 @@ local function merge(name, list, n, now)
     local token = agreed(rows, "token", q)
     result.kind = KINDS[token and token > 0 and "f" or agreed(rows, "kind", q) or "l"]
     result.token = token and token > 0 and token or nil
+    result.hold = sub(who, 1, DIGITS)
     local its = card.behind(who, 20)
     result.holder = its and { label = its.label, since = its.since, remaining = left } or nil
     return result

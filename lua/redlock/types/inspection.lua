@@ -7,6 +7,7 @@
 ---@field foreign? boolean  true: also keys with an end that other libraries may have written
 ---@field limit? integer  how many names are told; default: 100,000
 ---@field rate? integer  keys that a server looks at in a second; default: 100,000
+---@field pause? fun(client: redlock.Client, s: number)  waits s seconds between pages; may raise
 ---@field within? number  seconds after which it is given up (no_quorum); default: 600
 
 ---A list of what is held.
@@ -20,6 +21,7 @@
 ---@field name string  without the client's prefix
 ---@field kind "lock"|"fenced lock"|"readers"|"permits"|"foreign"  what it is held as
 ---@field remaining number  seconds until it opens by itself
+---@field hold? string  eight digits that this hold has alone, as in `redlock status`; no proof
 ---@field holder? redlock.Holder  nil: the value does not say, or there may be many
 ---@field token? integer  the fencing token
 ---@field count? integer  of readers or permits: how many

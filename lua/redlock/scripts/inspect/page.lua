@@ -4,8 +4,8 @@
 -- the others.
 local cursor, looked, long, rows = ARGV[3], 0, 0, {}
 repeat
-    local page = call('scan', cursor, 'match', ARGV[4], 'count', 100)
-    cursor, looked = page[1], looked + 100
+    local page = call('scan', cursor, 'match', ARGV[4], 'count', 50)
+    cursor, looked = page[1], looked + 50
     for _, from in ipairs(page[2]) do
         local key, permits = named(from)
         local text = key and describe(key, permits, from)
@@ -15,5 +15,5 @@ repeat
             rows[#rows + 1] = text
         end
     end
-until cursor == '0' or looked >= tonumber(ARGV[5]) or #rows >= 200
+until cursor == '0' or looked >= tonumber(ARGV[5]) or #rows >= 50
 return {1, looked, cursor .. ' ' .. long .. ' ' .. table.concat(rows)}

@@ -1,0 +1,82 @@
+--- A terminal that shows one screen after another, and says which keys are pressed.
+
+local ffi = require "ffi"
+local process = require "redlock.cli.process"
+
+local C = ffi.C
+local _M = {}
+
+ffi.cdef [[
+struct rlc_screen { unsigned short lines, columns, x, y; };
+int rlc_ioctl(int, unsigned long, ...) __asm__("ioctl");
+]]
+
+local STDIN, STDOUT = 0, 1
+local POLLIN, GET_SIZE = 1, 0x5413       -- TIOCGWINSZ
+-- Another screen and no cursor; back. From the left upper corner on; what is right of a line, and
+-- below the last one.
+local ENTER, LEAVE = "\27[?1049h\27[?25l", "\27[?25h\27[?1049l"
+local HOME, REST_OF_LINE, REST = "\27[H", "\27[K", "\27[J"
+
+local before                 -- what `stty -g` said
+
+--- Whether both what is read and what is written is a terminal.
+function _M.is_here()
+    return process.is_terminal(STDIN) and process.is_terminal(STDOUT)
+end
+
+--- Lines and columns that there are.
+function _M.size()
+    local screen = ffi.new "struct rlc_screen"
+    if C.rlc_ioctl(STDOUT, GET_SIZE, screen) ~= 0 or screen.lines == 0 then
+        return 24, 80
+    end
+    return screen.lines, screen.columns
+end
+
+--- From now on keys are told one by one, and are not shown.
+function _M.enter()
+    local pipe = io.popen "stty -g"
+    before = pipe:read "*l"
+    pipe:close()
+    os.execute "stty -icanon -echo min 0 time 0"
+    io.stdout:write(ENTER)
+    io.stdout:flush()
+end
+
+--- The terminal is as it was.
+function _M.leave()
+    io.stdout:write(LEAVE)
+    io.stdout:flush()
+    if before and before:find "^[%x:]+$" then
+        os.execute("stty " .. before)
+    end
+end
+
+--- Shows a list of lines, cut to what there is room for, in the place of those before: nothing is
+-- cleared first, and all is written at once, so nothing flickers.
+function _M.show(lines)
+    local most, columns = _M.size()
+    local parts = { HOME }
+    for i = 1, math.min(#lines, most) do
+        parts[#parts + 1] = lines[i]:sub(1, columns) .. REST_OF_LINE .. (i < most and "\r\n" or "")
+    end
+    parts[#parts + 1] = #lines < most and REST or ""
+    io.stdout:write(table.concat(parts))
+    io.stdout:flush()
+end
+
+--- The next key.
+-- @param seconds  how long to wait for it
+-- @return a byte; "": there is no terminal any more; nil: none was pressed
+function _M.key(seconds)
+    local polled = ffi.new("struct rlc_poll[1]", { { STDIN, POLLIN, 0 } })
+    if C.rlc_poll(polled, 1, math.ceil(seconds * 1000)) <= 0 then
+        return nil
+    end
+    local byte = ffi.new "char[1]"
+    local n = tonumber(C.rlc_read(STDIN, byte, 1))
+    return n > 0 and ffi.string(byte, 1) or ""
+end
+
+return _M

@@ -1,0 +1,294 @@
+--- redlock top: what the locks do, again and again.
+local args = require "redlock.cli.args"
+local config = require "redlock.cli.config"
+local json = require "redlock.core.json"
+local printable = require("redlock.core.printable").printable
+local process = require "redlock.cli.process"
+local report = require "redlock.cli.report"
+local stay = require "redlock.cli.stay"
+local terminal = require "redlock.cli.terminal"
+
+local _M = { usage = "top [PATTERN]", summary = "what locks and servers do, on a terminal",
+    flags = {
+        { "--every", "S", "seconds between two looks (default: 2; longer where there is much to "
+            .. "look at)", short = "-e" },
+        { "--count", "N", "ends after N looks (default: never)" },
+    } }
+
+_M.help = [[
+redlock top [PATTERN] [--every S] [--count N] [--json]
+
+Shows, until q is pressed: how many names a majority of the servers has, how many wait, how many
+were taken and let go a second (as far as two looks can tell), what each server's round trip and
+clock are and whether it may vote, and the names, those first for which most wait, then those held
+for the longest. Where there is no terminal: a line for each look. PATTERN is as of redlock ls.
+
+Servers are asked for 50 pages of names a second at most; looking takes 3 % of a processor at
+most: many names are looked at less often.
+
+FLAGS
+
+Exit status: 0: q, or --count; 125: usage; 128+n: ended by signal n.]]
+
+local FAILED = 125
+local EVERY = 2
+local RATE = 2500             -- keys a second: 50 to a page, where all of them are locks
+local SHARE = 0.03            -- of a processor
+local SLICE = 0.1             -- seconds until a key, or a signal, is noticed
+local QUIT = {}
+
+-- ---- waiting ---------------------------------------------------------------------
+
+-- Waits; raises QUIT when the user, or a signal, wants the end.
+local function pause(self, seconds)
+    local ends = process.now() + seconds
+    repeat
+        local left = math.max(ends - process.now(), 0)
+        if self.terminal then
+            local key = terminal.key(math.min(left, SLICE))
+            if key == "q" or key == "Q" or key == "" then
+                error(QUIT, 0)
+            end
+            left = 0
+        end
+        self.signo = stay.pause(math.min(left, SLICE))
+        if self.signo then
+            error(QUIT, 0)
+        end
+    until process.now() >= ends
+end
+
+-- ---- looking ---------------------------------------------------------------------
+
+-- What tells holds apart, by name: of readers and permits how many there are.
+local function holds_of(list)
+    local holds = {}
+    for _, row in ipairs(list) do
+        holds[(row.kind == "permits" and "p" or "l") .. row.name] = row.hold or row.count
+    end
+    return holds
+end
+
+-- Compares two looks: how many were taken and let go a second.
+local function rates(was, holds, seconds)
+    local taken, left = 0, 0
+    for name, hold in pairs(holds) do
+        taken = taken + (was[name] ~= hold and 1 or 0)
+    end
+    for name, hold in pairs(was) do
+        left = left + (holds[name] ~= hold and 1 or 0)
+    end
+    return taken / seconds, left / seconds
+end
+
+-- One look: what is shown.
+local function look(self)
+    local client, seen = self.client, { time = os.time() }
+    local servers, why = client:check()
+    seen.servers, seen.error = servers or {}, why
+    local list, err = client:locks(self.pattern, { rate = RATE, pause = function(_, seconds)
+        pause(self, seconds)
+    end })
+    seen.error = err or why
+    if not list then
+        return seen
+    end
+    local now, holds = process.now(), holds_of(list)
+    seen.list, seen.held, seen.waiting, seen.more = list, #list, 0, list.more
+    for _, row in ipairs(list) do
+        seen.waiting = seen.waiting + math.max(row.waiting, row.queue)
+    end
+    if self.holds then
+        seen.taken, seen.let_go = rates(self.holds, holds, now - self.at)
+    end
+    self.holds, self.at = holds, now
+    return seen
+end
+
+-- ---- showing ---------------------------------------------------------------------
+
+local function rate(n)
+    return n and ("%.1f/s"):format(n) or "-"
+end
+
+local function waiting_of(row)
+    return math.max(row.waiting, row.queue)
+end
+
+-- Whether a is to be shown above b.
+local function above(a, b)
+    local x, y = waiting_of(a), waiting_of(b)
+    if x ~= y then
+        return x > y
+    end
+    local since, other = a.holder and a.holder.since or math.huge,
+        b.holder and b.holder.since or math.huge
+    return since < other or since == other and a.name < b.name
+end
+
+-- The first so many of a list, in that order.
+local function first(list, most)
+    local best = {}
+    for _, row in ipairs(list) do
+        if #best < most or above(row, best[#best]) then
+            local at = #best + 1
+            while at > 1 and above(row, best[at - 1]) do
+                at = at - 1
+            end
+            table.insert(best, at, row)
+            best[most + 1] = nil
+        end
+    end
+    return best
+end
+
+local function clock_time(seconds)
+    return os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(seconds))
+end
+
+-- What is known of a server, in words.
+local function state_of(row)
+    if not row.ready then
+        return row.code
+    elseif row.suspect_left > 0 then
+        return ("clock stepped, no votes for %.0f s"):format(row.suspect_left)
+    elseif row.guard_left then
+        return ("%s, no votes for %.0f s"):format(row.guard, row.guard_left)
+    end
+    return row.verdict == "error" and "no vote: " .. row.guard or row.guard
+end
+
+local function round_trip(row)
+    return row.round_trip and row.ready and ("%.0f ms"):format(row.round_trip * 1000) or "-"
+end
+
+local function clock(row)
+    return row.clock_offset and row.ready and ("%+.3f s"):format(row.clock_offset) or "-"
+end
+
+local function totals(seen)
+    if not seen.held then
+        return "no majority of the servers tells its names"
+    end
+    return ("held %d%s  waiting %d  taken %s  let go %s"):format(seen.held,
+        seen.more and " or more" or "", seen.waiting, rate(seen.taken), rate(seen.let_go))
+end
+
+local function votes(seen)
+    return ("%d of %d servers vote"):format(seen.servers.voting or 0, #seen.servers)
+end
+
+local function append(lines, text)
+    for line in text:gmatch "[^\n]+" do
+        lines[#lines + 1] = line
+    end
+end
+
+-- The screen, as lines; most: how many names there is room for.
+local function screen(seen, most)
+    local lines = { ("redlock top  %s  %s  q: quit"):format(clock_time(seen.time), votes(seen)),
+        totals(seen), "" }
+    local servers = { { "SERVER", "ROUND TRIP", "CLOCK", "STATE" } }
+    for i, row in ipairs(seen.servers) do
+        servers[i + 1] = { row.node, round_trip(row), clock(row), state_of(row) }
+    end
+    append(lines, report.columns(servers))
+    if seen.error then
+        append(lines, report.error(seen.error))
+    end
+    local names = { { "NAME", "KIND", "LEFT", "WAITING", "TOKEN", "SINCE", "HOLDER" } }
+    for i, row in ipairs(first(seen.list or {}, math.max(most - #lines - 2, 0))) do
+        names[i + 1] = { printable(row.name), row.kind, ("%.0f s"):format(row.remaining),
+            ("%d"):format(waiting_of(row)), row.token and ("%.0f"):format(row.token) or "",
+            row.holder and clock_time(row.holder.since) or "",
+            row.holder and row.holder.label or row.count and ("%d"):format(row.count) or "?" }
+    end
+    lines[#lines + 1] = ""
+    append(lines, names[2] and report.columns(names) or "")
+    return lines
+end
+
+-- The same as one line.
+local function line(seen)
+    local parts = {}
+    for i, row in ipairs(seen.servers) do
+        parts[i] = ("%s %s %s %s"):format(row.node, round_trip(row), clock(row), state_of(row))
+    end
+    return ("%s  %s  %s  %s"):format(clock_time(seen.time), totals(seen), votes(seen),
+        table.concat(parts, "; "))
+end
+
+local function as_json(seen)
+    local servers = {}
+    for i, row in ipairs(seen.servers) do
+        servers[i] = { node = row.node, code = row.code, guard = row.guard,
+            round_trip = row.round_trip, clock_offset = row.clock_offset, verdict = row.verdict }
+    end
+    return json.encode { time = seen.time, held = seen.held, waiting = seen.waiting,
+        taken = seen.taken, let_go = seen.let_go, error = seen.error and seen.error.code,
+        voting = seen.servers.voting, servers = servers }
+end
+
+local function show(self, seen)
+    if self.terminal then
+        terminal.show(screen(seen, (terminal.size())))
+        return
+    end
+    print(self.json and as_json(seen) or line(seen))
+    io.stdout:flush()
+end
+
+-- ----------------------------------------------------------------------------------
+
+-- Looks and shows, until the end.
+local function go_on(self)
+    for n = 1, self.count do
+        local cpu = os.clock()
+        show(self, look(self))
+        cpu = os.clock() - cpu
+        if n < self.count then
+            pause(self, math.max(self.every, cpu / SHARE))
+        end
+    end
+end
+
+local function count_of(text)
+    local n = text and tonumber(text)
+    if text and not (n and n >= 1 and n % 1 == 0) then
+        args.fail "--count needs a whole number, from 1 on"
+    end
+    return n or math.huge
+end
+
+--- Does what the verb says.
+-- @param given  the options
+-- @param names  a pattern, or none
+-- @return the exit status
+function _M.main(given, names)
+    if #names > 1 then
+        args.fail("only one pattern is wanted, in quotes: redlock top 'deploy:*'")
+    end
+    local self = { pattern = names[1], every = given["--every"] or EVERY,
+        count = count_of(given["--count"]), json = given["--json"],
+        client = config.client(given) }
+    self.terminal = not self.json and terminal.is_here()
+    process.catch()
+    if self.terminal then
+        terminal.enter()
+    end
+    local ok, err = pcall(function()
+        config.connect(self.client)
+        go_on(self)
+    end)
+    if self.terminal then
+        terminal.leave()
+    end
+    self.client:close()
+    if not ok and err ~= QUIT then
+        report.note(report.text_of(err))
+        return FAILED
+    end
+    return self.signo and 128 + self.signo or 0
+end
+
+return _M
