@@ -64,6 +64,9 @@ describe("the documented ACL rules of the family", function()
             function() return pair:writeLock():unlock() end,
             function() return numbered:writeLock():tryLock(1, 2) end,
             function() return numbered:writeLock():unlock() end,
+            function()
+                return client:getSemaphore("numbered", 2, { fenced = true }):tryAcquire(1, 2)
+            end,
             function() return pair:readLock():unlock() end,
             function() return client:getMultiLock({ "a", "b" }):tryLock(1, 2) end,
             function() return client:getMultiLock({ "a", "b" }):extend(2) end,

@@ -151,9 +151,16 @@ function acts.fair(sim, t, must)
 end
 
 function acts.permit(sim, t, must)
-    local semaphore = t.process.client:getSemaphore("s", sim.permits)
+    local fenced = sim:chance(50)
+    local semaphore = t.process.client:getSemaphore("s", sim.permits, { fenced = fenced })
+    local began_us = sim.now()
     local permit = take(sim, t, semaphore, "permit", must, "acquire", "tryAcquire")
     if permit then
+        local slot, token = permit:slot(), permit:token()
+        if fenced and slot and token then
+            sim:tell("permit's token", { slot = slot, token = token, began_us = began_us,
+                task = t })
+        end
         sim.kept[#sim.kept + 1] = permit         -- chance does not collect it
         use(sim, t, permit, "release")
     end

@@ -35,6 +35,18 @@ return {
         from = "if not call('zscore', KEYS[1], slot) then", to = "do",
         by = { "who excludes whom" } },
 
+    { name = "a permit is not counted", file = SCRIPTS .. "slots/count.lua", family = "permit",
+        from = "(counter or least) + 1", to = "(counter or least)",
+        by = { "tokens of a slot grow" } },
+
+    { name = "who was counted is not looked at", file = SCRIPTS .. "slots/count.lua",
+        family = "permit", from = " and sub(text, -RUN) == sub(ARGV[1], 1, RUN)", to = "",
+        by = { "tokens of a slot grow" } },
+
+    { name = "the largest number is the token", file = "lua/redlock/api/permit_token.lua",
+        family = "permit", from = "if witnesses >= quorum(places.voters(client)) then",
+        to = "if most > 0 then", by = { "tokens of a slot grow" } },
+
     -- ---- readers and writers ----
 
     { name = "a reader ignores a writer", file = SCRIPTS .. "rw/read_acquire.lua", family = "rw",
@@ -92,7 +104,7 @@ return {
         by = { "who excludes whom", "the readers' key", "only one's own" } },
 
     { name = "what readers have is given back", file = SCRIPTS .. "fenced/heal.lua",
-        family = "tokens", from = " or call('exists', KEYS[1]) == 1 then", to = " then",
+        family = "tokens", from = " or call('pttl', KEYS[1]) ~= -2 then", to = " then",
         by = { "only one's own" } },
 
     { name = "a writer's confirmation is not exact", file = SCRIPTS .. "fenced/confirm.lua",

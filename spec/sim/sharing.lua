@@ -9,6 +9,7 @@
 --   not elected(task, election)   a campaign ended without a term
 --   leader(l, name)   what leader() said: id, term
 --   count(c)          of a latch: known, n are missing, acked when it was asked, open before
+--   permit's token(e)   slot, token, task, began_us: when it was asked for
 --   no latch(known)   a latch that was made is not found
 
 local bit = require "bit"
@@ -22,6 +23,7 @@ local count = require("spec.sim.attempts").count
 local _M = {}
 
 local ASSUMED = { "notice", "clocks", "boottime" }
+local SHARED = { read = true, permit = true }
 
 local function ms(us)
     return format("%.3f ms", us / MS)
@@ -209,6 +211,20 @@ _M.list = {
         end,
     } },
 
+    { name = "tokens of a slot grow", needs = { "counters" }, on = {
+        ["permit's token"] = function(sim, e)
+            sim.numbered, e.at = sim.numbered or {}, sim.now()
+            for _, other in ipairs(sim.numbered) do
+                if e.slot == other.slot and (e.token == other.token
+                    or e.token < other.token and other.at < e.began_us) then
+                    return format("%s gets token %.0f of slot %d, and %s got %.0f before",
+                        e.task.lane, e.token, e.slot, other.task.lane, other.token)
+                end
+            end
+            sim.numbered[#sim.numbered + 1] = e
+        end,
+    } },
+
     -- When one was had, each that had been asked for within the period was in its slot still.
     { name = "starts in a period", needs = ASSUMED, on = {
         start = function(sim, start)
@@ -341,8 +357,7 @@ _M.list = {
         end,
     } },
 
-    -- What a script keeps, passes on or settles was its owner's before; what it gives back was
-    -- free.
+    -- What a script keeps, passes on or settles was its owner's; what it gives back was free.
     { name = "only one's own", on = {
         before = function(_, server, key, args)
             local entry, door = server:look(key), server:look("redlock:{" .. key .. "}:door")
@@ -351,8 +366,7 @@ _M.list = {
         end,
         script = function(_, server, role, key, args, vote, attempt)
             local kind = attempt and attempt.kind
-            if role == "heal" and vote == 1 and kind ~= "read" and kind ~= "permit"
-                and server.was then
+            if role == "heal" and vote == 1 and not SHARED[kind] and server.was then
                 return format("%s: %s is given back, which others have", server.lane, key)
             elseif vote ~= 1 or not (kind == "plain" or kind == "once" or kind == "write"
                 or kind == "fair" or kind == "read" and role == "handover") then
@@ -387,10 +401,8 @@ _M.list = {
         end,
         script = function(_, server, role, key, args, vote, attempt)
             local kind, door = attempt and attempt.kind, "redlock:{" .. key .. "}:door"
-            local counts, keep = kind == "token write", args[3]
-            if counts then
-                kind, keep = "write", server.seventh
-            end
+            local keep = kind == "token write" and server.seventh or args[3]
+            kind = kind == "token write" and "write" or kind
             if role == "release" and kind == "write" and vote == 1 and args[2] ~= "0" then
                 return server:look(door) and server.lane .. " lets " .. key
                     .. " go behind a closed door"

@@ -102,6 +102,11 @@ local function slots_call()
         "free" })
 end
 
+local function count_call()
+    return eval(semaphore.permit.count_script, { SLOTS[2], FENCED[2], FLOORS }, { pick(VALUES),
+        pick { "1", "2" }, pick { "0", "0", "33", "70" }, "7", lease(), LIMIT, pick { "", "1" } })
+end
+
 local function fair_call()
     local waiter = pick { 0, 1, 2, 3 }
     local rest = { WAITERS[waiter] or "-", WAITERS[waiter] and pick { "1", "2", "5" } or "0",
@@ -258,7 +263,10 @@ local KINDS = {
         return of_lease(math.random(3) == 1 and plain or multi.primitive, some_keys())
     end,
     ["permits"] = function()
-        return math.random(5) == 1 and ask(semaphore.permit, "taken", SLOTS, "6") or slots_call()
+        local what = math.random(10)
+        return what < 3 and ask(semaphore.permit, "taken", SLOTS, "6")
+            or what < 5 and count_call() or what == 5 and { "HSET", FLOORS, "7", replid:sub(1, 8)
+                .. pick { "31", "64" } } or slots_call()
     end,
     ["a queue"] = fair_call,
     ["a latch"] = latch_call,

@@ -47,9 +47,10 @@ end
 -- @param name     as for getLock, in a name space of its own
 -- @param permits  1 to 1024: the same for all who use the name; where they differ, the largest
 --   number of a client that is alive is the bound
+-- @param opts     fenced: true: each permit has a token, counted per slot
 -- @return a semaphore (see semaphore.lua)
-function methods:getSemaphore(name, permits)
-    return semaphore.new(self, name, permits)
+function methods:getSemaphore(name, permits, opts)
+    return semaphore.new(self, name, permits, opts)
 end
 
 --- The same: permits always end by themselves.

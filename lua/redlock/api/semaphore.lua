@@ -13,6 +13,7 @@
 
 local bit = require "bit"
 local lock = require "redlock.api.lock"
+local permit_token = require "redlock.api.permit_token"
 local primitive = require "redlock.api.primitive"
 local printable = require("redlock.core.printable").printable
 local places = require "redlock.core.places"
@@ -77,6 +78,9 @@ function permit_methods:slot()
     return lock.number_of(self)
 end
 
+--- @return the fencing token of this hold of its slot; or nil and an error: see permit_token.lua
+permit_methods.token = permit_token.of
+
 _M.permit = primitive.new {
     name = "permit",
     vote = "same",
@@ -85,7 +89,8 @@ _M.permit = primitive.new {
     extend = agreed "extend",
     release = script_text.read(SLOTS .. "last", NOW, SLOTS .. "slots", SLOTS .. "release"),
     settle = agreed "settle",
-    asks = { taken = { script_text.read(NOW, SLOTS .. "taken") } },
+    asks = { taken = { script_text.read(NOW, SLOTS .. "taken") }, count = permit_token.asks.count,
+        floor = permit_token.asks.floor, seed = permit_token.asks.seed },
     keys = keys,
     args = args,
     channel = channel,
@@ -104,17 +109,24 @@ end
 -- ---- semaphores ------------------------------------------------------------------
 
 local Semaphore, methods = {}, {}
+local OPTIONS = { fenced = true }
+
+local function taken(self, permit, ok, err)
+    if not ok then
+        return nil, err
+    end
+    if self.fenced then
+        return permit_token.issue(permit)
+    end
+    return permit
+end
 
 --- Waits as long as all permits are taken.
 -- @param lease  seconds, not renewed; default: the client's lease, kept by the watchdog
 -- @return a permit; or nil and an error, as Lock:lock
 function methods:acquire(lease)
     local permit = _M.permit_of(self)
-    local ok, err = permit:lock(lease)
-    if not ok then
-        return nil, err
-    end
-    return permit
+    return taken(self, permit, permit:lock(lease))
 end
 
 --- Tries for `wait` seconds; 0 or nil: once.
@@ -123,11 +135,7 @@ end
 -- @return a permit; or nil and an error, as Lock:tryLock
 function methods:tryAcquire(wait, lease)
     local permit = _M.permit_of(self)
-    local ok, err = permit:tryLock(wait, lease)
-    if not ok then
-        return nil, err
-    end
-    return permit
+    return taken(self, permit, permit:tryLock(wait, lease))
 end
 
 --- @return a future of what acquire() returns; and so on
@@ -179,10 +187,12 @@ Semaphore.__index = Semaphore
 validate.methods(Semaphore, "semaphore", methods)
 
 --- See Client:getSemaphore.
-function _M.new(client, name, permits)
+function _M.new(client, name, permits, opts)
+    local fenced = validate.options("options", opts, OPTIONS).fenced
     validate.integer("permits", permits, 1, _M.MAX)
     lock.new(client, _M.permit, name)        -- checks the name
-    return setmetatable({ client = client, name = name, permits = permits }, Semaphore)
+    return setmetatable({ client = client, name = name, permits = permits,
+        fenced = validate.flag("fenced", fenced) }, Semaphore)
 end
 
 return _M

@@ -72,8 +72,9 @@ function Client:getMultiLock(names, opts) end
 ---```
 ---@param name string  1 to 65536 bytes; locks of the name have nothing to do with it
 ---@param permits integer  1 to 1024; for all who use the name alike: the largest is the bound
+---@param opts? redlock.SemaphoreOptions  whether permits have tokens
 ---@return redlock.Semaphore semaphore  gives permits
-function Client:getSemaphore(name, permits) end
+function Client:getSemaphore(name, permits, opts) end
 
 ---The same as `getSemaphore`: permits always end by themselves.
 ---```lua
@@ -81,8 +82,9 @@ function Client:getSemaphore(name, permits) end
 ---```
 ---@param name string  1 to 65536 bytes; locks of the name have nothing to do with it
 ---@param permits integer  1 to 1024; for all who use the name alike: the largest is the bound
+---@param opts? redlock.SemaphoreOptions  whether permits have tokens
 ---@return redlock.Semaphore semaphore  gives permits
-function Client:getPermitExpirableSemaphore(name, permits) end
+function Client:getPermitExpirableSemaphore(name, permits, opts) end
 
 ---Opens when so many parties have arrived, and stays open. No I/O.
 ---```lua

@@ -60,6 +60,9 @@ function MultiLock:getNames() end
 
 -- ---- permits ---------------------------------------------------------------------
 
+---@class redlock.SemaphoreOptions
+---@field fenced? boolean  true: permits have tokens, which takes a round trip more
+
 ---At most so many holders at once. There is a slot for each permit, and each slot is a lock of its
 ---own, so there are never more; a permit that nobody releases ends with its lease.
 ---`tostring(semaphore)` is for people.
@@ -143,6 +146,16 @@ function Permit:release() end
 ---@return integer|nil slot  from 1 to the number of permits; nobody else's while it is held
 ---@return redlock.Error err  not_held; lost
 function Permit:slot() end
+
+---The fencing token of this hold of its slot. Local.
+---```lua
+---local numbered = client:getSemaphore("numbered", 3, { fenced = true })
+---local permit = assert(numbered:tryAcquire(5))
+---assert(permit:token() > 0)
+---```
+---@return integer|nil token  larger than all that the slot had before, and below 10^14
+---@return redlock.Error err  not_held; lost; unsupported: its semaphore gives none
+function Permit:token() end
 
 -- ---- latches ---------------------------------------------------------------------
 

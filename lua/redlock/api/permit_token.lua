@@ -1,0 +1,108 @@
+--- Fencing tokens of permits: a number per hold of a slot that only grows.
+--
+-- A permit has its slot by the votes for it; behind that its holder has it counted. Each slot has
+-- a counter on each server, which knows for which permit it was counted last. A number is a token
+-- when it is the counter of a majority, counted for this permit: the counters of those that are
+-- behind are raised to the largest. Two tokens of a slot then have a server in common, on which one
+-- followed the other, and the counter grew in between; no clock has a part in this, nor the slot
+-- itself (spec/models/family). Floors, for servers that forget, are those of fenced locks.
+
+local asking = require "redlock.api.asking"
+local fenced_lock = require "redlock.api.fenced_lock"
+local floors = require "redlock.policy.floors"
+local lock = require "redlock.api.lock"
+local places = require "redlock.core.places"
+local quorum = require "redlock.core.quorum"
+local rounds = require "redlock.core.rounds"
+local script_text = require "redlock.core.script_text"
+local values = require "redlock.core.values"
+
+local error, format, max, pcall = error, string.format, math.max, pcall
+
+local _M = {}
+
+local FENCED, SLOTS = "redlock.scripts.fenced.", "redlock.scripts.slots."
+local ROUNDS = 5            -- counters that others raise meanwhile, or floors that are not there
+
+--- The questions that a permit's primitive needs for this.
+_M.asks = {
+    count = { script_text.read(SLOTS .. "memory", FENCED .. "counter", SLOTS .. "count"),
+        guarded = true },
+    floor = { script_text.read(FENCED .. "run", FENCED .. "floor") },
+    seed = { script_text.read(FENCED .. "run", FENCED .. "seed") },
+}
+
+-- @return the largest counter, how many servers are there, and whether one has no floor
+local function read(answers)
+    local most, witnesses, unseeded = 0, 0, false
+    for i = 1, #answers do
+        local n = answers[i].vote == 1 and answers[i].info or 0
+        if n > most then
+            most, witnesses = n, 0
+        end
+        witnesses = witnesses + (n == most and n > 0 and 1 or 0)
+        unseeded = unseeded or answers[i].vote == -1
+    end
+    return most, witnesses, unseeded
+end
+
+-- Has the permit counted until a majority is at one number.
+-- @return that number; or nil and an error
+local function count(permit, hold)
+    local client, slot = permit.client, format("%d", rounds.token(hold.lease))
+    local name = permit.name .. ":slots#" .. slot
+    local keys = fenced_lock.keys(client, name)
+    keys[1] = permit.primitive.keys(client, permit.name)[2]
+    local of_slot = fenced_lock.args { client = client, name = name }
+    local args = { values.of(hold.lease), slot, "0", of_slot[1], of_slot[2], of_slot[3],
+        client.guarded and "1" or "" }
+    for _ = 1, ROUNDS do
+        local answers, err = asking.ask(permit, "count", args, keys)
+        if not answers or lock.hold_of(permit) ~= hold then
+            return nil, err
+        end
+        local most, witnesses, unseeded = read(answers)
+        if witnesses >= quorum(places.voters(client)) then
+            return most
+        elseif unseeded then
+            floors.seed(permit, args[4])
+        end
+        args[3] = format("%.0f", max(most, 0))
+    end
+    return lock.failure(permit, "no_quorum")
+end
+
+--- Gives a permit that was just taken its token.
+-- @return the permit; or nil and an error, and it is let go: no_quorum, lost, closed
+function _M.issue(permit)
+    local hold = lock.hold_of(permit)
+    if not hold then
+        return lock.failure(permit, "lost")
+    end
+    local done, token, err = pcall(count, permit, hold)
+    if done and token and permit:isValid() then
+        hold.fence = token
+        return permit
+    end
+    pcall(permit.release, permit)
+    if not done then                 -- cancelled
+        error(token, 0)
+    elseif err then
+        return nil, err
+    end
+    return lock.failure(permit, permit.client.closed and "closed" or "lost")
+end
+
+--- @return the token of a permit; or nil and an error: not_held, lost, unsupported (its semaphore
+--   gives none, or it came from another process)
+function _M.of(self)
+    local hold, err = lock.valid_hold(self)
+    if not hold then
+        return nil, err
+    elseif not hold.fence then
+        return lock.failure(self, "unsupported")
+    end
+    return hold.fence
+end
+
+return _M

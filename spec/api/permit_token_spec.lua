@@ -1,0 +1,176 @@
+-- Permits with tokens: counted per slot.
+local support = require "spec.support"
+local torture = require "spec.support.torture"
+
+describe("a permit's token", function()
+    local cluster, client, other
+
+    setup(function() cluster = support.cluster(5) end)
+    before_each(function()
+        cluster:flush()
+        client = support.warm_client(cluster, { lease = 3 })
+        other = support.warm_client(cluster, { lease = 3 })
+    end)
+    after_each(function()
+        client:close()
+        other:close()
+    end)
+    teardown(support.cleanup)
+
+    local function semaphore(n, c)
+        return (c or client):getSemaphore("x", n, { fenced = true })
+    end
+
+    it("grows by one with each holder of the slot, whatever happens to others", function()
+        local last = {}
+        for i = 1, 6 do
+            local permits = {}
+            for k = 1, 2 do
+                permits[k] = assert(semaphore(2, i % 2 == 0 and other or client):tryAcquire(5, 10))
+                local slot, token = permits[k]:slot(), permits[k]:token()
+                assert.equal(last[slot] and last[slot] + 1 or token, token)
+                last[slot] = token
+            end
+            assert.are_not.equal(permits[1]:slot(), permits[2]:slot())
+            assert.is_true(permits[1]:release())
+            assert.is_true(permits[2]:release())
+        end
+    end)
+
+    it("goes on where servers have it and others had been without it", function()
+        local first = assert(semaphore(1):tryAcquire(5, 10))
+        local token = first:token()
+        assert.is_true(first:release())
+        local key = "redlock:{x:slots#1}:fence"
+        for i = 1, 2 do
+            support.eventually(function()
+                client:getLock("turn"):isLocked()
+                return cluster[i]:call("EXISTS", key) == 1
+            end)
+            cluster[i]:call("DEL", key)      -- goes on from its floor, which is above
+        end
+        local second = assert(semaphore(1):tryAcquire(5, 10))
+        assert.is_true(second:token() > token)
+        local n = 0
+        support.eventually(function()
+            client:getLock("turn"):isLocked()
+            n = 0
+            cluster:each(function(s)
+                local text = s:call("GET", key) or ""
+                n = n + (text:match "^%x%x%x%x%x%x%x%x(%d+) " == ("%.0f"):format(second:token())
+                    and 1 or 0)
+            end)
+            return n >= 3
+        end)
+        assert.is_true(second:release())
+    end)
+
+    it("is that of this hold, as long as it lasts", function()
+        local permit = assert(semaphore(1):tryAcquire(5, 0.5))
+        assert.equal(permit:token(), permit:token())
+        support.eventually(function() return not permit:isValid() end)
+        support.fails("lost", permit:token())
+        permit = assert(semaphore(1):acquire())
+        assert.is_true(permit:extend())
+        assert.is_number(permit:token())
+        assert.is_true(permit:release())
+        support.fails("not_held", permit:token())
+        permit = assert(semaphore(1):tryAcquireAsync(5):get(20))
+        assert.is_number(permit:token())
+        support.fails("unsupported", assert(other:getSemaphore("y", 1):tryAcquire(5)):token())
+        assert.is_true(permit:release())
+    end)
+
+    it("or there is no permit", function()
+        local few = support.cluster(3)
+        local alone = support.warm_client(few, { lease = 2, timeout = 0.1, patience = 1 })
+        local numbered = alone:getSemaphore("x", 1, { fenced = true })
+        assert.is_true(assert(numbered:tryAcquire(5, 2)):release())
+        for i = 1, 2 do                      -- who counts must write: their counter is no text
+            few[i]:call("DEL", "redlock:{x:slots#1}:fence")
+            few[i]:call("RPUSH", "redlock:{x:slots#1}:fence", "x")
+        end
+        support.fails("no_quorum", numbered:tryAcquire(0, 2))
+        few[2]:call("DEL", "redlock:{x:slots#1}:fence")
+        assert.is_true(assert(numbered:tryAcquire(5, 2)):release())     -- it was let go
+        alone:close()
+    end)
+
+    it("is asked for by a flag", function()
+        assert.has_error(function() client:getSemaphore("x", 1, { fenced = 1 }) end)
+        assert.has_error(function() client:getSemaphore("x", 1, { tokens = true }) end)
+    end)
+end)
+
+-- ---- histories -------------------------------------------------------------------
+
+-- The first slot that two had at once, or token that is not above those of its slot that were known
+-- when it was asked for.
+local function wrong(history)
+    local known, seen, asked = {}, {}, {}
+    for _, line in ipairs(history) do
+        if line.word == "ask" then
+            asked[line.who] = { unpack(known, 1, 2) }
+        elseif line.word == "token" then
+            local slot, token = tonumber(line[4]), tonumber(line[5])
+            local name = line[4] .. " " .. line[5]
+            if seen[name] or token <= (asked[line.who][slot] or 0) then
+                return ("%d got token %.0f of slot %d"):format(line.who, token, slot)
+            end
+            seen[name], known[slot] = true, math.max(known[slot] or 0, token)
+        end
+    end
+    return torture.together(torture.intervals(history), function(a, b) return a == b end)
+end
+
+describe("a history of permits with tokens", function()
+    after_each(support.cleanup)
+
+    it("is judged", function()
+        local function line(word, who, slot, token)
+            return { "1", tostring(who), word, slot and tostring(slot), token and tostring(token),
+                t = 1, who = who, word = word }
+        end
+        assert.is_nil(wrong { line("ask", 1), line("ask", 2), line("token", 1, 1, 5),
+            line("token", 2, 2, 5), line("ask", 1), line("token", 1, 1, 6) })
+        assert.is_string(wrong { line("ask", 1), line("ask", 2), line("token", 1, 1, 5),
+            line("token", 2, 1, 5) })
+        assert.is_string(wrong { line("ask", 1), line("token", 1, 2, 5), line("ask", 2),
+            line("token", 2, 2, 4) })
+    end)
+
+    local CODE = [[
+        log "ask"
+        local permit = client:getSemaphore("x", 2, { fenced = true }):tryAcquire(1,
+            random(2) == 1 and 0.3 or nil)
+        if not permit then return end
+        local slot, token = permit:slot(), permit:token()
+        if slot and token then
+            log("token", slot, ("%.0f"):format(token))
+            hold("slot" .. slot, permit)
+        end
+        permit:release()
+    ]]
+
+    it("has no token twice in a slot, and none that goes back, whatever fails", function()
+        local history = torture.run { seconds = 8, code = CODE }
+        local n = 0
+        for _, line in ipairs(history) do
+            n = n + (line.word == "token" and 1 or 0)
+        end
+        assert.is_true(n > 50, n)
+        assert.is_nil(wrong(history))
+    end)
+
+    for what, broken in pairs {
+        ["a permit was not counted"] = { "scripts/slots/count.lua", "(counter or least) + 1",
+            "(counter or least)" },
+        ["the largest number was the token"] = { "api/permit_token.lua",
+            "if witnesses >= quorum(places.voters(client)) then", "if true then most = 7" },
+    } do
+        it("shows if " .. what, function()
+            assert.is_string(wrong(torture.run { seconds = 2.5, broken = { broken },
+                code = CODE }))
+        end)
+    end
+end)
