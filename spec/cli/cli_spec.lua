@@ -393,7 +393,8 @@ describe("redlock", function()
             assert.equal(0, status)
             assert.matches('^{"answered": true, "held": true, "holder": "' .. holder .. '", '
                 .. '"label": "%S+ %d+ redlock: sh", "name": "x", "nodes": %[{.*}%], '
-                .. '"remaining": %d+%.%d+, "since": %d+%.%d+}\n$', text)
+                .. '"permits": %[%], "queue": %[%], "readers": %[%], "remaining": %d+%.%d+, '
+                .. '"since": %d+%.%d+, "waiting": 0, "waiting_for_permits": 0}\n$', text)
             assert.same({ 0, "x is open now\n" }, { redlock("unlock", "--force", "x") })
             assert.same({ 1, "x was open already\n" }, { redlock("unlock", "-f", "x") })
             assert.same({ 1, '{"name": "x", "opened": false}\n' },

@@ -193,6 +193,10 @@ end
 
 -- What is seen of locks; pages of one key, as servers have orders of their own.
 local function inspect_call()
+    if math.random(3) == 1 then
+        return eval(script_text.read("redlock.scripts.now", "redlock.scripts.inspect.detail"),
+            { "k", SLOTS[1], SLOTS[2], FAIR[2], FAIR[4], FAIR[3] }, { "free", "open" })
+    end
     local prefix, foreign = pick { "", "", "k" }, pick { "0", "1" }
     return eval(inspect(pick { "page", "look" }), { "k", SLOTS[1], "a", "b" },
         { prefix, foreign, "0", pick { "k", "*k}:slots", "a", "nothing*" }, "1000" })
@@ -229,7 +233,7 @@ local KINDS = {
             function()
                 return of_lease(rw.reading, RW, pick { "0", lease() })
             end,
-            slots_call,
+            slots_call, fair_call,
             function() return { "DEL", pick { "k", "a", SLOTS[1], SLOTS[2] } } end,
             function() return { "HSET", "a", "f", "1" } end,
             function() return { "PEXPIRE", pick { "a", "k" }, lease() } end,

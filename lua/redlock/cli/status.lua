@@ -2,6 +2,7 @@
 local args = require "redlock.cli.args"
 local card = require "redlock.core.card"
 local config = require "redlock.cli.config"
+local detail = require "redlock.policy.detail"
 local json = require "redlock.core.json"
 local peek = require "redlock.policy.peek"
 local printable = require("redlock.core.printable").printable
@@ -15,7 +16,9 @@ _M.help = [[
 redlock status NAME [--json]
 
 Says whether NAME is held, by whom, for how long unless it is renewed, and what each server
-knows of it. Each hold has eight digits of its own, and its holder's label if that has one.
+knows of it; who reads, who has permits of that name, who stands in line for it as a fair lock,
+as a majority says, and how many connections wait. Each hold has eight digits of its own, and its
+holder's label if that has one. Readers hold it; permits do not.
 Exit status: 0: it is held; 1: it is free; 125: no majority of the servers says so.
 
   redlock status deploy:web || echo "nobody deploys"]]
@@ -93,11 +96,36 @@ local function seconds(s)
     return s == math.huge and "without an end" or ("%.1f s"):format(s)
 end
 
--- The digits of a holder, and who that is, if it is known.
-local function holder_of(row)
-    local text = "holder " .. printable(row.holder)
+-- Who that is, if it is known, behind a word and the digits of a hold.
+local function named(text, row)
     return row.label and ("%s: %s, since %s"):format(text, row.label,
         os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(row.since))) or text
+end
+
+local function holder_of(row)
+    return named("holder " .. printable(row.holder), row)
+end
+
+-- What a majority knows besides: a line for each reader and so on.
+local function show_detail(found)
+    local lines = {}
+    for _, row in ipairs(found.readers) do
+        lines[#lines + 1] = { "reader", seconds(row.remaining), named("holder " .. row.hold, row) }
+    end
+    for _, row in ipairs(found.permits) do
+        lines[#lines + 1] = { ("permit %d"):format(row.slot), seconds(row.remaining),
+            named("holder " .. row.hold, row) }
+    end
+    for i, row in ipairs(found.queue) do
+        lines[#lines + 1] = { "in line", ("%d."):format(i), named("a waiter", row) }
+    end
+    for i, n in ipairs { found.waiting, found.waiting_for_permits } do
+        lines[#lines + 1] = n > 0 and { "waiting", ("%d"):format(n),
+            i == 1 and "connections" or "connections, for permits" } or nil
+    end
+    if lines[1] then
+        print(report.columns(lines))
+    end
 end
 
 local function show_status(name, rows, seen)
@@ -130,6 +158,7 @@ function _M.main(given, names)
         rows[i] = ask_node(only(opts, i), name)
     end
     tell_guarded(client, rows)
+    local found = client:open() and detail.of(client, name)
     client:close()
     local seen = summary(rows)
     for _, row in ipairs(rows) do
@@ -138,9 +167,15 @@ function _M.main(given, names)
     if given["--json"] then
         print(json.encode { name = name, held = seen and seen.held, answered = seen ~= nil,
             remaining = seen and seen.remaining, holder = seen and seen.holder,
-            label = seen and seen.label, since = seen and seen.since, nodes = rows })
+            label = seen and seen.label, since = seen and seen.since, nodes = rows,
+            readers = found and found.readers, permits = found and found.permits,
+            queue = found and found.queue, waiting = found and found.waiting,
+            waiting_for_permits = found and found.waiting_for_permits })
     else
         show_status(name, rows, seen)
+        if found then
+            show_detail(found)
+        end
     end
     return not seen and FAILED or seen.held and 0 or 1
 end
