@@ -299,6 +299,10 @@ for kind in pairs(TOGETHER) do
 end
 table.sort(KINDS)
 
+-- Only when asked for: three processes, which take the two permits of a semaphore on 2 to 7
+-- servers.
+TOGETHER.takers = { "permit" }
+
 --- Whether the schedule is of the family: if that is asked for, or by the number of the seed. Draws
 -- nothing, so that the others are what they are without this.
 -- @param opts  family: a kind, or "none"; nil: every 16th seed has one, unless something is asked
@@ -311,12 +315,17 @@ function _M.choose(sim, opts)
     if wanted and wanted ~= "none" and not sim.prefix then
         sim.family = TOGETHER[wanted] or error("no such kind: " .. wanted)
         sim.has_tokens = wanted == "tokens"
+        if wanted == "takers" then
+            sim.takers, sim.n = 3, 2 + seed % 6
+            sim.quorum = floor(sim.n / 2) + 1
+        end
     end
 end
 
 --- What is contended for.
 function _M.names(sim)
     sim.permits = sim:pick { 1, 2, 2, 3 }
+    sim.permits = sim.takers and 2 or sim.permits
     sim.period = max(sim.config.lease * sim:pick { 0.5, 1, 2 }, 0.1)
     sim.kept, sim.latches, sim.made = {}, {}, 0
 end

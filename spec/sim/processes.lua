@@ -442,6 +442,9 @@ function _M.begin(self, fn)
     local prefix = self.prefix or {}
     local processes = self.small and { 1, 2, 2, 3 } or { 1, 2, 2, 3, 3, 4 }
     local tasks = self.small and { 1, 1, 2 } or { 1, 1, 2, 3 }
+    if self.takers then
+        processes, tasks = { self.takers }, { 1 }
+    end
     for i = 1, max(self:pick(processes), prefix.processes or 1) do
         local p = new_process(self, i)
         self.processes[i] = p
