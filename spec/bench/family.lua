@@ -38,9 +38,16 @@ local function main()
         { "lock", function() locked(client:getLock "plain") end },
         { "read", function() locked(client:getReadWriteLock("rw"):readLock()) end },
         { "write", function() locked(client:getReadWriteLock("rw"):writeLock()) end },
+        { "write with a token", function()
+            locked(client:getReadWriteLock("rw", { fenced = true }):writeLock())
+        end },
         { "fair", function() locked(client:getFairLock "fair") end },
         { "permit of 8", function()
             assert(assert(client:getSemaphore("few", 8):tryAcquire(0, LEASE)):release())
+        end },
+        { "permit with a token", function()
+            local semaphore = client:getSemaphore("numbered", 8, { fenced = true })
+            assert(assert(semaphore:tryAcquire(0, LEASE)):release())
         end },
         { "permit of 64, 60 taken", function()
             assert(assert(client:getSemaphore("many", 64):tryAcquire(0, LEASE)):release())

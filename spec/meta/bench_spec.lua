@@ -130,8 +130,9 @@ describe("a bench", function()
         local p = support.spawn { "luajit", "spec/bench/family.lua", "2", "5", stdout = "pipe",
             stderr = "stdout", env = support.lua_env() }
         local text = output(p)
-        for _, what in ipairs { "lock", "read", "write", "fair", "permit of 8",
-            "permit of 64, 60 taken", "start of a rate", "100 names", "arrival", "who leads" } do
+        for _, what in ipairs { "lock", "read", "write", "write with a token", "fair",
+            "permit of 8", "permit with a token", "permit of 64, 60 taken",
+            "start of a rate", "100 names", "arrival", "who leads" } do
             rows(text, 1, "\n" .. what .. " +p50 +(%d+%.%d) us, / lock (%d+%.%d+), "
                 .. "server +(%d+%.%d) us")
         end
