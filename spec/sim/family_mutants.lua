@@ -44,8 +44,9 @@ return {
         by = { "tokens of a slot grow" } },
 
     { name = "the largest number is the token", file = "lua/redlock/api/permit_token.lua",
-        family = "permit", from = "if witnesses >= quorum(places.voters(client)) then",
-        to = "if most > 0 then", by = { "tokens of a slot grow" } },
+        family = "permit", from = "if token then",
+        to = "token = most > 0 and most or nil\n        if token then",
+        by = { "tokens of a slot grow" } },
 
     -- ---- readers and writers ----
 

@@ -11,8 +11,6 @@ local asking = require "redlock.api.asking"
 local fenced_lock = require "redlock.api.fenced_lock"
 local floors = require "redlock.policy.floors"
 local lock = require "redlock.api.lock"
-local places = require "redlock.core.places"
-local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 local script_text = require "redlock.core.script_text"
 local values = require "redlock.core.values"
@@ -32,18 +30,18 @@ _M.asks = {
     seed = { script_text.read(FENCED .. "run", FENCED .. "seed") },
 }
 
--- @return the largest counter, how many servers are there, and whether one has no floor
+-- @return the counter of a majority (between two lists of servers: of each), or nil; the largest;
+--   and whether a server has no floor
 local function read(answers)
-    local most, witnesses, unseeded = 0, 0, false
+    local token, most, unseeded = nil, 0, false
     for i = 1, #answers do
-        local n = answers[i].vote == 1 and answers[i].info or 0
-        if n > most then
-            most, witnesses = n, 0
+        local answer = answers[i]
+        if answer.vote == 1 then
+            token, most = answer.agreed and answer.info or token, max(most, answer.info)
         end
-        witnesses = witnesses + (n == most and n > 0 and 1 or 0)
-        unseeded = unseeded or answers[i].vote == -1
+        unseeded = unseeded or answer.vote == -1
     end
-    return most, witnesses, unseeded
+    return token, most, unseeded
 end
 
 -- Has the permit counted until a majority is at one number.
@@ -61,13 +59,13 @@ local function count(permit, hold)
         if not answers or lock.hold_of(permit) ~= hold then
             return nil, err
         end
-        local most, witnesses, unseeded = read(answers)
-        if witnesses >= quorum(places.voters(client)) then
-            return most
+        local token, most, unseeded = read(answers)
+        if token then
+            return token
         elseif unseeded then
             floors.seed(permit, args[4])
         end
-        args[3] = format("%.0f", max(most, 0))
+        args[3] = format("%.0f", most)
     end
     return lock.failure(permit, "no_quorum")
 end
