@@ -5,7 +5,8 @@
 --   call      a: about to ask; wait (s) or nil: for ever
 --   fail      a to b: did not get it; code
 --   got       a to b: got it. Between `at` and `by`, `left` ms of validity; lease (ms); token,
---             if fenced
+--             if fenced; how: "read", "write", "fair", "permit" and so on, nil: as a lock; place:
+--             the slot of a permit
 --   valid     between `at` and `by`, `left` ms of validity
 --   extended  a to b; ok
 --   lost      a: was told of the loss; why
@@ -75,7 +76,8 @@ end
 
 function on.got(h, m)
     local hold = hold_of(h, m)
-    hold.got, hold.from, hold.token = m, m.b, m.token
+    hold.got, hold.from, hold.token, hold.how = m, m.b, m.token, m.how
+    hold.lock = m.place and ("%s/%d"):format(m.l, m.place) or hold.lock
     h.holds[#h.holds + 1] = hold
     h.calls[#h.calls + 1] = m
     h.counts.acquired = h.counts.acquired + 1
@@ -234,16 +236,21 @@ local function by_from(a, b)
     return a.from < b.from
 end
 
--- Calls each(later, earlier, overlap) for holds of one lock that overlap by their `to`.
+-- Calls each(later, earlier, overlap) for holds of one lock that overlap by their `to`. Readers
+-- may; a slot of a permit is a lock of its own.
 local function overlaps(holds, each)
-    local last = {}
+    local readers, others = {}, {}
     table.sort(holds, by_from)
     for _, hold in ipairs(holds) do
-        local before = last[hold.lock]
-        if before and hold.from < math.min(before.to, hold.to) then
-            each(hold, before, math.min(before.to, hold.to) - hold.from)
+        local reads = hold.how == "read"
+        for _, last in ipairs { others, not reads and readers or nil } do
+            local before = last[hold.lock]
+            if before and hold.from < math.min(before.to, hold.to) then
+                each(hold, before, math.min(before.to, hold.to) - hold.from)
+            end
         end
-        if not before or hold.to > before.to then
+        local last = reads and readers or others
+        if not last[hold.lock] or hold.to > last[hold.lock].to then
             last[hold.lock] = hold
         end
     end
@@ -265,7 +272,7 @@ end
 local function count_intrusions(h)
     local inside = {}
     for i, hold in ipairs(h.holds) do
-        inside[i] = { lock = hold.lock, from = hold.from,
+        inside[i] = { lock = hold.lock, how = hold.how, from = hold.from,
             to = math.min(hold.exit or math.huge, h.deaths[hold.c] or math.huge) }
         if inside[i].to == math.huge then
             inside[i].to = hold.till or hold.from

@@ -1,5 +1,6 @@
 -- Kinds of client processes, by name. A kind is
 --   fenced  whether its locks are fenced ones
+--   family  whether it reads, writes, stands in line and takes permits instead (user.lua)
 --   slots  how many of its users take locks side by side: the lanes it has in the picture
 --   start  (config, library, env, log) -> a process as spec.support.proc makes it, which obeys
 --          the commands and sends the marks that worker.lua does. config: a file of JSON, as
@@ -73,5 +74,6 @@ return {
     blocking = { slots = 1, start = start_lua },
     futures = { slots = 4, start = start_lua },
     fenced = { slots = 4, fenced = true, start = start_lua },
+    family = { slots = 4, family = true, start = start_lua },
     nginx = { slots = 8, start = start_nginx, finish = finish_nginx },
 }

@@ -15,11 +15,17 @@ local function key_of(m)
     return ("%s/%s/%s"):format(m.c, m.s, m.n)
 end
 
+-- In which way of the family it is held.
+local function how_of(m)
+    return m.place and ("%s %d, "):format(m.how, m.place) or m.how and m.how .. ", " or ""
+end
+
 local on = {}
 
 function on.call(m, p)
-    p:client(m, m.a, "waiting", { text = m.wait and ("tryLock(%g%s)"):format(m.wait,
-        m.lease and (", %g"):format(m.lease) or "") or "lock()" })
+    local how = m.how and m.how .. ": " or ""
+    p:client(m, m.a, "waiting", { text = how .. (m.wait and ("tryLock(%g%s)"):format(m.wait,
+        m.lease and (", %g"):format(m.lease) or "") or "lock()") })
 end
 
 function on.fail(m, p)
@@ -28,8 +34,8 @@ end
 
 function on.got(m, p)
     p.till[key_of(m)] = m.at + m.left
-    p:client(m, m.b, "holding", { ["until"] = p:time(m.at + m.left), text = ("after %.1f ms, "
-        .. "%s"):format(m.b - m.a, m.kept and "kept by the watchdog" or "fixed lease") })
+    p:client(m, m.b, "holding", { ["until"] = p:time(m.at + m.left), text = ("%safter %.1f ms, "
+        .. "%s"):format(how_of(m), m.b - m.a, m.kept and "kept by the watchdog" or "fixed lease") })
     p:resource(m, m.b, "enter")
 end
 

@@ -67,6 +67,47 @@ end
 
 -- ---- one hold --------------------------------------------------------------------
 
+-- What there is besides plain and fenced locks, and how often it is taken. Permits have a name of
+-- their own; the others share those of the locks.
+local FAMILY = { "read", "read", "read", "write", "write", "token write", "fair", "fair", "permit",
+    "permit", "permit" }
+local PERMITS, HOW_MANY = "permits", 2
+local SHARED = { read = true, permit = true }
+
+local family = {}
+
+function family.read(client, name) return client:getReadWriteLock(name):readLock() end
+function family.write(client, name) return client:getReadWriteLock(name):writeLock() end
+function family.fair(client, name) return client:getFairLock(name) end
+function family.permit(client, name) return client:getSemaphore(name, HOW_MANY) end
+family["token write"] = function(client, name)
+    return client:getReadWriteLock(name, { fenced = true }):writeLock()
+end
+
+-- Takes it in a way of the family; nil: as a lock.
+-- @return what is held, and its token if it has one; or nil and an error
+function User:take(slot, name, how, seconds, lease, patience)
+    local wait, client = self.wait, self.client
+    local object = how and family[how](client, name)
+        or slot.fenced and client:getFencedLock(name) or client:getLock(name)
+    local once, always = "tryLock", "lock"
+    if how == "permit" then
+        once, always = "tryAcquire", "acquire"
+    end
+    local ok, more
+    if patience and wait.hasty then
+        ok, more = wait.hasty(object, once, patience, seconds, lease)
+    elseif seconds then
+        ok, more = wait.call(object, once, seconds, lease)
+    else
+        ok, more = wait.call(object, always, lease)
+    end
+    if not ok then
+        return nil, more
+    end
+    return how == "permit" and ok or object, how ~= "permit" and more or nil
+end
+
 -- Validity as it was at some moment between `at` and `by`.
 function User:validity(slot, lock, kind, fields)
     local at = now()
@@ -77,30 +118,23 @@ function User:validity(slot, lock, kind, fields)
 end
 
 --- @return the lock, and its token if it has one; or nil and an error
-function User:acquire(slot, name, seconds, lease, patience)
-    local config, wait = self.config, self.wait
-    local lock = slot.fenced and self.client:getFencedLock(name) or self.client:getLock(name)
+function User:acquire(slot, name, seconds, lease, patience, how)
+    local config = self.config
     self.serial = self.serial + 1
     slot.name, slot.n = name, self.serial
     local a = now()
     self:mark(slot, { k = "call", l = name, n = slot.n, a = a, wait = seconds, lease = lease,
-        r = slot.request })
-    local ok, more
-    if patience and wait.hasty then
-        ok, more = wait.hasty(lock, "tryLock", patience, seconds, lease)
-    elseif seconds then
-        ok, more = wait.call(lock, "tryLock", seconds, lease)
-    else
-        ok, more = wait.call(lock, "lock", lease)
-    end
+        r = slot.request, how = how })
+    local lock, more = self:take(slot, name, how, seconds, lease, patience)
     local b = now()
-    if not ok then
+    if not lock then
         self:mark(slot, { k = "fail", l = name, n = slot.n, a = a, b = b, wait = seconds,
             code = more.code })
         return nil, more
     end
     self:validity(slot, lock, "got", { l = name, n = slot.n, a = a, b = b, wait = seconds,
-        lease = (lease or config.lease) * 1000, kept = lease == nil, token = more })
+        lease = (lease or config.lease) * 1000, kept = lease == nil, token = more, how = how,
+        place = how == "permit" and lock:slot() or nil })
     local n = slot.n
     lock:onLost(function(_, why)
         self:mark(slot, { k = "lost", l = name, n = n, a = now(), why = why })
@@ -154,9 +188,13 @@ function User:one_careful(slot)
     if r:float() < 0.02 then
         length = r:between(0.5, 3) * config.lease    -- longer than the lease
     end
-    local lock, token = self:acquire(slot, config.locks[index], seconds, lease, patience)
+    local how = slot.family and r:pick(FAMILY) or nil
+    local lock, token = self:acquire(slot, how == "permit" and PERMITS or config.locks[index],
+        seconds, lease, patience, how)
     if lock then
-        self:use(slot, lock, index, math.min(length, 0.01), true)
+        if not SHARED[how] then
+            self:use(slot, lock, index, math.min(length, 0.01), true)
+        end
         if token then
             self:use_guarded(slot, token, math.min(length, 0.01))
         end

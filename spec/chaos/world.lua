@@ -210,12 +210,12 @@ function World:start_client(c)
         id = client.id, seed = opts.seed, slots = client.kind.slots,
         fenced = client.kind.fenced, locks = opts.locks, leases = opts.leases,
         lease = opts.lease, hold_s = opts.hold_s, settle_s = opts.settle_s,
-        careless = opts.careless,
+        careless = opts.careless, family = client.kind.family,
         recorder = self.socket, resource = self.resource, accounts = self.accounts.port,
         options = {
             nodes = self.uris[c], lease = opts.lease, max_lease = opts.max_lease,
             timeout = opts.timeout, connect_timeout = opts.connect_timeout,
-            retry_delay = 0.02, fallback = 0.2, patience = 2,
+            retry_delay = 0.02, fallback = opts.fallback, patience = 2,
             fence_ttl = opts.max_lease,          -- so that counters go on from floors
             restart_guard = opts.restart_guard,
         },

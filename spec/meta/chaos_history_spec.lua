@@ -11,7 +11,8 @@ local function hold(c, a, b, left, exit, more)
         { k = "call", c = c, s = 1, l = "x", n = n, a = a, wait = 1, lease = 0.5,
             r = more.r },
         { k = "got", c = c, s = 1, l = "x", n = n, a = a, b = b, at = b,
-            by = more.by or b, left = left, wait = 1, lease = 500, token = more.token },
+            by = more.by or b, left = left, wait = 1, lease = 500, token = more.token,
+            how = more.how, place = more.place },
     }
     if exit then
         list[3] = { k = "exit", c = c, s = 1, l = "x", n = n, a = exit }
@@ -71,6 +72,30 @@ describe("a history", function()
             .. "%(for 40.0",
             hold("1", 0, 10, 480, 100), hold("2", 20, 50, 480, 200))
         finds("while it is client 1.1's", hold("1", 0, 10, 480), hold("2", 20, 470, 480, 500))
+    end)
+
+    it("of readers side by side is fine, and not with a writer in between", function()
+        local function by(c, a, b, exit, how)
+            return hold(c, a, b, 480, exit, { how = how })
+        end
+        finds_nothing(by("1", 0, 10, 100, "read"), by("2", 20, 50, 200, "read"))
+        finds_nothing(by("1", 0, 10, 40, "read"), by("2", 20, 50, 200, "write"))
+        for _, how in ipairs { "write", "fair", "token write" } do
+            finds("client 2.1 has .x. while", by("1", 0, 10, 100, "read"),
+                by("2", 20, 50, 200, how))
+            finds("client 2.1 has .x. while", by("1", 0, 10, 100, how),
+                by("2", 20, 50, 200, "read"))
+            finds("client 2.1 has .x. while", by("1", 0, 10, 100, how), by("2", 20, 50, 200, nil))
+        end
+    end)
+
+    it("of permits has one in each slot", function()
+        local function permit(c, a, b, exit, slot)
+            return hold(c, a, b, 480, exit, { how = "permit", place = slot })
+        end
+        finds_nothing(permit("1", 0, 10, 100, 1), permit("2", 20, 50, 200, 2))
+        finds("client 2.1 has .x/2. while", permit("1", 0, 10, 100, 2),
+            permit("2", 20, 50, 200, 2))
     end)
 
     it("tells of one inside another that lasts longer", function()
