@@ -62,7 +62,8 @@ local mutants = {
 
     { name = "a change that was begun is not gone on with", file = CHANGE,
         from = "    if now.old then\n        return now\n", to = "    if false then\n",
-        by = { "a list comes into force in time", "everybody is served" } },
+        by = { "a list comes into force in time", "everybody is served",
+            "errors have a known code" } },
 
     -- ---- who is admitted to it ----
 
