@@ -18,6 +18,7 @@
 -- Order matters: the schedule of a seed follows from it. Add new ones at the end.
 
 local changer = require "spec.chaos.changer"
+local path = require "spec.support.path"
 
 local function each_edge(w, f, fn)
     for _, s in ipairs(f.edges) do
@@ -37,6 +38,11 @@ local function config(name, value, default)
         w:command(f.server, "CONFIG", "SET", name, default)
         w:server_is(f.server, "up", ("CONFIG SET %s %s"):format(name, default))
     end
+end
+
+-- Redis before 6.2 pauses all, until the time is over.
+local function only_writes()
+    return path.since(6, 2) and "WRITE" or nil
 end
 
 local function server_fault(name, per_minute, lasts, start, stop)
@@ -138,10 +144,12 @@ local _M = {
     end)),
 
     server_fault("pause_writes", 3, { 0.1, 1 }, function(w, f)
-        w:command(f.server, "CLIENT", "PAUSE", math.floor(f.lasts * 1000), "WRITE")
+        w:command(f.server, "CLIENT", "PAUSE", math.floor(f.lasts * 1000), only_writes())
         w:server_is(f.server, "slow", "CLIENT PAUSE WRITE")
     end, function(w, f)
-        w:command(f.server, "CLIENT", "UNPAUSE")
+        if only_writes() then
+            w:command(f.server, "CLIENT", "UNPAUSE")
+        end
         w:server_is(f.server, "up", "CLIENT UNPAUSE")
     end),
 

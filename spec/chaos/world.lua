@@ -125,14 +125,16 @@ function World:abandon(s, ...)
 end
 
 function World:wipe(s)
-    os.execute(("rm -rf '%s/appendonlydir'"):format(self.servers[s].dir))
+    local dir = self.servers[s].dir
+    os.execute(("rm -rf '%s/appendonlydir' '%s/appendonly.aof'"):format(dir, dir))
     self:server_note(s, "wiped")
 end
 
--- What a machine without power forgets: the end of what it had not synced.
+-- What a machine without power forgets: the end of what it had not synced. (The second name is
+-- that of Redis before 7.)
 function World:truncate_log(s, bytes)
-    os.execute(("for f in '%s'/appendonlydir/*.incr.aof; do truncate -s -%d \"$f\"; done")
-        :format(self.servers[s].dir, bytes))
+    os.execute(("cd '%s' && for f in appendonlydir/*.incr.aof appendonly.aof; do "
+        .. "[ ! -f \"$f\" ] || truncate -s -%d \"$f\"; done"):format(self.servers[s].dir, bytes))
     self:server_note(s, ("lost the last %d bytes of its log"):format(bytes))
 end
 
