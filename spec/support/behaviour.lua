@@ -197,6 +197,27 @@ _M.list = {
         assert(not l:isValid())
         c:close()
     ]] },
+    { "lists locks, and lets others go on meanwhile", [[
+        local names, went_on = {}, 0
+        for i = 1, 120 do
+            names[i] = ("listed %03d"):format(i)
+        end
+        local l = client:getMultiLock(names, { owner = 1 })
+        assert(l:tryLock(5, 20))
+        spawn(function()
+            sleep(0.01)
+            went_on = went_on + 1
+        end)
+        local list = assert(client:locks("listed *", { rate = 1000 }))
+        assert(went_on == 1)
+        for i = 1, 120 do
+            assert(list[i].name == names[i] and list[i].holder, i)
+        end
+        assert(#list == 120 and client:holder(names[7]).since)
+        local future = client:getLock("listed 001", { owner = 2 }):tryLockAsync(0)
+        assert(#assert(client:locks("listed 01?")) == 10 and future:get() == nil)
+        assert(l:unlock())
+    ]] },
     { "tells before the time of a lock is over", [[
         local l, left = client:getLock("ending", { owner = 1 })
         assert(l:tryLock(1, 1.5))
