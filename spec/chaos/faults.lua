@@ -42,7 +42,9 @@ end
 
 -- Redis before 6.2 pauses all, until the time is over.
 local function only_writes()
-    return path.since(6, 2) and "WRITE" or nil
+    if path.since(6, 2) then
+        return "WRITE"
+    end
 end
 
 local function server_fault(name, per_minute, lasts, start, stop)

@@ -78,7 +78,8 @@ return {
         to = "quorum_deadline_ms(now_ms, round->lease_ms, lease->core->drift_ppm);" },
 
     { name = "granted too late is granted", file = "c/core/acquire.c",
-        from = "    if (now_ms >= deadline_ms)\n        return RL_EXPIRED;\n", to = "",
+        from = "    if (now_ms >= deadline_ms ||\n        deadline_ms - now_ms < "
+            .. "lease->core->options.min_validity_ms)\n        return RL_EXPIRED;\n", to = "",
         by = { "validity" }, faults = { "stopped client", "stopped client", "suspend" } },
 
     { name = "the deadline is seen late", file = "c/core/lease.c",
@@ -296,7 +297,7 @@ return {
         prefix = "C9", by = { "a yes is exact", "extended before a newer token" } },
 
     { name = "healed past a newer token", file = "lua/redlock/scripts/fenced/heal.lua",
-        { " or counter > token and stored then", " then" },
+        { " or counter > token and stored or", " or" },
         { "elseif counter > token then", "elseif counter > token and stored then\n"
             .. "    stored = nil\nelseif counter > token then" },
         prefix = "C10", by = { "a yes is exact", "extended before a newer token" } },
