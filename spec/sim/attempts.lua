@@ -110,6 +110,7 @@ function _M.new(self, lease, lease_ms, fenced, before)
     local value = _M.value_of(lease)
     local task = self.task
     local attempt = { value = value, task = task, process = task.process, at = now(),
+        began_us = task.began_us,        -- when its call did; the task may be at another one later
         at_ms = self.local_ms(), lease_ms = lease_ms, acquire = counter(),
         extend = counter(), release = counter(), refused = 0, passed = 0 }
     if before then

@@ -113,7 +113,7 @@ local function on_line(sim, server, name, args, vote, attempt)
         w.task = attempt.task
         for _, other in pairs(sim.line) do
             if other ~= w and other.name == name and other.ticket >= w.ticket
-                and stands_before(sim, other, attempt.task.began_us) then
+                and stands_before(sim, other, attempt.began_us) then
                 return format("%s draws ticket %d behind %s, who has %d", w.id, w.ticket, other.id,
                     other.ticket)
             end
