@@ -481,6 +481,10 @@ int rl_round_yes(const rl_round *round);
 /* The largest extra of the nodes that said yes so far; 0: none. */
 int64_t rl_round_extra(const rl_round *round);
 
+/* Whether an acquire had no majority only because the list of servers changed meanwhile: no
+ * one list has all the yes. Another attempt is worth it at once. */
+int rl_round_split(const rl_round *round);
+
 /* The nodes that have forgotten their counters (RL_UNSEEDED) so far, a bit each. */
 uint32_t rl_round_unseeded(const rl_round *round);
 

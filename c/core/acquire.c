@@ -155,6 +155,8 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
     if (verdict == WON)
         return acquire_won(lease, round, now_ms);
     lease->acquire = NULL;
+    if (ballot_split(round))
+        return RL_NO_QUORUM;           /* nobody has it */
     if (!ballot_missing(round))
         return RL_HELD;
     uint32_t voters = state_voters(round->core);       /* not who has left meanwhile */

@@ -155,6 +155,15 @@ int ballot_foreign(const struct rl_round *round)
     return of_old(round, b.foreign);
 }
 
+int ballot_split(const struct rl_round *round)
+{
+    if (plain(round))
+        return 0;
+    struct ballot b = count(round);
+    return elect(round, &b) == LOST &&
+           quorum_of(&state_newest(round->core)->voters, b.yes);
+}
+
 uint32_t ballot_alike(const struct rl_round *round, int i)
 {
     const struct slot *a = &round->slot[i];

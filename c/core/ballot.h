@@ -27,6 +27,10 @@ int ballot_missing(const struct rl_round *round);
 int ballot_disowned(const struct rl_round *round);
 int ballot_foreign(const struct rl_round *round);
 
+/* A majority of the newest list said yes, but not all for the same list: it changed
+ * meanwhile. */
+int ballot_split(const struct rl_round *round);
+
 /* The nodes that gave the same vote and data as node i, which is one of them; 0: node i has
  * not answered. */
 uint32_t ballot_alike(const struct rl_round *round, int i);

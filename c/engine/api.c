@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "core/ballot.h"
 #include "core/fence.h"
 #include "core/guard.h"
 #include "core/acquire.h"
@@ -298,6 +299,15 @@ int64_t rl_round_extra(const rl_round *round)
     int64_t most = largest_extra(round);
     engine_unlock(c);
     return most;
+}
+
+int rl_round_split(const rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    engine_lock(c);
+    int split = round->outcome == RL_NO_QUORUM && ballot_split(round);
+    engine_unlock(c);
+    return split;
 }
 
 uint32_t rl_round_unseeded(const rl_round *round)

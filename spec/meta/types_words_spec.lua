@@ -66,7 +66,7 @@ describe("the reference of words", function()
 
     it("has the kinds of findings", function()
         assert_same(values_of "redlock.FindingKind",
-            found('found%("([%w_]+)"', 'kind = "([%w_]+)"'))
+            found('found%("([%w_]+)"', 'kind = "([%w_]+)"', '(%l+) = "error"'))
     end)
 end)
 

@@ -37,7 +37,11 @@ describe("a change of the list of servers", function()
             assert(lock:tryLock(0))
             local took = world:now() - began
             if seen.changing then
-                seen.longest = math.max(seen.longest, took)
+                if took > seen.longest then
+                    seen.longest, seen.next_longest = took, seen.longest
+                else
+                    seen.next_longest = math.max(seen.next_longest, took)
+                end
                 seen.met = seen.met + (took > 1.5 * RTT and 1 or 0)
             else
                 seen.usual = math.max(seen.usual, took)
@@ -50,7 +54,7 @@ describe("a change of the list of servers", function()
 
     local function measure(before)
         local changer, client = begin()
-        local seen, tasks = { usual = 0, longest = 0, met = 0 }, {}
+        local seen, tasks = { usual = 0, longest = 0, next_longest = 0, met = 0 }, {}
         local held = client():getFencedLock "held"
         assert(held:lock())
         for i = 1, USERS do
@@ -87,9 +91,11 @@ describe("a change of the list of servers", function()
         it("takes two round trips more, once for each list, when a server is " .. what, function()
             local seen = measure(before)
             assert.is_true(seen.met >= USERS)             -- they have learned it
-            local pause = seen.longest - seen.usual
+            local pause = seen.next_longest - seen.usual
             assert.is_true(pause <= 2 * seen.usual + 0.01, pause)
             assert.is_true(pause > RTT, pause)
+            -- Whose answers come from both sides of the change tries once more.
+            assert.is_true(seen.longest <= 6 * seen.usual + 0.01, seen.longest)
         end)
     end
 end)

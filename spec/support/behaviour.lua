@@ -199,15 +199,10 @@ _M.list = {
     ]] },
     { "lists locks, and lets others go on meanwhile", [[
         local names, went_on = {}, 0
-        for i = 1, 120 do
-            names[i] = ("listed %03d"):format(i)
-        end
+        for i = 1, 120 do names[i] = ("listed %03d"):format(i) end
         local l = client:getMultiLock(names, { owner = 1 })
         assert(l:tryLock(5, 20))
-        spawn(function()
-            sleep(0.01)
-            went_on = went_on + 1
-        end)
+        spawn(function() sleep(0.01) went_on = went_on + 1 end)
         local list = assert(client:locks("listed *", { rate = 1000 }))
         assert(went_on == 1)
         for i = 1, 120 do

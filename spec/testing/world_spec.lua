@@ -134,7 +134,7 @@ describe("a world", function()
         world:advance(5)
         local ok, err = other:getLock("job"):tryLock()
         assert.is_nil(ok)                -- those whose clocks were set have no vote
-        assert.equal("guarded", err.nodes[1].code)
+        assert.is_true(err.nodes[1].code == "guarded" or err.nodes[2].code == "guarded")
     end)
 
     it("has programs that stand still, and that die", function()

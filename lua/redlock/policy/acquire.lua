@@ -87,10 +87,11 @@ local function wait_for_turn(call)
     end
 end
 
--- Makes another attempt when there is a new password: the last may have failed for want of it.
-local function try_with_new_password(call)
+-- Makes another attempt at once where the last may have failed for want of a new password, or
+-- because the list of servers changed meanwhile.
+local function try_again(call)
     local client = call.lock.client
-    if client.credentials:poll() then
+    if client.credentials:poll() or rounds.is_split(call.round) then
         attempt.forget(call)
         call.now = client.now()
         return attempt.make(call)
@@ -104,7 +105,7 @@ local function try_once(call)
         call.now = client.now()
         call.ends = max(call.deadline, call.now) + client.options.timeout
     end
-    return attempt.make(call) or try_with_new_password(call)
+    return attempt.make(call) or try_again(call)
 end
 
 -- The error of a call whose last attempt failed.
@@ -172,7 +173,7 @@ end
 
 -- The same of a call whose first attempt has failed.
 local function run_on(call)
-    local result = try_with_new_password(call)
+    local result = try_again(call)
     while not result do
         result = decide(call) or sleep_until_worth_it(call)
             or wait_for_turn(call) or try_once(call)

@@ -117,6 +117,9 @@ local function quarantine(options, left)
         .. "a client stays: redlock check --wait)", ceil(left), max(whole - left, 0), ceil(whole))
 end
 
+-- States of the guard whose row says what is wrong.
+local EXPLAINED = { disagrees = "error", sealed = "error", retired = "error" }
+
 -- What is wrong with a node: a list of { kind, verdict, message }.
 local function findings_of(client, row, user)
     local list = {}
@@ -132,7 +135,7 @@ local function findings_of(client, row, user)
     if row.ready and row.twin then
         found("twin", "error", "the same server has voted under another address; name each once")
     end
-    if row.guard == "disagrees" or row.guard == "sealed" or row.guard == "retired" then
+    if EXPLAINED[row.guard] then
         found(row.guard, "error", "%s", row.why)
     elseif row.guard == "guarded" then
         found("guarded", "error", "no votes%s; new cluster? run redlock init",
