@@ -54,7 +54,7 @@ local mutants = {
     { name = "a list in force by those that leave", file = CHANGE,
         from = "#kept >= quorum(size) and stay >= size - quorum(size) + 1",
         to = "#kept >= quorum(size)",
-        by = { "a list comes into force in time" } },
+        by = { "a list comes into force in time", "errors have a known code" } },
 
     { name = "a list in force without floors", file = CHANGE,
         from = "\n            and s.seeded == views.BUCKETS", to = "",

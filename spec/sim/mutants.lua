@@ -643,8 +643,8 @@ return {
         by = { "held means held" } },
 
     { name = "woken is granted", file = "lua/redlock/policy/acquire.lua",
-        from = "    return attempt.make(call) or try_with_new_password(call)\n", to =
-            "    return attempt.make(call) or try_with_new_password(call)\n"
+        from = "    return attempt.make(call) or try_again(call)\n", to =
+            "    return attempt.make(call) or try_again(call)\n"
             .. "        or call.subscription and call.seen > 0 or nil\n" },
 
     { name = "a waiter without a timer", file = "lua/redlock/policy/waking.lua",

@@ -52,8 +52,11 @@ local WORKER = [[
         held("fenced" .. who, from, last)
         local ok, err = fenced:stillMine()
         log(ok and "kept" or "lost", tostring(err))
-        local current
-        current, err = client:checkSequencer(fenced:sequencer())
+        local text, current
+        text, err = fenced:sequencer()
+        if text then
+            current, err = client:checkSequencer(text)
+        end
         log(current and "current" or "lost", tostring(err))
         ok, err = plain:unlock()
         log(ok and "kept" or "lost", tostring(err))
