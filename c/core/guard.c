@@ -267,9 +267,10 @@ void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms)
         }
         /* A younger one may be of a server that has forgotten what was granted since. */
         int same = g->until_ms && g->text_ms <= seen_ms;
-        if (!(g->state == RL_GUARD_QUARANTINED && (force || same)) &&
-            !(g->state == RL_GUARD_DISAGREES && force) &&
-            !(g->state == RL_GUARD_RETIRED && force))
+        int forced = force && (g->state == RL_GUARD_QUARANTINED ||
+                               g->state == RL_GUARD_DISAGREES ||
+                               g->state == RL_GUARD_RETIRED);
+        if (!forced && !(same && g->state == RL_GUARD_QUARANTINED))
             continue;
         struct marker m = g->until_ms ? mark_turned(g, MARKER_ADMITTED)
                                       : mark_fresh(core, i, MARKER_ADMITTED);

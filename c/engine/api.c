@@ -303,9 +303,11 @@ int64_t rl_round_extra(const rl_round *round)
 
 int rl_round_split(const rl_round *round)
 {
+    if (round->outcome != RL_NO_QUORUM)
+        return 0;
     struct rl_client *c = client_of(round->core);
     engine_lock(c);
-    int split = round->outcome == RL_NO_QUORUM && ballot_split(round);
+    int split = ballot_split(round);
     engine_unlock(c);
     return split;
 }

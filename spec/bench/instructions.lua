@@ -14,7 +14,7 @@ local _M = {}
 
 _M.TOLERANCE = 0.05
 local FILE = root .. "/spec/bench/instructions.txt"
--- Of so many cycles more that several collections are among them.
+-- From FEW cycles to MANY the collector is through several times: not never, or twice, by chance.
 local SERVERS, FEW, MANY, FUTURES = 5, 100, 2100, 1000
 
 -- ---- what is counted, in a process of its own --------------------------------------

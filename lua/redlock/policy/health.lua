@@ -117,7 +117,7 @@ local function quarantine(options, left)
         .. "a client stays: redlock check --wait)", ceil(left), max(whole - left, 0), ceil(whole))
 end
 
--- States of the guard whose row says what is wrong.
+-- States of the guard whose row says what is wrong, and the verdict on each.
 local EXPLAINED = { disagrees = "error", sealed = "error", retired = "error" }
 
 -- What is wrong with a node: a list of { kind, verdict, message }.
@@ -136,7 +136,7 @@ local function findings_of(client, row, user)
         found("twin", "error", "the same server has voted under another address; name each once")
     end
     if EXPLAINED[row.guard] then
-        found(row.guard, "error", "%s", row.why)
+        found(row.guard, EXPLAINED[row.guard], "%s", row.why)
     elseif row.guard == "guarded" then
         found("guarded", "error", "no votes%s; new cluster? run redlock init",
             quarantine(client.options, row.guard_left))
