@@ -89,6 +89,26 @@ describe("using", function()
         assert.is_true(ok and again and larger > token)
     end)
 
+    it("a permit tells its token where it is to have one, or is not taken", function()
+        local opts, last = { permits = 1, fenced = true, wait = 5 }, 0
+        for i = 1, 4 do
+            local ok, token = (i % 2 == 0 and other or client):using("x", opts, function(permit)
+                return permit:token()
+            end)
+            assert.is_true(ok)
+            assert.is_true(token > last)
+            last = token
+        end
+        for i = 1, 2 do                      -- who counts must write: their counter is no text
+            cluster[i]:call("DEL", "redlock:{x:slots#1}:fence")
+            cluster[i]:call("RPUSH", "redlock:{x:slots#1}:fence", "x")
+        end
+        support.fails("no_quorum", client:using("x", opts, error))
+        assert.is_true(other:using("x", { permits = 1, wait = 5 }, function(permit)
+            support.fails("unsupported", permit:token())
+        end))
+    end)
+
     it("who writes reads as well, as often as that is begun", function()
         local pair = client:getReadWriteLock "x"
         local ok, n, after = client:using("x", { kind = "write" }, function(w)
@@ -155,7 +175,10 @@ describe("using", function()
             ["bad permits: needed"] = { "x", { kind = "permit" } },
             ["bad permits: a whole number"] = { "x", { permits = 0 } },
             ["bad owner: a permit is its own owner"] = { "x", { permits = 1, owner = 1 } },
-            ["bad fenced: true is for"] = { "x", { fenced = true, kind = "fair" } },
+            ['bad fenced: true is for the kinds "fenced", "write" and "permit" alone'] = { "x",
+                { fenced = true, kind = "fair" } },
+            ["bad fenced: true is for"] = { { "x", "y" }, { fenced = true } },
+            ["bad fenced: true or false is needed"] = { "x", { fenced = 1, permits = 1 } },
             ["bad name: a string is needed"] = { { "x" }, { kind = "fair" } },
             ["bad names: a list"] = { "x", { kind = "multi" } },
             ["bad names%[1%]"] = { { 1 }, {} },

@@ -89,7 +89,68 @@ describe("redlock run", function()
         end)
     end)
 
+    describe("--write", function()
+        it("keeps all others out, and readers who come while it waits", function()
+            local reader = holds("x", "--shared")
+            local writer = start("x", "--write", "--wait", "60", unpack(HOLD))
+            support.eventually(function()
+                return cluster[1]:call("EXISTS", "redlock:{x}:door") == 1
+                    and cluster[2]:call("EXISTS", "redlock:{x}:door") == 1
+            end, 20)
+            assert.equal(HELD, (run("x", "--shared", "--no-wait", "--", "true")))
+            let_go(reader)
+            assert.equal("in", writer:read_line(20))
+            local status, text = run("x", "--write", "--no-wait", "--", "true")
+            assert.equal(HELD, status)
+            assert.matches("^redlock: write lock 'x' is held by somebody else", text)
+            assert.equal(HELD, (run("x", "--shared", "--no-wait", "--", "true")))
+            assert.equal(HELD, (run("x", "--write", "--fenced", "--no-wait", "--", "true")))
+            assert.equal(HELD, (run("x", "--no-wait", "--", "true")))
+            let_go(writer)
+        end)
+
+        it("has a token with --fenced, in one sequence with locks", function()
+            local last = 0
+            local function takes(...)
+                local status, text = run("x", "--wait", "20", ...)
+                local token = tonumber(text:match "^(%d+)\n$")
+                assert.equal(0, status)
+                assert.is_true(token > last, text)
+                last = token
+            end
+            takes("--write", "--fenced", "--", "sh", "-c", "echo $REDLOCK_TOKEN")
+            takes("--fenced", "--", "sh", "-c", "echo $REDLOCK_TOKEN")
+            takes("--fenced", "--write", "--", "sh", "-c", "echo $REDLOCK_TOKEN")
+            takes("--", "sh", "-c", "echo $REDLOCK_TOKEN")
+            assert.same({ 0, "none\n" }, { run("x", "--write", "--wait", "20", "--", "sh", "-c",
+                "echo ${REDLOCK_TOKEN-none}") })
+        end)
+
+        it("stays closed for --at-least, with a token and without", function()
+            for name, flag in pairs { x = "--fenced", y = "--write" } do
+                assert.equal(0, (run(name, "--write", flag, "--at-least", "50", "--", "true")))
+                assert.equal(HELD, (run(name, "--shared", "--no-wait", "--", "true")))
+            end
+        end)
+    end)
+
     describe("--permits", function()
+        it("gives a token that is larger than all before it in its place, with --fenced", function()
+            local last = 0
+            for _ = 1, 3 do
+                local p = start("x", "--permits", "1", "--fenced", "--wait", "20", "--", "sh", "-c",
+                    "echo $REDLOCK_SLOT $REDLOCK_TOKEN; read end")
+                local token = tonumber((p:read_line(20):match "^1 (%d+)$"))
+                assert.is_true(token > last)
+                last = token
+                assert.equal(HELD, (run("x", "--permits", "1", "--no-wait", "--", "true")))
+                let_go(p)
+            end
+            local ok, token = client:using("x", { permits = 1, fenced = true, wait = 20 },
+                function(permit) return permit:token() end)
+            assert.is_true(ok and token > last)
+        end)
+
         it("lets so many run at once, each in a place of its own", function()
             local places, inside = {}, {}
             for i = 1, 2 do
@@ -270,6 +331,12 @@ describe("redlock run", function()
             ["--permits and --once are two kinds of locks"] = { "x", "--permits", "1", "--once",
                 "1" },
             ["--at-least does not go with --shared"] = { "x", "--shared", "--at-least", "1" },
+            ["--shared and --write are two kinds of locks"] = { "x", "--write", "--shared" },
+            ["--plain does not go with --write"] = { "x", "--write", "--plain" },
+            ["--fenced does not go with --shared"] = { "x", "--shared", "--fenced" },
+            ["--fenced does not go with --plain"] = { "x", "--plain", "--fenced" },
+            ["--write is for one name, not for x y"] = { "x", "y", "--write" },
+            ["--fenced is for one name, not for x y"] = { "x", "y", "--fenced" },
             ["--plain does not go with --permits"] = { "x", "--permits", "1", "--plain" },
             ["--wait does not go with --once"] = { "x", "--once", "1", "--wait", "1" },
             ["--shared is for one name, not for x y"] = { "x", "y", "--shared" },

@@ -70,9 +70,9 @@ local function count(permit, hold)
     return lock.failure(permit, "no_quorum")
 end
 
---- Gives a permit that was just taken its token.
+-- Gives a permit that was just taken its token.
 -- @return the permit; or nil and an error, and it is let go: no_quorum, lost, closed
-function _M.issue(permit)
+local function issue(permit)
     local hold = lock.hold_of(permit)
     if not hold then
         return lock.failure(permit, "lost")
@@ -89,6 +89,21 @@ function _M.issue(permit)
         return nil, err
     end
     return lock.failure(permit, permit.client.closed and "closed" or "lost")
+end
+
+--- What there is to do behind the attempt to take a permit.
+-- @param permit  of a semaphore
+-- @param ok      as Lock:lock returns it
+-- @param err     the error, without ok
+-- @return the permit, which has a token if its semaphore gives some; or nil and an error
+function _M.taken(permit, ok, err)
+    if not ok then
+        return nil, err
+    end
+    if permit.semaphore.fenced then
+        return issue(permit)
+    end
+    return permit
 end
 
 --- @return the token of a permit; or nil and an error: not_held, lost, unsupported (its semaphore

@@ -111,22 +111,12 @@ end
 local Semaphore, methods = {}, {}
 local OPTIONS = { fenced = true }
 
-local function taken(self, permit, ok, err)
-    if not ok then
-        return nil, err
-    end
-    if self.fenced then
-        return permit_token.issue(permit)
-    end
-    return permit
-end
-
 --- Waits as long as all permits are taken.
 -- @param lease  seconds, not renewed; default: the client's lease, kept by the watchdog
 -- @return a permit; or nil and an error, as Lock:lock
 function methods:acquire(lease)
     local permit = _M.permit_of(self)
-    return taken(self, permit, permit:lock(lease))
+    return permit_token.taken(permit, permit:lock(lease))
 end
 
 --- Tries for `wait` seconds; 0 or nil: once.
@@ -135,7 +125,7 @@ end
 -- @return a permit; or nil and an error, as Lock:tryLock
 function methods:tryAcquire(wait, lease)
     local permit = _M.permit_of(self)
-    return taken(self, permit, permit:tryLock(wait, lease))
+    return permit_token.taken(permit, permit:tryLock(wait, lease))
 end
 
 --- @return a future of what acquire() returns; and so on

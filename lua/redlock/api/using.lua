@@ -5,6 +5,7 @@ local fenced_lock = require "redlock.api.fenced_lock"
 local fenced_write_lock = require "redlock.api.fenced_write_lock"
 local lock = require "redlock.api.lock"
 local multi_lock = require "redlock.api.multi_lock"
+local permit_token = require "redlock.api.permit_token"
 local plain_lock = require "redlock.api.plain_lock"
 local read_write_lock = require "redlock.api.read_write_lock"
 local semaphore = require "redlock.api.semaphore"
@@ -19,18 +20,20 @@ local OPTIONS = { wait = true, lease = true, owner = true, fenced = true, kind =
 
 -- Kinds of one name that an owner has.
 local KINDS = { plain = plain_lock, fenced = fenced_lock, fair = fair_lock,
-    read = read_write_lock.reading, write = read_write_lock.writing,
-    [fenced_write_lock] = fenced_write_lock }
+    read = read_write_lock.reading, write = read_write_lock.writing }
+
+-- Those that may have tokens.
+local FENCED = { fenced = fenced_lock, write = fenced_write_lock, permit = semaphore.permit }
 
 -- What is to be held; it has an owner already, or is to belong to the running coroutine.
 local function view_of(client, name, opts)
-    local kind = opts.kind
-    if validate.flag("fenced", opts.fenced) then
-        kind = (kind == nil or kind == "fenced") and "fenced"
-            or kind == "write" and fenced_write_lock
-            or validate.bad("fenced", 'true is for the kinds "fenced" and "write" alone')
-    elseif kind == nil then
-        kind = type(name) == "table" and "multi" or opts.permits ~= nil and "permit" or "plain"
+    local kind, fenced = opts.kind, validate.flag("fenced", opts.fenced)
+    if kind == nil then
+        kind = type(name) == "table" and "multi" or opts.permits ~= nil and "permit"
+            or fenced and "fenced" or "plain"
+    end
+    if fenced and not FENCED[kind] then
+        validate.bad("fenced", 'true is for the kinds "fenced", "write" and "permit" alone')
     end
     if (opts.permits ~= nil) ~= (kind == "permit") then
         validate.bad("permits", 'needed for the kind "permit", and for no other')
@@ -38,7 +41,7 @@ local function view_of(client, name, opts)
         if opts.owner ~= nil then
             validate.bad("owner", "a permit is its own owner")
         end
-        return semaphore.permit_of(semaphore.new(client, name, opts.permits))
+        return semaphore.permit_of(semaphore.new(client, name, opts.permits, { fenced = fenced }))
     end
     local whose = { owner = opts.owner, label = opts.label, traceparent = opts.traceparent }
     if kind == "multi" then
@@ -47,7 +50,7 @@ local function view_of(client, name, opts)
         validate.bad("kind", '"plain", "fenced", "read", "write", "fair", "multi" or "permit" is '
             .. "needed")
     end
-    return lock.new(client, KINDS[kind], name, whose)
+    return lock.new(client, fenced and FENCED[kind] or KINDS[kind], name, whose)
 end
 
 -- What a lock has entered: the hold, and which field of it says how often. Who writes may read
@@ -90,6 +93,9 @@ local function use(l, opts, fn)
         got, err = l:lock(opts.lease)
     else
         got, err = l:tryLock(opts.wait, opts.lease)
+    end
+    if l.semaphore then
+        got, err = permit_token.taken(l, got, err)
     end
     if not got then
         return nil, err

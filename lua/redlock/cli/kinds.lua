@@ -1,5 +1,6 @@
 --- What `redlock run` holds while its command runs, by its flags: a lock of one name or of several,
--- a permit, or nothing any more (--once), as the name stays closed by itself.
+-- a reader's or a writer's, a permit, or nothing any more (--once), as the name stays closed by
+-- itself.
 
 local args = require "redlock.cli.args"
 local client_options = require "redlock.api.options"
@@ -119,6 +120,12 @@ local function shared(hold)
     return setmetatable(hold, Hold)
 end
 
+local function writer(hold, given)
+    hold.whose.fenced = given["--fenced"]
+    hold.lock = hold.client:getReadWriteLock(hold.names[1], hold.whose):writeLock()
+    return setmetatable(hold, Lock)
+end
+
 local Permit = setmetatable({ held = "all permits of %s are taken" }, Hold)
 Permit.__index = Permit
 
@@ -126,9 +133,15 @@ function Permit:begin(wait)
     return wait and self.semaphore:tryAcquireAsync(wait) or self.semaphore:acquireAsync()
 end
 
+function Permit:taken(got, at_least)
+    self.token = self.semaphore.fenced and got:token() or nil
+    return Hold.taken(self, got, at_least)
+end
+
 local function permit(hold, given)
     local n = given["--permits"]
-    hold.semaphore = hold.client:getSemaphore(hold.names[1], tonumber(n) or n)
+    hold.semaphore = hold.client:getSemaphore(hold.names[1], tonumber(n) or n,
+        { fenced = given["--fenced"] })
     hold.what = "the permit"
     return setmetatable(hold, Permit)
 end
@@ -137,7 +150,8 @@ end
 
 -- The flags that say what is held, and those that do not go with them.
 local KINDS = {
-    { "--shared", shared, not_with = { "--at-least", "--plain" } },
+    { "--shared", shared, not_with = { "--at-least", "--plain", "--fenced" } },
+    { "--write", writer, not_with = { "--plain" } },
     { "--permits", permit, not_with = { "--plain" } },
     { "--once", once, not_with = { "--at-least", "--wait" } },
 }
@@ -158,6 +172,9 @@ function _M.check(given, names)
             end
         end
     end
+    if given["--plain"] and given["--fenced"] then
+        args.fail "--fenced does not go with --plain"
+    end
     for _, name in ipairs(names) do
         if names[2] and name:find "^[%w+]+://" then     -- of a list of servers without quotes
             args.fail("names of locks are wanted, not " .. args.words(names, 2) .. "; a list of "
@@ -165,6 +182,7 @@ function _M.check(given, names)
         end
     end
     local single = found or given["--at-least"] and "--at-least"
+        or given["--fenced"] and "--fenced"
     if names[2] and single then
         args.fail(single .. " is for one name, not for " .. args.words(names, 1))
     end

@@ -29,8 +29,11 @@ _M.flags = {
     { "--plain", nil, "a lock without a fencing token: for users of the servers whose rights are "
         .. "enough for plain locks only" },
     { "--shared", nil, "as a reader: others with --shared run beside this one, and nobody else" },
+    { "--write", nil, "as a writer: as a lock, and no reader begins while it waits" },
     { "--permits", "N", "at most N with --permits run at once, of whichever machine. N is to "
         .. "be the same for all. Locks of the name are something else" },
+    { "--fenced", nil, "with --write or --permits: a fencing token, which other locks have by "
+        .. "themselves" },
     { "--once", "S", "the name stays closed for S seconds from now on, and the command runs, "
         .. "unless it is closed already (status 124): it never starts twice in that time, whatever "
         .. "becomes of it, and of redlock" },
@@ -38,7 +41,8 @@ _M.flags = {
 
 _M.help = [[
 redlock run NAME... [--wait S | --no-wait] [--lease S] [--at-least S] [--max-hold S]
-                    [--kill-after S] [--plain | --shared | --permits N | --once S] -- CMD...
+                    [--kill-after S] [--plain | --shared | --write | --permits N | --once S]
+                    [--fenced] -- CMD...
 
 Takes the lock NAME, runs the command, lets the lock go, and exits with the command's status.
 The lock is renewed while the command runs. Several names are taken at once, all or none.
@@ -47,14 +51,15 @@ FLAGS
 
 The command finds REDLOCK_NAME in its environment, and the fencing token, a number that grows
 from hold to hold, as REDLOCK_TOKEN: whatever it writes to can refuse smaller ones, which come
-from somebody who was paused past the end of the lock. Several names, a line each, readers and
-permits have none; a permit has a place, 1 to N, as REDLOCK_SLOT. Plain and fenced locks of one
-name, readers, and several names, in programs as well, exclude each other. TERM, INT, HUP, QUIT,
-USR1 and USR2 are passed on to the command. Without a terminal as standard input it is the leader
-of a process group of its own, which gets the signals as a whole. When redlock itself is killed,
-or stopped for longer than the lock lasts, the command and all that it started are ended in the
-same way, KILL coming before the lock's time is over: what it has others start (systemd, docker,
-at) is not found.
+from somebody who was paused past the end of the lock. Several names, a line each, and readers
+have none, writers and permits with --fenced; a permit has a place, 1 to N, as REDLOCK_SLOT, and
+its token is larger than those that the place had before. Plain and fenced locks of one name,
+readers, writers, and several names, in programs as well, exclude each other. TERM, INT, HUP,
+QUIT, USR1 and USR2 are passed on to the command. Without a terminal as standard input it is the
+leader of a process group of its own, which gets the signals as a whole. When redlock itself is
+killed, or stopped for longer than the lock lasts, the command and all that it started are ended
+in the same way, KILL coming before the lock's time is over: what it has others start (systemd,
+docker, at) is not found.
 
   # at most one nightly job, whichever machine's cron is first (crontab); their clocks may
   # differ by 50 s, or by how long the job takes, if that is more
@@ -64,6 +69,8 @@ at) is not found.
   # at most three machines download at a time; backups keep out writers, not each other
   redlock run download --permits 3 -- ./download.sh
   redlock run db --shared -- ./backup.sh
+  # who writes need not wait for backups that begin later
+  redlock run db --write --fenced --wait 600 -- ./migrate.sh
   # between two accounts
   redlock run account:1 account:2 --wait 10 -- ./transfer.sh
   # an invoice is sent by one machine, and rather not at all than twice

@@ -200,7 +200,7 @@ function Client:using(name, opts, fn) end
 ---@field label? string  as for `client:getLock`
 ---@field kind? "plain"|"fenced"|"read"|"write"|"fair"|"multi"|"permit"  default: plain
 ---@field traceparent? string  as for `client:getLock`
----@field fenced? boolean  true: a fenced lock; with "write": a writer with a token
+---@field fenced? boolean  true: a fenced lock; with "write" or permits: one with a token
 ---@field permits? integer  how many permits there are, as for `getSemaphore`: fn gets one of them
 
 -- ---- looking ---------------------------------------------------------------------
