@@ -1,4 +1,5 @@
 -- Permits with tokens: counted per slot.
+local forged = require "spec.support.forged"
 local support = require "spec.support"
 local torture = require "spec.support.torture"
 
@@ -79,6 +80,87 @@ describe("a permit's token", function()
         assert.is_number(permit:token())
         support.fails("unsupported", assert(other:getSemaphore("y", 1):tryAcquire(5)):token())
         assert.is_true(permit:release())
+    end)
+
+    it("goes to another process with it", function()
+        local permit = assert(semaphore(2):tryAcquire(5, 10))
+        local slot, token = permit:slot(), permit:token()
+        local theirs = assert(other:import(assert(permit:export()), { owner = "them" }))
+        support.fails("not_held", permit:token())
+        assert.same({ slot, token }, { theirs:slot(), theirs:token() })
+        assert.is_true(theirs:extend(10))
+        assert.equal(token, theirs:token())
+        theirs = assert(client:import(assert(theirs:export())))
+        assert.equal(token, theirs:token())
+        assert.is_true(theirs:release())
+        local first = assert(semaphore(1):tryAcquire(5, 10))     -- as slot 1 is in use by now
+        local plain = assert(other:getSemaphore("y", 1):tryAcquire(5, 10))
+        support.fails("unsupported", assert(client:import(assert(plain:export()))):token())
+        assert.is_true(first:release())
+    end)
+
+    it("is larger than all before it where servers have lost it on the way", function()
+        local permit = assert(semaphore(1):tryAcquire(5, 10))
+        local token, key = permit:token(), "redlock:{x:slots#1}:fence"
+        local text = assert(permit:export())
+        for i = 1, 3 do
+            support.eventually(function()
+                client:getLock("turn"):isLocked()
+                return cluster[i]:call("EXISTS", key) == 1
+            end)
+            cluster[i]:call("DEL", key)          -- goes on from its floor, which is above
+        end
+        local theirs = assert(other:import(text))
+        assert.is_true(theirs:token() >= token)
+        token = theirs:token()
+        assert.is_true(theirs:release())
+        assert.is_true(assert(semaphore(1):tryAcquire(5, 10)):token() > token)
+    end)
+
+    it("is believed by nobody who has only read it", function()
+        local permit = assert(semaphore(1):tryAcquire(5, 30))
+        local token = permit:token()
+        local text = assert(permit:export())
+        local counter = cluster[1]:call("GET", "redlock:{x:slots#1}:fence")
+        for _, more in ipairs { 1, 1000, 10 ^ 13 } do
+            local wrong = forged(text, { fence = ("%.0f"):format(token + more) })
+            support.fails("lost", other:import(wrong))
+        end
+        assert.equal(counter, cluster[1]:call("GET", "redlock:{x:slots#1}:fence"))
+        for _, fence in ipairs { "", "0", ("9"):rep(15), ("9"):rep(16), ("9"):rep(40) } do
+            local got, err = other:import(forged(text, { fence = fence }))
+            assert.is_nil(got, fence)
+            assert.is_true(err.code == "config" or err.code == "lost", fence)
+        end
+        local lock = other:getLock "x"
+        assert.is_true(lock:tryLock(5, 10))
+        support.fails("config", other:import(forged(assert(lock:export()), { fence = "7" })))
+        -- It was not taken over, and can be still, with the token that it had.
+        local theirs = assert(other:import(text))
+        assert.equal(token, theirs:token())
+        assert.is_true(theirs:release())
+    end)
+
+    it("is not had, and neither is the permit, while no majority tells it", function()
+        local permit = assert(semaphore(1):tryAcquire(5, 30))
+        local token = permit:token()
+        local text, key = assert(permit:export()), "redlock:{x:slots#1}:fence"
+        for i = 1, 3 do
+            support.eventually(function()
+                client:getLock("turn"):isLocked()
+                return cluster[i]:call("EXISTS", key) == 1
+            end)
+            cluster[i]:call("RENAME", key, "away")
+            cluster[i]:call("RPUSH", key, "x")       -- whose counter is no text cannot count
+        end
+        support.fails("no_quorum", other:import(text))
+        for i = 1, 3 do
+            cluster[i]:call("RENAME", "away", key)
+        end
+        local theirs = assert(other:import(text))
+        assert.equal(token, theirs:token())
+        assert.is_true(theirs:release())
+        support.fails("lost", other:import(text))
     end)
 
     it("or there is no permit", function()

@@ -238,14 +238,17 @@ local function durations(input)
     trouble(pcall(lock.tryLock, lock, wait, lease))
 end
 
-local TRANSFER = "redlock1.6c6f636b..61." .. ("ab"):rep(20) .. ".30000.0"
+-- Of a lock, and of a permit with a token.
+local TRANSFERS = { "redlock1.6c6f636b..61." .. ("ab"):rep(20) .. ".30000.0",
+    "redlock1.7065726d6974..61." .. ("ab"):rep(20) .. ".30000.2+7" }
 
 local function transfers(input)
     local text = input:byte() % 4 == 0 and some_value(input) or input:rest()
     local how = input:byte()
     if how % 2 == 1 then
-        local at = input:byte() % #TRANSFER
-        text = TRANSFER:sub(1, at) .. tostring(text) .. TRANSFER:sub(at + 1 + input:byte() % 4)
+        local transfer = TRANSFERS[how % 8 < 4 and 1 or 2]
+        local at = input:byte() % #transfer
+        text = transfer:sub(1, at) .. tostring(text) .. transfer:sub(at + 1 + input:byte() % 4)
     end
     if how % 4 == 3 then
         text = checksum.add(text, ".")       -- else most end there

@@ -2,10 +2,11 @@
 local checksum = require "redlock.core.checksum"
 
 -- @param text     what export() gave
--- @param numbers  { lease = ms, token = n }; what is left out stays
+-- @param numbers  { lease = ms, token = n, fence = n: the token of a permit, or "": none }; what is
+--   left out stays
 return function(text, numbers)
-    local head, lease, token, card = checksum.strip(text, ".")
-        :match "^(redlock1%.%x+%.%x*%.%x+%.%x+%.)(%d+)%.(%d+)(.*)$"
-    return checksum.add(("%s%s.%s%s"):format(head, numbers.lease or lease,
-        numbers.token or token, card), ".")
+    local head, lease, token, fence, card = checksum.strip(text, ".")
+        :match "^(redlock1%.%x+%.%x*%.%x+%.%x+%.)(%d+)%.(%d+)(%+?%d*)(.*)$"
+    return checksum.add(("%s%s.%s%s%s"):format(head, numbers.lease or lease,
+        numbers.token or token, numbers.fence and "+" .. numbers.fence or fence, card), ".")
 end

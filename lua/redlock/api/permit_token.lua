@@ -70,25 +70,38 @@ local function count(permit, hold)
     return lock.failure(permit, "no_quorum")
 end
 
--- Gives a permit that was just taken its token.
--- @return the permit; or nil and an error, and it is let go: no_quorum, lost, closed
-local function issue(permit)
+-- Gives a permit its token, or has undo(permit, hold) make it none.
+-- @param least  what the token is to be at least
+-- @return the permit; or nil and an error: no_quorum, lost, closed
+local function number(permit, least, undo)
     local hold = lock.hold_of(permit)
     if not hold then
         return lock.failure(permit, "lost")
     end
     local done, token, err = pcall(count, permit, hold)
-    if done and token and permit:isValid() then
+    if done and token and token >= least and permit:isValid() then
         hold.fence = token
         return permit
     end
-    pcall(permit.release, permit)
+    pcall(undo, permit, hold)
     if not done then                 -- cancelled
         error(token, 0)
     elseif err then
         return nil, err
     end
     return lock.failure(permit, permit.client.closed and "closed" or "lost")
+end
+
+local function let_go(permit)
+    permit:release()
+end
+
+-- It stays where it was: whoever has the transfer may try again.
+local function leave(permit, hold)
+    if lock.hold_of(permit) == hold then
+        permit.client.holds:remove(lock.owner_of(permit), permit.id)
+        rounds.disown(hold.lease)
+    end
 end
 
 --- What there is to do behind the attempt to take a permit.
@@ -101,13 +114,23 @@ function _M.taken(permit, ok, err)
         return nil, err
     end
     if permit.semaphore.fenced then
-        return issue(permit)
+        return number(permit, 0, let_go)
     end
     return permit
 end
 
+--- Has a permit that came from another process counted again: where a majority has not forgotten
+-- it, its token is what it was.
+-- @param permit  which is held here, and was with a token there
+-- @param token   that one; what the servers have counted is at least that, or the permit is not
+--   taken over
+-- @return the permit; or nil and an error: no_quorum, lost, closed
+function _M.recount(permit, token)
+    return number(permit, token, leave)
+end
+
 --- @return the token of a permit; or nil and an error: not_held, lost, unsupported (its semaphore
---   gives none, or it came from another process)
+--   gives none)
 function _M.of(self)
     local hold, err = lock.valid_hold(self)
     if not hold then

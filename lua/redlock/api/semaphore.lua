@@ -98,6 +98,8 @@ _M.permit = primitive.new {
     methods = permit_methods,
 }
 
+_M.permit.recount = permit_token.recount
+
 --- An object for one permit, which is not taken yet.
 -- @param semaphore  { client, name, permits, from: where to begin, or nil }
 function _M.permit_of(semaphore)

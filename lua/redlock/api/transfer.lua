@@ -19,11 +19,13 @@ local FORMAT = "redlock1."           -- a later one has a larger number
 local hex, unhex = codec.hex, codec.unhex
 
 -- A value without a card is written as it is, else the card, in hex, comes last.
--- @param parcel  { kind, prefix (of the client), name, value, ms (of the lease), token (0: none) }
+-- @param parcel  { kind, prefix (of the client), name, value, ms (of the lease), token (or the slot
+--   of a permit; 0: none), fence (the token of a permit, or nil) }
 local function to_text(parcel)
     local digits, card = sub(parcel.value, 1, VALUE_LEN), sub(parcel.value, VALUE_LEN + 1)
-    return checksum.add(FORMAT .. format("%s.%s.%s.%s.%d.%.0f%s", hex(parcel.kind),
+    return checksum.add(FORMAT .. format("%s.%s.%s.%s.%d.%.0f%s%s", hex(parcel.kind),
         hex(parcel.prefix), hex(parcel.name), digits, parcel.ms, parcel.token,
+        parcel.fence and format("+%.0f", parcel.fence) or "",
         card ~= "" and "." .. hex(card) or ""), ".")
 end
 
@@ -32,15 +34,19 @@ local function parse(text)
     if type(text) ~= "string" then
         return nil
     end
-    local kind, prefix, name, value, ms, token, card = match(checksum.strip(text, ".") or "",
-        "^redlock1%.(%x+)%.(%x*)%.(%x+)%.(%x+)%.(%d+)%.(%d+)%.?(%x*)$")
+    local kind, prefix, name, value, ms, token, fence, card = match(
+        checksum.strip(text, ".") or "",
+        "^redlock1%.(%x+)%.(%x*)%.(%x+)%.(%x+)%.(%d+)%.(%d+)(%+?%d*)%.?(%x*)$")
     if not kind or #value ~= VALUE_LEN or #token > limits.TOKEN_DIGITS
+        or #fence > limits.TOKEN_DIGITS + 1
+        or fence ~= "" and (tonumber(sub(fence, 2)) or 0) < 1
         or #kind % 2 ~= 0 or #prefix % 2 ~= 0 or #name % 2 ~= 0 or #name > 2 * limits.MAX_NAME
         or #card % 2 ~= 0 or VALUE_LEN + #card / 2 > limits.VALUE_MAX then
         return nil
     end
     return { kind = unhex(kind), prefix = unhex(prefix), name = unhex(name),
-        value = value .. unhex(card), ms = tonumber(ms), token = tonumber(token) }
+        value = value .. unhex(card), ms = tonumber(ms), token = tonumber(token),
+        fence = tonumber(sub(fence, 2)) }
 end
 
 --- Gives the hold away: this owner holds the lock no more, and the servers keep it locked. The
@@ -57,7 +63,7 @@ function lock.methods:export()
     end
     self.client.holds:remove(owner, self.id)
     local parcel = { kind = self.primitive.name, prefix = self.client.options.prefix,
-        name = self.name,
+        name = self.name, fence = hold.fence,
         ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }
     parcel.value = rounds.disown(hold.lease)
     return to_text(parcel)
@@ -93,7 +99,7 @@ function _M.import(client, prims, text, opts)
         and seconds >= options.min_lease(client.options)
     if not fits or lock.is_reserved(client, parcel.name)
         or prim.names and not prim.names(parcel.name)
-        or (prim.vote ~= "yes") ~= (parcel.token > 0) then
+        or (prim.vote ~= "yes") ~= (parcel.token > 0) or parcel.fence and not prim.recount then
         return nil, errors.new("config", "the transfer was changed on its way, is not of this "
             .. "kind of lock, or has a lease over max_lease")
     elseif parcel.prefix ~= client.options.prefix then
@@ -125,6 +131,9 @@ function _M.import(client, prims, text, opts)
         { lease = handle, count = 1, seconds = seconds, kept = true, name = self.name,
             primitive = prim, taker = false,
             passed = 0, since = now }, now, now + rounds.remaining(handle))
+    if parcel.fence then
+        return prim.recount(self, parcel.fence)
+    end
     return self
 end
 

@@ -147,7 +147,8 @@ function Permit:release() end
 ---@return redlock.Error err  not_held; lost
 function Permit:slot() end
 
----The fencing token of this hold of its slot. Local.
+---The fencing token of this hold of its slot. Local. It stays as it is; where the permit is
+---exported to it may be larger, if a majority of the servers has forgotten it.
 ---```lua
 ---local numbered = client:getSemaphore("numbered", 3, { fenced = true })
 ---local permit = assert(numbered:tryAcquire(5))
