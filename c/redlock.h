@@ -18,7 +18,7 @@
 
 /* A program and the library that it loads must have the same number: raise it with every
  * change between the two cdef markers. Part of the library's file name. */
-#define RL_ABI 12
+#define RL_ABI 13
 
 /* The word for each code, as rl_code_name() gives it, and as Lua has it. */
 #define RL_CODE_WORDS(X) \
@@ -172,6 +172,7 @@ typedef struct rl_lease rl_lease;
 typedef struct rl_round rl_round;
 typedef struct rl_subscription rl_subscription;
 typedef struct rl_mailbox rl_mailbox;
+typedef struct rl_cleanups rl_cleanups;
 
 typedef struct rl_bytes {
     const char *data;
@@ -556,6 +557,20 @@ int rl_mailbox_take(rl_mailbox *mailbox, rl_done *out, int max);
 /* Makes the descriptor readable now, for a caller that stops before the mailbox is
  * empty. */
 void rl_mailbox_ring(rl_mailbox *mailbox);
+
+/* What a program cleans up behind, which calls a handler with an argument then, as nginx does
+ * when a request has ended. All from one thread. NULL: out of memory. What was added to a list
+ * that is closed may still be done. */
+rl_cleanups *rl_cleanups_open(void);
+void rl_cleanups_close(rl_cleanups *list);
+
+/* The argument for the handler, rl_cleanup_done(), which is to be called with it once. The
+ * number is not 0. NULL: out of memory. */
+void *rl_cleanups_add(rl_cleanups *list, uintptr_t number);
+void rl_cleanup_done(void *added);
+
+/* The number of something that is done, each once, in no order; 0: of nothing else. */
+uintptr_t rl_cleanups_take(rl_cleanups *list);
 
 /* Takes over a lease from another process by its whole value and its token (0: none; below
  * 10^14, and what a majority has counted for that value: extensions raise counters to

@@ -7,6 +7,34 @@ local SERVER = requests.SERVER .. [[
     location = /exit { content_by_lua_block {
         client:using("x", function() ngx.say "over" ngx.exit(200) end)
     } }
+    location = /kept { content_by_lua_block {
+        client:using("x", function(l)
+            keep(l)
+            ngx.exit(200)
+        end)
+    } }
+    location = /kept_lock { content_by_lua_block {
+        local l = client:getLock "x"
+        assert(l:lock())
+        keep(l)
+    } }
+    location = /kept_by_timer { content_by_lua_block {
+        assert(ngx.timer.at(0, function()
+            client:using("x", function(l)
+                keep(l)
+                ngx.shared.shared:set("kept", true)
+                ngx.exit(200)
+            end)
+        end))
+        repeat ngx.sleep(0.01) until ngx.shared.shared:get "kept"
+        ngx.shared.shared:delete "kept"
+    } }
+    location = /kept_before_exec { content_by_lua_block {
+        client:using("x", function(l)
+            keep(l)
+            ngx.exec "/waiting"
+        end)
+    } }
     location = /redirect { content_by_lua_block {
         client:using("x", function() ngx.redirect "/over" end)
     } }
@@ -177,6 +205,18 @@ describe("in nginx", function()
                 assert.is_true(other:getLock("x"):unlock())
                 ng:get(path)
                 ng:says("/lock", "in 1 true")
+                free()
+            end)
+        end
+
+        -- As nginx tells when a request has ended, the collector need not find it.
+        for _, path in ipairs { "/kept", "/kept_lock", "/kept_by_timer", "/kept_before_exec" } do
+            it("is released also if something refers to it: " .. path:sub(2), function()
+                for _ = 1, 3 do
+                    ng:get(path)
+                    assert.is_true(other:getLock("x"):tryLock(20))
+                    assert.is_true(other:getLock("x"):unlock())
+                end
                 free()
             end)
         end

@@ -49,6 +49,15 @@ function _M.lock_x()
     assert(client:getLock("x"):lock())
 end
 
+local kept = {}
+
+-- Refers to a lock for ever, and lets its hold do so.
+function _M.keep(l)
+    kept[#kept + 1] = l
+    l:onLost(function() return l end)
+    l:onEnding(0.1, function() return l end)
+end
+
 -- A line of values.
 function _M.say(...)
     local list = { ... }

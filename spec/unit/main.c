@@ -47,7 +47,8 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
     suite_roll, suite_begin,
     suite_ballot,
     suite_members,
-    suite_same;
+    suite_same,
+    suite_cleanups;
 
 static const struct suite *const suites[] = {
     &suite_buf,     &suite_quorum,  &suite_wire,   &suite_timer,   &suite_cmd,
@@ -68,6 +69,7 @@ static const struct suite *const suites[] = {
     &suite_ballot,
     &suite_members,
     &suite_same,
+    &suite_cleanups,
 };
 
 /* ---- checks ---- */

@@ -296,6 +296,21 @@ static void ask_and_subscribe_once(long k)
     close_free(&core);
 }
 
+static void clean_up_once(long k)
+{
+    fail_at(k);
+    rl_cleanups *list = rl_cleanups_open();
+    void *added = list ? rl_cleanups_add(list, 1) : NULL;
+    no_failure();
+    CHECK(failed || added);
+    if (added)
+        rl_cleanup_done(added);
+    if (!list)
+        return;
+    CHECK_INT(rl_cleanups_take(list), added ? 1 : 0);
+    rl_cleanups_close(list);
+}
+
 static void nothing_begins(void) { at_every_allocation(begin_once); }
 static void no_connection(void) { at_every_allocation(connect_once); }
 static void no_attempt(void) { at_every_allocation(acquire_once); }
@@ -306,7 +321,8 @@ static void releases_are_repeated(void) { at_every_allocation(release_once); }
 static void renewals_are_repeated(void) { at_every_allocation(renew_once); }
 static void heals_are_repeated(void) { at_every_allocation(heal_once); }
 static void no_question_no_subscription(void) { at_every_allocation(ask_and_subscribe_once); }
+static void no_clean_up(void) { at_every_allocation(clean_up_once); }
 
 SUITE(memory, T(nothing_begins), T(no_connection), T(no_attempt), T(no_extension),
       T(no_hand_over), T(no_token), T(releases_are_repeated), T(renewals_are_repeated),
-      T(heals_are_repeated), T(no_question_no_subscription));
+      T(heals_are_repeated), T(no_question_no_subscription), T(no_clean_up));

@@ -134,6 +134,7 @@ local function look_for_dead(box)
         hunt = COLLECTIONS
     end
     local hunting = hunt > 0
+    owners.look()
     collect()
     box:let_go()
     if hunting then

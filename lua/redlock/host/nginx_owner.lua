@@ -6,10 +6,12 @@
 -- exclude each other there, also of one timer that runs for ever and does many jobs.
 --
 -- Both are tables that nothing refers to but the request's ngx.ctx, or the stack of the scope's
--- coroutine: nothing tells that these are gone but the collector.
+-- coroutine. nginx tells when a request has ended; that a coroutine was killed before, or the
+-- request went on without it (ngx.exec), nothing tells but the collector.
 
 local ffi = require "ffi"
 local get_request = require "resty.core.base".get_request
+local nginx_end = require "redlock.host.nginx_end"
 
 local getmetatable, newproxy, pairs, pcall, rawget, rawset, setmetatable, tonumber =
     getmetatable, newproxy, pairs, pcall, rawget, rawset, setmetatable, tonumber
@@ -37,7 +39,12 @@ local function new_owner(fields)
     return setmetatable(fields, Owner)
 end
 
---- From now on at_end(owner) is called when an owner is gone, by the collector: it must not
+local function ignore() end
+
+-- Calls at_end() for an owner whose request has ended, and what its coroutines own.
+local at_end_of_request = ignore
+
+--- From now on at_end(owner) is called when an owner is gone, also by the collector: it must not
 -- wait, and nothing in it may fail.
 function _M.tell(at_end)
     getmetatable(SENTINEL).__gc = function(sentinel)
@@ -47,6 +54,26 @@ function _M.tell(at_end)
             at_end(owner)
         end
     end
+    at_end_of_request = function(owner)
+        owner.connection = nil
+        at_end(owner)
+        for scope in pairs(owner.scopes or {}) do
+            at_end(scope)
+        end
+    end
+end
+
+--- Looks for requests that have ended.
+function _M.look()
+    nginx_end.each(at_end_of_request)
+end
+
+-- A handshake's owner is inherited by the requests of its connection, and does not end with it.
+local function await_end(owner)
+    if owner.connection or get_phase() == "timer" then
+        nginx_end.await(get_request(), owner, at_end_of_request)
+    end
+    owner.is_awaited = true
 end
 
 -- ngx.exec empties ngx.ctx; the request is found again by its address and numbers. These are
@@ -190,8 +217,15 @@ end
 
 --- Notes by which of its coroutines a request got a hold.
 function _M.taken(hold, owner)
-    local co = getmetatable(owner) == Owner and owner.life and running()
+    local co = getmetatable(owner) == Owner and owner ~= NO_REQUEST and running()
     if not co then
+        return
+    end
+    local of = owner.of or owner
+    if not of.is_awaited then
+        await_end(of)
+    end
+    if of ~= owner then
         return
     end
     local box, phase, last = box_of(co), get_phase(), owner.last

@@ -1,0 +1,73 @@
+/* cleanups.c - what a program cleaned up: nginx calls a handler for each request that ends. */
+#include "redlock.h"
+
+#include <stdlib.h>
+
+struct cleanup {
+    struct cleanup *next;
+    struct rl_cleanups *list;
+    uintptr_t number;
+};
+
+struct rl_cleanups {
+    struct cleanup *done;         /* and not taken yet */
+    int64_t added;                /* and not done yet */
+    int open;
+};
+
+rl_cleanups *rl_cleanups_open(void)
+{
+    struct rl_cleanups *list = calloc(1, sizeof(*list));
+    if (list)
+        list->open = 1;
+    return list;
+}
+
+static void free_if_over(struct rl_cleanups *list)
+{
+    if (!list->open && !list->added)
+        free(list);
+}
+
+void rl_cleanups_close(rl_cleanups *list)
+{
+    while (rl_cleanups_take(list)) {
+    }
+    list->open = 0;
+    free_if_over(list);
+}
+
+void *rl_cleanups_add(rl_cleanups *list, uintptr_t number)
+{
+    struct cleanup *cleanup = malloc(sizeof(*cleanup));
+    if (!cleanup)
+        return NULL;
+    *cleanup = (struct cleanup){.list = list, .number = number};
+    list->added++;
+    return cleanup;
+}
+
+void rl_cleanup_done(void *added)
+{
+    struct cleanup *cleanup = added;
+    struct rl_cleanups *list = cleanup->list;
+    list->added--;
+    if (list->open) {
+        cleanup->next = list->done;
+        list->done = cleanup;
+    } else {
+        free(cleanup);
+        free_if_over(list);
+    }
+}
+
+uintptr_t rl_cleanups_take(rl_cleanups *list)
+{
+    struct cleanup *cleanup = list->done;
+    if (!cleanup)
+        return 0;
+    uintptr_t number = cleanup->number;
+    list->done = cleanup->next;
+    free(cleanup);
+    return number;
+}

@@ -1,0 +1,70 @@
+--- Requests of nginx that have ended, however that came about: it calls what was put among a
+-- request's cleanups then. The collector would find what belonged to one later, or never: where something else
+-- still refers to it.
+
+local ffi = require "ffi"
+local ffi_core = require "redlock.core.ffi"
+
+local pairs, pcall, setmetatable, tonumber = pairs, pcall, setmetatable, tonumber
+local cast = ffi.cast
+
+local _M = {}
+
+-- ngx_http_request.h of nginx, the same since 0.7; under a name of our own, as other modules may
+-- declare it otherwise.
+ffi.cdef [[
+    void *redlock_ngx_cleanup_add(void *request, size_t size) __asm__("ngx_http_cleanup_add");
+]]
+local CLEANUP = ffi.typeof "struct { void (*handler)(void *); void *data; void *next; } *"
+
+local C, done                 -- done: false: this nginx has no such function
+local owners = {}             -- address of a request -> a set of those that belong to it
+
+local function open()
+    C = ffi_core.load()
+    local found = pcall(function() return ffi.C.redlock_ngx_cleanup_add end)
+    local list = found and C.rl_cleanups_open()
+    done = list and list ~= nil and ffi.gc(list, C.rl_cleanups_close) or false
+end
+
+--- Calls fn(owner) for all whose request has ended since the last call.
+function _M.each(fn)
+    local at = done and tonumber(C.rl_cleanups_take(done)) or 0
+    while at ~= 0 do
+        local gone = owners[at]
+        owners[at] = nil
+        for owner in pairs(gone) do
+            fn(owner)
+        end
+        at = tonumber(C.rl_cleanups_take(done))
+    end
+end
+
+-- Whether its end will be told; else the collector finds it.
+local function add_cleanup(request, at)
+    local cleanup = cast(CLEANUP, ffi.C.redlock_ngx_cleanup_add(request, 0))
+    local added = cleanup ~= nil and C.rl_cleanups_add(done, at)
+    if not added or added == nil then
+        return false
+    end
+    cleanup.data, cleanup.handler = added, C.rl_cleanup_done
+    return true
+end
+
+--- From now on an owner ends with a request, which runs.
+-- @param request  its pointer
+-- @param owner    a table; it is not kept
+-- @param fn       as for each(): the address may have been that of another request
+function _M.await(request, owner, fn)
+    if done == nil then
+        open()
+    end
+    _M.each(fn)
+    local at = tonumber(cast("uintptr_t", request))
+    if done and (owners[at] or add_cleanup(request, at)) then
+        owners[at] = owners[at] or setmetatable({}, { __mode = "k" })
+        owners[at][owner] = true
+    end
+end
+
+return _M
