@@ -77,7 +77,11 @@ describe("all names, of servers without floors", function()
         for bucket = 0, 1023 do
             buckets[bucket + 1] = ("%d"):format(bucket)
         end
-        assert.is_true(floors.seed_all(view, buckets, 30))
+        -- A server that is slow is left out of some.
+        support.eventually(function()
+            assert.is_true(floors.seed_all(view, buckets, 30))
+            return cluster[3]:call("HLEN", KEY) > 1024      -- they, and the marker
+        end, 30)
         for bucket = 0, 1023 do
             assert.equal(cluster[3]:memory() .. 1000 + bucket * 32,
                 cluster[3]:call("HGET", KEY, bucket))

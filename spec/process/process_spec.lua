@@ -151,7 +151,7 @@ describe("10,000 cycles", function()
         local r2, m2 = c:read_line(60):match "^(%d+)\t([%d.]+)$"
         -- They last 0.1 s: on a busy machine more of them do at once, at some time.
         assert.is_true(r2 - r1 < 2 * GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
-        assert.is_true(m2 - m1 < 64, ("%g KiB, was %g"):format(m2, m1))
+        assert.is_true(m2 - m1 < 256, ("%g KiB, was %g"):format(m2, m1))
         assert.equal(0, c:wait(10))
         cluster:await_free()
     end)

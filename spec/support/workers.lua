@@ -37,12 +37,17 @@ local WORKER = [[
         assert(plain:lock())
         assert(fenced:lock())
         local from = now()
+        local reasons = {}
+        for _, l in ipairs { plain, fenced } do
+            l:onLost(function(_, reason) reasons[#reasons + 1] = reason end)
+        end
         print "ready"
         local last = from
         while not over() do
             local at = now()
             if not (plain:isValid() and fenced:isValid()) then
-                log("lost", tostring(plain), tostring(fenced))
+                log("lost", table.concat(reasons, " and "), ("behind %.3f s,"):format(at - last),
+                    tostring(client:check()))
                 break
             end
             last = at

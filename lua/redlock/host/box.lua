@@ -209,14 +209,10 @@ function Box:take(together)
     return n
 end
 
---- An owner is gone. For the collector: only notes it, if something is to be let go.
+--- An owner is gone. Also for the collector, so there must be no loop by pairs() in it: LuaJIT before
+-- August 2023 stays for ever in a compiled one that it enters in a finalizer (LuaJIT's issue 1045).
 function Box:note_end(owner)
-    for client in pairs(self.clients) do
-        if next(client.holds:of(owner)) ~= nil then
-            self.gone[#self.gone + 1] = owner
-            return
-        end
-    end
+    self.gone[#self.gone + 1] = owner
 end
 
 --- Lets go what owners held who are gone.
@@ -371,7 +367,7 @@ function _M.new(host)
         woken = {},              -- who may not have run yet ...
         wakes = 0,               -- ... and how many were woken so far
         corked = false,          -- whether what is started is held back
-        gone = {},               -- owners that are, and what they held is not let go yet
+        gone = {},               -- owners that are, and what they held may not be let go yet
         tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future ...
         task_count = 0,          -- ... and how many are not done, those that were killed included
         clients = setmetatable({}, { __mode = "k" }),    -- those that are open
