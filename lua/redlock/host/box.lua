@@ -4,8 +4,7 @@ local ffi = require "ffi"
 local ffi_core = require "redlock.core.ffi"
 local rounds = require "redlock.core.rounds"
 
-local error, next, pairs, pcall, setmetatable, tonumber =
-    error, next, pairs, pcall, setmetatable, tonumber
+local error, pairs, pcall, setmetatable, tonumber = error, pairs, pcall, setmetatable, tonumber
 local running = coroutine.running
 local cast = ffi.cast
 
@@ -209,8 +208,8 @@ function Box:take(together)
     return n
 end
 
---- An owner is gone. Also for the collector, so there must be no loop by pairs() in it: LuaJIT before
--- August 2023 stays for ever in a compiled one that it enters in a finalizer (LuaJIT's issue 1045).
+--- An owner is gone. Also for the collector, so there must be no loop by pairs() in it: LuaJIT
+-- before August 2023 never leaves a compiled one that is entered in a finalizer (its issue 1045).
 function Box:note_end(owner)
     self.gone[#self.gone + 1] = owner
 end

@@ -1,6 +1,6 @@
 --- Requests of nginx that have ended, however that came about: it calls what was put among a
--- request's cleanups then. The collector would find what belonged to one later, or never: where something else
--- still refers to it.
+-- request's cleanups then. The collector would find what belonged to one later; or never, where
+-- something else still refers to it.
 
 local ffi = require "ffi"
 local ffi_core = require "redlock.core.ffi"
