@@ -5,8 +5,9 @@ local support = require "spec.support"
 local function documented()
     local text = assert(io.open "examples/access/README.md"):read "*a"
     local section = assert(text:match "\n## Least privilege\n(.*)")
-    local basic, family, listing = section:match("`ACL SETUSER locks (.-)`.-"
-        .. "`ACL SETUSER locks (.-)`.-`ACL SETUSER locks (.-)`")
+    local one = "`ACL SETUSER locks (.-)`"
+    local basic, family, listing, asking = section:match(one .. ".-" .. one .. ".-" .. one .. ".-"
+        .. one)
     local function words(list)
         local rules = {}
         for word in list:gmatch "%S+" do
@@ -14,21 +15,21 @@ local function documented()
         end
         return rules
     end
-    return words(basic), words(family), words(listing)
+    return words(basic), words(family), words(listing), words(asking)
 end
 
 describe("the documented ACL rules of the family", function()
-    local basic, family, listing = documented()
+    local basic, family, listing, asking = documented()
     local cluster
 
     setup(function() cluster = support.cluster(3) end)
     before_each(function() cluster:flush() end)
     teardown(support.cleanup)
 
-    -- A client of a user with these rules, but for one.
-    local function client_but(but, with_list)
+    -- A client of a user with rules of these lists, but for one.
+    local function client_with(lists, but)
         local argv = {}
-        for _, list in ipairs { basic, family, with_list and listing or {} } do
+        for _, list in ipairs(lists) do
             for _, rule in ipairs(list) do
                 if rule ~= but then
                     argv[#argv + 1] = rule
@@ -43,6 +44,10 @@ describe("the documented ACL rules of the family", function()
         end
         return support.client(nodes, { prefix = "app:", user = "locks", password = "pw",
             lease = 2, fallback = 0.2 })
+    end
+
+    local function client_but(but, with_list)
+        return client_with({ basic, family, with_list and listing or {} }, but)
     end
 
     -- Uses all that there is; the first error, or nil.
@@ -154,5 +159,31 @@ describe("the documented ACL rules of the family", function()
                 assert.equal("noperm", err.nodes[1].code)
             end)
         end
+    end)
+
+    describe("and those of who asks and is asked", function()
+        -- What a holder is told, and what who asks gets.
+        local function told(lists, but)
+            local client, asker, why = client_with(lists, but), client_with(lists, but), nil
+            local l = client:getLock "x"
+            assert(l:tryLock(1, 20))
+            assert(l:onAsked(function(_, text) why = text end))
+            local holder, err = asker:ask("x", "please")
+            if holder then
+                support.eventually(function() l:isValid() return why end, 20)
+            end
+            client:close()
+            asker:close()
+            return why, err
+        end
+
+        it("are enough, and needed", function()
+            assert.equal("please", (told { basic, asking }))
+            for _, rule in ipairs(asking) do
+                local why, err = told({ basic, asking }, rule)
+                assert.is_nil(why)
+                assert.equal("noperm", err.nodes[1].code)
+            end
+        end)
     end)
 end)

@@ -223,6 +223,20 @@ local function anything()
     }()
 end
 
+local ASKED = "redlock:{k}:asked"
+local POST = script_text.read "redlock.scripts.asked.post"
+local TAKE = script_text.read "redlock.scripts.asked.take"
+
+local function request_call()
+    return pick {
+        function() return eval(POST, { "k", ASKED }, { "id why", lease(), "c" }) end,
+        function() return eval(TAKE, { ASKED }, { pick { "readers", pick(VALUES) }, "900000" }) end,
+        function() return of_lease(pick { plain, rw.reading }, RW, "0") end,
+        function() return { "DEL", pick { "k", ASKED } } end,
+        function() return { "RPUSH", pick { "k", ASKED }, "x" } end,
+    }()
+end
+
 local SEEN = { ("%040x"):format(7), ("%040x 19ab0000000 web-1"):format(8) }
 
 local KINDS = {
@@ -272,6 +286,7 @@ local KINDS = {
             or what < 5 and count_call() or what == 5 and { "HSET", FLOORS, "7", replid:sub(1, 8)
                 .. pick { "31", "64" } } or slots_call()
     end,
+    ["requests"] = request_call,
     ["a queue"] = fair_call,
     ["a latch"] = latch_call,
     ["a leader"] = leader_call,
@@ -286,7 +301,7 @@ local CONTENTS = { string = { "GET" }, hash = { "HLEN" }, none = { "EXISTS" },
 local function compare_keys(compare)
     for _, key in ipairs { "a", "b", "c", "k", RW[2], SLOTS[1], SLOTS[2], FAIR[2], FAIR[3],
         FAIR[4], LATCH[1], LATCH[2], FENCED[2], LEADER[3], FLOORS, MARKER, SEALS, "mark",
-        "owner" } do
+        "owner", ASKED } do
         local read = { unpack(CONTENTS[compare { "TYPE", key }]) }
         table.insert(read, 2, key)
         compare(read)

@@ -92,6 +92,36 @@ function _M.ask(client, body, asked)
     return finish(client, asked, begun)
 end
 
+--- Begins to ask a script on all servers, until a majority agrees.
+-- @param client  whose servers they are
+-- @param body    the text of the script
+-- @param keys    the KEYS
+-- @param args    the ARGV
+-- @param within  seconds that it may take; nil: as long as servers may take
+-- @return the round, or nil
+function _M.begin(client, body, keys, args, within)
+    local C = rounds.load()
+    local id = C.rl_script(client.core, body, #body)
+    local nkeys, nargs = words.fill(words.keys, keys), words.fill(words.args, args)
+    return id >= 0 and C.rl_ask(client.core, id, words.keys, nkeys, words.args, nargs,
+        rounds.to_ms(within or rounds.FOREVER), 0) or nil
+end
+
+--- The same, with the answers.
+-- @param client   whose servers they are
+-- @param subject  what an error is about
+-- @param body     the text of the script
+-- @param keys     the KEYS
+-- @param args     the ARGV
+-- @return as rounds.ask()
+function _M.agree(client, subject, body, keys, args)
+    local round = _M.begin(client, body, keys, args)
+    if not rounds.await(client, round) then
+        return nil, rounds.failure(client, subject, round)
+    end
+    return answers.take(client, round)
+end
+
 --- Asks all servers one of a primitive's further scripts, as rounds.ask() does, with each of
 -- several ARGV.
 -- @param client   whose servers they are

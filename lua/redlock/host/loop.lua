@@ -177,6 +177,9 @@ function _M.new(def)
     function host.wait(round, vanish, a, b)
         return box:wait(round, vanish, a, b)
     end
+    function host.heed(round, what)
+        return box:heed(round, what)
+    end
     host.concurrent = always
     add_clients(host, box)
     add_futures(host, box)

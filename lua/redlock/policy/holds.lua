@@ -4,10 +4,10 @@
 -- id, primitive, label unless it is the client's, since = when its owner got it, passed = how often
 -- it was before, from the first owner's `run` on or nil, looked = when somebody looked at it last,
 -- or it was let go, ends = when it was to end, once it is released, taker = what the host notes of
--- it, traceparent or nil, on_lost = { { fn, lock }, ... } or nil, on_ending (endings.lua), lost =
--- reason or nil, lost_at (when), holder = who has it now, if that is known when it is lost }. Lock
--- objects are views of holds: collecting one changes nothing. What an owner held that is gone is
--- let go when that is found: its coroutine has ended, or it was collected.
+-- it, traceparent or nil, on_lost = { { fn, lock }, ... } or nil, on_ending (endings.lua), asked
+-- (requests.lua), lost = reason or nil, lost_at (when), holder = who has it now, if that is known
+-- when it is lost }. Lock objects are views of holds: collecting one changes nothing. What an owner
+-- held that is gone is let go when that is found: its coroutine has ended, or it was collected.
 --
 -- Nothing here takes longer the more is held: the core says which leases were lost, and what
 -- has to be looked at once in a while stands in line.
@@ -16,6 +16,7 @@ local ffi = require "ffi"
 local card = require "redlock.core.card"
 local endings = require "redlock.policy.endings"
 local happenings = require "redlock.core.happenings"
+local requests = require "redlock.policy.requests"
 local rounds = require "redlock.core.rounds"
 local tally = require "redlock.policy.tally"
 local values = require "redlock.core.values"
@@ -95,6 +96,8 @@ function _M.new(client)
         next_sweep = 0,
         ending = weak "k",       -- holds whose owners are told before they are over: endings.lua
         next_ending = huge,      -- when that is
+        asked = nil,             -- holds that may be asked for, if that is to be looked for ...
+        heard = 0,               -- ... and when that was done
     }, Holds)
 end
 
@@ -153,6 +156,9 @@ local function is_over(self, hold)
     if self.live[hold.key] == hold then
         self.live[hold.key] = nil
         self.fixed = self.fixed - (hold.kept and 0 or 1)
+    end
+    if hold.asked then
+        requests.forget(self, hold)
     end
     if hold.sentinel then
         ffi.gc(hold.sentinel, nil)
@@ -237,7 +243,7 @@ function Holds:any()
     return next(self.live) ~= nil
 end
 
---- Whether somebody is to be told when a hold is lost.
+--- Whether somebody is to be told of what becomes of a hold.
 function Holds:listened()
     return self.listeners > 0
 end
@@ -296,15 +302,20 @@ function Holds:on_lost(hold, fn, lock)
         report(self, hold, fn, lock)
         return
     end
-    if not hold.on_lost then
-        hold.on_lost = {}
+    hold.on_lost = hold.on_lost or {}
+    hold.on_lost[#hold.on_lost + 1] = { fn, lock }
+    self:attend(hold)
+end
+
+--- Somebody is to be told of what becomes of a hold: an event loop does not end meanwhile.
+function Holds:attend(hold)
+    if not hold.sentinel then
         self.listeners = self.listeners + 1
         -- Of those that are collected nobody is told any more.
         hold.sentinel = ffi.gc(ffi.new "char[1]", function()
             is_not_listened_to(self)
         end)
     end
-    hold.on_lost[#hold.on_lost + 1] = { fn, lock }
     self.client.host.attend()
 end
 
@@ -453,6 +464,9 @@ function Holds:poll()
     self:look()
     if now >= self.next_ending then
         endings.look(self, now)
+    end
+    if self.asked then
+        requests.hear(self, now)
     end
     if now >= self.next_sweep then
         sweep(self, now)

@@ -229,6 +229,21 @@ function Client:locks(pattern, opts) end
 ---@return redlock.Error err  no_quorum: also when no majority names one holder; phase; closed
 function Client:holder(name) end
 
+---Asks whoever holds a name, as a lock of whatever kind but permits, to let go of it. That is all:
+---holders are told who listen (`lock:onAsked`), and do as they like. A request that nobody reads is
+---gone after 30 s, and so is one for a holder who lets go before.
+---```lua
+---assert(client:ask("nobody's", "please") == false)
+---assert(lock:tryLock(5))
+---local asked = assert(client:ask(lock:getName(), "a deploy waits"))
+---print(asked.label, asked.heard and "was told" or "does not listen")
+---```
+---@param name string  as for `client:getLock`
+---@param why? string  for the holder: up to 160 bytes, of which only printable ASCII is kept
+---@return redlock.AskedHolder|false|nil holder  who was asked; false: nobody holds it
+---@return redlock.Error err  no_quorum: also when no majority names one holder; phase; closed
+function Client:ask(name, why) end
+
 -- ---- between processes -----------------------------------------------------------
 
 ---Takes over a hold that another process gave away with `lock:export`. Import a transfer exactly
@@ -413,86 +428,3 @@ function Client:close() end
 ---```
 ---@return number now  seconds
 function Client.now() end
-
--- ---- primitives ------------------------------------------------------------------
-
----What taking, keeping and letting go mean on one server. Each script gets KEYS = `keys`, and
----ARGV = the attempt's value (40 characters), the lease in ms, `args`...; `peek` and `force` get
----ARGV = `args`. It returns an integer, its vote, or an array of the vote, an integer and a
----string. What it writes must end by itself after the lease. Sound only if two holds that must
----not be there together conflict on every server: majorities share a single one.
----```lua
----local pair = redlock.primitive {
----    name = "pair",
----    acquire = [[
----        local value = redis.call('get', KEYS[1])
----        if value == ARGV[1] then return 2 end
----        if value or redis.call('exists', KEYS[2]) > 0 then return 0 end
----        redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
----        redis.call('set', KEYS[2], ARGV[1], 'PX', ARGV[2])
----        return 1
----    ]],
----    release = [[
----        if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
----        redis.call('del', KEYS[1], KEYS[2])
----        return 1
----    ]],
----    keys = function(c, name)
----        return { c.options.prefix .. name .. "/a", c.options.prefix .. name .. "/b" }
----    end,
----}
----assert(client:get(pair, "x"):tryLock(1, 10))
----```
----@class (exact) redlock.PrimitiveDefinition
----@field name string  for messages, 1 to 64 bytes
----@field acquire string|string[]  1: taken; 2: with this value before; 0, {0, ms, who}: refused
----@field release string|string[]  1: let go; 0: it was gone; -1: another's; may run more than once
----@field extend? string|string[]  1: until now + lease at least; 0: gone; -1: somebody else's
----@field heal? string|string[]  gives the keys to a server that lost them; default: acquire
----@field handover? string|string[]  ARGV[3] = old value: 1: replaced; 2: before; 0: gone; -1: no
----@field settle? string|string[]  1: stays for ARGV[2] ms; 0: gone; -1: another's. For `settle`
----@field confirm? string|string[]  with "largest": 1: ours, and the counter is ARGV[3]
----@field peek? string|string[]  {1, ms left, who}: somebody has it; 0: nobody. For `isLocked`
----@field force? string|string[]  1: removed; 0: there was nothing. For `forceUnlock`
----@field asks? table<string, redlock.Question>  further questions, for `lock:ask`
----@field vote? "yes"|"same"|"largest"  which grants add up: all, of one number, with a token
----@field shared? boolean  several owners hold it at once
----@field line? boolean  false: the owners of this process do not queue up for it
----@field keys? fun(client: redlock.Client, name: string): string[]  default: prefix .. name
----@field args? fun(lock: redlock.Lock, wait: redlock.Wait): string[]  at most 16; default: none
----@field channel? fun(client: redlock.Client, name: string, wait: redlock.Wait): string
----@field home? fun(client: redlock.Client, name: string): string  picks the server asked first
----@field refused? fun(lock: redlock.Lock, wait: redlock.Wait, answers: redlock.Answer[]): string?
----@field granted? fun(lock: redlock.Lock, hold: redlock.Hold, answers: redlock.Answer[])
----@field gave_up? fun(lock: redlock.Lock, wait: redlock.Wait)  the call ends without it
----@field reenter? fun(lock: redlock.Lock, hold: redlock.Hold): true?, string?  true, or nil, code
----@field methods? table<string, function>  further methods of its locks
-
----A question of a primitive's own: its script, and whether only servers are asked that may vote.
----@class (exact) redlock.Question
----@field [1] string|string[]  its text, or names of files
----@field guarded? boolean
-
----What a primitive's functions know of a call that waits, and what they put there.
----@class redlock.Wait
----@field n integer  failed attempts so far
----@field left number?  seconds that it waits still; nil: no end
----@field id string  16 random hex digits
-
----What a primitive's functions know of a hold.
----@class redlock.Hold
----@field count integer  how often it was entered
----@field agreed integer?  the number that was agreed upon, or the token
----@field data table  the primitive's own
-
----What a server answered.
----@class redlock.Answer
----@field node integer  which, in the order of the option nodes
----@field vote integer
----@field info integer
----@field data string
----@field agreed boolean  it is one of a majority that said the same
-
----A kind of lock, from `redlock.primitive`.
----@class redlock.Primitive
----@field name string  as defined
