@@ -108,6 +108,7 @@ describe("who holds a lock", function()
             local left = s:call("PTTL", key "x")
             assert.is_true(left > 20000 and left <= 30000, left)
         end)
+        assert.equal(1, #assert(client:locks()))         -- a request is no lock
         holder = assert(other:ask("x", "again"))         -- the first one is to be read still
         assert.same({ false, true }, { holder.heard, holder.before })
         local told
