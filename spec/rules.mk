@@ -256,7 +256,7 @@ stress: ## fencing tokens, real servers; N=holds, SEED, VARIANT=forgets, unconfi
 	@$(RUN_LUA) spec/stress/fence.lua $(or $(N),200000) $(or $(SEED),1) $(VARIANT)
 
 # ROUNDS, CYCLES: batches of each row, and their size; SECONDS of each hand-off; HELD: how
-# many locks are held beside.
+# many locks are held beside; KEPT: how many are renewed beside.
 .PHONY: bench
 bench: ## ratios to a C loop that sends the same, and the hand-off; ten minutes
 	@spec/setup demo
@@ -264,6 +264,7 @@ bench: ## ratios to a C loop that sends the same, and the hand-off; ten minutes
 	@$(RUN_LUA) spec/bench/run.lua $(or $(ROUNDS),30) $(or $(CYCLES),150) $(or $(HELD),100000)
 	@$(RUN_LUA) spec/bench/handoff.lua $(or $(SECONDS),10)
 	@$(RUN_LUA) spec/bench/family.lua $(or $(ROUNDS),30) $(or $(CYCLES),150)
+	@$(RUN_LUA) spec/bench/neighbour.lua $(or $(ROUNDS),5) $(or $(SECONDS),8) $(or $(KEPT),50000)
 
 .PHONY: bench-report
 bench-report: BENCH ?= $(BUILD)/bench

@@ -27,6 +27,7 @@ static void end_rounds(struct core *core)
 static void end_all(struct core *core)
 {
     core->epoch++;
+    timer_clear(&core->timers, &core->pace.timer);
     end_rounds(core);
     while (core->owing)
         lease_forget(core->owing);
@@ -155,5 +156,6 @@ void close_free(struct core *core)
         free(core->scripts.item[i].body);
     cmd_pool_free(&core->cmds);
     timers_free(&core->timers);
+    timers_free(&core->pace.waiting);
     memset(core, 0, sizeof(*core));
 }

@@ -28,9 +28,10 @@ int core_init(struct core *core, const struct node_config *configs, int n,
     core->node_timers = calloc((size_t)links, sizeof(*core->node_timers));
     core->guards = calloc((size_t)n, sizeof(*core->guards));
     core->health.kind = TIMER_HEALTH;
+    core->pace.timer.kind = TIMER_PACE;
     guard_init(core, NULL, NULL, 0, 0);
     int ok = core->nodes && core->node_timers && core->guards &&
-             state_add_timers(core, (uint32_t)links + 1) == 0;
+             state_add_timers(core, (uint32_t)links + 2) == 0;
     if (ok)
         core_spare(core, n);
     for (int k = 0; ok && k < links; k++) {
@@ -334,9 +335,6 @@ int64_t core_due_ms(const struct core *core)
     return timers_due_ms(&core->timers);
 }
 
-#define CONTAINER(ptr, type, member) \
-    ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
 int core_busy(const struct core *core)
 {
     if (core->unattended)
@@ -383,21 +381,24 @@ void core_tick(struct core *core, int64_t now_ms)
     while ((t = timers_pop(&core->timers, now_ms))) {
         switch (t->kind) {
         case TIMER_ROUND:
-            round_on_timer(CONTAINER(t, struct rl_round, timer), now_ms);
+            round_on_timer(TIMER_OWNER(t, struct rl_round, timer), now_ms);
             break;
         case TIMER_LEASE:
-            lease_on_timer(CONTAINER(t, struct rl_lease, timer), now_ms);
+            lease_on_timer(TIMER_OWNER(t, struct rl_lease, timer), now_ms);
             break;
         case TIMER_SUBSCRIPTION:
-            subscription_hint(CONTAINER(t, struct rl_subscription, timer));
+            subscription_hint(TIMER_OWNER(t, struct rl_subscription, timer));
             break;
         case TIMER_HEALTH:
             guard_on_timer(core, now_ms);
             break;
+        case TIMER_PACE:
+            break;           /* see below */
         case TIMER_NODE:
             node_on_timer(core, (int)(t - core->node_timers), now_ms);
             break;
         }
     }
+    watchdog_go_on(core, now_ms);
     core->late_ms = 0;
 }

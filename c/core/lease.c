@@ -24,7 +24,7 @@ static struct rl_lease *from_pool(struct core *core)
 void lease_recycle(struct rl_lease *lease)
 {
     struct core *core = lease->core;
-    assert(!lease->list && !lease->timer.at);
+    assert(!lease->list && !lease->timer.at && !lease->turn.at);
     if (lease->before)
         lease_unref(lease->before);
     if (lease->release)
@@ -148,9 +148,15 @@ void lease_forget(struct rl_lease *lease)
     lease->core->owing_len -= lease_owing(lease);
     lease->list = NULL;
     lease_owes(lease, 0);
-    lease->keep_ms = 0;
+    lease_unkeep(lease);
     timer_clear(&lease->core->timers, &lease->timer);
     lease_unref(lease);
+}
+
+void lease_unkeep(struct rl_lease *lease)
+{
+    lease->keep_ms = 0;
+    timer_clear(&lease->core->pace.waiting, &lease->turn);
 }
 
 void lease_owes(struct rl_lease *lease, uint32_t nodes)

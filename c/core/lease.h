@@ -54,6 +54,7 @@ struct rl_lease {
     int64_t keep_ms;                   /* renewed to that long; 0: not kept */
     int64_t renew_ms;                  /* when the next renewal is due */
     int64_t hold_until_ms;             /* not renewed after that */
+    struct timer turn;                 /* set: the renewal is due, and waits (pace.h) */
     struct rl_round *renewal;          /* under way */
     int orphan;                        /* the handle is gone */
     int hurried;                       /* a step showed while a renewal was under way */
@@ -109,6 +110,9 @@ void lease_may_live(struct rl_lease *lease, int64_t until_ms);
 
 /* Node i refused an acquire, so it has nothing of ours. */
 void lease_refused(struct rl_lease *lease, int i);
+
+/* The lease is not renewed any more. */
+void lease_unkeep(struct rl_lease *lease);
 
 /* Into the held or the owing list, which has a reference. */
 void lease_enlist(struct rl_lease **list, struct rl_lease *lease);

@@ -75,6 +75,14 @@ struct list {
     struct voters voters;
 };
 
+/* Renewals that are due, and when they begin (pace.h). */
+struct pace {
+    struct timers waiting;        /* leases, by the end of their validity */
+    struct timer timer;           /* the next ones may begin */
+    int64_t step_ms;              /* the end of the present step, ... */
+    int begun;                    /* ... and how many have begun in it */
+};
+
 struct core {
     int n;                        /* room for nodes; those without an address are never ... */
     uint32_t listed;              /* ... in here */
@@ -117,6 +125,7 @@ struct core {
     int64_t max_lease_ms;
     int64_t lease_ms;             /* the shortest one in use */
     struct timer health;
+    struct pace pace;
     int unattended;               /* active rounds nobody waits for */
     int64_t late_ms;              /* by how much the running tick is late */
     _Atomic int64_t losses;       /* leases lost so far */

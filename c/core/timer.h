@@ -10,6 +10,7 @@ enum timer_kind {
     TIMER_LEASE,
     TIMER_NODE,
     TIMER_SUBSCRIPTION,
+    TIMER_PACE,
     TIMER_HEALTH
 };
 
@@ -24,6 +25,10 @@ struct timers {
     uint32_t len;
     uint32_t cap;
 };
+
+/* The object whose timer this is. */
+#define TIMER_OWNER(ptr, type, member) \
+    ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 void timers_free(struct timers *ts);
 

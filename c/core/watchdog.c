@@ -5,6 +5,7 @@
 #include "core/fence.h"
 #include "core/guard.h"
 #include "core/heal.h"
+#include "core/pace.h"
 #include "core/release.h"
 #include "core/vote.h"
 
@@ -21,10 +22,15 @@ enum {
 
 void watchdog_schedule(struct rl_lease *lease)
 {
+    struct core *core = lease->core;
     int64_t due_ms = lease->deadline_ms;
-    if (lease->keep_ms && !lease->renewal && lease->renew_ms < due_ms)
-        due_ms = lease->renew_ms;
-    timer_set(&lease->core->timers, &lease->timer, due_ms);
+    if (lease->turn.at)
+        timer_set(&core->pace.waiting, &lease->turn, due_ms);
+    if (lease->keep_ms && !lease->renewal) {
+        int64_t begin_ms = lease->turn.at ? pace_urgent_ms(lease) : lease->renew_ms;
+        due_ms = begin_ms < due_ms ? begin_ms : due_ms;
+    }
+    timer_set(&core->timers, &lease->timer, due_ms);
 }
 
 void watchdog_hold(struct rl_lease *lease, int64_t deadline_ms, int64_t now_ms)
@@ -63,7 +69,7 @@ void watchdog_start(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms,
 
 void watchdog_lose(struct rl_lease *lease, enum rl_loss reason)
 {
-    lease->keep_ms = 0;
+    lease_unkeep(lease);
     if (lease->lost)
         return;
     struct core *core = lease->core;
@@ -75,7 +81,7 @@ void watchdog_lose(struct rl_lease *lease, enum rl_loss reason)
 void watchdog_orphan(struct rl_lease *lease)
 {
     lease->orphan = 1;
-    lease->keep_ms = 0;
+    lease_unkeep(lease);
     if (!lease->lost)
         watchdog_schedule(lease);
     else if (!lease->promised_ms)
@@ -278,17 +284,35 @@ static void renew(struct rl_lease *lease, int64_t now_ms)
     round_begin(round, now_ms);
 }
 
+/* The renewal's turn has come. */
+static void begin(struct rl_lease *lease, int64_t now_ms)
+{
+    if (now_ms >= lease->hold_until_ms)
+        lease->keep_ms = 0;
+    timer_clear(&lease->core->timers, &lease->timer);    /* a renewal ends before its lease */
+    if (lease->keep_ms)
+        renew(lease, now_ms);
+    watchdog_schedule(lease);
+}
+
 void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms)
 {
     if (now_ms >= lease->deadline_ms) {
         expire(lease, now_ms);
         return;
     }
-    if (now_ms >= lease->hold_until_ms)
-        lease->keep_ms = 0;
-    watchdog_schedule(lease);
-    if (lease->keep_ms && !lease->renewal && now_ms >= lease->renew_ms)
-        renew(lease, now_ms);
+    if (lease->keep_ms && !lease->renewal && now_ms >= lease->renew_ms &&
+        !pace_waits(lease, now_ms))
+        begin(lease, now_ms);
+    else
+        watchdog_schedule(lease);
+}
+
+void watchdog_go_on(struct core *core, int64_t now_ms)
+{
+    struct rl_lease *lease;
+    while ((lease = pace_next(core, now_ms)))
+        begin(lease, now_ms);
 }
 
 void watchdog_hurry(struct core *core, int64_t lost_ms, int64_t now_ms)

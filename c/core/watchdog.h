@@ -16,6 +16,9 @@ void watchdog_hold(struct rl_lease *lease, int64_t deadline_ms, int64_t now_ms);
 void watchdog_schedule(struct rl_lease *lease);
 void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms);
 
+/* Begins the renewals whose turn it is. */
+void watchdog_go_on(struct core *core, int64_t now_ms);
+
 /* An extension that has not begun, without a reference. NULL: out of memory. */
 struct rl_round *watchdog_extension(struct rl_lease *lease, int64_t lease_ms);
 

@@ -26,6 +26,8 @@ local TITLES = {
     ["CLIENT ON ITS OWN CORE"] = { "Lock and unlock, the client on a core of its own", TIME },
     ["ALL CORES"] = { "Lock and unlock, as the scheduler likes it", TIME },
     ["MUCH IS HELD"] = { "Beside locks that are held", TIME },
+    ["MANY ARE KEPT"] = { "Beside a process that keeps very many locks",
+        "time, beside the same alone; shorter is better" },
     ["MANY AT ONCE"] = { "Many locks at once, from one process", RATE },
     ["THE FAMILY"] = { "Kinds of lock, 5 servers",
         "time, beside the plain lock; shorter is better" },

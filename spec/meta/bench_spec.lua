@@ -73,12 +73,12 @@ describe("a bench", function()
     it("of the plain host has all its rows", function()
         local dir = support.tmpdir()
         local said = output(make("bench-report", "ROUNDS=2", "CYCLES=5", "SECONDS=1", "HELD=500",
-            "BENCH=" .. dir))
+            "KEPT=500", "BENCH=" .. dir))
         assert.equal(dir .. "/index.html\n", said)
         local text = sys.read_file(dir .. "/bench.txt")
         assert.equal(report.page(text), sys.read_file(dir .. "/index.html"))
         local charts = draws(text)
-        assert.equal(7 - (text:find("CLIENT ON ITS OWN CORE", 1, true) and 1 or 2), #charts)
+        assert.equal(8 - (text:find("CLIENT ON ITS OWN CORE", 1, true) and 1 or 2), #charts)
         assert.equal(report.svg(charts[1]), sys.read_file(dir .. "/one-core.svg"))
         local tables = text:find("CLIENT ON ITS OWN CORE", 1, true) and 2 or 1
         assert.equal(tables > 1, tonumber(io.popen("nproc"):read "*n") > 1)
@@ -122,6 +122,8 @@ describe("a bench", function()
         rows(text, 3, "%+ beside 500 held / none: (%d+%.%d+) %(.-; cpu (%d+%.%d+) %(")
         rows(text, 1, "\nhand%-off, 2 processes: p50 (%d+) us, p99 (%d+) us, max (%d+) us "
             .. "%((%d+)%)")
+        rows(text, 2, "a neighbour's p%d+ beside 500 kept / alone: (%d+%.%d+) %(")
+        rows(text, 1, "the client takes (%d+%.%d) us for a renewal")
         rows(text, 1, "\n8 contenders: (%d+) holds/s .* to (%d+) times .*, "
             .. "longest wait (%d+) ms .*, hand%-off p50 (%d+) us, p99 (%d+) us")
     end)

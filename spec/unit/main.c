@@ -48,7 +48,8 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
     suite_ballot,
     suite_members,
     suite_same,
-    suite_cleanups;
+    suite_cleanups,
+    suite_pace;
 
 static const struct suite *const suites[] = {
     &suite_buf,     &suite_quorum,  &suite_wire,   &suite_timer,   &suite_cmd,
@@ -70,6 +71,7 @@ static const struct suite *const suites[] = {
     &suite_members,
     &suite_same,
     &suite_cleanups,
+    &suite_pace,
 };
 
 /* ---- checks ---- */

@@ -309,7 +309,7 @@ int sim_live(const struct sim *s)
         pooled++;
     for (const struct rl_lease *l = s->core.lease_pool; l; l = l->next)
         pooled++;
-    return (int)s->core.timers_wanted - 2 * s->n - 1 - pooled;   /* a timer a link */
+    return (int)s->core.timers_wanted - 2 * s->n - 2 - pooled;   /* a timer a link */
 }
 
 void sim_heal(struct sim *s)

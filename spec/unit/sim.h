@@ -21,7 +21,7 @@
 #include "test.h"
 
 enum {
-    SIM_KEYS = 16,
+    SIM_KEYS = 512,
     SIM_LOG = 1024,
     SIM_TIMEOUT_MS = 250,         /* one node's answer */
     SIM_CONNECT_MS = 1000,

@@ -400,8 +400,10 @@ end
 --   released, handed_over (got from another owner of this process), lost, overloaded (calls
 --   that failed because max_waiting waited already), waiting (how many do now), owed (leases
 --   whose clean-up not all servers have confirmed), forgone (whose clean-up was not pursued:
---   more than 131072 at once; they end with their time), nodes = { { node, ready, code,
---   requests, replies, errors, timeouts, connects, disconnects, in_flight, owed }, ... } }
+--   more than 131072 at once; they end with their time), renewals (by the watchdog), nodes =
+--   { { node, ready, code, requests, replies, errors, timeouts, connects, disconnects,
+--   in_flight, owed }, ... } }; owed, forgone, renewals: of all clients that share its
+--   connections; nil before the first use
 function methods:stats()
     local stats = { waiting = self.waiting, nodes = {} }
     for name, value in pairs(self.counters) do
@@ -412,6 +414,7 @@ function methods:stats()
     end
     local C = rounds.load()
     stats.owed, stats.forgone = tonumber(C.rl_owed(self.core)), tonumber(C.rl_forgone(self.core))
+    stats.renewals = tonumber(C.rl_renewals(self.core))
     local s = ffi.new("rl_node_stats")
     for i = 1, places.count(self) do
         local label = places.label(self, i)

@@ -113,6 +113,7 @@
 ---@field waiting integer  how many wait now
 ---@field owed? integer  leases whose clean-up not all servers have confirmed yet
 ---@field forgone? integer  leases whose clean-up was given up, as there were too many at once
+---@field renewals? integer  by the watchdog so far, of all clients that share the connections
 ---@field nodes redlock.NodeStats[]  empty before the first use
 
 ---Counters of one server, of all clients that share its connection.
