@@ -40,8 +40,9 @@ end
 --- Calls fn(lock, why, who) when somebody asks whoever holds the lock to let go of it
 -- (client:ask): in an event loop within about a round trip, in plain LuaJIT during the next call
 -- into the library, which takes a round trip more then. Nothing else happens: it is fn that may let
--- go, or not. Each request is told once; after five in a row, one in two seconds. Anybody who may
--- write keys may ask, in any words, and in anybody's name. An error in fn goes to stderr.
+-- go, or not. Each request is told once; after five in a row one in two seconds at least, and one a
+-- second at most. Anybody who may write keys may ask, in any words, and in anybody's name. An error
+-- in fn goes to stderr.
 -- @param fn  gets the lock as its owner has it, so that fn can release it; why: up to 160 bytes of
 --   printable ASCII; who: the label of who asks, or nil
 -- @return true; or nil and an error: not_held, lost, unsupported (permits, primitives of your own;

@@ -105,10 +105,10 @@ function read_methods:onLost(fn)
     validate.is_function("fn", fn)
     return Lock.onLost(writer, function(_, reason) fn(self, reason) end)
 end
-for _, name in ipairs { "extend", "remaining", "isValid", "isHeldByCurrentThread" } do
-    local of_lock = Lock[name]
-    read_methods[name] = function(self, lease)
-        return of_lock(as_writer(self) or self, lease)
+for _, name in ipairs { "extend", "remaining", "isValid", "isHeldByCurrentThread", "onEnding",
+    "onAsked" } do
+    read_methods[name] = function(self, a, b)
+        return Lock[name](as_writer(self) or self, a, b)     -- some are loaded later
     end
 end
 

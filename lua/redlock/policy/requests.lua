@@ -38,7 +38,9 @@ local TAKE = script_text.read "redlock.scripts.asked.take"
 
 local LASTS_MS = "30000"      -- for so long a request lies there if nobody reads it
 local WHO_MAX = 64            -- bytes of whose it is: an answer has room for RL_DATA_MAX bytes
-local BURST, PAUSE = 5, 2     -- so many looks in a row, then one in so many seconds
+-- So many looks in a row, then one in so many seconds. A request is a reason for two: when a
+-- majority has announced it, and when the others have.
+local BURST, PAUSE = 10, 1
 local FLOOD, SHUT = 200, 10   -- so many wakes while deaf shut the ear, for so many seconds
 local REMEMBERED = 64         -- requests that a hold was told of
 local SLACK = 0.005           -- seconds by which clocks may disagree on how old a request is
