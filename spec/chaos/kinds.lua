@@ -1,6 +1,6 @@
 -- Kinds of client processes, by name. A kind is
 --   fenced  whether its locks are fenced ones
---   family  whether it reads, writes, stands in line and takes permits instead (user.lua)
+--   ways    how it takes them instead (user.lua): each as often as it stands there
 --   slots  how many of its users take locks side by side: the lanes it has in the picture
 --   start  (config, library, env, log) -> a process as spec.support.proc makes it, which obeys
 --          the commands and sends the marks that worker.lua does. config: a file of JSON, as
@@ -13,6 +13,10 @@ local lua = require "spec.support.lua"
 local nginx = require "spec.support.nginx"
 local proc = require "spec.support.proc"
 local sys = require "spec.support.sys"
+
+-- What there is besides plain and fenced locks.
+local FAMILY = { "read", "read", "read", "write", "write", "token write", "fair", "fair", "permit",
+    "permit", "permit" }
 
 local WORKER = build.root .. "/spec/chaos/worker.lua"
 local WEB = build.root .. "/spec/chaos/web.lua"
@@ -74,6 +78,7 @@ return {
     blocking = { slots = 1, start = start_lua },
     futures = { slots = 4, start = start_lua },
     fenced = { slots = 4, fenced = true, start = start_lua },
-    family = { slots = 4, family = true, start = start_lua },
+    family = { slots = 4, ways = FAMILY, start = start_lua },
+    line = { slots = 4, ways = { "fair" }, start = start_lua },
     nginx = { slots = 8, start = start_nginx, finish = finish_nginx },
 }

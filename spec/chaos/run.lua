@@ -18,7 +18,8 @@ _M.defaults = {
     seconds = 60,
     nodes = 5,
     clients = 8,
-    kinds = { "blocking", "futures", "fenced", "family" },   -- of clients, in turn
+    -- Of clients, in turn.
+    kinds = { "blocking", "futures", "fenced", "family", "blocking", "line", "fenced", "family" },
     nginx = 1,                  -- how many of that come after them
     claim = true,               -- false: also what no algorithm survives; less is demanded
     rate = 1,                   -- times as many faults as faults.lua says
@@ -80,10 +81,11 @@ end
 
 -- How long a key lasts at most. A place in the line of a fair lock is kept for 3 fallbacks, and for
 -- twice that where a clock was set back (scripts/fair/queue.lua).
+local PLACE = 3
 local LINE = { queue = true, living = true, standing = true }
 local function longest_ms(w, key)
     local kind, o = key:match "}:(%l+)$", w.opts
-    return (LINE[kind] and math.max(6 * o.fallback, o.max_lease) or o.max_lease) * 1000
+    return (LINE[kind] and math.max(2 * PLACE * o.fallback, o.max_lease) or o.max_lease) * 1000
 end
 
 -- A key that lasts longer than any lease was not set by a lease. (A clock that is stepped
@@ -106,6 +108,16 @@ local function is_hit(list, s, t, other)
         end
     end
     return false
+end
+
+-- Takes a step, and tells whoever judges from when to when the server may have forgotten.
+local function take(w, step)
+    local f, fault = step.f, schedule.fault(step.f)
+    f.began = f.began or marks.now()
+    step.run(w)
+    if fault.forgets and step.what == (fault.stop and "stop" or "start") then
+        w:mark("shaken", nil, { server = f.server, a = f.began, b = marks.now() })
+    end
 end
 
 -- Follows the schedule. A step that is late, or takes its time, delays all that come after it:
@@ -133,7 +145,7 @@ local function follow(w, list, opts)
                 late = math.max(late, (sys.now() - started - now - nap) * 1000)
             end
         end
-        step.run(w)
+        take(w, step)
         started = math.max(started, sys.now() - step.t)
         if step.what == "start" then
             local name = step.f.name
@@ -164,6 +176,10 @@ local function judge(w, list, late, opts)
         claim = opts.claim,
         -- Where all floors are lost tokens go on from clocks of clients, which are stepped.
         tokens = opts.claim,
+        -- Servers have one number for all clients where the list of them stays as it is.
+        order = opts.claim and not opts.lists,
+        nodes = opts.nodes,
+        place_ms = PLACE * opts.fallback * 1000,
         timeout_ms = opts.timeout * 1000,
         connect_timeout_ms = opts.connect_timeout * 1000,
         max_lease_ms = opts.max_lease * 1000,

@@ -3,6 +3,7 @@
 local resource = require "redlock.resource"
 local marks = require "spec.chaos.marks"
 local resp = require "spec.support.resp"
+local tell_of_lines = require "spec.chaos.standing"
 
 local _M = {}
 
@@ -20,7 +21,9 @@ User.__index = User
 function _M.new(o)
     o.shared = marks.shared(o.config.resource)
     o.serial = 0                -- numbers the calls of this process
-    return setmetatable(o, User)
+    local self = setmetatable(o, User)
+    tell_of_lines(function(slot, mark) self:mark(slot, mark) end)
+    return self
 end
 
 function User:mark(slot, fields)
@@ -67,10 +70,8 @@ end
 
 -- ---- one hold --------------------------------------------------------------------
 
--- What there is besides plain and fenced locks, and how often it is taken. Permits have a name of
--- their own; the others share those of the locks.
-local FAMILY = { "read", "read", "read", "write", "write", "token write", "fair", "fair", "permit",
-    "permit", "permit" }
+-- What there is besides plain and fenced locks. Permits have a name of their own; the others share
+-- those of the locks, and whoever stands in line the first of these, so that there is a line.
 local PERMITS, HOW_MANY = "permits", 2
 local SHARED = { read = true, permit = true }
 
@@ -78,7 +79,7 @@ local family = {}
 
 function family.read(client, name) return client:getReadWriteLock(name):readLock() end
 function family.write(client, name) return client:getReadWriteLock(name):writeLock() end
-function family.fair(client, name) return client:getFairLock(name) end
+function family.fair(client, name, slot) return client:getFairLock(name, { owner = slot }) end
 function family.permit(client, name) return client:getSemaphore(name, HOW_MANY) end
 family["token write"] = function(client, name)
     return client:getReadWriteLock(name, { fenced = true }):writeLock()
@@ -88,7 +89,7 @@ end
 -- @return what is held, and its token if it has one; or nil and an error
 function User:take(slot, name, how, seconds, lease, patience)
     local wait, client = self.wait, self.client
-    local object = how and family[how](client, name)
+    local object = how and family[how](client, name, slot)
         or slot.fenced and client:getFencedLock(name) or client:getLock(name)
     local once, always = "tryLock", "lock"
     if how == "permit" then
@@ -188,7 +189,8 @@ function User:one_careful(slot)
     if r:float() < 0.02 then
         length = r:between(0.5, 3) * config.lease    -- longer than the lease
     end
-    local how = slot.family and r:pick(FAMILY) or nil
+    local how = slot.ways and r:pick(slot.ways) or nil
+    index = how == "fair" and 1 or index
     local lock, token = self:acquire(slot, how == "permit" and PERMITS or config.locks[index],
         seconds, lease, patience, how)
     if lock then

@@ -94,7 +94,7 @@ end
 local function new_slot(number)
     return { number = number, careless = config.careless_slot == number,
         fenced = config.fenced,
-        family = config.family and config.careless_slot ~= number,
+        ways = config.careless_slot ~= number and config.ways or nil,
         random = random.new(config.seed, config.id, number) }
 end
 

@@ -68,7 +68,9 @@ end
 
 function World:step_server(s, ms)
     local clock = self.clocks[s]
+    local before = marks.now()
     clock.us[0] = clock.us[0] + ms * 1000
+    self:mark("shaken", nil, { server = s, a = before, b = marks.now() })
     self.skew_ms = self.skew_ms + math.abs(ms)
     self:log("server " .. s, "clock", "clock step", { step_ms = ms })
 end
@@ -212,7 +214,7 @@ function World:start_client(c)
         id = client.id, seed = opts.seed, slots = client.kind.slots,
         fenced = client.kind.fenced, locks = opts.locks, leases = opts.leases,
         lease = opts.lease, hold_s = opts.hold_s, settle_s = opts.settle_s,
-        careless = opts.careless, family = client.kind.family,
+        careless = opts.careless, ways = client.kind.ways,
         recorder = self.socket, resource = self.resource, accounts = self.accounts.port,
         options = {
             nodes = self.uris[c], lease = opts.lease, max_lease = opts.max_lease,
@@ -469,8 +471,7 @@ end
 function _M.new(opts)
     local self = setmetatable({ opts = opts, dir = scope.tmpdir(), servers = {}, clocks = {},
         edges = {}, uris = {}, clients = {}, story = {}, marks = {}, violations = {}, skew_ms = 0,
-        shas = {} },
-        World)
+        shas = {} }, World)
     self.resource = self.dir .. "/resource"
     sys.write_file(self.resource, ("\0"):rep(4096))
     start_recorder(self)

@@ -9,7 +9,7 @@ local function hold(c, a, b, left, exit, more)
     local n = more.n or 1
     local list = {
         { k = "call", c = c, s = 1, l = "x", n = n, a = a, wait = 1, lease = 0.5,
-            r = more.r },
+            r = more.r, how = more.how },
         { k = "got", c = c, s = 1, l = "x", n = n, a = a, b = b, at = b,
             by = more.by or b, left = left, wait = 1, lease = 500, token = more.token,
             how = more.how, place = more.place },
@@ -151,6 +151,89 @@ describe("a history", function()
         local v = history.check(marks, { claim = false })
         assert.same({}, v.violations)
         assert.equal(1, v.overlaps)
+    end)
+end)
+
+describe("the line of a fair lock", function()
+    -- Client 1 stands in it: each attempt is { when it was refused, by whom }.
+    local function waits(attempts, got)
+        local marks = hold("1", 0, got, 480, got + 5, { how = "fair" })
+        for i, attempt in ipairs(attempts) do
+            table.insert(marks, { k = "stands", c = "1", s = 1, l = "x", n = 1,
+                a = i > 1 and attempts[i - 1][1] or 5, b = attempt[1], servers = attempt[2],
+                no = attempt.no or #attempt[2], try = attempt.try or i + 1 })
+        end
+        return marks
+    end
+
+    local function comes(a, b, how)
+        return hold("2", a, b, 480, b + 5, { how = how or "fair" })
+    end
+
+    local function shaken(server, a, b)
+        return { { k = "shaken", server = server, a = a, b = b or a } }
+    end
+
+    local first, others, early = { 10, { 1, 2, 3 } }, { 200, { 2, 3, 4 } }, { 400, { 1, 2, 5 } }
+    local late = { 600, { 1, 4, 5 } }
+    local line = waits({ first, others, early, late }, 700)
+    local BEFORE = "client 2.1 has 'x' before client 1.1, who stood in line for it when that came"
+
+    it("is served in the order of calls that do not overlap", function()
+        finds(BEFORE, line, comes(20, 300))
+        finds(BEFORE, line, comes(11, 400))
+        finds_nothing(line, comes(20, 800))
+        finds_nothing(line, comes(9, 300))       -- came before that stood in line
+        local v = history.check(join(line, comes(20, 800)))
+        assert.equal(1, v.counts.behind)         -- and was seen to be behind it
+    end)
+
+    it("is of no interest to other locks of the name", function()
+        for _, how in ipairs { "write", "token write" } do
+            finds_nothing(line, comes(20, 300, how))
+        end
+        finds_nothing(line, hold("2", 20, 300, 480, 305))
+    end)
+
+    it("is where a majority has entered somebody", function()
+        finds_nothing(waits({ { 10, { 1, 2 } }, others, early, late }, 700), comes(20, 300))
+    end)
+
+    it("is kept by the same majority all the time", function()
+        local one, two = { 10, { 1, 2, 3 } }, { 20, { 3, 4, 5 } }
+        finds_nothing(waits({ one, two, { 650, { 3, 4, 5 } } }, 700), comes(15, 640))
+        finds(BEFORE, waits({ one, two, { 650, { 3, 4, 5 } } }, 700), comes(21, 605))
+    end)
+
+    it("forgets who does not come again in time", function()
+        local stopped = { first, { 900, { 1, 2, 3 } } }
+        finds(BEFORE, waits(stopped, 950), comes(20, 604))
+        finds_nothing(waits(stopped, 950), comes(20, 606))
+    end)
+
+    it("is lost where a server forgets, or its clock is stepped, until that knows it again",
+        function()
+            finds_nothing(line, shaken(1, 100), comes(20, 300))
+            finds_nothing(line, shaken(1, 15, 18), comes(20, 300))
+            finds(BEFORE, line, shaken(4, 100), comes(20, 300))
+            finds(BEFORE, line, shaken(1, 310), comes(20, 300))
+            finds(BEFORE, line, shaken(1, 100), comes(450, 590))
+            finds_nothing(line, shaken(1, 300), shaken(2, 350), shaken(3, 350),
+                comes(450, 590))
+        end)
+
+    it("is left with a lock that a majority may have given", function()
+        local function second(attempt)
+            return waits({ first, attempt, early }, 700)
+        end
+        finds_nothing(second { 200, { 2, 3 } }, comes(20, 300))
+        finds(BEFORE, second { 200, { 2, 3 }, no = 3 }, comes(20, 300))
+        finds(BEFORE, second { 200, { 1, 2, 3 } }, comes(20, 300))
+        finds_nothing(second { 200, { 1, 2, 3 }, try = 4 }, comes(20, 190))
+    end)
+
+    it("is not judged where nobody promises anything", function()
+        assert.same({}, violations({ order = false }, line, comes(20, 300)))
     end)
 end)
 

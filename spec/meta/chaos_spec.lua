@@ -160,6 +160,8 @@ describe("chaos", function()
             -- Workers of nginx died while somebody waited, and holds were passed on there.
             assert.is_true(v.counts.orphaned > 0 and v.counts.passed > 0)
             assert.is_true(not opts.lists or v.changed > 0)
+            -- Some came when others stood in line.
+            assert.is_true(opts.lists or opts.claim == false or v.counts.behind > 0)
             -- Those who ignore their validity are in each other's way, and it is noticed.
             assert.is_true(v.lost_updates.careless > 0)
             assert.is_true(v.intrusions.careless > 0)
@@ -268,6 +270,9 @@ describe("a library that", function()
         ["gives a slot twice"] = { "lua/redlock/scripts/slots/acquire.lua",
             "if not call('zscore', KEYS[1], slot) then", "if true then", "'permits/%d' while",
             { kinds = { "family" } } },
+        ["serves whoever comes"] = { "lua/redlock/scripts/fair/acquire.lua",
+            "if (not head or head == ARGV[3]) and call(", "if call(", "who stood in line",
+            { kinds = { "line" }, only = {}, hold_s = 0.05 } },
         ["lets late writers in"] = { "lua/redlock/scripts/resource/mark.lua",
             "if token < highest then", "if false then", "update is lost",
             { kinds = { "fenced" } } },
