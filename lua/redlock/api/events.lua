@@ -3,7 +3,9 @@
 --
 --   acquired   name, owner, waited (seconds)
 --   contended  name, owner: not had at the first attempt
---   lost       name, reason, holder: as onLost has them
+--   released   name, held (seconds), code ("unknown": no majority has answered): let go, or passed
+--              on to another owner of this process
+--   lost       name, held, reason, holder: as onLost has them
 --   renewed    count: renewals by the watchdog since the last event; names: a list of whose, each
 --              once, the last one first (of the last 4096)
 --   thin       name, votes, wanted: with the option margin; fewer servers than a majority and the
@@ -25,8 +27,8 @@
 --              cluster, all lost their memory, or those that know are out of reach), so tokens go
 --              on from the clock
 --   password_failed   message: a password function failed; the old password stays
--- All have type and time (seconds of CLOCK_BOOTTIME); acquired, contended and lost also
--- traceparent, if the lock was given one.
+-- All have type and time (seconds of CLOCK_BOOTTIME); acquired, contended, released and lost also
+-- traceparent, if the lock was given one. With the option `history` a file is told, too.
 --
 -- Where nobody listens (on_event = "auto"), hosts that have warn(text), as nginx has, are told what
 -- becomes of servers, a line for each change.
@@ -34,6 +36,7 @@
 local ffi = require "ffi"
 local health = require "redlock.policy.health"
 local happenings = require "redlock.core.happenings"
+local history = require "redlock.policy.history"
 local places = require "redlock.core.places"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
@@ -50,9 +53,10 @@ Events.__index = Events
 --- @return the events of a client, which go to fn if its user listens
 function _M.new(client)
     local listener = client.options.on_event
+    local fn = type(listener) == "function" and listener or nil
     return setmetatable({
         client = client,
-        fn = type(listener) == "function" and listener or nil,
+        fn = client.options.history and history.writer(client, fn) or fn,
         warn = listener == "auto" and client.host.warn or nil,
         renewals = 0,
         changes = 0,

@@ -364,7 +364,7 @@ function Holds:lose(hold, reason, taker)
     end
     tally.lost(self.client, hold.name, reason)
     self.client.events:emit { type = "lost", name = hold.name, reason = reason,
-        holder = hold.holder, traceparent = hold.traceparent }
+        held = hold.lost_at - hold.since, holder = hold.holder, traceparent = hold.traceparent }
     local fns = hold.on_lost or {}
     hold.on_lost = nil
     for i = 1, #fns do

@@ -32,7 +32,7 @@ function _M.contended(client, name)
     end
 end
 
---- A hold was let go, at a time that is its `looked` now.
+--- A hold was let go, at a time that is its `looked` now; told also who listens to events.
 -- @param client  whose counters they are
 -- @param hold    one that was of client.holds
 -- @param err     nil: all is well
@@ -45,6 +45,11 @@ function _M.released(client, hold, err)
         meter:not_released(hold.name, hold.looked - hold.since, err.code)
     elseif meter then
         meter:released(hold.name, hold.looked - hold.since)
+    end
+    if client.events.fn and (not err or err.code == "unknown") then
+        client.events:emit { type = "released", name = hold.name,
+            held = hold.looked - hold.since, code = err and err.code or nil,
+            traceparent = hold.traceparent }
     end
 end
 

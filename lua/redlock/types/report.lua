@@ -146,6 +146,7 @@
 ---| redlock.AcquiredEvent
 ---| redlock.ContendedEvent
 ---| redlock.RenewedEvent
+---| redlock.ReleasedEvent
 ---| redlock.LostEvent
 ---| redlock.NodeUpEvent
 ---| redlock.NodeDownEvent
@@ -184,10 +185,19 @@
 ---@field count integer  renewals since the last such event
 ---@field names string[]  of the locks, each once, the last one first; of the last 4096 renewals
 
+---A hold was let go, or passed on to another owner of this process.
+---@class (exact) redlock.ReleasedEvent: redlock.AnyEvent
+---@field type "released"
+---@field name string  of the lock
+---@field held number  seconds
+---@field code? "unknown"  no majority has answered: what is left ends with its lease
+---@field traceparent? string  as the lock was given it
+
 ---A hold was lost.
 ---@class (exact) redlock.LostEvent: redlock.AnyEvent
 ---@field type "lost"
 ---@field name string  of the lock
+---@field held number  seconds
 ---@field reason redlock.LossReason  as for `lock:onLost`
 ---@field holder? redlock.Holder  of `taken`: who has it now, if a majority says who
 ---@field traceparent? string  as the lock was given it
