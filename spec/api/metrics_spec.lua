@@ -311,7 +311,7 @@ describe("metrics", function()
         assert(l:tryLock(5) and l:unlock())
         c:using("v", { traceparent = TRACE }, function() end)
         assert.same({ "acquired " .. TRACE, "contended " .. TRACE, "lost " .. TRACE,
-            "acquired nil", "acquired " .. TRACE }, told)
+            "acquired nil", "released nil", "acquired " .. TRACE, "released " .. TRACE }, told)
         c:close()
         for _, bad in ipairs { 1, "", "00-0-0-0", TRACE:upper(), TRACE .. "-x" } do
             assert.has_error(function() client:getLock("t", { traceparent = bad }) end)
