@@ -249,6 +249,12 @@ chaos: ## real servers and clients under faults; T=seconds (60); spec/chaos/READ
 	@$(RUN_LUA) spec/chaos/main.lua "$(or $(T),60)" "$(SEED)" "$(NODES)" \
 	    "$(BEYOND)" "$(RATE)" "$(GUARD)" "$(LISTS)"
 
+.PHONY: soak
+soak: ## hours of chaos, with lists of servers that change, and a report; T=seconds (7200)
+	@spec/setup chaos
+	@$(MAKE) --no-print-directory -s all tools
+	@spec/soak $(or $(T),7200) $(EACH)
+
 .PHONY: stress
 stress: ## fencing tokens, real servers; N=holds, SEED, VARIANT=forgets, unconfirmed
 	@spec/setup demo

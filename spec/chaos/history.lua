@@ -419,6 +419,22 @@ end
 
 -- ---- the processes ---------------------------------------------------------------
 
+-- What those that lived to the end have more than when they began, at most.
+local function growth_of(h)
+    local growth = { clients = 0, seconds = 0, fds = 0, rss = 0, lua = 0 }
+    for _, p in pairs(h.processes) do
+        local began, settled = p.began, p.settled
+        if settled then
+            growth.clients = growth.clients + 1
+            growth.seconds = math.max(growth.seconds, (settled.a - began.a) / 1000)
+            for _, what in ipairs { "fds", "rss", "lua" } do
+                growth[what] = math.max(growth[what], settled[what] - began[what])
+            end
+        end
+    end
+    return growth
+end
+
 local function check_processes(h, opts)
     for c, p in pairs(h.processes) do
         local settled = p.settled
@@ -454,7 +470,8 @@ _M.defaults = {
 --- @param marks  a list, in any order
 -- @param opts   see defaults
 -- @return { violations = { { t, lock, text }, ... } in order of time, overlaps: how many
---   times two were valid at once, counts, writes by lock, intrusions by lock }
+--   times two were valid at once, counts, writes by lock, intrusions by lock, growth: of clients
+--   that lived to the end (seconds at most): fds, rss and lua, in KiB, at most }
 function _M.check(marks, opts)
     opts = setmetatable(opts or {}, { __index = _M.defaults })
     local h = read(marks)
@@ -480,7 +497,8 @@ function _M.check(marks, opts)
         return a.t < b.t
     end)
     return { violations = h.violations, overlaps = overlapped, counts = h.counts,
-        writes = h.writes, intrusions = count_intrusions(h), holds = h.holds }
+        writes = h.writes, intrusions = count_intrusions(h), holds = h.holds,
+        growth = growth_of(h) }
 end
 
 return _M

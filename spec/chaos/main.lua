@@ -41,6 +41,9 @@ print(("calls: %s"):format(list(v.counts)))
 print(("faults: %s"):format(list(v.faults)))
 print(("valid at once: %d; lost updates: %d by those who check their validity, %d by those "
     .. "who ignore it"):format(v.overlaps, v.lost_updates.careful, v.lost_updates.careless))
+print(("%d clients lived to the end, %.0f s at most; grown by %d descriptors, %d KiB resident, "
+    .. "%d KiB of Lua at most"):format(v.growth.clients, v.growth.seconds, v.growth.fds,
+    v.growth.rss, v.growth.lua))
 if v.changed then
     print(("%d times another server came into the list"):format(v.changed))
 end

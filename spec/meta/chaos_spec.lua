@@ -297,3 +297,15 @@ describe("a library that", function()
         end)
     end
 end)
+
+describe("hours of chaos", function()
+    it("end with a table of all runs", function()
+        local pipe = io.popen(("cd '%s' && spec/soak 1 2 2>&1; echo $?"):format(build.root))
+        local text = pipe:read "*a"
+        pipe:close()
+        assert.matches("seed +lists +locks +faults +lived +descriptors +resident +Lua +wrong", text)
+        -- All columns but the last are filled.
+        assert.matches("\n%d+ +%- +%d+ +%d+ +%d+s +%-?%d+ +%-?%d+ KiB +%-?%d+ KiB +0  %-\n0\n$",
+            text)
+    end)
+end)
