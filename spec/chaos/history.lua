@@ -25,6 +25,7 @@
 --
 -- Every bound is taken such that doubt is in favour of the accused: what is reported is wrong.
 local line = require "spec.chaos.line"
+local processes = require "spec.chaos.processes"
 local tokens = require "spec.chaos.tokens"
 
 local _M = {}
@@ -417,44 +418,6 @@ local function check_answers(h)
     end
 end
 
--- ---- the processes ---------------------------------------------------------------
-
--- What those that lived to the end have more than when they began, at most.
-local function growth_of(h)
-    local growth = { clients = 0, seconds = 0, fds = 0, rss = 0, lua = 0 }
-    for _, p in pairs(h.processes) do
-        local began, settled = p.began, p.settled
-        if settled then
-            growth.clients = growth.clients + 1
-            growth.seconds = math.max(growth.seconds, (settled.a - began.a) / 1000)
-            for _, what in ipairs { "fds", "rss", "lua" } do
-                growth[what] = math.max(growth[what], settled[what] - began[what])
-            end
-        end
-    end
-    return growth
-end
-
-local function check_processes(h, opts)
-    for c, p in pairs(h.processes) do
-        local settled = p.settled
-        if not settled then
-            if not h.deaths[c] then
-                h:violation(p.began.a, nil, ("client %s never settled"):format(c))
-            end
-        elseif settled.fds > p.began.fds + opts.max_fds then
-            h:violation(settled.a, nil, ("client %s has %d descriptors open, had %d at first")
-                :format(c, settled.fds, p.began.fds))
-        elseif settled.rss > p.began.rss + opts.max_rss_kib then
-            h:violation(settled.a, nil, ("client %s has %d KiB resident, had %d at first")
-                :format(c, settled.rss, p.began.rss))
-        elseif settled.lua > p.began.lua + opts.max_lua_kib then
-            h:violation(settled.a, nil, ("client %s has %d KiB of Lua, had %d at first")
-                :format(c, settled.lua, p.began.lua))
-        end
-    end
-end
-
 -- ---- all -------------------------------------------------------------------------
 
 _M.defaults = {
@@ -492,13 +455,13 @@ function _M.check(marks, opts)
         check_duration(h, m, opts)
     end
     check_answers(h)
-    check_processes(h, opts)
+    processes.check(h, opts)
     table.sort(h.violations, function(a, b)
         return a.t < b.t
     end)
     return { violations = h.violations, overlaps = overlapped, counts = h.counts,
         writes = h.writes, intrusions = count_intrusions(h), holds = h.holds,
-        growth = growth_of(h) }
+        growth = processes.growth(h) }
 end
 
 return _M
