@@ -290,6 +290,13 @@ _M.list = {
             end,
         } },
 
+    { name = "kept in good health", on = {
+        call = function(_, call)
+            return call.kept and call.hold and not call.ok and not call.paused
+                and call.task.lane .. " has lost what was to be kept"
+        end,
+    } },
+
     { name = "closed is closed", on = {
         call = function(_, call)
             local ok = call.ok and call.ok ~= 0

@@ -164,6 +164,12 @@ return {
         to = "lease->renew_ms = from_ms + 1;",
         by = { "requests are bounded", "time goes on" } },
 
+    { name = "who waits for a turn is kept no more", file = "c/core/pace.c",
+        { "    return lease->deadline_ms - lease->keep_ms / URGENT;",
+            "    return lease->deadline_ms;" },
+        { "    if (core->unattended >= UNDER_WAY_MAX)\n", "    if (pace)\n" },
+        prefix = "kept for long", by = { "kept in good health" } },
+
     { name = "a child of a fork inherits", file = "c/core/close.c",
         from = "    core->epoch++;\n", to = "", faults = { "fork", "fork" }, budget = 6000 },
 

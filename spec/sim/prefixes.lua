@@ -186,6 +186,19 @@ local OTHERS = {
             s:await_done(s:release(a))
         end },
 
+    -- Kept by the watchdog for some leases, in good health, and others beside it.
+    { name = "kept for long", often = 0.3, n = 3, guarded = false, processes = 2, tasks = 2,
+        lease = 2, config = { max_hold = 3600 }, play = function(s)
+            local a, b = s[1], s[2]
+            s:await_done(s:take(a, 0, false))
+            s:await_done(s:take(b, 0, false, "beside"))
+            s:have(a, function() s.sim:sleep(7 * SECOND) end)
+            s:have(a, function(sim, t) return workload.call(sim, t, t.lock, "isValid", {
+                kept = true, hold = t.taken and t.taken.hold }) end)
+            s:await_done(s:release(b))
+            s:await_done(s:release(a))
+        end },
+
     -- Its time is over, and its holder lets it go, or closes his client.
     { name = "a loser lets go", often = 0.3, n = 3, guarded = false, processes = 2, tasks = 2,
         lease = 1, config = { lock_delay = 2, max_lease = 10, fence_ttl = 100, max_hold = 3600 },
