@@ -92,7 +92,7 @@ describe("who holds a lock", function()
         end
         assert(other:ask "x")
         work_until(l, function() return n > 0 end)
-        assert.is_true(n == 2 or ok == true)
+        assert.same({ true, 1 }, { ok, n })              -- the other one has nothing to let go
         assert.is_false(l:isValid())
         assert.equal(0, cluster:keys())
     end)
@@ -299,7 +299,7 @@ describe("who holds a lock", function()
         local l, told = awake(client:getLock "x")
         support.eventually(function()
             for _ = 1, 100 do
-                cluster:each(function(s) s:call("PUBLISH", channel "x", "") end)
+                cluster[1]:call("PUBLISH", channel "x", "")    -- fewer than a majority
                 l:isValid()
             end
             return listening "x" == 0

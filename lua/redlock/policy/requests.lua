@@ -41,7 +41,9 @@ local WHO_MAX = 64            -- bytes of whose it is: an answer has room for RL
 -- So many looks in a row, then one in so many seconds. A request is a reason for two: when a
 -- majority has announced it, and when the others have.
 local BURST, PAUSE = 10, 1
-local FLOOD, SHUT = 200, 10   -- so many wakes while deaf shut the ear, for so many seconds
+-- So many wakes while deaf shut the ear, for so many seconds: messages of a minority are gathered
+-- for 64 ms, however many they are.
+local FLOOD, SHUT = 8, 10
 local REMEMBERED = 64         -- requests that a hold was told of
 local SLACK = 0.005           -- seconds by which clocks may disagree on how old a request is
 
@@ -148,10 +150,12 @@ local function tell(ear, why, who)
     local holds, hold = ear.holds, ear.hold
     local host = holds.client.host
     host.defer(function()
-        local fns = is_held(holds, hold) and hold.asked and hold.asked.fns or {}
-        for _, fn in ipairs(fns) do
-            local owner = holds.whose[hold.mine]
-            local ok, err = pcall(fn, owner, why, who)
+        for _, fn in ipairs(hold.asked and hold.asked.fns or {}) do
+            local owner = is_held(holds, hold) and holds.whose[hold.mine]    -- still
+            local ok, err = true, nil
+            if owner then
+                ok, err = pcall(fn, owner, why, who)
+            end
             if not ok then
                 host.log("an onAsked function failed: " .. tostring(err))
             end
@@ -220,6 +224,7 @@ function steps.deaf(ear)
 end
 
 function steps.shut(ear)
+    ear.credit, ear.at = 1, ear.holds.client.now()
     if open(ear) then
         listen(ear)
     else
