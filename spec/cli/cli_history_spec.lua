@@ -108,6 +108,29 @@ describe("the history of locks", function()
         assert.matches("web%-2", text)
     end)
 
+    it("is whole when many processes write to one file", function()
+        local children = {}
+        for i = 1, 4 do
+            children[i] = support.lua(([[
+                local redlock = require "redlock"
+                local client = redlock.new { nodes = %q, restart_guard = "ignore", history = %q }
+                local lock = client:getLock(("%d"):rep(60000))
+                for _ = 1, 100 do
+                    assert(lock:tryLock(1) and lock:unlock())
+                end
+                print "done"
+            ]]):format(cluster[1].uri, path, i), { stderr = "stdout" })
+        end
+        for i = 1, 4 do
+            assert.equal("done\n", children[i]:read_all(60))
+        end
+        local list, strange = require("redlock.policy.history").read(io.lines(path))
+        assert.same({ 4, 0 }, { #list, strange })
+        for _, one in ipairs(list) do
+            assert.equal(200, #one.events)
+        end
+    end)
+
     it("costs no lock when it cannot be written, and says so once", function()
         local p = support.lua(([[
             local redlock = require "redlock"

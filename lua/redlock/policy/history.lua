@@ -17,7 +17,7 @@ local function append(path, line)
     if not file then
         return nil, why
     end
-    file:setvbuf("full", #line)              -- one write: lines of others do not get in between
+    file:setvbuf "no"            -- one write: lines of others do not get in between
     local ok
     ok, why = file:write(line)
     local closed, late = file:close()
