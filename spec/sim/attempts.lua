@@ -128,6 +128,9 @@ end
 
 -- ---- holds -----------------------------------------------------------------------
 
+-- Kinds of the family whose votes name a slot, which a majority agrees upon.
+local OF_SLOTS = { permit = true, limiter = true }
+
 --- A hold began, changed or ended: step has it.
 function _M.on_hold(self)
     local h = step.hold
@@ -167,6 +170,7 @@ function _M.on_hold(self)
         self.count.grants = self.count.grants + 1
         if attempt then
             attempt.held, attempt.since = true, attempt.since or hold.at
+            attempt.number = OF_SLOTS[attempt.kind] and hold.token or nil
         end
     end
     local before = hold.until_us

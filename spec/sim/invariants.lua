@@ -350,7 +350,8 @@ end
 local function is_of(sim, invariant)
     local of = invariant.of
     if sim.lists then
-        return of == "lists" or lists.checks(invariant) and (of ~= "fenced" or sim.fenced > 0)
+        return of == "lists" or lists.checks(sim, invariant)
+            and (not sim.family or of == "family" or OF_BOTH[invariant.name])
     elseif of == "lists" then
         return false
     elseif of == "family" or sim.family and not OF_BOTH[invariant.name] then

@@ -26,6 +26,22 @@ local mutants = {
         to = "slot->list = slot->list;",
         by = { "a majority of one list", "one holder" } },
 
+    { name = "between lists votes for different slots add up", file = "c/core/same.c",
+        family = "permit", from = "granted(slot) && slot->extra == round->slot[i].extra ?",
+        to = "granted(slot) ?", by = { "a majority of one list", "who excludes whom" } },
+
+    { name = "between lists two servers have a permit's token", family = "permit",
+        file = "lua/redlock/api/permit_token.lua", from = "        if answer.vote == 1 then\n",
+        to = "        if answer.vote == 1 then\n            for k = 1, i - 1 do\n"
+            .. "                token = answers[k].info == answer.info and answer.info or token\n"
+            .. "            end\n",
+        by = { "tokens of a slot grow" } },
+
+    { name = "a slot is taken twice while the list changes", family = "permit",
+        file = "lua/redlock/scripts/slots/acquire.lua",
+        from = "if not call('zscore', KEYS[1], slot) then", to = "do",
+        by = { "who excludes whom" } },
+
     -- ---- who begins ----
 
     -- That who missed a list is not believed at once is in unit tests (begin): it takes more luck.

@@ -5,6 +5,7 @@
 -- force, as a server was the first to be told.
 
 local base = require "spec.sim.sim"
+local family = require "spec.sim.family"
 local seals = require "spec.sim.seals"
 local workload = require "spec.sim.workload"
 
@@ -24,6 +25,9 @@ local WAS = 4                -- lists before that a server knows
 -- Faults that take more than a list can bear while it changes, or what no guard sees.
 local EXCLUDED = { ["gone for good"] = true, ["marker lost"] = true, fork = true }
 
+-- In one of so many the clients take permits, with tokens and without, and no locks.
+local PERMITS = 4
+
 -- ---- what is drawn ---------------------------------------------------------------
 
 -- Of ordinary seeds one in so many: they take a hundred times as long as others. None of the first
@@ -38,6 +42,12 @@ local function drawn(sim, opts)
         or opts.only or opts.n or opts.lease or opts.fenced or opts.guarded == false)
 end
 
+-- Whether its clients take permits. Asked for, or by the number of the seed.
+local function of_permits(sim, opts)
+    local which = opts.lists and sim.seed or floor(sim.seed / ONE_IN)
+    return opts.family == "permit" or opts.family == nil and which % PERMITS == 3
+end
+
 --- Whether a schedule has lists that change. Draws nothing for others.
 function _M.choose(sim, opts)
     if not drawn(sim, opts) then
@@ -47,6 +57,10 @@ function _M.choose(sim, opts)
     sim.quorum = floor(sim.n / 2) + 1
     sim.lists, sim.guarded, sim.new_cluster = { views = {}, told = {} }, true, true
     sim.twin, sim.prefix, sim.family = nil, nil, nil
+    if of_permits(sim, opts) then
+        family.choose(sim, { family = "permit" })
+        sim.fenced = 0
+    end
 end
 
 --- How many servers there are.
@@ -162,12 +176,13 @@ function _M.patience_us(sim)
     return 8 * (sim.config.guard_us + 15 * SECOND)
 end
 
---- The life of a coroutine that takes locks.
+--- The life of a coroutine that takes locks, or permits.
 function _M.run(sim, t)
     while not sim.lists.list and not sim.calm_at do
         sim:sleep(50 * MS)
     end
-    workload.run(sim, t)
+    local life = sim.family and family.run or workload.run
+    life(sim, t)
 end
 
 -- ---- faults ----------------------------------------------------------------------
@@ -413,15 +428,17 @@ _M.list = {
 
     -- What counts is what servers said that were at one list then.
     { name = "a majority of one list", on = {
-        script = function(sim, server, role, _, args, vote, attempt)
+        script = function(sim, server, role, _, args, vote, attempt, info)
             role = role == "handover" and "acquire" or role
             if attempt and (vote == 1 or vote == 2) and server.view
                 and (role == "acquire" or role == "extend") then
-                local said = attempt.said or { acquire = {}, extend = {} }
+                local said = attempt.said or { acquire = {}, extend = {}, slot = {} }
                 attempt.said = said
                 local of = said[role][server.view.view] or {}
                 said[role][server.view.view] = of
                 of[server.index + 1] = max(of[server.index + 1] or 0, sim.now() + args[2] * MS)
+                said.slot[server.index + 1] = role == "acquire" and info
+                    or said.slot[server.index + 1]
             end
         end,
         hold = function(sim, hold, before)
@@ -432,7 +449,9 @@ _M.list = {
             for name, till in pairs(said[before and "extend" or "acquire"]) do
                 local numbers, view = {}, sim.lists.views[name]
                 for number, at in pairs(till) do
-                    numbers[number] = at >= hold.until_us or nil
+                    local other = hold.attempt.kind == "permit" and not before
+                        and said.slot[number] ~= hold.token
+                    numbers[number] = at >= hold.until_us and not other or nil
                 end
                 if view and carry(view, numbers) then
                     return nil
@@ -445,7 +464,7 @@ _M.list = {
 }
 
 -- The others that are checked in these schedules: they do not count servers.
-local OF_BOTH = {}
+local OF_BOTH, OF_PERMITS = {}, {}
 for _, name in ipairs { "fresh values", "only what is ours", "keys end",
     "nothing is owed in vain", "who forgot does not vote",
     "a quarantine is no older than it says", "everybody is served", "errors have a known code",
@@ -456,10 +475,17 @@ for _, name in ipairs { "fresh values", "only what is ours", "keys end",
     "a sequencer ends with its hold" } do
     OF_BOTH[name] = true
 end
+for _, name in ipairs { "who excludes whom", "as many slots as permits",
+    "agreed number in every later script", "tokens of a slot grow" } do
+    OF_PERMITS[name] = true
+end
 
 --- Whether an invariant of others is checked.
-function _M.checks(invariant)
-    return OF_BOTH[invariant.name]
+function _M.checks(sim, invariant)
+    if invariant.of == "family" then
+        return sim.family ~= nil and OF_PERMITS[invariant.name]
+    end
+    return OF_BOTH[invariant.name] and (invariant.of ~= "fenced" or sim.fenced > 0)
 end
 
 return _M

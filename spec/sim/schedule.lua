@@ -223,8 +223,8 @@ function _M.run(seed, opts)
     if self.family then
         family.names(self)
     end
-    processes.begin(self, self.prefix and opts.prefixes.life or self.family and family.run
-        or self.lists and lists.run or opts.workload.run)
+    processes.begin(self, self.prefix and opts.prefixes.life or self.lists and lists.run
+        or self.family and family.run or opts.workload.run)
     if self.lists then
         lists.begin(self)
     end

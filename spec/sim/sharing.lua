@@ -187,7 +187,6 @@ _M.list = {
             for i = 0, sim.n - 1 do
                 n = n + ((hold.attempt.slots or {})[i] == hold.token and 1 or 0)
             end
-            hold.attempt.number = hold.token
             return n < sim.quorum and format("%s has slot %d by the word of %d of %d", hold.lane,
                 hold.token, n, sim.n)
         end,
