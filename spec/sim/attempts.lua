@@ -10,6 +10,8 @@ local C, Sim, now = base.C, base.Sim, base.Sim.now
 
 local _M = {}
 
+local LATE_US = 1e6        -- behind a release: later than any that is sent again by itself
+
 local step
 
 function _M.load()
@@ -41,11 +43,16 @@ local function count_vote(attempt, server, role, vote)
     if type(vote) ~= "number" then           -- an error: it was asked, and did nothing
         return
     end
-    -- A write of a connection that broke, executed after a release, is released once more,
-    -- for a lease after the break: that is as much as the library does about it.
-    if role == "acquire" or role == "handover" then
+    -- A write of a connection that broke, executed after a release, is released once more; or
+    -- the release is held back for a while, and comes once: that is as much as the library does.
+    if role == "release" then
+        attempt.released_us = attempt.released_us or {}
+        attempt.released_us[server.index] = now()
+    elseif role == "acquire" or role == "handover" then
+        local released_us = attempt.released_us and attempt.released_us[server.index]
         attempt.late = attempt.late or attempt.release[server.index] >= 1
         attempt.straggler = attempt.straggler or attempt.release[server.index] >= 2
+            or released_us and now() - released_us > LATE_US
             or C.sim_given_up_us() > 0.98 * attempt.lease_ms * MS
     end
     if vote <= 0 and (role == "acquire" or role == "confirm") then

@@ -180,7 +180,8 @@ _M.list = {
         hold = function(sim, hold, before)
             local lease = sim.max_lease_ms * MS
             if before and not hold.extended
-                and hold.until_us > hold.at + sim.config.max_hold * SECOND + 1.1 * lease then
+                and hold.until_us > hold.at + sim.config.max_hold * SECOND + 1.1 * lease
+                    + hold.process.froze_us then
                 return hold.lane .. " is renewed beyond max_hold"
             end
         end,
