@@ -115,9 +115,10 @@ describe("a fenced lock that is held while servers forget, one after the other",
     after_each(support.cleanup)
 
     it("is lent to them, and kept; the next token is a larger one", function()
-        local cluster = support.cluster(3, { new = true }):admit(1)
-        local client = support.warm_client(cluster, quarantine.options { max_lease = 1,
-            lease = 1, timeout = 1 })
+        local cluster = support.cluster(3, { new = true }):admit(3)
+        -- So long that a busy machine renews it in time.
+        local client = support.warm_client(cluster, quarantine.options { max_lease = 3,
+            lease = 3, timeout = 1 })
         local l = client:getFencedLock "x"
         assert.is_true(l:lock())
         local token = l:token()
@@ -126,6 +127,7 @@ describe("a fenced lock that is held while servers forget, one after the other",
             cluster[i]:restart()
             support.eventually(function()
                 quarantine.turn(client)
+                assert(l:check())
                 local marked = cluster[i]:marked()
                 return marked and marked.state == "a" and cluster[i]:call("GET", "x") == value
             end, 30, "the server to vote, with the lock")
