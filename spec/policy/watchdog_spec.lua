@@ -257,6 +257,22 @@ describe("the watchdog", function()
         end, 20)
     end)
 
+    it("stops for an owner that is collected, also if that is told of its loss", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster, { lease = 1.2 })
+        do
+            local l = client:getLock("x", { owner = {} })
+            assert.is_true(l:tryLock())
+            assert.is_true(l:onLost(error))
+            assert.is_true(l:onEnding(0.1, error))
+        end
+        support.eventually(function()
+            collectgarbage()
+            client:getLock("other"):isValid()
+            return cluster:keys() == 0
+        end, 20)
+    end)
+
     it("is not bothered by the collection of a lock object", function()
         local cluster = support.cluster(3)
         local client = support.warm_client(cluster, { lease = 0.9 })

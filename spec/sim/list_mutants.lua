@@ -93,6 +93,11 @@ local mutants = {
         from = "(admitted | pending) == (all & ~bit(i));",
         to = "(!(newest->id.epoch % 2) && (admitted | pending) == (all & ~bit(i)));",
         by = { "everybody is served" } },
+
+    { name = "who has left the newest list says config", file = "c/core/acquire.c", ci = false,
+        family = "permit", from = "uint32_t voters = now->now | now->old;",
+        to = "uint32_t voters = now->now | now->old | state_voters(round->core);",
+        by = { "errors have a known code" }, budget = 400 },
 }
 
 for _, mutant in ipairs(mutants) do

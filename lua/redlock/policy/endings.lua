@@ -1,6 +1,7 @@
 --- Holders who are told before the time of what they hold is over.
 
 local rounds = require "redlock.core.rounds"
+local told = require "redlock.policy.told"
 
 local ipairs, pairs, pcall, tostring = ipairs, pairs, pcall, tostring
 local huge, max, min = math.huge, math.max, math.min
@@ -10,11 +11,11 @@ local _M = {}
 local SAME = 0.05             -- seconds by which the end of a time that was not renewed may differ
 
 local function tell(holds, hold, one)
-    local host = holds.client.host
+    local host, lock = holds.client.host, told.lock(holds, hold, one.kept)
     host.defer(function()
         local left = holds.live[hold.key] == hold and rounds.remaining(hold.lease) or 0
-        if left > 0 then         -- else it is lost, and that is told
-            local ok, err = pcall(one.fn, one.lock, left)
+        if lock and left > 0 then         -- else it is lost, and that is told
+            local ok, err = pcall(one.fn, lock, left)
             if not ok then
                 host.log("an onEnding function failed: " .. tostring(err))
             end
@@ -66,7 +67,8 @@ end
 -- @param lock     what it is told
 function _M.add(holds, hold, seconds, fn, lock)
     hold.on_ending = hold.on_ending or {}
-    hold.on_ending[#hold.on_ending + 1] = { seconds = seconds, fn = fn, lock = lock, told = 0 }
+    hold.on_ending[#hold.on_ending + 1] = { seconds = seconds, fn = fn, kept = told.keep(lock),
+        told = 0 }
     holds.ending[hold] = true
     local now = holds.client.now()
     _M.look(holds, now)

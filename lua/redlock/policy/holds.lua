@@ -4,7 +4,7 @@
 -- id, primitive, label unless it is the client's, since = when its owner got it, passed = how often
 -- it was before, from the first owner's `run` on or nil, looked = when somebody looked at it last,
 -- or it was let go, ends = when it was to end, once it is released, taker = what the host notes of
--- it, traceparent or nil, on_lost = { { fn, lock }, ... } or nil, on_ending (endings.lua), asked
+-- it, traceparent or nil, on_lost = { { fn, told.lua } } or nil, on_ending (endings.lua), asked
 -- (requests.lua), lost = reason or nil, lost_at (when), holder = who has it now, if that is known
 -- when it is lost }. Lock objects are views of holds: collecting one changes nothing. What an owner
 -- held that is gone is let go when that is found: its coroutine has ended, or it was collected.
@@ -19,6 +19,7 @@ local happenings = require "redlock.core.happenings"
 local requests = require "redlock.policy.requests"
 local rounds = require "redlock.core.rounds"
 local tally = require "redlock.policy.tally"
+local told = require "redlock.policy.told"
 local values = require "redlock.core.values"
 
 local pairs, ipairs, pcall, setmetatable, next = pairs, ipairs, pcall, setmetatable, next
@@ -286,8 +287,11 @@ function Holds:count()
     return n
 end
 
-local function report(self, hold, fn, lock)
-    local host = self.client.host
+local function report(self, hold, fn, kept)
+    local host, lock = self.client.host, told.lock(self, hold, kept)
+    if not lock then
+        return
+    end
     host.defer(function()
         local ok, err = pcall(fn, lock, hold.lost, hold.holder)
         if not ok then       -- it must not hit whoever happens to call the library
@@ -298,12 +302,13 @@ end
 
 --- Registers fn(lock, reason, holder) for the loss of a hold; at once when it is lost.
 function Holds:on_lost(hold, fn, lock)
+    local kept = told.keep(lock)
     if hold.lost then
-        report(self, hold, fn, lock)
+        report(self, hold, fn, kept)
         return
     end
     hold.on_lost = hold.on_lost or {}
-    hold.on_lost[#hold.on_lost + 1] = { fn, lock }
+    hold.on_lost[#hold.on_lost + 1] = { fn, kept }
     self:attend(hold)
 end
 
