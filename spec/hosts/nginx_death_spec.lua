@@ -124,7 +124,6 @@ describe("in nginx a request that dies", function()
     end
 
     local function ends()
-        assert.is_true(held())
         support.eventually(function() return not held() end, 30, "the end of the lease")
     end
 
@@ -207,7 +206,7 @@ describe("in nginx a request that dies", function()
             requests[i]:abort()
         end
         for i = 2, 12, 2 do
-            -- One who died holding it is found by the collector, some seconds later.
+            -- What one held who died is let go when nginx has cleaned up behind him.
             assert.equal("true", requests[i]:finish(60))
         end
         support.eventually(function() return not held() end)
