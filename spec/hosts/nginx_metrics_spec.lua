@@ -59,6 +59,17 @@ describe("metrics of nginx", function()
         return prometheus.samples(text), text
     end
 
+    -- How many groups there are, and what all of them have acquired.
+    local function acquires_by_group()
+        local groups, sum = 0, 0
+        for name, value in pairs((samples())) do
+            if name:find 'redlock_acquires_total{.*outcome="acquired"' then
+                groups, sum = groups + 1, sum + value
+            end
+        end
+        return groups, sum
+    end
+
     local ACQUIRED = 'redlock_acquires_total{group="%s",outcome="acquired"}'
 
     local function acquired(group)
@@ -124,6 +135,18 @@ describe("metrics of nginx", function()
         ng:stop()
     end)
 
+    it("have 64 groups, also where one worker has more", function()
+        start { workers = 1 }
+        ng:get "/say?from=1&to=100"
+        local groups, sum
+        eventually(function()
+            groups, sum = acquires_by_group()
+            return sum == 100
+        end)
+        assert.equal(64, groups)
+        ng:ends()
+    end)
+
     it("have 64 groups, of all workers together", function()
         start()
         local said = {}
@@ -135,12 +158,7 @@ describe("metrics of nginx", function()
         end)
         local groups, sum
         eventually(function()
-            groups, sum = 0, 0
-            for name, value in pairs((samples())) do
-                if name:find 'redlock_acquires_total{.*outcome="acquired"' then
-                    groups, sum = groups + 1, sum + value
-                end
-            end
+            groups, sum = acquires_by_group()
             return sum == 50 * #said
         end)
         assert.equal(64, groups)

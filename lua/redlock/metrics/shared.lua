@@ -53,6 +53,10 @@ end
 -- known yet.
 local function shared_label(self, array)
     local dict, prefix = self.dict, "redlock:" .. array.kind .. ":"
+    if array.label == OTHER then         -- the last one, also where it comes first
+        dict:safe_add(prefix .. "n:" .. MOST, OTHER)
+        return OTHER
+    end
     local name = prefix .. "is:" .. array.label
     if self.labels[name] then
         return self.labels[name]
@@ -63,7 +67,7 @@ local function shared_label(self, array)
     end
     if ok then
         local n = dict:incr(prefix .. "n", 1, 0)
-        if n and n >= MOST and array.label ~= OTHER then
+        if n and n >= MOST then
             dict:safe_set(name, OTHER)
             dict:safe_add(prefix .. "n:" .. MOST, OTHER)
         elseif n then
