@@ -159,8 +159,7 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
         return RL_NO_QUORUM;           /* nobody has it */
     if (!ballot_missing(round))
         return RL_HELD;
-    const struct voters *now = &state_newest(round->core)->voters;
-    uint32_t voters = now->now | now->old;             /* not who has left meanwhile */
+    uint32_t voters = quorum_voters(&state_newest(round->core)->voters);
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
         if (voters & bit(i) && slot->state == SLOT_MISSING && slot->code == RL_CONFIG)

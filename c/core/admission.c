@@ -12,7 +12,7 @@
 static int allowed_strictly(struct core *core, int i, int64_t now_ms)
 {
     const struct list *newest = state_newest(core);
-    uint32_t base = newest->voters.old, all = base | newest->voters.now;
+    uint32_t base = newest->voters.old, all = quorum_voters(&newest->voters);
     uint32_t admitted = 0, pending = 0;
     for (int k = 0; k < core->n; k++) {
         const struct guard *g = &core->guards[k];

@@ -32,6 +32,12 @@ struct voters {
     uint32_t old, now;       /* equal but between two lists */
 };
 
+/* All of them: who has left is none. */
+static inline uint32_t quorum_voters(const struct voters *voters)
+{
+    return voters->old | voters->now;
+}
+
 /* floor(n / 2) + 1: any two majorities of the n configured nodes share one. */
 int quorum_size(int n);
 

@@ -198,7 +198,7 @@ void roll_forward(const struct core *core, int i, struct marker *m)
 {
     const struct list *newest = state_newest(core);
     m->view = newest->id;
-    if (!((newest->voters.now | newest->voters.old) & bit(i)))
+    if (!(quorum_voters(&newest->voters) & bit(i)))
         m->state = MARKER_RETIRED;
 }
 

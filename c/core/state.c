@@ -27,7 +27,7 @@ uint32_t state_voters(const struct core *core)
 {
     uint32_t nodes = 0;
     for (int k = 0; k < core->lists_len; k++)
-        nodes |= core->lists[k].voters.old | core->lists[k].voters.now;
+        nodes |= quorum_voters(&core->lists[k].voters);
     return nodes;
 }
 

@@ -22,6 +22,17 @@ describe("a permit's token", function()
         return (c or client):getSemaphore("x", n, { fenced = true })
     end
 
+    -- On the first n servers, where each goes on from its floor, which is above.
+    local function delete_counters(key, n)
+        for i = 1, n do
+            support.eventually(function()
+                client:getLock("turn"):isLocked()
+                return cluster[i]:call("EXISTS", key) == 1
+            end)
+            cluster[i]:call("DEL", key)
+        end
+    end
+
     it("grows by one with each holder of the slot, whatever happens to others", function()
         local last = {}
         for i = 1, 6 do
@@ -43,13 +54,7 @@ describe("a permit's token", function()
         local token = first:token()
         assert.is_true(first:release())
         local key = "redlock:{x:slots#1}:fence"
-        for i = 1, 2 do
-            support.eventually(function()
-                client:getLock("turn"):isLocked()
-                return cluster[i]:call("EXISTS", key) == 1
-            end)
-            cluster[i]:call("DEL", key)      -- goes on from its floor, which is above
-        end
+        delete_counters(key, 2)
         local second = assert(semaphore(1):tryAcquire(5, 10))
         assert.is_true(second:token() > token)
         local n = 0
@@ -103,13 +108,7 @@ describe("a permit's token", function()
         local permit = assert(semaphore(1):tryAcquire(5, 10))
         local token, key = permit:token(), "redlock:{x:slots#1}:fence"
         local text = assert(permit:export())
-        for i = 1, 3 do
-            support.eventually(function()
-                client:getLock("turn"):isLocked()
-                return cluster[i]:call("EXISTS", key) == 1
-            end)
-            cluster[i]:call("DEL", key)          -- goes on from its floor, which is above
-        end
+        delete_counters(key, 3)
         local theirs = assert(other:import(text))
         assert.is_true(theirs:token() >= token)
         token = theirs:token()

@@ -213,17 +213,23 @@ _M.list = {
         assert(#assert(client:locks("listed 01?")) == 10 and future:get() == nil)
         assert(l:unlock())
     ]] },
-    { "tells before the time of a lock is over", [[
-        local l, left = client:getLock("ending", { owner = 1 })
+    { "tells an owner before the time of a lock is over, so that it can be renewed", [[
+        local l, left, renewed = client:getLock "ending", nil, nil
         assert(l:tryLock(1, 1.5))
-        assert(l:onEnding(1, function(_, s) left = s end))
+        assert(l:onEnding(1, function(mine, s)
+            left = s
+            renewed = mine:extend(20)
+        end))
         local from, remind = now(), client.host.remind
         while not left and now() - from < 5 do
             sleep(0.01)
             assert(remind or l:isValid() or left)      -- else its next call tells
         end
         assert(left and left > 0 and left <= 1, tostring(left))
-        l:unlock()
+        while renewed == nil and now() - from < 20 do
+            sleep(0.01)
+        end
+        assert(renewed and l:remaining() > 5 and l:unlock())
     ]] },
     { "has futures", [[
         local list = {}

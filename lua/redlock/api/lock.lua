@@ -460,8 +460,7 @@ function Lock:onLost(fn)
     if not hold then
         return not_held(self)
     end
-    self.client.holds:on_lost(hold, fn, self)
-    return true
+    return self.client.holds:on_lost(hold, fn, self)
 end
 
 --- How many times this owner has entered it; 0: not held.

@@ -13,28 +13,18 @@ local DAY = require("redlock.core.limits").DAY
 -- nobody has renewed it. Once, and again when it was renewed meanwhile. In plain LuaJIT that is
 -- during the next call into the library; at once when no more are left now.
 -- @param seconds  less than two thirds of a lease that the watchdog keeps: it renews by then
--- @param fn       must not yield in plain LuaJIT; an error in it goes to stderr
+-- @param fn       gets the lock as its owner has it, so that fn can extend it; must not yield in
+--   plain LuaJIT; an error in it goes to stderr
 -- @return true; or nil and an error: not_held, lost
 function methods:onEnding(seconds, fn)
     validate.seconds("seconds", seconds, 0.001, DAY)
     validate.is_function("fn", fn)
-    local hold = lock.current_hold(self)
+    local hold, err = lock.valid_hold(self)
     if not hold then
-        return lock.failure(self, self.client.closed and "closed" or "not_held")
-    elseif self.client.holds:remaining(hold) <= 0 then
-        return lock.failure(self, "lost")
+        return nil, err
     end
     endings.add(self.client.holds, hold, seconds, fn, self)
     return true
-end
-
--- Calls fn with the lock of whoever is told. It does not refer to the owner.
-local function for_its_owner(self, fn)
-    local seen = { client = self.client, name = self.name, label = self.label }
-    local prim = self.primitive
-    return function(owner, why, who)
-        fn(lock.view(seen, prim, owner), why, who)
-    end
 end
 
 --- Calls fn(lock, why, who) when somebody asks whoever holds the lock to let go of it
@@ -55,7 +45,7 @@ function methods:onAsked(fn)
     end
     local prim, holds = self.primitive, self.client.holds
     local names = prim.names and prim.names(self.name) or { self.name }
-    if not prim.rivals[1] or not requests.add(holds, hold, names, for_its_owner(self, fn)) then
+    if not prim.rivals[1] or not requests.add(holds, hold, names, fn, self) then
         return lock.failure(self, "unsupported")
     end
     holds:attend(hold)

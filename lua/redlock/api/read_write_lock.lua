@@ -98,12 +98,12 @@ function read_methods:check()
 end
 
 function read_methods:onLost(fn)
-    local writer = as_writer(self)
-    if not writer then
+    local _, hold = as_writer(self)
+    if not hold then
         return Lock.onLost(self, fn)
     end
     validate.is_function("fn", fn)
-    return Lock.onLost(writer, function(_, reason) fn(self, reason) end)
+    return self.client.holds:on_lost(hold, fn, self)
 end
 for _, name in ipairs { "extend", "remaining", "isValid", "isHeldByCurrentThread", "onEnding",
     "onAsked" } do

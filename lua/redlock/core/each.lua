@@ -1,4 +1,5 @@
---- Questions at once, each with words of its own: to single servers, or to all of them.
+--- Questions, each with words of its own: many at once, to single servers or to all of them; or
+-- one to all.
 
 local answers = require "redlock.core.answers"
 local ffi = require "ffi"

@@ -39,39 +39,43 @@ local function new_owner(fields)
     return setmetatable(fields, Owner)
 end
 
-local function ignore() end
+local at_end                 -- of tell()
 
--- Calls at_end() for an owner whose request has ended, and what its coroutines own.
-local at_end_of_request = ignore
+local function is_over(owner)
+    owner.connection = nil       -- it is not found again by the address
+    at_end(owner)
+end
 
---- From now on at_end(owner) is called when an owner is gone, also by the collector: it must not
--- wait, and nothing in it may fail.
-function _M.tell(at_end)
-    getmetatable(SENTINEL).__gc = function(sentinel)
-        local owner = getfenv(sentinel)
-        if getmetatable(owner) == Owner then
-            owner.connection = nil       -- it is not found again by the address
-            at_end(owner)
-        end
+getmetatable(SENTINEL).__gc = function(sentinel)
+    local owner = getfenv(sentinel)
+    if getmetatable(owner) == Owner then
+        is_over(owner)
     end
-    at_end_of_request = function(owner)
-        owner.connection = nil
-        at_end(owner)
-        for scope in pairs(owner.scopes or {}) do
-            at_end(scope)
-        end
+end
+
+-- An owner whose request has ended, and what its coroutines own.
+local function is_over_with_scopes(owner)
+    is_over(owner)
+    for scope in pairs(owner.scopes or {}) do
+        is_over(scope)
     end
+end
+
+--- From now on fn(owner) is called when an owner is gone, also by the collector: it must not wait,
+-- and nothing in it may fail.
+function _M.tell(fn)
+    at_end = fn
 end
 
 --- Looks for requests that have ended.
 function _M.look()
-    nginx_end.each(at_end_of_request)
+    nginx_end.each(is_over_with_scopes)
 end
 
 -- A handshake's owner is inherited by the requests of its connection, and does not end with it.
 local function await_end(owner)
     if owner.connection or get_phase() == "timer" then
-        nginx_end.await(get_request(), owner, at_end_of_request)
+        nginx_end.await(get_request(), owner, is_over_with_scopes)
     end
     owner.is_awaited = true
 end

@@ -3,7 +3,7 @@
 local rounds = require "redlock.core.rounds"
 local told = require "redlock.policy.told"
 
-local ipairs, pairs, pcall, tostring = ipairs, pairs, pcall, tostring
+local ipairs, pairs = ipairs, pairs
 local huge, max, min = math.huge, math.max, math.min
 
 local _M = {}
@@ -11,15 +11,9 @@ local _M = {}
 local SAME = 0.05             -- seconds by which the end of a time that was not renewed may differ
 
 local function tell(holds, hold, one)
-    local host, lock = holds.client.host, told.lock(holds, hold, one.kept)
-    host.defer(function()
+    told.tell(holds, hold, one.who, function()
         local left = holds.live[hold.key] == hold and rounds.remaining(hold.lease) or 0
-        if lock and left > 0 then         -- else it is lost, and that is told
-            local ok, err = pcall(one.fn, lock, left)
-            if not ok then
-                host.log("an onEnding function failed: " .. tostring(err))
-            end
-        end
+        return left > 0 and left or nil      -- else it is lost, and that is told
     end)
 end
 
@@ -64,11 +58,11 @@ end
 -- @param hold     which is held
 -- @param seconds  as users give them
 -- @param fn       the function
--- @param lock     what it is told
+-- @param lock     of whoever holds it
 function _M.add(holds, hold, seconds, fn, lock)
     hold.on_ending = hold.on_ending or {}
-    hold.on_ending[#hold.on_ending + 1] = { seconds = seconds, fn = fn, kept = told.keep(lock),
-        told = 0 }
+    hold.on_ending[#hold.on_ending + 1] = { seconds = seconds, told = 0,
+        who = told.new("onEnding", fn, lock, true) }
     holds.ending[hold] = true
     local now = holds.client.now()
     _M.look(holds, now)

@@ -4,7 +4,7 @@
 -- id, primitive, label unless it is the client's, since = when its owner got it, passed = how often
 -- it was before, from the first owner's `run` on or nil, looked = when somebody looked at it last,
 -- or it was let go, ends = when it was to end, once it is released, taker = what the host notes of
--- it, traceparent or nil, on_lost = { { fn, told.lua } } or nil, on_ending (endings.lua), asked
+-- it, traceparent or nil, on_lost = { told.lua } or nil, on_ending (endings.lua), asked
 -- (requests.lua), lost = reason or nil, lost_at (when), holder = who has it now, if that is known
 -- when it is lost }. Lock objects are views of holds: collecting one changes nothing. What an owner
 -- held that is gone is let go when that is found: its coroutine has ended, or it was collected.
@@ -22,8 +22,7 @@ local tally = require "redlock.policy.tally"
 local told = require "redlock.policy.told"
 local values = require "redlock.core.values"
 
-local pairs, ipairs, pcall, setmetatable, next = pairs, ipairs, pcall, setmetatable, next
-local tostring = tostring
+local pairs, ipairs, setmetatable, next = pairs, ipairs, setmetatable, next
 local huge, max, min = math.huge, math.max, math.min
 
 local _M = {}
@@ -287,29 +286,22 @@ function Holds:count()
     return n
 end
 
-local function report(self, hold, fn, kept)
-    local host, lock = self.client.host, told.lock(self, hold, kept)
-    if not lock then
-        return
-    end
-    host.defer(function()
-        local ok, err = pcall(fn, lock, hold.lost, hold.holder)
-        if not ok then       -- it must not hit whoever happens to call the library
-            host.log("an onLost function failed: " .. tostring(err))
-        end
-    end)
+local function report(self, hold, one)
+    told.tell(self, hold, one, function() return hold.lost, hold.holder end)
 end
 
 --- Registers fn(lock, reason, holder) for the loss of a hold; at once when it is lost.
+-- @return true
 function Holds:on_lost(hold, fn, lock)
-    local kept = told.keep(lock)
+    local one = told.new("onLost", fn, lock)
     if hold.lost then
-        report(self, hold, fn, kept)
-        return
+        report(self, hold, one)
+        return true
     end
     hold.on_lost = hold.on_lost or {}
-    hold.on_lost[#hold.on_lost + 1] = { fn, kept }
+    hold.on_lost[#hold.on_lost + 1] = one
     self:attend(hold)
+    return true
 end
 
 --- Somebody is to be told of what becomes of a hold: an event loop does not end meanwhile.
@@ -370,10 +362,10 @@ function Holds:lose(hold, reason, taker)
     tally.lost(self.client, hold.name, reason)
     self.client.events:emit { type = "lost", name = hold.name, reason = reason,
         held = hold.lost_at - hold.since, holder = hold.holder, traceparent = hold.traceparent }
-    local fns = hold.on_lost or {}
+    local those = hold.on_lost or {}
     hold.on_lost = nil
-    for i = 1, #fns do
-        report(self, hold, fns[i][1], fns[i][2])
+    for i = 1, #those do
+        report(self, hold, those[i])
     end
 end
 

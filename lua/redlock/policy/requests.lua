@@ -22,10 +22,11 @@ local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 local script_text = require "redlock.core.script_text"
 local subscriptions = require "redlock.core.subscription"
+local told = require "redlock.policy.told"
 local values = require "redlock.core.values"
 
 local error, ipairs, next, pairs, pcall = error, ipairs, next, pairs, pcall
-local setmetatable, tostring = setmetatable, tostring
+local setmetatable = setmetatable
 local format, match, sub, min = string.format, string.match, string.sub, math.min
 
 local _M = {}
@@ -148,19 +149,14 @@ end
 
 local function tell(ear, why, who)
     local holds, hold = ear.holds, ear.hold
-    local host = holds.client.host
-    host.defer(function()
-        for _, fn in ipairs(hold.asked and hold.asked.fns or {}) do
-            local owner = is_held(holds, hold) and holds.whose[hold.mine]    -- still
-            local ok, err = true, nil
-            if owner then
-                ok, err = pcall(fn, owner, why, who)
-            end
-            if not ok then
-                host.log("an onAsked function failed: " .. tostring(err))
-            end
+    local function words()
+        if is_held(holds, hold) then         -- still
+            return why, who
         end
-    end)
+    end
+    for _, one in ipairs(hold.asked and hold.asked.those or {}) do
+        told.tell(holds, hold, one, words)
+    end
 end
 
 -- A request as it was posted; nil: it was told before, or is none.
@@ -270,7 +266,7 @@ function _M.forget(holds, hold)
 end
 
 local function begin(holds, hold, names)
-    local asked = { fns = {}, ears = {}, told = {}, n = 0 }
+    local asked = { those = {}, ears = {}, told = {}, n = 0 }
     for i, name in ipairs(names) do
         local ear = setmetatable({ holds = holds, hold = hold, name = name, credit = BURST,
             at = holds.client.now(), over = false }, Ear)
@@ -289,18 +285,19 @@ local function begin(holds, hold, names)
     return true
 end
 
---- From now on fn(owner, why, who) is called when somebody asks for the hold.
+--- From now on fn(lock, why, who) is called when somebody asks for the hold.
 -- @param holds  whose hold it is
 -- @param hold   which is held
 -- @param names  of the locks that it stands for
--- @param fn     the function; it must not refer to the owner
+-- @param fn     the function
+-- @param lock   of whoever holds it
 -- @return whether that is possible: a name may be too long for a channel
-function _M.add(holds, hold, names, fn)
+function _M.add(holds, hold, names, fn, lock)
     if not hold.asked and not begin(holds, hold, names) then
         return false
     end
-    local fns = hold.asked.fns
-    fns[#fns + 1] = fn
+    local those = hold.asked.those
+    those[#those + 1] = told.new("onAsked", fn, lock, true)
     if holds.client.host.hear then
         holds.asked = holds.asked or setmetatable({}, { __mode = "k" })
         holds.asked[hold] = true
