@@ -7,6 +7,7 @@
 --
 -- instructions.txt has a line for each LuaJIT and compiler that was counted with.
 local root = arg and arg[0] and arg[0]:match "^(.*)/spec/bench/[^/]*$" or "."
+local ffi = require "ffi"
 package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua;")
     :gsub("%%", root) .. package.path
 
@@ -16,50 +17,71 @@ _M.TOLERANCE = 0.05
 local FILE = root .. "/spec/bench/instructions.txt"
 -- From FEW cycles to MANY the collector is through several times: not never, or twice, by chance.
 local SERVERS, FEW, MANY, FUTURES = 5, 100, 2100, 1000
+local CYCLES, MARK = 500, "getppid"
 
 -- ---- what is counted, in a process of its own --------------------------------------
 
-local function work(mode, count, uris)
-    local redlock = require "redlock"
-    local client = redlock.new { nodes = uris, timeout = 60, connect_timeout = 60,
-        metrics = mode == "metered" and require("redlock.metrics").new() or nil }
-    local function cycle()
+local work = {}
+
+local function cycles(client, count)
+    for _ = 1, count do
         local lock = client:getLock "count"
         assert(lock:tryLock(30, 50))
         assert(lock:unlock())
     end
-    cycle()
-    if mode == "bare" or mode == "metered" then
-        collectgarbage "stop"    -- which would be at another place of its own cycle
+end
+
+local function connected(uris)
+    local client = require("redlock").new { nodes = uris, timeout = 60, connect_timeout = 60 }
+    cycles(client, 1)
+    return client
+end
+
+function work.cycles(count, uris)
+    cycles(connected(uris), count)
+end
+
+function work.futures(count, uris)
+    local redlock, client = require "redlock", connected(uris)
+    local locks, futures = {}, {}
+    for i = 1, count do
+        locks[i] = client:getLock("count" .. i)
+        futures[i] = locks[i]:tryLockAsync(0, 50)
     end
-    if mode ~= "futures" then
-        for _ = 1, count do
-            cycle()
-        end
-    else
-        local locks, futures = {}, {}
-        for i = 1, count do
-            locks[i] = client:getLock("count" .. i)
-            futures[i] = locks[i]:tryLockAsync(0, 50)
-        end
-        assert(redlock.wait_all(futures))
-        for i = 1, count do
-            assert(futures[i]:get())
-            futures[i] = locks[i]:unlockAsync()
-        end
-        assert(redlock.wait_all(futures))
+    assert(redlock.wait_all(futures))
+    for i = 1, count do
+        assert(futures[i]:get())
+        futures[i] = locks[i]:unlockAsync()
     end
-    os.exit(0)
+    assert(redlock.wait_all(futures))
+end
+
+-- In a world, where no answers come together or apart by chance, and without the collector. What
+-- lies between two calls of MARK is counted by itself: then both ways hash their strings alike.
+function work.metered(count)
+    ffi.cdef "int getppid(void);"
+    local world = require("redlock").testing.new { nodes = 1, seed = 1 }
+    local bare = world:client { client_name = "bare" }
+    local metered = world:client { metrics = require("redlock.metrics").new() }
+    cycles(bare, 10)
+    cycles(metered, 10)
+    collectgarbage "stop"
+    ffi.C.getppid()
+    cycles(bare, count)
+    ffi.C.getppid()
+    cycles(metered, count)
+    ffi.C.getppid()
 end
 
 -- ---- counting ------------------------------------------------------------------------
 
-local function counted(cluster, mode, count)
+local function counted(uris, mode, count, file)
     local support = require "spec.support"
-    local argv = { "valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
-        "luajit", "-joff", root .. "/spec/bench/instructions.lua", mode, count }
+    local argv = { "valgrind", "--tool=callgrind", "--dump-before=" .. MARK,
+        "--callgrind-out-file=" .. (file or "/dev/null"), "luajit", "-joff",
+        root .. "/spec/bench/instructions.lua", mode, count }
     argv.stdout, argv.stderr, argv.env = "pipe", "stdout", support.lua_env()
-    for _, uri in ipairs(cluster:uris()) do
+    for _, uri in ipairs(uris) do
         argv[#argv + 1] = uri
     end
     local p = support.spawn(argv)
@@ -75,30 +97,27 @@ end
 function _M.count()
     local support = require "spec.support"
     local cluster = support.cluster(SERVERS)
-    local few, many = counted(cluster, "cycles", FEW), counted(cluster, "cycles", MANY)
-    local none, all = counted(cluster, "futures", 0), counted(cluster, "futures", FUTURES)
+    local uris = cluster:uris()
+    local few, many = counted(uris, "cycles", FEW), counted(uris, "cycles", MANY)
+    local none, all = counted(uris, "futures", 0), counted(uris, "futures", FUTURES)
     cluster:stop()
     return math.floor((many - few) / (MANY - FEW) + 0.5), all - none
 end
 
--- Instructions of a cycle with one server, and without the collector.
-local function bare_cycle(cluster, mode)
-    return (counted(cluster, mode, MANY) - counted(cluster, mode, FEW)) / (MANY - FEW)
+local function total(file)
+    for line in io.lines(file) do
+        local number = line:match "^totals: (%d+)"
+        if number then
+            return tonumber(number)
+        end
+    end
 end
 
---- What metrics cost: side by side, and with one server, of which no answers come together or apart
--- by chance; the medians of several counts of each, as single ones are off by a few hundredths.
--- @return instructions that they add to a cycle; and those of a cycle of five servers
+--- @return instructions that metrics add to a cycle
 function _M.count_metered()
-    local support = require "spec.support"
-    local cluster, bare, metered = support.cluster(1), {}, {}
-    for k = 1, 5 do
-        bare[k], metered[k] = bare_cycle(cluster, "bare"), bare_cycle(cluster, "metered")
-    end
-    cluster:stop()
-    table.sort(bare)
-    table.sort(metered)
-    return metered[3] - bare[3], (_M.count())
+    local file = require("spec.support").tmpdir() .. "/counted"
+    counted({}, "metered", CYCLES, file)     -- FILE.2 ends at the second mark, FILE.3 at the third
+    return (total(file .. ".3") - total(file .. ".2")) / CYCLES
 end
 
 -- ---- what was counted before -----------------------------------------------------------
@@ -142,8 +161,6 @@ local function accept(what, cycle, futures)
     file:close()
 end
 
-local MODES = { cycles = true, futures = true, bare = true, metered = true }
-
 local function main(how)
     local what = _M.here()
     local cycle, futures = _M.count()
@@ -158,8 +175,9 @@ local function main(how)
 end
 
 if arg and arg[0] and arg[0]:find "bench/instructions.lua$" then
-    if MODES[arg[1]] then
-        work(arg[1], tonumber(arg[2]), { unpack(arg, 3) })
+    if work[arg[1]] then
+        work[arg[1]](tonumber(arg[2]), { unpack(arg, 3) })
+        os.exit(0)
     end
     main(arg[1])
     require "spec.support".cleanup()
