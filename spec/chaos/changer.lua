@@ -22,7 +22,7 @@ end
 
 --- Gives the command the configuration of the clients.
 function _M.configure(w)
-    assert(os.execute(("mkdir -p '%s/.config'"):format(w.dir)) == 0)
+    assert(sys.sh(("mkdir -p '%s/.config'"):format(w.dir)))
     sys.write_file(w.dir .. "/.config/redlock.conf", CONFIG:format(w.opts.max_lease,
         w.opts.lease))
 end
