@@ -370,8 +370,7 @@ describe("the scripts on the model of a server", function()
         end
     end)
 
-    -- Of each script file that its text is in what was run, and succeeded.
-    it("are all compared", function()
+    local function try_all()
         for _, call in pairs(KINDS) do
             for i = 1, STEPS do
                 try(call())
@@ -382,9 +381,14 @@ describe("the scripts on the model of a server", function()
                 end
             end
         end
+    end
+
+    -- Those script files whose text is in nothing that was run, and succeeded; and how many files
+    -- there are.
+    local function not_run()
         local guarded = { ["marker/check"] = restart_guard.wrap(plain.acquire_script),
             ["marker/held"] = restart_guard.wrap_held(plain.extend_script) }
-        local pipe, n = io.popen "find lua/redlock/scripts -name '*.lua'", 0
+        local pipe, n, missing = io.popen "find lua/redlock/scripts -name '*.lua'", 0, {}
         for path in pipe:lines() do
             local name = path:match "scripts/(.*)%.lua$"
             local file = assert(io.open(path))
@@ -395,10 +399,23 @@ describe("the scripts on the model of a server", function()
                     found = found + times
                 end
             end
-            assert.is_true(found > 0, name .. " was not run")
+            missing[#missing + 1] = found == 0 and name or nil
             n = n + 1
         end
         pipe:close()
+        return missing, n
+    end
+
+    it("are all compared", function()
+        local missing, n
+        for _ = 1, 5 do          -- what is drawn may leave one out
+            try_all()
+            missing, n = not_run()
+            if #missing == 0 then
+                break
+            end
+        end
+        assert.same({}, missing)
         assert.is_true(n > 50)
     end)
 end)

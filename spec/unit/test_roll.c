@@ -237,6 +237,22 @@ static void who_left_meanwhile_decides_nothing(void)
     finish(s);
 }
 
+/* Neither does one whose vote counts by a list before that: votes for it are looked at still. */
+static void who_left_the_newest_list_decides_nothing(void)
+{
+    struct sim *s = named(ABC, 3);
+    struct view before = list_of(ABC, 3, 8), now = was_abc(AC, 2, 10);
+    put_into(s, &before);
+    CHECK_INT(tries(s), RL_GRANTED);
+    quarantined_by_others(s, 0, MAX_LEASE_MS);
+    quarantined_by_others(s, 1, 2 * MAX_LEASE_MS);      /* with which we have no business */
+    quarantined_by_others(s, 2, MAX_LEASE_MS);
+    CHECK_INT(try(s, "l"), RL_CONFIG);
+    state_add_list(&s->core, &now.id, &(struct voters){bit(0) | bit(2), bit(0) | bit(2)}, 0);
+    CHECK_INT(try(s, "m"), RL_NO_QUORUM);
+    finish(s);
+}
+
 /* That another list has it now is no business of those whose list it has left. */
 static void who_left_for_another_list_decides_nothing(void)
 {
@@ -401,8 +417,9 @@ SUITE(roll, T(the_first_list_is_the_same_in_any_order), T(it_is_written_with_the
       T(a_stranger_refuses_all), T(a_list_of_more_is_not_ours),
       T(a_list_without_a_record_is_not_ours), T(who_missed_a_list_is_not_counted_for_it),
       T(admission_is_strict_where_the_list_may_change),
-      T(a_list_that_changes_meanwhile_is_read_again), T(who_left_meanwhile_decides_nothing), T(who_left_for_another_list_decides_nothing),
-      T(who_left_may_come_back), T(who_left_is_named_where_names_are_others),
-      T(a_list_that_one_server_knows_is_passed_on),
+      T(a_list_that_changes_meanwhile_is_read_again), T(who_left_meanwhile_decides_nothing),
+      T(who_left_the_newest_list_decides_nothing),
+      T(who_left_for_another_list_decides_nothing), T(who_left_may_come_back),
+      T(who_left_is_named_where_names_are_others), T(a_list_that_one_server_knows_is_passed_on),
       T(a_list_is_passed_on_to_members_of_a_known_one),
       T(all_that_are_left_admit_each_other_between_lists));
