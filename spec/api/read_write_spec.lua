@@ -90,7 +90,8 @@ describe("a read-write lock", function()
         end
         assert.is_true(counted())
         assert.is_true(reader(1):unlock())
-        assert.equal(token + 1, select(2, assert(fenced:tryLock(5, 10))))
+        local _, next_token = assert(fenced:tryLock(5, 10))
+        assert.is_true(next_token > token and next_token < token + 3)    -- two: an answer was late
     end)
 
     it("keeps its readers where a fenced lock has lost a server to them", function()
