@@ -201,6 +201,8 @@ _M.rows = {
         check = label, flag = "--label", arg = "TEXT", of = "run" },
     { "on_event", "auto", '"auto"|false|fun(e: redlock.Event)', "\"auto\": nginx's log",
         check = on_event },
+    { "deadlocks", false, '"tell"|"end"|false', "across processes: looked for, and told",
+        check = one_of('"tell", "end" or false', "tell", "end", false) },
     { "history", false, WORDS, "a file for events, in JSON; see `redlock history`",
         check = path, flag = "--history", arg = "FILE" },
     { "metrics", false, "redlock.Metrics|false", "counts what becomes of locks",

@@ -54,8 +54,8 @@ end
 
 -- Waits for the k-th; a wait that raises (Ctrl-C, a future that is cancelled) gives back those
 -- behind it.
-local function await(client, begun, k)
-    local ok, granted = pcall(rounds.await, client, begun[k])
+local function await(client, begun, k, op)
+    local ok, granted = pcall(rounds.await, client, begun[k], nil, op)
     if not ok then
         free_from(k + 1, begun)
         error(granted, 0)
@@ -63,11 +63,11 @@ local function await(client, begun, k)
     return granted
 end
 
-local function finish(client, asked, begun)
+local function finish(client, asked, begun, op)
     local said = {}
     for k = 1, #asked do
         if begun[k] then
-            await(client, begun, k)
+            await(client, begun, k, op)
             said[k] = take(client, begun[k], asked[k].place)
         else
             said[k] = { code = client.closed and "closed" or "pending", message = "has no vote" }
@@ -80,8 +80,9 @@ end
 -- @param client  whose servers they are
 -- @param body    the text of the script
 -- @param asked   a list of { place = which server, from 1, keys, args }
+-- @param op      as for rounds.acquire(), or nil
 -- @return for each of them { vote, info, data: all of it }, or { code, message }: it gave no answer
-function _M.ask(client, body, asked)
+function _M.ask(client, body, asked, op)
     local C, begun = load(), {}
     local id = C.rl_script(client.core, body, #body)
     for k, one in ipairs(asked) do
@@ -90,7 +91,7 @@ function _M.ask(client, body, asked)
             nargs, rounds.FOREVER * 1000)
         begun[k] = round ~= nil and round
     end
-    return finish(client, asked, begun)
+    return finish(client, asked, begun, op)
 end
 
 --- Begins to ask a script on all servers, until a majority agrees.
