@@ -301,6 +301,12 @@ bench-fencing: ## what fenced names cost the servers; ten minutes for N=1000000
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/bench/fence_memory.lua $(or $(N),1000000) $(SECONDS)
 
+.PHONY: pictures
+pictures: ## examples/metrics/status.png: the page of redlock.status after some minutes
+	@spec/setup test
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) spec/docs/pictures.lua examples/metrics/status.png $(SECONDS)
+
 .PHONY: types
 types: ## into lua/redlock/types.lua: the options, and codes of servers
 	@$(RUN_LUA) -e 'require("spec.docs.types").write()'

@@ -145,7 +145,7 @@ describe("unlock { closed_for }", function()
         ok, err = l:unlock { closed_for = 5 }
         assert.is_nil(ok)
         assert.same({ "expired", "forgotten", "forgotten" }, { err.code, err.reason, lost })
-        support.eventually(function() return cluster:keys() == 0 end)
+        cluster:await_none "x"
         assert(l:tryLock(5, 0.3))
         support.sleep(0.4)
         ok, err = l:unlock { closed_for = 5 }

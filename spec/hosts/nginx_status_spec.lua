@@ -176,6 +176,7 @@ describe("the page of redlock.status", function()
             names[section[1]] = table.concat(section[2], "; ")
         end
         assert.equal(HOSTILE .. "; printer", names["Locks held by this host"])
+        assert.matches("printer%s+lock.-%s[%w.-]+ %d+ nginx", text())
         assert.equal("printer", names.Waiting)
         assert.matches("short", browser:eval "document.querySelector('main').innerText")
         assert.matches("expired", text())

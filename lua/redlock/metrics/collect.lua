@@ -88,7 +88,7 @@ local function look_at_holds(client, list, pause)
         if #list < LISTED then
             list[#list + 1] = { name = printable(hold.name), kind = hold.primitive.name,
                 held = now - hold.since, left = rounds.remaining(hold.lease),
-                label = printable(hold.label or "") }
+                label = printable(hold.label or client.label or "") }
         end
     end
     local next_number = client.holds:scan(nil, PIECE, look)
