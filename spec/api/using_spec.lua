@@ -100,8 +100,7 @@ describe("using", function()
             last = token
         end
         for i = 1, 2 do                      -- who counts must write: their counter is no text
-            cluster[i]:call("DEL", "redlock:{x:slots#1}:fence")
-            cluster[i]:call("RPUSH", "redlock:{x:slots#1}:fence", "x")
+            cluster[i]:break_key "redlock:{x:slots#1}:fence"
         end
         support.fails("no_quorum", client:using("x", opts, error))
         assert.is_true(other:using("x", { permits = 1, wait = 5 }, function(permit)

@@ -259,7 +259,7 @@ describe("a library that", function()
             "return started_ms + lease_ms -", "return started_ms + 2 * lease_ms -",
             "ms of validity of a lease of" },
         ["does not tell of losses"] = { "lua/redlock/policy/holds.lua",
-            "local fns = hold.on_lost or {}", "local fns = {}", "not told of the loss" },
+            "local those = hold.on_lost or {}", "local those = {}", "not told of the loss" },
         ["believes tokens unconfirmed"] = { "lua/redlock/api/fenced_lock.lua",
             'confirm = parts("counter", "counted", "confirm")', 'confirm = "return 1"', "token",
             { nodes = 3, kinds = { "fenced" }, bare = true, only = {}, seconds = 3 } },

@@ -95,8 +95,8 @@ local mutants = {
         by = { "everybody is served" } },
 
     { name = "who has left the newest list says config", file = "c/core/acquire.c", ci = false,
-        family = "permit", from = "uint32_t voters = now->now | now->old;",
-        to = "uint32_t voters = now->now | now->old | state_voters(round->core);",
+        family = "permit", from = "= quorum_voters(&state_newest(round->core)->voters);",
+        to = "= state_voters(round->core);",
         by = { "errors have a known code" }, budget = 400 },
 }
 

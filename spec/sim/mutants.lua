@@ -126,13 +126,12 @@ return {
         by = { "heals after a majority" }, prefix = "an extension alone" },
 
     { name = "a loss is not told", file = "lua/redlock/policy/holds.lua",
-        from = "local fns = hold.on_lost or {}", to = "local fns = {}",
+        from = "local those = hold.on_lost or {}", to = "local those = {}",
         by = { "lost is told" } },
 
     { name = "a loss is told twice", file = "lua/redlock/policy/holds.lua",
-        from = "        report(self, hold, fns[i][1], fns[i][2])\n",
-        to = "        report(self, hold, fns[i][1], fns[i][2])\n"
-            .. "        report(self, hold, fns[i][1], fns[i][2])\n",
+        from = "        report(self, hold, those[i])\n",
+        to = "        report(self, hold, those[i])\n        report(self, hold, those[i])\n",
         by = { "lost is told" } },
 
     { name = "what is forgotten is taken", file = "c/core/watchdog.c",

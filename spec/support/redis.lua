@@ -170,6 +170,18 @@ function Server:call(...)
     return self.conn:call(...)
 end
 
+local BREAK = [[
+    if redis.call('exists', KEYS[1]) == 1 then
+        redis.call('rename', KEYS[1], 'away')
+    end
+    return redis.call('rpush', KEYS[1], 'x')
+]]
+
+--- Puts a list where a key was, in one step, so that no script can use it; that is `away` now.
+function Server:break_key(key)
+    assert(self:call("EVAL", BREAK, 1, key))
+end
+
 -- Makes or changes a user. Rules for channels are left out where there are none, and everybody
 -- may use all: before Redis 6.2. Who may only read a key may write it, too: before 7.0.
 function Server:user(name, ...)
