@@ -22,13 +22,17 @@ describe("a permit's token", function()
         return (c or client):getSemaphore("x", n, { fenced = true })
     end
 
+    local function await_counter(i, key)
+        support.eventually(function()
+            client:getLock("turn"):isLocked()
+            return cluster[i]:call("EXISTS", key) == 1
+        end)
+    end
+
     -- On the first n servers, where each goes on from its floor, which is above.
     local function delete_counters(key, n)
         for i = 1, n do
-            support.eventually(function()
-                client:getLock("turn"):isLocked()
-                return cluster[i]:call("EXISTS", key) == 1
-            end)
+            await_counter(i, key)
             cluster[i]:call("DEL", key)
         end
     end
@@ -145,10 +149,7 @@ describe("a permit's token", function()
         local token = permit:token()
         local text, key = assert(permit:export()), "redlock:{x:slots#1}:fence"
         for i = 1, 3 do
-            support.eventually(function()
-                client:getLock("turn"):isLocked()
-                return cluster[i]:call("EXISTS", key) == 1
-            end)
+            await_counter(i, key)
             cluster[i]:break_key(key)        -- whose counter is no text cannot count
         end
         support.fails("no_quorum", other:import(text))

@@ -1,5 +1,6 @@
 -- Holders who are asked to let go hear of it where an event loop runs, while they do other things.
 local behaviour = require "spec.support.behaviour"
+local hosted = require "spec.support.hosted"
 local support = require "spec.support"
 
 local CHANNEL = "redlock:{x:asked}:free"
@@ -105,13 +106,7 @@ describe("who is asked to let go", function()
 
     for name, loop in pairs(behaviour.loops) do
         it("hears of it in " .. name, function()
-            local uris = {}
-            for i, uri in ipairs(cluster:uris()) do
-                uris[i] = ("%q"):format(uri)
-            end
-            local p = support.lua(("NODES = { %s } %s %s main(function() %s end) print 'ok'")
-                :format(table.concat(uris, ","), loop, behaviour.prelude, WORK),
-                { stderr = "stdout" })
+            local p = hosted.run(cluster, loop, WORK)
             assert.equal("ok\n", p:read_all(60))
             assert.equal(0, p:wait(5))
             cluster:await_free(5)

@@ -1,5 +1,6 @@
 -- Deadlocks across processes (the option deadlocks) where an event loop runs.
 local behaviour = require "spec.support.behaviour"
+local hosted = require "spec.support.hosted"
 local support = require "spec.support"
 
 local WORK = [[
@@ -74,13 +75,7 @@ describe("owners that block each other", function()
 
     for name, loop in pairs(behaviour.loops) do
         it("are found in " .. name, function()
-            local uris = {}
-            for i, uri in ipairs(cluster:uris()) do
-                uris[i] = ("%q"):format(uri)
-            end
-            local p = support.lua(("NODES = { %s } %s %s main(function() %s end) print 'ok'")
-                :format(table.concat(uris, ","), loop, behaviour.prelude, WORK),
-                { stderr = "stdout" })
+            local p = hosted.run(cluster, loop, WORK)
             assert.equal("ok\n", p:read_all(100))
             assert.equal(0, p:wait(5))
         end)
