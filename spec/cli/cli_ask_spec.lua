@@ -48,6 +48,88 @@ describe("redlock ask", function()
             .. '"name": "x", "remaining": %d+%.?%d*, "since": %d+%.?%d*}\n$', text)
     end)
 
+    describe("and run --on-ask", function()
+        -- Runs a script under the lock that says its first line when it is ready.
+        local function start(script, ...)
+            local words = { "run", ... }
+            for _, word in ipairs { "--", "sh", "-c", script } do
+                words[#words + 1] = word
+            end
+            local p = cli.start(cluster, home, { env = { REDLOCK_LABEL = false } }, unpack(words))
+            assert.equal("in", p:read_line(20))
+            return p
+        end
+
+        it("gives the command the signal, and says who asks, and why", function()
+            local p = start("trap 'echo told; exit 7' USR1; echo in; while :; do sleep 0.05; done",
+                "x", "--on-ask", "USR1")
+            ask("x", "--why", "a deploy waits")      -- before or behind its subscription
+            local status, text = cli.ends(p)
+            assert.equal(7, status)
+            assert.matches("redlock: %S+ %d+ redlock asks to let go of the lock: a deploy waits\n",
+                text)
+            assert.matches("told\n", text)
+            assert.same({ FREE, "x is free\n" }, { ask "x" })
+        end)
+
+        it("is told each time, and forced to nothing", function()
+            local p = start("n=0; trap 'n=$((n+1)); echo told $n' HUP; trap 'exit 0' TERM; "
+                .. "echo in; while :; do sleep 0.05; done", "x", "--on-ask", "SIGHUP")
+            for n = 1, 2 do
+                local status = ask "x"
+                assert.is_true(status == 0 or n == 1 and status == UNHEARD)
+                local line = assert(p:read_line(20))
+                assert.matches("asks to let go of the lock$", line)
+                repeat                   -- the shell says that its sleep was hung up
+                    line = assert(p:read_line(20))
+                until line == "told " .. n
+            end
+            p:kill "TERM"
+            assert.equal(0, (cli.ends(p)))
+        end)
+
+        it("goes for readers, writers and several names", function()
+            for _, words in ipairs { { "x", "--shared" }, { "x", "--write" }, { "y", "x" } } do
+                words[#words + 1] = "--on-ask=TERM"
+                local p = start("trap 'exit 0' TERM; echo in; while :; do sleep 0.05; done",
+                    unpack(words))
+                ask "x"
+                assert.equal(0, (cli.ends(p)))
+            end
+        end)
+
+        it("does not listen without it", function()
+            local p = start("echo in; exec sleep 60", "x")
+            assert.equal(UNHEARD, (ask "x"))
+            p:kill "TERM"
+            cli.ends(p)
+        end)
+
+        it("says what does not go together", function()
+            for _, case in ipairs {
+                { "--on-ask takes HUP, INT, QUIT, TERM, USR1 or USR2", "--on-ask", "KILL" },
+                { "--on-ask does not go with --permits", "--on-ask", "TERM", "--permits", "2" },
+                { "--on-ask does not go with --once", "--on-ask", "TERM", "--once", "9" },
+            } do
+                local status, text = cli.ends(cli.start(cluster, home, {}, "run", "x", case[2],
+                    case[3], case[4] or "--plain", case[5] or "--", case[5] and "--" or "true",
+                    "true"))
+                assert.equal(FAILED, status)
+                assert.matches(case[1], text, 1, true)
+            end
+        end)
+
+        it("does not run what could not be asked", function()
+            local name = ("n"):rep(240)
+            local status, text = cli.ends(cli.start(cluster, home, {}, "run", name, "--on-ask",
+                "TERM", "--", "echo", "ran"))
+            assert.equal(FAILED, status)
+            assert.matches("unsupported", text)
+            assert.not_matches("ran\n", text)
+            assert.is_false(client:getLock(name):isLocked())
+        end)
+    end)
+
     it("says what it cannot do", function()
         local status, text = ask()
         assert.equal(FAILED, status)

@@ -13,8 +13,8 @@ _M.help = [[
 redlock ask NAME [--why TEXT]
 
 Asks whoever holds NAME to let go of it. Nothing is forced: holders are told who want to be asked
-(lock:onAsked in a program), and do as they like. It does not wait for what becomes of that; what
-nobody reads is gone after 30 s.
+(lock:onAsked in a program, redlock run --on-ask), and do as they like. It does not wait for what
+becomes of that; what nobody reads is gone after 30 s.
 
 FLAGS
 
