@@ -62,6 +62,14 @@ describe("the simulator", function()
             assert.are_not.equal(sums("", 3), sums("SIM_FAMILY=none", 3))
         end)
 
+    it("has deadlocks where it is asked for them, which are told", function()
+        local output = simulate "SIM_DEADLOCKS=1 SIM_WORK='1 1 20'"
+        assert.matches("= 20 0 ", output)
+        output = simulate "SIM_DEADLOCKS=1 SEED=1"
+        assert.matches("a deadlock: [abc], [abc]", output)
+        assert.matches("no violation", output)
+    end)
+
     it("plays every prefix to its end", function()
         local names = {}
         for _, file in ipairs { "counterexamples", "prefixes" } do

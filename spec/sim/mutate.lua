@@ -71,6 +71,7 @@ local function run(mutant, dir)
             mutant.lease and "SIM_LEASE=" .. mutant.lease or "",
             ("SIM_FAMILY=%s "):format(mutant.family or "none")
                 .. (mutant.lists and "SIM_LISTS=1 " or "")
+                .. (mutant.deadlocks and "SIM_DEADLOCKS=1 " or "")
                 .. (mutant.fenced and "SIM_FENCED=" .. mutant.fenced or "")
                 .. (mutant.prefix and " PREFIX=" .. quote(mutant.prefix) or ""),
             quote(table.concat(mutant.faults or {}, ",")), c and dir .. "/?.so" or "build/sim/?.so",
@@ -121,8 +122,8 @@ local function try(k, mutant)
 end
 
 local mutants = require "spec.sim.mutants"
-for _, more in ipairs { require "spec.sim.family_mutants", require "spec.sim.list_mutants" } do
-    for _, mutant in ipairs(more) do
+for _, kind in ipairs { "family", "list", "deadlock" } do
+    for _, mutant in ipairs(require("spec.sim." .. kind .. "_mutants")) do
         mutants[#mutants + 1] = mutant
     end
 end

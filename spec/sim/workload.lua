@@ -45,7 +45,7 @@ function _M.names(sim)
     local all = { "a", "b", "c" }
     sim.names, sim.parcels, sim.gives, sim.closes = {}, {}, sim:chance(20), sim:chance(12)
     sim.writes_late = sim:chance(30)
-    for i = 1, sim:pick { 1, 1, 1, 2, 3 } do
+    for i = 1, sim.deadlocks and sim:between(2, 3) or sim:pick { 1, 1, 1, 2, 3 } do
         sim.names[i] = all[i]
     end
     tokens.names(sim)
@@ -272,6 +272,18 @@ local function take_parcel(sim, t)
     return lock, hold
 end
 
+--- Lets it go.
+-- @param told  what onLost has told, or nil
+local function let_go(sim, t, lock, hold, told)
+    -- What it held may have been lost, and taken again by re-entering, and that may be over.
+    local now = hold_of(sim, t, lock) or t.hold or hold
+    call(sim, t, lock, "unlock", { value = value_here(t, lock) or now and now.value,
+        hold = now, last = true, told = told, within_us = (sim.config.connect_timeout
+            + sim.config.timeout * 4 + 0.05) * SECOND + seeding_us(sim, lock) })
+    t.hold = nil
+    sim:log(t.lane, "released", lock:getName())
+end
+
 --- Holds it for a while, and lets it go.
 local function use(sim, t, lock, hold)
     local told = { times = 0, hold = hold }
@@ -306,13 +318,7 @@ local function use(sim, t, lock, hold)
         t.hold = nil
         return
     end
-    -- What it held may have been lost, and taken again by re-entering, and that may be over.
-    local now = hold_of(sim, t, lock) or t.hold or hold
-    call(sim, t, lock, "unlock", { value = value_here(t, lock) or now and now.value,
-        hold = now, last = true, told = told, within_us = (sim.config.connect_timeout
-            + sim.config.timeout * 4 + 0.05) * SECOND + seeding_us(sim, lock) })
-    t.hold = nil
-    sim:log(t.lane, "released", lock:getName())
+    let_go(sim, t, lock, hold, told)
 end
 
 --- What the timer of an event loop does.
@@ -361,8 +367,8 @@ local function some_lock(sim, client, name)
     return sim:chance(sim.fenced) and client:getFencedLock(name) or client:getLock(name)
 end
 
-_M.call, _M.take, _M.use, _M.init, _M.close = call, take, use, init, close
-_M.some_lease, _M.hold_us = some_lease, hold_us
+_M.call, _M.take, _M.use, _M.let_go, _M.init, _M.close = call, take, use, let_go, init, close
+_M.some_lock, _M.some_lease, _M.hold_us = some_lock, some_lease, hold_us
 
 --- The life of a coroutine.
 function _M.run(sim, t)

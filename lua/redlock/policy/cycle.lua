@@ -34,6 +34,7 @@ local LEAVE = script_text.read "redlock.scripts.cycle.leave"
 -- Seconds: until the first look; between two of the first ones, and of later ones.
 local FIRST, OFTEN, SELDOM = 1, 1, 4
 local EARLY = 10                 -- looks until they are later ones
+local GRAIN = 0.001              -- of sleeps
 local LASTS_MS = "13000"         -- three of the longest pauses
 local HOLDS, NAMES = 8, 8        -- of one who waits, that others are told of
 
@@ -46,10 +47,10 @@ function _M.begin(call)
     end
 end
 
---- Seconds until a call is to look; huge: it is not.
+--- Seconds until a call is to look, a sleep of which does not end before; huge: it is not to.
 function _M.pause(call)
     local cycle = call.cycle
-    return cycle and max(cycle.due - call.lock.client.now(), 0) or huge
+    return cycle and max(cycle.due - call.lock.client.now(), 0) + GRAIN or huge
 end
 
 -- The values of what cannot be let go while the call waits; nil: nothing, and nobody waits for it.
