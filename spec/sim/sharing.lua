@@ -176,7 +176,7 @@ _M.list = {
             if attempt and role == "acquire" and (vote == 1 or vote == 2)
                 and (attempt.kind == "permit" or attempt.kind == "limiter") then
                 attempt.slots = attempt.slots or {}
-                attempt.slots[server.index] = info
+                attempt.slots[server.index .. " " .. info] = true    -- if executed twice, both
             end
         end,
         hold = function(sim, hold, before)
@@ -185,7 +185,7 @@ _M.list = {
             end
             local n = 0
             for i = 0, sim.n - 1 do
-                n = n + ((hold.attempt.slots or {})[i] == hold.token and 1 or 0)
+                n = n + ((hold.attempt.slots or {})[i .. " " .. hold.token] and 1 or 0)
             end
             return n < sim.quorum and format("%s has slot %d by the word of %d of %d", hold.lane,
                 hold.token, n, sim.n)
