@@ -377,7 +377,7 @@ _M.list = {
             if not sim:stop_process(p, us) then
                 return               -- its clock would go back, which none does
             end
-            C.sim_step_boot(p.index, -us)
+            C.sim_step_boot(p.index, -us * p.rate)     -- as far as it went meanwhile
             p.froze_us = p.froze_us + us
             for _, hold in ipairs(sim.held) do   -- what it believes to hold, it does longer
                 if hold.process == p then
