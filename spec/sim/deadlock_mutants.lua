@@ -7,7 +7,7 @@ local mutants = {
     { name = "a circle that was seen once is told", file = CYCLE,
         from = "cycle.digest, cycle.most = digest, most\n        return false",
         to = "cycle.digest, cycle.most = digest, most\n        return true",
-        by = { "a deadlock is one" } },
+        fenced = 100, by = { "a deadlock is one" } },
 
     { name = "one server names a circle", file = CYCLE, ci = false,
         { "if #said >= quorum(places.voters(client)) then\n            return digest",
