@@ -268,8 +268,7 @@ describe("who holds a lock", function()
         local function calls()
             local n = 0
             cluster:each(function(s)
-                n = n + tonumber(s:call("INFO", "commandstats")
-                    :match "cmdstat_evalsha:calls=(%d+)" or 0)
+                n = n + s:calls_of "evalsha"
             end)
             return n
         end

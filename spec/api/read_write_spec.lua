@@ -111,8 +111,7 @@ describe("a read-write lock", function()
         assert.is_true(fenced:extend())
         support.eventually(function()        -- the extension, what follows it, and who asks
             healed()
-            local stats = server:call("INFO", "commandstats")
-            return tonumber(stats:match "cmdstat_evalsha:calls=(%d+)" or 0) >= 4
+            return server:calls_of "evalsha" >= 4
         end)
         assert.equal("zset", server:call("TYPE", "x"))
         assert.is_true(fenced:unlock())

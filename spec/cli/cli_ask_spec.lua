@@ -51,11 +51,7 @@ describe("redlock ask", function()
     describe("and run --on-ask", function()
         -- Runs a script under the lock that says its first line when it is ready.
         local function start(script, ...)
-            local words = { "run", ... }
-            for _, word in ipairs { "--", "sh", "-c", script } do
-                words[#words + 1] = word
-            end
-            local p = cli.start(cluster, home, { env = { REDLOCK_LABEL = false } }, unpack(words))
+            local p = cli.start(cluster, home, {}, "run", cli.script(script, ...))
             assert.equal("in", p:read_line(20))
             return p
         end
@@ -107,13 +103,12 @@ describe("redlock ask", function()
 
         it("says what does not go together", function()
             for _, case in ipairs {
-                { "--on-ask takes HUP, INT, QUIT, TERM, USR1 or USR2", "--on-ask", "KILL" },
-                { "--on-ask does not go with --permits", "--on-ask", "TERM", "--permits", "2" },
-                { "--on-ask does not go with --once", "--on-ask", "TERM", "--once", "9" },
+                { "--on-ask takes HUP, INT, QUIT, TERM, USR1 or USR2", "KILL" },
+                { "--on-ask does not go with --permits", "TERM", "--permits", "2" },
+                { "--on-ask does not go with --once", "TERM", "--once", "9" },
             } do
-                local status, text = cli.ends(cli.start(cluster, home, {}, "run", "x", case[2],
-                    case[3], case[4] or "--plain", case[5] or "--", case[5] and "--" or "true",
-                    "true"))
+                local status, text = cli.ends(cli.start(cluster, home, {}, "run",
+                    cli.script("true", "x", "--on-ask", unpack(case, 2))))
                 assert.equal(FAILED, status)
                 assert.matches(case[1], text, 1, true)
             end

@@ -28,13 +28,9 @@ describe("redlock lead", function()
     local started = {}
 
     local function start(script, ...)
-        local words = { ... }
-        for _, word in ipairs { "--", "sh", "-c", script } do
-            words[#words + 1] = word
-        end
         -- Servers that are slow, as the machine is busy, are not down.
         started[#started + 1] = cli.start(cluster, home, {}, "--timeout", "3",
-            "--connect-timeout", "5", "lead", "x", unpack(words))
+            "--connect-timeout", "5", "lead", cli.script(script, "x", ...))
         return started[#started]
     end
 

@@ -19,11 +19,7 @@ describe("redlock run", function()
 
     -- Runs a script of the shell below the lock x; words: options.
     local function start(script, ...)
-        local words = { ... }
-        for _, word in ipairs { "--", "sh", "-c", script } do
-            words[#words + 1] = word
-        end
-        return cli.start(cluster, home, {}, "run", "x", unpack(words))
+        return cli.start(cluster, home, {}, "run", cli.script(script, "x", ...))
     end
 
     -- The process ids that it says, in one line.

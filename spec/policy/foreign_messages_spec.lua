@@ -22,8 +22,7 @@ describe("messages that no release has sent", function()
     local function requests()
         local n = 0
         cluster:each(function(s)
-            local stats = not s.frozen and s:call("INFO", "commandstats") or ""
-            n = n + tonumber(stats:match "cmdstat_evalsha:calls=(%d+)" or 0)
+            n = n + (s.frozen and 0 or s:calls_of "evalsha")
         end)
         return n
     end

@@ -179,8 +179,7 @@ describe("the documented ACL rules", function()
     local function evalsha_calls()
         local n = 0
         cluster:each(function(s)
-            local stats = s:call("INFO", "commandstats")
-            n = n + tonumber(stats:match "cmdstat_evalsha:calls=(%d+)" or 0)
+            n = n + s:calls_of "evalsha"
         end)
         return n
     end

@@ -5,26 +5,14 @@
 local base = require "spec.sim.sim"
 local workload = require "spec.sim.workload"
 
-local format, huge, ipairs, max, min = string.format, math.huge, ipairs, math.max, math.min
+local huge, ipairs, max, min = math.huge, ipairs, math.max, math.min
 local MS, SECOND = base.MS, base.SECOND
 
 local _M = {}
 
--- Of ordinary seeds one in so many, as they take long; none of the first ones, with which mutants
--- are tried.
-local ONE_IN, FROM = 1024, 4096
-
-local function drawn(sim, opts)
-    if opts.deadlocks ~= nil then
-        return opts.deadlocks
-    end
-    return sim.seed > FROM and sim.seed % ONE_IN == 521 and not (sim.prefix or sim.family
-        or sim.lists or opts.only or opts.n or opts.lease or opts.fenced)
-end
-
 --- Whether a schedule looks for deadlocks. Draws nothing for others.
 function _M.choose(sim, opts)
-    if drawn(sim, opts) then
+    if opts.deadlocks or opts.deadlocks == nil and sim:its_turn(521, opts) then
         sim.prefix, sim.family, sim.lists, sim.small = nil, nil, nil, false
         -- Fenced locks may stay on bare majorities that have one server in common, where a counter
         -- is ahead: that all say the same is not to be had then.
@@ -76,12 +64,10 @@ local function judge(sim, e)
     for i, one in ipairs(e.chain) do
         names[i] = one.name
     end
-    local t = sim.tasks[e.owner]
-    sim.deadlocks.told = (sim.deadlocks.told or 0) + 1
-    sim:log(t.lane, "note", "a deadlock: " .. table.concat(names, ", "))
+    local t, text = sim.tasks[e.owner], table.concat(names, ", ")
+    sim:log(t.lane, "note", "a deadlock: " .. text)
     if not is_true(sim, t, e.chain, 1, 0, sim.now()) then
-        sim:violated("a deadlock is one", format("%s is told of %s", t.lane,
-            table.concat(names, ", ")))
+        sim:violated("a deadlock is one", t.lane .. " is told of " .. text)
     end
 end
 
@@ -107,9 +93,6 @@ local function take(sim, t, name, endless)
     local ok, hold = workload.take(sim, t, lock, wait, nil)
     waits.to = sim.now()
     if ok then
-        if hold then
-            hold.fixed = false
-        end
         return { lock = lock, hold = hold, time = begin(t.has, name, sim) }
     end
 end

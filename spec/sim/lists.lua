@@ -30,21 +30,17 @@ local PERMITS = 4
 
 -- ---- what is drawn ---------------------------------------------------------------
 
--- Of ordinary seeds one in so many: they take a hundred times as long as others. None of the first
--- ones, with which mutants are tried.
-local ONE_IN, FROM = 1024, 4096
-
+-- They take a hundred times as long as others.
 local function drawn(sim, opts)
     if opts.lists ~= nil then
         return opts.lists
     end
-    return sim.seed > FROM and sim.seed % ONE_IN == 9 and not (sim.prefix or sim.family
-        or opts.only or opts.n or opts.lease or opts.fenced or opts.guarded == false)
+    return opts.guarded ~= false and sim:its_turn(9, opts)
 end
 
 -- Whether its clients take permits. Asked for, or by the number of the seed.
 local function of_permits(sim, opts)
-    local which = opts.lists and sim.seed or floor(sim.seed / ONE_IN)
+    local which = opts.lists and sim.seed or floor(sim.seed / base.TURNS)
     return opts.family == "permit" or opts.family == nil and which % PERMITS == 3
 end
 

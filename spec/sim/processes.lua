@@ -101,7 +101,7 @@ local function new_client(self, index)
         wake = o.wake, fence_ttl = o.fence_ttl, restart_guard = self.guarded,
         handover = o.handover, lock_delay = o.lock_delay,
         label = index % 3 > 0 and "process " .. index,
-        deadlocks = looks_for or nil, on_event = on_event,
+        deadlocks = looks_for, on_event = on_event,
     }
 end
 

@@ -26,6 +26,15 @@ function _M.start(cluster, home, opts, ...)
     return proc.spawn(spec)
 end
 
+-- Words of a command line, and behind them a script of the shell as what is to be run.
+function _M.script(text, ...)
+    local words = { ... }
+    for _, word in ipairs { "--", "sh", "-c", text } do
+        words[#words + 1] = word
+    end
+    return unpack(words)
+end
+
 -- Its exit status and what it says.
 function _M.ends(p, timeout)
     local text = p:read_all(timeout or 30)

@@ -182,6 +182,12 @@ function Server:break_key(key)
     assert(self:call("EVAL", BREAK, 1, key))
 end
 
+-- How often it has executed a command.
+function Server:calls_of(command)
+    return tonumber(self:call("INFO", "commandstats")
+        :match("cmdstat_" .. command .. ":calls=(%d+)") or 0)
+end
+
 -- Makes or changes a user. Rules for channels are left out where there are none, and everybody
 -- may use all: before Redis 6.2. Who may only read a key may write it, too: before 7.0.
 function Server:user(name, ...)

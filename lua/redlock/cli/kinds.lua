@@ -38,14 +38,16 @@ function Hold:taken(got, at_least)
     self.lock = self.lock or got             -- a permit
     self.lock:onLost(function(_, reason) self.lost = reason end)
     self.max = client.options.max_hold or nil
-    local ok, err = true, nil
     if self.on_ask then
-        ok, err = listen(self)
+        local ok, err = listen(self)
+        if not ok then
+            return nil, err
+        end
     end
-    if ok and at_least and at_least > client_options.longest_lease(client.options) then
+    if at_least and at_least > client_options.longest_lease(client.options) then
         return self.lock:settle(at_least, { keep = true })
     end
-    return ok, err
+    return true
 end
 
 --- For how many seconds it is held still.
@@ -200,7 +202,6 @@ function _M.check(given, names)
     if given["--plain"] and given["--fenced"] then
         args.fail "--fenced does not go with --plain"
     end
-    signal_of(given)
     for _, name in ipairs(names) do
         if names[2] and name:find "^[%w+]+://" then     -- of a list of servers without quotes
             args.fail("names of locks are wanted, not " .. args.words(names, 2) .. "; a list of "
