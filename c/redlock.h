@@ -258,6 +258,12 @@ typedef struct rl_primitive {
                                 confirm have the marker's key behind their KEYS and the
                                 marker as it is known behind their ARGV, and say
                                 RL_VOTE_ELSEWHERE where it is another one */
+    int32_t extend_many;     /* extends many that are renewed together, of one key each: ARGV
+                                by KEY its value and its lease. A string with a '1' for each
+                                that it has extended; one with another letter is extended
+                                alone. With the guard the marker's key and the marker as it
+                                is known are behind all: "" where it is another one. 0, which
+                                a client's first script has: there is none */
 } rl_primitive;
 
 typedef struct rl_node_result {

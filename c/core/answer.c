@@ -21,10 +21,8 @@ void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms)
         slot->deadline_ms = now_ms;        /* no vote: see core_lost() */
 }
 
-/* The server does not know the script, which is sent again with its text. */
-static void unknown_script(struct rl_round *round, int i, int64_t now_ms)
+void answer_alone(struct rl_round *round, int i, int64_t now_ms)
 {
-    node_unload(&round->core->nodes[i], round->script);
     int wanted = round->kind->unknown ? round->kind->unknown(round, i, now_ms)
                                       : !round->outcome;
     if (wanted)
@@ -149,7 +147,8 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
     const struct round_kind *kind = round->kind;
     struct slot *slot = &round->slot[i];
     if (by_sha && reply->type == REPLY_ERROR && !strncmp(reply->text, "NOSCRIPT", 8)) {
-        unknown_script(round, i, now_ms);
+        node_unload(&round->core->nodes[i], round->script);    /* its text goes with it */
+        answer_alone(round, i, now_ms);
         return;
     }
     if (reply->type == REPLY_ERROR && !strncmp(reply->text, "READONLY", 8))

@@ -229,6 +229,17 @@ static int core_told(struct core *core, int i, const struct request *request,
     return 1;
 }
 
+/* A silent server is there again. 1; or 0: it could not be greeted, and is given up. */
+static int core_heard(struct core *core, int i, int64_t now_ms)
+{
+    core->want_write |= link_bit(i);
+    if (node_greet(&core->nodes[i], now_ms) == 0)
+        return 1;
+    node_refuse(&core->nodes[i], RL_NOMEM, "out of memory");
+    core_drop(core, i, now_ms);
+    return 0;
+}
+
 static void feed(struct core *core, int i, const char *data, size_t len, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
@@ -245,12 +256,8 @@ static void feed(struct core *core, int i, const char *data, size_t len, int64_t
         case NODE_IDLE:
             return;
         case NODE_HEARD:
-            if (node_greet(nd, now_ms) < 0) {
-                node_refuse(nd, RL_NOMEM, "out of memory");
-                core_drop(core, i, now_ms);
+            if (!core_heard(core, i, now_ms))
                 return;
-            }
-            core->want_write |= link_bit(i);
             break;
         case NODE_UP:
             if (nd->subscriber) {
@@ -279,6 +286,10 @@ static void feed(struct core *core, int i, const char *data, size_t len, int64_t
             break;
         case NODE_ANSWER:
             answer_take(request.owner, i, &nd->wire.reply, request.by_sha, now_ms);
+            round_unref(request.owner);
+            break;
+        case NODE_ALONE:
+            answer_alone(request.owner, i, now_ms);
             round_unref(request.owner);
             break;
         case NODE_FAILED:

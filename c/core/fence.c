@@ -232,6 +232,13 @@ int fence_put(struct rl_round *round, int i, int64_t now_ms)
     return round_call(round, i, held(round->core, i, knows_run, &behind), now_ms);
 }
 
+int fence_put_with(struct rl_round *round, int i, int many, int64_t now_ms)
+{
+    struct condition behind;
+    return node_call_with(&round->core->nodes[i], many, round->script, round->cmd,
+                          held(round->core, i, 0, &behind), round, now_ms);
+}
+
 static int put_release(struct rl_round *release, int i, int64_t now_ms)
 {
     struct condition run;

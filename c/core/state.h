@@ -81,6 +81,7 @@ struct pace {
     struct timer timer;           /* the next ones may begin */
     int64_t step_ms;              /* the end of the present step, ... */
     int begun;                    /* ... and how many have begun in it */
+    int together;                 /* they begin now, and are sent together */
 };
 
 struct core {

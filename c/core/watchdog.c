@@ -242,6 +242,22 @@ static void extend_late(struct rl_round *round, int i, const struct vote *vote,
         heal_begin(round->lease, round, i, now_ms);
 }
 
+/* Renewals that begin together go together. */
+static int extend_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    int many = round->lease->primitive.extend_many;
+    return round->core->pace.together && many ? fence_put_with(round, i, many, now_ms)
+                                              : fence_put(round, i, now_ms);
+}
+
+/* It may have been granted without this node, which is still to be healed. */
+static int extend_unknown(struct rl_round *round, int i, int64_t now_ms)
+{
+    (void)i;
+    return !round->outcome || (round->outcome == RL_GRANTED &&
+                               lease_remaining_ms(round->lease, now_ms) > 0);
+}
+
 static const struct round_kind extend_kind = {
     .name = "extend",
     .by_list = 1,
@@ -249,9 +265,10 @@ static const struct round_kind extend_kind = {
     .used = lease_used,
     .unused = lease_unused,
     .insists = lease_insists,
-    .put = fence_put,
+    .put = extend_put,
     .sent = lease_sent,
     .read = vote_of_lease,
+    .unknown = extend_unknown,
     .late = extend_late,
     .decide = extend_decide,
 };
@@ -311,8 +328,14 @@ void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms)
 void watchdog_go_on(struct core *core, int64_t now_ms)
 {
     struct rl_lease *lease;
+    if (!core->pace.waiting.len)
+        return;
+    core->pace.together = 1;
     while ((lease = pace_next(core, now_ms)))
         begin(lease, now_ms);
+    core->pace.together = 0;
+    for (int i = 0; i < core->n; i++)
+        node_flush(&core->nodes[i]);
 }
 
 void watchdog_hurry(struct core *core, int64_t lost_ms, int64_t now_ms)

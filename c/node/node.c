@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/batch.h"
 #include "node/questions.h"
 
 int node_init(struct node *nd, const struct node_config *config,
@@ -32,6 +33,8 @@ void node_free(struct node *nd)
     nd->queue = NULL;
     free(nd->record);
     nd->record = NULL;
+    free(nd->batch);
+    nd->batch = NULL;
     wire_free(&nd->wire);
     buf_free(&nd->out);
 }
@@ -44,14 +47,15 @@ static void node_fail(struct node *nd, int code, const char *text)
 
 /* ---- the queue of unanswered requests ---- */
 
-/* Makes room for one more. 0, RL_OVERLOAD or RL_NOMEM. */
-static int queue_reserve(struct node *nd)
+int node_room(struct node *nd, uint32_t n)
 {
-    if (nd->queue_len < nd->queue_cap)
+    if (nd->queue_len + n <= nd->queue_cap)
         return 0;
     if (nd->queue_cap == NODE_QUEUE_MAX)
         return RL_OVERLOAD;
-    uint32_t cap = nd->queue_cap * 2;
+    uint32_t cap = nd->queue_cap;
+    while (cap < nd->queue_len + n)
+        cap *= 2;
     struct request *queue = malloc(cap * sizeof(*queue));
     if (!queue)
         return RL_NOMEM;
@@ -64,8 +68,15 @@ static int queue_reserve(struct node *nd)
     return 0;
 }
 
-static struct request *queue_push(struct node *nd, enum request_kind kind, int script,
-                                  void *owner, uint64_t start, int64_t now_ms)
+/* Makes room for one more, behind what was put aside. 0, RL_OVERLOAD or RL_NOMEM. */
+static int queue_reserve(struct node *nd)
+{
+    node_flush(nd);
+    return node_room(nd, 1);
+}
+
+struct request *node_push(struct node *nd, enum request_kind kind, int script, void *owner,
+                          uint64_t start, int64_t now_ms)
 {
     uint32_t at = (nd->queue_head + nd->queue_len++) & (nd->queue_cap - 1);
     nd->queue[at] = (struct request){.owner = owner,
@@ -76,7 +87,7 @@ static struct request *queue_push(struct node *nd, enum request_kind kind, int s
     return &nd->queue[at];
 }
 
-static struct request queue_pop(struct node *nd)
+struct request node_pop(struct node *nd)
 {
     assert(nd->queue_len > 0);
     struct request r = nd->queue[nd->queue_head];
@@ -98,13 +109,13 @@ void node_connecting(struct node *nd, int64_t now_ms)
 int node_tell(struct node *nd, enum request_kind kind, int n, const char *const *words,
                 void *owner, int64_t now_ms)
 {
-    uint64_t start = buf_offset(&nd->out);
     int full = queue_reserve(nd);
+    uint64_t start = buf_offset(&nd->out);
     if (full)
         return full;
     if (wire_command(&nd->out, n, words) < 0)
         return RL_NOMEM;
-    queue_push(nd, kind, -1, owner, start, now_ms);
+    node_push(nd, kind, -1, owner, start, now_ms);
     return 0;
 }
 
@@ -124,16 +135,16 @@ static void script_add(struct script_set *set, int script)
 
 static int put_load(struct node *nd, int script, int64_t now_ms)
 {
-    uint64_t start = buf_offset(&nd->out);
     const char *body = nd->scripts->item[script].body;
     size_t len = nd->scripts->item[script].len;
     if (queue_reserve(nd) || !buf_reserve(&nd->out, len + 64))
         return -1;
+    uint64_t start = buf_offset(&nd->out);
     wire_array(&nd->out, 3);
     wire_bulk(&nd->out, "SCRIPT", 6);
     wire_bulk(&nd->out, "LOAD", 4);
     wire_bulk(&nd->out, body, len);
-    queue_push(nd, REQUEST_LOAD, script, NULL, start, now_ms);
+    node_push(nd, REQUEST_LOAD, script, NULL, start, now_ms);
     return 0;
 }
 
@@ -191,6 +202,8 @@ int node_greet(struct node *nd, int64_t now_ms)
 void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
                uint64_t random)
 {
+    node_flush(nd);
+    batch_forget(nd);
     int stable = nd->state == NODE_READY && now_ms - nd->ready_ms >= NODE_STABLE_MS;
     if (nd->state != NODE_CONNECTING)
         nd->silent = code == RL_TIMEOUT;
@@ -217,7 +230,7 @@ int node_abandon(struct node *nd, struct request *out, int *written)
         buf_clear(&nd->out);
         return 0;
     }
-    *out = queue_pop(nd);
+    *out = node_pop(nd);
     *written = out->start < nd->out.taken;
     return 1;
 }
@@ -268,6 +281,8 @@ static int node_greeted(struct node *nd, const struct request *r)
 enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
 {
     for (;;) {
+        if (batch_says(nd))
+            return batch_next(nd, out);
         int awaited = nd->queue_len ? nd->queue[nd->queue_head].kind : -1;
         nd->wire.taker = awaited == REQUEST_INFO     ? info_read
                          : awaited == REQUEST_RECORD ? questions_take_record
@@ -288,9 +303,15 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
             node_fail(nd, RL_PROTOCOL, "an answer that nobody asked for");
             return NODE_FAILED;
         }
-        *out = queue_pop(nd);
+        const struct request *oldest = &nd->queue[nd->queue_head];
         nd->answered_ms = now_ms;
-        nd->took8_ms += (int)(now_ms - out->sent_ms) - nd->took8_ms / 8;
+        nd->took8_ms += (int)(now_ms - oldest->sent_ms) - nd->took8_ms / 8;
+        if (oldest->calls) {
+            nd->stats.errors += nd->wire.reply.type == REPLY_ERROR;
+            batch_answered(nd, now_ms);
+            continue;
+        }
+        *out = node_pop(nd);
         if (out->kind == REQUEST_CALL) {
             nd->stats.replies++;
             if (nd->wire.reply.type == REPLY_ERROR)
@@ -341,36 +362,49 @@ static void put_guarded(struct buf *out, const struct cmd *cmd, const struct con
     wire_bulk(out, behind->want, strlen(behind->want));
 }
 
-int node_call(struct node *nd, int script, const struct cmd *cmd,
-              const struct condition *behind, void *owner, int64_t now_ms)
+int node_put_script(struct node *nd, int script, int n, size_t room)
 {
-    assert(nd->state == NODE_READY);
-    int full = queue_reserve(nd);
-    if (full)
-        return full;
-    uint64_t start = buf_offset(&nd->out);
     int by_sha = script_in(&nd->loaded, script);
     const char *body = by_sha ? nd->sha[script] : nd->scripts->item[script].body;
     size_t len = by_sha ? 40 : nd->scripts->item[script].len;
-    size_t key_len = behind && behind->key ? strlen(behind->key) : 0;
-    size_t more = behind ? key_len + strlen(behind->want) + 96 : 0;
-    if (!buf_reserve(&nd->out, len + cmd->len + more + 96))
-        return RL_NOMEM;
-    wire_array(&nd->out, cmd->argc + 2 + (behind ? 1 + (behind->key != NULL) : 0));
+    if (!buf_reserve(&nd->out, len + room + 96))
+        return -1;
+    wire_array(&nd->out, n + 2);
     if (by_sha)
         wire_bulk(&nd->out, "EVALSHA", 7);
     else
         wire_bulk(&nd->out, "EVAL", 4);
     wire_bulk(&nd->out, body, len);
+    if (script_in(&nd->sha_known, script))
+        script_add(&nd->loaded, script);    /* EVAL loads a script as well */
+    return by_sha;
+}
+
+int node_put_call(struct node *nd, int script, const struct cmd *cmd,
+                  const struct condition *behind, void *owner, int64_t now_ms)
+{
+    uint64_t start = buf_offset(&nd->out);
+    int more = behind ? 1 + (behind->key != NULL) : 0;
+    size_t key_len = behind && behind->key ? strlen(behind->key) : 0;
+    size_t room = behind ? key_len + strlen(behind->want) + 96 : 0;
+    int by_sha = node_put_script(nd, script, cmd->argc + more, cmd->len + room);
+    if (by_sha < 0)
+        return RL_NOMEM;
     if (behind)
         put_guarded(&nd->out, cmd, behind);
     else
         wire_raw(&nd->out, cmd->bytes, cmd->len);
-    queue_push(nd, REQUEST_CALL, script, owner, start, now_ms)->by_sha = (int8_t)by_sha;
-    if (script_in(&nd->sha_known, script))
-        script_add(&nd->loaded, script);    /* EVAL loads a script as well */
+    node_push(nd, REQUEST_CALL, script, owner, start, now_ms)->by_sha = (int8_t)by_sha;
     nd->stats.requests++;
     return 0;
+}
+
+int node_call(struct node *nd, int script, const struct cmd *cmd,
+              const struct condition *behind, void *owner, int64_t now_ms)
+{
+    assert(nd->state == NODE_READY);
+    int full = queue_reserve(nd);
+    return full ? full : node_put_call(nd, script, cmd, behind, owner, now_ms);
 }
 
 int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,
@@ -378,10 +412,10 @@ int node_set_marker(struct node *nd, const char *body, size_t len, const char *s
 {
     assert(nd->state == NODE_READY);
     const char *key = nd->config->marker;
-    uint64_t start = buf_offset(&nd->out);
     size_t room = len + strlen(key) + strlen(seen) + strlen(want) + strlen(record) + 128;
     if (queue_reserve(nd) || !buf_reserve(&nd->out, room))
         return -1;
+    uint64_t start = buf_offset(&nd->out);
     wire_array(&nd->out, 7);
     wire_bulk(&nd->out, "EVAL", 4);
     wire_bulk(&nd->out, body, len);
@@ -390,7 +424,7 @@ int node_set_marker(struct node *nd, const char *body, size_t len, const char *s
     wire_bulk(&nd->out, seen, strlen(seen));
     wire_bulk(&nd->out, want, strlen(want));
     wire_bulk(&nd->out, record, strlen(record));
-    queue_push(nd, REQUEST_MARKER, -1, NULL, start, now_ms);
+    node_push(nd, REQUEST_MARKER, -1, NULL, start, now_ms);
     return 0;
 }
 
@@ -408,19 +442,19 @@ int node_subscribe(struct node *nd, const char *verb, const char *channel, size_
                    int64_t now_ms)
 {
     assert(nd->subscriber && nd->state == NODE_READY);
-    uint64_t start = buf_offset(&nd->out);
     if (queue_reserve(nd) || !buf_reserve(&nd->out, len + 64))
         return -1;
+    uint64_t start = buf_offset(&nd->out);
     wire_array(&nd->out, 2);
     wire_bulk(&nd->out, verb, strlen(verb));
     wire_bulk(&nd->out, channel, len);
-    queue_push(nd, REQUEST_SUBSCRIBE, -1, NULL, start, now_ms);
+    node_push(nd, REQUEST_SUBSCRIBE, -1, NULL, start, now_ms);
     return 0;
 }
 
 int node_confirmed(struct node *nd)
 {
-    return nd->queue_len && (queue_pop(nd), 1);
+    return nd->queue_len && (node_pop(nd), 1);
 }
 
 int node_load(struct node *nd, int script, int64_t now_ms)

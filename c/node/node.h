@@ -89,11 +89,13 @@ struct request {
     int16_t kind;
     int16_t script;
     int8_t by_sha;                /* EVALSHA: NOSCRIPT is an answer worth a retry */
+    int8_t calls;                 /* > 0: so many, from this one on, have one answer (batch.h) */
 };
 
 enum node_event {
     NODE_IDLE,
     NODE_ANSWER,
+    NODE_ALONE,
     NODE_TOLD,
     NODE_HEARD,
     NODE_UP,
@@ -107,6 +109,8 @@ struct condition {
     const char *want;             /* "": whatever it is */
 };
 
+struct batch;
+
 struct node {
     const struct node_config *config;
     const struct scripts *scripts;
@@ -117,6 +121,7 @@ struct node {
     struct request *queue;        /* ring of queue_cap, a power of two */
     uint32_t queue_cap, queue_head, queue_len;
     int handshake_left;           /* answers still missing in HANDSHAKE */
+    struct batch *batch;          /* calls that go together; NULL: there were none yet */
     struct script_set sha_known;  /* scripts whose sha the server told */
     struct script_set loaded;     /* scripts that the server has, as far as we know */
     char sha[RL_MAX_SCRIPTS][40];
@@ -184,7 +189,8 @@ int node_abandon(struct node *nd, struct request *out, int *written);
 int node_feed(struct node *nd, const char *data, size_t len);
 
 /* The next event in what was fed. NODE_HEARD: a silent server is there again, and
- * node_greet() is next; NODE_ANSWER: *out was answered by nd->wire.reply;
+ * node_greet() is next; NODE_ANSWER: *out was answered by nd->wire.reply; NODE_ALONE: it
+ * was sent with others, and is to be asked alone;
  * NODE_TOLD: so was *out, a REQUEST_TIME, REQUEST_INFO, REQUEST_MARKER or REQUEST_RECORD
  * of the node itself;
  * NODE_MESSAGE: a subscriber got nd->wire.reply; NODE_UP: the handshake is done, and
@@ -204,6 +210,14 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
  * NULL: the script has no use for one. 0, RL_OVERLOAD, or RL_NOMEM. Only when READY. */
 int node_call(struct node *nd, int script, const struct cmd *cmd,
               const struct condition *behind, void *owner, int64_t now_ms);
+
+/* The same for a call that goes with others like it, which this is called for one after the
+ * other, by the script `many` for all of them (batch.h): it is put aside, until node_flush()
+ * or something else is queued. cmd, of a lease and with one key, and what behind points to
+ * must last until then. */
+int node_call_with(struct node *nd, int many, int script, const struct cmd *cmd,
+                   const struct condition *behind, void *owner, int64_t now_ms);
+void node_flush(struct node *nd);
 
 /* Queues TIME, and with the guard INFO replication ahead of it, when they are due and the
  * last answer has come. Only when READY. 1: queued; 0: not. */

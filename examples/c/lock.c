@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     }
     rl_primitive lock = {rl_script(client, acquire, strlen(acquire)), -1,
                          rl_script(client, release, strlen(release)), -1, -1, -1,
-                         RL_RULE_YES, 0};
+                         RL_RULE_YES, 0, 0};
     rl_bytes key = {argv[1], strlen(argv[1])};
     rl_lease *lease = NULL;
     int outcome = finish(

@@ -41,6 +41,110 @@ describe("a client that keeps many locks", function()
         assert.is_true(client:stats().renewals <= N * ((client.now() - from) / (LEASE / 4) + 1))
     end)
 
+    it("has them renewed together, a few requests for many", function()
+        local N, LEASE = 1000, 6
+        cluster = support.cluster(3)
+        client = support.warm_client(cluster, { lease = LEASE, timeout = 5 })
+        local locks, before = keep(N), {}
+        for i, server in ipairs(cluster) do
+            before[i] = server:calls_of "evalsha"
+        end
+        support.eventually(function()
+            return client:stats().renewals >= N
+        end, 60, "all are renewed")
+        for i, server in ipairs(cluster) do
+            assert.is_true(server:calls_of "evalsha" - before[i] < N / 4)
+            for k = 1, N do
+                assert.is_true(server:call("PTTL", "kept:" .. k) > LEASE / 3 * 1000)
+            end
+        end
+        assert.is_true(locks[N]:isValid())
+    end)
+
+    it("asks alone for those that some server does not have, has for longer, or may not touch",
+        function()
+            local N, LEASE = 200, 6
+            cluster = support.cluster(3)
+            local one = cluster[1]
+            client = support.warm_client(cluster, { lease = LEASE, timeout = 5 })
+            local locks = keep(N)
+            assert(one:call("DEL", "kept:7"))
+            assert(one:call("SET", "kept:8", ("f"):rep(40), "PX", 4000))
+            assert(one:call("PERSIST", "kept:9"))
+            assert(locks[10]:extend(50))
+            local before = client:stats().renewals
+            support.eventually(function()
+                return client:stats().renewals >= before + N
+            end, 60, "all are renewed")
+            support.eventually(function()
+                local ttl = one:call("PTTL", "kept:9")
+                return one:call("GET", "kept:7") == cluster[2]:call("GET", "kept:7")
+                    and one:call("GET", "kept:8") == cluster[2]:call("GET", "kept:8")
+                    and ttl > 0 and ttl <= LEASE * 1000
+            end, 30, "what was lost is healed, and what had no end has one")
+            assert.is_true(one:call("PTTL", "kept:10") > 30000)
+            for i = 1, N do
+                assert.is_true(locks[i]:isValid())
+            end
+        end)
+
+    it("has nothing renewed together by a server whose marker is another one", function()
+        cluster = support.cluster(1)
+        client = support.warm_client(cluster)
+        local one = cluster[1]
+        local script = require("redlock.api.plain_lock").extend_many
+        local function extend(marker)
+            return one:call("EVAL", script, 3, "a", "b", "marker", "mine", 9000, "mine", 9000,
+                marker)
+        end
+        one:call("SET", "a", "mine", "PX", 5000)
+        one:call("SET", "b", "somebody's", "PX", 5000)
+        one:call("SET", "marker", "M")
+        assert.equal("", extend "N")
+        assert.is_true(one:call("PTTL", "a") <= 5000)
+        assert.equal("10", extend "M")
+        assert.is_true(one:call("PTTL", "a") > 5000 and one:call("PTTL", "b") <= 5000)
+    end)
+
+    it("asks a server alone for each where it refuses some", function()
+        local N, LEASE = 200, 6
+        cluster = support.cluster(3)
+        client = support.warm_client(cluster, { lease = LEASE, timeout = 5 })
+        local locks = keep(N)
+        local one = cluster[1]
+        one:user("default", "resetkeys", "~kept:1*", "~redlock:*")
+        local errors = client:stats().nodes[1].errors
+        support.eventually(function()
+            return client:stats().renewals >= 4 * N
+        end, 60, "what is not renewed there has run out")
+        assert.is_true(client:stats().nodes[1].errors > errors)
+        one:user("default", "allkeys")
+        for i = 1, N do
+            assert.is_true(locks[i]:isValid())
+            local ttl = one:call("PTTL", "kept:" .. i)
+            assert.equal(tostring(i):sub(1, 1) == "1", ttl > 0, i .. ": " .. ttl)
+        end
+    end)
+
+    it("has them renewed together again where a server has lost its scripts", function()
+        local N, LEASE = 200, 6
+        cluster = support.cluster(3)
+        client = support.warm_client(cluster, { lease = LEASE, timeout = 5 })
+        keep(N)
+        for _, server in ipairs(cluster) do
+            assert(server:call("SCRIPT", "FLUSH"))
+        end
+        support.eventually(function()
+            return client:stats().renewals >= N
+        end, 60, "all are renewed")
+        local calls = cluster[1]:calls_of "evalsha"
+        support.eventually(function()
+            return client:stats().renewals >= 3 * N
+        end, 60, "all are renewed")
+        assert.is_true(cluster[1]:calls_of "evalsha" - calls < N)
+        assert.equal(0, client:stats().lost)
+    end)
+
     it("asks servers that do not answer for a few at a time", function()
         local N, LEASE, UNDER_WAY = 1000, 9, 256
         cluster = support.cluster(3)

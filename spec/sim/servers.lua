@@ -16,8 +16,8 @@ local _M = {}
 local step, words
 local known = {}             -- step.known -> the words of the command
 local roles = {}             -- sha of a script -> what it is for: acquire, extend, ...
-local REPEATED = { acquire = true, confirm = true, extend = true, heal = true, release = true,
-    handover = true }
+local REPEATED = { acquire = true, confirm = true, extend = true, extend_many = true, heal = true,
+    release = true, handover = true }
 
 local function server_reply(conn, bytes)
     return C.sim_reply(conn, bytes, #bytes) ~= 0
@@ -30,6 +30,7 @@ end
 local function on_write(server, key, old, new)
     local self = server.sim
     local list = self.checks.write
+    server.value = server.values and server.values[key] or server.value
     for k = 1, list and #list or 0 do
         local text = list[k].on.write(self, server, key, old, new)
         if text then
@@ -38,18 +39,43 @@ local function on_write(server, key, old, new)
     end
 end
 
-local function before_script(server, sha, keys, args)
-    server.role, server.value = roles[sha], args[1]
-    server.replaced = args[5] and args[4] or args[3]      -- by a hand-over
+local function look_before(server, key, args)
     local checks = server.sim.checks.before
     for i = 1, checks and #checks or 0 do
-        checks[i].on.before(server.sim, server, keys[1], args)
+        checks[i].on.before(server.sim, server, key, args)
+    end
+end
+
+local function before_script(server, sha, keys, args)
+    server.role, server.value, server.values = roles[sha], args[1], nil
+    if server.role == "extend_many" then
+        server.role, server.values = "extend", {}
+        for i = 1, #args / 2 do
+            server.values[keys[i]] = args[2 * i - 1]
+        end
+        return
+    end
+    server.replaced = args[5] and args[4] or args[3]      -- by a hand-over
+    look_before(server, keys[1], args)
+end
+
+-- Extensions that came as one: each yes is as if it had come alone, and a no says nothing.
+-- They change no value, so what was before them can be looked at behind them.
+local function on_many(server, keys, args, result)
+    for i = 1, type(result) == "string" and #result or 0 do
+        if result:byte(i) == 49 then
+            local own = { args[2 * i - 1], args[2 * i] }
+            look_before(server, keys[i], own)
+            server.sim:on_script(server, "extend", keys[i], own, 1)
+        end
     end
 end
 
 local function on_script(server, sha, keys, args, result)
     local role = roles[sha]
-    if role then
+    if role == "extend_many" then
+        on_many(server, keys, args, result)
+    elseif role then
         server.sim:on_script(server, role, keys[1], args, result)
     end
 end
@@ -234,6 +260,7 @@ local function know_scripts()
         end
         roles[sha1.hex(restart_guard.wrap(prim.acquire_script))] = "acquire"
     end
+    roles[sha1.hex(require("redlock.api.plain_lock").extend_many)] = "extend_many"
     roles[sha1.hex(script_text.read "redlock.scripts.marker.set")] = "mark"
     roles[sha1.hex(script_text.read "redlock.scripts.members.accept")] = "accept"
 end

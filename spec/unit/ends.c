@@ -31,7 +31,7 @@ static struct {
     int slow_join;                /* ms that joining takes */
     rl_client *client;
     rl_lease *lease;
-} this = {.primitive = {0, 1, 2, -1, -1, -1, 0}};
+} this = {.primitive = {0, 1, 2, -1, -1, -1, RL_RULE_YES, 0, 0}};
 
 #define EXPECT(cond)                                                                         \
     do {                                                                                     \

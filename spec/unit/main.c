@@ -49,7 +49,7 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
     suite_members,
     suite_same,
     suite_cleanups,
-    suite_pace;
+    suite_pace, suite_batch;
 
 static const struct suite *const suites[] = {
     &suite_buf,     &suite_quorum,  &suite_wire,   &suite_timer,   &suite_cmd,
@@ -71,7 +71,7 @@ static const struct suite *const suites[] = {
     &suite_members,
     &suite_same,
     &suite_cleanups,
-    &suite_pace,
+    &suite_pace, &suite_batch,
 };
 
 /* ---- checks ---- */

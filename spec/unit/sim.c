@@ -251,7 +251,7 @@ struct sim *sim_new(int n)
     s->now_ms = 1000000;
     s->primitive =
         (rl_primitive){SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE, SIM_HANDOVER, -1, -1,
-                       RL_RULE_YES, 0};
+                       RL_RULE_YES, 0, 0};
     for (int i = 0; i < n; i++) {
         s->config[i].timeout_ms = SIM_TIMEOUT_MS;
         s->config[i].connect_timeout_ms = SIM_CONNECT_MS;
@@ -269,7 +269,7 @@ void sim_fence(struct sim *s)
 {
     s->primitive = (rl_primitive){SIM_FENCED_ACQUIRE, SIM_FENCED_EXTEND,
                                   SIM_FENCED_RELEASE, SIM_FENCED_HANDOVER,
-                                  SIM_CONFIRM, SIM_HEAL, RL_RULE_LARGEST, 1};
+                                  SIM_CONFIRM, SIM_HEAL, RL_RULE_LARGEST, 1, 0};
 }
 
 static struct sim *bring_up(struct sim *s, int n)

@@ -9,6 +9,7 @@ return primitive.new {
         "fenced write lock" },
     acquire = script_text.read "redlock.scripts.lock.acquire",
     extend = script_text.read "redlock.scripts.lock.extend",
+    extend_many = script_text.read "redlock.scripts.lock.extend_many",
     release = script_text.read "redlock.scripts.lock.release",
     handover = script_text.read "redlock.scripts.lock.handover",
     peek = script_text.read "redlock.scripts.lock.peek",

@@ -54,9 +54,10 @@ end
 --   names      function(name): the names that a name stands for, a list; nil: it cannot be one
 --   within     the kind of lock whose owner may enter this one as well
 --   unlabelled  true: its values have no cards
+--   extend_many  a script that extends many of them at once (rl_primitive)
 --   everywhere  true: each attempt goes to all servers, also after votes were split
 local OWN = { unseeded = true, knows_run = true, rivals = true, waits = true, names = true,
-    within = true, everywhere = true, unlabelled = true }
+    within = true, everywhere = true, unlabelled = true, extend_many = true }
 for field in pairs(FIELDS) do
     OWN[field] = true
 end
@@ -91,6 +92,8 @@ function Primitive:register(client, C)
         local body = text_of(self, client, name, GUARDED[name])
         ids.primitive[name] = body and register(client, C, name, body) or -1
     end
+    ids.primitive.extend_many = self.extend_many
+        and register(client, C, "extend_many", self.extend_many) or 0
     ids.primitive.rule = C[RULES[self.vote]]
     ids.primitive.knows_run = self.knows_run and 1 or 0
     for name, guarded in pairs(self.questions) do
@@ -207,6 +210,7 @@ local function make(def)
     self.shared = validate.flag("primitive.shared", def.shared)
     self.line = def.line == nil or validate.flag("primitive.line", def.line)
     self.everywhere, self.within = def.everywhere, def.within
+    self.extend_many = def.extend_many
     self.labelled = not def.unlabelled
     self.knows_run, self.rivals = def.knows_run, def.rivals or NOTHING
     self.keys, self.args = def.keys or default_keys, def.args or default_args

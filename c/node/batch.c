@@ -1,0 +1,138 @@
+/* batch.c - calls that go to a server as one, for as many owners, and share its answer. */
+#include "node/batch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A server that refuses a batch is asked for each lock alone, and for so long for no other
+ * batch: it may be a key that this user must not touch. */
+enum { APART_MS = 10000 };
+
+/* Whether a call goes with those that are put aside. */
+static int fits(const struct batch *b, int many, int script, const struct condition *behind)
+{
+    if (b->len == BATCH_MAX || b->many != many || b->script != script ||
+        b->conditional != (behind != NULL))
+        return 0;
+    return !behind || (b->behind.key == behind->key && b->behind.want == behind->want);
+}
+
+static void begin(struct batch *b, int many, int script, const struct condition *behind)
+{
+    b->many = many;
+    b->script = script;
+    b->conditional = behind != NULL;
+    b->behind = behind ? *behind : (struct condition){0};
+    b->bytes = behind && behind->key ? strlen(behind->key) : 0;
+    b->bytes += behind ? strlen(behind->want) : 0;
+}
+
+int node_call_with(struct node *nd, int many, int script, const struct cmd *cmd,
+                   const struct condition *behind, void *owner, int64_t now_ms)
+{
+    assert(nd->state == NODE_READY);
+    struct batch *b = nd->batch ? nd->batch : (nd->batch = calloc(1, sizeof(*b)));
+    if (!b || now_ms < b->apart_ms)
+        return node_call(nd, script, cmd, behind, owner, now_ms);
+    if (b->len && !fits(b, many, script, behind))
+        node_flush(nd);
+    if (!b->len)
+        begin(b, many, script, behind);
+    int full = node_room(nd, (uint32_t)b->len + 1);
+    if (full)
+        return full;
+    size_t texts = nd->scripts->item[many].len + nd->scripts->item[script].len + 512;
+    if (!buf_reserve(&nd->out, b->bytes + cmd->len + texts))
+        return RL_NOMEM;
+    b->bytes += cmd->len;
+    b->now_ms = now_ms;
+    b->call[b->len].cmd = cmd;
+    b->call[b->len++].owner = owner;
+    return 0;
+}
+
+static void put_all(struct node *nd, int len)
+{
+    const struct batch *b = nd->batch;
+    struct buf *out = &nd->out;
+    const char *key = b->conditional ? b->behind.key : NULL;
+    wire_bulk_int(out, len + (key != NULL));
+    for (int i = 0; i < len; i++) {
+        const struct cmd *cmd = b->call[i].cmd;
+        wire_raw(out, cmd->bytes + cmd->keys_at, cmd->first_end - cmd->keys_at);
+    }
+    if (key)
+        wire_bulk(out, key, strlen(key));
+    for (int i = 0; i < len; i++) {
+        const struct cmd *cmd = b->call[i].cmd;
+        wire_raw(out, cmd->bytes + cmd->keys_end,
+                 cmd->lease_at + cmd->lease_len - cmd->keys_end);
+    }
+    if (b->conditional)
+        wire_bulk(out, b->behind.want, strlen(b->behind.want));
+}
+
+void node_flush(struct node *nd)
+{
+    struct batch *b = nd->batch;
+    if (!b || !b->len)
+        return;
+    int len = b->len;
+    b->len = 0;
+    if (len == 1) {
+        node_put_call(nd, b->script, b->call[0].cmd, b->conditional ? &b->behind : NULL,
+                      b->call[0].owner, b->now_ms);
+        return;
+    }
+    int behind = b->conditional + (b->conditional && b->behind.key);
+    uint64_t start = buf_offset(&nd->out);
+    int by_sha = node_put_script(nd, b->many, 1 + 3 * len + behind, 0);
+    assert(by_sha >= 0);
+    put_all(nd, len);
+    for (int i = 0; i < len; i++) {
+        struct request *r =
+            node_push(nd, REQUEST_CALL, b->many, b->call[i].owner, start, b->now_ms);
+        r->by_sha = (int8_t)by_sha;
+        r->calls = (int8_t)(i ? 0 : len);
+        nd->stats.requests++;
+    }
+}
+
+void batch_answered(struct node *nd, int64_t now_ms)
+{
+    struct batch *b = nd->batch;
+    const struct request *first = &nd->queue[nd->queue_head];
+    const struct reply *reply = &nd->wire.reply;
+    b->said_len = first->calls;
+    b->said_at = 0;
+    memset(b->said, '0', sizeof(b->said));
+    if (reply->type == REPLY_STRING && reply->text_len == (size_t)b->said_len)
+        memcpy(b->said, reply->text, reply->text_len);
+    else if (reply->type == REPLY_ERROR && first->by_sha &&
+             !strncmp(reply->text, "NOSCRIPT", 8))
+        node_unload(nd, first->script);
+    else if (reply->type != REPLY_STRING || reply->text_len)
+        b->apart_ms = now_ms + APART_MS;
+}
+
+enum node_event batch_next(struct node *nd, struct request *out)
+{
+    struct batch *b = nd->batch;
+    struct reply *reply = &nd->wire.reply;
+    *out = node_pop(nd);
+    nd->stats.replies++;
+    if (b->said[b->said_at++] != '1')
+        return NODE_ALONE;
+    reply->type = REPLY_INTEGER;
+    reply->nums = 1;
+    reply->num[0] = 1;
+    reply->has_text = reply->has_second = 0;
+    return NODE_ANSWER;
+}
+
+void batch_forget(struct node *nd)
+{
+    if (nd->batch)
+        nd->batch->said_len = nd->batch->said_at = 0;
+}
