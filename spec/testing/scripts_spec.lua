@@ -70,6 +70,30 @@ local function of_lease(prim, keys, ...)
     return eval(prim[role .. "_script"], keys, args)
 end
 
+local function some_keys()
+    local keys = { "a", "b", "c", "k" }
+    table.remove(keys, math.random(4))
+    table.remove(keys, math.random(3))
+    return keys
+end
+
+local function marker(state)
+    return ("%s v2 %s %s 0 60000 00000000.0.00000000 0"):format(INC, state, replid:sub(1, 16))
+end
+
+-- Many are extended at once, with the guard and without.
+local function extend_many()
+    local keys, args, guarded = some_keys(), {}, math.random(2) == 1
+    keys[#keys + 1] = "k"
+    for _ = 1, #keys do
+        args[#args + 1] = pick(VALUES)
+        args[#args + 1] = lease()
+    end
+    keys[#keys + 1] = guarded and MARKER or nil
+    args[#args + 1] = guarded and pick { marker "a", marker "a", "other" } or nil
+    return eval(plain.extend_many, keys, args)
+end
+
 -- One of the questions of a primitive.
 local function ask(prim, name, keys, ...)
     return eval(prim[name .. "_script"], keys, { ... })
@@ -85,13 +109,6 @@ local LEADER = { "k", "redlock:{k}:fence", "redlock:{k}:who" }
 local function inspect(name)
     return script_text.read("redlock.scripts.now", "redlock.scripts.inspect.describe",
         "redlock.scripts.inspect." .. name)
-end
-
-local function some_keys()
-    local keys = { "a", "b", "c", "k" }
-    table.remove(keys, math.random(4))
-    table.remove(keys, math.random(3))
-    return keys
 end
 
 local function slots_call()
@@ -153,10 +170,6 @@ local function leader_call()
         function() return ask(fenced, "retire", LEADER, "leaders", pick { "1", "2" }) end,
         fenced_call, fenced_call, fenced_call,
     }()
-end
-
-local function marker(state)
-    return ("%s v2 %s %s 0 60000 00000000.0.00000000 0"):format(INC, state, replid:sub(1, 16))
 end
 
 local function server_call()
@@ -288,7 +301,7 @@ local KINDS = {
         }()
     end,
     ["a plain lock"] = function()
-        return pick { of_lease, of_lease, of_lease,
+        return pick { extend_many, of_lease, of_lease, of_lease,
             function(prim, keys) return ask(prim, pick { "peek", "force" }, keys) end }(plain,
             { "k" })
     end,
