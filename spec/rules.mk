@@ -93,8 +93,14 @@ $(ASAN_CORE): $(call OBJ_OF,asan)
 asan-core: $(ASAN_CORE)
 threads: $(addprefix $(TOOLS)/,threads-tsan threads-asan refused refused-asan ends ends-tsan)
 
+.PHONY: check
+check: ## a minute, between two edits: unit tests, 2,000 schedules; SPEC="files"
+	@spec/setup test
+	@$(MAKE) --no-print-directory -s -j$$(nproc) all tools $(TOOLS)/floor $(TOOLS)/unit sim-core
+	@spec/run check
+
 .PHONY: test
-test: ## unit tests, specs against real servers, simulator, sanitizers
+test: ## unit tests, specs against real servers, simulator, mutants, models; ten minutes
 	@spec/setup test
 	@$(MAKE) --no-print-directory -j$$(nproc) all tools $(TOOLS)/floor $(TOOLS)/unit \
 	    $(TOOLS)/unit-sanitized threads asan-core fuzzers sim-core
@@ -111,7 +117,7 @@ matrix: ## in clean Debian releases, with their servers; ROWS="trixie sid"
 	@spec/matrix/run $(ROWS)
 
 .PHONY: nightly
-nightly: ## what takes hours: compilers, all mutants, models, fuzzers, chaos, stress
+nightly: ## what takes hours, and one table of it; NIGHTLY=short: a tenth of each
 	@spec/nightly
 
 # ---- coverage ----------------------------------------------------------------------
@@ -202,8 +208,13 @@ mutant-core:
 	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$(WORLD_OBJ)) $(CORE_HIREDIS) -ldl
 
 .PHONY: mutants
-mutants: sim-core ## wrong variants it must catch; ONLY=part of a name, CI=1: fewer
-	@luajit spec/sim/mutate.lua
+mutants: sim-core ## wrong variants it must catch; writes down their seeds; ONLY=part of a name
+	@RECORD=1 luajit spec/sim/mutate.lua
+
+.PHONY: power
+power: ## faults drawn at random, and which tests notice them; N=, SEED=; an hour
+	@spec/setup test
+	@luajit spec/power.lua
 
 .PHONY: models
 models: ## the protocol in all schedules, and its broken variants (spin)

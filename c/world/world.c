@@ -28,6 +28,13 @@ uint32_t sim_random(uint32_t n)
     return (uint32_t)((chance() >> 32) * n >> 32);
 }
 
+uint64_t sim_swap_chance(uint64_t state)
+{
+    uint64_t before = world.random;
+    world.random = state;
+    return before;
+}
+
 /* The values of leases, and the seed of the core's jitter. */
 ssize_t getrandom(void *buf, size_t len, unsigned flags)
 {

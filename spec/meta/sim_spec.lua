@@ -35,6 +35,62 @@ describe("the simulator", function()
         assert.equal(holds(alone), holds(after) - holds(before))
     end)
 
+    -- A fault that draws more than before, and strikes more often.
+    local CHANGED = [[
+        package.preload["spec.sim.faults"] = function()
+            local faults = dofile "spec/sim/faults.lua"
+            for _, fault in ipairs(faults.list) do
+                if fault.name == "stopped between rounds" then
+                    local strike = fault.strike
+                    fault.times = { 4, 9 }
+                    fault.strike = function(sim)
+                        sim:below(9)
+                        return strike(sim)
+                    end
+                end
+            end
+            return faults
+        end]]
+
+    it("leaves alone the schedules that do not have a fault when that fault changes", function()
+        local same, changed = 0, 0
+        for seed = 201, 240 do
+            local work = ("SIM_WORK='%d 1 1'"):format(seed)
+            local before = simulate(work):match "^(= 1 0 .*) %S+%s*$"
+            local after = simulate(work .. (" LUA_INIT='%s'"):format(CHANGED))
+            assert.is_string(before)
+            if after:match "^(= 1 0 .*) %S+%s*$" == before then
+                same = same + 1
+            else
+                changed = changed + 1
+            end
+        end
+        assert.is_true(changed > 0, "no schedule had the fault")
+        assert.is_true(same >= 20, same .. " of 40 schedules stayed as they were")
+    end)
+
+    it("draws seeds by the commit, by the date, and by the version where there is no git",
+        function()
+            local function first(env, prefix)
+                local pipe = io.popen(env .. " luajit -e '" .. (prefix or "")
+                    .. " local seeds = require \"spec.sim.seeds\" print(seeds.first())'")
+                local text = pipe:read "*a"
+                pipe:close()
+                local seed, whence = text:match "^(%S+)%s+(.-)%s*$"
+                return tonumber(seed), whence
+            end
+            local seed, whence = first "GIT_DIR=/nowhere"
+            assert.matches("^version ", whence)
+            assert.is_true(seed >= 1 and seed <= 1e9)
+            assert.equal(seed, (first "GIT_DIR=/nowhere"))
+            local today, date = first "DATE=20261125"
+            assert.equal("date 20261125", date)
+            assert.equal(4e6, first "DATE=20261126" - today)
+            assert.equal(17, (first "SEED=17"))
+            assert.matches("remembered seeds; then from seed", simulate "N=1 J=1", 1, true)
+            assert.not_matches("remembered", simulate "SEED=5 N=1 J=1", 1, true)
+        end)
+
     it("has the family in every sixteenth schedule, and leaves the others as they are", function()
         local function sums(env, first)
             local output = simulate(env .. (" SIM_WORK='%d 16 9'"):format(first))

@@ -194,7 +194,7 @@ _M.list = {
     { name = "stopped between rounds", often = 15, times = { 1, 3 }, strike = function(sim)
         local role = sim:pick { "acquire", "confirm", "extend", "handover" }
         local for_ever = sim:chance(30)
-        sim.trap = function(_, _, what, attempt)
+        sim.trap = sim:bound(function(_, _, what, attempt)
             if what ~= role or not attempt or attempt.process.dead then
                 return
             end
@@ -202,7 +202,7 @@ _M.list = {
             local p = attempt.process
             p.stays_stopped = p.stays_stopped or for_ever and #sim.processes > 1
             sim:stop_process(p, p.stays_stopped and 1e12 or some_us(sim))
-        end
+        end)
     end },
 
     -- A server has executed the first request of a round, and the others get none.
@@ -431,7 +431,8 @@ function _M.choose(sim, opts)
         for _, fault in ipairs(sim.lists and lists.pool(_M.list) or _M.list) do
             local what = fault.breaks
             local fits = breaking or not what or HARMLESS[what] or forgetting and what == "memory"
-            if (fits or sim.lists) and sim:below(10000) < fault.often * few then
+            if (fits or sim.lists) and sim:apart(fault.name, sim.below, sim, 10000)
+                < fault.often * few then
                 list[#list + 1] = fault
             end
         end
@@ -443,24 +444,33 @@ end
 function _M.prepare(sim)
     for _, fault in ipairs(sim.faults) do
         if fault.prepare then
-            fault.prepare(sim)
+            sim:apart(fault.name, fault.prepare, sim)
         end
     end
 end
 
---- Begins them: their strikes are spread over the phase with faults.
+local function strike(sim, fault)
+    if not sim.calm_at then
+        sim.count.faults = sim.count.faults + 1
+        sim:log("resource", "note", "fault: " .. fault.name)
+        fault.strike(sim)
+    end
+end
+
+local function begin(sim, fault)
+    if fault.begin then
+        fault.begin(sim)
+    end
+    return fault.times and sim:between(fault.times[1], fault.times[2]) or 0
+end
+
+--- Begins them: their strikes are spread over the phase with faults, and each draws from a
+-- stream of its own.
 function _M.begin(sim)
     for _, fault in ipairs(sim.faults) do
-        if fault.begin then
-            fault.begin(sim)
-        end
-        for _ = 1, fault.times and sim:between(fault.times[1], fault.times[2]) or 0 do
-            sim:later(sim:below(sim.horizon_us), function()
-                if not sim.calm_at then
-                    sim.count.faults = sim.count.faults + 1
-                    sim:log("resource", "note", "fault: " .. fault.name)
-                    fault.strike(sim)
-                end
+        for k = 1, sim:apart(fault.name, begin, sim, fault) do
+            sim:apart(fault.name .. " " .. k, function()
+                sim:later(sim:below(sim.horizon_us), function() strike(sim, fault) end)
             end)
         end
     end

@@ -9,7 +9,6 @@
 --   prefix  how the schedules begin (prefixes.lua); absent: as the seeds will have it
 --   budget  schedules within which it must be caught; default 3000
 --   equivalent  true: nothing can be noticed; the entry says why, and is not run
---   ci      false: too slow for every commit
 
 return {
     -- ---- counting ----
@@ -475,7 +474,7 @@ return {
 
     { name = "what a sealed server says counts", file = "c/core/answer.c", guarded = true,
         faults = { "planned restart", "planned restart", "planned restart" }, fenced = 100,
-        ci = false, by = { "a token has its witnesses" },
+        by = { "a token has its witnesses" },
         from = "core->guards[i].is.state == MARKER_SEALED)", to = "0)" },
 
     { name = "what was seen of a quarantine is counted again", file = "c/core/guard.c",
@@ -662,7 +661,7 @@ return {
     { name = "waiters wake each other", file = "c/core/release.c",
         from = "    if (lease->state == LEASE_ACQUIRING)\n        leave_unannounced(lease);\n",
         to = "",
-        by = { "attempts are bounded" }, budget = 30000, ci = false },
+        by = { "attempts are bounded" }, budget = 30000 },
 
     { name = "waits for less than a millisecond", file = "lua/redlock/policy/acquire.lua",
         from = "rounds.to_ms(call.deadline - now) <= 0", to = "call.deadline - now <= 0",

@@ -1,13 +1,17 @@
---- Tries the mutants (make mutants). Environment: ONLY: a part of a name; CI: only those that
--- are caught fast; J: on so many cores.
+--- Tries the mutants (make mutants). Environment: ONLY: a part of a name; J: on so many cores;
+-- RECORD=1: writes down new seeds.
 --
--- A mutant is compiled beside the library, in build/mutants, and run until it is caught. One
--- that is not, within its budget, or whose text is not in its file any more, fails the run.
+-- A mutant is compiled beside the library, in build/mutants, and tried with the seed that
+-- caught it before (caught.txt). Where that seed no longer catches it, because the schedules
+-- have changed, another one is looked for within the mutant's budget. A mutant that is not
+-- caught then, or whose text is not in its file any more, fails the run.
 
 package.path = "./?.lua;" .. package.path
 
 local BUDGET = 3000
 local DIR = "build/mutants"
+local CAUGHT = "spec/sim/caught.txt"
+local HANGS = 300        -- seconds of one schedule; the slowest takes less than one
 
 local function sh(command, ...)
     command = command:format(...)
@@ -62,41 +66,59 @@ local function quote(s)
     return "'" .. s:gsub("'", "'\\''") .. "'"
 end
 
---- Runs schedules until it is caught. The line that says so, or nil.
-local function run(mutant, dir)
-    local c = mutant.file:match "^c/"
-    local pipe = io.popen(("SIM_STOP=1 %s %s %s SIM_FAULTS=%s SIM_CPATH=%s SIM_LUA=%s "
-        .. "SIM_WORK='1 1 %d' timeout 100 luajit spec/sim/run.lua 2>&1"):format(
-            mutant.guarded ~= nil and "SIM_GUARD=" .. (mutant.guarded and 1 or 0) or "",
-            mutant.lease and "SIM_LEASE=" .. mutant.lease or "",
-            ("SIM_FAMILY=%s "):format(mutant.family or "none")
-                .. (mutant.lists and "SIM_LISTS=1 " or "")
-                .. (mutant.deadlocks and "SIM_DEADLOCKS=1 " or "")
-                .. (mutant.fenced and "SIM_FENCED=" .. mutant.fenced or "")
-                .. (mutant.prefix and " PREFIX=" .. quote(mutant.prefix) or ""),
-            quote(table.concat(mutant.faults or {}, ",")), c and dir .. "/?.so" or "build/sim/?.so",
-            c and "lua" or dir .. "/lua", mutant.budget or BUDGET))
-    local output = pipe:read "*a"
-    pipe:close()
-    return output
+local function settings(mutant)
+    local words = { "SIM_STOP=1", "SIM_FAMILY=" .. (mutant.family or "none"),
+        "SIM_FAULTS=" .. quote(table.concat(mutant.faults or {}, ",")) }
+    local function set(name, value)
+        if value ~= nil then
+            words[#words + 1] = name .. "=" .. quote(tostring(value))
+        end
+    end
+    set("SIM_GUARD", mutant.guarded ~= nil and (mutant.guarded and 1 or 0) or nil)
+    set("SIM_LEASE", mutant.lease)
+    set("SIM_LISTS", mutant.lists and 1 or nil)
+    set("SIM_DEADLOCKS", mutant.deadlocks and 1 or nil)
+    set("SIM_FENCED", mutant.fenced)
+    set("PREFIX", mutant.prefix)
+    return table.concat(words, " ")
 end
 
-local function expected(mutant, output)
-    local seed, name = output:match "seed (%d+): ([^:]+):"
-    if not seed then
-        if output == "" then
-            return nil, "not noticed in the time there is"
-        elseif output:match "^= " then
-            return nil, "not noticed by so many schedules"
+--- Runs so many schedules from a seed on, until one catches it.
+-- @return the seed, and what it violates; else nil, and why it is not caught
+local function run(mutant, dir, seed, count)
+    local c = mutant.file:match "^c/"
+    local pipe = io.popen(("%s SIM_CPATH=%s SIM_LUA=%s SIM_WORK='%d 1 %d' timeout %d "
+        .. "luajit spec/sim/run.lua 2>&1"):format(settings(mutant), c and dir .. "/?.so"
+            or "build/sim/?.so", c and "lua" or dir .. "/lua", seed, count, HANGS * count))
+    local output = pipe:read "*a"
+    pipe:close()
+    local at, name = output:match "seed (%d+): ([^:]+):"
+    if at then
+        for _, by in ipairs(mutant.by or { name }) do
+            if by == name then
+                return tonumber(at), name
+            end
         end
-        return "it crashed"  -- a core that does not survive itself is caught, too
+        return nil, "caught by another invariant: " .. name
+    elseif output:match "^= " then
+        return nil, ("not noticed by %d schedules"):format(count)
     end
-    for _, by in ipairs(mutant.by or { name }) do
-        if by == name then
-            return ("%s after %d schedules"):format(name, seed)
+    return seed, "it crashed"    -- a core that does not survive itself is caught, too
+end
+
+--- With the remembered seed, if there is one; else with the first that catches it.
+local function catch(mutant, dir, remembered)
+    if remembered then
+        local seed, name = run(mutant, dir, remembered, 1)
+        if seed then
+            return seed, ("%s, seed %d"):format(name, seed)
         end
     end
-    return nil, "caught by another invariant: " .. name
+    local seed, name = run(mutant, dir, 1, mutant.budget or BUDGET)
+    if seed then
+        return seed, ("%s, a NEW seed: %d"):format(name, seed)
+    end
+    return nil, name
 end
 
 local function now()
@@ -106,20 +128,54 @@ local function now()
     return at
 end
 
-local function try(k, mutant)
+-- ---- the seeds that catch them ------------------------------------------------------
+
+--- From name to seed, of caught.txt: lines of "SEED NAME".
+local function read_caught()
+    local caught, file = {}, io.open(CAUGHT)
+    for line in file and file:lines() or function() end do
+        local seed, name = line:match "^(%d+) (.+)$"
+        if seed then
+            caught[name] = tonumber(seed)
+        end
+    end
+    return caught
+end
+
+--- Those of all mutants that there are, in their order.
+local function write_caught(mutants, caught)
+    local lines = { "# The seed that catches each mutant; `make mutants` writes this file.\n" }
+    for _, mutant in ipairs(mutants) do
+        if caught[mutant.name] then
+            lines[#lines + 1] = ("%d %s\n"):format(caught[mutant.name], mutant.name)
+        end
+    end
+    write(CAUGHT, table.concat(lines))
+end
+
+-- ---- one ----------------------------------------------------------------------------
+
+--- Prints how it ended; for the parent first the seed.
+-- @return whether it was caught
+local function try(k, mutant, remembered)
     local dir, began = DIR .. "/" .. k, now()
-    local ok, caught, why = pcall(function()
+    local ok, seed, how = pcall(function()
         build(mutant, dir)
-        return expected(mutant, run(mutant, dir))
+        return catch(mutant, dir, remembered)
     end)
     if not ok then
-        caught, why = nil, caught
+        seed, how = nil, seed
     end
     sh("rm -rf %s", dir)
-    print(("%-42s %-8s %s, %.1f s"):format(mutant.name, caught and "caught" or "SURVIVES",
-        caught or why or "nothing noticed", now() - began))
-    return caught and true or false
+    if seed then
+        print(("+ %d %s"):format(seed, mutant.name))
+    end
+    print(("%-42s %-8s %s, %.1f s"):format(mutant.name, seed and "caught" or "SURVIVES", how,
+        now() - began))
+    return seed and true or false
 end
+
+-- ---- all ----------------------------------------------------------------------------
 
 local mutants = require "spec.sim.mutants"
 for _, kind in ipairs { "family", "list", "deadlock" } do
@@ -127,20 +183,19 @@ for _, kind in ipairs { "family", "list", "deadlock" } do
         mutants[#mutants + 1] = mutant
     end
 end
-local only, ci = os.getenv "ONLY", os.getenv "CI"
+local only = os.getenv "ONLY"
 local part, parts = (os.getenv "SIM_PART" or "0 1"):match "(%d+) (%d+)"
 
 local function chosen(k, mutant)
     return (not only or mutant.name:find(only, 1, true)) and not mutant.equivalent
-        and not (ci and mutant.ci == false)
         and k % tonumber(parts) == tonumber(part)
 end
 
 local function count_all()
-    local passed, failed = 0, 0
+    local passed, failed, caught = 0, 0, read_caught()
     for k, mutant in ipairs(mutants) do
         if chosen(k, mutant) then
-            if try(k, mutant) then
+            if try(k, mutant, caught[mutant.name]) then
                 passed = passed + 1
             else
                 failed = failed + 1
@@ -151,7 +206,7 @@ local function count_all()
 end
 
 local function share(j)
-    local pipes, passed, failed = {}, 0, 0
+    local pipes, passed, failed, caught = {}, 0, 0, read_caught()
     for k = 0, j - 1 do
         pipes[k + 1] = io.popen(("SIM_PART='%d %d' luajit spec/sim/mutate.lua"):format(k, j))
     end
@@ -159,14 +214,20 @@ local function share(j)
         local complete = false
         for line in pipe:lines() do
             local p, f = line:match "^= (%d+) (%d+)$"
+            local seed, name = line:match "^%+ (%d+) (.+)$"
             if p then
                 complete, passed, failed = true, passed + p, failed + f
+            elseif seed then
+                caught[name] = tonumber(seed)
             else
                 print(line)
             end
         end
         pipe:close()
         failed = failed + (complete and 0 or 1)
+    end
+    if os.getenv "RECORD" then
+        write_caught(mutants, caught)
     end
     print(("%d passed, %d failed"):format(passed, failed))
     return failed == 0
@@ -176,5 +237,6 @@ io.stdout:setvbuf "line"
 if os.getenv "SIM_PART" then
     count_all()
 else
-    os.exit(share(tonumber(os.getenv "J" or 2)) and 0 or 1)
+    local pipe = io.popen "nproc"
+    os.exit(share(tonumber(os.getenv "J" or pipe:read "*n")) and 0 or 1)
 end

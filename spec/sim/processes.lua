@@ -291,10 +291,16 @@ end
 
 -- ---- pauses between any two calls into the core ----------------------------------
 
+--- How long the next call pauses, in microseconds, if at all.
+local function drawn_pause()
+    return sim:below(1000) < sim.pauses
+        and sim:below(sim:chance(50) and 30 * MS or sim.config.lease * 1.5 * SECOND) or nil
+end
+
 local function pause()
     local t = sim.task
-    if t and sim.pauses > 0 and not sim.calm_at and C.sim_random(1000) < sim.pauses then
-        local us = C.sim_random(sim:chance(50) and 30 * MS or sim.config.lease * 1.5 * SECOND)
+    local us = t and sim.pauses > 0 and not sim.calm_at and sim:apart("pauses", drawn_pause)
+    if us then
         t.paused_us = t.paused_us + us
         sim:log(t.lane, "note", "pauses in mid-call", { ms = us / MS })
         sim:sleep(us, true)

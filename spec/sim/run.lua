@@ -1,5 +1,6 @@
 --- Runs schedules (make sim), or replays one. Environment:
---   SEED  the first seed (1); alone: that schedule is replayed, with a log of its events
+--   SEED  the first seed, instead of one that changes with the commit (seeds.lua); alone: that
+--         schedule is replayed, with a log of its events
 --   N     how many schedules (20000)
 --   T     for how many seconds, instead of N
 --   J     on how many cores (as many as there are)
@@ -12,6 +13,8 @@
 --   SIM_DEADLOCKS        0 or 1: whether deadlocks are looked for (deadlocks.lua)
 --   SIM_LEASE            the lease of the clients, in seconds
 --   SIM_IGNORE           an invariant that is checked alone, whatever it needs
+--
+-- Without SEED and without settings of schedules, the seeds of seeds.txt are run first.
 --
 -- The exit status is 1 when an invariant was violated.
 
@@ -29,7 +32,8 @@ local GARBAGE_KB = 32 * 1024
 io.stdout:setvbuf "line"
 
 local env = os.getenv
-local first = tonumber(env "SEED" or 1)
+local seeds = require "spec.sim.seeds"
+local first, whence = seeds.first()
 local count, seconds = tonumber(env "N" or 20000), tonumber(env "T")
 local SUMS = { "grants", "calls", "messages", "faults", "virtual", "changes", "cpu" }
 
@@ -72,7 +76,7 @@ local function cores()
     return n
 end
 
---- One process of several: every `step`-th seed. The last line is for the parent.
+--- One process of several: n seeds, every `step`-th. The last line is for the parent.
 local function work(from, step, n)
     local schedule, opts = tables()
     local sums, bad, done, began = {}, 0, 0, os.time()
@@ -111,12 +115,9 @@ local function now()
     return at
 end
 
-local function share(n, j)
-    local pipes, began = {}, now()
-    for k = 0, j - 1 do
-        pipes[k + 1] = io.popen(("SIM_WORK='%d %d %d' luajit spec/sim/run.lua"):format(first + k,
-            j, seconds and 1e9 or math.ceil((n - k) / j)))
-    end
+--- Adds up what the processes say; prints their other lines.
+-- @return the sums, and whether one of them did not end as it should
+local function gather(pipes)
     local sums, failed = { 0, 0, 0, 0, 0, 0, 0, 0, 0 }, false
     for _, pipe in ipairs(pipes) do
         local complete = false
@@ -126,7 +127,7 @@ local function share(n, j)
                 local i = 0
                 for number in line:gmatch "[%d.e+]+" do
                     i = i + 1
-                    sums[i] = sums[i] + tonumber(number)
+                    sums[i] = (sums[i] or 0) + tonumber(number)
                 end
             else
                 print(line)
@@ -135,6 +136,42 @@ local function share(n, j)
         failed = failed or not complete
         pipe:close()
     end
+    return sums, failed
+end
+
+--- Runs the seeds that once found something, `j` at a time.
+-- @return how many passed, and how many failed
+local function remembered(j)
+    local passed, failed, pipes = 0, 0, {}
+    local function finish()
+        local sums, broken = gather(pipes)
+        passed, failed = passed + sums[1] - sums[2], failed + sums[2] + (broken and 1 or 0)
+        pipes = {}
+    end
+    for _, one in ipairs(seeds.remembered()) do
+        pipes[#pipes + 1] = io.popen(("%s SIM_WORK='%s 1 1' luajit spec/sim/run.lua"):format(
+            one.settings, one.seed))
+        if #pipes == j then
+            finish()
+        end
+    end
+    finish()
+    return passed, failed
+end
+
+local function share(n, j)
+    local passed, failed = 0, 0
+    if whence then
+        passed, failed = remembered(j)
+        print(("%d remembered seeds; then from seed %d (%s): SEED=%d repeats these"):format(
+            passed + failed, first, whence, first))
+    end
+    local pipes, began = {}, now()
+    for k = 0, j - 1 do
+        pipes[k + 1] = io.popen(("SIM_WORK='%d %d %d' luajit spec/sim/run.lua"):format(first + k,
+            j, seconds and 1e9 or math.ceil((n - k) / j)))
+    end
+    local sums, broken = gather(pipes)
     local done, took = sums[1], now() - began
     print(("%d schedules from seed %d in %.1f s on %d cores, %.0f in a minute of one processor; "
         .. "%.0f virtual seconds"):format(done, first, took, j, done / sums[9] * 60, sums[7]))
@@ -143,8 +180,9 @@ local function share(n, j)
     if sums[8] > 0 then
         print(("%d changes of the list of servers"):format(sums[8]))
     end
-    print(("%d passed, %d failed"):format(done - sums[2], sums[2] + (failed and 1 or 0)))
-    return sums[2] == 0 and not failed
+    passed, failed = passed + done - sums[2], failed + sums[2] + (broken and 1 or 0)
+    print(("%d passed, %d failed"):format(passed, failed))
+    return failed == 0
 end
 
 -- ---- one -------------------------------------------------------------------------

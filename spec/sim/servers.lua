@@ -176,6 +176,18 @@ local function read_words()
     return argv
 end
 
+--- What was executed may be executed once more, later.
+local function may_repeat(self, server, argv)
+    if self:below(1000) < self.repeats then
+        local runs = server.runs
+        self:later(self:below(self.repeats_us), function()
+            if server.runs == runs then
+                self:execute_again(server, argv)
+            end
+        end)
+    end
+end
+
 --- A server has got a command: step has it.
 function _M.on_command(self)
     local number = step.known
@@ -187,13 +199,8 @@ function _M.on_command(self)
     local server = self.servers[step.server + 1]
     server:execute(step.conn, argv, #argv)
     if self.repeats and argv[1] == "EVALSHA" and REPEATED[roles[argv[2]]]
-        and server.scripts[argv[2]] and C.sim_random(1000) < self.repeats then
-        local runs = server.runs
-        self:later(self:below(self.repeats_us), function()
-            if server.runs == runs then
-                self:execute_again(server, argv)
-            end
-        end)
+        and server.scripts[argv[2]] then
+        self:apart("executed twice", may_repeat, self, server, argv)
     end
 end
 

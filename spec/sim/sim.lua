@@ -2,6 +2,9 @@
 -- workloads get. This file has its chance, its time, its log and its verdict; servers.lua,
 -- attempts.lua and processes.lua add what they know.
 
+local bit = require "bit"
+local ffi = require "ffi"
+
 local setmetatable = setmetatable
 
 local Sim = {}
@@ -22,7 +25,7 @@ function _M.load(lib)
 end
 
 function _M.new(fields)
-    now_us = 0
+    now_us, fields.streams = 0, {}
     return setmetatable(fields, Sim)
 end
 
@@ -32,6 +35,41 @@ function _M.advance(us)
 end
 
 -- ---- chance ----------------------------------------------------------------------
+
+-- Of each name: its FNV-1a hash (Fowler, Noll, Vo), a part of where its stream begins.
+local hashes = setmetatable({}, { __index = function(t, name)
+    local hash = ffi.new("uint64_t", 0xcbf29ce484222325ULL)
+    for i = 1, #name do
+        hash = bit.bxor(hash, name:byte(i)) * 0x100000001b3ULL
+    end
+    t[name] = hash
+    return hash
+end })
+
+--- Calls fn(...), which draws from a stream of random numbers of its own: by the seed of the
+-- schedule and a name. What it draws, more or less than before, moves no other stream; so a
+-- changed fault leaves the seeds alone in which it does not happen. Timers that fn sets draw
+-- from that stream, too. fn must not yield.
+function Sim:apart(name, fn, ...)
+    local outer = self.stream
+    if outer == name then
+        return fn(...)
+    end
+    local state = self.streams[name] or hashes[name] + self.seed * 0xD1342543DE82EF95ULL
+    state = C.sim_swap_chance(state)
+    self.stream = name
+    local result = fn(...)
+    self.stream, self.streams[name] = outer, C.sim_swap_chance(state)
+    return result
+end
+
+--- fn, as a function that draws from the stream that is current now, whenever it is called.
+function Sim:bound(fn)
+    local name = self.stream
+    return name and function(...)
+        return self:apart(name, fn, ...)
+    end or fn
+end
 
 function Sim.below(_, n)
     return C.sim_random(n)
@@ -73,7 +111,7 @@ end
 function Sim:later(us, fn, process)
     local id = self.timers + 1
     self.timers = id
-    self.timer[id] = fn
+    self.timer[id] = self:bound(fn)
     C.sim_at(now_us + us, id, process and process.index or -1)
 end
 
