@@ -86,24 +86,30 @@ end
 --- Runs so many schedules from a seed on, until one catches it.
 -- @return the seed, and what it violates; else nil, and why it is not caught
 local function run(mutant, dir, seed, count)
-    local c = mutant.file:match "^c/"
-    local pipe = io.popen(("%s SIM_CPATH=%s SIM_LUA=%s SIM_WORK='%d 1 %d' timeout %d "
-        .. "luajit spec/sim/run.lua 2>&1"):format(settings(mutant), c and dir .. "/?.so"
-            or "build/sim/?.so", c and "lua" or dir .. "/lua", seed, count, HANGS * count))
-    local output = pipe:read "*a"
-    pipe:close()
-    local at, name = output:match "seed (%d+): ([^:]+):"
-    if at then
+    local c, last, other = mutant.file:match "^c/", seed + count - 1, nil
+    while seed <= last do
+        local n = last - seed + 1
+        local pipe = io.popen(("%s SIM_CPATH=%s SIM_LUA=%s SIM_WORK='%d 1 %d' timeout %d "
+            .. "luajit spec/sim/run.lua 2>&1"):format(settings(mutant), c and dir .. "/?.so"
+                or "build/sim/?.so", c and "lua" or dir .. "/lua", seed, n, HANGS * n))
+        local output = pipe:read "*a"
+        pipe:close()
+        local at, name = output:match "seed (%d+): ([^:]+):"
+        if not at then
+            if output:match "^= " then
+                break
+            end
+            return seed, "it crashed"    -- a core that does not survive itself is caught, too
+        end
         for _, by in ipairs(mutant.by or { name }) do
             if by == name then
                 return tonumber(at), name
             end
         end
-        return nil, "caught by another invariant: " .. name
-    elseif output:match "^= " then
-        return nil, ("not noticed by %d schedules"):format(count)
+        seed, other = at + 1, name
     end
-    return seed, "it crashed"    -- a core that does not survive itself is caught, too
+    return nil, other and "caught by another invariant alone: " .. other
+        or ("not noticed by %d schedules"):format(count)
 end
 
 --- With the remembered seed, if there is one; else with the first that catches it.
