@@ -1,5 +1,6 @@
 -- Load, reloads and servers that are killed, all at once, while a recorder of entries and
 -- exits watches: `SOAK=600 busted spec/hosts/nginx_soak_spec.lua` for ten minutes.
+-- Nightly, all of it: 20 s of load; nginx_life and nginx_death have each fault alone
 local support = require "spec.support"
 
 local SECONDS = tonumber(os.getenv "SOAK") or 20

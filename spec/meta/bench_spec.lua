@@ -1,4 +1,5 @@
 -- What measures for minutes runs for a moment: every row is there, with numbers.
+-- Nightly, all of it: what users call is tested elsewhere
 local support = require "spec.support"
 local build = require "spec.support.build"
 local report = require "spec.bench.report"
