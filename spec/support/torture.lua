@@ -1,7 +1,10 @@
 -- Processes that use one object at a time when servers, connections and processes fail, and what
 -- they wrote down of it.
 --
---   torture.run { code = "...", seconds = 8 }   -> a list of { t, who, word, ... }, by time
+--   torture.run { code = "...", enough = function(history) ... end }
+--
+-- is a list of { t, who, word, ... }, by time. It goes on until enough is written, however fast the
+-- machine is.
 --
 -- code: Lua text, called again and again by each worker, with `client`, `who` (a number), `random`
 -- and log(word, ...), which writes a line with the time; hold(log_words, lock) keeps what has
@@ -14,8 +17,12 @@ local sys = require "spec.support.sys"
 
 local _M = {}
 
+-- How many faults there are at least; how many seconds without faults follow, for what was under
+-- way; and after how many seconds there must be enough.
+local STRIKES, CALM, LIMIT = os.getenv "NIGHTLY" and 60 or 12, 1, 120
+
 local WORKER = [[
-    local who, path, seed, ends = tonumber(arg[1]), arg[2], tonumber(arg[3]), tonumber(arg[4])
+    local who, path, seed, ends = tonumber(arg[1]), arg[2], tonumber(arg[3]), arg[4]
     local sys = require "spec.support.sys"
     math.randomseed(seed)
     local file = assert(io.open(path, "a"))
@@ -47,7 +54,7 @@ local WORKER = [[
         STEP
     end
     print "ready"
-    while sys.now() < ends do step() end
+    while not sys.read_file(ends) do step() end
     client:close()
     print "done"
 ]]
@@ -100,9 +107,9 @@ Run.__index = Run
 
 function Run:start(k)
     self.count = self.count + 1
-    local args = { self.count, self.path, math.random(2 ^ 30), ("%.6f"):format(self.ends) }
+    local args = { self.count, self.path, math.random(2 ^ 30), self.ends }
     local p = lua.run(self.code, { env = self.env, args = args })
-    assert(p:read_line(30) == "ready")
+    assert(p:read_line(LIMIT) == "ready")
     self.workers[k] = p
 end
 
@@ -122,8 +129,25 @@ local function wrong_copies(broken)
     return { LUA_PATH = dir .. "/?.lua;" .. lua.env().LUA_PATH }
 end
 
---- @param opts  code; seconds (of faults); servers (5), workers (5); fallback (0.1); broken, as
---   wrong_copies(), and then without faults
+-- Faults, until there were some and enough is written.
+local function trouble(self, opts)
+    local began, strikes = sys.now(), opts.broken and STRIKES or 0
+    repeat
+        sys.sleep(math.random() * 0.25)
+        if not opts.broken then
+            strike(self)
+            strikes = strikes + 1
+        end
+        local seconds = sys.now() - began
+        local done = strikes >= STRIKES and seconds >= (opts.seconds or 0)
+            and opts.enough(parse(self.path))
+        assert(done or seconds < LIMIT + (opts.seconds or 0), "too little was written")
+    until done
+    sys.sleep(opts.broken and 0 or CALM)
+end
+
+--- @param opts  code; enough (of the history so far: whether it may end); seconds (at least: 0),
+--   servers (5), workers (5), fallback (0.1); broken, as wrong_copies(), and then without faults
 -- @return the history, a list of lines: each its words, with t, who and word
 function _M.run(opts)
     local self = setmetatable({ workers = {}, count = 0, restart_again = 0,
@@ -143,25 +167,29 @@ function _M.run(opts)
     local texts = { NODES = table.concat(uris, ", "), STEP = opts.code,
         FALLBACK = tostring(opts.fallback or 0.1) }
     self.code = WORKER:gsub("%u%u%u+", texts)
-    local calm = sys.now() + (opts.seconds or 8)
-    self.ends = calm + (opts.broken and 0 or 2)
+    self.ends = self.path .. ".ends"
     for k = 1, opts.workers or 5 do
         self:start(k)
     end
-    while sys.now() < calm do
-        sys.sleep(math.random() * 0.25)
-        if not opts.broken then
-            strike(self)
-        end
-    end
+    trouble(self, opts)
+    sys.write_file(self.ends, "")
     for _, p in ipairs(self.workers) do
-        assert(p:read_line(30) == "done", "a worker has failed")
-        p:wait(10)
+        assert(p:read_line(LIMIT) == "done", "a worker has failed")
+        p:wait(LIMIT)
     end
     return parse(self.path)
 end
 
 -- ---- what must be so -------------------------------------------------------------
+
+--- How many lines have this word.
+function _M.count(history, word)
+    local n = 0
+    for _, line in ipairs(history) do
+        n = n + (line.word == word and 1 or 0)
+    end
+    return n
+end
 
 --- The "held" lines of a history as { what, from, to, who }.
 function _M.intervals(history)
