@@ -6,7 +6,7 @@ local function documented()
     local text = assert(io.open "examples/access/README.md"):read "*a"
     local section = assert(text:match "\n## Least privilege\n(.*)")
     local one = "`ACL SETUSER locks (.-)`"
-    local basic, family, listing, asking, cycles = section:match((one .. ".-"):rep(4) .. one)
+    local basic, family, listing, cycles = section:match((one .. ".-"):rep(3) .. one)
     local function words(list)
         local rules = {}
         for word in list:gmatch "%S+" do
@@ -14,11 +14,11 @@ local function documented()
         end
         return rules
     end
-    return words(basic), words(family), words(listing), words(asking), words(cycles)
+    return words(basic), words(family), words(listing), words(cycles)
 end
 
 describe("the documented ACL rules of the family", function()
-    local basic, family, listing, asking, cycles = documented()
+    local basic, family, listing, cycles = documented()
     local cluster
 
     setup(function() cluster = support.cluster(3) end)
@@ -158,32 +158,6 @@ describe("the documented ACL rules of the family", function()
                 assert.equal("noperm", err.nodes[1].code)
             end)
         end
-    end)
-
-    describe("and those of who asks and is asked", function()
-        -- What a holder is told, and what who asks gets.
-        local function told(lists, but)
-            local client, asker, why = client_with(lists, but), client_with(lists, but), nil
-            local l = client:getLock "x"
-            assert(l:tryLock(1, 20))
-            assert(l:onAsked(function(_, text) why = text end))
-            local holder, err = asker:ask("x", "please")
-            if holder then
-                support.eventually(function() l:isValid() return why end, 20)
-            end
-            client:close()
-            asker:close()
-            return why, err
-        end
-
-        it("are enough, and needed", function()
-            assert.equal("please", (told { basic, asking }))
-            for _, rule in ipairs(asking) do
-                local why, err = told({ basic, asking }, rule)
-                assert.is_nil(why)
-                assert.matches("noperm", tostring(err))
-            end
-        end)
     end)
 
     it("and those of who looks for deadlocks are enough, and needed", function()

@@ -237,20 +237,6 @@ local function anything()
     }()
 end
 
-local ASKED = "redlock:{k}:asked"
-local POST = script_text.read "redlock.scripts.asked.post"
-local TAKE = script_text.read "redlock.scripts.asked.take"
-
-local function request_call()
-    return pick {
-        function() return eval(POST, { "k", ASKED }, { "id why", lease(), "c" }) end,
-        function() return eval(TAKE, { ASKED }, { pick { "readers", pick(VALUES) }, "900000" }) end,
-        function() return of_lease(pick { plain, rw.reading }, RW, "0") end,
-        function() return { "DEL", pick { "k", ASKED } } end,
-        function() return { "RPUSH", pick { "k", ASKED }, "x" } end,
-    }()
-end
-
 local CYCLE = script_text.read "redlock.scripts.cycle.look"
 local CYCLE_LEAVE = script_text.read "redlock.scripts.cycle.leave"
 local WAITS = {}
@@ -330,7 +316,6 @@ local KINDS = {
                 .. pick { "31", "64" } } or slots_call()
     end,
     ["a cycle"] = cycle_call,
-    ["requests"] = request_call,
     ["a queue"] = fair_call,
     ["a latch"] = latch_call,
     ["a leader"] = leader_call,
@@ -345,7 +330,7 @@ local CONTENTS = { string = { "GET" }, hash = { "HLEN" }, none = { "EXISTS" },
 local function compare_keys(compare)
     for _, key in ipairs { "a", "b", "c", "k", RW[2], SLOTS[1], SLOTS[2], FAIR[2], FAIR[3],
         FAIR[4], LATCH[1], LATCH[2], FENCED[2], LEADER[3], FLOORS, MARKER, SEALS, "mark",
-        "owner", ASKED } do
+        "owner" } do
         local read = { unpack(CONTENTS[compare { "TYPE", key }]) }
         table.insert(read, 2, key)
         compare(read)

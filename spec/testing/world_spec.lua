@@ -40,19 +40,6 @@ describe("a world", function()
         assert.is_true(took > 19 and took < 21, took)
     end)
 
-    it("lets holders be asked", function()
-        local lock, told = client:getLock "job", {}
-        assert.is_true(lock:lock())
-        assert.is_true(lock:onAsked(function(mine, why, who)
-            told = { why, who, mine:unlock() }
-        end))
-        world:advance(0.1)
-        assert.is_true(world:client({ label = "other" }):ask("job", "please").heard)
-        world:advance(0.1)
-        assert.same({ "please", "other", true }, told)
-        assert.is_false(client:ask "job")
-    end)
-
     it("runs coroutines beside each other, and the spec", function()
         local lock, order = client:getLock "job", {}
         assert(lock:lock())

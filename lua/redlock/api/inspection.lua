@@ -3,7 +3,6 @@
 local census = require "redlock.policy.census"
 local errors = require "redlock.core.errors"
 local lock = require "redlock.api.lock"
-local requests = require "redlock.policy.requests"
 local plain_lock = require "redlock.api.plain_lock"
 local validate = require "redlock.core.validate"
 
@@ -63,18 +62,6 @@ end
 --- Whose a lock of that name is, of whatever kind but permits: as lock:holder().
 function methods:holder(name)
     return lock.new(self, plain_lock, name):holder()
-end
-
---- Asks whoever holds a name, as a lock of whatever kind but permits, to let go of it: see
--- types/inspection.lua.
-function methods:ask(name, why)
-    local asked = lock.new(self, plain_lock, name)
-    why = why == nil and "" or validate.name("why", why, requests.MAX)
-    local ok, err = lock.open_to_wait(asked)
-    if not ok then
-        return nil, err
-    end
-    return requests.post(self, asked, why)
 end
 
 return _M

@@ -2,7 +2,6 @@
 
 local endings = require "redlock.policy.endings"
 local lock = require "redlock.api.lock"
-local requests = require "redlock.policy.requests"
 local validate = require "redlock.core.validate"
 
 local methods = lock.methods
@@ -24,30 +23,5 @@ function methods:onEnding(seconds, fn)
         return nil, err
     end
     endings.add(self.client.holds, hold, seconds, fn, self)
-    return true
-end
-
---- Calls fn(lock, why, who) when somebody asks whoever holds the lock to let go of it
--- (client:ask): in an event loop within about a round trip, in plain LuaJIT during the next call
--- into the library, which takes a round trip more then. Nothing else happens: it is fn that may let
--- go, or not. Each request is told once; after five in a row one in two seconds at least, and one a
--- second at most. Anybody who may write keys may ask, in any words, and in anybody's name. An error
--- in fn goes to stderr.
--- @param fn  gets the lock as its owner has it, so that fn can release it; why: up to 160 bytes of
---   printable ASCII; who: the label of who asks, or nil
--- @return true; or nil and an error: not_held, lost, unsupported (permits, primitives of your own;
---   a name that is longer than some 200 bytes)
-function methods:onAsked(fn)
-    validate.is_function("fn", fn)
-    local hold, err = lock.valid_hold(self)
-    if not hold then
-        return nil, err
-    end
-    local prim, holds = self.primitive, self.client.holds
-    local names = prim.names and prim.names(self.name) or { self.name }
-    if not prim.rivals[1] or not requests.add(holds, hold, names, fn, self) then
-        return lock.failure(self, "unsupported")
-    end
-    holds:attend(hold)
     return true
 end

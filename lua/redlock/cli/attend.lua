@@ -108,10 +108,6 @@ local function attend(hold, pid, to, group, kill_after)
             told = now() + left
             process.send(to, ("valid %.3f"):format(told))
         end
-        if hold.asked then
-            hold.asked = nil
-            process.send(to, "signal " .. hold.on_ask)
-        end
         local pause = told < math.huge and math.max(math.min(left, limit - now()), 0.001) or TICK
         local signo, from_terminal = process.signal(math.min(TICK, pause))
         asked = asked or ASKS[signo or 0] or false
@@ -129,8 +125,7 @@ end
 --- Runs a command while something is held, and ends it when that is lost, or has been held for as
 -- long as it may. Behind process.catch().
 -- @param hold       remaining(): for how many seconds still, 0: it is lost; lost: why; max: for how
---   long it may be held, or nil; what: what is said to be lost; asked: somebody asks for it, and
---   on_ask: the signal that the command gets then
+--   long it may be held, or nil; what: what is said to be lost
 -- @param argv       the command
 -- @param given      the options of the verb
 -- @param variables  of the command's environment, by name

@@ -7,8 +7,8 @@ local flags = require "redlock.cli.flags"
 local _M = {}
 
 --- In the order in which they are told of.
-_M.verbs = { "run", "lead", "lua", "status", "ls", "top", "history", "wait", "ask", "unlock",
-    "check", "init", "seal", "members", "dev" }
+_M.verbs = { "run", "lead", "lua", "status", "ls", "top", "history", "wait", "unlock", "check",
+    "init", "seal", "members", "dev" }
 
 --- The module of a verb; nil: there is none.
 function _M.verb(word)
@@ -61,9 +61,9 @@ The command of `run` gets no variables with passwords.
 
 Exit status:
   0     done; run, lead: the command's own status is passed on; lua: the script's
-  1     unlock: it was open already; status, ask: it is free; check: there are warnings;
+  1     unlock: it was open already; status: it is free; check: there are warnings;
         lua: the script raised an error
-  2     check: something is wrong; ask: the holder was not told
+  2     check: something is wrong
   123   run: the lock was lost, or --max-hold was over, and the command was ended;
         lua: the script raised that a lock is lost
   124   run: somebody else holds it, or it has run (--once); the command was not started;

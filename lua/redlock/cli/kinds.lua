@@ -4,8 +4,6 @@
 
 local args = require "redlock.cli.args"
 local client_options = require "redlock.api.options"
-local process = require "redlock.cli.process"
-local report = require "redlock.cli.report"
 
 local _M = {}
 
@@ -20,15 +18,6 @@ function Hold:begin(wait)
     return wait and self.lock:tryLockAsync(wait) or self.lock:lockAsync()
 end
 
--- Somebody who asks for it is to be heard.
-local function listen(hold)
-    return hold.lock:onAsked(function(_, why, who)
-        report.note(who or "somebody", " asks to let go of ", hold.what,
-            why ~= "" and ": " .. why or "")
-        hold.asked = true
-    end)
-end
-
 --- It was taken.
 -- @param got       what the future has given
 -- @param at_least  how long the name is to stay closed at least, or nil
@@ -38,12 +27,6 @@ function Hold:taken(got, at_least)
     self.lock = self.lock or got             -- a permit
     self.lock:onLost(function(_, reason) self.lost = reason end)
     self.max = client.options.max_hold or nil
-    if self.on_ask then
-        local ok, err = listen(self)
-        if not ok then
-            return nil, err
-        end
-    end
     if at_least and at_least > client_options.longest_lease(client.options) then
         return self.lock:settle(at_least, { keep = true })
     end
@@ -169,19 +152,9 @@ end
 local KINDS = {
     { "--shared", shared, not_with = { "--at-least", "--plain", "--fenced" } },
     { "--write", writer, not_with = { "--plain" } },
-    { "--permits", permit, not_with = { "--plain", "--on-ask" } },
-    { "--once", once, not_with = { "--at-least", "--wait", "--on-ask" } },
+    { "--permits", permit, not_with = { "--plain" } },
+    { "--once", once, not_with = { "--at-least", "--wait" } },
 }
-
--- What a command may get when somebody asks for what it holds.
-local SIGNALS = { HUP = process.HUP, INT = process.INT, QUIT = process.QUIT,
-    TERM = process.TERM, USR1 = process.USR1, USR2 = process.USR2 }
-
-local function signal_of(given)
-    local name = given["--on-ask"]
-    return name and (SIGNALS[name:gsub("^SIG", "")]
-        or args.fail "--on-ask takes HUP, INT, QUIT, TERM, USR1 or USR2")
-end
 
 --- Fails where flags and names do not go together.
 function _M.check(given, names)
@@ -223,7 +196,6 @@ end
 -- @return a hold, which is not taken yet
 function _M.of(client, given, names, command)
     local hold, make = { client = client, names = names, what = "the lock",
-        on_ask = signal_of(given),
         whose = { label = (command:match "[^/]+$" or "?"):sub(1, 100) } }, nil
     for _, kind in ipairs(KINDS) do
         make = given[kind[1]] and kind[2] or make

@@ -24,9 +24,6 @@ _M.flags = {
     { "--max-hold", "S", "end the command after so long, with status 123 (default: never)" },
     { "--kill-after", "S", "when the lock is lost, or --max-hold is over, the command and all that "
         .. "it started get TERM, and KILL S seconds later (5)" },
-    { "--on-ask", "SIGNAL", "the signal that the command gets when somebody asks for the lock "
-        .. "(redlock ask): HUP, INT, QUIT, TERM, USR1 or USR2. Who asks, and why, goes to stderr; "
-        .. "the lock is held until the command ends (default: it cannot be asked)" },
     { "--label", "TEXT", "whose the lock is, for all who ask (host, process, redlock); behind "
         .. "it comes the command's name" },
     { "--plain", nil, "a lock without a fencing token: for users of the servers whose rights are "
@@ -45,7 +42,7 @@ _M.flags = {
 _M.help = [[
 redlock run NAME... [--wait S | --no-wait] [--lease S] [--at-least S] [--max-hold S]
                     [--kill-after S] [--plain | --shared | --write | --permits N | --once S]
-                    [--fenced] [--on-ask SIGNAL] -- CMD...
+                    [--fenced] -- CMD...
 
 Takes the lock NAME, runs the command, lets the lock go, and exits with the command's status.
 The lock is renewed while the command runs. Several names are taken at once, all or none.
@@ -80,8 +77,6 @@ docker, at) is not found.
   0 4 1 * *  redlock run invoices --once 3600 -- /usr/local/bin/send-invoices
   # several commands
   redlock run db:migrate -- sh -c 'pg_dump app > before.sql && ./migrate'
-  # it can go on another time: redlock ask report --why "a deploy waits"
-  redlock run report --on-ask TERM -- ./report.sh
   # late writers change nothing
   redlock run stock -- sh -c 'psql -v t=$REDLOCK_TOKEN -f stock.sql' # ... WHERE fence <= :t]]
 

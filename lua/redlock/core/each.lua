@@ -109,21 +109,6 @@ function _M.begin(client, body, keys, args, within)
         rounds.to_ms(within or rounds.FOREVER), 0) or nil
 end
 
---- The same, with the answers.
--- @param client   whose servers they are
--- @param subject  what an error is about
--- @param body     the text of the script
--- @param keys     the KEYS
--- @param args     the ARGV
--- @return as rounds.ask()
-function _M.agree(client, subject, body, keys, args)
-    local round = _M.begin(client, body, keys, args)
-    if not rounds.await(client, round) then
-        return nil, rounds.failure(client, subject, round)
-    end
-    return answers.take(client, round)
-end
-
 --- Asks all servers one of a primitive's further scripts, as rounds.ask() does, with each of
 -- several ARGV.
 -- @param client   whose servers they are

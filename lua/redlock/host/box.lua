@@ -144,20 +144,6 @@ local function wake(self, w, outcome)
     self.host.wake(w)
 end
 
---- Calls what:step() when a round is done that nobody waits for. Does not keep `what`, which has
--- the round: neither is to be freed before that.
--- @return false: it is done already
-function Box:heed(round, what)
-    if not self.mailbox then
-        open(self)
-    end
-    if self.C.rl_round_post(round, self.mailbox) ~= 0 then
-        return false
-    end
-    self.heeded[key_of(round)] = what
-    return true
-end
-
 --- Cleans up after those who were woken and did not come: they were killed. For hosts
 -- whose coroutines can be; to be called when all who were woken have had their turn.
 function Box:bury()
@@ -200,10 +186,10 @@ function Box:take(together)
     local n = self.C.rl_mailbox_take(self.mailbox, done, BATCH)
     -- All of them are found before one is woken: he may give back another's round, whose
     -- address is used again.
-    local found, heard = n > 1 and {}, nil
+    local found = n > 1 and {}
     for i = 0, n - 1 do
         local key = key_of(done[i].round)
-        local w, heeding = self.waiting[key], self.heeded[key]
+        local w = self.waiting[key]
         if w then
             self:forget(key, w)
             if n == 1 then
@@ -211,9 +197,6 @@ function Box:take(together)
             else
                 found[#found + 1], found[#found + 2] = w, done[i].outcome
             end
-        elseif heeding then
-            self.heeded[key], heard = nil, heard or {}
-            heard[#heard + 1] = heeding
         end
     end
     if together and found and #found > 2 then
@@ -221,9 +204,6 @@ function Box:take(together)
     end
     for i = 1, found and #found or 0, 2 do
         wake(self, found[i], found[i + 1])
-    end
-    for i = 1, heard and #heard or 0 do
-        heard[i]:step()
     end
     return n
 end
@@ -380,7 +360,6 @@ function _M.new(host)
     return setmetatable({
         host = host,
         waiting = {},            -- round -> waiter
-        heeded = setmetatable({}, { __mode = "v" }),     -- round -> whose it is: heed()
         count = 0,               -- of them
         waits = 0,               -- how many there were so far
         pool = {},               -- waiters to be used again

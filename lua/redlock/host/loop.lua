@@ -177,9 +177,6 @@ function _M.new(def)
     function host.wait(round, vanish, a, b)
         return box:wait(round, vanish, a, b)
     end
-    function host.heed(round, what)
-        return box:heed(round, what)
-    end
     host.concurrent = always
     host.stuck = host.stuck or function(holds, who)      -- others may act for an owner of the user
         return who == host.owner() and holds:held_by(who) or {}

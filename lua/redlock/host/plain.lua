@@ -25,10 +25,6 @@
 --   host.attend()     somebody is to be told of a loss when it happens ...
 --   host.look_again() ... and nobody any more
 --   host.poll_at(time)  when the core is to be looked at for what ends then
---   host.heed(round, what)  calls what:step() when the round is done; false: it is done already.
---                     Keeps no hold of `what`. Only where something runs between two calls ...
---   host.hear(client) ... else reads what has come from the servers, without waiting; false: it
---                     must not now
 --   host.nap          for how many seconds who stands in line may sleep at a time
 
 local cores = require "redlock.core.cores"
@@ -135,15 +131,6 @@ end
 
 function _M.cancel(future)
     future.client.tasks:cancel(future)
-end
-
---- In a future whoever waits for one reads it.
-function _M.hear(client)
-    if tasks.is_task(client) then
-        return false
-    end
-    client.tasks:run()
-    return true
 end
 
 --- Nobody turns the core between two calls.

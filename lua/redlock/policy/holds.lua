@@ -4,10 +4,10 @@
 -- id, primitive, label unless it is the client's, since = when its owner got it, passed = how often
 -- it was before, from the first owner's `run` on or nil, looked = when somebody looked at it last,
 -- or it was let go, ends = when it was to end, once it is released, taker = what the host notes of
--- it, traceparent or nil, on_lost = { told.lua } or nil, on_ending (endings.lua), asked
--- (requests.lua), lost = reason or nil, lost_at (when), holder = who has it now, if that is known
--- when it is lost }. Lock objects are views of holds: collecting one changes nothing. What an owner
--- held that is gone is let go when that is found: its coroutine has ended, or it was collected.
+-- it, traceparent or nil, on_lost = { told.lua } or nil, on_ending (endings.lua), lost =
+-- reason or nil, lost_at (when), holder = who has it now, if that is known when it is lost }. Lock
+-- objects are views of holds: collecting one changes nothing. What an owner held that is gone is
+-- let go when that is found: its coroutine has ended, or it was collected.
 --
 -- Nothing here takes longer the more is held: the core says which leases were lost, and what
 -- has to be looked at once in a while stands in line.
@@ -16,7 +16,6 @@ local ffi = require "ffi"
 local card = require "redlock.core.card"
 local endings = require "redlock.policy.endings"
 local happenings = require "redlock.core.happenings"
-local requests = require "redlock.policy.requests"
 local rounds = require "redlock.core.rounds"
 local tally = require "redlock.policy.tally"
 local told = require "redlock.policy.told"
@@ -96,8 +95,6 @@ function _M.new(client)
         next_sweep = 0,
         ending = weak "k",       -- holds whose owners are told before they are over: endings.lua
         next_ending = huge,      -- when that is
-        asked = nil,             -- holds that may be asked for, if that is to be looked for ...
-        heard = 0,               -- ... and when that was done
     }, Holds)
 end
 
@@ -156,9 +153,6 @@ local function is_over(self, hold)
     if self.live[hold.key] == hold then
         self.live[hold.key] = nil
         self.fixed = self.fixed - (hold.kept and 0 or 1)
-    end
-    if hold.asked then
-        requests.forget(self, hold)
     end
     if hold.sentinel then
         ffi.gc(hold.sentinel, nil)
@@ -243,7 +237,7 @@ function Holds:any()
     return next(self.live) ~= nil
 end
 
---- Whether somebody is to be told of what becomes of a hold.
+--- Whether somebody is to be told when a hold is lost.
 function Holds:listened()
     return self.listeners > 0
 end
@@ -300,13 +294,7 @@ function Holds:on_lost(hold, fn, lock)
     end
     hold.on_lost = hold.on_lost or {}
     hold.on_lost[#hold.on_lost + 1] = one
-    self:attend(hold)
-    return true
-end
-
---- Somebody is to be told of what becomes of a hold: an event loop does not end meanwhile.
-function Holds:attend(hold)
-    if not hold.sentinel then
+    if not hold.sentinel then        -- an event loop does not end meanwhile
         self.listeners = self.listeners + 1
         -- Of those that are collected nobody is told any more.
         hold.sentinel = ffi.gc(ffi.new "char[1]", function()
@@ -314,6 +302,7 @@ function Holds:attend(hold)
         end)
     end
     self.client.host.attend()
+    return true
 end
 
 -- Gives back what nobody asks for any more.
@@ -461,9 +450,6 @@ function Holds:poll()
     self:look()
     if now >= self.next_ending then
         endings.look(self, now)
-    end
-    if self.asked then
-        requests.hear(self, now)
     end
     if now >= self.next_sweep then
         sweep(self, now)

@@ -56,15 +56,6 @@ local function of_round(call)
     return holder_of(who, REFUSED_DIGITS, left)
 end
 
---- Whose it is by what servers have answered to a peek, or to a request.
--- @param client  whose servers they are
--- @param list    as of rounds.ask()
--- @return the holder; false: nobody holds it; nil: no majority says either
-function _M.seen(client, list)
-    local held, who, left = view(client, list, SEEN)
-    return held and holder_of(who, SEEN_DIGITS, left) or held
-end
-
 --- Asks the servers, until a majority agrees.
 -- @param lock    a lock object whose primitive has a peek
 -- @param op      as for rounds.acquire(), or nil
@@ -77,7 +68,8 @@ function _M.ask(lock, op, within)
     if not list then
         return nil, err
     end
-    return _M.seen(client, list)
+    local held, who, left = view(client, list, SEEN)
+    return held and holder_of(who, SEEN_DIGITS, left) or held
 end
 
 -- @return the holder if its label is known; and what is said in the error

@@ -78,17 +78,6 @@ function _M.wait(round)
     return C.rl_round_outcome(round)
 end
 
-function _M.heed(round, what)
-    if library.core().rl_round_outcome(round) ~= 0 then
-        return false
-    end
-    world:spawn(function()
-        _M.wait(round)
-        what:step()
-    end)
-    return true
-end
-
 function _M.defer(fn)
     world:spawn(fn)
 end

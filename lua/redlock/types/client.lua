@@ -229,21 +229,6 @@ function Client:locks(pattern, opts) end
 ---@return redlock.Error err  no_quorum: also when no majority names one holder; phase; closed
 function Client:holder(name) end
 
----Asks whoever holds a name, as a lock of whatever kind but permits, to let go of it. That is all:
----holders are told who listen (`lock:onAsked`), and do as they like. A request that nobody reads is
----gone after 30 s, and so is one for a holder who lets go before.
----```lua
----assert(client:ask("nobody's", "please") == false)
----assert(lock:tryLock(5))
----local asked = assert(client:ask(lock:getName(), "a deploy waits"))
----print(asked.label, asked.heard and "was told" or "does not listen")
----```
----@param name string  as for `client:getLock`
----@param why? string  for the holder: up to 160 bytes, of which only printable ASCII is kept
----@return redlock.AskedHolder|false|nil holder  who was asked; false: nobody holds it
----@return redlock.Error err  no_quorum: also when no majority names one holder; phase; closed
-function Client:ask(name, why) end
-
 -- ---- between processes -----------------------------------------------------------
 
 ---Takes over a hold that another process gave away with `lock:export`. Import a transfer exactly

@@ -27,8 +27,3 @@
 ---@field count? integer  of readers or permits: how many
 ---@field waiting integer  connections that listen for its release
 ---@field queue integer  who stands in line for it as a fair lock
-
----Who was asked to let go.
----@class (exact) redlock.AskedHolder: redlock.Holder
----@field heard boolean  somebody listens: all whom a server has told of the request
----@field before boolean  true: an earlier request is still to be read, and this one was not left

@@ -280,24 +280,6 @@ function Lock:extendAsync(lease) end
 ---@return redlock.Error err  not_held; lost; closed
 function Lock:onEnding(seconds, fn) end
 
----Calls fn when somebody asks whoever holds this to let go of it (`client:ask`, `redlock ask`):
----where an event loop runs (nginx, luv, cqueues) within about a round trip, in plain LuaJIT at the
----next call into the library, which takes a round trip more then. Nothing is forced. A request is
----told once, to those who held it when it was made, or got it before the last server heard of the
----request; after five in a row one in two seconds. Whoever may write the servers' keys may ask, in
----any words and in anybody's name. An error in `fn` goes to the log.
----```lua
----assert(lock:tryLock(5))
----assert(lock:onAsked(function(mine, why, who)
----    print(mine:getName(), why, who)
----    mine:unlock()
----end))
----```
----@param fn fun(lock: redlock.Lock, why: string, who: string?)  lock: its owner's; who: a label
----@return true|nil ok  it will be called
----@return redlock.Error err  not_held; lost; unsupported: permits, kinds of your own, long names
-function Lock:onAsked(fn) end
-
 -- ---- fencing tokens --------------------------------------------------------------
 
 ---A lock whose every hold has a token: a whole number below 10^14 that only grows, for resources
