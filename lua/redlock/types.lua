@@ -96,7 +96,6 @@ function redlock.is_error(value) end
 ---@field label? string|boolean  whose a lock is; true: host, process, program (default true)
 ---@field on_event? "auto"|false|fun(e: redlock.Event)  "auto": nginx's log (default "auto")
 ---@field deadlocks? "tell"|"end"|false  across processes: looked for, and told (default false)
----@field history? string|false  a file for events, in JSON; see `redlock history` (default false)
 ---@field metrics? redlock.Metrics|false  counts what becomes of locks (default false)
 ---@field fence_ttl? number  seconds an idle fenced lock's counter stays (default 86400)
 ---@field handover? integer  hand-overs in the process in a row; 0: none (default 16)

@@ -280,3 +280,35 @@ describe("the error of a round", function()
         client:close()
     end)
 end)
+
+describe("what becomes of a hold", function()
+    teardown(support.cleanup)
+
+    it("is told when it is released or lost, and for how long it was held", function()
+        local cluster, seen = support.cluster(3), {}
+        local client = support.warm_client(cluster, { on_event = function(e)
+            if e.type == "released" or e.type == "lost" then
+                seen[#seen + 1] = e
+            end
+        end })
+        local l = client:getFencedLock("x", { traceparent = "00-" .. ("a"):rep(32) .. "-"
+            .. ("b"):rep(16) .. "-01" })
+        assert(l:tryLock(5) and l:tryLock(5))
+        support.sleep(0.05)
+        assert(l:unlock())
+        assert.same({}, seen)                            -- held still
+        assert(l:unlock())
+        assert.same({ "released", "x", l.traceparent }, { seen[1].type, seen[1].name,
+            seen[1].traceparent })
+        assert.is_true(seen[1].held >= 0.049 and seen[1].held < 60)
+        assert.is_nil(seen[1].code)
+        assert(client:getLock("y"):tryLock(5, 50))
+        cluster:each(function(s) s:call("SET", "y", "theirs", "PX", 5000) end)
+        support.fails("held", client:getLock("y"):unlock())
+        assert.same({ 2, "lost", "taken" }, { #seen, seen[2].type, seen[2].reason })
+        assert.is_true(seen[2].held >= 0 and seen[2].held < 60)
+        assert(client:getLock("z"):tryLock(5, 50))
+        client:close()
+        assert.same({ 3, "lost", "closed" }, { #seen, seen[3].type, seen[3].reason })
+    end)
+end)

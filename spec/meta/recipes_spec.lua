@@ -1,5 +1,6 @@
 -- examples/recipes: each does what it says, by one command.
 local build = require "spec.support.build"
+local cjson = require "cjson"
 local cli = require "spec.support.command"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
@@ -120,6 +121,39 @@ describe("the recipe", function()
             assert.same({ 0, i .. "\n" }, { run("config_store.lua", file, "get", "k" .. i) })
         end
         assert.equal(1, (run("config_store.lua", file, "set", "a")))
+    end)
+
+    it("journal has a line for whatever became of the locks of four processes", function()
+        local file, writers, seen = home .. "/locks.jsonl", {}, {}
+        for i = 1, 4 do
+            writers[i] = support.lua(([[
+                local redlock, journal = require "redlock", dofile(%q)
+                local client = redlock.new { nodes = %q, restart_guard = "ignore",
+                    on_event = journal(%q, "web-%d") }
+                local lock = client:getLock(("%d"):rep(60000))      -- a long line
+                for _ = 1, 50 do
+                    assert(lock:tryLock(1) and lock:unlock())
+                end
+                assert(lock:tryLock(1))
+                client:close()
+                print "done"
+            ]]):format(path "journal.lua", cluster[1].uri, file, i, i), { stderr = "stdout" })
+        end
+        for i = 1, 4 do
+            assert.equal("done\n", writers[i]:read_all(60))
+        end
+        for line in io.lines(file) do
+            local row = cjson.decode(line)
+            assert.is_true(math.abs(row.at - os.time()) < 3600)
+            assert.is_nil(row.owner)
+            local what = row.who .. " " .. row.type .. " " .. (row.reason or "")
+            seen[what] = (seen[what] or 0) + 1
+        end
+        for i = 1, 4 do
+            local who = "web-" .. i
+            assert.same({ 51, 50, 1 }, { seen[who .. " acquired "], seen[who .. " released "],
+                seen[who .. " lost closed"] })
+        end
     end)
 
     it("own_primitive gives a desk to one person, whose name others see", function()

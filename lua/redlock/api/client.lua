@@ -132,7 +132,7 @@ local function share_key(self)
         local names = {}
         for name, value in pairs(t) do
             if type(value) ~= "table" and type(value) ~= "function" and name ~= "on_event"
-                and name ~= "label" and name ~= "history" then
+                and name ~= "label" then
                 names[#names + 1] = name
             end
         end

@@ -31,7 +31,7 @@
 --              on from the clock
 --   password_failed   message: a password function failed; the old password stays
 -- All have type and time (seconds of CLOCK_BOOTTIME); acquired, contended, released and lost also
--- traceparent, if the lock was given one. With the option `history` a file is told, too.
+-- traceparent, if the lock was given one.
 --
 -- Where nobody listens (on_event = "auto"), hosts that have warn(text), as nginx has, are told what
 -- becomes of servers, a line for each change.
@@ -39,7 +39,6 @@
 local ffi = require "ffi"
 local health = require "redlock.policy.health"
 local happenings = require "redlock.core.happenings"
-local history = require "redlock.policy.history"
 local places = require "redlock.core.places"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
@@ -56,10 +55,9 @@ Events.__index = Events
 --- @return the events of a client, which go to fn if its user listens
 function _M.new(client)
     local listener = client.options.on_event
-    local fn = type(listener) == "function" and listener or nil
     return setmetatable({
         client = client,
-        fn = client.options.history and history.writer(client, fn) or fn,
+        fn = type(listener) == "function" and listener or nil,
         warn = listener == "auto" and client.host.warn or nil,
         renewals = 0,
         changes = 0,

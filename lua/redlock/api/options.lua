@@ -203,8 +203,6 @@ _M.rows = {
         check = on_event },
     { "deadlocks", false, '"tell"|"end"|false', "across processes: looked for, and told",
         check = one_of('"tell", "end" or false', "tell", "end", false) },
-    { "history", false, WORDS, "a file for events, in JSON; see `redlock history`",
-        check = path, flag = "--history", arg = "FILE" },
     { "metrics", false, "redlock.Metrics|false", "counts what becomes of locks",
         check = metrics },
     { "fence_ttl", DAY, NUMBER, "seconds an idle fenced lock's counter stays",

@@ -7,8 +7,8 @@ local flags = require "redlock.cli.flags"
 local _M = {}
 
 --- In the order in which they are told of.
-_M.verbs = { "run", "lead", "lua", "status", "ls", "top", "history", "wait", "unlock", "check",
-    "init", "seal", "members", "dev" }
+_M.verbs = { "run", "lead", "lua", "status", "ls", "top", "wait", "unlock", "check", "init",
+    "seal", "members", "dev" }
 
 --- The module of a verb; nil: there is none.
 function _M.verb(word)

@@ -13,13 +13,10 @@ _M.MAX = 160
 -- What a value begins with, as far as servers give it away.
 local WHO = "^" .. ("%x"):rep(20)
 
---- What others say, as it may be shown: other bytes could act on a terminal, or break a line of a
--- log.
--- @return the first 160 bytes of it, in printable ASCII
-function _M.clean(text)
+-- All other bytes could act on a terminal, or break a line of a log.
+local function clean(text)
     return (gsub(sub(text, 1, _M.MAX), "[^ -~]", "?"))
 end
-local clean = _M.clean
 
 local function host()
     local file = io.open "/proc/sys/kernel/hostname"
@@ -58,17 +55,7 @@ function _M.label(given)
     return given and clean(given)
 end
 
---- A label as the core writes it.
-function _M.of_process(label)
-    local file = io.open "/proc/self/stat"
-    local number = file and match(file:read "*l", "^%d+") or "?"
-    if file then
-        file:close()
-    end
-    return (gsub(label, "%%p", number))
-end
-
---- The same with what a lock is for.
+--- A label with what a lock is for.
 -- @param label  of the client, or false
 -- @param job    a text, or nil
 function _M.with_job(label, job)

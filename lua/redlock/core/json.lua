@@ -1,4 +1,4 @@
---- JSON: tables, strings, numbers, booleans. What is written is always UTF-8, and without control
+--- JSON, writing only: tables, strings, numbers, booleans. Always UTF-8, and without control
 -- characters.
 
 local _M = {}
@@ -89,92 +89,5 @@ function encode(value, pause)
     return tostring(value)
 end
 _M.encode = encode
-
--- ---- reading ---------------------------------------------------------------------
-
-local DEEP = 32               -- so many values in each other, at most
-local PLAIN = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
-local WORDS = { ["true"] = true, ["false"] = false }
-
-local function utf8(code)
-    local floor = math.floor
-    if code < 0x80 then
-        return string.char(code)
-    elseif code < 0x800 then
-        return string.char(0xc0 + floor(code / 64), 0x80 + code % 64)
-    elseif code >= 0xd800 and code < 0xe000 then
-        return "?"               -- half a character
-    end
-    return string.char(0xe0 + floor(code / 4096), 0x80 + floor(code / 64) % 64, 0x80 + code % 64)
-end
-
--- Each of these returns a value and where the next thing begins; or nothing.
-
-local function read_text(s, at)
-    local from = at
-    repeat                       -- up to a quote behind an even number of \
-        local slashes, behind = s:match('^[^"\\]*(\\*)()', at)
-        at = #slashes % 2 == 1 and behind + 1 or behind
-    until #slashes % 2 == 0 and s:find('^"', at) or at > #s
-    if at > #s then
-        return
-    end
-    local value = s:sub(from, at - 1):gsub("\\(.)(%x?%x?%x?%x?)", function(c, digits)
-        return c == "u" and #digits == 4 and utf8(tonumber(digits, 16))
-            or (PLAIN[c] or c) .. digits
-    end)
-    return value, at + 1
-end
-
-local read
-
-local function read_many(s, at, close, depth)
-    local value, n = {}, 0
-    at = s:match("^%s*()", at)
-    while not s:find("^" .. close, at) do
-        local key = n + 1
-        if close == "%}" then
-            key, at = read_text(s, s:match('^"()', at) or #s + 1)
-            at = key and s:match("^%s*:()", at)
-        end
-        local item
-        if at then
-            item, at = read(s, at, depth + 1)
-        end
-        if not at then
-            return
-        end
-        value[key], n = item, n + 1
-        at = s:match("^%s*,%s*()", at) or s:match("^%s*()" .. close, at)
-        if not at then
-            return
-        end
-    end
-    return value, at + 1
-end
-
-function read(s, at, depth)
-    local c, behind = s:match("^%s*(.)()", at)
-    if depth > DEEP then
-        return
-    elseif c == '"' then
-        return read_text(s, behind)
-    elseif c == "{" or c == "[" then
-        return read_many(s, behind, c == "{" and "%}" or "%]", depth)
-    end
-    local word, after = s:match("^%s*([%w.+-]+)()", at)
-    if word and (tonumber(word) or WORDS[word] ~= nil or word == "null") then
-        local value = WORDS[word]
-        return value == nil and tonumber(word) or value, after
-    end
-end
-
---- @return what a text of JSON stands for, null being nil; nil: it is none
-function _M.decode(s)
-    local value, at = read(s, 1, 1)
-    if at and s:find("^%s*$", at) then
-        return value
-    end
-end
 
 return _M
