@@ -95,7 +95,6 @@ function redlock.is_error(value) end
 ---@field client_name? string|false  in `CLIENT LIST`; false: none (default "redlock")
 ---@field label? string|boolean  whose a lock is; true: host, process, program (default true)
 ---@field on_event? "auto"|false|fun(e: redlock.Event)  "auto": nginx's log (default "auto")
----@field deadlocks? "tell"|"end"|false  across processes: looked for, and told (default false)
 ---@field metrics? redlock.Metrics|false  counts what becomes of locks (default false)
 ---@field fence_ttl? number  seconds an idle fenced lock's counter stays (default 86400)
 ---@field handover? integer  hand-overs in the process in a row; 0: none (default 16)
@@ -158,8 +157,7 @@ function redlock.is_error(value) end
 ---| "config" # a setting, a file or a text is wrong: the message says which
 ---| "phase" # the caller cannot wait here: in nginx's log phase, say
 ---| "unsupported" # the primitive has no script for it
----| "deadlock" # another owner of this thread has it, and cannot let it go while this one waits;
----or, with the option `deadlocks`, whoever has it waits, in the end, for this one
+---| "deadlock" # another owner of this thread has it, and cannot let it go while this one waits
 ---| "overload" # `max_waiting` callers wait in this process already
 ---| "timeout" # a future was not done in time; its call goes on
 ---| "nomem" # no memory or no file descriptor was left
@@ -209,7 +207,6 @@ function redlock.is_error(value) end
 ---@field nodes? redlock.NodeAnswer[]  what each server said, when they were asked
 ---@field waited? number  seconds spent in the call
 ---@field reason? redlock.LossReason  why the hold was lost, when that is what the call met
----@field chain? redlock.Blocker[]  deadlock, with the option `deadlocks`: who holds what
 ---@field holder? redlock.Holder  held: whose it is, if a majority of the servers says who
 ---@operator concat(any): string
 

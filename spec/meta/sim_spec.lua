@@ -118,16 +118,6 @@ describe("the simulator", function()
             assert.are_not.equal(sums("", 3), sums("SIM_FAMILY=none", 3))
         end)
 
-    it("has deadlocks where it is asked for them, which are told", function()
-        local told = 0
-        for seed = 1, 20 do
-            local output = simulate("SIM_DEADLOCKS=1 SEED=" .. seed)
-            assert.matches("no violation", output)
-            told = told + (output:match "a deadlock: [abc], [abc]" and 1 or 0)
-        end
-        assert.is_true(told >= 5)
-    end)
-
     it("plays every prefix to its end", function()
         local names = {}
         for _, file in ipairs { "counterexamples", "prefixes" } do

@@ -6,7 +6,7 @@ local function documented()
     local text = assert(io.open "examples/access/README.md"):read "*a"
     local section = assert(text:match "\n## Least privilege\n(.*)")
     local one = "`ACL SETUSER locks (.-)`"
-    local basic, family, listing, cycles = section:match((one .. ".-"):rep(3) .. one)
+    local basic, family, listing = section:match(one .. ".-" .. one .. ".-" .. one)
     local function words(list)
         local rules = {}
         for word in list:gmatch "%S+" do
@@ -14,21 +14,21 @@ local function documented()
         end
         return rules
     end
-    return words(basic), words(family), words(listing), words(cycles)
+    return words(basic), words(family), words(listing)
 end
 
 describe("the documented ACL rules of the family", function()
-    local basic, family, listing, cycles = documented()
+    local basic, family, listing = documented()
     local cluster
 
     setup(function() cluster = support.cluster(3) end)
     before_each(function() cluster:flush() end)
     teardown(support.cleanup)
 
-    -- A client of a user with rules of these lists, but for one.
-    local function client_with(lists, but, deadlocks)
+    -- A client of a user with these rules, but for one.
+    local function client_but(but, with_list)
         local argv = {}
-        for _, list in ipairs(lists) do
+        for _, list in ipairs { basic, family, with_list and listing or {} } do
             for _, rule in ipairs(list) do
                 if rule ~= but then
                     argv[#argv + 1] = rule
@@ -42,11 +42,7 @@ describe("the documented ACL rules of the family", function()
             nodes[i] = server.uri
         end
         return support.client(nodes, { prefix = "app:", user = "locks", password = "pw",
-            lease = 2, fallback = 0.2, deadlocks = deadlocks or false })
-    end
-
-    local function client_but(but, with_list)
-        return client_with({ basic, family, with_list and listing or {} }, but)
+            lease = 2, fallback = 0.2 })
     end
 
     -- Uses all that there is; the first error, or nil.
@@ -158,24 +154,5 @@ describe("the documented ACL rules of the family", function()
                 assert.equal("noperm", err.nodes[1].code)
             end)
         end
-    end)
-
-    it("and those of who looks for deadlocks are enough, and needed", function()
-        local function waits(lists)
-            local client, most = client_with(lists, nil, "end"), 0
-            local holder = support.warm_client(cluster, { prefix = "app:" })
-            assert(holder:getLock("y"):tryLock(1, 20))
-            assert(client:getLock("x"):tryLock(1, 20))
-            client.host = setmetatable({ wait = function(...)
-                cluster:each(function(s) most = most + #s:call("KEYS", "*}:waits") end)
-                return require("redlock.host.plain").wait(...)
-            end }, { __index = client.host })
-            support.fails("held", client:getLock("y"):tryLock(2.5))
-            client:close()
-            holder:close()
-            return most
-        end
-        assert.is_true(waits { basic, cycles } > 0)
-        assert.equal(0, waits { basic })
     end)
 end)

@@ -77,7 +77,6 @@ local function settings(mutant)
     set("SIM_GUARD", mutant.guarded ~= nil and (mutant.guarded and 1 or 0) or nil)
     set("SIM_LEASE", mutant.lease)
     set("SIM_LISTS", mutant.lists and 1 or nil)
-    set("SIM_DEADLOCKS", mutant.deadlocks and 1 or nil)
     set("SIM_FENCED", mutant.fenced)
     set("PREFIX", mutant.prefix)
     return table.concat(words, " ")
@@ -184,7 +183,7 @@ end
 -- ---- all ----------------------------------------------------------------------------
 
 local mutants = require "spec.sim.mutants"
-for _, kind in ipairs { "family", "list", "deadlock" } do
+for _, kind in ipairs { "family", "list" } do
     for _, mutant in ipairs(require("spec.sim." .. kind .. "_mutants")) do
         mutants[#mutants + 1] = mutant
     end

@@ -3,7 +3,6 @@
 local ffi = require "ffi"
 local base = require "spec.sim.sim"
 local attempts = require "spec.sim.attempts"
-local deadlocks = require "spec.sim.deadlocks"
 local lists = require "spec.sim.lists"
 local vm = require "spec.sim.vm"
 
@@ -93,7 +92,6 @@ local function new_client(self, index)
         local i = known and known[k] or k
         nodes[k] = { host = "127.0.0." .. i, port = self.twin and k == self.n and self.twin or i }
     end
-    local looks_for, on_event = deadlocks.options(self)
     return redlock.new {
         nodes = nodes, lease = o.lease, max_lease = o.max_lease, timeout = o.timeout,
         connect_timeout = o.connect_timeout, retry_delay = o.retry_delay,
@@ -101,7 +99,6 @@ local function new_client(self, index)
         wake = o.wake, fence_ttl = o.fence_ttl, restart_guard = self.guarded,
         handover = o.handover, lock_delay = o.lock_delay,
         label = index % 3 > 0 and "process " .. index,
-        deadlocks = looks_for, on_event = on_event,
     }
 end
 
@@ -275,10 +272,6 @@ end
 
 function host.concurrent()
     return sim.task.process.concurrent
-end
-
-function host.stuck(holds, owner)
-    return holds:held_by(owner)
 end
 
 function host.wait(round)

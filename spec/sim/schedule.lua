@@ -6,7 +6,6 @@
 local base = require "spec.sim.sim"
 local vm = require "spec.sim.vm"
 local attempts = require "spec.sim.attempts"
-local deadlocks = require "spec.sim.deadlocks"
 local family = require "spec.sim.family"
 local lists = require "spec.sim.lists"
 local processes = require "spec.sim.processes"
@@ -187,7 +186,6 @@ end
 --   fenced: percent of the locks that have tokens; lease: seconds; family: the kind of objects
 --   (family.lua); nil: locks
 --   lists: whether the list of servers changes (lists.lua)
---   deadlocks: whether deadlocks are looked for (deadlocks.lua)
 -- @return sim, with violation = { name, text, at } or nil, events, count
 function _M.run(seed, opts)
     C.sim_reset(seed, 9)
@@ -206,7 +204,6 @@ function _M.run(seed, opts)
     family.choose(self, opts)
     choose_kind(self, opts)
     lists.choose(self, opts)
-    deadlocks.choose(self, opts)
     self.config = choose_config(self, opts)
     self.horizon_us = (0.5 + self:below(1000) / 250) * SECOND
         * min(max(self.config.lease, 0.3), 3) * (self.small and 0.33 or 1)
@@ -215,8 +212,6 @@ function _M.run(seed, opts)
     end
     if self.lists then
         self.horizon_us = self.horizon_us + self:between(2, 9) * (self.config.guard_us + SECOND)
-    elseif self.deadlocks then
-        self.horizon_us = self.horizon_us + self:between(5, 25) * SECOND
     end
     opts.faults.choose(self, opts)
     opts.invariants.choose(self, opts.ignore)
@@ -229,7 +224,7 @@ function _M.run(seed, opts)
         family.names(self)
     end
     processes.begin(self, self.prefix and opts.prefixes.life or self.lists and lists.run
-        or self.deadlocks and deadlocks.run or self.family and family.run or opts.workload.run)
+        or self.family and family.run or opts.workload.run)
     if self.lists then
         lists.begin(self)
     end
@@ -243,8 +238,7 @@ function _M.run(seed, opts)
         calm(self)
         run_for(self, opts.workload.patience_us(self)
             + (self.lists and lists.patience_us(self) or 0)
-            + (self.family and family.patience_us(self) or 0)
-            + (self.deadlocks and deadlocks.patience_us(self) or 0), all_done)
+            + (self.family and family.patience_us(self) or 0), all_done)
         run_for(self, CLEAN_US, all_clean)
     end
     if not self.violation then

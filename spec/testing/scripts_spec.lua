@@ -11,7 +11,6 @@ local restart_guard = require "redlock.policy.restart_guard"
 local rw = require "redlock.api.read_write_lock"
 local script_text = require "redlock.core.script_text"
 local semaphore = require "redlock.api.semaphore"
-local sha1 = require "redlock.testing.sha1"
 local support = require "spec.support"
 local twins = require "spec.support.twins"
 
@@ -237,35 +236,6 @@ local function anything()
     }()
 end
 
-local CYCLE = script_text.read "redlock.scripts.cycle.look"
-local CYCLE_LEAVE = script_text.read "redlock.scripts.cycle.leave"
-local WAITS = {}
-for i, value in ipairs(VALUES) do
-    WAITS[i] = "redlock:{" .. sha1.hex(value) .. "}:waits"
-end
-
--- What a post may be, of somebody's, or a stranger's.
-local function post()
-    local text = ("%016x %d %s %s 1:%s"):format(pick { 1, 2 }, pick { 1, 7 },
-        pick { "ends", "tells" }, pick { "read", "write" }, pick { "k", "a" })
-    return pick { text, text, text .. "1:b", text:sub(1, pick { 5, 20, 30 }), text .. "99:x", "" }
-end
-
-local function cycle_call()
-    return pick {
-        function() return eval(CYCLE, pick { { "k" }, { "a" }, { "k", "a" } }, { "",
-            ("%016x"):format(pick { 1, 2 }), "5", pick { "ends", "tells" },
-            pick { "read", "write" }, lease(), pick { "brief", "full" }, pick(VALUES) }) end,
-        function() return eval(CYCLE_LEAVE, {}, { "", ("%016x"):format(pick { 1, 2 }),
-            pick(VALUES) }) end,
-        function() return { "SET", pick(WAITS), post(), "PX", lease() } end,
-        function() return { "SET", pick { "k", "a" }, pick(VALUES), "PX", lease() } end,
-        function() return of_lease(rw.reading, RW, "0") end,
-        function() return { "DEL", pick { "k", "a", pick(WAITS) } } end,
-        function() return { "RPUSH", pick { "k", pick(WAITS) }, "x" } end,
-    }()
-end
-
 local SEEN = { ("%040x"):format(7), ("%040x 19ab0000000 web-1"):format(8) }
 
 local KINDS = {
@@ -315,7 +285,6 @@ local KINDS = {
             or what < 5 and count_call() or what == 5 and { "HSET", FLOORS, "7", replid:sub(1, 8)
                 .. pick { "31", "64" } } or slots_call()
     end,
-    ["a cycle"] = cycle_call,
     ["a queue"] = fair_call,
     ["a latch"] = latch_call,
     ["a leader"] = leader_call,

@@ -5,9 +5,6 @@
 --   contended  name, owner: not had at the first attempt
 --   released   name, held (seconds), code ("unknown": no majority has answered): let go, or passed
 --              on to another owner of this process
---   deadlock   name, owner, chain (a list of { name, label, since }: each has that name, and waits
---              for the next one's; the last one is the owner), ended (whether the wait ends),
---              message: with the option deadlocks; owners block each other
 --   lost       name, held, reason, holder: as onLost has them
 --   renewed    count: renewals by the watchdog since the last event; names: a list of whose, each
 --              once, the last one first (of the last 4096)
@@ -93,9 +90,6 @@ local LINES = {
     warning = function(e)
         return (e.node or "all servers") .. ": " .. e.message
     end,
-    deadlock = function(e)
-        return "a deadlock: " .. e.message
-    end,
     password_failed = function(e)
         return "the old password stays: " .. e.message
     end,
@@ -130,7 +124,7 @@ local function tell_log(self, e)
         news = self.away.password ~= e.message
         self.away.password = e.message
     end
-    if news and (e.type == "deadlock" or is_teller(self)) then
+    if news and is_teller(self) then
         self.warn(line(e))
     end
 end

@@ -201,8 +201,6 @@ _M.rows = {
         check = label, flag = "--label", arg = "TEXT", of = "run" },
     { "on_event", "auto", '"auto"|false|fun(e: redlock.Event)', "\"auto\": nginx's log",
         check = on_event },
-    { "deadlocks", false, '"tell"|"end"|false', "across processes: looked for, and told",
-        check = one_of('"tell", "end" or false', "tell", "end", false) },
     { "metrics", false, "redlock.Metrics|false", "counts what becomes of locks",
         check = metrics },
     { "fence_ttl", DAY, NUMBER, "seconds an idle fenced lock's counter stays",

@@ -1,5 +1,4 @@
---- Questions, each with words of its own: many at once, to single servers or to all of them; or
--- one to all.
+--- Questions, each with words of its own: many at once, to single servers or to all of them.
 
 local answers = require "redlock.core.answers"
 local ffi = require "ffi"
@@ -54,8 +53,8 @@ end
 
 -- Waits for the k-th; a wait that raises (Ctrl-C, a future that is cancelled) gives back those
 -- behind it.
-local function await(client, begun, k, op)
-    local ok, granted = pcall(rounds.await, client, begun[k], nil, op)
+local function await(client, begun, k)
+    local ok, granted = pcall(rounds.await, client, begun[k])
     if not ok then
         free_from(k + 1, begun)
         error(granted, 0)
@@ -63,11 +62,11 @@ local function await(client, begun, k, op)
     return granted
 end
 
-local function finish(client, asked, begun, op)
+local function finish(client, asked, begun)
     local said = {}
     for k = 1, #asked do
         if begun[k] then
-            await(client, begun, k, op)
+            await(client, begun, k)
             said[k] = take(client, begun[k], asked[k].place)
         else
             said[k] = { code = client.closed and "closed" or "pending", message = "has no vote" }
@@ -80,9 +79,8 @@ end
 -- @param client  whose servers they are
 -- @param body    the text of the script
 -- @param asked   a list of { place = which server, from 1, keys, args }
--- @param op      as for rounds.acquire(), or nil
 -- @return for each of them { vote, info, data: all of it }, or { code, message }: it gave no answer
-function _M.ask(client, body, asked, op)
+function _M.ask(client, body, asked)
     local C, begun = load(), {}
     local id = C.rl_script(client.core, body, #body)
     for k, one in ipairs(asked) do
@@ -91,22 +89,7 @@ function _M.ask(client, body, asked, op)
             nargs, rounds.FOREVER * 1000)
         begun[k] = round ~= nil and round
     end
-    return finish(client, asked, begun, op)
-end
-
---- Begins to ask a script on all servers, until a majority agrees.
--- @param client  whose servers they are
--- @param body    the text of the script
--- @param keys    the KEYS
--- @param args    the ARGV
--- @param within  seconds that it may take; nil: as long as servers may take
--- @return the round, or nil
-function _M.begin(client, body, keys, args, within)
-    local C = rounds.load()
-    local id = C.rl_script(client.core, body, #body)
-    local nkeys, nargs = words.fill(words.keys, keys), words.fill(words.args, args)
-    return id >= 0 and C.rl_ask(client.core, id, words.keys, nkeys, words.args, nargs,
-        rounds.to_ms(within or rounds.FOREVER), 0) or nil
+    return finish(client, asked, begun)
 end
 
 --- Asks all servers one of a primitive's further scripts, as rounds.ask() does, with each of

@@ -8,7 +8,6 @@
 --              for one that is up, or being connected, and whose answer did not matter any more
 -- err.waited   seconds spent in the call, or nil
 -- err.reason   why the hold was lost, as onLost has it, when that is what the call met; or nil
--- err.chain    deadlock across processes: who holds what, as the event has it; or nil
 -- err.holder   held: whose it is, { label, since, remaining }, as a majority of the servers says
 --              (policy/naming.lua); or nil
 --
@@ -119,17 +118,6 @@ end
 -- @param text     what is said of it, or nil
 function _M.name(err, subject, holder, text)
     err.holder, err.message = holder, sentence(err.code, subject, err.nodes, text)
-end
-
---- @param subject  as for new()
--- @param chain    who holds what, as the event `deadlock` has it
--- @param text     the same in words
--- @return the error of a call that waits for one who waits, in the end, for the caller
-function _M.deadlocked(subject, chain, text)
-    local what = type(subject) == "table" and subject:describe() or subject
-    return setmetatable({ code = "deadlock", chain = chain,
-        message = format("%s: %s; let go of that, and take locks in one order", what, text) },
-        Error)
 end
 
 --- @return whether a value is one of our errors

@@ -178,9 +178,6 @@ function _M.new(def)
         return box:wait(round, vanish, a, b)
     end
     host.concurrent = always
-    host.stuck = host.stuck or function(holds, who)      -- others may act for an owner of the user
-        return who == host.owner() and holds:held_by(who) or {}
-    end
     add_clients(host, box)
     add_futures(host, box)
     add_holds(host, box)

@@ -357,7 +357,6 @@ host = loop.new {
     taken = owners.taken,
     enclose = owners.enclose,
     in_vain = owners.in_vain,
-    stuck = owners.stuck,
     alive = function() return true end,      -- a token dies by being collected
     can_wait = function()
         return YIELDS[get_phase()] or false

@@ -13,8 +13,8 @@ local ffi = require "ffi"
 local get_request = require "resty.core.base".get_request
 local nginx_end = require "redlock.host.nginx_end"
 
-local getmetatable, ipairs, newproxy, pairs, pcall, rawget, rawset, setmetatable, tonumber =
-    getmetatable, ipairs, newproxy, pairs, pcall, rawget, rawset, setmetatable, tonumber
+local getmetatable, newproxy, pairs, pcall, rawget, rawset, setmetatable, tonumber =
+    getmetatable, newproxy, pairs, pcall, rawget, rawset, setmetatable, tonumber
 local getfenv, setfenv, getinfo = debug.getfenv, debug.setfenv, debug.getinfo
 local running, status = coroutine.running, coroutine.status
 local ngx = ngx
@@ -286,24 +286,6 @@ function _M.enclose(lock, run, ...)
     scopes[co] = scope
     lock.owner = owner_for(lock, owner, scope, co)
     return within(co, run, lock, ...)
-end
-
---- What an owner of the running coroutine holds, and the request beside it, but for what other
--- light threads of that have taken, who may let it go.
--- @param holds  of the client
--- @param owner  who waits
--- @return a list
-function _M.stuck(holds, owner)
-    local list, known, co = {}, false, running()
-    for _, who in ipairs(_M.owners()) do
-        known = known or who == owner
-        for _, hold in ipairs(holds:held_by(who)) do
-            if not is_beside(hold, who.of or who, co) then
-                list[#list + 1] = hold
-            end
-        end
-    end
-    return known and list or {}
 end
 
 -- ---- waiting in vain -------------------------------------------------------------

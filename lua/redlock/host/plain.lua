@@ -17,8 +17,6 @@
 --   host.start(future, body)  runs body() as a task, and settles the future if it cannot
 --   host.begin_directly(future, ...)  or nil: see Tasks:begin_directly
 --   host.cancel(future)  ends a task with future.cancelled
---   host.stuck(holds, owner)  a list of what an owner holds, and nobody can let go while the caller
---                     waits for the owner
 --   host.took(hold, owner, seconds)  an owner has got a hold of a client that looks, within so
 --                     many seconds, whether the owner is gone
 --   host.look_within(seconds)  the client is to look at its holds by then
@@ -97,11 +95,6 @@ function _M.wait(round, _, _, _, client)
         return wait_on(round)
     end
     return outcome
-end
-
---- The thread is blocked, but for futures.
-function _M.stuck(holds, owner)
-    return tasks.is_task(holds.client) and {} or holds:held_by(owner)
 end
 
 -- ---- what event loops have more to do for --------------------------------------------

@@ -23,7 +23,6 @@
 --   outcome      what became of that attempt, a code
 --   guarded      seconds until quarantines let a majority vote, or nil
 --   seeding      the error of the primitive's unseeded(), or nil
---   cycle        what is known of deadlocks across processes (cycle.lua), while it waits; or nil
 -- and from the first sleep between two attempts on (waking.lua):
 --   subscription what wakes the call, or nil
 --   channel      of the subscription
@@ -40,7 +39,6 @@
 -- ends with.
 
 local attempt = require "redlock.policy.attempt"
-local cycle = require "redlock.policy.cycle"
 local deadlock = require "redlock.policy.deadlock"
 local errors = require "redlock.core.errors"
 local handover = require "redlock.policy.handover"
@@ -150,9 +148,9 @@ end
 
 local function sleep_until_worth_it(call)
     local lock, client = call.lock, call.lock.client
-    local err = waking.sleep(call)
-    if client.closed or err then
-        return err or errors.new("closed", lock)
+    waking.sleep(call)
+    if client.closed then
+        return errors.new("closed", lock)
     elseif not call.place and not call.free and deadlock.is_certain(call) then
         return errors.new("deadlock", lock)
     end
@@ -189,9 +187,6 @@ end
 local function leave(call)
     attempt.forget(call)
     waking.finish(call)
-    if call.cycle then
-        cycle.finish(call)
-    end
     turn.leave(call)
     local place = call.place
     if place and place.offer then        -- too late for this call: goes to the next one

@@ -1,7 +1,6 @@
 --- A call waits for its turn (see acquire.lua): in a process whose owners do not block each other,
 -- one of them at a time contends on the network, and only while none of them holds the lock.
 
-local cycle = require "redlock.policy.cycle"
 local deadlock = require "redlock.policy.deadlock"
 local errors = require "redlock.core.errors"
 local hooks = require "redlock.policy.hooks"
@@ -80,7 +79,6 @@ function _M.begin_waiting(call)
         return errors.new(code, call.lock)
     end
     call.waits = true
-    cycle.begin(call)
     if call.free then
         call.alone = stand_alone(call)
     end
@@ -156,9 +154,8 @@ function _M.wait(call)
     call.tried = false
     local step = next_step(call)
     while type(step) == "number" do
-        queues.sleep(call.place, nil, min(step, cycle.pause(call)))
-        step = call.lock.client.closed and errors.new("closed", call.lock) or cycle.look(call)
-            or next_step(call)
+        queues.sleep(call.place, nil, step)
+        step = call.lock.client.closed and errors.new("closed", call.lock) or next_step(call)
     end
     return step
 end

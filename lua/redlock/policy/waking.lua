@@ -7,7 +7,6 @@
 local bit = require "bit"
 local answers = require "redlock.core.answers"
 local attempt = require "redlock.policy.attempt"
-local cycle = require "redlock.policy.cycle"
 local hash = require "redlock.core.hash"
 local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
@@ -95,27 +94,6 @@ local function nap(call, seconds, deaf)
     end
 end
 
--- The same; looks meanwhile for a deadlock as often as the call is to.
--- @return nil, or the error that the call ends with
-local function nap_and_look(call, seconds)
-    local client = call.lock.client
-    local ends = client.now() + seconds
-    local due = cycle.pause(call)
-    while due < ends - client.now() do
-        local at = client.now() + due
-        nap(call, due)
-        if client.now() < at or client.closed then      -- it was woken
-            return nil
-        end
-        local err = cycle.look(call)
-        if err then
-            return err
-        end
-        due = cycle.pause(call)
-    end
-    nap(call, max(ends - client.now(), 0))
-end
-
 -- How long after an attempt no message leads to the next one, in seconds.
 local function deaf_for(call)
     local vain = call.vain
@@ -150,7 +128,6 @@ end
 
 --- Sleeps until the next attempt makes sense, or the call's time is over.
 -- @param call  see acquire.lua; its round is given back
--- @return nil; or the error that the call ends with: deadlock
 function _M.sleep(call)
     if not call.seen then
         subscribe(call)
@@ -164,9 +141,9 @@ function _M.sleep(call)
     attempt.forget(call)
     local pause = min(pause_of(call, free_in, split), left)
     local subscription, began = call.subscription, client.now()
-    local err = nap_and_look(call, pause)
-    if err or not subscription then
-        return err
+    nap(call, pause)
+    if not subscription then
+        return
     end
     call.woken = subscriptions.wakes(subscription) > call.seen
     local rest = call.woken and began + min(deaf_for(call), pause) - client.now() or 0

@@ -46,11 +46,6 @@ function _M.took(_, _, seconds)
     world:patrol(seconds)
 end
 
---- Others may act for an owner of the user.
-function _M.stuck(holds, owner)
-    return owner == _M.owner() and holds:held_by(owner) or {}
-end
-
 -- ---- waiting ---------------------------------------------------------------------
 
 local function always()

@@ -47,7 +47,6 @@ function loop.new(def) end
 ---@field alive fun(owner: any): boolean  whether an owner can still ask
 ---@field can_wait fun(): boolean  whether the caller may wait
 ---@field concurrent fun(client: redlock.Client): boolean  whether others go on meanwhile
----@field stuck fun(holds: table, owner: any): table[]  what nobody can let go while owner waits
 ---@field wait fun(round: any, ...): integer  for the library
 ---@field defer fun(fn: function)  runs a callback of the user
 ---@field log fun(text: string)  where the library writes to

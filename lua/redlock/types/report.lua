@@ -157,7 +157,6 @@
 ---| redlock.WarningEvent
 ---| redlock.FenceSeededEvent
 ---| redlock.ThinEvent
----| redlock.DeadlockEvent
 ---| redlock.PasswordFailedEvent
 
 ---What all events have.
@@ -223,22 +222,6 @@
 ---@field node string  its address, without secrets
 ---@field code redlock.NodeCode  why
 ---@field message string  the same as a sentence
-
----One of those who hold a lock, and wait for the next one's.
----@class (exact) redlock.Blocker
----@field name string  of a lock
----@field label? string  of who has it; nil: the value does not say
----@field since? number  seconds since 1970, by the clock of who has it
-
----With the option `deadlocks`: owners, mostly of several processes, wait for each other.
----@class (exact) redlock.DeadlockEvent: redlock.AnyEvent
----@field type "deadlock"
----@field name string  of the lock that is waited for
----@field owner any  who waits
----@field chain redlock.Blocker[]  the first one has `name`; the last one is the owner
----@field ended boolean  whether the wait ends for it, with the error `deadlock`
----@field message string  the same in words
----@field traceparent? string  as the lock was given it
 
 ---A server has no vote for a while, as it may have forgotten locks.
 ---@class (exact) redlock.NodeGuardedEvent: redlock.AnyEvent
