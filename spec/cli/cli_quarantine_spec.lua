@@ -106,6 +106,28 @@ describe("redlock, while servers may have forgotten locks,", function()
             assert.equal(0, (redlock "check"))
         end)
 
+        it("stay until they know all floors of fencing tokens, taught by the others", function()
+            local function floors()
+                local _, text = redlock("check", "--json")
+                local list = {}
+                for n in text:gmatch '"floors": (%d+)' do
+                    list[#list + 1] = tonumber(n)
+                end
+                return list
+            end
+            assert.same({ 0, 0, 0 }, floors())
+            local status, text = redlock("check", "--wait")
+            assert.equal(0, status, text)
+            assert.matches("1024 of 1024 floors of fencing tokens were guessed", text)
+            assert.same({ 1024, 1024, 1024 }, floors())
+            restart(2)
+            assert.same({ 1024, 0, 1024 }, floors())
+            status, text = redlock("check", "--wait")
+            assert.equal(0, status, text)
+            assert.not_matches("guessed", text)
+            assert.same({ 1024, 1024, 1024 }, floors())
+        end)
+
         it("leave to the next one what they have seen of a quarantine", function()
             sys.write_file(home .. "/.config/redlock.conf", "max_lease = 60\n")
             cluster:admit()

@@ -20,8 +20,8 @@ end
 local function make(kind, targets, more)
     local dir = support.tmpdir()
     assert(support.sh("chmod 711 " .. dir))    -- workers of nginx are nobody's
-    local code, text = run("sh", "-c", ("exec make -s -j2 BUILD=%s HIREDIS=%s CFLAGS=-O0 %s %s"):format(dir, kind,
-        more or "", targets:gsub("%%", dir)))
+    local code, text = run("sh", "-c", ("exec make -s -j2 BUILD=%s HIREDIS=%s CFLAGS=-O0 %s %s")
+        :format(dir, kind, more or "", targets:gsub("%%", dir)))
     assert.equal(0, code, text)
     assert.equal("", text)                     -- and no warnings
     return dir

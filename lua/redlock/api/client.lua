@@ -340,7 +340,8 @@ end
 --   "sealed", "retired" (why: a text), "off", "unknown": marker_code says why the marker cannot
 --   be read), lost (why it was lost, or could not be connected, last; nil when it is ready), twin
 --   (the same server has voted under another address, though it does not say who it is),
---   suspect_left (seconds without votes after a step of its clock), verdict ("ok", "warning",
+--   suspect_left (seconds without votes after a step of its clock), floors (how many of the 1024
+--   floors of fencing tokens it knows; nil: its user may not look), verdict ("ok", "warning",
 --   "error": it does not vote), findings ({ kind, verdict, message }) and remedy (the same as
 --   text); seconds throughout. The list has verdict ("error": no majority votes), voting,
 --   quorum, and findings about the whole. tostring() of it is for people.
@@ -350,7 +351,7 @@ function methods:check()
     if not ok then
         return nil, err
     end
-    return health.check(self, floors.findings)
+    return health.check(self, floors.look)
 end
 
 --- Admits the servers of a brand-new cluster at once, which otherwise happens when they were

@@ -18,9 +18,6 @@ local sequencer = require "redlock.api.sequencer"
 
 local format, unpack = string.format, unpack
 
--- Buckets of floors: at most 80 KB a server. Names that share a bucket only skip numbers.
-local BUCKETS = 1024
-
 -- A script of several parts; each declares what the next ones use.
 local function parts(...)
     local names = { ... }
@@ -36,7 +33,7 @@ local function keys(client, name)
 end
 
 local function bucket_of(view)
-    return format("%d", hash(view.client.options.prefix .. view.name) % BUCKETS)
+    return format("%d", hash(view.client.options.prefix .. view.name) % floors.BUCKETS)
 end
 
 local function args(view)

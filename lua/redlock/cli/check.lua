@@ -6,10 +6,11 @@ local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
 
 local _M = { usage = "check ", summary = "how the servers are, and what to do about it",
-    flags = { { "--wait", nil, "stays until all servers vote, or something is wrong that time does "
-        .. "not mend. A server that was restarted votes when it has been seen to keep what it was "
-        .. "told for max_lease * 1.01 + 1 s, which goes on only while a client is there. A server "
-        .. "that is down is waited for (for some time only: timeout 300 redlock check --wait)",
+    flags = { { "--wait", nil, "stays until all servers vote and know all floors of fencing "
+        .. "tokens, or something is wrong that time does not mend. A server that was restarted "
+        .. "votes when it has been seen to keep what it was told for max_lease * 1.01 + 1 s, which "
+        .. "goes on only while a client is there. A server that is down is waited for (for some "
+        .. "time only: timeout 300 redlock check --wait)",
         short = "-w" } } }
 
 _M.help = [[
@@ -42,7 +43,7 @@ function _M.main(given, names)
     local client = config.client(given)
     local found, err, signo
     if given["--wait"] then
-        found, err, signo = stay.until_all_vote(client)
+        found, err, signo = stay.until_ready(client)
     else
         found, err = client:check()
     end

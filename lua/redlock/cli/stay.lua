@@ -1,5 +1,6 @@
 --- Staying with the servers until they vote: a quarantine goes on only while a client sees it.
 
+local floors = require "redlock.policy.floors"
 local node_codes = require "redlock.core.node_codes"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
@@ -67,6 +68,42 @@ function _M.until_all_vote(client, act)
             told = list
         end
         local signo = _M.pause(PAUSE)
+        if signo then
+            return nil, nil, signo
+        end
+    end
+end
+
+-- Whether a server that votes does not know all floors, and may be taught.
+local function lacks_floors(rows)
+    for _, row in ipairs(rows) do
+        if row.verdict ~= "error" and (row.floors or floors.BUCKETS) < floors.BUCKETS then
+            return true
+        end
+    end
+    return false
+end
+
+--- Stays until all servers vote, and know all floors of fencing tokens: those that lack some are
+-- taught them by the others.
+-- @param client  of the servers
+-- @return as until_all_vote()
+function _M.until_ready(client)
+    local lock = client:getFencedLock "check"
+    while true do
+        local found, err, signo = _M.until_all_vote(client)
+        if not found or not lacks_floors(found) then
+            return found, err, signo
+        end
+        local guessed, why = floors.teach(lock)
+        if guessed and guessed > 0 then
+            report.note(("%d of %d floors of fencing tokens were guessed from the clock, because "
+                .. "too few servers knew them (normal for new servers)"):format(guessed,
+                floors.BUCKETS))
+        elseif not guessed and (why.code ~= "no_quorum" or found.voting < found.quorum) then
+            return found
+        end
+        signo = _M.pause(guessed and 0 or PAUSE)
         if signo then
             return nil, nil, signo
         end

@@ -24,6 +24,11 @@ local _M = {}
 
 _M.KEY = "redlock:{server}:floor"
 
+--- How many floors a server has: at most 80 KB. Names that share one only skip numbers.
+_M.BUCKETS = 1024
+
+local AT_ONCE = 64            -- floors that are taught: fewer than a server may be behind (node.h)
+
 -- With too few others to ask (a new cluster, all floors lost at once, or the servers that have one
 -- are out of reach) tokens go on from the clock: above all earlier ones, if fewer than 16 were
 -- given out in a millisecond. A floor that is years ahead of the clock is a mistake, made by
@@ -168,43 +173,69 @@ end
 -- @param view     as for seed()
 -- @param buckets  a list of strings
 -- @param within   seconds for each of the two
--- @return true; or nil and an error as of seed(): some may have got theirs
+-- @return how many of them were guessed; or nil and an error as of seed(): some may have got theirs
 function _M.seed_all(view, buckets, within)
-    local client, prim, asked = view.client, view.primitive, {}
+    local client, prim, asked, guesses = view.client, view.primitive, {}, 0
     local middle_ms = look_at_clocks(client)
     for i, bucket in ipairs(buckets) do
         asked[i] = { bucket, client.guarded and "1" or "", client.token_limit }
     end
     local said, err = each.ask_all(client, view, prim, "floor", KEYS, asked, within)
     for i = 1, said and #said or 0 do
-        asked[i][4], err = choose(view, said[i], middle_ms)
-        if not asked[i][4] then
-            return nil, err
+        local text, guessed = choose(view, said[i], middle_ms)
+        if not text then
+            return nil, guessed
         end
+        asked[i][4], guesses = text, guesses + (guessed and 1 or 0)
     end
     if said then
         said, err = each.ask_all(client, view, prim, "seed", KEYS, asked, within)
     end
-    return said and true, err
+    return said and guesses, err
 end
 
 local largest_script          -- read when somebody asks
 
---- What is wrong with the floors of the servers: for client:check().
+--- What the servers know of floors: for client:check().
 -- @param client  whose servers are asked
--- @return a finding (see health.lua) for each of those nodes, by its number
-function _M.findings(client)
+-- @return a finding (see health.lua) for each node whose floors are out of range, by its number;
+--   and how many of the 1024 floors each node knows, by its number: none where its user may not
+--   look
+function _M.look(client)
     largest_script = largest_script or script_text.read "redlock.scripts.fenced.largest"
-    local list = {}
+    local list, known = {}, {}
     look_at_clocks(client)
-    -- A user without fenced locks may not look.
     for _, answer in ipairs(rounds.ask_all(client, "check", largest_script,
         KEYS) or {}) do
+        known[answer.node] = tonumber(answer.data)
         if answer.info + 1 >= tonumber(client.token_limit) then
             list[answer.node] = finding(answer.info)
         end
     end
-    return list
+    return list, known
+end
+
+--- Teaches all floors to the servers that vote and do not know them all.
+-- @param view  a fenced lock of the client: its scripts are used, its name is not
+-- @return how many floors were guessed from the clock, because too few servers knew them; or nil
+--   and an error, as of seed(): some may have been taught
+function _M.teach(view)
+    local first, n, guessed = 0, AT_ONCE, 0
+    while first < _M.BUCKETS do
+        local buckets = {}
+        for i = 1, n do
+            buckets[i] = format("%d", first + i - 1)
+        end
+        local ok, err = _M.seed_all(view, buckets, 5)
+        if ok then
+            first, guessed = first + n, guessed + ok
+        elseif n == 1 or err.code ~= "no_quorum" then
+            return nil, err
+        else
+            n = n / 2
+        end
+    end
+    return guessed
 end
 
 return _M

@@ -360,13 +360,14 @@ end
 
 --- See client:check.
 -- @param client  which is open
--- @param more    function(client): asks for further findings, for rows()
+-- @param more    function(client): asks for further findings, for rows(), and for how many floors
+--   each node knows
 function _M.check(client, more)
     local ok, err = rounds.check(client)
     if not ok then
         return nil, err
     end
-    local found = more(client)
+    local found, known = more(client)
     if client.closed then    -- meanwhile
         return nil, errors.new("closed", "check")
     end
@@ -374,7 +375,8 @@ function _M.check(client, more)
     rows.findings = _M.findings(client)
     rows.quorum = quorum(#rows)
     local voting, warned = 0, #rows.findings > 0
-    for _, row in ipairs(rows) do
+    for i, row in ipairs(rows) do
+        row.floors = known[i]
         voting = voting + (row.verdict == "error" and 0 or 1)
         warned = warned or row.verdict ~= "ok"
     end

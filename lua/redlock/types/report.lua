@@ -78,6 +78,8 @@
 ---@field steps integer  how often its clock was stepped so far
 ---@field step number  seconds of the last one; positive: forward
 ---@field suspect_left number  seconds without votes after that
+---@field floors? integer  how many of the 1024 floors of fencing tokens it knows; nil: its user may
+---  not look
 ---@field version? string  such as "7.0.15"
 ---@field role? "master"|"replica"|"unknown"  by its INFO
 ---@field run_id? string  40 characters, new at each start

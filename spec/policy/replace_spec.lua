@@ -1,0 +1,97 @@
+-- Five servers are replaced, one after the other, while processes take and hold locks: the ways
+-- that examples/operations names.
+-- Runs alone: watchdogs of eight processes renew leases of one second.
+local command = require "spec.support.command"
+local support = require "spec.support"
+local sys = require "spec.support.sys"
+local workers = require "spec.support.workers"
+
+local SIZE = 5
+local OPTIONS = { max_lease = 1, lease = 1, timeout = 0.5, connect_timeout = 5, patience = 60,
+    fallback = 0.1 }
+
+-- How often all servers are replaced; a hundred times every night.
+local TIMES = tonumber(os.getenv "REDLOCK_REPLACEMENTS" or 1)
+
+local function options(more)
+    local o = {}
+    for _, list in ipairs { OPTIONS, more } do
+        for name, value in pairs(list) do
+            o[name] = value
+        end
+    end
+    return o
+end
+
+-- Fenced names that nobody touches while servers are replaced: their tokens go on.
+local Quiet = {}
+Quiet.__index = Quiet
+
+local function quiet_names(cluster, opts)
+    local self = setmetatable({ tokens = {}, options = opts }, Quiet)
+    self:grow(cluster)
+    return self
+end
+
+function Quiet:grow(cluster)
+    local seeded
+    local o = options(self.options)
+    o.on_event = function(e) seeded = seeded or e.type == "fence_seeded" and e.name end
+    local client = support.warm_client(cluster, o)
+    for k = 1, 40 do
+        local lock = client:getFencedLock("quiet" .. k)
+        local _, token = assert(lock:tryLock(60))
+        assert(token > (self.tokens[k] or 0), ("%s: %.0f after %.0f"):format(lock.name, token,
+            self.tokens[k] or 0))
+        self.tokens[k] = token
+        assert(lock:unlock())
+    end
+    client:close()
+    assert(not seeded, "a token was guessed: " .. tostring(seeded))
+end
+
+-- `redlock check --wait`, as operators run it between two replacements.
+local function await_votes(cluster, opts)
+    local path = support.tmpdir() .. "/redlock.conf"
+    sys.write_file(path, "max_lease = 1\nlease = 1\n" .. (opts.cluster
+        and "cluster = " .. opts.cluster .. "\n" or ""))
+    local p = command.start(cluster, support.tmpdir(), { env = { REDLOCK_CONFIG = path } },
+        "check", "--wait")
+    local status, text = command.ends(p, 120)
+    assert.is_true(status == 0 or status == 1, text)
+end
+
+local function said(how, n)
+    if TIMES > 1 then
+        print(("%s: %d locks, %d tokens in order, longest wait %.2f s"):format(how, n.took,
+            n.tokens, n.wait))
+    end
+end
+
+describe("servers under load", function()
+    after_each(support.cleanup)
+
+    it("are replaced behind their addresses: no two holders, no token twice or back, nothing lost",
+        function()
+            local cluster = support.cluster(SIZE, { new = true })
+            local first = support.warm_client(cluster, options {})
+            assert(first:init())
+            first:close()
+            await_votes(cluster, {})             -- all floors are known
+            for _ = 1, TIMES do
+                local quiet = quiet_names(cluster, {})
+                local load = workers.start { nodes = cluster:uris(), options = OPTIONS,
+                    holders = 2, takers = 6 }
+                for i = 1, SIZE do
+                    cluster[i]:kill()
+                    cluster[i]:start()               -- empty
+                    await_votes(cluster, {})
+                end
+                local n = load:stop()
+                assert.is_true(n.took > 50)
+                assert.is_true(n.tokens > 5)
+                quiet:grow(cluster)
+                said("behind their addresses", n)
+            end
+        end)
+end)
