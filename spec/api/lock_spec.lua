@@ -136,10 +136,10 @@ for _, n in ipairs { 1, 2, 3, 4, 5 } do
             local l = lock()
             assert.is_true(l:tryLock())
             coroutine.wrap(function()
-                for _, wait in ipairs { 5, 1000, math.huge } do
+                for _, wait in ipairs { 60, 1000, math.huge } do
                     local t = support.now()
                     support.fails("deadlock", l:tryLock(wait))
-                    assert.is_true(support.now() - t < 2)
+                    assert.is_true(support.now() - t < 30)
                 end
                 local ok, err = l:lock()
                 assert.is_nil(ok)

@@ -244,14 +244,14 @@ describe("a worker of nginx", function()
         local request = ng:begin "/lost?s=3"
         support.eventually(function() return cluster:keys() >= 2 end)
         cluster:flush()
-        support.eventually(function() return (ng:get "/said") == "forgotten timer" end, 3, "onLost")
+        support.eventually(function() return (ng:get "/said") == "forgotten timer" end, 20, "onLost")
         assert.equal("false", request:finish())
     end)
 
     it("tells before the time of a lock is over, in a timer of its own", function()
         start()
         local request = ng:begin "/ending"
-        support.eventually(function() return (ng:get "/said") == "ending timer" end, 3, "onEnding")
+        support.eventually(function() return (ng:get "/said") == "ending timer" end, 20, "onEnding")
         request:finish()
     end)
 
@@ -263,7 +263,7 @@ describe("a worker of nginx", function()
             support.eventually(function() return s:call("EXISTS", "lost") == 1 end)
         end)
         cluster:flush()
-        support.eventually(function() return (ng:get "/said") == "forgotten timer" end, 2, "onLost")
+        support.eventually(function() return (ng:get "/said") == "forgotten timer" end, 20, "onLost")
         assert.equal("false", request:finish())
         ng.expected = "[alert]"      -- of nginx: this first timer of the worker comes too late
     end)

@@ -181,7 +181,7 @@ describe("a quarantine", function()
         local waited = tonumber(client:read_line(20))
         -- The stepped servers are suspect as long as they are guarded.
         assert.is_true(waited >= GUARD - 0.1, waited)
-        assert.is_true(support.now() - t < 15)
+        assert.is_true(support.now() - t < 60)
         local info = cluster[1]:call("INFO", "server")
         local uptime = tonumber(info:match "uptime_in_seconds:(%-?%d+)")
         assert.is_true(uptime > 3000, uptime)
@@ -208,7 +208,7 @@ describe("a quarantine", function()
         repeat
             short:getLock("x"):tryLock(0, 0.1)
             ok = l:tryLock(0, 1)
-            assert.is_true(support.now() - t < 15)
+            assert.is_true(support.now() - t < 60)
         until ok
         assert.is_true(support.now() - t >= 2 * 1.01 + 1, support.now() - t)
         ok, err = short:getLock("y"):tryLock()
@@ -241,15 +241,12 @@ describe("the guard", function()
     it("costs no further round trip", function()
         local cluster = support.cluster(3)
         local proxies = support.proxies(cluster)
-        local client = support.warm_client(proxies, { timeout = 2 })
-        for _, p in ipairs(proxies) do
-            p:delay("up", 300)
-            p:delay("down", 300)
-        end
-        local l = client:getLock "x"
-        local t = support.now()
+        local client = support.warm_client(proxies)
+        local l, before = client:getLock "x", client:stats().nodes
         assert.is_true(l:tryLock())
-        assert.is_true(support.now() - t < 1.19, support.now() - t)
+        for i, node in ipairs(client:stats().nodes) do
+            assert.is_true(node.requests - before[i].requests <= 1)
+        end
         assert.is_true(l:unlock())
     end)
 

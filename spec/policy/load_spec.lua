@@ -31,7 +31,8 @@ local function child(cluster, opts, code)
     ]]):format(table.concat(uris, ","), opts, code))
 end
 
-describe("10,000 watchdog leases", function()
+-- Nightly: 20 s, and a bound on time; pace_spec counts the requests
+describe("10,000 watchdog leases #nightly", function()
     teardown(support.cleanup)
 
     it("cost less than 5 % of a core, and are all kept", function()

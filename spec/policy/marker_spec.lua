@@ -19,14 +19,14 @@ local function replicate(replica, server)
 end
 
 -- REDLOCK_FAILBACKS: how many times in each way; each at another moment of the holder's second.
-local TIMES = tonumber(os.getenv "REDLOCK_FAILBACKS") or 4
+local TIMES = tonumber(os.getenv "REDLOCK_FAILBACKS") or os.getenv "NIGHTLY" and 4 or 2
 
 -- options: of the clients; attached: the replica stays until it is promoted; pause: seconds
 -- between the steps; hides: INFO, of which only plain locks are given.
 local WAYS = {
     ["with a replica attached"] = { attached = true },
     ["behind a proxy"] = { options = { behind_proxy = true } },
-    ["elsewhere, with 2 s between its steps"] = { pause = 2 },
+    ["elsewhere, with 1.2 s between its steps"] = { pause = 1.2 },
 }
 local HIDDEN = { hides = true, attached = true }
 
@@ -201,7 +201,7 @@ describe("a marker", function()
     end
 
     -- Each of them has a client, and asks many times a second.
-    local CROWD = 100
+    local CROWD = 50
 
     for what, text in pairs { ["of 200 bytes"] = ("z"):rep(200),
         ["of another version"] = "3f9c0a1b2c3d4e5f v3 x" } do
@@ -228,7 +228,7 @@ describe("a marker", function()
             -- A busy machine takes a while until all of them have seen it for the first time.
             support.eventually(function()
                 local before, began = eval_calls(servers[2]), support.now()
-                turn(5)
+                turn(3)
                 return (eval_calls(servers[2]) - before) / (support.now() - began) < 5
             end, 30, "less than 5 EVAL/s")
             for i = 1, CROWD do

@@ -3,7 +3,8 @@
 local support = require "spec.support"
 local bench = require "spec.bench.fence_memory"
 
-describe("many fenced names", function()
+-- Nightly: 20 s until thousands of names end; the next test has one
+describe("many fenced names #nightly", function()
     teardown(support.cleanup)
 
     it("leave nothing behind after fence_ttl but floors, whose number is bounded", function()

@@ -96,7 +96,7 @@ function _M.spawn(spec)
 end
 
 function _M:write(data, timeout)
-    local deadline = sys.now() + (timeout or 5)
+    local deadline = sys.now() + sys.limit(timeout)
     local at, flags = 0, bit.bor(MSG_NOSIGNAL, MSG_DONTWAIT)
     local bytes = ffi.cast("const char *", data)
     while at < #data do
@@ -163,7 +163,7 @@ end
 
 -- The exit code, or 128 + n and n for a child ended by signal n.
 function _M:wait(timeout)
-    local deadline = sys.now() + (timeout or 5)
+    local deadline = sys.now() + sys.limit(timeout)
     while not reap(self) do
         if sys.now() >= deadline then
             return nil, "timeout"

@@ -38,7 +38,7 @@ local function fill(self, deadline)
 end
 
 function _M:read_line(timeout)
-    local deadline = sys.now() + (timeout or 5)
+    local deadline = sys.now() + sys.limit(timeout)
     local ok, err = true, nil
     while ok do
         local line, rest = self.buf:match "^([^\n]*)\n(.*)$"
@@ -57,7 +57,7 @@ function _M:read_line(timeout)
 end
 
 function _M:read_all(timeout)
-    local deadline = sys.now() + (timeout or 10)
+    local deadline = sys.now() + sys.limit(timeout)
     local ok, err
     repeat
         ok, err = fill(self, deadline)

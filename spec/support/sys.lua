@@ -88,9 +88,21 @@ function _M.sh(command)
     return status == 0 or status == true
 end
 
--- The values of fn() as soon as the first of them is true.
+-- How long something is awaited at most. Below 5 s that is what was asked for: it is seen whether
+-- it comes in that time. More is a limit for what never comes, and long enough for a busy machine.
+local function limit(timeout, least)
+    return timeout and timeout < 5 and timeout or math.max(timeout or least, least)
+end
+
+-- Of output and ends of processes.
+function _M.limit(timeout)
+    return limit(timeout, 60)
+end
+
+-- The values of fn() as soon as the first of them is true. A lock that nobody released ends after
+-- 30 s, so that what is awaited may not take as long.
 function _M.eventually(fn, timeout, what)
-    timeout = timeout or 5
+    timeout = limit(timeout, 20)
     local deadline = now() + timeout
     repeat
         local values = pack(fn())
