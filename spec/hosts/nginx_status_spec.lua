@@ -139,7 +139,7 @@ describe("the page of redlock.status", function()
         for _, request in ipairs(requests) do
             request:abort()
         end
-        ng:stop()
+        ng:stop "TERM"              -- requests that sleep would keep it
         support.cleanup()
     end)
 
