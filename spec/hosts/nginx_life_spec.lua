@@ -155,8 +155,8 @@ describe("a worker of nginx", function()
 
     it("is reloaded under load without a failed request", function()
         start { workers = 2, user = "www-data", options = "max_lease = 60" }
-        local a, b = load("/cycle", 6, 8), load("/same", 6, 8)
-        for _ = 1, 4 do
+        local a, b = load("/cycle", 4, 8), load("/same", 4, 8)
+        for _ = 1, 3 do
             support.sleep(1)
             ng:reload()
         end
@@ -226,7 +226,7 @@ describe("a worker of nginx", function()
             support.sleep(2.5)              -- the reader ends, and begins again
             assert.equal("ok", ng:get "/cycle")
             local fds = support.fds(pid)
-            for _ = 1, 3 do
+            for _ = 1, 2 do
                 load("/same", 1, 16).finish()
                 support.sleep(1.2)
                 assert.equal("ok", ng:get "/cycle")
@@ -363,7 +363,7 @@ describe("a worker of nginx", function()
         local requests, failed, text = load("/cycle", 2, 4).finish()
         assert.equal(0, failed, text)
         assert.is_true(requests > 3)
-        requests, failed, text = load("/same", 6, 4).finish()
+        requests, failed, text = load("/same", 3, 4).finish()
         assert.equal(0, failed, text)
         assert.is_true(requests > 5, text)
         cluster:await_free()

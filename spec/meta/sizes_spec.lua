@@ -1,14 +1,8 @@
--- What is read in one go fits in one go: no file is over 500 lines, no function over 60.
+-- What is read in one go fits in one go: no function is over 60 lines.
 local util = require "jit.util"
 local sys = require "spec.support.sys"
 
-local FILE, FUNCTION = 500, 60
-
-local EXCEPT = {
-    ["c/redlock.h"] = "all that is public",
-    ["spec/sim/mutants.lua"] = "a table",
-    ["spec/unit/threads.c"] = "a program of its own",
-}
+local FUNCTION = 60
 
 local function files(folders)
     local list, pipe = {}, io.popen("find " .. folders .. " -name '*.[ch]' -o -name '*.lua'")
@@ -17,35 +11,6 @@ local function files(folders)
     end
     pipe:close()
     return list
-end
-
--- Of the family: an object's Lua has fewer lines than OBJECT, a script in Redis at most SCRIPT.
-local OBJECT, SCRIPT = 200, 30
-local SCRIPTS = { "election", "fair", "latch", "multi", "rw", "slots" }
-
-local function family(text)
-    local objects = {}
-    for module in text:gmatch 'require "redlock%.api%.([%w_]+)"' do
-        if module ~= "lock" then
-            objects[#objects + 1] = "lua/redlock/api/" .. module .. ".lua"
-        end
-    end
-    return objects
-end
-
-local function count_lines(text)
-    return select(2, text:gsub("\n", ""))
-end
-
-local function long_files(sources, most)
-    local long = {}
-    for path, text in pairs(sources) do
-        local n = count_lines(text)
-        if n > (most or FILE) and not EXCEPT[path] then
-            long[#long + 1] = ("%s: %d lines"):format(path, n)
-        end
-    end
-    return long
 end
 
 -- Where functions begin and end: of C by the braces in the first column, with the lines of
@@ -101,24 +66,6 @@ local function long_functions(sources)
 end
 
 describe("on a few screens", function()
-    it("is every file", function()
-        assert.same({}, long_files(files "c lua spec"))
-    end)
-
-    it("is every object of the family, and its scripts", function()
-        local objects = family(sys.read_file "lua/redlock/api/family.lua")
-        assert.is_true(#objects >= 8, #objects)
-        local sources, scripts = {}, "lua/redlock/scripts/"
-        for _, path in ipairs(objects) do
-            sources[path] = sys.read_file(path)
-        end
-        assert.same({}, long_files(sources, OBJECT - 1))
-        local list = files(scripts .. table.concat(SCRIPTS, " " .. scripts))
-        assert.is_string(list[scripts .. "slots/slots.lua"])
-        assert.same({}, long_files(list, SCRIPT))
-        assert.same({ "a.lua: 31 lines" }, long_files({ ["a.lua"] = ("\n"):rep(31) }, SCRIPT))
-    end)
-
     it("is every function of the library", function()
         local long, count = long_functions(files "c lua")
         assert.same({}, long)
@@ -132,6 +79,5 @@ describe("on a few screens", function()
             ["a.c"] = "int f(void);\n\nstatic int f(int a,\n  int b)\n{\n" .. body .. "}\n" }))
         assert.same({ "a.lua:2: 61 lines" }, (long_functions {
             ["a.lua"] = "return {\n  function()\n" .. ("f()\n"):rep(FUNCTION - 1) .. "end }\n" }))
-        assert.same({ "a.lua: 501 lines" }, long_files { ["a.lua"] = ("\n"):rep(FILE + 1) })
     end)
 end)

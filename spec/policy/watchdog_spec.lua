@@ -205,15 +205,15 @@ describe("the watchdog", function()
             local client = support.warm_client(cluster, { lease = lease })
             local l = client:getLock "x"
             assert.is_true(l:tryLock())
-            local before = number_of(cluster, "pexpire")
             local t = support.now()
+            local before = number_of(cluster, "pexpire")
             support.sleep(6 * lease)
             local renewals = (number_of(cluster, "pexpire") - before) / 3
             local thirds = (support.now() - t) / (lease / 3)
             assert.is_true(renewals <= thirds + 2, ("%g in %g thirds"):format(renewals, thirds))
             if lease > 0.5 then              -- shorter ones may be lost on a busy machine
                 assert.is_true(l:isValid())
-                assert.is_true(renewals >= thirds / 2)
+                assert.is_true(renewals >= thirds / 4)
             end
             l:unlock()
             client:close()
