@@ -6,17 +6,8 @@ local torture = require "spec.support.torture"
 describe("an election", function()
     local cluster, client, other
 
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { lease = 2, fallback = 0.3 })
-        other = support.warm_client(cluster, { lease = 2, fallback = 0.3 })
-    end)
-    after_each(function()
-        client:close()
-        other:close()
-    end)
-    teardown(support.cleanup)
+    support.two_clients(3, { lease = 2, fallback = 0.3 },
+        function(...) cluster, client, other = ... end)
 
     local function candidate(id, c, opts)
         opts = opts or {}

@@ -5,17 +5,8 @@ local torture = require "spec.support.torture"
 describe("a fair lock", function()
     local cluster, client, other
 
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { lease = 3, fallback = 0.4 })
-        other = support.warm_client(cluster, { lease = 3, fallback = 0.4 })
-    end)
-    after_each(function()
-        client:close()
-        other:close()
-    end)
-    teardown(support.cleanup)
+    support.two_clients(3, { lease = 3, fallback = 0.4 },
+        function(...) cluster, client, other = ... end)
 
     local function fair(owner, c)
         return (c or client):getFairLock("x", { owner = owner })

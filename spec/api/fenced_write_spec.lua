@@ -5,17 +5,8 @@ local torture = require "spec.support.torture"
 describe("a fenced write lock", function()
     local cluster, client, other
 
-    setup(function() cluster = support.cluster(5) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { lease = 3, fallback = 0.3 })
-        other = support.warm_client(cluster, { lease = 3, fallback = 0.3 })
-    end)
-    after_each(function()
-        client:close()
-        other:close()
-    end)
-    teardown(support.cleanup)
+    support.two_clients(5, { lease = 3, fallback = 0.3 },
+        function(...) cluster, client, other = ... end)
 
     local function pair(owner, c)
         return (c or client):getReadWriteLock("x", { fenced = true, owner = owner })

@@ -16,17 +16,7 @@ end
 describe("a client keeps nothing", function()
     local cluster, client, other
 
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster)
-        other = support.warm_client(cluster)
-    end)
-    after_each(function()
-        client:close()
-        other:close()
-    end)
-    teardown(support.cleanup)
+    support.two_clients(3, {}, function(...) cluster, client, other = ... end)
 
     it("of names that somebody else waited for as well", function()
         -- So that each release is told to somebody, whichever servers are the first to answer.

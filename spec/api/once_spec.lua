@@ -6,17 +6,7 @@ local torture = require "spec.support.torture"
 describe("once per period", function()
     local cluster, client, other
 
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { lease = 2 })
-        other = support.warm_client(cluster, { lease = 2 })
-    end)
-    after_each(function()
-        client:close()
-        other:close()
-    end)
-    teardown(support.cleanup)
+    support.two_clients(3, { lease = 2 }, function(...) cluster, client, other = ... end)
 
     for what, opts in pairs { ["by default"] = {}, ["settled before"] = { before = true } } do
         describe(what, function()

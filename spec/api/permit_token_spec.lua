@@ -6,17 +6,7 @@ local torture = require "spec.support.torture"
 describe("a permit's token", function()
     local cluster, client, other
 
-    setup(function() cluster = support.cluster(5) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { lease = 3 })
-        other = support.warm_client(cluster, { lease = 3 })
-    end)
-    after_each(function()
-        client:close()
-        other:close()
-    end)
-    teardown(support.cleanup)
+    support.two_clients(5, { lease = 3 }, function(...) cluster, client, other = ... end)
 
     local function semaphore(n, c)
         return (c or client):getSemaphore("x", n, { fenced = true })

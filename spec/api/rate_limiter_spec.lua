@@ -5,17 +5,7 @@ local torture = require "spec.support.torture"
 describe("a rate limiter", function()
     local cluster, client, other
 
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { fallback = 0.3 })
-        other = support.warm_client(cluster, { fallback = 0.3 })
-    end)
-    after_each(function()
-        client:close()
-        other:close()
-    end)
-    teardown(support.cleanup)
+    support.two_clients(3, { fallback = 0.3 }, function(...) cluster, client, other = ... end)
 
     it("lets so many start in a period, and the next one when it is over", function()
         local a, b = client:getRateLimiter("x", 3, 2), other:getRateLimiter("x", 3, 2)

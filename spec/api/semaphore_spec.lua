@@ -5,17 +5,8 @@ local torture = require "spec.support.torture"
 describe("a semaphore", function()
     local cluster, client, other
 
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { lease = 3, fallback = 0.5 })
-        other = support.warm_client(cluster, { lease = 3, fallback = 0.5 })
-    end)
-    after_each(function()
-        client:close()
-        other:close()
-    end)
-    teardown(support.cleanup)
+    support.two_clients(3, { lease = 3, fallback = 0.5 },
+        function(...) cluster, client, other = ... end)
 
     local function slots_are(n, name)
         support.eventually(function()

@@ -5,17 +5,7 @@ local support = require "spec.support"
 describe("using", function()
     local cluster, client, other
 
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { lease = 2 })
-        other = support.warm_client(cluster, { lease = 2 })
-    end)
-    after_each(function()
-        client:close()
-        other:close()
-    end)
-    teardown(support.cleanup)
+    support.two_clients(3, { lease = 2 }, function(...) cluster, client, other = ... end)
 
     local function held(name, by)
         support.fails("held", (by or other:getLock(name)):tryLock(0, 1))

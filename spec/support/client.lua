@@ -58,6 +58,26 @@ function _M.proxies(cluster)
     return proxies
 end
 
+--- For all tests of a group: a cluster of n servers, empty before each, and two clients of it, new
+-- for each and closed behind it. They are of two processes as far as locks know.
+-- @param opts  of the clients
+-- @param set  function(cluster, client, other), before each test
+function _M.two_clients(n, opts, set)
+    local busted, redis = require "busted", require "spec.support.redis"
+    local cluster, client, other
+    busted.setup(function() cluster = redis.cluster(n) end)
+    busted.before_each(function()
+        cluster:flush()
+        client, other = _M.warm_client(cluster, opts), _M.warm_client(cluster, opts)
+        set(cluster, client, other)
+    end)
+    busted.after_each(function()
+        client:close()
+        other:close()
+    end)
+    busted.teardown(require("spec.support.scope").cleanup)
+end
+
 --- What calls a method of each of a list: all(proxies):cut(), all(cluster, 1, 2):kill().
 function _M.all(list, from, to)
     return setmetatable({}, {

@@ -37,6 +37,7 @@ return {
     connect = resp.connect,
     client = client.client,
     warm_client = client.warm_client,
+    two_clients = client.two_clients,
     child = client.child,
     proxies = client.proxies,
     all = client.all,
