@@ -84,7 +84,12 @@ local SERVER = requests.SERVER .. [[
                 assert(client:getLock(name):lock())
             end
             assert(client:getFencedLock("f"):lock())
-            ngx.thread.spawn(client.using, client, "t", function() ngx.sleep(60) end)
+            local inside
+            ngx.thread.spawn(client.using, client, "t", function()
+                inside = true
+                ngx.sleep(60)
+            end)
+            while not inside do ngx.sleep(0.001) end
             client:using("x", function()
                 if ngx.var.arg_exit then
                     ngx.sleep(0.1)
