@@ -27,15 +27,6 @@ function _M.configure(w)
         w.opts.lease))
 end
 
---- Seals a server, if that can be done now.
-function _M.seal(w, s)
-    if not w.opts.restart_guard then
-        return
-    end
-    local status, said = cli.ends(redlock(w, "seal", w.servers[s].uri))
-    w:server_note(s, status == 0 and "sealed" or "not sealed: " .. said:match "([^\n]*)\n?$")
-end
-
 --- The list may change from now on.
 -- @param w  the world, whose servers are in a list
 function _M.allow(w)

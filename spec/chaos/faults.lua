@@ -294,8 +294,7 @@ local _M = {
     end),
 
     -- A planned restart of a server that keeps what it has.
-    guarded(forgetting(server_fault("seal_server", 3, { 0.05, 0.5 }, function(w, f)
-        changer.seal(w, f.server)
+    guarded(forgetting(server_fault("shut_down_server", 3, { 0.05, 0.5 }, function(w, f)
         w.servers[f.server]:stop()
         w:server_is(f.server, "down", "SHUTDOWN")
     end, restart))),

@@ -1,6 +1,7 @@
 -- What a server's marker says beside "admitted": which life of it, which database, which version
 -- of the library; and how far a quarantine is.
 local quarantine = require "spec.support.quarantine"
+local script_text = require "redlock.core.script_text"
 local support = require "spec.support"
 
 local MAX_LEASE, GUARD, options = quarantine.MAX_LEASE, quarantine.GUARD, quarantine.options
@@ -250,6 +251,22 @@ describe("a marker", function()
         assert.equal("config", code)
         assert.matches("its marker is of database 1, and this client uses 0", message)
         assert.is_true((cluster[2]:marker()):find " v2 a %x+ 1 " ~= nil)
+    end)
+
+    it("of the same memory that is written again does not hide lost floors", function()
+        local server, floor = cluster[1], "redlock:{server}:floor"
+        local script = script_text.read "redlock.scripts.marker.set"
+        local function turn(text)
+            assert.equal(text, server:call("EVAL", script, 1, KEY, server:marker(), text, ""))
+            return server:call("HGET", floor, "marker")
+        end
+        local admitted = server:marker()
+        assert.equal(admitted:sub(1, 16), server:call("HGET", floor, "marker"))
+        server:call("DEL", floor)
+        assert.is_nil(turn((admitted:gsub(" a ", " p ", 1))))
+        assert.is_nil(turn(admitted))
+        local another = "0123456789abcdef" .. admitted:sub(17)
+        assert.equal("0123456789abcdef", turn(another))
     end)
 
     it("on a server keeps clients away for whom the guard is off", function()

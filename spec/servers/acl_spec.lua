@@ -303,7 +303,6 @@ describe("the documented ACL rules", function()
         denied("GET", "app:x")
         denied("SET", "redlock:{app:x}:fence", "1")
         denied("SET", "redlock:{server}:else", "1")
-        denied("HSET", "redlock:{server}:seals", "1", "1")
         if support.since(7, 0) then
             denied("SET", "redlock:{server}:members", "1")
             denied("DEL", "redlock:{server}:members")

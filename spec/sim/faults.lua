@@ -13,7 +13,6 @@
 
 local base = require "spec.sim.sim"
 local lists = require "spec.sim.lists"
-local seals = require "spec.sim.seals"
 local tokens = require "spec.sim.tokens"
 
 local ipairs, max = ipairs, math.max
@@ -310,11 +309,6 @@ _M.list = {
             sim:later(sim:below(SECOND), function()
                 sim:restart_server(server, disk, some_us(sim) * 0.2)
             end)
-        end },
-
-    { name = "planned restart", breaks = "memory", often = 20, times = { 1, 3 },
-        strike = function(sim)
-            seals.restart(sim, base, some_server(sim), some_us)
         end },
 
     -- Its connections stay, and it says that it has a replica: from before the clients look.

@@ -207,11 +207,6 @@ _M.list = {
         script = function(sim, server, role, key, args, vote, attempt)
             local admitted = role == "mark" and vote == args[2]
                 and vote:find("^%x+ v2 a " .. server.replid:sub(1, 16))
-            -- It was opened. (Behind a seal nothing is granted, but what is held already may be
-            -- healed there, which counts nowhere.)
-            if admitted or role == "acquire" and vote == 1 and attempt and not attempt.held then
-                server.sealed = nil
-            end
             if server.lost_at < 0
                 or sim.now() - server.lost_at >= sim.config.max_lease * SECOND then
                 return nil

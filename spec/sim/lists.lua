@@ -6,7 +6,6 @@
 
 local base = require "spec.sim.sim"
 local family = require "spec.sim.family"
-local seals = require "spec.sim.seals"
 local workload = require "spec.sim.workload"
 
 local floor, format, ipairs, max, min, pairs, tonumber, type = math.floor, string.format,
@@ -253,19 +252,6 @@ _M.faults = {
                     restart(sim, server, disk, sim:pick { 5 * MS, 50 * MS })
                 end
             end)
-        end },
-
-    { name = "a member is sealed", often = 50, times = { 1, 4 }, breaks = "memory",
-        strike = function(sim)
-            local servers = {}
-            for _, server in ipairs(sim.servers) do
-                servers[#servers + 1] = is_member(sim, server) and server or nil
-            end
-            if all_vote(sim) then
-                seals.restart(sim, base, sim:pick(servers), function()
-                    return sim:below(sim.config.guard_us)
-                end, servers, all_vote)
-            end
         end },
 
     { name = "a member fails over and back", often = 30, times = { 1, 2 }, breaks = "memory",

@@ -454,29 +454,6 @@ return {
         faults = { "fails over and back", "fails over and back", "fails over and back" },
         from = "    elseif not string.find(", to = "    elseif false and not string.find(" },
 
-    { name = "a marker that is turned hides lost floors",
-        file = "lua/redlock/scripts/marker/set.lua",
-        from = "if memory ~= string.sub(marker, 1, 16) then", to = "if true then",
-        guarded = true, fenced = 100, faults = { "floors lost", "floors lost", "counter lost",
-            "planned restart", "planned restart" },
-        by = { "floors are seeded after the quarantine", "counted above what was witnessed",
-            "tokens grow" }, budget = 20000 },
-
-    { name = "a seal opens again and again", file = "lua/redlock/scripts/marker/set.lua",
-        guarded = true, faults = { "planned restart", "planned restart", "planned restart" },
-        from = "return (noted == spent and '+' or '-')", to = "return '+'",
-        by = { "who forgot does not vote", "one holder" } },
-
-    { name = "a seal is opened by one", file = "c/core/seal.c", guarded = true,
-        faults = { "planned restart", "planned restart", "planned restart" },
-        from = "if (!state_majority(core, g->seal_open))", to = "if (!g->seal_open && !*g->back)",
-        by = { "who forgot does not vote", "one holder" } },
-
-    { name = "what a sealed server says counts", file = "c/core/answer.c", guarded = true,
-        faults = { "planned restart", "planned restart", "planned restart" }, fenced = 100,
-        by = { "a token has its witnesses" },
-        from = "core->guards[i].is.state == MARKER_SEALED)", to = "0)" },
-
     { name = "what was seen of a quarantine is counted again", file = "c/core/guard.c",
         guarded = true, from = "        g->text_ms = now_ms;\n", to =
             "        g->text_ms = g->text_ms && g->state == RL_GUARD_QUARANTINED ? g->text_ms"

@@ -4,7 +4,6 @@ local ffi = require "ffi"
 local new_table = require "table.new"
 local base = require "spec.sim.sim"
 local redis = require "redlock.testing.redis"
-local seals = require "spec.sim.seals"
 local tokens = require "spec.sim.tokens"
 
 local ipairs, huge, ffi_string = ipairs, math.huge, ffi.string
@@ -124,17 +123,9 @@ end
 
 --- It has lost its memory, but for what `keep` has. Before its first vote there was nothing to
 -- forget.
-function Sim.forgot(_, server, keep)
+function Sim.forgot(_, server)
     if server.voted then
-        server.lost_at = keep and seals.is_sealed(server, keep) and -1 or now()
-    end
-end
-
---- It has that memory now, of its own; what it lost meanwhile may be in there again.
-function Sim.remembers(_, server, memory)
-    server.db = memory
-    if seals.is_sealed(server, memory) then
-        server.lost_at = -1
+        server.lost_at = now()
     end
 end
 

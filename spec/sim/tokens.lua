@@ -130,12 +130,7 @@ local function steps_of(server, name)
     return server.steps[name]
 end
 
--- Behind a seal nothing counts: a crash may undo it.
 local function witness(server, attempt, name, token)
-    local marker = server.db["redlock:{server}:marker"]
-    if marker and type(marker.value) == "string" and marker.value:find "^%x+ v2 s " then
-        return
-    end
     local set = attempt.witnesses[token]
     if not set then
         set = { servers = 0 }

@@ -19,8 +19,7 @@ local VALUES = { "aaaa1111", "bbbb2222", "cccc3333", "dddd4444" }
 local WAITERS = { "w1", "w2", "w3" }
 local LIMIT = "100000000000000"
 local BALLOT = "redlock:{server}:ballot"
-local MARKER, FLOORS, SEALS = "redlock:{server}:marker", "redlock:{server}:floor",
-    "redlock:{server}:seals"
+local MARKER, FLOORS = "redlock:{server}:marker", "redlock:{server}:floor"
 local INC = "00112233445566ff"
 
 local replid                 -- of both servers
@@ -179,10 +178,7 @@ local function server_call()
             { pick(VALUES), lease(), pick { marker "a", "other" } }) end,
         function() return eval(script_text.read "redlock.scripts.marker.set", { MARKER },
             { pick { "", marker "a", marker "p" }, marker(pick { "a", "p" }),
-                pick { "", "a list", ("seal %s 12 34"):format(INC) } }) end,
-        function() return eval(script_text.read "redlock.scripts.marker.seal", { MARKER },
-            pick { { "look" }, { "note", "ffff445566778899", "12" },
-                { "close", marker "a", marker "s" } }) end,
+                pick { "", "a list" } }) end,
         function() return ask(fenced, "floor", { FLOORS, MARKER }, "7", pick { "", "1" }, LIMIT)
             end,
         function() return ask(fenced, "seed", { FLOORS, MARKER }, "7", pick { "", "1" }, LIMIT,
@@ -298,7 +294,7 @@ local CONTENTS = { string = { "GET" }, hash = { "HLEN" }, none = { "EXISTS" },
 -- That both have the same at all those keys.
 local function compare_keys(compare)
     for _, key in ipairs { "a", "b", "c", "k", RW[2], SLOTS[1], SLOTS[2], FAIR[2], FAIR[3],
-        FAIR[4], LATCH[1], LATCH[2], FENCED[2], LEADER[3], FLOORS, MARKER, SEALS, "mark",
+        FAIR[4], LATCH[1], LATCH[2], FENCED[2], LEADER[3], FLOORS, MARKER, "mark",
         "owner" } do
         local read = { unpack(CONTENTS[compare { "TYPE", key }]) }
         table.insert(read, 2, key)

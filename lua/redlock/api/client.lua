@@ -14,7 +14,6 @@ local floors = require "redlock.policy.floors"
 local handover = require "redlock.policy.handover"
 local tasks = require "redlock.core.tasks"
 local restart_guard = require "redlock.policy.restart_guard"
-local seals = require "redlock.policy.seals"
 local health = require "redlock.policy.health"
 local holds = require "redlock.policy.holds"
 local lately = require "redlock.policy.lately"
@@ -337,7 +336,7 @@ end
 --   word), round_trip, clock_offset (its wall clock minus ours; clock_error: give or take),
 --   persistence ("aof", "rdb", "none seen": as far as INFO tells), eviction, maxmemory, guard
 --   ("admitted", "guarded" (for guard_left seconds, if it is up), "unverified", "disagrees",
---   "sealed", "retired" (why: a text), "off", "unknown": marker_code says why the marker cannot
+--   "retired" (why: a text), "off", "unknown": marker_code says why the marker cannot
 --   be read), lost (why it was lost, or could not be connected, last; nil when it is ready), twin
 --   (the same server has voted under another address, though it does not say who it is),
 --   suspect_left (seconds without votes after a step of its clock), floors (how many of the 1024
@@ -373,17 +372,6 @@ function methods:init(opts)
         return nil, err
     end
     return restart_guard.init(self, force)
-end
-
---- Seals a server before a planned restart: see types/client.lua.
--- @param node  as client:check() names it, or its number in the list
--- @return true; or nil and an error
-function methods:seal(node)
-    local ok, err = open_to_wait(self, "seal")
-    if not ok then
-        return nil, err
-    end
-    return seals.seal(self, node)
 end
 
 --- The list of servers, and how it changes: see types/client.lua.

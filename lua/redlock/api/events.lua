@@ -158,12 +158,12 @@ function Events:warn_once(node, found)
 end
 
 -- Kinds of findings that have events of their own, and are not warned of.
-local TOLD = { guarded = true, clock_step = true, disagrees = true, sealed = true, retired = true,
+local TOLD = { guarded = true, clock_step = true, disagrees = true, retired = true,
     twin = true }
 
 -- What is a matter of settings: findings about a node that is connected, and codes of nodes
 -- that are not.
-local REFUSALS = { disagrees = "config", retired = "config", sealed = "guarded", twin = "config" }
+local REFUSALS = { disagrees = "config", retired = "config", twin = "config" }
 local SET_UP = { config = true, readonly = true, noperm = true, auth = true, unsupported = true }
 
 -- Why the settings keep a node from voting: the kind of trouble, a code and a text; or nil.
@@ -178,7 +178,7 @@ local function refusal(row)
     end
 end
 
-local UNTOLD = { guarded = true, disagrees = true, sealed = true, retired = true }
+local UNTOLD = { guarded = true, disagrees = true, retired = true }
 
 local function look_at_node(self, row, was)
     local node = row.node

@@ -28,7 +28,7 @@ end
 -- Whether the server may have a vote after a while, though nobody does anything but start it.
 local function may_come(row)
     local code = node_codes[row.code]
-    return row.guard == "guarded" or row.guard == "sealed" or row.suspect_left > 0
+    return row.guard == "guarded" or row.suspect_left > 0
         or not row.ready and (code.silent or row.code == "loading" or row.code == "guarded")
 end
 
@@ -39,7 +39,7 @@ local function awaited(rows)
         if row.verdict == "error" and not may_come(row) then
             return nil
         elseif row.verdict == "error" then
-            local why = (row.guard_left or row.guard == "sealed") and row.guard
+            local why = row.guard_left and row.guard
                 or row.suspect_left > 0 and "its clock was stepped" or row.code
             list[#list + 1] = row.node .. " (" .. why .. ")"
         end

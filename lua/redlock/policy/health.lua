@@ -25,7 +25,6 @@ local function name_states(C)
         [tonumber(C.RL_GUARD_ADMITTED)] = "admitted",
         [tonumber(C.RL_GUARD_QUARANTINED)] = "guarded",
         [tonumber(C.RL_GUARD_DISAGREES)] = "disagrees",
-        [tonumber(C.RL_GUARD_SEALED)] = "sealed",
         [tonumber(C.RL_GUARD_RETIRED)] = "retired",
     }
 end
@@ -118,7 +117,7 @@ local function quarantine(options, left)
 end
 
 -- States of the guard whose row says what is wrong, and the verdict on each.
-local EXPLAINED = { disagrees = "error", sealed = "error", retired = "error" }
+local EXPLAINED = { disagrees = "error", retired = "error" }
 
 -- What is wrong with a node: a list of { kind, verdict, message }.
 local function findings_of(client, row, user)
@@ -270,7 +269,7 @@ end
 local function code_of(row)
     if not row.ready then
         return row.lost or "pending"
-    elseif row.guard == "guarded" or row.guard == "sealed" or row.suspect_left > 0 then
+    elseif row.guard == "guarded" or row.suspect_left > 0 then
         return "guarded"
     elseif row.guard == "disagrees" or row.guard == "retired" or row.twin then
         return "config"

@@ -88,7 +88,7 @@ end
 -- The rows of each kind: admitted, guarded, disagrees (or is out of use), unknown, absent.
 local function sort_out(rows)
     local by = { admitted = {}, guarded = {}, disagrees = {}, unknown = {}, absent = {} }
-    by.unverified, by.retired, by.sealed = by.admitted, by.disagrees, by.disagrees
+    by.unverified, by.retired = by.admitted, by.disagrees
     for _, row in ipairs(rows) do
         local kind = row.ready and by[row.guard] or by.absent
         kind[#kind + 1] = row

@@ -306,18 +306,6 @@ function Client:check() end
 ---@return redlock.Error err  no_quorum; config: this is no new cluster, the message says why
 function Client:init(opts) end
 
----Seals a server before a planned restart: it gives no votes until then, and votes again at once
----when it comes back with all that it had, from AOF or RDB. Otherwise it goes through a quarantine.
----A majority of the other servers must vote, now and when it comes back.
----```lua
----local sealed = client:seal "redis://10.0.0.1"
----if sealed then os.execute "ssh 10.0.0.1 systemctl restart redis" end
----```
----@param node string|integer  as `client:check` names it, or its number in the list
----@return true|nil ok  it may be restarted
----@return redlock.Error err  config: it does not vote, or too few others do; unknown; phase
-function Client:seal(node) end
-
 ---The list of servers, as the servers have it; and how it changes while locks are held: one server
 ---at a time, and only where `online` was told to all servers once. It takes `max_lease` * 1.01 + 1
 ---seconds, as long again where too few servers vote at first, and may end at any moment: the next

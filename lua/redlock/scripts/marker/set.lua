@@ -4,10 +4,6 @@
 -- names. Returns what it is then; with a "!" before it:
 -- the server is in another life. The floors of fencing tokens have the name of the memory as
 -- well: whether they were lost since shows fenced/run.lua.
--- ARGV[3], "seal INC NONCE LIFE": nothing is set, but the nonce of another server's seal is spent
--- for that life of it: a "+", LIFE and the marker, or with a "-" where that may not be (seal.lua).
--- Behind max_lease and a second it may not be any more: a server that came back with other data
--- instead may be through its quarantine by then, and grants what the sealed data know nothing of.
 local function seen(marker)
     if type(marker) == 'table' then
         return string.find(marker.err, 'WRONGTYPE', 1, true) and '#type'
@@ -28,20 +24,6 @@ end
 local info, life = redis.pcall('info', 'replication'), string.match(ARGV[2], '^%x+ v2 %a (%x+) ')
 if life and type(info) == 'string' and not string.find(info, 'master_replid:' .. life, 1, true) then
     return '!' .. marker
-end
-local inc, nonce, of = string.match(ARGV[3], '^seal (%x+) (%x+) (%x+)$')
-if inc then
-    local seals = string.gsub(KEYS[1], 'marker$', 'seals')
-    local noted = redis.pcall('hget', seals, inc)
-    local spent = nonce .. ' ' .. of
-    local at = type(noted) == 'string' and string.match(noted, '^' .. nonce .. '@(%d+)$')
-    local longest = string.match(marker, '^%x+ v2 a %x+ %d+ (%d+) ')
-    if at and longest and redis.call('time')[1] - at <= longest / 1000 + 1 then
-        noted = redis.pcall('hset', seals, inc, spent)
-        noted = noted == 0 and spent or noted
-    end
-    if type(noted) == 'table' then return marker end     -- this user may not
-    return (noted == spent and '+' or '-') .. of .. marker
 end
 redis.call('set', KEYS[1], ARGV[2])
 if ARGV[3] ~= '' then
