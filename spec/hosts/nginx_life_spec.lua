@@ -244,7 +244,7 @@ describe("a worker of nginx", function()
         local request = ng:begin "/lost?s=3"
         support.eventually(function() return cluster:keys() >= 2 end)
         cluster:flush()
-        support.eventually(function() return (ng:get "/said") == "forgotten timer" end, 20, "onLost")
+        support.eventually(function() return ng:get "/said" == "forgotten timer" end, 20, "onLost")
         assert.equal("false", request:finish())
     end)
 
@@ -263,7 +263,7 @@ describe("a worker of nginx", function()
             support.eventually(function() return s:call("EXISTS", "lost") == 1 end)
         end)
         cluster:flush()
-        support.eventually(function() return (ng:get "/said") == "forgotten timer" end, 20, "onLost")
+        support.eventually(function() return ng:get "/said" == "forgotten timer" end, 20, "onLost")
         assert.equal("false", request:finish())
         ng.expected = "[alert]"      -- of nginx: this first timer of the worker comes too late
     end)
