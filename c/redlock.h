@@ -18,7 +18,7 @@
 
 /* A program and the library that it loads must have the same number: raise it with every
  * change between the two cdef markers. Part of the library's file name. */
-#define RL_ABI 13
+#define RL_ABI 14
 
 /* The word for each code, as rl_code_name() gives it, and as Lua has it. */
 #define RL_CODE_WORDS(X) \
@@ -67,7 +67,8 @@ enum {
     RL_MAX_ARGS = 16,        /* further ARGV of one script call */
     RL_MAX_SCRIPTS = 256,    /* scripts of one client */
     RL_RUN_ID_MAX = 41,      /* a server's run_id, with the closing 0 */
-    RL_LABEL_MAX = 257,      /* a node's label, with the closing 0 */
+    RL_CLUSTER_MAX = 33,     /* the name of a cluster, with the closing 0 */
+    RL_SERVERS_MAX = 10240,  /* a list of servers, with the closing 0 */
     RL_WORD_MAX = 32,        /* a word of INFO, with the closing 0 */
     RL_TIMES_BOUNDS = 17     /* of times: 100 us, and each twice the one before */
 };
@@ -126,11 +127,8 @@ enum {
     RL_VOTE_AGAIN = 2,       /* acquire only: the value was there. Counts as yes only when
                                 this node was asked twice; else one server is listed
                                 under two addresses */
-    RL_VOTE_ELSEWHERE = 4,   /* beside RL_VOTE_YES or _AGAIN, of a script that keeps what is
-                                held, with the guard: done, but the marker (the data) is
-                                not the one that was given */
-    RL_VOTE_GUARDED = 3      /* acquire, or a guarded question, with the guard: the marker (the data) is not what
-                                was asked for; nothing was done */
+    RL_VOTE_GUARDED = 3      /* acquire, or a guarded question, with the guard: the marker
+                                (the data) is not what was asked for; nothing was done */
 };
 
 /* What a client knows of a node's right to vote (rl_node_info.guard). */
@@ -139,9 +137,7 @@ typedef enum rl_guard {
     RL_GUARD_UNKNOWN,        /* not asked yet, or no answer: see marker_code */
     RL_GUARD_ADMITTED,       /* its marker is valid */
     RL_GUARD_QUARANTINED,    /* the server may have forgotten locks that are still held */
-    RL_GUARD_DISAGREES,      /* its marker is not for this client: see rl_node_info.why */
-    RL_GUARD_SEALED,         /* it votes again when it was restarted */
-    RL_GUARD_RETIRED         /* it left the list of servers */
+    RL_GUARD_DISAGREES       /* its marker is not for this client: see rl_node_info.why */
 } rl_guard;
 
 enum { RL_ROLE_UNKNOWN, RL_ROLE_MASTER, RL_ROLE_REPLICA };
@@ -210,6 +206,9 @@ typedef struct rl_options {
                                 RL_EXPIRED */
     const char *marker;      /* the key of the restart guard's marker; NULL: no guard */
     const char *marker_script; /* compares and sets the marker: see guard.h */
+    const char *cluster;     /* the name of the servers together, 1 to 32 of A-Za-z0-9._-, not
+                                16 hex digits: the same for all their clients; NULL: the
+                                list of their addresses is compared instead */
     int32_t require_info;    /* 1: a node whose INFO may not be read does not vote */
     int32_t unguarded;       /* 1: the guard is off, and a node that has a marker of others,
                                 for whom it is on, is refused */
@@ -254,16 +253,12 @@ typedef struct rl_primitive {
                                 marker's, which must be that (with a "!" behind it: the
                                 server's life, too); without, its master_replid. 0:
                                 acquire and heal have the marker with the guard, and
-                                nothing without. With the guard extend, handover and
-                                confirm have the marker's key behind their KEYS and the
-                                marker as it is known behind their ARGV, and say
-                                RL_VOTE_ELSEWHERE where it is another one */
+                                nothing without */
     int32_t extend_many;     /* extends many that are renewed together, of one key each: ARGV
                                 by KEY its value and its lease. A string with a '1' for each
                                 that it has extended; one with another letter is extended
-                                alone. With the guard the marker's key and the marker as it
-                                is known are behind all: "" where it is another one. 0, which
-                                a client's first script has: there is none */
+                                alone. 0, which a client's first script has: there is
+                                none */
 } rl_primitive;
 
 typedef struct rl_node_result {
@@ -319,7 +314,9 @@ typedef struct rl_node_info {
     char run_id[RL_RUN_ID_MAX];
     char version[RL_WORD_MAX];
     char policy[RL_WORD_MAX];       /* maxmemory-policy */
-    char why[RL_TEXT_MAX];   /* DISAGREES, SEALED, RETIRED: what is wrong, and the remedy */
+    char cluster[RL_CLUSTER_MAX];   /* that its marker names: a name, or 16 hex digits of a
+                                list of servers; "": none is known */
+    char why[RL_TEXT_MAX];   /* DISAGREES: what is wrong, and the remedy */
 } rl_node_info;
 
 /* How long rounds of one kind took that were granted: from the call that began the round
@@ -438,7 +435,7 @@ rl_round *rl_ask_all(rl_client *client, int script, const rl_bytes *keys, int nk
                      const rl_bytes *args, int nargs, int64_t within_ms);
 
 /* As rl_ask_all(), but node i (from 0) alone is asked, and what it says is kept in full:
- * see rl_round_text(). NULL: also when the node has no vote. */
+ * see rl_round_text(). NULL as rl_acquire. */
 rl_round *rl_ask_one(rl_client *client, int32_t i, int script, const rl_bytes *keys,
                      int nkeys, const rl_bytes *args, int nargs, int64_t within_ms);
 
@@ -448,9 +445,10 @@ rl_round *rl_ask_one(rl_client *client, int32_t i, int script, const rl_bytes *k
 rl_round *rl_check(rl_client *client);
 
 /* Admits every connected node whose quarantine had begun at seen_ms (of rl_now_ms());
- * with force every node in a quarantine, and those whose clients disagree on max_lease:
- * for a brand-new cluster, in which nobody could hold a lock at seen_ms. Done as
- * rl_check(). NULL as rl_check(). */
+ * with force every node in a quarantine, and those whose clients disagree on max_lease or
+ * on the servers: for a brand-new cluster, in which nobody could hold a lock at seen_ms.
+ * Nodes that are admitted under a hash of their addresses get the name of the cluster
+ * instead, if there is one. Done as rl_check(). NULL as rl_check(). */
 rl_round *rl_admit(rl_client *client, int32_t force, int64_t seen_ms);
 
 /* Milliseconds until quarantines end on a majority; 0: a majority may vote now; -1: too
@@ -484,13 +482,6 @@ void rl_round_wake(rl_round *round);
 
 /* How many nodes said yes so far. */
 int rl_round_yes(const rl_round *round);
-
-/* The largest extra of the nodes that said yes so far; 0: none. */
-int64_t rl_round_extra(const rl_round *round);
-
-/* Whether an acquire had no majority only because the list of servers changed meanwhile: no
- * one list has all the yes. Another attempt is worth it at once. */
-int rl_round_split(const rl_round *round);
 
 /* The nodes that have forgotten their counters (RL_UNSEEDED) so far, a bit each. */
 uint32_t rl_round_unseeded(const rl_round *round);
@@ -617,8 +608,10 @@ void rl_round_free(rl_round *round);
 int64_t rl_round_won(rl_round *round);
 
 /* The end of a release that was granted: gives back the round, and the handle of its lease as
- * rl_lease_drop() does. rl_round_extra(), and *unseeded is rl_lease_unseeded(); -1: it was not
- * granted, and nothing is given back. */
+ * rl_lease_drop() does. The largest extra of the nodes that said yes (0: none), and into
+ * *unseeded the nodes that had no vote on the lease because they have forgotten their
+ * counters (RL_UNSEEDED), late answers included, a bit each. -1: it was not granted, and
+ * nothing is given back. */
 int64_t rl_round_let_go(rl_round *round, uint32_t *unseeded);
 
 /* Hands a held lease to the watchdog: renewed to lease_ms from a third of that on, until
@@ -682,10 +675,6 @@ int64_t rl_lease_token(const rl_lease *lease);
  * to the round before had come; -1: none has begun. */
 int rl_lease_votes(const rl_lease *lease, int settled);
 
-/* The nodes that had no vote on the lease because they have forgotten their counters
- * (RL_UNSEEDED), late answers included, a bit each. */
-uint32_t rl_lease_unseeded(const rl_lease *lease);
-
 /* Gives the handle back. A held lease is not released, and not renewed any more: its keys
  * end with their time. */
 void rl_lease_drop(rl_lease *lease);
@@ -699,21 +688,13 @@ void rl_lease_abandon(rl_lease *lease);
  * so a garbage collector may call this. */
 void rl_lease_orphan(rl_lease *lease);
 
-/* How many nodes there may be, of which some have no address; and how many vote: those of
- * the newest list of servers that is known. */
-int rl_places(rl_client *client);
-int rl_voters(rl_client *client);
-
-/* Copies the label of node i (from 0) into text (RL_LABEL_MAX bytes); "": it has no
- * address. */
-void rl_node_label(rl_client *client, int i, char *text);
-
 /* Copies why node i gave no vote last into text (RL_TEXT_MAX bytes). */
 void rl_node_text(rl_client *client, int i, char *text);
 
-/* Copies what is behind in the list of servers that the client was configured with into
- * text (RL_TEXT_MAX bytes): "" when nothing is. */
-void rl_list_text(rl_client *client, char *text);
+/* Copies the list of servers that node i (from 0) has beside its marker, in canonical form:
+ * addresses, sorted, a space between two, as the client wrote it that admitted the node
+ * last. i = -1: that of this client. text has RL_SERVERS_MAX bytes; "": none is known. */
+void rl_servers(rl_client *client, int i, char *text);
 
 /* Gives node i (from 0) other credentials, for the connections made from now on; those
  * that stand are not touched. user may be NULL. 0, or RL_NOMEM. */

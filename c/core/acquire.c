@@ -2,7 +2,6 @@
  * time. */
 #include "core/acquire.h"
 
-#include "core/ballot.h"
 #include "core/fence.h"
 #include "core/guard.h"
 #include "core/release.h"
@@ -155,14 +154,11 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
     if (verdict == WON)
         return acquire_won(lease, round, now_ms);
     lease->acquire = NULL;
-    if (ballot_split(round))
-        return RL_NO_QUORUM;           /* nobody has it */
-    if (!ballot_missing(round))
+    if (!quorum_missing(&round->tally))
         return RL_HELD;
-    uint32_t voters = quorum_voters(&state_newest(round->core)->voters);
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (voters & bit(i) && slot->state == SLOT_MISSING && slot->code == RL_CONFIG)
+        if (slot->state == SLOT_MISSING && slot->code == RL_CONFIG)
             return RL_CONFIG;          /* asking again would not help */
     }
     return RL_NO_QUORUM;
@@ -176,7 +172,7 @@ static enum verdict judge(struct rl_round *round, int64_t now_ms)
     case RL_RULE_LARGEST:
         return fence_judge(round, now_ms);
     default:
-        return ballot_vote(round);
+        return quorum_vote(&round->tally);
     }
 }
 
@@ -202,7 +198,6 @@ static void acquire_decide(struct rl_round *round, int64_t now_ms)
 static const struct round_kind acquire_kind = {
     .name = "acquire",
     .timed = RL_TIMES_ACQUIRE,
-    .by_list = 1,
     .margin = 1,
     .expired = RL_EXPIRED,
     .used = lease_used,
@@ -224,13 +219,8 @@ static const struct round_kind acquire_kind = {
 /* The node at which contenders for the same name meet; -1: none is up. */
 static int pick_gate(const struct core *core, int home, int64_t now_ms)
 {
-    int places[RL_MAX_NODES], n = 0;
-    for (int i = 0; i < core->n; i++) {
-        if (state_newest(core)->voters.now & bit(i))
-            places[n++] = i;
-    }
-    for (int k = 0; k < n; k++) {
-        int i = places[(home + k) % n];
+    for (int k = 0; k < core->n; k++) {
+        int i = (int)(((int64_t)home + k) % core->n);
         if (core->nodes[i].state == NODE_READY && !state_spares(core, i, now_ms))
             return i;
     }

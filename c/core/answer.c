@@ -29,16 +29,6 @@ void answer_alone(struct rl_round *round, int i, int64_t now_ms)
         round_send(round, i, now_ms);
 }
 
-/* The list that node i is in is being learnt: it is asked again as soon as that is known. */
-static int awaits_list(struct rl_round *round, int i)
-{
-    if (!guard_learns(round->core, i) || round->outcome ||
-        round->slot[i].state != SLOT_SENT)
-        return 0;
-    round->slot[i].state = SLOT_WAITING;
-    return 1;
-}
-
 /* The marker was not the one wanted, and nothing was done: why that is, as a code. */
 static int read_guarded(struct rl_round *round, int i, const struct reply *reply,
                         int64_t now_ms)
@@ -52,7 +42,7 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
         round_send(round, i, now_ms);       /* by another client, meanwhile */
         return RL_OK;
     }
-    return awaits_list(round, i) ? RL_OK : standing_objects(core, i, 0, now_ms);
+    return standing_objects(core, i, 0, now_ms);
 }
 
 /* Node i is the server of another node; either may be the later one next time. */
@@ -87,30 +77,6 @@ static int read_vote(struct rl_round *round, int i, const struct reply *reply,
     if (!code && vote->vote >= RL_VOTE_YES && said_yes_already(round, i))
         return RL_CONFIG;
     return code;
-}
-
-/* A yes of node i is for the list that its marker names; one for a list that is not known
- * does not count (RL_GUARDED), nor does one behind a seal, which a crash may undo. */
-static int place_vote(struct rl_round *round, int i, const struct reply *reply,
-                      const struct vote *vote, int64_t now_ms)
-{
-    struct core *core = round->core;
-    struct slot *slot = &round->slot[i];
-    if (vote->elsewhere) {
-        guard_saw(core, i, reply->text, reply->text_len, now_ms);
-        guard_visit(core, i, now_ms);
-        slot->list = core->guards[i].kind == MARKER_READ ? core->guards[i].list : 0;
-    }
-    if (vote->vote < RL_VOTE_YES)
-        return RL_OK;
-    if (core->guards[i].kind == MARKER_READ && core->guards[i].is.state == MARKER_SEALED) {
-        node_refuse(&core->nodes[i], RL_GUARDED, "sealed for a restart");
-        return RL_GUARDED;
-    }
-    if (slot->list)
-        return RL_OK;
-    node_refuse(&core->nodes[i], RL_GUARDED, "it is in no list of servers that is known");
-    return RL_GUARDED;
 }
 
 /* The same from another node; or a new one, or NULL: out of memory. */
@@ -164,16 +130,12 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
         if (code == RL_CONFIG)
             note_twin(round->core, i);
     }
-    if (!code && kind->by_list && round->core->marker)
-        code = place_vote(round, i, reply, &vote, now_ms);
-    if (code == RL_GUARDED && !slot->list && awaits_list(round, i))
-        return;
     if (code == RL_UNSEEDED)
         round->lease->unseeded |= bit(i);
     if (kind->answered)
         code = kind->answered(round, i, code, &vote, now_ms);
 
-    if (round->outcome || slot->state == SLOT_ANSWERED || slot->state == SLOT_OUT) {
+    if (round->outcome || slot->state == SLOT_ANSWERED) {
         if (kind->late && !code)
             kind->late(round, i, &vote, now_ms);
         return;              /* late: absorbed */

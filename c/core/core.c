@@ -8,7 +8,6 @@
 #include "core/answer.h"
 #include "core/close.h"
 #include "core/guard.h"
-#include "core/members.h"
 #include "core/release.h"
 #include "core/subscription.h"
 #include "core/suspect.h"
@@ -30,10 +29,9 @@ int core_init(struct core *core, const struct node_config *configs, int n,
     core->health.kind = TIMER_HEALTH;
     core->pace.timer.kind = TIMER_PACE;
     guard_init(core, NULL, NULL, 0, 0);
+    guard_join(core, NULL, "");
     int ok = core->nodes && core->node_timers && core->guards &&
              state_add_timers(core, (uint32_t)links + 2) == 0;
-    if (ok)
-        core_spare(core, n);
     for (int k = 0; ok && k < links; k++) {
         core->node_timers[k].kind = TIMER_NODE;
         ok = node_init(&core->nodes[k], &configs[k % n], &core->scripts) == 0;
@@ -43,15 +41,6 @@ int core_init(struct core *core, const struct node_config *configs, int n,
         return 0;
     close_free(core);
     return -1;
-}
-
-void core_spare(struct core *core, int from)
-{
-    core->listed = (uint32_t)(link_bit(from) - 1);
-    state_add_list(core, &(struct view_id){.epoch = 0},
-                   &(struct voters){core->listed, core->listed}, 1);
-    for (int i = 0; i < core->n; i++)
-        core->guards[i].list = core->lists_number;
 }
 
 /* ---- scripts ---- */
@@ -183,40 +172,6 @@ static void core_drop(struct core *core, int i, int64_t now_ms)
     core_lost(core, i, core->nodes[i].code, text, now_ms);
 }
 
-/* The nodes that have left are hung up on, and nobody waits for them. */
-static void part(struct core *core, int64_t now_ms)
-{
-    uint32_t nodes = members_leaving(core);
-    for (int i = 0; i < core->n; i++) {
-        if (!(nodes & bit(i)))
-            continue;
-        core->want_close |= link_bit(i) | link_bit(core->n + i);
-        core_lost(core, i, RL_REFUSED, "it has left the list of servers", now_ms);
-        core_lost(core, core->n + i, RL_REFUSED, "it has left the list of servers", now_ms);
-        struct rl_round *next;
-        for (struct rl_round *round = core->active; round; round = next) {
-            next = round->next;
-            if (round->slot[i].state == SLOT_WAITING)
-                round_miss(round, i, RL_REFUSED, now_ms);
-        }
-        release_part(core, i);
-        memset(&core->guards[i], 0, sizeof(core->guards[i]));
-    }
-}
-
-/* Those who waited to know the list can be asked. */
-static void ask_again(struct core *core, int64_t now_ms)
-{
-    for (int i = 0; i < core->n; i++) {
-        struct rl_round *next;
-        for (struct rl_round *round = core->active; round; round = next) {
-            next = round->next;
-            if (core->nodes[i].state == NODE_READY && round->slot[i].state == SLOT_WAITING)
-                round_send(round, i, now_ms);
-        }
-    }
-}
-
 /* A node answered what it was asked about itself. 1; or 0: it is of no use any more. */
 static int core_told(struct core *core, int i, const struct request *request,
                      int64_t now_ms)
@@ -240,7 +195,7 @@ static int core_heard(struct core *core, int i, int64_t now_ms)
     return 0;
 }
 
-static void feed(struct core *core, int i, const char *data, size_t len, int64_t now_ms)
+void core_feed(struct core *core, int i, const char *data, size_t len, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
     struct request request;
@@ -297,20 +252,6 @@ static void feed(struct core *core, int i, const char *data, size_t len, int64_t
             return;
         }
     }
-}
-
-void core_feed(struct core *core, int i, const char *data, size_t len, int64_t now_ms)
-{
-    unsigned number = core->lists_number;
-    int reading = core->nodes[i].reading;
-    feed(core, i, data, len, now_ms);
-    if (core->lists_number != number)
-        guard_relist(core, now_ms);
-    if (guard_settle(core, now_ms) || core->lists_number != number ||
-        (reading && !core->nodes[i].reading))
-        ask_again(core, now_ms);
-    if (core->leaving)
-        part(core, now_ms);
 }
 
 struct buf *core_out(struct core *core, int i)

@@ -16,9 +16,6 @@
 int core_init(struct core *core, const struct node_config *configs, int n,
               int32_t drift_ppm, uint64_t seed);
 
-/* Nodes from `from` on have no address yet, and are not asked: see core.join. */
-void core_spare(struct core *core, int from);
-
 /* As rl_script(). */
 int core_script(struct core *core, const char *body, size_t len, int64_t now_ms);
 

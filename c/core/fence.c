@@ -14,7 +14,6 @@
 
 #include <assert.h>
 
-#include "core/ballot.h"
 #include "core/guard.h"
 #include "core/vote.h"
 
@@ -27,15 +26,16 @@ static int granted(const struct slot *slot)
     return slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES;
 }
 
-/* The largest counter among the grants, and the nodes that have that counter. */
-static int64_t largest(const struct rl_round *round, uint32_t *witnesses)
+/* The largest counter among the grants, and how many nodes have that counter. */
+static int64_t largest(const struct rl_round *round, int *witnesses)
 {
     int64_t most = 0;
+    *witnesses = 0;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
         if (!granted(slot) || slot->extra < most)
             continue;
-        *witnesses = (slot->extra == most ? *witnesses : 0) | bit(i);
+        *witnesses = (slot->extra == most ? *witnesses : 0) + 1;
         most = slot->extra;
     }
     return most;
@@ -63,7 +63,6 @@ static int confirm_answered(struct rl_round *confirm, int i, int code,
         round_miss(round, i, code, now_ms);
         return code;
     }
-    slot->list = confirm->slot[i].list;
     if (vote->vote == RL_VOTE_YES) {
         slot->extra = confirm->token;
         round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
@@ -100,7 +99,6 @@ static void confirm_torn(struct rl_round *confirm, int i, int written, int64_t n
 
 static const struct round_kind fence_confirm = {
     .name = "confirm",
-    .by_list = 1,
     .used = lease_used,
     .unused = lease_unused,
     .put = fence_put,
@@ -162,11 +160,11 @@ static void ask_again(struct rl_round *round, int i, int64_t now_ms)
 
 enum verdict fence_judge(struct rl_round *round, int64_t now_ms)
 {
-    uint32_t witnesses = 0;
+    int witnesses;
     int64_t most = largest(round, &witnesses);
     if (!round->token) {
-        enum verdict v = ballot_vote(round);
-        int witnessed = v == WON && ballot_of(round, witnesses) == WON;
+        enum verdict v = quorum_vote(&round->tally);
+        int witnessed = v == WON && witnesses >= quorum_with(round->tally.n, round->tally.margin);
         if (v == WON && !witnessed && round->tally.pending) {
             if (!round->grace_ms) {
                 round->grace_ms = now_ms + GRACE_MS;
@@ -188,7 +186,7 @@ enum verdict fence_judge(struct rl_round *round, int64_t now_ms)
         if (granted(&round->slot[i]) && round->slot[i].extra < round->token)
             ask_again(round, i, now_ms);
     }
-    return ballot_vote(round);
+    return quorum_vote(&round->tally);
 }
 
 void fence_counted(struct rl_lease *lease, int i, int64_t counter)
@@ -208,43 +206,12 @@ void fence_issue(struct rl_lease *lease, const struct rl_round *round)
 
 /* ---- what is sent ---- */
 
-/* What goes with a call that keeps what is held: the marker's key, and the marker as it was
- * seen last, whose first letters name the memory; without the guard, for scripts that must
- * know it, the server's life; NULL: neither. */
-static const struct condition *held(struct core *core, int i, int knows_run,
-                                    struct condition *behind)
-{
-    const struct guard *g = &core->guards[i];
-    if (!core->marker)
-        return knows_run ? guard_run(core, i, 0, behind) : NULL;
-    if (knows_run)
-        guard_run(core, i, 0, behind);
-    else
-        behind->want = g->marker[0] ? g->marker : "?";
-    behind->key = core->marker;
-    return behind;
-}
-
 int fence_put(struct rl_round *round, int i, int64_t now_ms)
-{
-    struct condition behind;
-    int knows_run = round->lease->primitive.knows_run;
-    return round_call(round, i, held(round->core, i, knows_run, &behind), now_ms);
-}
-
-int fence_put_with(struct rl_round *round, int i, int many, int64_t now_ms)
-{
-    struct condition behind;
-    return node_call_with(&round->core->nodes[i], many, round->script, round->cmd,
-                          held(round->core, i, 0, &behind), round, now_ms);
-}
-
-static int put_release(struct rl_round *release, int i, int64_t now_ms)
 {
     struct condition run;
     const struct condition *behind =
-        release->lease->primitive.knows_run ? guard_run(release->core, i, 0, &run) : NULL;
-    return round_call(release, i, behind, now_ms);
+        round->lease->primitive.knows_run ? guard_run(round->core, i, 0, &run) : NULL;
+    return round_call(round, i, behind, now_ms);
 }
 
 int fence_release(struct rl_round *release, int i, int64_t now_ms)
@@ -252,7 +219,7 @@ int fence_release(struct rl_round *release, int i, int64_t now_ms)
     struct core *core = release->core;
     struct rl_lease *lease = release->lease;
     if (!lease_fenced(lease) || (lease->token && !(lease->counted & bit(i))))
-        return put_release(release, i, now_ms);
+        return fence_put(release, i, now_ms);
     struct cmd *brief = cmd_brief(&core->cmds, release->cmd);    /* no counter to raise */
     if (!brief)
         return RL_NOMEM;

@@ -17,11 +17,9 @@ void fence_counted(struct rl_lease *lease, int i, int64_t counter);
 /* Puts the token of the lease's round into whatever the lease sends from now on. */
 void fence_issue(struct rl_lease *lease, const struct rl_round *round);
 
-/* Queue a round's command, or the release, for node i, with what a script with fencing
- * tokens needs beside; _with: together with others like it, by the script `many`. 0, or why
- * not: rl_code. */
+/* Queue a round's command, or the release, for node i, with what a script that must know
+ * which memory it counts in needs beside. 0, or why not: rl_code. */
 int fence_put(struct rl_round *round, int i, int64_t now_ms);
-int fence_put_with(struct rl_round *round, int i, int many, int64_t now_ms);
 int fence_release(struct rl_round *release, int i, int64_t now_ms);
 
 /* Counters and tokens: whole numbers that Lua, JSON and a printed text keep as they

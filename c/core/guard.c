@@ -4,11 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/admission.h"
 #include "core/mark.h"
-#include "core/members.h"
-#include "core/roll.h"
-#include "core/seal.h"
 #include "core/standing.h"
 #include "node/health.h"
 
@@ -25,10 +21,13 @@ void guard_init(struct core *core, const char *key, const char *script,
     core->max_lease_ms = max_lease_ms ? max_lease_ms : DEFAULT_MAX_LEASE_MS;
     core->lease_ms = lease_ms ? lease_ms : core->max_lease_ms;
     core->marker_script = script;
-    marker_hex(0, VIEW_HEX, core->view.cluster);
-    marker_hex(0, VIEW_HEX, core->view.hash);
-    if (key)
-        roll_begin(core);
+}
+
+void guard_join(struct core *core, const char *name, const char *servers)
+{
+    core->servers = servers;
+    cluster_hash(servers, core->hash);
+    snprintf(core->cluster, sizeof(core->cluster), "%s", name ? name : core->hash);
 }
 
 /* ---- reading markers ---- */
@@ -46,18 +45,14 @@ static void become(struct core *core, int i, enum rl_guard state)
 static void disagree(struct core *core, int i, enum objection objection)
 {
     core->guards[i].objection = objection;
-    if (objection == OTHER_LIST)
-        core->refusing |= bit(i) & state_voters(core);
+    if (objection == OTHER_CLUSTER)
+        core->refusing |= bit(i);
     become(core, i, RL_GUARD_DISAGREES);
 }
 
 /* The quarantine begins: what is there is to be replaced. */
 static void begin(struct core *core, int i)
 {
-    if (core->settled && roll_strange(core, i) && roll_refuses(core, i)) {
-        disagree(core, i, OTHER_LIST);
-        return;
-    }
     core->guards[i].until_ms = 0;
     become(core, i, RL_GUARD_QUARANTINED);
 }
@@ -82,6 +77,13 @@ static int of_this_life(const struct core *core, int i)
     return !replid[0] || !strcmp(replid, core->guards[i].is.replid);
 }
 
+/* The marker is of our cluster; one who has a name accepts the hash of his servers, too. */
+static int of_this_cluster(const struct core *core, int i)
+{
+    const char *cluster = core->guards[i].is.cluster;
+    return !strcmp(cluster, core->cluster) || !strcmp(cluster, core->hash);
+}
+
 /* What the text that was seen last means. */
 static void judge(struct core *core, int i, int64_t now_ms)
 {
@@ -89,7 +91,6 @@ static void judge(struct core *core, int i, int64_t now_ms)
     const struct marker *m = &g->is;
     int64_t ours_ms = core->max_lease_ms;
     int alive = of_this_life(core, i), pending = m->state == MARKER_QUARANTINED;
-    enum roll roll = g->kind == MARKER_READ ? roll_of(core, i) : ROLL_OURS;
     g->objection = NO_OBJECTION;
     core->refusing &= ~bit(i);
     if (g->kind == MARKER_UNKNOWN) {
@@ -98,34 +99,19 @@ static void judge(struct core *core, int i, int64_t now_ms)
         begin(core, i);
     } else if (m->db != core->nodes[i].config->db) {
         disagree(core, i, OTHER_DATABASE);
-    } else if (roll == ROLL_OTHERS && core->settled) {
-        disagree(core, i, OTHER_LIST);
-    } else if (roll == ROLL_OTHERS) {
-        g->objection = OTHER_LIST;
-        become(core, i, RL_GUARD_UNKNOWN);
-    } else if (roll == ROLL_UNKNOWN) {
-        become(core, i, RL_GUARD_UNKNOWN);
+    } else if (!of_this_cluster(core, i)) {
+        disagree(core, i, OTHER_CLUSTER);
     } else if (m->max_lease_ms > ours_ms ||
                (m->max_lease_ms < ours_ms && alive && !pending)) {
         disagree(core, i, OTHER_MAX_LEASE);
-    } else if (m->state == MARKER_RETIRED && !members_again(core, i)) {
-        become(core, i, RL_GUARD_RETIRED);
     } else if (g->forgot) {
         become(core, i, RL_GUARD_UNKNOWN);
-    } else if (!alive && m->max_lease_ms == ours_ms && m->state == MARKER_SEALED &&
-               seal_waits(core, i, now_ms)) {
-        become(core, i, RL_GUARD_SEALED);
-    } else if (m->state == MARKER_RETIRED) {
-        g->id = 0;                /* it has another one now */
-        begin(core, i);
     } else if (!alive || m->max_lease_ms != ours_ms) {
         begin(core, i);
     } else if (pending) {
         observe(core, i, now_ms);
     } else {
-        become(core, i, roll == ROLL_BEHIND            ? RL_GUARD_UNKNOWN
-                        : m->state == MARKER_SEALED ? RL_GUARD_SEALED
-                                                    : RL_GUARD_ADMITTED);
+        become(core, i, RL_GUARD_ADMITTED);
     }
 }
 
@@ -162,14 +148,6 @@ void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t n
         g->refused = RL_OK;
 }
 
-void guard_relist(struct core *core, int64_t now_ms)
-{
-    for (int i = 0; i < core->n && core->marker; i++) {
-        if (core->guards[i].known)
-            judge(core, i, now_ms);
-    }
-}
-
 int guard_passed(struct core *core, int i, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
@@ -189,30 +167,57 @@ static int observing(const struct core *core, int i)
            g->state == RL_GUARD_QUARANTINED && g->until_ms;
 }
 
-/* The record of the list that node i is in is to be read. */
-static int list_is_unknown(struct core *core, int i)
+/* The nodes whose markers were seen, a bit each. */
+static uint32_t heard(const struct core *core)
+{
+    uint32_t nodes = 0;
+    for (int i = 0; i < core->n; i++)
+        nodes |= core->guards[i].known ? bit(i) : 0;
+    return nodes;
+}
+
+/* A majority of the nodes, none of which disagrees, is known by now. */
+static int may_admit(const struct core *core)
+{
+    uint32_t known = 0;
+    for (int i = 0; i < core->n; i++) {
+        int state = core->guards[i].state;
+        if (state == RL_GUARD_DISAGREES)
+            return 0;
+        if (core->nodes[i].state == NODE_READY &&
+            (state == RL_GUARD_ADMITTED || state == RL_GUARD_QUARANTINED))
+            known |= bit(i);
+    }
+    return state_majority(core, known);
+}
+
+/* Writes what is due into the marker of node i, which is in quarantine. A quarantine begins
+ * when a majority was heard: the only server that we have met may be one that forgot that
+ * it belongs to another cluster. */
+static void go_on(struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
-    return g->state == RL_GUARD_UNKNOWN && g->kind == MARKER_READ &&
-           roll_of(core, i) == ROLL_UNKNOWN;
-}
-
-int guard_settle(struct core *core, int64_t now_ms)
-{
-    if (core->settled || !core->marker || !roll_settles(core))
-        return 0;
-    core->settled = 1;
-    guard_relist(core, now_ms);
-    for (int i = 0; i < core->n; i++) {
-        if (core->nodes[i].state == NODE_READY)
-            guard_visit(core, i, now_ms);
+    if (!g->until_ms && state_majority(core, heard(core))) {
+        struct marker m = mark_fresh(core, i, MARKER_QUARANTINED);
+        mark_replace(core, i, &m, now_ms);
+    } else if (g->until_ms && now_ms >= g->until_ms && may_admit(core)) {
+        struct marker m = mark_turned(g, MARKER_ADMITTED);
+        mark_replace(core, i, &m, now_ms);
+    } else if (g->until_ms && now_ms < g->until_ms && now_ms == g->seen_ms &&
+               now_ms - g->text_ms >= PROGRESS_MS) {
+        /* Not when others may have done so already: of a hundred clients one does. */
+        mark_progress(core, i, now_ms);
     }
-    return 1;
 }
 
-int guard_learns(const struct core *core, int i)
+/* The marker is of another list than the one beside it, which was read no later. */
+static int list_is_old(const struct core *core, int i)
 {
-    return core->guards[i].state == RL_GUARD_UNKNOWN && core->nodes[i].reading;
+    const struct guard *g = &core->guards[i];
+    const struct node *nd = &core->nodes[i];
+    return g->objection == OTHER_CLUSTER && cluster_is_hash(g->is.cluster) &&
+           nd->listed_ms <= g->text_ms &&
+           !(nd->servers && cluster_is_of(g->is.cluster, nd->servers));
 }
 
 void guard_visit(struct core *core, int i, int64_t now_ms)
@@ -220,30 +225,11 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
     struct node *nd = &core->nodes[i];
     struct guard *g = &core->guards[i];
     if (node_look(nd, now_ms) || (g->forgot && node_look_at_life(nd, now_ms)) ||
-        (core->marker && list_is_unknown(core, i) && node_ask_record(nd, now_ms)))
+        (list_is_old(core, i) && node_ask_servers(nd, now_ms)))
         mark_asks(core, i);
-    if (core->marker && g->state == RL_GUARD_SEALED && !of_this_life(core, i) &&
-        !seal_visit(core, i, now_ms))
-        judge(core, i, now_ms);
-    if (core->marker && of_this_life(core, i))
-        admission_forward(core, i, now_ms);
-    if (!core->marker || g->state != RL_GUARD_QUARANTINED || g->asked || core->refusing ||
-        !mark_may(g, now_ms))
-        return;
-    if (!g->until_ms && (!core->settled || roll_strange(core, i))) {
-        return;                   /* until others were heard, or somebody else has */
-    } else if (!g->until_ms) {
-        struct marker m = mark_fresh(core, i, MARKER_QUARANTINED);
-        mark_replace(core, i, &m, now_ms);
-    } else if (now_ms >= g->until_ms) {
-        struct marker m = mark_turned(g, MARKER_ADMITTED);
-        m.view = roll_view(core, i, &m.id);
-        if (admission_allowed(core, i, now_ms))
-            mark_replace(core, i, &m, now_ms);
-    } else if (now_ms == g->seen_ms && now_ms - g->text_ms >= PROGRESS_MS) {
-        /* Not when others may have done so already: of a hundred clients one does. */
-        mark_progress(core, i, now_ms);
-    }
+    if (core->marker && g->state == RL_GUARD_QUARANTINED && !g->asked && !core->refusing &&
+        mark_may(g, now_ms))
+        go_on(core, i, now_ms);
 }
 
 void guard_leave(struct core *core, int64_t now_ms)
@@ -260,21 +246,17 @@ void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms)
         const struct guard *g = &core->guards[i];
         if (core->nodes[i].state != NODE_READY || g->objection == OTHER_VERSION)
             continue;
-        if (force && core->refusing) {
-            core->lists[core->lists_len - 1].id.epoch = 0;        /* ours, from now on */
-            core->refusing = 0;
-            roll_begin(core);
-        }
         /* A younger one may be of a server that has forgotten what was granted since. */
         int same = g->until_ms && g->text_ms <= seen_ms;
         int forced = force && (g->state == RL_GUARD_QUARANTINED ||
-                               g->state == RL_GUARD_DISAGREES ||
-                               g->state == RL_GUARD_RETIRED);
-        if (!forced && !(same && g->state == RL_GUARD_QUARANTINED))
-            continue;
-        struct marker m = g->until_ms ? mark_turned(g, MARKER_ADMITTED)
-                                      : mark_fresh(core, i, MARKER_ADMITTED);
-        mark_replace(core, i, &m, now_ms);
+                               g->state == RL_GUARD_DISAGREES);
+        struct marker m = g->until_ms || g->state == RL_GUARD_ADMITTED
+                              ? mark_turned(g, MARKER_ADMITTED)
+                              : mark_fresh(core, i, MARKER_ADMITTED);
+        memcpy(m.cluster, core->cluster, sizeof(m.cluster));
+        if (forced || (same && g->state == RL_GUARD_QUARANTINED) ||
+            (g->state == RL_GUARD_ADMITTED && strcmp(g->is.cluster, core->cluster)))
+            mark_replace(core, i, &m, now_ms);
     }
 }
 
@@ -316,13 +298,17 @@ static int is_master(struct node *nd)
 static int is_fit(struct core *core, int i)
 {
     struct node *nd = &core->nodes[i];
+    const struct guard *g = &core->guards[i];
     if (nd->info.cluster) {
         node_refuse(nd, RL_CONFIG, "it runs in cluster mode, where keys move from server to "
                     "server; use servers that are independent (cluster-enabled no)");
-    } else if (!core->marker && core->guards[i].marker[0]) {
+    } else if (!core->marker && g->kind == MARKER_READ && !of_this_cluster(core, i)) {
+        char text[RL_TEXT_MAX];
+        standing_name_both(core, i, text);
+        node_refuse(nd, RL_CONFIG, "%s", text);
+    } else if (!core->marker && g->marker[0]) {
         node_refuse(nd, RL_CONFIG, "other clients use it with the restart guard, and this one "
-                    "does not (restart_guard = false): all must, or a restart gives a lock "
-                    "to two; restart_guard = \"ignore\" if you know better");
+                    "does not: all must, or a restart gives a lock to two; restart_guard = \"ignore\" if you know better");
     } else if (nd->config->require_info && !nd->info.replid[0]) {
         node_refuse(nd, RL_NOPERM, "its life (master_replid) is not known, and restart_guard "
                     "is \"require\": allow INFO to this user");
@@ -370,34 +356,22 @@ int guard_told(struct core *core, int i, const struct request *request, int64_t 
             judge(core, i, now_ms);
         return is_master(nd);
     }
-    if (request->kind == REQUEST_RECORD) {
-        roll_told(core, i, reply->type == REPLY_STRING ? nd->record : NULL, nd->record_len);
-        if (core->marker && g->known)
-            judge(core, i, now_ms);
-        if (nd->state == NODE_READY && g->torn) {
-            mark_look(core, i, now_ms);
-            guard_visit(core, i, now_ms);
-        }
-        return 1;
-    }
-    const char *text = reply->text;
-    size_t len = reply->text_len;
-    int sealed = reply->type == REPLY_STRING ? seal_told(core, i, &text, &len) : -1;
+    int first = !g->known;
     g->asked = 0;
     if (reply->type == REPLY_ERROR)
         g->refused = wire_error_code(reply->text);
     if (reply->type == REPLY_NIL)
         guard_saw(core, i, "", 0, now_ms);
     else if (reply->type == REPLY_STRING)
-        guard_saw(core, i, text, len, now_ms);
+        guard_saw(core, i, reply->text, reply->text_len, now_ms);
     else if (reply->type == REPLY_ERROR && !strncmp(reply->text, "WRONGTYPE", 9))
         guard_saw(core, i, "#", 1, now_ms);
     else
         return 1;                 /* the acquires, and rl_node_get_info(), will tell */
-    if (nd->state == NODE_READY)
-        guard_visit(core, i, now_ms);
-    if (sealed >= 0 && core->nodes[sealed].state == NODE_READY)
-        guard_visit(core, sealed, now_ms);
+    for (int k = 0; k < core->n; k++) {
+        if ((k == i || first) && core->nodes[k].state == NODE_READY)
+            guard_visit(core, k, now_ms);
+    }
     return 1;
 }
 
@@ -463,9 +437,8 @@ const struct condition *guard_run(struct core *core, int i, int acquire,
     if (acquire && core->marker)
         return guard_marker(core, i, acquire, behind);
     const char *name = core->nodes[i].info.replid;
-    if (core->marker)
-        name = g->kind == MARKER_READ && !g->forgot &&
-               (of_this_life(core, i) || g->state == RL_GUARD_SEALED) ? g->marker : "";
+    if (core->marker && name[0])
+        name = g->kind == MARKER_READ && !g->forgot && of_this_life(core, i) ? g->marker : "";
     *behind = (struct condition){NULL, name[0] ? name : "?"};
     return behind;
 }

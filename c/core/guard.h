@@ -14,10 +14,11 @@
  * releases, and gets keys by healing: when the node forgets such keys, the text is gone as
  * well, and the quarantine begins anew.
  *
- * Clients must agree on max_lease and on the database: one with a shorter max_lease would
- * end quarantines too early. So a node is admitted only by a client that knows the markers
- * of a majority, none of which disagrees. A text of a version that this library does not
- * know is never replaced.
+ * Clients must agree on the servers, on max_lease and on the database: one with a shorter
+ * max_lease would end quarantines too early. So a node is admitted only by a client that
+ * knows the markers of a majority, none of which disagrees. A client with a node whose
+ * marker is of another cluster (cluster.h) asks for no new holds at all. A text of a version
+ * that this library does not know is never replaced.
  */
 #ifndef GUARD_H
 #define GUARD_H
@@ -29,6 +30,10 @@
  * lua/redlock/scripts/marker/set.lua does). Both times are as in rl_options. */
 void guard_init(struct core *core, const char *key, const char *script,
                 int64_t max_lease_ms, int64_t lease_ms);
+
+/* Which cluster the client is of: its name; NULL: the list of its servers stands for it
+ * (cluster.h), which must outlive the core. */
+void guard_join(struct core *core, const char *name, const char *servers);
 
 /* A node that is ready and says that it is the same server as node i; -1: none. */
 int guard_twin(const struct core *core, int i);
@@ -53,16 +58,6 @@ int guard_passed(struct core *core, int i, int64_t now_ms);
 
 /* Node i takes no writes any more: what it was admitted for may not be what comes back. */
 void guard_demoted(struct core *core, int i, int64_t now_ms);
-
-/* Another list counts from now on: what the nodes' markers mean may be something else. */
-void guard_relist(struct core *core, int64_t now_ms);
-
-/* Nodes were heard. True: enough of them, for the first time, so that we know which list
- * is ours, and what the nodes' markers mean. */
-int guard_settle(struct core *core, int64_t now_ms);
-
-/* True: the list that node i is in is not known yet, and asked for. */
-int guard_learns(const struct core *core, int i);
 
 /* Does what is due for node i before something is sent to it: questions, and its
  * admission. */
@@ -91,7 +86,7 @@ void guard_on_timer(struct core *core, int64_t now_ms);
 /* The client ends: leaves behind how long quarantines were observed. */
 void guard_leave(struct core *core, int64_t now_ms);
 
-/* As the first half of rl_admit(): sends what admits the nodes. */
+/* As the first half of rl_admit(): sends what admits the nodes, or names their cluster. */
 void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms);
 
 #endif

@@ -27,7 +27,6 @@
 #include "core/handover.h"
 
 #include "core/acquire.h"
-#include "core/ballot.h"
 #include "core/fence.h"
 #include "core/release.h"
 #include "core/vote.h"
@@ -81,7 +80,7 @@ static int handover_outcome(struct rl_lease *lease, const struct rl_round *round
     struct rl_lease *old = lease->before;
     if (verdict != WON) {
         lease->acquire = NULL;
-        return ballot_disowned(round) ? RL_LOST : RL_NO_QUORUM;
+        return quorum_disowned(&round->tally) ? RL_LOST : RL_NO_QUORUM;
     }
     int outcome = acquire_won(lease, round, now_ms);
     if (outcome != RL_GRANTED || old->state != LEASE_PASSED)
@@ -100,7 +99,6 @@ static void handover_decide(struct rl_round *round, int64_t now_ms)
 
 static const struct round_kind handover_kind = {
     .name = "handover",
-    .by_list = 1,
     .margin = 1,
     .expired = RL_EXPIRED,
     .used = lease_used,

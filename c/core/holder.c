@@ -50,7 +50,7 @@ rl_lease *holder_adopt(struct core *core, const rl_primitive *primitive,
                                        nargs, value, lease_ms, token);
     if (!lease)
         return NULL;
-    lease->touched = core->listed;
+    lease->touched = (uint32_t)(link_bit(core->n) - 1);
     lease_may_live(lease, now_ms + lease_ms);
     lease->refs++;
     core->handles++;

@@ -1,9 +1,9 @@
 /* mark.c - what a client writes into the marker of a server. */
 #include "core/mark.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#include "core/roll.h"
 #include "node/health.h"
 
 /* Something was queued for node i, and nobody but us waits for the answer. */
@@ -29,8 +29,8 @@ void mark_replace(struct core *core, int i, const struct marker *want, int64_t n
     const char *script = core->marker_script;
     char text[MARKER_MAX];
     marker_write(want, text);
-    const char *record = view_same(&want->view, &core->roll.id) ? core->record : "";
-    if (node_set_marker(&core->nodes[i], script, strlen(script), g->marker, text, record,
+    const char *servers = want->state == MARKER_ADMITTED ? core->servers : "";
+    if (node_set_marker(&core->nodes[i], script, strlen(script), g->marker, text, servers,
                         now_ms) < 0)
         return;                   /* at the next visit */
     g->asked = 1;
@@ -38,17 +38,16 @@ void mark_replace(struct core *core, int i, const struct marker *want, int64_t n
     mark_asks(core, i);
 }
 
-/* By the script that replaces it, which returns what is there where that is another text:
- * no marker is a question mark. */
-void mark_look(struct core *core, int i, int64_t now_ms)
+/* While servers are known by the hash of our list it is used also where we have a name:
+ * clients without one must not refuse what we write. */
+static const char *cluster_word(const struct core *core)
 {
-    struct guard *g = &core->guards[i];
-    const char *script = core->marker_script;
-    if (g->asked || node_set_marker(&core->nodes[i], script, strlen(script), "?", "?", "",
-                                    now_ms) < 0)
-        return;
-    g->asked = 1;
-    mark_asks(core, i);
+    for (int i = 0; i < core->n; i++) {
+        const struct guard *g = &core->guards[i];
+        if (g->kind == MARKER_READ && !strcmp(g->is.cluster, core->hash))
+            return core->hash;
+    }
+    return core->cluster;
 }
 
 /* A marker of a memory that begins now. */
@@ -56,7 +55,7 @@ struct marker mark_fresh(struct core *core, int i, enum marker_state state)
 {
     struct marker m = {.state = (char)state, .db = core->nodes[i].config->db,
                        .max_lease_ms = core->max_lease_ms};
-    m.view = roll_view(core, i, &m.id);
+    snprintf(m.cluster, sizeof(m.cluster), "%s", cluster_word(core));
     marker_hex(state_random(core), MARKER_HEX, m.inc);
     marker_replid(core->nodes[i].info.replid, m.replid);
     return m;

@@ -12,9 +12,6 @@ void mark_asks(struct core *core, int i);
 int mark_may(const struct guard *g, int64_t now_ms);
 void mark_replace(struct core *core, int i, const struct marker *want, int64_t now_ms);
 
-/* Asks node i for its marker, unless it is asked already. */
-void mark_look(struct core *core, int i, int64_t now_ms);
-
 /* A marker of a memory that begins now. */
 struct marker mark_fresh(struct core *core, int i, enum marker_state state);
 

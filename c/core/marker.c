@@ -55,13 +55,14 @@ static int64_t read_number(struct words *w, int64_t most)
     return n;
 }
 
-static void read_view(struct words *w, struct view_id *view)
+static void read_cluster(struct words *w, char *to)
 {
-    read_hex(w, VIEW_HEX, view->cluster);
-    skip(w, '.');
-    view->epoch = read_number(w, INT32_MAX);
-    skip(w, '.');
-    read_hex(w, VIEW_HEX, view->hash);
+    size_t len = 0;
+    while (w->at < w->end && *w->at != ' ' && len < RL_CLUSTER_MAX - 1)
+        to[len++] = *w->at++;
+    to[len] = '\0';
+    if (strlen(to) != len || (!cluster_is_name(to) && !cluster_is_hash(to)))
+        w->failed = 1;
 }
 
 static void read_replid(struct words *w, char *to)
@@ -76,13 +77,13 @@ static void read_replid(struct words *w, char *to)
 static void read_state(struct words *w, struct marker *m)
 {
     m->state = w->at < w->end ? *w->at : '\0';
-    if (m->state && strchr("padsr", m->state))
+    if (m->state == MARKER_QUARANTINED || m->state == MARKER_ADMITTED)
         w->at++;
     else
         w->failed = 1;
 }
 
-/* INC and "v2 ": how the texts of all versions begin. -1: this one does not. */
+/* INC and "v3 ": how the texts of all versions begin. -1: this one does not. */
 static int read_version(struct words *w, char *inc)
 {
     read_hex(w, MARKER_HEX, inc);
@@ -112,15 +113,10 @@ enum marker_kind marker_parse(const char *text, size_t len, struct marker *out,
     skip(&w, ' ');
     out->max_lease_ms = read_number(&w, INT64_C(999999999999999));
     skip(&w, ' ');
-    read_view(&w, &out->view);
-    skip(&w, ' ');
-    out->id = read_number(&w, INT32_MAX);
+    read_cluster(&w, out->cluster);
     if (out->state == MARKER_QUARANTINED) {
         skip(&w, ' ');
         out->observed_ms = read_number(&w, INT64_C(999999999999999));
-    } else if (out->state == MARKER_SEALED) {
-        skip(&w, ' ');
-        read_hex(&w, MARKER_HEX, out->nonce);
     }
     if (w.failed || w.at != w.end || len > MARKER_TEXT || !out->max_lease_ms) {
         memset(out, 0, sizeof(*out));
@@ -133,16 +129,12 @@ enum marker_kind marker_parse(const char *text, size_t len, struct marker *out,
 
 void marker_write(const struct marker *m, char *text)
 {
-    int len = snprintf(text, MARKER_MAX, "%s v%d %c %s %" PRId64 " %" PRId64
-                       " %s.%" PRId64 ".%s %" PRId64, m->inc, MARKER_VERSION, m->state,
-                       m->replid[0] ? m->replid : "-", m->db, m->max_lease_ms,
-                       m->view.cluster, m->view.epoch, m->view.hash, m->id);
-    assert(len > 0 && len <= MARKER_TEXT - MARKER_HEX - 1);
-    size_t room = (size_t)(MARKER_MAX - len);
+    int len = snprintf(text, MARKER_MAX, "%s v%d %c %s %" PRId64 " %" PRId64 " %s", m->inc,
+                       MARKER_VERSION, m->state, m->replid[0] ? m->replid : "-", m->db,
+                       m->max_lease_ms, m->cluster);
     if (m->state == MARKER_QUARANTINED)
-        snprintf(text + len, room, " %" PRId64, m->observed_ms);
-    else if (m->state == MARKER_SEALED)
-        snprintf(text + len, room, " %s", m->nonce);
+        len += snprintf(text + len, (size_t)(MARKER_MAX - len), " %" PRId64, m->observed_ms);
+    assert(len > 0 && len <= MARKER_TEXT);
 }
 
 void marker_hex(uint64_t n, int digits, char *to)

@@ -1,32 +1,29 @@
 /* marker.h - the text on a server that says who may count its votes. Pure.
  *
- *   INC v2 STATE REPLID DB MAX VIEW ID [EXTRA]
- *   3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3
+ *   INC v3 STATE REPLID DB MAX CLUSTER [OBSERVED]
+ *   3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 60000 orders
  *
  * Scripts compare it whole, inside the step whose yes is counted (lua/redlock/scripts/
  * marker); it says which memory, which life of the server, which database, which
- * max_lease and which list of servers a yes comes from. The words as far as REPLID, where
- * that is known, have fixed places, which scripts count on; texts of all versions begin
- * with the first two.
+ * max_lease and which cluster (cluster.h) a yes comes from. The words as far as REPLID,
+ * where that is known, have fixed places, which scripts count on; texts of all versions
+ * begin with the first two.
  */
 #ifndef MARKER_H
 #define MARKER_H
 
-#include "core/view.h"
+#include "core/cluster.h"
 
 enum {
-    MARKER_VERSION = 2,
+    MARKER_VERSION = 3,
     MARKER_MAX = 136,        /* a text of MARKER_TEXT bytes at most, with room */
     MARKER_TEXT = 128,
-    MARKER_HEX = 16          /* letters of INC, REPLID and a seal's nonce */
+    MARKER_HEX = 16          /* letters of INC and REPLID */
 };
 
 enum marker_state {
     MARKER_QUARANTINED = 'p',
-    MARKER_ADMITTED = 'a',
-    MARKER_DURABLE = 'd',    /* admitted, and forgets nothing that it has confirmed */
-    MARKER_SEALED = 's',     /* no votes until the server was restarted */
-    MARKER_RETIRED = 'r'     /* out of the list */
+    MARKER_ADMITTED = 'a'
 };
 
 struct marker {
@@ -35,10 +32,8 @@ struct marker {
     char replid[MARKER_HEX + 1];  /* the beginning of master_replid; "": not known */
     int64_t db;
     int64_t max_lease_ms;
-    struct view_id view;
-    int64_t id;                   /* of the server in its cluster, from 1; 0: not known */
+    char cluster[RL_CLUSTER_MAX]; /* a name or a hash */
     int64_t observed_ms;          /* QUARANTINED: of which so much was observed */
-    char nonce[MARKER_HEX + 1];   /* SEALED */
 };
 
 enum marker_kind {

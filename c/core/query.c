@@ -1,7 +1,6 @@
 /* query.c - rounds without a lease: questions, probes, pauses. */
 #include "core/query.h"
 
-#include "core/ballot.h"
 #include "core/guard.h"
 #include "core/standing.h"
 #include "core/vote.h"
@@ -17,7 +16,7 @@ static enum verdict agreement(struct rl_round *round)
     for (int i = 0; i < n; i++)
         pending |= round->slot[i].state < SLOT_ANSWERED ? bit(i) : 0;
     for (int i = 0; i < n; i++) {
-        uint32_t group = ballot_alike(round, i);
+        uint32_t group = round_alike(round, i);
         may_be |= state_majority(core, group | pending);
         if (state_majority(core, group)) {
             round->agreed = group;
@@ -27,14 +26,14 @@ static enum verdict agreement(struct rl_round *round)
     if (may_be)
         return UNDECIDED;
     /* No majority agrees; whether one answered must be known as well. */
-    return ballot_answered(round) || ballot_missing(round) ? LOST : UNDECIDED;
+    return quorum_answered(&round->tally) || quorum_missing(&round->tally) ? LOST : UNDECIDED;
 }
 
 static void ask_decide(struct rl_round *round, int64_t now_ms)
 {
     (void)now_ms;
     if (agreement(round) != UNDECIDED)
-        round_end(round, ballot_answered(round) ? RL_GRANTED : RL_NO_QUORUM);
+        round_end(round, quorum_answered(&round->tally) ? RL_GRANTED : RL_NO_QUORUM);
 }
 
 static const struct round_kind ask_kind = {
@@ -171,7 +170,7 @@ rl_round *query_ask_one(struct core *core, int i, int script, const rl_bytes *ke
                         int nkeys, const rl_bytes *args, int nargs, int64_t within_ms,
                         int64_t now_ms)
 {
-    if (i < 0 || i >= core->n || !(state_voters(core) >> i & 1))
+    if (i < 0 || i >= core->n)
         return NULL;
     return ask(core, &ask_one_kind, script, keys, nkeys, args, nargs, i, within_ms,
                now_ms);

@@ -37,6 +37,16 @@ enum verdict quorum_extend(const struct tally *t)
     return v == LOST && no < q && no + t->pending >= q ? UNDECIDED : v;
 }
 
+int quorum_disowned(const struct tally *t)
+{
+    return t->absent + t->foreign >= quorum_size(t->n);
+}
+
+int quorum_foreign(const struct tally *t)
+{
+    return t->foreign >= quorum_size(t->n);
+}
+
 int quorum_answered(const struct tally *t)
 {
     return t->yes + t->absent + t->foreign >= quorum_size(t->n);
@@ -51,41 +61,11 @@ enum verdict quorum_release(const struct tally *t)
 {
     tally_check(t);
     int q = quorum_size(t->n);
-    if (t->foreign >= q || quorum_missing(t))
+    if (quorum_foreign(t) || quorum_missing(t))
         return LOST;
     if (!quorum_answered(t) || t->foreign + t->pending >= q)
         return UNDECIDED;
     return t->yes > 0 ? WON : LOST;
-}
-
-static int enough(uint32_t list, uint32_t nodes, int margin)
-{
-    return __builtin_popcount(list & nodes) >=
-           quorum_with(__builtin_popcount(list), margin);
-}
-
-static int enough_of(const struct voters *voters, uint32_t nodes, int margin)
-{
-    return enough(voters->now, nodes, margin) && enough(voters->old, nodes, margin);
-}
-
-int quorum_of(const struct voters *voters, uint32_t nodes)
-{
-    return enough_of(voters, nodes, 0);
-}
-
-enum verdict quorum_elect(const struct voters *voters, uint32_t yes, uint32_t pending,
-                          int margin)
-{
-    if (enough_of(voters, yes, margin))
-        return WON;
-    return enough_of(voters, yes | pending, margin) ? UNDECIDED : LOST;
-}
-
-int quorum_stays(const struct voters *voters, uint32_t nodes)
-{
-    int n = __builtin_popcount(voters->old);
-    return __builtin_popcount(voters->old & voters->now & nodes) >= n - quorum_size(n) + 1;
 }
 
 int64_t quorum_free_in_ms(int64_t *ms, int known, int want)

@@ -27,17 +27,6 @@ struct tally {
     int margin;              /* so many yes more than a majority are wanted */
 };
 
-/* Whose votes decide, a bit each: a list of servers; or, between two lists, both. */
-struct voters {
-    uint32_t old, now;       /* equal but between two lists */
-};
-
-/* All of them: who has left is none. */
-static inline uint32_t quorum_voters(const struct voters *voters)
-{
-    return voters->old | voters->now;
-}
-
 /* floor(n / 2) + 1: any two majorities of the n configured nodes share one. */
 int quorum_size(int n);
 
@@ -59,19 +48,12 @@ enum verdict quorum_release(const struct tally *t);
 /* True when a majority answered, whatever it said. */
 int quorum_answered(const struct tally *t);
 
+/* True when a majority has not our key; when a majority has somebody else's. */
+int quorum_disowned(const struct tally *t);
+int quorum_foreign(const struct tally *t);
+
 /* True when so many nodes are missing that no majority, and no margin, can answer. */
 int quorum_missing(const struct tally *t);
-
-/* True when these nodes have a majority of the voters, between two lists of both. */
-int quorum_of(const struct voters *voters, uint32_t nodes);
-
-/* As quorum_vote(), by masks of nodes. */
-enum verdict quorum_elect(const struct voters *voters, uint32_t yes, uint32_t pending,
-                          int margin);
-
-/* True when each majority of the old list has a member among those of these nodes that
- * stay in the new one: n - q + 1 of them. What the majority witnessed is known there. */
-int quorum_stays(const struct voters *voters, uint32_t nodes);
 
 /* When `want` nodes may be free, where `known` say in how many ms they are: the want-th
  * smallest of ms, which this sorts; -1: too few are known. */

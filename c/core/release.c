@@ -2,7 +2,6 @@
  * it, or the keys are gone anyway. */
 #include "core/release.h"
 
-#include "core/ballot.h"
 #include "core/fence.h"
 #include "core/vote.h"
 
@@ -142,34 +141,6 @@ void release_by_twin(struct core *core, int i, int twin, int64_t now_ms)
     }
 }
 
-static void part(struct rl_lease *lease, int i)
-{
-    lease->touched &= ~bit(i);
-    lease->failed &= ~bit(i);
-    lease->torn &= ~bit(i);
-    lease->counted &= ~bit(i);
-    lease->confirmed &= ~bit(i);
-    lease->unseeded &= ~bit(i);
-    lease->releasing &= ~bit(i);
-}
-
-void release_part(struct core *core, int i)
-{
-    struct rl_lease *next;
-    for (struct rl_lease *lease = core->held; lease; lease = lease->next)
-        part(lease, i);
-    for (struct rl_round *round = core->active; round; round = round->next) {
-        if (round->lease)
-            part(round->lease, i);
-    }
-    for (struct rl_lease *lease = core->owing; lease; lease = next) {
-        next = lease->next;
-        part(lease, i);
-        if (lease->owed & bit(i))
-            lease_paid(lease, i);
-    }
-}
-
 void release_on_timer(struct rl_lease *lease, int64_t now_ms)
 {
     if (now_ms >= lease->gone_ms) {
@@ -245,9 +216,9 @@ static void release_torn(struct rl_round *release, int i, int written, int64_t n
 static int outcome_of(struct rl_lease *lease, enum verdict verdict)
 {
     if (verdict == LOST) {
-        if (!ballot_answered(lease->release))
+        if (!quorum_answered(&lease->release->tally))
             return RL_UNKNOWN;
-        return ballot_foreign(lease->release) ? RL_HELD : RL_EXPIRED;
+        return quorum_foreign(&lease->release->tally) ? RL_HELD : RL_EXPIRED;
     }
     int in_time = !lease->lost &&
                   lease->release->started_ms < lease->ended_valid_until_ms;
@@ -257,7 +228,7 @@ static int outcome_of(struct rl_lease *lease, enum verdict verdict)
 static void release_decide(struct rl_round *release, int64_t now_ms)
 {
     (void)now_ms;
-    enum verdict v = ballot_release(release);
+    enum verdict v = quorum_release(&release->tally);
     if (v != UNDECIDED)
         round_end(release, outcome_of(release->lease, v));
 }

@@ -31,9 +31,6 @@ void release_pay_all(struct core *core, int i, int silent, int64_t now_ms);
  * owed to i is paid through twin. */
 void release_by_twin(struct core *core, int i, int twin, int64_t now_ms);
 
-/* Node i has left the list of servers: nothing there is ours any more. */
-void release_part(struct core *core, int i);
-
 /* The timer of a lease in the owing list. */
 void release_on_timer(struct rl_lease *lease, int64_t now_ms);
 

@@ -12,22 +12,6 @@
  * one (watchdog.c). */
 enum { RENEWAL_SHARE = 12 };
 
-/* Those who vote now have a slot that counts. */
-static void set_slots(struct rl_round *round)
-{
-    const struct core *core = round->core;
-    uint32_t voters = state_voters(core);
-    int n = 0;
-    for (int i = 0; i < core->n; i++) {
-        int votes = (int)(voters >> i & 1);
-        round->slot[i].state = votes ? SLOT_IDLE : SLOT_OUT;
-        n += votes;
-    }
-    round->list = state_newest(core)->number;
-    int margin = round->kind->margin ? core->options.margin : 0;
-    round->tally = (struct tally){.n = n, .pending = n, .margin = margin};
-}
-
 struct rl_round *round_new(struct core *core, const struct round_kind *kind, int script,
                            struct rl_lease *lease, struct cmd *cmd)
 {
@@ -42,7 +26,7 @@ struct rl_round *round_new(struct core *core, const struct round_kind *kind, int
     }
     memset(round, 0, sizeof(*round));
     for (int i = 0; i < core->n; i++)
-        memset(&round->slot[i], 0, offsetof(struct slot, data));
+        memset(&round->slot[i], 0, offsetof(struct slot, data));    /* SLOT_IDLE */
     round->core = core;
     round->kind = kind;
     round->script = script;
@@ -50,7 +34,8 @@ struct rl_round *round_new(struct core *core, const struct round_kind *kind, int
     round->cmd = cmd;
     round->timer.kind = TIMER_ROUND;
     round->gate = -1;
-    set_slots(round);
+    round->tally = (struct tally){.n = core->n, .pending = core->n,
+                                  .margin = kind->margin ? core->options.margin : 0};
     return round;
 }
 
@@ -150,6 +135,19 @@ void round_count(struct rl_round *round, int i, enum slot_state state, int *plac
     (*place)++;
 }
 
+uint32_t round_alike(const struct rl_round *round, int i)
+{
+    const struct slot *a = &round->slot[i];
+    uint32_t group = 0;
+    for (int k = 0; k < round->core->n && a->state == SLOT_ANSWERED; k++) {
+        const struct slot *b = &round->slot[k];
+        if (b->state == SLOT_ANSWERED && b->vote == a->vote && b->data_len == a->data_len &&
+            !memcmp(round_data(b), round_data(a), a->data_len))
+            group |= bit(k);
+    }
+    return group;
+}
+
 static void set_timer(struct rl_round *round)
 {
     int64_t due_ms = round->cap_ms;
@@ -193,7 +191,6 @@ void round_send(struct rl_round *round, int i, int64_t now_ms)
         return;
     }
     round_ref(round);
-    slot->list = core->guards[i].list;
     core->want_write |= link_bit(i);
     if (!core->node_timers[i].at)
         timer_set(&core->timers, &core->node_timers[i], health_give_up_ms(nd));
@@ -243,8 +240,6 @@ static void ask_all(struct rl_round *round, int64_t now_ms)
 void round_begin(struct rl_round *round, int64_t now_ms)
 {
     round->started_ms = now_ms;
-    if (round->list != state_newest(round->core)->number)
-        set_slots(round);
     activate(round);
     round_ref(round);        /* which may end while nodes are still being asked */
     if (round->gate >= 0)

@@ -17,8 +17,7 @@ enum slot_state {
     SLOT_SENT,
     SLOT_CONFIRMING,         /* granted; the node's confirmation of the token is awaited */
     SLOT_ANSWERED,
-    SLOT_MISSING,            /* no vote, see code; a late answer still counts */
-    SLOT_OUT                 /* no voter: it is not in the list of servers */
+    SLOT_MISSING             /* no vote, see code; a late answer still counts */
 };
 
 enum { SLOT_ROOM = 24 };     /* bytes of data kept in a slot itself: most replies have none */
@@ -28,7 +27,6 @@ struct slot {
     int64_t deadline_ms;     /* WAITING, SENT, CONFIRMING: when the vote is missing */
     int64_t extra;
     int32_t vote;
-    unsigned list;           /* that a yes is for: its number */
     uint8_t state;
     uint8_t code;
     uint8_t resends;         /* after a connection broke with the request on its way */
@@ -47,7 +45,6 @@ static inline const char *round_data(const struct slot *slot)
 struct vote {
     int vote;                /* RL_VOTE_*, or what the script says */
     int64_t extra;           /* the counter of a grant, ms, how many were told; or 0 */
-    int elsewhere;           /* a yes of a server with another marker, which comes with it */
 };
 
 /* What the rounds of one kind do where others do something else. A hook that is NULL does
@@ -56,7 +53,6 @@ struct round_kind {
     const char *name;
     int to_all;              /* goes to all nodes, also when decided before */
     int margin;              /* wants the client's margin beyond a majority */
-    int by_list;             /* a yes counts for the list of servers that its node is in */
     int timed;               /* RL_TIMES_*, or 0: how long it takes is of no interest */
     int alone;               /* asks one node, which is round->gate */
     int whole;               /* answers are kept in full, not RL_DATA_MAX bytes of them */
@@ -125,7 +121,6 @@ struct rl_round {
     struct rl_round *next_sleeper;     /* of the same subscription */
     int script;
     int refs;
-    unsigned list;                     /* the newest one when the round began */
     _Atomic int outcome;               /* RL_OK while undecided */
     int64_t started_ms;
     int64_t begun_us;                  /* for who takes times; 0: of this one nobody does */
@@ -170,6 +165,10 @@ int round_call(struct rl_round *round, int i, const struct condition *behind, in
 /* Node i gives no vote, for this reason. */
 void round_miss(struct rl_round *round, int i, int code, int64_t now_ms);
 void round_on_timer(struct rl_round *round, int64_t now_ms);
+
+/* The nodes that gave the same vote and data as node i, which is one of them; 0: node i has
+ * not answered. */
+uint32_t round_alike(const struct rl_round *round, int i);
 
 /* Moves a slot that is pending or missing to its final place in the tally. */
 void round_count(struct rl_round *round, int i, enum slot_state state, int *place);

@@ -8,30 +8,29 @@
  */
 #include "core/same.h"
 
-#include "core/ballot.h"
-
 static int granted(const struct slot *slot)
 {
     return slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES;
 }
 
-/* The nodes that granted the number that node i granted. */
-static uint32_t group(const struct rl_round *round, int i)
+/* The verdict where only grants of that number count. */
+static enum verdict verdict_for(const struct rl_round *round, int64_t number)
 {
-    uint32_t nodes = 0;
-    for (int k = 0; k < round->core->n; k++) {
-        const struct slot *slot = &round->slot[k];
-        nodes |= granted(slot) && slot->extra == round->slot[i].extra ? bit(k) : 0;
-    }
-    return nodes;
+    struct tally t = round->tally;
+    int yes = 0;
+    for (int i = 0; i < round->core->n; i++)
+        yes += granted(&round->slot[i]) && round->slot[i].extra == number;
+    t.absent += t.yes - yes;
+    t.yes = yes;
+    return quorum_vote(&t);
 }
 
 enum verdict same_judge(struct rl_round *round)
 {
-    enum verdict best = ballot_of(round, 0);
+    enum verdict best = verdict_for(round, 0);    /* as yet granted by none */
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        enum verdict v = granted(slot) ? ballot_of(round, group(round, i)) : LOST;
+        enum verdict v = granted(slot) ? verdict_for(round, slot->extra) : LOST;
         if (v == WON) {
             round->token = slot->extra;
             return WON;

@@ -2,20 +2,63 @@
 #include "core/standing.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "node/node.h"
+
+enum { SHOWN = 160 };             /* bytes of a list of servers in a text */
+
+/* ---- whose a server is ---- */
+
+static int put(char *text, int len, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Appends to the text. Its length. */
+static int put(char *text, int len, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    len += vsnprintf(text + len, (size_t)(RL_TEXT_MAX - len), format, args);
+    va_end(args);
+    return len < RL_TEXT_MAX ? len : RL_TEXT_MAX - 1;
+}
+
+/* A cluster that a marker names; servers: the list beside it, or NULL. */
+static int put_cluster(char *text, int len, const char *cluster, const char *servers)
+{
+    if (!cluster_is_hash(cluster))
+        return put(text, len, "cluster %s", cluster);
+    if (!servers || !cluster_is_of(cluster, servers))
+        return put(text, len, "another list of servers (%s)", cluster);
+    size_t shown = strlen(servers);
+    if (shown <= SHOWN)
+        return put(text, len, "{%s}", servers);
+    for (shown = SHOWN; shown > 0 && servers[shown] != ' '; shown--)
+        ;
+    return put(text, len, "{%.*s ...}", (int)shown, servers);
+}
+
+void standing_name_both(const struct core *core, int i, char *text)
+{
+    const struct node *nd = &core->nodes[i];
+    const char *label = nd->config->label;
+    int len = put(text, 0, "%s belongs to ", label ? label : "it");
+    len = put_cluster(text, len, core->guards[i].is.cluster, nd->servers);
+    len = put(text, len, ", and this client to ");
+    len = put_cluster(text, len, core->cluster, core->servers);
+    put(text, len, "; the same servers under other addresses? Set the same `cluster` "
+        "everywhere");
+}
+
+/* ---- why a server has no vote ---- */
 
 void standing_explain(const struct core *core, int i, char *text)
 {
     const struct guard *g = &core->guards[i];
     text[0] = '\0';
-    if (g->state == RL_GUARD_SEALED)
-        snprintf(text, RL_TEXT_MAX, "sealed for a restart: it votes again after that");
-    else if (g->state == RL_GUARD_RETIRED)
-        snprintf(text, RL_TEXT_MAX, "it left the list of servers in epoch %" PRId64,
-                 g->is.view.epoch);
-    if (g->state != RL_GUARD_DISAGREES && g->objection != OTHER_LIST)
+    if (g->state != RL_GUARD_DISAGREES)
         return;
     switch ((enum objection)g->objection) {
     case OTHER_VERSION:
@@ -23,8 +66,8 @@ void standing_explain(const struct core *core, int i, char *text)
                  "not know: upgrade this client (if that is a mistake: DEL %s there)",
                  g->version, core->marker);
         break;
-    case OTHER_LIST:
-        snprintf(text, RL_TEXT_MAX, "%s", core->others);
+    case OTHER_CLUSTER:
+        standing_name_both(core, i, text);
         break;
     case OTHER_DATABASE:
         snprintf(text, RL_TEXT_MAX, "its marker is of database %" PRId64 ", and this client "
@@ -55,15 +98,13 @@ static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
 int64_t standing_left_ms(const struct core *core, int64_t now_ms)
 {
     int64_t left[RL_MAX_NODES];
-    uint32_t voters = state_newest(core)->voters.old;
     int known = 0;
     for (int i = 0; i < core->n; i++) {
-        int64_t ms = voters & bit(i) ? node_left_ms(core, i, now_ms) : -1;
+        int64_t ms = node_left_ms(core, i, now_ms);
         if (ms >= 0)
             left[known++] = ms;
     }
-    int want = quorum_with(__builtin_popcount(voters), core->options.margin);
-    return quorum_free_in_ms(left, known, want);
+    return quorum_free_in_ms(left, known, quorum_with(core->n, core->options.margin));
 }
 
 void standing_tell(const struct core *core, int i, rl_node_info *out, int64_t now_ms)
@@ -75,6 +116,7 @@ void standing_tell(const struct core *core, int i, rl_node_info *out, int64_t no
     if (out->guard == RL_GUARD_QUARANTINED)
         out->guard_left_ms = node_left_ms(core, i, now_ms);
     standing_explain(core, i, out->why);
+    memcpy(out->cluster, g->is.cluster, sizeof(out->cluster));
     if (g->suspect_ms > now_ms)
         out->suspect_left_ms = g->suspect_ms - now_ms;
     out->step_ms = g->step_ms;
@@ -101,17 +143,16 @@ int standing_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
         return RL_GUARDED;
     }
     if (core->refusing) {
-        node_refuse(nd, RL_CONFIG, "%s", core->others);
+        standing_name_both(core, __builtin_ctz(core->refusing), text);
+        node_refuse(nd, RL_CONFIG, "%s", text);
         return RL_CONFIG;
     }
     if (suspect_only)
         return RL_OK;
     standing_explain(core, i, text);
     if (text[0]) {
-        int ends = g->state == RL_GUARD_SEALED || g->state == RL_GUARD_UNKNOWN;
-        int code = ends ? RL_GUARDED : RL_CONFIG;
-        node_refuse(nd, code, "%s", text);
-        return code;
+        node_refuse(nd, RL_CONFIG, "%s", text);
+        return RL_CONFIG;
     }
     int64_t left_ms = g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
     if (left_ms > 0)

@@ -8,6 +8,10 @@
  * text: RL_TEXT_MAX bytes. */
 void standing_explain(const struct core *core, int i, char *text);
 
+/* Names the cluster that node i's marker is of, and ours, and what may be wrong. text:
+ * RL_TEXT_MAX bytes. */
+void standing_name_both(const struct core *core, int i, char *text);
+
 /* Why a yes of node i would not count: RL_GUARDED or RL_CONFIG, with the node's text; or
  * RL_OK. suspect_only: disregards the marker, which is not known now. */
 int standing_objects(struct core *core, int i, int suspect_only, int64_t now_ms);

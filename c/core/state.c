@@ -23,29 +23,9 @@ int state_add_timers(struct core *core, uint32_t n)
     return 0;
 }
 
-uint32_t state_voters(const struct core *core)
-{
-    uint32_t nodes = 0;
-    for (int k = 0; k < core->lists_len; k++)
-        nodes |= quorum_voters(&core->lists[k].voters);
-    return nodes;
-}
-
 int state_majority(const struct core *core, uint32_t nodes)
 {
-    return quorum_of(&state_newest(core)->voters, nodes);
-}
-
-void state_add_list(struct core *core, const struct view_id *id,
-                    const struct voters *voters, int alone)
-{
-    if (alone) {
-        core->lists_len = 0;
-    } else if (core->lists_len == LISTS_MAX) {
-        memmove(&core->lists[0], &core->lists[1], (LISTS_MAX - 1) * sizeof(struct list));
-        core->lists_len--;
-    }
-    core->lists[core->lists_len++] = (struct list){++core->lists_number, *id, *voters};
+    return __builtin_popcount(nodes) >= quorum_size(core->n);
 }
 
 int64_t state_guard_ms(const struct core *core)
@@ -67,8 +47,7 @@ uint64_t state_random(struct core *core)
 void state_reconnect(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
-    if (nd->state != NODE_DOWN || core->over || (core->closed && i >= core->n) ||
-        !((core->listed & ~core->leaving) >> i % core->n & 1))
+    if (nd->state != NODE_DOWN || core->over || (core->closed && i >= core->n))
         return;
     if (now_ms < nd->retry_ms) {
         timer_set(&core->timers, &core->node_timers[i], nd->retry_ms);

@@ -9,12 +9,10 @@
 #include "core/marker.h"
 #include "core/quorum.h"
 #include "core/timer.h"
-#include "core/view.h"
 #include "node/node.h"
 
 enum {
     SUBSCRIPTION_BUCKETS = 256,
-    LISTS_MAX = 4,                /* lists of servers that are counted for at once */
     OWING_MAX = 1 << 17,          /* leases whose clean-up is pursued at once */
     STATE_SLACK_MS = 1000,        /* of a quarantine, beyond max_lease and 1 % of it */
     NOTED_MAX = 1 << 12           /* leases that are known to have been lost, or renewed, last */
@@ -25,7 +23,7 @@ enum objection {
     NO_OBJECTION,
     OTHER_VERSION,
     OTHER_DATABASE,
-    OTHER_LIST,
+    OTHER_CLUSTER,
     OTHER_MAX_LEASE
 };
 
@@ -35,7 +33,6 @@ struct guard {
     int objection;                /* DISAGREES: why */
     int asked;                    /* the answer about its marker is outstanding */
     int refused;                  /* rl_code of the last error about its marker; or RL_OK */
-    unsigned list;                /* that its votes are for (core.lists); 0: none */
     int twin;                     /* the server has voted under another address as well */
     int forgot;                   /* it may be another life than INFO told last */
     int64_t until_ms;             /* QUARANTINED: until; 0: not begun yet */
@@ -46,17 +43,10 @@ struct guard {
     enum marker_kind kind;        /* what it is, */
     int version;                  /* MARKER_UNKNOWN: of that version, */
     struct marker is;             /* MARKER_READ: and what it says; */
-    struct view_id read;          /* the list whose record was read there last */
-    int torn;                     /* records of another list than the text's, in a row */
-    int64_t id;                   /* its number in our list, as it said last; 0: not known */
     int64_t text_ms;              /* seen first, */
     int64_t seen_ms;              /* and last */
     int64_t marked_ms;            /* it was asked to be replaced; 0: not yet */
     char want[MARKER_MAX];
-
-    char back[MARKER_HEX + 1];    /* the life in which it came back sealed, */
-    int64_t back_ms;              /* seen so first; others that were ... */
-    uint32_t seal_asked, seal_open, seal_spent;  /* ... asked, have opened it, will not */
 
     int64_t suspect_ms;           /* no votes before that: the clock was stepped */
     int64_t step_ms;              /* the clock's last step ... */
@@ -66,13 +56,6 @@ struct guard {
     struct clock clock;
     char run_id[RL_RUN_ID_MAX];   /* of the clock's samples */
     char voter[RL_RUN_ID_MAX];    /* the run_id of the server that was let vote last */
-};
-
-/* A list of servers that is known. */
-struct list {
-    unsigned number;              /* of this list in this client, from 1 */
-    struct view_id id;            /* epoch 0: it is what the client was configured with */
-    struct voters voters;
 };
 
 /* Renewals that are due, and when they begin (pace.h). */
@@ -85,15 +68,7 @@ struct pace {
 };
 
 struct core {
-    int n;                        /* room for nodes; those without an address are never ... */
-    uint32_t listed;              /* ... in here */
-    uint32_t leaving;             /* have left the list, and are to be forgotten */
-    int (*join)(struct core *core, int i, const char *label, size_t len);
-                                  /* the driver's: node i gets that address. 0, or an
-                                     rl_code. NULL: nodes do not change */
-    struct list lists[LISTS_MAX]; /* the newest one last */
-    int lists_len;
-    unsigned lists_number;        /* of the one that was added last */
+    int n;                        /* nodes */
     int32_t drift_ppm;
     rl_options options;           /* for the numbers: the strings were the caller's */
     struct node *nodes;           /* 2 n: the last n are the subscribers (subscription.h) */
@@ -115,14 +90,10 @@ struct core {
     struct guard *guards;         /* n */
     const char *marker;           /* the key of the marker; NULL: no guard */
     const char *marker_script;
-    struct view_id view;          /* the list that servers are put into; epoch 0: none, */
-    char record[VIEW_MAX];        /* its record, */
-    struct view roll;             /* and what that says */
-    int named;                    /* our nodes have the names of that list */
-    int settled;                  /* roll_settles() has said so */
-    uint32_t refusing;            /* nodes that are in somebody else's list, or in none: */
-    char others[RL_TEXT_MAX];     /* what is wrong */
-    char stale[RL_TEXT_MAX];      /* the configuration is behind: in what; "": no */
+    const char *servers;          /* ours, in canonical form (cluster.h), */
+    char hash[CLUSTER_HASH + 1];  /* their hash, */
+    char cluster[RL_CLUSTER_MAX]; /* and the name of the cluster, or that hash */
+    uint32_t refusing;            /* nodes whose marker is of another cluster, a bit each */
     int64_t max_lease_ms;
     int64_t lease_ms;             /* the shortest one in use */
     struct timer health;
@@ -162,21 +133,8 @@ static inline uint32_t bit(int i)
 /* Any number: for jitter and the names of memories, never for lock values. */
 uint64_t state_random(struct core *core);
 
-static inline const struct list *state_newest(const struct core *core)
-{
-    return &core->lists[core->lists_len - 1];
-}
-
-/* Those who vote in one of the lists. */
-uint32_t state_voters(const struct core *core);
-
-/* True when these nodes have a majority of the newest list, or between two of both. */
+/* True when these nodes, a bit each, are a majority. */
 int state_majority(const struct core *core, uint32_t nodes);
-
-/* The newest list, from now on, of these voters; in the others' place when none of them
- * is to be counted for any more. */
-void state_add_list(struct core *core, const struct view_id *id,
-                    const struct voters *voters, int alone);
 
 /* How long what a server has forgotten may be held still, on our clock. */
 int64_t state_guard_ms(const struct core *core);

@@ -18,13 +18,9 @@ static int64_t forward_ms(const struct core *core, int i, int64_t now_ms)
 static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
 {
     int64_t back[RL_MAX_NODES];       /* negative: the largest come first */
-    uint32_t voters = state_newest(core)->voters.old;
-    int n = 0;
-    for (int i = 0; i < core->n; i++) {
-        if (voters & bit(i))
-            back[n++] = -forward_ms(core, i, now_ms);
-    }
-    return -quorum_free_in_ms(back, n, quorum_size(n));
+    for (int i = 0; i < core->n; i++)
+        back[i] = -forward_ms(core, i, now_ms);
+    return -quorum_free_in_ms(back, core->n, quorum_size(core->n));
 }
 
 int64_t suspect_told(struct core *core, int i, const struct request *request,
@@ -53,7 +49,7 @@ int64_t suspect_told(struct core *core, int i, const struct request *request,
     g->stepped_ms = now_ms;
     g->steps++;
     core->node_changes++;
-    if (state_newest(core)->voters.old != bit(0) || core->marker)
+    if (core->n > 1 || core->marker)
         g->suspect_ms = now_ms + state_guard_ms(core);
     return step_ms > 0 ? majority_forward_ms(core, now_ms) - before_ms : -1;
 }

@@ -21,10 +21,6 @@ int vote_of_lease(struct rl_round *round, int i, const struct reply *reply,
     int code = vote_number(round, i, reply, vote);
     if (code)
         return code;
-    if (round->core->marker && vote->vote > RL_VOTE_ELSEWHERE && reply->has_text) {
-        vote->vote -= RL_VOTE_ELSEWHERE;
-        vote->elsewhere = 1;
-    }
     if (vote->vote == RL_VOTE_UNSEEDED && lease_fenced(round->lease))
         return RL_UNSEEDED;
     return vote->vote < RL_VOTE_FOREIGN || vote->vote > RL_VOTE_AGAIN ? RL_PROTOCOL : RL_OK;

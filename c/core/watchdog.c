@@ -1,7 +1,6 @@
 /* watchdog.c - holds: extended, renewed in time, and lost. */
 #include "core/watchdog.h"
 
-#include "core/ballot.h"
 #include "core/fence.h"
 #include "core/guard.h"
 #include "core/heal.h"
@@ -138,7 +137,7 @@ static struct said *find_taker(const struct rl_round *round)
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
         if (slot->vote == RL_VOTE_FOREIGN && slot->data_len &&
-            state_majority(round->core, ballot_alike(round, i)))
+            state_majority(round->core, round_alike(round, i)))
             return said_new(round_data(slot), slot->data_len);
     }
     return NULL;
@@ -201,7 +200,7 @@ static int extend_outcome(struct rl_lease *lease, const struct rl_round *round,
     if (now_ms >= lease->deadline_ms)
         return RL_LOST;
     if (verdict == LOST)
-        return ballot_disowned(round) ? RL_LOST : RL_NO_QUORUM;
+        return quorum_disowned(&round->tally) ? RL_LOST : RL_NO_QUORUM;
     int64_t deadline_ms = quorum_deadline_ms(round->started_ms, round->lease_ms,
                                              lease->core->drift_ppm);
     if (deadline_ms > lease->deadline_ms)
@@ -214,16 +213,14 @@ static int extend_outcome(struct rl_lease *lease, const struct rl_round *round,
 static void extend_decide(struct rl_round *round, int64_t now_ms)
 {
     struct rl_lease *lease = round->lease;
-    enum verdict v = ballot_extend(round);
+    enum verdict v = quorum_extend(&round->tally);
     if (v == UNDECIDED)
         return;
     round_ref(round);
     round_end(round, extend_outcome(lease, round, v, now_ms));
     if (round == lease->renewal)
         renewed(lease, round->outcome, now_ms);
-    int heals = round->outcome == RL_GRANTED ||
-                (round->outcome == RL_NO_QUORUM && ballot_spreads(round));
-    for (int i = 0; heals && i < round->core->n; i++) {
+    for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {
         if (round->slot[i].state == SLOT_ANSWERED && round->slot[i].vote == RL_VOTE_ABSENT)
             heal_begin(lease, round, i, now_ms);
     }
@@ -245,9 +242,11 @@ static void extend_late(struct rl_round *round, int i, const struct vote *vote,
 /* Renewals that begin together go together. */
 static int extend_put(struct rl_round *round, int i, int64_t now_ms)
 {
+    struct node *nd = &round->core->nodes[i];
     int many = round->lease->primitive.extend_many;
-    return round->core->pace.together && many ? fence_put_with(round, i, many, now_ms)
-                                              : fence_put(round, i, now_ms);
+    return round->core->pace.together && many
+               ? node_call_with(nd, many, round->script, round->cmd, round, now_ms)
+               : fence_put(round, i, now_ms);
 }
 
 /* It may have been granted without this node, which is still to be healed. */
@@ -260,7 +259,6 @@ static int extend_unknown(struct rl_round *round, int i, int64_t now_ms)
 
 static const struct round_kind extend_kind = {
     .name = "extend",
-    .by_list = 1,
     .expired = RL_LOST,
     .used = lease_used,
     .unused = lease_unused,

@@ -6,7 +6,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "core/ballot.h"
 #include "core/fence.h"
 #include "core/guard.h"
 #include "core/acquire.h"
@@ -292,26 +291,6 @@ static int64_t largest_extra(const rl_round *round)
     return most;
 }
 
-int64_t rl_round_extra(const rl_round *round)
-{
-    struct rl_client *c = client_of(round->core);
-    engine_lock(c);
-    int64_t most = largest_extra(round);
-    engine_unlock(c);
-    return most;
-}
-
-int rl_round_split(const rl_round *round)
-{
-    if (round->outcome != RL_NO_QUORUM)
-        return 0;
-    struct rl_client *c = client_of(round->core);
-    engine_lock(c);
-    int split = ballot_split(round);
-    engine_unlock(c);
-    return split;
-}
-
 uint32_t rl_round_unseeded(const rl_round *round)
 {
     return round->lease ? round->lease->unseeded : 0;
@@ -436,11 +415,6 @@ int rl_set_password(rl_client *c, int i, const char *user, const char *password)
     int failed = node_set_password(&c->configs[i], user, password) < 0;
     if (!failed && !c->core.closed)
         core_retry(&c->core, i, now_ms);
-    for (int k = c->configured; i == 0 && c->alike && k <= c->n; k++) {
-        failed |= node_set_password(&c->configs[k], user, password) < 0;
-        if (k < c->n && !failed && !c->core.closed)
-            core_retry(&c->core, k, now_ms);
-    }
     engine_send(c, now_ms);
     keeper_notice(c);
     engine_unlock(c);
@@ -454,11 +428,6 @@ int rl_lease_votes(const rl_lease *lease, int settled)
     int votes = settled ? lease->settled : __builtin_popcount(lease->confirmed);
     engine_unlock(c);
     return votes;
-}
-
-uint32_t rl_lease_unseeded(const rl_lease *lease)
-{
-    return lease->unseeded;
 }
 
 int64_t rl_lease_token(const rl_lease *lease)

@@ -146,9 +146,6 @@ static void handle_fork_and_exit(void)
 
 /* ---- opening ---- */
 
-/* Places for servers that a list may get beside those that the client knows of. */
-enum { SPARE = 4 };
-
 static void forget_address(struct rl_client *c, int i)
 {
     free(c->configs[i].label);
@@ -157,19 +154,19 @@ static void forget_address(struct rl_client *c, int i)
     free(c->addresses[i].path);
     free(c->addresses[i].server_name);
     free(c->addresses[i].password_file);
-    memset(&c->configs[i], 0, sizeof(c->configs[i]));
-    memset(&c->addresses[i], 0, sizeof(c->addresses[i]));
 }
 
 static void client_free(struct rl_client *c)
 {
     close_free(&c->core);
-    for (int i = 0; c->configs && c->addresses && i <= c->n; i++)
+    for (int i = 0; c->configs && c->addresses && i < c->n; i++)
         forget_address(c, i);
     free(c->configs);
     free(c->addresses);
     free(c->client_name);
     free(c->marker);
+    free(c->cluster);
+    free(c->servers);
     free(c->marker_script);
     free(c->key);
     free(c->net.conns);
@@ -192,69 +189,19 @@ static char *copy(const char *s, int *failed)
     return s2;
 }
 
-/* Two texts that may be NULL. */
-static int same(const char *a, const char *b)
-{
-    return a && b ? !strcmp(a, b) : a == b;
-}
-
-/* A list of servers names one that has no place yet: this one. 0, or an rl_code. */
-static int client_join(struct core *core, int i, const char *label, size_t len)
-{
-    struct rl_client *c = client_of(core);
-    struct address at;
-    int failed = 0;
-    if (address_read(&at, label, len) < 0)
-        return RL_CONFIG;
-    forget_address(c, i);
-    net_forget(&c->net, i);
-    struct node_config *config = &c->configs[i];
-    *config = c->configs[c->n];
-    config->label = strndup(label, len);
-    config->user = copy(config->user, &failed);
-    config->password = copy(config->password, &failed);
-    config->db = at.db;
-    c->addresses[i] = (struct net_address){.host = at.host, .path = at.path, .port = at.port,
-                                           .tls = at.tls ? c->tls : NULL, .config = config};
-    c->addresses[i].password_file = copy(c->addresses[c->n].password_file, &failed);
-    failed |= !config->label || (at.tls && !c->tls);
-    if (failed)
-        forget_address(c, i);
-    return failed ? RL_CONFIG : 0;
-}
-
-/* Credentials that all nodes have are also those of servers that a list names. */
-static int configure_common(struct rl_client *c, const rl_node_options *nodes, int n)
-{
-    struct node_config *common = &c->configs[c->n];
-    int failed = 0;
-    *common = c->configs[0];
-    common->label = common->user = common->password = NULL;
-    c->alike = 1;
-    for (int i = 1; i < n; i++)
-        c->alike &= same(nodes[i].user, nodes[0].user) &&
-                    same(nodes[i].password, nodes[0].password) &&
-                    same(nodes[i].password_file, nodes[0].password_file);
-    if (!c->alike)
-        return 0;
-    common->user = copy(nodes[0].user, &failed);
-    common->password = copy(nodes[0].password, &failed);
-    c->addresses[c->n].password_file = copy(nodes[0].password_file, &failed);
-    return failed ? -1 : 0;
-}
-
 static int client_configure(struct rl_client *c, const rl_options *o,
                             const rl_node_options *nodes, int n)
 {
     int failed = 0;
-    c->n = n + SPARE < RL_MAX_NODES ? n + SPARE : RL_MAX_NODES;
-    c->configured = n;
-    c->configs = calloc((size_t)c->n + 1, sizeof(*c->configs));
-    c->addresses = calloc((size_t)c->n + 1, sizeof(*c->addresses));
-    if (!c->configs || !c->addresses)
+    c->n = n;
+    c->configs = calloc((size_t)n, sizeof(*c->configs));
+    c->addresses = calloc((size_t)n, sizeof(*c->addresses));
+    c->servers = address_list(nodes, n);
+    if (!c->configs || !c->addresses || !c->servers)
         return -1;
     c->client_name = copy(o->client_name, &failed);
     c->marker = copy(o->marker, &failed);
+    c->cluster = copy(o->cluster && o->cluster[0] ? o->cluster : NULL, &failed);
     c->marker_script = copy(o->marker_script, &failed);
     for (int i = 0; i < n; i++) {
         c->configs[i].label = copy(nodes[i].label, &failed);
@@ -275,7 +222,7 @@ static int client_configure(struct rl_client *c, const rl_options *o,
         c->addresses[i].password_file = copy(nodes[i].password_file, &failed);
         c->addresses[i].config = &c->configs[i];
     }
-    return configure_common(c, nodes, n) < 0 || failed ? -1 : 0;
+    return failed ? -1 : 0;
 }
 
 /* Loads what TLS needs, if a node has TLS. 0, or -1 with a text in err. With the list's
@@ -289,7 +236,7 @@ static int client_secure(struct rl_client *c, const rl_options *o,
                             .key_file = o->key_file,
                             .verify = o->tls_verify};
     int failed = 0;
-    for (int i = 0; i < c->configured && !failed; i++) {
+    for (int i = 0; i < c->n && !failed; i++) {
         if (nodes[i].tls && !c->tls) {
             c->tls = tls_context_new(&t, err, err_size);
             failed = !c->tls;
@@ -313,6 +260,11 @@ static struct rl_client *client_new(const rl_options *options,
         snprintf(err, err_size, "hiredis cannot be loaded: %s", missing);
         return NULL;
     }
+    if (options->cluster && options->cluster[0] && !cluster_is_name(options->cluster)) {
+        snprintf(err, err_size, "cluster \"%s\" is no name: 1 to %d of A-Z a-z 0-9 . _ -, not "
+                 "%d hex digits", options->cluster, RL_CLUSTER_MAX - 1, CLUSTER_HASH);
+        return NULL;
+    }
     struct rl_client *c = n >= 1 && n <= RL_MAX_NODES ? calloc(1, sizeof(*c)) : NULL;
     if (!c) {
         snprintf(err, err_size, "out of memory, or not 1 to %d nodes", RL_MAX_NODES);
@@ -328,12 +280,11 @@ static struct rl_client *client_new(const rl_options *options,
         client_free(c);
         return NULL;
     }
-    core_spare(&c->core, n);
-    c->core.join = client_join;
     c->core.options = *options;
     c->signals = options->signals;
     guard_init(&c->core, options->unguarded ? NULL : c->marker, c->marker_script,
                options->max_lease_ms, options->lease_ms);
+    guard_join(&c->core, c->cluster, c->servers);
     return c;
 }
 

@@ -30,17 +30,16 @@ struct rl_client {
     struct rl_mailbox *ringing;   /* to be rung when the mutex is free; NULL: none */
     int64_t rung;                 /* losses and node changes that were announced */
     struct rl_client *next, *prev;     /* all clients of the process, for fork and exit */
-    struct node_config *configs;       /* n, and what servers of a list have in common */
+    struct node_config *configs;       /* n */
     struct net_address *addresses;     /* the same */
     struct tls_context *tls;           /* NULL: no node has TLS */
     char *client_name;
     char *marker;                 /* of the restart guard; NULL: none */
+    char *cluster;                /* NULL: it has no name */
+    char *servers;                /* in canonical form */
     int signals;                  /* RL_SIGNAL_* that let go what is held */
     char *marker_script;
-    int n;                        /* places for nodes */
-    int configured;               /* of which so many have an address from the start */
-    int alike;                    /* these have the same credentials, which are also those of
-                                     servers that a list names */
+    int n;                        /* nodes */
 };
 
 static inline struct rl_client *client_of(const struct core *core)

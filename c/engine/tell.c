@@ -74,41 +74,15 @@ void rl_node_text(rl_client *c, int i, char *text)
     engine_unlock(c);
 }
 
-void rl_list_text(rl_client *c, char *text)
+void rl_servers(rl_client *c, int i, char *text)
 {
     text[0] = '\0';
     if (!c)
         return;
     engine_lock(c);
-    memcpy(text, c->core.stale, RL_TEXT_MAX);
+    const char *servers = i < 0 ? c->core.servers : c->core.nodes[i].servers;
+    snprintf(text, RL_SERVERS_MAX, "%s", servers ? servers : "");
     engine_unlock(c);
-}
-
-void rl_node_label(rl_client *c, int i, char *text)
-{
-    text[0] = '\0';
-    if (!c)
-        return;
-    engine_lock(c);
-    const char *label = c->core.nodes[i].config->label;
-    if (c->core.listed >> i & 1 && label)
-        snprintf(text, RL_LABEL_MAX, "%s", label);
-    engine_unlock(c);
-}
-
-int rl_places(rl_client *c)
-{
-    return c ? c->core.n : 0;
-}
-
-int rl_voters(rl_client *c)
-{
-    if (!c)
-        return 0;
-    engine_lock(c);
-    int n = __builtin_popcount(state_newest(&c->core)->voters.now);
-    engine_unlock(c);
-    return n;
 }
 
 void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)
@@ -228,15 +202,12 @@ int64_t rl_round_free_in_ms(const rl_round *round)
     int64_t extra[RL_MAX_NODES];
     int known = 0;
     engine_lock(c);
-    uint32_t voters = state_newest(&c->core)->voters.now;
     for (int i = 0; i < c->core.n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (!(voters >> i & 1) || slot->state != SLOT_ANSWERED ||
-            (slot->vote <= 0 && slot->extra < 0))
+        if (slot->state != SLOT_ANSWERED || (slot->vote <= 0 && slot->extra < 0))
             continue;
         extra[known++] = slot->vote > 0 ? 0 : slot->extra;
     }
     engine_unlock(c);
-    int want = quorum_with(__builtin_popcount(voters), round->tally.margin);
-    return quorum_free_in_ms(extra, known, want);
+    return quorum_free_in_ms(extra, known, quorum_with(round->tally.n, round->tally.margin));
 }

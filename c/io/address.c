@@ -1,90 +1,105 @@
-/* address.c - where a server is, as the label of a node says. */
+/* address.c - the servers of a configuration, written in one way. */
 #include "io/address.h"
 
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT_MAX = 65535 };
-
-struct rest {
-    const char *at, *end;
+enum {
+    DEFAULT_PORT = 6379,
+    NUMBERS = 96                  /* bytes enough for what is in an address beside the host */
 };
 
-static int comes(struct rest *r, const char *text)
-{
-    size_t len = strlen(text);
-    if ((size_t)(r->end - r->at) < len || memcmp(r->at, text, len))
-        return 0;
-    r->at += len;
-    return 1;
-}
+/* ---- addresses ---- */
 
-/* -1: there is none. */
-static int number(struct rest *r)
+/* Appends len bytes, those that are not printable, spaces and percent signs as %XX. */
+static char *put_escaped(char *to, const char *text, size_t len)
 {
-    const char *first = r->at;
-    int n = 0;
-    while (r->at < r->end && *r->at >= '0' && *r->at <= '9' && n <= PORT_MAX)
-        n = n * 10 + (*r->at++ - '0');
-    return r->at == first || n > PORT_MAX ? -1 : n;
-}
-
-static int hex(char c)
-{
-    const char *digits = "0123456789abcdef";
-    const char *at = c ? strchr(digits, c | ('A' <= c && c <= 'F' ? 32 : 0)) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
-/* What is between the two, without escapes; NULL: nothing, or no memory. */
-static char *unescaped(const char *from, const char *to)
-{
-    char *text = to > from ? malloc((size_t)(to - from) + 1) : NULL;
-    size_t len = 0;
-    while (text && from < to) {
-        int high = *from == '%' && to - from > 2 ? hex(from[1]) : -1;
-        int low = high >= 0 ? hex(from[2]) : -1;
-        text[len++] = low >= 0 ? (char)(high * 16 + low) : *from;
-        from += low >= 0 ? 3 : 1;
+    for (size_t k = 0; k < len; k++) {
+        unsigned char c = (unsigned char)text[k];
+        to += c <= ' ' || c > '~' || c == '%' ? sprintf(to, "%%%02X", c)
+                                              : sprintf(to, "%c", c);
     }
-    if (text)
-        text[len] = '\0';
-    return text;
+    return to;
 }
 
-static int read_path(struct rest *r, struct address *a)
+static char *put_name(char *to, const char *host)
 {
-    const char *question = memchr(r->at, '?', (size_t)(r->end - r->at));
-    a->path = unescaped(r->at, question ? question : r->end);
-    r->at = question ? question : r->end;
-    a->db = comes(r, "?db=") ? number(r) : 0;
-    return a->path && a->db >= 0 && r->at == r->end ? 0 : -1;
+    size_t len = strlen(host);
+    char *end = put_escaped(to, host, len > 1 && host[len - 1] == '.' ? len - 1 : len);
+    for (; to < end; to++) {
+        if (*to >= 'A' && *to <= 'Z')
+            *to = (char)(*to - 'A' + 'a');
+    }
+    return end;
 }
 
-static int read_host(struct rest *r, struct address *a)
+static char *put_host(char *to, const char *host)
 {
-    int bracket = comes(r, "[");
-    const char *end = memchr(r->at, bracket ? ']' : ':', (size_t)(r->end - r->at));
-    if (!end)
-        return -1;
-    a->host = unescaped(r->at, end);
-    r->at = end + bracket;
-    a->port = comes(r, ":") ? number(r) : -1;
-    a->db = comes(r, "/") ? number(r) : 0;
-    return a->host && a->port > 0 && a->db >= 0 && r->at == r->end ? 0 : -1;
+    struct in_addr v4;
+    struct in6_addr v6;
+    char text[INET6_ADDRSTRLEN];
+    int is_v4 = inet_pton(AF_INET, host, &v4) == 1;
+    int is_v6 = !is_v4 && inet_pton(AF_INET6, host, &v6) == 1;
+    if (is_v6 && IN6_IS_ADDR_V4MAPPED(&v6)) {
+        memcpy(&v4, &v6.s6_addr[12], sizeof(v4));
+        is_v4 = 1;
+    }
+    if (is_v4)
+        return to + sprintf(to, "%s", inet_ntop(AF_INET, &v4, text, sizeof(text)));
+    if (is_v6)
+        return to + sprintf(to, "[%s]", inet_ntop(AF_INET6, &v6, text, sizeof(text)));
+    return put_name(to, host);
 }
 
-int address_read(struct address *address, const char *label, size_t len)
+/* Writes the address of a server, closed by 0. Behind it. */
+static char *put_address(char *to, const rl_node_options *node)
 {
-    struct rest r = {label, label + len};
-    memset(address, 0, sizeof(*address));
-    int path = comes(&r, "unix://");
-    address->tls = !path && comes(&r, "rediss://");
-    int known = path || address->tls || comes(&r, "redis://");
-    if (known && !(path ? read_path(&r, address) : read_host(&r, address)))
-        return 0;
-    free(address->host);
-    free(address->path);
-    memset(address, 0, sizeof(*address));
-    return -1;
+    if (node->path) {
+        to += sprintf(to, "unix:");
+        to = put_escaped(to, node->path, strlen(node->path));
+    } else {
+        to = put_host(to, node->host ? node->host : "");
+        to += sprintf(to, ":%" PRId32, node->port ? node->port : DEFAULT_PORT);
+    }
+    if (node->db)
+        to += sprintf(to, node->path ? "?db=%" PRId32 : "/%" PRId32, node->db);
+    return to + 1;
+}
+
+/* ---- lists ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+char *address_list(const rl_node_options *nodes, int n)
+{
+    const char *address[RL_MAX_NODES];
+    size_t room = 1;
+    for (int i = 0; i < n; i++) {
+        const char *name = nodes[i].path ? nodes[i].path : nodes[i].host;
+        room += NUMBERS + 3 * (name ? strlen(name) : 0);
+    }
+    char *texts = malloc(room), *list = malloc(room), *to = texts;
+    if (texts && list) {
+        for (int i = 0; i < n; i++) {
+            address[i] = to;
+            to = put_address(to, &nodes[i]);
+        }
+        qsort(address, (size_t)n, sizeof(address[0]), by_text);
+        to = list;
+        *to = '\0';
+        for (int i = 0; i < n; i++)
+            to += sprintf(to, "%s%s", i ? " " : "", address[i]);
+    } else {
+        free(list);
+        list = NULL;
+    }
+    free(texts);
+    return list;
 }

@@ -1,17 +1,14 @@
-/* address.h - where a server is, as the label of a node says. */
+/* address.h - the servers of a configuration, written in one way (core/cluster.h). Pure. */
 #ifndef ADDRESS_H
 #define ADDRESS_H
 
-#include <stddef.h>
+#include "redlock.h"
 
-struct address {
-    char *host;                   /* NULL with path */
-    char *path;                   /* unix socket; NULL with host */
-    int port, db, tls;
-};
-
-/* Reads what lua/redlock/api/uri.lua writes: redis://host:port/db, rediss://[::1]:port,
- * unix:///path?db=1, with %-escapes. 0; or -1: it is none, or out of memory. */
-int address_read(struct address *address, const char *label, size_t len);
+/* The list of n servers (1 to RL_MAX_NODES) in canonical form; the caller frees it. IP
+ * addresses are written as inet_ntop() does, IPv4-mapped ones as IPv4; host names in lower
+ * case without a dot at the end, and not resolved; port 6379 and database 0 where there is
+ * none. TLS makes no difference. What is not printable is escaped (%XX). NULL: out of
+ * memory. */
+char *address_list(const rl_node_options *nodes, int n);
 
 #endif

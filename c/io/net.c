@@ -69,12 +69,6 @@ void net_void(struct net *net)
     }
 }
 
-void net_forget(struct net *net, int i)
-{
-    conn_void(&net->conns[i]);
-    conn_void(&net->conns[net->n / 2 + i]);
-}
-
 void net_finish(struct net *net)
 {
     for (int i = 0; i < net->n; i++) {

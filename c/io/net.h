@@ -36,10 +36,6 @@ void net_finish(struct net *net);
 /* Closes all descriptors without writing: in the child of a fork. */
 void net_void(struct net *net);
 
-/* Node i gets another address, and is not connected: what is left of attempts to connect
- * to the old one is forgotten. */
-void net_forget(struct net *net, int i);
-
 /* Opens the epoll descriptor if needed. 0, or -1 with errno. */
 int net_open(struct net *net);
 

@@ -9,36 +9,19 @@
  * batch: it may be a key that this user must not touch. */
 enum { APART_MS = 10000 };
 
-/* Whether a call goes with those that are put aside. */
-static int fits(const struct batch *b, int many, int script, const struct condition *behind)
-{
-    if (b->len == BATCH_MAX || b->many != many || b->script != script ||
-        b->conditional != (behind != NULL))
-        return 0;
-    return !behind || (b->behind.key == behind->key && b->behind.want == behind->want);
-}
-
-static void begin(struct batch *b, int many, int script, const struct condition *behind)
-{
-    b->many = many;
-    b->script = script;
-    b->conditional = behind != NULL;
-    b->behind = behind ? *behind : (struct condition){0};
-    b->bytes = behind && behind->key ? strlen(behind->key) : 0;
-    b->bytes += behind ? strlen(behind->want) : 0;
-}
-
 int node_call_with(struct node *nd, int many, int script, const struct cmd *cmd,
-                   const struct condition *behind, void *owner, int64_t now_ms)
+                   void *owner, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     struct batch *b = nd->batch ? nd->batch : (nd->batch = calloc(1, sizeof(*b)));
     if (!b || now_ms < b->apart_ms)
-        return node_call(nd, script, cmd, behind, owner, now_ms);
-    if (b->len && !fits(b, many, script, behind))
+        return node_call(nd, script, cmd, NULL, owner, now_ms);
+    if (b->len == BATCH_MAX || b->many != many || b->script != script)
         node_flush(nd);
     if (!b->len)
-        begin(b, many, script, behind);
+        b->bytes = 0;
+    b->many = many;
+    b->script = script;
     int full = node_room(nd, (uint32_t)b->len + 1);
     if (full)
         return full;
@@ -56,21 +39,16 @@ static void put_all(struct node *nd, int len)
 {
     const struct batch *b = nd->batch;
     struct buf *out = &nd->out;
-    const char *key = b->conditional ? b->behind.key : NULL;
-    wire_bulk_int(out, len + (key != NULL));
+    wire_bulk_int(out, len);
     for (int i = 0; i < len; i++) {
         const struct cmd *cmd = b->call[i].cmd;
         wire_raw(out, cmd->bytes + cmd->keys_at, cmd->first_end - cmd->keys_at);
     }
-    if (key)
-        wire_bulk(out, key, strlen(key));
     for (int i = 0; i < len; i++) {
         const struct cmd *cmd = b->call[i].cmd;
         wire_raw(out, cmd->bytes + cmd->keys_end,
                  cmd->lease_at + cmd->lease_len - cmd->keys_end);
     }
-    if (b->conditional)
-        wire_bulk(out, b->behind.want, strlen(b->behind.want));
 }
 
 void node_flush(struct node *nd)
@@ -81,13 +59,11 @@ void node_flush(struct node *nd)
     int len = b->len;
     b->len = 0;
     if (len == 1) {
-        node_put_call(nd, b->script, b->call[0].cmd, b->conditional ? &b->behind : NULL,
-                      b->call[0].owner, b->now_ms);
+        node_put_call(nd, b->script, b->call[0].cmd, NULL, b->call[0].owner, b->now_ms);
         return;
     }
-    int behind = b->conditional + (b->conditional && b->behind.key);
     uint64_t start = buf_offset(&nd->out);
-    int by_sha = node_put_script(nd, b->many, 1 + 3 * len + behind, 0);
+    int by_sha = node_put_script(nd, b->many, 1 + 3 * len, 0);
     assert(by_sha >= 0);
     put_all(nd, len);
     for (int i = 0; i < len; i++) {
@@ -112,7 +88,7 @@ void batch_answered(struct node *nd, int64_t now_ms)
     else if (reply->type == REPLY_ERROR && first->by_sha &&
              !strncmp(reply->text, "NOSCRIPT", 8))
         node_unload(nd, first->script);
-    else if (reply->type != REPLY_STRING || reply->text_len)
+    else
         b->apart_ms = now_ms + APART_MS;
 }
 

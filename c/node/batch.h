@@ -1,8 +1,7 @@
 /* batch.h - calls that go to a server as one, for as many owners, and share its answer.
  *
  * A script that does for a list what another one does for a lock: KEYS are theirs, one
- * each, ARGV by lock its value and its lease in ms; with a condition its key and what it
- * must be are behind these. The answer has a letter for each: '1', as good as a reply 1 of
+ * each, ARGV by lock its value and its lease in ms. The answer has a letter for each: '1', as good as a reply 1 of
  * the script for one; anything else, and whatever is not such a string: that lock is to be
  * asked for alone.
  */
@@ -17,8 +16,6 @@ struct batch {
     int len;                      /* calls that are put aside */
     size_t bytes;                 /* which take no more than so many */
     int many, script;             /* the script for them all, and for one */
-    struct condition behind;
-    int conditional;
     int64_t now_ms;
     struct {
         const struct cmd *cmd;

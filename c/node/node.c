@@ -31,8 +31,8 @@ void node_free(struct node *nd)
 {
     free(nd->queue);
     nd->queue = NULL;
-    free(nd->record);
-    nd->record = NULL;
+    free(nd->servers);
+    nd->servers = NULL;
     free(nd->batch);
     nd->batch = NULL;
     wire_free(&nd->wire);
@@ -154,7 +154,7 @@ int node_connected(struct node *nd, int64_t now_ms)
     nd->state = NODE_HANDSHAKE;
     nd->handshake_left = 0;
     memset(&nd->loaded, 0, sizeof(nd->loaded));
-    nd->timing = nd->looking = nd->reading = 0;
+    nd->timing = nd->looking = nd->listing = 0;
     memset(&nd->info, 0, sizeof(nd->info));
     nd->code = RL_OK;
     buf_clear(&nd->out);
@@ -253,8 +253,8 @@ static int node_greeted(struct node *nd, const struct request *r)
         nd->info.denied = 1;
     if (r->kind == REQUEST_INFO)
         nd->looking = 0;
-    if (r->kind == REQUEST_RECORD)
-        nd->reading = 0;
+    if (r->kind == REQUEST_SERVERS)
+        questions_servers_told(nd);
     if (!failed) {
         if (r->kind == REQUEST_LOAD && reply->text_len == 40) {
             memcpy(nd->sha[r->script], reply->text, 40);
@@ -284,9 +284,9 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
         if (batch_says(nd))
             return batch_next(nd, out);
         int awaited = nd->queue_len ? nd->queue[nd->queue_head].kind : -1;
-        nd->wire.taker = awaited == REQUEST_INFO     ? info_read
-                         : awaited == REQUEST_RECORD ? questions_take_record
-                                                     : NULL;
+        nd->wire.taker = awaited == REQUEST_INFO      ? info_read
+                         : awaited == REQUEST_SERVERS ? questions_take_servers
+                                                      : NULL;
         nd->wire.taken_to = awaited == REQUEST_INFO ? (void *)&nd->info : nd;
         int got = wire_next(&nd->wire);
         if (got == 0)
@@ -327,7 +327,7 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
         if (nd->state == NODE_HANDSHAKE && --nd->handshake_left == 0)
             return NODE_UP;
         if (out->kind == REQUEST_TIME || out->kind == REQUEST_INFO ||
-            out->kind == REQUEST_MARKER || out->kind == REQUEST_RECORD)
+            out->kind == REQUEST_MARKER)
             return NODE_TOLD;
     }
 }
@@ -408,11 +408,11 @@ int node_call(struct node *nd, int script, const struct cmd *cmd,
 }
 
 int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,
-                    const char *want, const char *record, int64_t now_ms)
+                    const char *want, const char *servers, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     const char *key = nd->config->marker;
-    size_t room = len + strlen(key) + strlen(seen) + strlen(want) + strlen(record) + 128;
+    size_t room = len + strlen(key) + strlen(seen) + strlen(want) + strlen(servers) + 128;
     if (queue_reserve(nd) || !buf_reserve(&nd->out, room))
         return -1;
     uint64_t start = buf_offset(&nd->out);
@@ -423,7 +423,7 @@ int node_set_marker(struct node *nd, const char *body, size_t len, const char *s
     wire_bulk(&nd->out, key, strlen(key));
     wire_bulk(&nd->out, seen, strlen(seen));
     wire_bulk(&nd->out, want, strlen(want));
-    wire_bulk(&nd->out, record, strlen(record));
+    wire_bulk(&nd->out, servers, strlen(servers));
     node_push(nd, REQUEST_MARKER, -1, NULL, start, now_ms);
     return 0;
 }

@@ -27,7 +27,6 @@ enum {
     NODE_BEHIND_MIN = 192,
     NODE_PAUSE_MS = 25,
     NODE_PAUSE_MIN_MS = 6,
-    NODE_RECORD_MAX = 4096        /* bytes of the record of a list of servers */
 };
 
 /* The scripts of a client, shared by its nodes. */
@@ -77,7 +76,7 @@ enum request_kind {
     REQUEST_INFO,
     REQUEST_TIME,
     REQUEST_MARKER,               /* the marker: GET, or the script that compares it */
-    REQUEST_RECORD,               /* the record of the list of servers beside it */
+    REQUEST_SERVERS,              /* the list of servers beside it */
     REQUEST_SUBSCRIBE             /* or UNSUBSCRIBE */
 };
 
@@ -143,9 +142,9 @@ struct node {
     int looking;                  /* INFO replication is unanswered */
     int64_t looked_ms;            /* both were sent last, */
     int64_t life_ms;              /* and INFO replication alone */
-    char *record;                 /* the answer to REQUEST_RECORD; longer ones are none */
-    size_t record_len;
-    int reading;                  /* that is unanswered */
+    char *servers;                /* the list beside the marker; NULL: none */
+    int listing;                  /* that is unanswered */
+    int64_t listed_ms;            /* and was asked for last */
     int missed;                   /* a subscriber was not told everything */
     int strays;                   /* messages nobody subscribed for, since strays_ms */
     int64_t strays_ms;
@@ -191,7 +190,7 @@ int node_feed(struct node *nd, const char *data, size_t len);
 /* The next event in what was fed. NODE_HEARD: a silent server is there again, and
  * node_greet() is next; NODE_ANSWER: *out was answered by nd->wire.reply; NODE_ALONE: it
  * was sent with others, and is to be asked alone;
- * NODE_TOLD: so was *out, a REQUEST_TIME, REQUEST_INFO, REQUEST_MARKER or REQUEST_RECORD
+ * NODE_TOLD: so was *out, a REQUEST_TIME, REQUEST_INFO, or REQUEST_MARKER
  * of the node itself;
  * NODE_MESSAGE: a subscriber got nd->wire.reply; NODE_UP: the handshake is done, and
  * node_ready() or node_refuse() is next; NODE_FAILED: nd->code and nd->text tell why the
@@ -211,12 +210,12 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
 int node_call(struct node *nd, int script, const struct cmd *cmd,
               const struct condition *behind, void *owner, int64_t now_ms);
 
-/* The same for a call that goes with others like it, which this is called for one after the
- * other, by the script `many` for all of them (batch.h): it is put aside, until node_flush()
- * or something else is queued. cmd, of a lease and with one key, and what behind points to
+/* The same, without a condition, for a call that goes with others like it, which this is
+ * called for one after the other, by the script `many` for all of them (batch.h): it is put
+ * aside, until node_flush() or something else is queued. cmd, of a lease and with one key,
  * must last until then. */
 int node_call_with(struct node *nd, int many, int script, const struct cmd *cmd,
-                   const struct condition *behind, void *owner, int64_t now_ms);
+                   void *owner, int64_t now_ms);
 void node_flush(struct node *nd);
 
 /* Queues TIME, and with the guard INFO replication ahead of it, when they are due and the
@@ -227,17 +226,16 @@ int node_look(struct node *nd, int64_t now_ms);
 int node_look_at_life(struct node *nd, int64_t now_ms);
 
 /* Queues the script (of body, len) that sets the marker to `want` if the marker is `seen`,
- * and the record beside it unless that is "", and returns the marker that is there then.
- * Only when READY. 0, or -1: no room
- * or memory. */
+ * and the list of servers beside it unless that is "", and returns the marker that is there
+ * then. Only when READY. 0, or -1: no room or memory. */
 int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,
-                    const char *want, const char *record, int64_t now_ms);
+                    const char *want, const char *servers, int64_t now_ms);
 
-/* Queues a question for the record beside the marker, unless that is unanswered. Only when
+/* Queues a question for the list beside the marker, unless that is unanswered. Only when
  * READY. 1: queued; 0: not. */
-int node_ask_record(struct node *nd, int64_t now_ms);
+int node_ask_servers(struct node *nd, int64_t now_ms);
 
-/* Queues INFO, TIME, GET of the marker, and PING; the answer to that is the owner's
+/* Queues INFO, TIME, GET of the marker and of the list, and PING; the answer to that is the owner's
  * NODE_ANSWER. Only when READY. 0, RL_OVERLOAD, or RL_NOMEM. */
 int node_probe(struct node *nd, void *owner, int64_t now_ms);
 

@@ -16,32 +16,39 @@ static int put_time(struct node *nd, int64_t now_ms)
     return failed;
 }
 
-/* What the server says of the list that it is in. */
-void questions_take_record(void *to, const char *text, size_t len)
+void questions_take_servers(void *to, const char *text, size_t len)
 {
     struct node *nd = to;
-    nd->record_len = 0;
-    if (len > NODE_RECORD_MAX || (!nd->record && !(nd->record = malloc(NODE_RECORD_MAX))))
-        return;
-    memcpy(nd->record, text, len);
-    nd->record_len = len;
+    free(nd->servers);
+    nd->servers = len < RL_SERVERS_MAX ? strndup(text, len) : NULL;
 }
 
-/* The record lies beside the marker: "...:members" for "...:marker". */
-static int put_record(struct node *nd, int64_t now_ms)
+void questions_servers_told(struct node *nd)
+{
+    nd->listing = 0;
+    if (nd->wire.reply.type == REPLY_STRING)
+        return;
+    free(nd->servers);
+    nd->servers = NULL;
+}
+
+/* The list lies beside the marker: "...:servers" for "...:marker". */
+static int put_servers(struct node *nd, int64_t now_ms)
 {
     char key[64];
     int len = (int)strlen(nd->config->marker) - (int)strlen("marker");
-    snprintf(key, sizeof(key), "%.*smembers", len > 0 ? len : 0, nd->config->marker);
-    int failed = node_tell(nd, REQUEST_RECORD, 2, (const char *[]){"GET", key}, NULL, now_ms);
-    nd->reading = !failed;
+    snprintf(key, sizeof(key), "%.*sservers", len > 0 ? len : 0, nd->config->marker);
+    int failed =
+        node_tell(nd, REQUEST_SERVERS, 2, (const char *[]){"GET", key}, NULL, now_ms);
+    nd->listing = !failed;
+    nd->listed_ms = now_ms;
     return failed;
 }
 
-int node_ask_record(struct node *nd, int64_t now_ms)
+int node_ask_servers(struct node *nd, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
-    return !nd->reading && put_record(nd, now_ms) == 0;
+    return !nd->listing && put_servers(nd, now_ms) == 0;
 }
 
 int questions_put(struct node *nd, int64_t now_ms)
@@ -64,8 +71,8 @@ int questions_put(struct node *nd, int64_t now_ms)
         if (node_tell(nd, REQUEST_MARKER, 2, words, NULL, now_ms))
             return -1;
         count++;
-        if (nd->config->guarded && !nd->reading) {
-            if (put_record(nd, now_ms))
+        if (!nd->listing) {
+            if (put_servers(nd, now_ms))
                 return -1;
             count++;
         }

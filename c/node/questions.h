@@ -8,11 +8,12 @@
 int node_tell(struct node *nd, enum request_kind kind, int n, const char *const *words,
               void *owner, int64_t now_ms);
 
-/* Queues INFO, TIME, and GET of the marker and the record; how many commands that are, or
- * -1. */
+/* Queues INFO, TIME, and GET of the marker and of the list of servers beside it; how many
+ * commands that are, or -1. */
 int questions_put(struct node *nd, int64_t now_ms);
 
-/* A wire's taker: what the server says of the list that it is in. */
-void questions_take_record(void *node, const char *text, size_t len);
+/* The answer about that list: a wire's taker, and its end. */
+void questions_take_servers(void *node, const char *text, size_t len);
+void questions_servers_told(struct node *nd);
 
 #endif

@@ -59,12 +59,6 @@ void net_void(struct net *net)
     net->epfd = -1;
 }
 
-void net_forget(struct net *net, int i)
-{
-    close_conn(net, i);
-    close_conn(net, net->n / 2 + i);
-}
-
 void net_finish(struct net *net)
 {
     process_of(net)->client = NULL;

@@ -241,7 +241,7 @@ describe("a fenced lock", function()
         three[3]:restart()
         local child = support.lua(([[
             local client = require("redlock").new { nodes = { %q, %q, %q }, max_lease = 0.5,
-                lease = 0.4, timeout = 1 }
+                lease = 0.4, timeout = 1, cluster = "spec" }
             local l = client:getFencedLock "x"
             assert(l:lock(0.4))
             print(("%%.0f"):format(l:token()))

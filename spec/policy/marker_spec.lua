@@ -157,12 +157,12 @@ describe("a marker", function()
     end
 
     it("of another version is never replaced, and is named with the remedy", function()
-        local text = "3f9c0a1b2c3d4e5f v3 whatever that may say"
+        local text = "3f9c0a1b2c3d4e5f v4 whatever that may say"
         cluster[2]:mark(text)
         local client = support.warm_client(cluster, options())
         local code, message = code_of(client)
         assert.equal("config", code)
-        assert.matches("version 3, which this library does not know: upgrade this client", message)
+        assert.matches("version 4, which this library does not know: upgrade this client", message)
         assert.matches("DEL " .. KEY, message, 1, true)
         support.sleep(GUARD + 1)
         assert.equal("config", (code_of(client)))
@@ -250,7 +250,7 @@ describe("a marker", function()
         local code, message = code_of(client)
         assert.equal("config", code)
         assert.matches("its marker is of database 1, and this client uses 0", message)
-        assert.is_true((cluster[2]:marker()):find " v2 a %x+ 1 " ~= nil)
+        assert.is_true((cluster[2]:marker()):find " v3 a %x+ 1 " ~= nil)
     end)
 
     it("of the same memory that is written again does not hide lost floors", function()
@@ -271,7 +271,7 @@ describe("a marker", function()
 
     it("on a server keeps clients away for whom the guard is off", function()
         local function nodes(opts)
-            opts.nodes = cluster:uris()
+            opts.nodes, opts.cluster = cluster:uris(), support.CLUSTER
             opts.max_lease, opts.lease = MAX_LEASE, 0.4
             return require("redlock").new(opts)
         end

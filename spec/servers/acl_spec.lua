@@ -48,7 +48,7 @@ describe("the documented ACL rules", function()
                 text[i] = tostring(word)
             end
             text = table.concat(text, " ")
-            list[#list + 1] = not text:find("object redlock:{server}:members", 1, true) and text
+            list[#list + 1] = not text:find("object redlock:{server}:servers", 1, true) and text
                 or nil
         end
         return list
@@ -304,10 +304,10 @@ describe("the documented ACL rules", function()
         denied("SET", "redlock:{app:x}:fence", "1")
         denied("SET", "redlock:{server}:else", "1")
         if support.since(7, 0) then
-            denied("SET", "redlock:{server}:members", "1")
-            denied("DEL", "redlock:{server}:members")
+            denied("SET", "redlock:{server}:servers", "1")
+            denied("DEL", "redlock:{server}:servers")
         end
-        assert.is_nil((select(2, conn:call("GET", "redlock:{server}:members"))))
+        assert.is_nil((select(2, conn:call("GET", "redlock:{server}:servers"))))
         if channels then
             denied("PUBLISH", "redlock:{app:x}:free", "")
             denied("SUBSCRIBE", "redlock:{app:x}:free")
@@ -427,11 +427,11 @@ describe("the documented ACL rules", function()
             client = open { restart_guard = false }
             assert.is_true(take("x"):unlock())
         end,
-        ["%R~redlock:{server}:members"] = function()
+        ["%R~redlock:{server}:servers"] = function()
             assert.is_true(take("x"):unlock())
-            cluster[1]:call("SET", "redlock:{server}:members", "v2 of others")
+            cluster[1]:call("SET", "redlock:{server}:servers", "10.0.0.1:6379")
             local marked = cluster[1]:marker()
-            cluster[1]:mark((marked:gsub("00000000.0.00000000", "feedfeed.2.00000000")))
+            cluster[1]:mark((marked:gsub(support.CLUSTER, "0123456789abcdef")))
             client:close()
             client = open()
             local row
@@ -439,7 +439,8 @@ describe("the documented ACL rules", function()
                 row = client:check()[1]
                 return row.guard == "disagrees"
             end)
-            assert.matches("belongs to another list, of which it has no record", row.remedy)
+            assert.matches("belongs to another list of servers (0123456789abcdef)", row.remedy, 1,
+                true)
             cluster[1]:mark(marked)
         end,
         ["+info"] = function()

@@ -340,8 +340,7 @@ function _M.run(sim, t)
     if t.id == 1 and sim.new_cluster then
         workload.init(sim, t)
     end
-    for _ = 1, sim:between(3, 10) * (acts.latch == acts[sim.family[1]] and 3 or 1)
-        * (sim.lists and 8 or 1) do
+    for _ = 1, sim:between(3, 10) * (acts.latch == acts[sim.family[1]] and 3 or 1) do
         if sim.calm_at then
             break
         end

@@ -8,7 +8,8 @@ return {
     -- ---- permits ----
 
     { name = "votes for different slots add up", file = "c/core/same.c", family = "permit",
-        from = "granted(slot) && slot->extra == round->slot[i].extra ?", to = "granted(slot) ?",
+        from = "granted(&round->slot[i]) && round->slot[i].extra == number",
+        to = "granted(&round->slot[i])",
         by = { "strays never counted" } },
 
     { name = "the agreed slot is not sent", file = "c/core/lease.c", family = "permit",

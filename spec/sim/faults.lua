@@ -12,7 +12,6 @@
 -- What lasts must end by itself or by the calm at the end (schedule.lua: calm()).
 
 local base = require "spec.sim.sim"
-local lists = require "spec.sim.lists"
 local tokens = require "spec.sim.tokens"
 
 local ipairs, max = ipairs, math.max
@@ -243,7 +242,7 @@ _M.list = {
         local server, name = some_server(sim), sim:pick(sim.names)
         local marker = server.db["redlock:{server}:marker"]
         if server.state == C.SIM_UP and not server:look(name)
-            and (not sim.guarded or marker and marker.value:find("^%x+ v2 a "
+            and (not sim.guarded or marker and marker.value:find("^%x+ v3 a "
                 .. server.replid:sub(1, 16))) then
             tokens.count_on(sim, server, name, sim:between(1, 40))
         end
@@ -383,10 +382,8 @@ _M.list = {
 }
 
 local by_name = {}
-for _, list in ipairs { _M.list, lists.faults } do
-    for _, fault in ipairs(list) do
-        by_name[fault.name] = fault
-    end
+for _, fault in ipairs(_M.list) do
+    by_name[fault.name] = fault
 end
 
 -- In any schedule: hardly anything needs what they break.
@@ -422,10 +419,10 @@ function _M.choose(sim, opts)
         local breaking = sim:chance(opts.breaking or 10)
         local forgetting = breaking or sim.guarded and sim:chance(40)
         local few = sim:pick { 10, 50, 100, 100, 150 }
-        for _, fault in ipairs(sim.lists and lists.pool(_M.list) or _M.list) do
+        for _, fault in ipairs(_M.list) do
             local what = fault.breaks
             local fits = breaking or not what or HARMLESS[what] or forgetting and what == "memory"
-            if (fits or sim.lists) and sim:apart(fault.name, sim.below, sim, 10000)
+            if fits and sim:apart(fault.name, sim.below, sim, 10000)
                 < fault.often * few then
                 list[#list + 1] = fault
             end

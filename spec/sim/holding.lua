@@ -33,8 +33,7 @@ end
 --- Whether a hold ended because its owner wanted it, or is no more.
 local function let_go(sim, hold)
     local p = hold.process
-    return hold.releasing or hold.attempt.task.calling == "members"
-        or hold.attempt.task.gone or p.dead or p.closing
+    return hold.releasing or hold.attempt.task.gone or p.dead or p.closing
         or p.closed_at == sim.now()
         or p.forked_at == sim.now() or (hold.attempt.task.cancelled_at or -1) >= hold.attempt.at
 end

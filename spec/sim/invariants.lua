@@ -19,7 +19,6 @@
 
 local base = require "spec.sim.sim"
 local holding = require "spec.sim.holding"
-local lists = require "spec.sim.lists"
 local sharing = require "spec.sim.sharing"
 local tokens = require "spec.sim.tokens"
 
@@ -206,7 +205,7 @@ _M.list = {
     { name = "who forgot does not vote", of = "guarded", needs = { "boottime" }, on = {
         script = function(sim, server, role, key, args, vote, attempt)
             local admitted = role == "mark" and vote == args[2]
-                and vote:find("^%x+ v2 a " .. server.replid:sub(1, 16))
+                and vote:find("^%x+ v3 a " .. server.replid:sub(1, 16))
             if server.lost_at < 0
                 or sim.now() - server.lost_at >= sim.config.max_lease * SECOND then
                 return nil
@@ -305,7 +304,6 @@ _M.list = {
         call = function(sim, call)
             local known = call.codes
             local expected = sim.twin and call.code == "config"
-                or sim.lists and lists.may_refuse(sim, call)
             if call.code and not known[call.code] and not expected then
                 return format("%s: %s gave %s", call.task.lane, call.method, tostring(call.err))
             end
@@ -327,11 +325,6 @@ for _, invariant in ipairs(sharing.list) do
     _M.list[#_M.list + 1] = invariant
 end
 
-for _, invariant in ipairs(lists.list) do
-    invariant.of = "lists"
-    _M.list[#_M.list + 1] = invariant
-end
-
 -- What is checked in schedules of the family, too. The others are about exclusive locks alone.
 local OF_BOTH = {}
 for _, name in ipairs { "a majority confirmed", "validity", "max_hold", "nothing is owed in vain",
@@ -344,12 +337,7 @@ end
 -- Whether a schedule is one of those that an invariant is about.
 local function is_of(sim, invariant)
     local of = invariant.of
-    if sim.lists then
-        return of == "lists" or lists.checks(sim, invariant)
-            and (not sim.family or of == "family" or OF_BOTH[invariant.name])
-    elseif of == "lists" then
-        return false
-    elseif of == "family" or sim.family and not OF_BOTH[invariant.name] then
+    if of == "family" or sim.family and not OF_BOTH[invariant.name] then
         return of == "fenced" and sim.has_tokens
             or of == "family" and sim.family ~= nil and (sim.guarded or not invariant.guarded)
     end

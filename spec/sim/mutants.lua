@@ -36,7 +36,7 @@ return {
         from = "        vote->vote = RL_VOTE_YES;\n", to = "        vote->vote = RL_VOTE_ABSENT;\n",
         prefix = "an attempt sent again" },
 
-    { name = "kept after a majority disowned it", file = "c/core/ballot.c",
+    { name = "kept after a majority disowned it", file = "c/core/quorum.c",
         from = "return t->absent + t->foreign >= quorum_size(t->n);", to = "return 0;",
         by = { "no is no" } },
 
@@ -120,7 +120,7 @@ return {
     -- ---- keeping ----
 
     { name = "heal without a majority", file = "c/core/watchdog.c",
-        from = "for (int i = 0; heals && i < round->core->n; i++) {",
+        from = "for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {",
         to = "for (int i = 0; i < round->core->n; i++) {",
         by = { "heals after a majority" }, prefix = "an extension alone" },
 
@@ -259,7 +259,7 @@ return {
         prefix = "C1", by = { "a token has its witnesses", "tokens grow" } },
 
     { name = "the second largest of all counters", file = "c/core/fence.c", prefix = "C5",
-        from = "    if (!round->token) {\n        enum verdict v = ballot_vote(round);",
+        from = "    if (!round->token) {\n        enum verdict v = quorum_vote(&round->tally);",
         to = "    const struct tally *t = &round->tally;\n"
             .. "    if (!round->token && t->yes == t->n) {\n        int64_t token = 0;\n"
             .. "        for (int i = 0; i < t->n; i++) {\n            int as_large = 0;\n"
@@ -270,7 +270,7 @@ return {
             .. "        round->token = token;\n        return WON;\n    }\n"
             .. "    if (!round->token && t->pending && t->yes + t->pending == t->n)\n"
             .. "        return UNDECIDED;\n"
-            .. "    if (!round->token) {\n        enum verdict v = ballot_vote(round);",
+            .. "    if (!round->token) {\n        enum verdict v = quorum_vote(&round->tally);",
         by = { "a token has its witnesses", "tokens grow" } },
 
     { name = "late grants count unconfirmed", file = "c/core/fence.c",

@@ -76,7 +76,6 @@ local function settings(mutant)
     end
     set("SIM_GUARD", mutant.guarded ~= nil and (mutant.guarded and 1 or 0) or nil)
     set("SIM_LEASE", mutant.lease)
-    set("SIM_LISTS", mutant.lists and 1 or nil)
     set("SIM_FENCED", mutant.fenced)
     set("PREFIX", mutant.prefix)
     return table.concat(words, " ")

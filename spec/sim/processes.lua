@@ -3,7 +3,6 @@
 local ffi = require "ffi"
 local base = require "spec.sim.sim"
 local attempts = require "spec.sim.attempts"
-local lists = require "spec.sim.lists"
 local vm = require "spec.sim.vm"
 
 local coroutine, tonumber, type, ipairs, pairs, traceback = coroutine, tonumber, type, ipairs,
@@ -52,8 +51,6 @@ function resume(self, t, value)
     end
     local ok, what = coroutine.resume(t.co, value)
     self.task = nil
-    local began = p
-    p = t.process                -- another one while it visits
     if not ok then
         t.done = true
         self:violated("crash", traceback(t.co, tostring(what)))
@@ -81,16 +78,14 @@ function resume(self, t, value)
             end, p)
         end
     end
-    resume_others(self, began)
+    resume_others(self, p)
 end
 
 --- A client of all servers; one of them may have two addresses.
 local function new_client(self, index)
     local o, nodes = self.config, {}
-    local known = self.lists and lists.known(self, index)
-    for k = 1, known and #known or self.n do
-        local i = known and known[k] or k
-        nodes[k] = { host = "127.0.0." .. i, port = self.twin and k == self.n and self.twin or i }
+    for i = 1, self.n do
+        nodes[i] = { host = "127.0.0." .. i, port = self.twin and i == self.n and self.twin or i }
     end
     return redlock.new {
         nodes = nodes, lease = o.lease, max_lease = o.max_lease, timeout = o.timeout,
@@ -185,8 +180,6 @@ function Sim:kill_process(p)
             self.open_tasks = self.open_tasks - 1
             self:log(t.lane, "idle", "dead")
         end
-        t.process.dead = true    -- also where it only visits
-        C.sim_kill(t.process.index)
     end
     C.sim_kill(p.index)
     for i = #self.held, 1, -1 do
@@ -394,39 +387,6 @@ local function watch_passing(handover, holds)
     end
 end
 
--- A world has one client a process: another one that a call makes is in a process of its own, to
--- which the coroutine goes until that client is closed.
-local function visit(new, options)
-    local t = sim.task
-    local home, p = t.process, t.process.visited
-    if not p then
-        p = new_process(sim, #sim.processes + 1, true)
-        home.visited, sim.processes[p.number] = p, p
-    end
-    t.process = p
-    C.sim_enter(p.index)
-    local client = new(options)
-    local close = client.close
-    p.client = client
-    function client.close(self)
-        local ok, err = close(self)
-        t.process = home
-        C.sim_enter(home.index)
-        return ok, err
-    end
-    return client
-end
-
-local function watch_visits(clients)
-    local new = clients.new
-    function clients.new(options)
-        if sim and sim.task and sim.task.calling == "members" then
-            return visit(new, options)
-        end
-        return new(options)
-    end
-end
-
 -- ---- loading, beginning, ending --------------------------------------------------
 
 -- @param library  redlock
@@ -438,7 +398,6 @@ function _M.load(library, lib)
     step = C.sim_record()
     switch_pauses = wrap_core(lib)
     watch_passing(require "redlock.policy.handover", require "redlock.policy.holds")
-    watch_visits(require "redlock.api.client")
 end
 
 --- Makes the processes and their coroutines.

@@ -9,7 +9,6 @@
 --   PREFIX               how all schedules begin (prefixes.lua)
 --   SIM_GUARD, SIM_FENCED  0 or 1: the restart guard; percent of locks with tokens
 --   SIM_FAMILY           schedules of the family: which kind of objects (family.lua)
---   SIM_LISTS            0 or 1: whether the list of servers changes (lists.lua)
 --   SIM_LEASE            the lease of the clients, in seconds
 --   SIM_IGNORE           an invariant that is checked alone, whatever it needs
 --
@@ -55,7 +54,6 @@ local function tables()
         fenced = tonumber(env "SIM_FENCED"),
         lease = tonumber(env "SIM_LEASE"),
         family = env "SIM_FAMILY",
-        lists = ({ ["0"] = false, ["1"] = true })[env "SIM_LISTS" or ""],
         ignore = env "SIM_IGNORE",
     }
 end

@@ -7,7 +7,6 @@ local base = require "spec.sim.sim"
 local vm = require "spec.sim.vm"
 local attempts = require "spec.sim.attempts"
 local family = require "spec.sim.family"
-local lists = require "spec.sim.lists"
 local processes = require "spec.sim.processes"
 local servers = require "spec.sim.servers"
 local tokens = require "spec.sim.tokens"
@@ -185,7 +184,6 @@ end
 --   schedules in which an assumption is broken; guarded: whether the restart guard is on;
 --   fenced: percent of the locks that have tokens; lease: seconds; family: the kind of objects
 --   (family.lua); nil: locks
---   lists: whether the list of servers changes (lists.lua)
 -- @return sim, with violation = { name, text, at } or nil, events, count
 function _M.run(seed, opts)
     C.sim_reset(seed, 9)
@@ -203,19 +201,15 @@ function _M.run(seed, opts)
     opts.prefixes.choose(self, opts)
     family.choose(self, opts)
     choose_kind(self, opts)
-    lists.choose(self, opts)
     self.config = choose_config(self, opts)
     self.horizon_us = (0.5 + self:below(1000) / 250) * SECOND
         * min(max(self.config.lease, 0.3), 3) * (self.small and 0.33 or 1)
     if self.guarded then
         self.horizon_us = self.horizon_us + self:pick { 0, 1, 1.5 } * self.config.guard_us
     end
-    if self.lists then
-        self.horizon_us = self.horizon_us + self:between(2, 9) * (self.config.guard_us + SECOND)
-    end
     opts.faults.choose(self, opts)
     opts.invariants.choose(self, opts.ignore)
-    for i = 1, lists.servers(self) do
+    for i = 1, self.n do
         self.servers[i] = servers.new(self, i)
     end
     opts.faults.prepare(self)
@@ -223,11 +217,8 @@ function _M.run(seed, opts)
     if self.family then
         family.names(self)
     end
-    processes.begin(self, self.prefix and opts.prefixes.life or self.lists and lists.run
-        or self.family and family.run or opts.workload.run)
-    if self.lists then
-        lists.begin(self)
-    end
+    processes.begin(self, self.prefix and opts.prefixes.life or self.family and family.run
+        or opts.workload.run)
     if self.prefix then
         opts.prefixes.play(self, run_for)
     end
@@ -237,7 +228,6 @@ function _M.run(seed, opts)
     if not self.violation then
         calm(self)
         run_for(self, opts.workload.patience_us(self)
-            + (self.lists and lists.patience_us(self) or 0)
             + (self.family and family.patience_us(self) or 0), all_done)
         run_for(self, CLEAN_US, all_clean)
     end

@@ -233,7 +233,6 @@ local function know_family()
             local script = prim[role .. "_script"]
             if script then
                 know(script, role)
-                know(restart_guard.wrap_held(script), role)
                 know(restart_guard.wrap(script), role)
             end
         end
@@ -253,14 +252,12 @@ local function know_scripts()
             local script = prim[role .. "_script"]
             if script then
                 roles[sha1.hex(script)] = role
-                roles[sha1.hex(restart_guard.wrap_held(script, prim.knows_run))] = role
             end
         end
         roles[sha1.hex(restart_guard.wrap(prim.acquire_script))] = "acquire"
     end
     roles[sha1.hex(require("redlock.api.plain_lock").extend_many)] = "extend_many"
     roles[sha1.hex(script_text.read "redlock.scripts.marker.set")] = "mark"
-    roles[sha1.hex(script_text.read "redlock.scripts.members.accept")] = "accept"
 end
 
 function _M.load()

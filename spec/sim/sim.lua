@@ -14,10 +14,7 @@ local C = {}                 -- the core and its world: filled by load()
 local MS, SECOND = 1000, 1e6
 local now_us, local_ms = 0, nil
 
--- Schedules that take long have one seed in so many, from where on.
-local TURNS, FIRST_TURN = 1024, 4096
-
-local _M = { Sim = Sim, C = C, MS = MS, SECOND = SECOND, TURNS = TURNS }
+local _M = { Sim = Sim, C = C, MS = MS, SECOND = SECOND }
 
 --- @param lib  the core as it is: pauses never hit what asks it
 function _M.load(lib)
@@ -97,14 +94,6 @@ end
 --- Milliseconds on the clock of the process that runs.
 function Sim.local_ms()
     return local_ms()
-end
-
---- Whether it is the turn of a kind of schedules that take long: one in TURNS of those for which
--- nothing else is drawn or asked for, and none of the first ones, with which mutants are tried.
--- @param turn  of the kind
-function Sim:its_turn(turn, opts)
-    return self.seed > FIRST_TURN and self.seed % TURNS == turn and not (self.prefix
-        or self.family or self.lists or opts.only or opts.n or opts.lease or opts.fenced)
 end
 
 --- Calls fn after so many microseconds; for a process: not while it is stopped.

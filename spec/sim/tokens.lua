@@ -31,9 +31,7 @@ end
 function _M.names(sim)
     local hash = require "redlock.core.hash"
     sim.is_name, sim.name_of, sim.counter_of, sim.bucket_of = {}, {}, {}, {}
-    local names = { unpack(sim.names) }
-    names[#names + 1] = sim.lists and require("redlock.policy.members").LOCK or nil
-    for _, name in ipairs(names) do
+    for _, name in ipairs(sim.names) do
         local key = "redlock:{" .. name .. "}:fence"
         sim.is_name[name], sim.name_of[key], sim.counter_of[name] = true, name, key
         sim.bucket_of[name] = format("%d", hash(name) % 1024)

@@ -37,7 +37,6 @@ local CODES = {
     import = set("lost", "not_held", "no_quorum", "config", "closed", "cancelled"),
     checkSequencer = set("no_quorum", "closed", "cancelled"),
     init = set("config", "no_quorum", "closed", "cancelled"),
-    members = set("config", "no_quorum", "lost", "expired", "overload", "closed", "cancelled"),
 }
 
 --- The names that are contended for in this schedule.
@@ -375,7 +374,7 @@ function _M.run(sim, t)
     if t.id == 1 and sim.new_cluster then
         init(sim, t)
     end
-    for _ = 1, sim:between(3, 10) * (sim.lists and 8 or 1) do
+    for _ = 1, sim:between(3, 10) do
         if sim.calm_at then
             break
         end

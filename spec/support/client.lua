@@ -1,5 +1,6 @@
 -- Clients of the library under test.
 local lua = require "spec.support.lua"
+local redis = require "spec.support.redis"
 local sys = require "spec.support.sys"
 
 local _M = {}
@@ -7,7 +8,7 @@ local _M = {}
 -- A client of a cluster, or of a list of URIs, servers and proxies.
 function _M.client(nodes, opts)
     local redlock = require "redlock"
-    local o = { nodes = {}, retry_delay = 0.02 }
+    local o = { nodes = {}, retry_delay = 0.02, cluster = redis.CLUSTER }
     for i, node in ipairs(nodes) do
         o.nodes[i] = type(node) == "table" and node.uri or node
     end
@@ -63,7 +64,7 @@ end
 -- @param opts  of the clients
 -- @param set  function(cluster, client, other), before each test
 function _M.two_clients(n, opts, set)
-    local busted, redis = require "busted", require "spec.support.redis"
+    local busted = require "busted"
     local cluster, client, other
     busted.setup(function() cluster = redis.cluster(n) end)
     busted.before_each(function()

@@ -1,6 +1,7 @@
 -- The command `redlock`, as people start it.
 local lua = require "spec.support.lua"
 local proc = require "spec.support.proc"
+local redis = require "spec.support.redis"
 local sys = require "spec.support.sys"
 
 local _M = {}
@@ -14,7 +15,8 @@ function _M.start(cluster, home, opts, ...)
     for name, value in pairs(opts) do
         spec[name] = value
     end
-    spec.env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home,
+    spec.env = { REDLOCK_CLUSTER = redis.CLUSTER,
+        REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home,
         XDG_CONFIG_HOME = false, REDLOCK_CONFIG = false }
     for name, value in pairs(opts.env or {}) do
         spec.env[name] = value

@@ -32,6 +32,7 @@ return {
     fails = outcome.fails,
     server = redis.server,
     cluster = redis.cluster,
+    CLUSTER = redis.CLUSTER,
     certificates = tls.certificates,
     tls_server = tls.server,
     connect = resp.connect,

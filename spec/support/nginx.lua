@@ -39,7 +39,7 @@ http {
         redlock = require "redlock"
         nodes = { %(nodes) }
         require("redlock.host.nginx").set_socket_dir "%(sockets)"
-        client = redlock.new { nodes = nodes,
+        client = redlock.new { nodes = nodes, cluster = "spec",
             retry_delay = 0.02, timeout = 2, connect_timeout = 5%(options) }
         %(init)
     }

@@ -21,6 +21,9 @@ local OF_THE_SERVER = "redlock:{server}:"
 local MARKER, FLOORS = OF_THE_SERVER .. "marker", OF_THE_SERVER .. "floor"
 local MAX_LEASE_MS = 60000
 
+-- The name of all clusters: clients reach servers through proxies, or some of them.
+_M.CLUSTER = "spec"
+
 local function set_port(self, port)
     self.port = port
     self.uri = ("redis://%s:%d"):format(HOST, port)
@@ -230,7 +233,7 @@ function Server:admit(max_lease)
     for i = 1, 16 do
         inc[i] = ("%x"):format(math.random(0, 15))
     end
-    self:mark(("%s v2 a %s 0 %d 00000000.0.00000000 0"):format(table.concat(inc), self:life(), ms))
+    self:mark(("%s v3 a %s 0 %d %s"):format(table.concat(inc), self:life(), ms, _M.CLUSTER))
     assert(self:call("CONFIG", "RESETSTAT") == "OK")
     return self
 end
@@ -246,16 +249,16 @@ function Server:marker()
     return self:call("GET", MARKER)
 end
 
--- Its words: inc, state ("a": admitted, "p": in quarantine), life, db, max_lease in ms, view, id,
+-- Its words: inc, state ("a": admitted, "p": in quarantine), life, db, max_lease in ms, cluster,
 -- observed in ms; nil: it has none of ours.
 function Server:marked()
     local words = {}
     for word in (self:marker() or ""):gmatch "%S+" do
         words[#words + 1] = word
     end
-    return words[2] == "v2" and { inc = words[1], state = words[3], life = words[4],
-        db = tonumber(words[5]), max_lease = tonumber(words[6]), view = words[7],
-        id = tonumber(words[8]), observed = tonumber(words[9] or "") } or nil
+    return words[2] == "v3" and { inc = words[1], state = words[3], life = words[4],
+        db = tonumber(words[5]), max_lease = tonumber(words[6]), cluster = words[7],
+        observed = tonumber(words[8] or "") } or nil
 end
 
 -- What its counters and floors are marked with.
@@ -351,7 +354,8 @@ function Cluster:stop()
     end)
 end
 
--- opts: args, port, password, unixsocket; new: the servers are not admitted yet.
+-- opts: args, port, password, unixsocket; new: the servers are not admitted yet; a single one,
+-- whose clients do without the guard, never is.
 -- clocks: each has a wall clock of its own, server.clock.
 function _M.cluster(n, opts)
     local self = setmetatable({}, Cluster)
@@ -363,7 +367,7 @@ function _M.cluster(n, opts)
         launch(self[i])
     end
     self:each(await)
-    return (opts or {}).new and self or self:admit()
+    return (n == 1 or (opts or {}).new) and self or self:admit()
 end
 
 function _M.server(opts)

@@ -30,7 +30,7 @@ local WORKER = [[
     local client = require("redlock").new { nodes = { NODES }, lease = 0.4, max_lease = 1,
         timeout = 0.15, connect_timeout = 0.3, retry_delay = 0.01, patience = 30,
         fallback = FALLBACK,
-        restart_guard = true, fence_ttl = 60 }
+        restart_guard = true, cluster = "spec", fence_ttl = 60 }
     local random = math.random
     local function log(...)
         local words = { ("%.6f"):format(sys.now()), tostring(who), ... }
@@ -160,7 +160,7 @@ function _M.run(opts)
         uris[i] = ("%q"):format(self.proxies[i].uri)
     end
     local admin = require("redlock").new { nodes = self.cluster:uris(), max_lease = 1, lease = 0.4,
-        restart_guard = true }
+        restart_guard = true, cluster = "spec" }
     assert(admin:init { force = true })
     admin:close()
     self.env = opts.broken and wrong_copies(opts.broken)

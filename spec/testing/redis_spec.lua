@@ -56,7 +56,7 @@ local KEY = { counter = "e", floors = "redlock:{server}:floor", marker = "redloc
 local INCS = { "3f9c0a1b2c3d4e5f", "00112233445566ff" }
 
 local function marker()
-    return ("%s v2 %s %s 0 60000 00000000.0.00000000 0"):format(pick(INCS), pick { "a", "p" },
+    return ("%s v3 %s %s 0 60000 orders"):format(pick(INCS), pick { "a", "p" },
         pick { replid:sub(1, 16), replid:sub(1, 16), RUNS[1]:sub(1, 16), "-" })
 end
 
@@ -108,7 +108,7 @@ local about_servers = {
     function() return { "SET", KEY.marker, pick { marker(), ("z"):rep(200), "a\0b",
         ("0"):rep(16) .. " v3 " .. ("z"):rep(200) } } end,
     function() return { "EVAL", bodies.mark, "1", KEY.marker, pick { "", marker() },
-        marker(), pick { "", "a record" } } end,
+        marker(), pick { "", "a list" } } end,
     function() return { "EVAL", bodies.guarded, "2", pick(KEYS), KEY.marker, pick(VALUES),
         pick(LONG), pick { "", marker() .. pick { "", "!" } } } end,
     function() return { "EVAL", bodies.current, "2", pick(KEYS), KEY.counter,

@@ -18,7 +18,6 @@ local STEPS = tonumber(os.getenv "STEPS" or 300)         -- of each kind
 local VALUES = { "aaaa1111", "bbbb2222", "cccc3333", "dddd4444" }
 local WAITERS = { "w1", "w2", "w3" }
 local LIMIT = "100000000000000"
-local BALLOT = "redlock:{server}:ballot"
 local MARKER, FLOORS = "redlock:{server}:marker", "redlock:{server}:floor"
 local INC = "00112233445566ff"
 
@@ -76,7 +75,7 @@ local function some_keys()
 end
 
 local function marker(state)
-    return ("%s v2 %s %s 0 60000 00000000.0.00000000 0"):format(INC, state, replid:sub(1, 16))
+    return ("%s v3 %s %s 0 60000 orders"):format(INC, state, replid:sub(1, 16))
 end
 
 -- Many are extended at once, with the guard and without.
@@ -174,8 +173,6 @@ local function server_call()
     return pick {
         function() return eval(restart_guard.wrap(plain.acquire_script), { "k", MARKER },
             { pick(VALUES), short(), pick { "", marker "a", marker "a" .. "!", "other" } }) end,
-        function() return eval(restart_guard.wrap_held(plain.extend_script), { "k", MARKER },
-            { pick(VALUES), lease(), pick { marker "a", "other" } }) end,
         function() return eval(script_text.read "redlock.scripts.marker.set", { MARKER },
             { pick { "", marker "a", marker "p" }, marker(pick { "a", "p" }),
                 pick { "", "a list" } }) end,
@@ -187,13 +184,6 @@ local function server_call()
             end,
         function() return eval(script_text.read "redlock.scripts.fenced.largest",
             { FLOORS, MARKER }, {}) end,
-        function() return eval(script_text.read "redlock.scripts.members.clear",
-            { MARKER, BALLOT }, { pick { marker "a", "other" } }) end,
-        function() return eval(script_text.read "redlock.scripts.members.look",
-            pick { { MARKER }, { MARKER, FLOORS, BALLOT } }, { "0", pick { "0", "7", "9" } }) end,
-        function() return eval(script_text.read "redlock.scripts.members.accept",
-            { MARKER, FLOORS, BALLOT }, { "\n" .. marker "a" .. "\n", "00000000.3.00000000",
-                pick { "a", "p" }, "a record", pick { "", "7" } }) end,
         function() return { "DEL", pick { MARKER, "k" } } end,
         function() return { "HDEL", FLOORS, pick { "marker", "7" } } end,
         fenced_call,
@@ -380,8 +370,7 @@ describe("the scripts on the model of a server", function()
     -- Those script files whose text is in nothing that was run, and succeeded; and how many files
     -- there are.
     local function not_run()
-        local guarded = { ["marker/check"] = restart_guard.wrap(plain.acquire_script),
-            ["marker/held"] = restart_guard.wrap_held(plain.extend_script) }
+        local guarded = { ["marker/check"] = restart_guard.wrap(plain.acquire_script) }
         local pipe, n, missing = io.popen "find lua/redlock/scripts -name '*.lua'", 0, {}
         for path in pipe:lines() do
             local name = path:match "scripts/(.*)%.lua$"

@@ -79,7 +79,7 @@ struct sim_server {
     char run_id[41];
     char replid[41];              /* of its life; sim_fail_over() gives it another one */
     char marker[2 * MARKER_MAX];  /* "": none */
-    char record[VIEW_MAX];        /* beside the marker; "": none */
+    char servers[256];            /* the list beside the marker; "": none */
     int stubborn;                 /* sets none: and says that it is another one */
     int marks;                    /* requests to set it, */
     int marked;                   /* and those that did */

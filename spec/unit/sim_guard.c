@@ -13,7 +13,8 @@ void sim_fail_over(struct sim *s, int i)
 struct marker sim_marker(const struct sim *s, int i, int64_t max_lease_ms)
 {
     struct marker m = {.state = MARKER_ADMITTED, .db = s->config[i].db,
-                       .max_lease_ms = max_lease_ms, .view = s->core.view};
+                       .max_lease_ms = max_lease_ms};
+    strcpy(m.cluster, s->core.cluster);
     marker_hex((uint64_t)i + 1, MARKER_HEX, m.inc);
     marker_replid(s->server[i].replid, m.replid);
     return m;
@@ -50,7 +51,7 @@ void sim_mark(struct sim_server *sv, redisReply **words)
         strcpy(sv->marker, words[4]->str);
         strcpy(text, sv->marker);
         if (words[5]->str[0])
-            strcpy(sv->record, words[5]->str);
+            snprintf(sv->servers, sizeof(sv->servers), "%s", words[5]->str);
         sv->marked++;
     }
     sim_reply(sv, "$%d\r\n%s%s\r\n", (int)strlen(text) + other, other ? "!" : "", text);

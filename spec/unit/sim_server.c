@@ -307,35 +307,6 @@ static void note_call(struct sim_server *sv, int script, int by_sha, int known)
     sv->log[sv->logged] = '\0';
 }
 
-/* A call with the guard has the marker's key behind its own, and what the marker is to be
- * behind its arguments: the key goes, and the yes of a server with another marker becomes
- * what scripts/marker/held.lua makes of it. */
-static void execute_held(struct sim *s, int i, int script, redisReply *command)
-{
-    struct sim_server *sv = &s->server[i];
-    redisReply **words = command->element + 3;
-    redisReply *key = words[1];
-    const char *want = command->element[command->elements - 1]->str;
-    size_t before = buf_len(&sv->out);
-    words[1] = words[0];
-    words[0] = key;
-    words++;
-    execute_script(s, i, script, words,
-                   (size_t)(command->element + command->elements - words));
-    const char *reply = sv->out.data + sv->out.start + before;
-    size_t len = buf_len(&sv->out) - before;
-    long long yes = 0, extra = 0;
-    char text[64] = "";
-    memcpy(text, reply, len < sizeof(text) - 1 ? len : sizeof(text) - 1);
-    int plain = sscanf(text, ":%lld", &yes) == 1;
-    if ((!plain && sscanf(text, "*2\r\n:%lld\r\n:%lld", &yes, &extra) != 2) || yes < 1 ||
-        yes > 2 || !strcmp(sv->marker, want))
-        return;
-    sv->out.end = sv->out.start + before;
-    sim_reply(sv, "*3\r\n:%lld\r\n:%lld\r\n$%d\r\n%s\r\n", 4 + yes, extra,
-              (int)strlen(sv->marker), sv->marker);
-}
-
 static void execute_call(struct sim *s, int i, redisReply *command, int by_sha)
 {
     struct sim_server *sv = &s->server[i];
@@ -362,16 +333,11 @@ static void execute_call(struct sim *s, int i, redisReply *command, int by_sha)
         words[1] = words[0];
         *words++ = marker;
     }
-    if (script != SIM_ACQUIRE && s->core.marker && !strcmp(command->element[2]->str, "2") &&
-        strcmp(words[1]->str, s->core.marker) == 0 && script != SIM_HEAL) {
-        execute_held(s, i, script, command);
-        return;
-    }
     execute_script(s, i, script, words,
                    (size_t)(command->element + command->elements - words));
 }
 
-/* INFO, TIME, GET of the marker. True: it was one of them. */
+/* INFO, TIME, GET of the marker and of the list. True: it was one of them. */
 static int execute_question(struct sim *s, int i, const redisReply *command)
 {
     struct sim_server *sv = &s->server[i];
@@ -403,7 +369,7 @@ static int execute_question(struct sim *s, int i, const redisReply *command)
             sim_reply(sv, "$%d\r\n%s\r\n", (int)strlen(text), text);
     } else if (!strcmp(name, "GET")) {
         int marker = !strcmp(command->element[1]->str, "marker");
-        const char *text = marker ? sv->marker : sv->record;
+        const char *text = marker ? sv->marker : sv->servers;
         if (text[0])
             sim_reply(sv, "$%d\r\n", (int)strlen(text)), say(sv, text), say(sv, "\r\n");
         else

@@ -43,12 +43,10 @@ static void end(struct fixture *f)
     tear_down(f);
 }
 
-static void call_all(struct fixture *f, int first, int last, const struct condition *behind,
-                     int64_t now_ms)
+static void call_all(struct fixture *f, int first, int last, int64_t now_ms)
 {
     for (int i = first; i <= last; i++)
-        CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[i], behind, &owner[i], now_ms),
-                  0);
+        CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[i], &owner[i], now_ms), 0);
     node_flush(&f->node);
 }
 
@@ -65,7 +63,7 @@ static enum node_event next_for(struct fixture *f, int i, int64_t now_ms)
 
 BATCH_TEST(they_go_as_one)
 {
-    call_all(f, 0, 2, NULL, 5);
+    call_all(f, 0, 2, 5);
     CHECK_STR(sent(f), "EVALSHA " SHA1 " 3 k0 k1 k2 " V(0) " 1000 " V(1) " 1001 " V(2) " 1002");
     CHECK_INT(f->node.queue_len, 3);
     CHECK_INT(f->node.stats.requests, 3);
@@ -83,37 +81,18 @@ BATCH_TEST(they_go_as_one)
 
 BATCH_TEST(one_goes_as_ever)
 {
-    struct condition behind = {"marker", "M"};
-    call_all(f, 7, 7, &behind, 5);
-    CHECK_STR(sent(f), "EVALSHA " SHA0 " 2 k7 marker " V(7) " 1007 more M");
+    call_all(f, 7, 7, 5);
+    CHECK_STR(sent(f), "EVALSHA " SHA0 " 1 k7 " V(7) " 1007 more");
     feed(f, ":0\r\n");
     CHECK_INT(next_for(f, 7, 9), NODE_ANSWER);
     CHECK_INT(f->node.wire.reply.num[0], 0);
 }
 
-BATCH_TEST(the_condition_is_behind_all)
-{
-    struct condition behind = {"marker", "M"}, other = {"marker", "N"};
-    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[0], &behind, &owner[0], 5), 0);
-    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[1], &behind, &owner[1], 5), 0);
-    call_all(f, 2, 3, &other, 5);
-    CHECK_STR(sent(f),
-              "EVALSHA " SHA1 " 3 k0 k1 marker " V(0) " 1000 " V(1) " 1001 M; "
-              "EVALSHA " SHA1 " 3 k2 k3 marker " V(2) " 1002 " V(3) " 1003 N");
-    feed(f, "$0\r\n\r\n$2\r\n11\r\n");        /* it is another one; it is that */
-    CHECK_INT(next_for(f, 0, 9), NODE_ALONE);
-    CHECK_INT(next_for(f, 1, 9), NODE_ALONE);
-    CHECK_INT(next_for(f, 2, 9), NODE_ANSWER);
-    CHECK_INT(next_for(f, 3, 9), NODE_ANSWER);
-    call_all(f, 0, 1, &other, 10);            /* which is no reason to do without */
-    CHECK(strstr(sent(f), "k0 k1 marker") != NULL);
-}
-
 BATCH_TEST(what_comes_behind_goes_behind)
 {
     int later;
-    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[0], NULL, &owner[0], 5), 0);
-    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[1], NULL, &owner[1], 5), 0);
+    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[0], &owner[0], 5), 0);
+    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[1], &owner[1], 5), 0);
     CHECK_INT(node_call(&f->node, ONE, f->cmd, NULL, &later, 5), 0);
     CHECK_STR(sent(f), "EVALSHA " SHA1 " 2 k0 k1 " V(0) " 1000 " V(1) " 1001; "
                        "EVALSHA " SHA0 " 1 key arg");
@@ -123,7 +102,7 @@ BATCH_TEST(what_comes_behind_goes_behind)
 
 BATCH_TEST(no_more_than_the_most)
 {
-    call_all(f, 0, BATCH_MAX, NULL, 5);
+    call_all(f, 0, BATCH_MAX, 5);
     CHECK_INT(f->node.queue_len, BATCH_MAX + 1);
     char ones[BATCH_MAX + 16];
     int head = snprintf(ones, sizeof(ones), "$%d\r\n", BATCH_MAX);
@@ -140,14 +119,14 @@ BATCH_TEST(no_more_than_the_most)
 /* A server that refuses is asked for each alone, for a while. */
 static void refuses(struct fixture *f, const char *answer, int apart)
 {
-    call_all(f, 0, 1, NULL, 1000);
+    call_all(f, 0, 1, 1000);
     sent(f);
     feed(f, answer);
     CHECK_INT(next_for(f, 0, 1001), NODE_ALONE);
     CHECK_INT(next_for(f, 1, 1001), NODE_ALONE);
-    call_all(f, 0, 1, NULL, 1002);
+    call_all(f, 0, 1, 1002);
     CHECK_INT(strstr(sent(f), " 2 k0 k1") == NULL, apart);
-    call_all(f, 0, 1, NULL, 11001);
+    call_all(f, 0, 1, 11001);
     CHECK(strstr(sent(f), " 2 k0 k1") != NULL);
 }
 
@@ -162,6 +141,11 @@ BATCH_TEST(nonsense_is_no_answer)
     refuses(f, "$3\r\n111\r\n", 1);
 }
 
+BATCH_TEST(no_letters_are_no_answer)
+{
+    refuses(f, "$0\r\n\r\n", 1);
+}
+
 BATCH_TEST(a_number_is_no_answer)
 {
     refuses(f, ":1\r\n", 1);
@@ -174,14 +158,14 @@ BATCH_TEST(the_script_may_be_gone)
 
 BATCH_TEST(its_text_goes_with_it_then)
 {
-    call_all(f, 0, 1, NULL, 5);
+    call_all(f, 0, 1, 5);
     sent(f);
     feed(f, "-NOSCRIPT no\r\n");
     CHECK_INT(next_for(f, 0, 6), NODE_ALONE);
     CHECK_INT(next_for(f, 1, 6), NODE_ALONE);
-    call_all(f, 0, 1, NULL, 7);
+    call_all(f, 0, 1, 7);
     CHECK_STR(sent(f), "EVAL return '1' 2 k0 k1 " V(0) " 1000 " V(1) " 1001");
-    call_all(f, 2, 2, NULL, 7);
+    call_all(f, 2, 2, 7);
     CHECK(!strncmp(sent(f), "EVALSHA " SHA0, 48));      /* that of one is there still */
 }
 
@@ -189,10 +173,10 @@ BATCH_TEST(a_connection_may_break)
 {
     struct request request;
     int written;
-    call_all(f, 0, 1, NULL, 5);
+    call_all(f, 0, 1, 5);
     sent(f);
-    call_all(f, 2, 3, NULL, 5);
-    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[4], NULL, &owner[4], 5), 0);
+    call_all(f, 2, 3, 5);
+    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[4], &owner[4], 5), 0);
     node_down(&f->node, RL_REFUSED, "gone", 6, 0);
     for (int i = 0; i < 5; i++) {
         REQUIRE(node_abandon(&f->node, &request, &written));
@@ -206,7 +190,7 @@ BATCH_TEST(half_an_answer_given_out_is_torn)
 {
     struct request request;
     int written;
-    call_all(f, 0, 1, NULL, 5);
+    call_all(f, 0, 1, 5);
     sent(f);
     feed(f, "$2\r\n11\r\n");
     CHECK_INT(next_for(f, 0, 6), NODE_ANSWER);
@@ -218,8 +202,7 @@ BATCH_TEST(half_an_answer_given_out_is_torn)
     CHECK_INT(next(f, 2001), NODE_IDLE);
 }
 
-SUITE(batch, T(they_go_as_one), T(one_goes_as_ever), T(the_condition_is_behind_all),
-      T(what_comes_behind_goes_behind), T(no_more_than_the_most), T(a_key_may_be_forbidden),
-      T(nonsense_is_no_answer), T(a_number_is_no_answer), T(the_script_may_be_gone),
+SUITE(batch, T(they_go_as_one), T(one_goes_as_ever), T(what_comes_behind_goes_behind), T(no_more_than_the_most), T(a_key_may_be_forbidden),
+      T(nonsense_is_no_answer), T(no_letters_are_no_answer), T(a_number_is_no_answer), T(the_script_may_be_gone),
       T(its_text_goes_with_it_then), T(a_connection_may_break),
       T(half_an_answer_given_out_is_torn));

@@ -67,9 +67,9 @@ SIM_TEST(who_takes_no_writes_is_admitted_no_more, sim_admitted(3, MAX_LEASE_MS))
 
 SIM_TEST(an_unknown_version_is_never_replaced, sim_admitted(3, MAX_LEASE_MS))
 {
-    strcpy(s->server[0].marker, "3f9c0a1b2c3d4e5f v3 what it says is anybody's guess");
+    strcpy(s->server[0].marker, "3f9c0a1b2c3d4e5f v4 what it says is anybody's guess");
     CHECK_INT(code_of(s, 0), RL_CONFIG);
-    CHECK(strstr(s->core.nodes[0].text, "version 3") != NULL);
+    CHECK(strstr(s->core.nodes[0].text, "version 4") != NULL);
     CHECK(strstr(s->core.nodes[0].text, "DEL marker") != NULL);
     CHECK_INT(admit(s, 1, s->now_ms, 0), RL_GUARD_DISAGREES);
     says(s, 2 * GUARD_MS, RL_CONFIG);
@@ -113,23 +113,6 @@ SIM_TEST(another_database_is_named, sim_admitted(3, MAX_LEASE_MS))
     CHECK_INT(s->server[0].marks, 0);
     CHECK_INT(admit(s, 1, s->now_ms, 0), RL_GUARD_ADMITTED);
     marker_is(s, 0, 0);
-}
-
-SIM_TEST(sealed_and_retired_servers_do_not_vote, sim_admitted(3, MAX_LEASE_MS))
-{
-    struct marker m = sim_marker(s, 0, MAX_LEASE_MS);
-    m.state = MARKER_SEALED;
-    marker_hex(7, MARKER_HEX, m.nonce);
-    sim_set_marker(s, 0, &m);
-    CHECK_INT(code_of(s, 0), RL_GUARDED);
-    CHECK(strstr(s->core.nodes[0].text, "sealed") != NULL);
-    m = sim_marker(s, 0, MAX_LEASE_MS);
-    m.state = MARKER_RETIRED;
-    m.view.epoch = 6;
-    sim_set_marker(s, 0, &m);
-    CHECK_INT(code_of(s, 0), RL_CONFIG);
-    CHECK_STR(s->core.nodes[0].text, "it left the list of servers in epoch 6");
-    CHECK_INT(s->server[0].marks, 0);
 }
 
 /* ---- how far a quarantine is ---- */
@@ -187,6 +170,5 @@ SUITE(marked, T(another_life_is_a_restart), T(another_life_is_found_while_connec
       T(another_life_is_found_by_the_acquire), T(who_takes_no_writes_is_admitted_no_more),
       T(an_unknown_version_is_never_replaced), T(what_cannot_be_shown_is_replaced_once),
       T(one_request_a_second), T(another_database_is_named),
-      T(sealed_and_retired_servers_do_not_vote),
       T(a_quarantine_goes_on_with_other_clients),
       T(a_quarantine_is_noted_every_two_seconds), T(no_time_is_counted_twice));

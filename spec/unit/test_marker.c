@@ -7,7 +7,7 @@
 #include "test.h"
 
 static const char admitted[] =
-    "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3";
+    "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 60000 orders";
 
 static enum marker_kind parse(const char *text, struct marker *m)
 {
@@ -24,33 +24,30 @@ static void reads_every_word(void)
     CHECK_STR(m.replid, "9d0b1c2d3e4f5061");
     CHECK_INT(m.db, 0);
     CHECK_INT(m.max_lease_ms, 60000);
-    CHECK_STR(m.view.cluster, "c1d2e3f4");
-    CHECK_INT(m.view.epoch, 4);
-    CHECK_STR(m.view.hash, "9a8b7c6d");
-    CHECK_INT(m.id, 3);
+    CHECK_STR(m.cluster, "orders");
+    REQUIRE(parse("3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f49a8b7c6d", &m) ==
+            MARKER_READ);
+    CHECK_STR(m.cluster, "c1d2e3f49a8b7c6d");
 }
 
 static void reads_what_goes_with_a_state(void)
 {
     struct marker m;
-    REQUIRE(parse("3f9c0a1b2c3d4e5f v2 p - 15 500 c1d2e3f4.4.9a8b7c6d 3 1234", &m) ==
+    REQUIRE(parse("3f9c0a1b2c3d4e5f v3 p - 15 500 orders 1234", &m) ==
             MARKER_READ);
     CHECK_STR(m.replid, "");
     CHECK_INT(m.db, 15);
     CHECK_INT(m.observed_ms, 1234);
-    REQUIRE(parse("3f9c0a1b2c3d4e5f v2 s 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 "
-                  "00112233445566ff", &m) == MARKER_READ);
-    CHECK_STR(m.nonce, "00112233445566ff");
 }
 
 static void knows_other_versions(void)
 {
     static const char *const texts[] = {
-        "3f9c0a1b2c3d4e5f v3 anything at all", "3f9c0a1b2c3d4e5f v1 ", "3f9c0a1b2c3d4e5f v0 x",
+        "3f9c0a1b2c3d4e5f v4 anything at all", "3f9c0a1b2c3d4e5f v1 ", "3f9c0a1b2c3d4e5f v0 x",
         "3f9c0a1b2c3d4e5f v999 a",
-        "3f9c0a1b2c3d4e5f v3 #da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "3f9c0a1b2c3d4e5f v4 #da39a3ee5e6b4b0d3255bfef95601890afd80709",
     };
-    static const int versions[] = {3, 1, 0, 999, 3};
+    static const int versions[] = {4, 1, 0, 999, 4};
     for (int k = 0; k < 5; k++) {
         struct marker m;
         int version;
@@ -63,24 +60,28 @@ static void knows_other_versions(void)
 static void knows_what_is_not_ours(void)
 {
     static const char *const texts[] = {
-        "hello", "v", "v2", "v2 ", "3f9c0a1b2c3d4e5f", "3f9c0a1b2c3d4e5f v3",
-        "3f9c0a1b2c3d4e5f v03 x", "3f9c0a1b2c3d4e5f v1000 x", "3f9c0a1b2c3d4e5f V3 x",
-        " 3f9c0a1b2c3d4e5f v3 x", "3f9c0a1b2c3d4e5 v3 x", "v3 x", "#list",
+        "hello", "v", "v3", "v3 ", "3f9c0a1b2c3d4e5f", "3f9c0a1b2c3d4e5f v4",
+        "3f9c0a1b2c3d4e5f v04 x", "3f9c0a1b2c3d4e5f v1000 x", "3f9c0a1b2c3d4e5f V4 x",
+        " 3f9c0a1b2c3d4e5f v4 x", "3f9c0a1b2c3d4e5 v4 x", "v4 x", "#list",
         "#da39a3ee5e6b4b0d3255bfef95601890afd80709",
         "0123456789012345678901234567890123456789 60000",
-        "3f9c0a1b2c3d4e5 v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "3F9C0A1B2C3D4E5F v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "3f9c0a1b2c3d4e5f v2 x 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f506 0 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 -1 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 0 c1d2e3f4.4.9a8b7c6d 3",
-        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 060000 c1d2e3f4.4.9a8b7c6d 3",
-        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 ",
-        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 7",
-        "3f9c0a1b2c3d4e5f v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4 3",
-        "3f9c0a1b2c3d4e5f v2 p 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
-        "3f9c0a1b2c3d4e5f v2 s 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3 7",
-        "3f9c0a1b2c3d4e5f  v2 a 9d0b1c2d3e4f5061 0 60000 c1d2e3f4.4.9a8b7c6d 3",
+        "3f9c0a1b2c3d4e5 v3 a 9d0b1c2d3e4f5061 0 60000 orders",
+        "3F9C0A1B2C3D4E5F v3 a 9d0b1c2d3e4f5061 0 60000 orders",
+        "3f9c0a1b2c3d4e5f v3 x 9d0b1c2d3e4f5061 0 60000 orders",
+        "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f506 0 60000 orders",
+        "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 -1 60000 orders",
+        "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 0 orders",
+        "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 060000 orders",
+        "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 60000 orders ",
+        "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 60000 orders 7",
+        "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 60000",
+        "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 60000 ",
+        "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 60000 C1D2E3F49A8B7C6D",
+        "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 60000 two/words",
+        "3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 60000 a23456789.123456789.123456789.123",
+        "3f9c0a1b2c3d4e5f v3 p 9d0b1c2d3e4f5061 0 60000 orders",
+        "3f9c0a1b2c3d4e5f v3 s 9d0b1c2d3e4f5061 0 60000 orders",
+        "3f9c0a1b2c3d4e5f  v3 a 9d0b1c2d3e4f5061 0 60000 orders",
     };
     for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {
         struct marker m;
@@ -105,7 +106,7 @@ static void reads_only_what_is_written(void)
         char text[MARKER_MAX + 1], again[MARKER_MAX];
         size_t len = sizeof(admitted) - 1, at = (size_t)rng_below(&r, (int)len);
         char letter = (char)(rng_one_in(&r, 3) ? rng_below(&r, 256)
-                                               : "0123456789abcdefpsr-v ."[rng_below(&r, 23)]);
+                                               : "0123456789abcdefpsr-v ._"[rng_below(&r, 24)]);
         memcpy(text, admitted, len + 1);
         if (rng_one_in(&r, 3)) {
             memmove(text + at, text + at + 1, len-- - at);
@@ -126,22 +127,17 @@ static void reads_only_what_is_written(void)
 
 static void writes_the_longest_within_bounds(void)
 {
-    struct marker m = {.state = MARKER_SEALED, .db = INT32_MAX, .id = INT32_MAX,
+    struct marker m = {.state = MARKER_QUARANTINED, .db = INT32_MAX,
+                       .cluster = "a23456789.123456789.123456789.12",
                        .max_lease_ms = INT64_C(999999999999999),
-                       .view = {.epoch = INT32_MAX}}, back;
+                       .observed_ms = INT64_C(999999999999999)}, back;
     char text[MARKER_MAX];
     marker_hex(UINT64_MAX, MARKER_HEX, m.inc);
     marker_hex(0, MARKER_HEX, m.replid);
-    marker_hex(1, MARKER_HEX, m.nonce);
-    marker_hex(2, VIEW_HEX, m.view.cluster);
-    marker_hex(0xfedcba98, VIEW_HEX, m.view.hash);
     marker_write(&m, text);
     CHECK(strlen(text) <= MARKER_TEXT);
     REQUIRE(parse(text, &back) == MARKER_READ);
     CHECK(!memcmp(&m, &back, sizeof(m)));
-    CHECK(view_same(&m.view, &back.view));
-    back.view.hash[0] = '0';
-    CHECK(!view_same(&m.view, &back.view));
 }
 
 static void cuts_a_replid(void)

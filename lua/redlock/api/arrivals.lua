@@ -64,7 +64,7 @@ end
 -- @return its id, its count, and how many of those who answered say that it is open; or nil and a
 --   code
 function _M.known_to_a_majority(self, answers)
-    local n, by, left = places.voters(self.client), {}, #answers
+    local n, by, left = places.count(self.client), {}, #answers
     for _, answer in ipairs(answers) do
         local id, count = match(answer.data, "^(%x+) (%d+) ")
         if answer.vote == 1 and id then
@@ -113,7 +113,7 @@ local function write_back(self, view, id, count, union)
         for _, answer in ipairs(answers) do
             yes = yes + (answer.vote == 1 and 1 or 0)
         end
-        if yes < quorum(places.voters(self.client)) then
+        if yes < quorum(places.count(self.client)) then
             return lock.failure(self, "no_quorum")
         end
     end
@@ -136,7 +136,7 @@ function _M.look(self)
             return lock.failure(self, id and "no_quorum" or that)
         end
         id, count = this, that
-        if open >= quorum(places.voters(self.client)) then
+        if open >= quorum(places.count(self.client)) then
             return 0
         end
         for _, answer in ipairs(answers) do

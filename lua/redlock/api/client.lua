@@ -20,7 +20,6 @@ local lately = require "redlock.policy.lately"
 local queues = require "redlock.policy.queues"
 local inspection = require "redlock.api.inspection"
 local lock = require "redlock.api.lock"
-local members = require "redlock.api.members"
 local options = require "redlock.api.options"
 local places = require "redlock.core.places"
 local plain_lock = require "redlock.api.plain_lock"
@@ -336,7 +335,7 @@ end
 --   word), round_trip, clock_offset (its wall clock minus ours; clock_error: give or take),
 --   persistence ("aof", "rdb", "none seen": as far as INFO tells), eviction, maxmemory, guard
 --   ("admitted", "guarded" (for guard_left seconds, if it is up), "unverified", "disagrees",
---   "retired" (why: a text), "off", "unknown": marker_code says why the marker cannot
+--   (why: a text), "off", "unknown": marker_code says why the marker cannot
 --   be read), lost (why it was lost, or could not be connected, last; nil when it is ready), twin
 --   (the same server has voted under another address, though it does not say who it is),
 --   suspect_left (seconds without votes after a step of its clock), floors (how many of the 1024
@@ -374,16 +373,6 @@ function methods:init(opts)
     return restart_guard.init(self, force)
 end
 
---- The list of servers, and how it changes: see types/client.lua.
-function methods:members(opts)
-    local asked = members.options(opts)
-    local ok, err = open_to_wait(self, "members")
-    if not ok then
-        return nil, err
-    end
-    return members.run(self, asked, _M.new)
-end
-
 --- Counters since the client was made.
 -- @return { acquired, contended (calls that did not get it at the first attempt), failed,
 --   released, handed_over (got from another owner of this process), lost, overloaded (calls
@@ -406,10 +395,9 @@ function methods:stats()
     stats.renewals = tonumber(C.rl_renewals(self.core))
     local s = ffi.new("rl_node_stats")
     for i = 1, places.count(self) do
-        local label = places.label(self, i)
         C.rl_node_get_stats(self.core, i - 1, s)
-        stats.nodes[#stats.nodes + 1] = label and {
-            node = label,
+        stats.nodes[i] = {
+            node = places.label(self, i),
             ready = s.ready ~= 0,
             code = ffi.string(C.rl_code_name(s.code)),
             requests = tonumber(s.requests),

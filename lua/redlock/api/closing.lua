@@ -103,7 +103,7 @@ function _M.settle(lock, hold, seconds, keep)
     if not answers then
         return nil, err.code == "no_quorum" and errors.new("unknown", lock, err.nodes) or err
     end
-    local yes, n = 0, places.voters(client)
+    local yes, n = 0, places.count(client)
     for i = 1, #answers do
         yes = yes + (answers[i].vote > 0 and 1 or 0)
     end

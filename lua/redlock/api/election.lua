@@ -46,7 +46,7 @@ local function announce(self, hold, term)
         for _, answer in ipairs(ask(self, "announce", args) or {}) do
             yes = yes + (answer.vote == 1 and 1 or 0)
         end
-        if yes >= quorum(places.voters(client)) or lock.hold_of(self.view) ~= hold then
+        if yes >= quorum(places.count(client)) or lock.hold_of(self.view) ~= hold then
             return
         end
     end
@@ -124,7 +124,7 @@ function methods:leader()
     if not answers then
         return nil, err
     end
-    local n, most, some = places.voters(self.client), 0, 0
+    local n, most, some = places.count(self.client), 0, 0
     for _, seen in pairs(terms_in(answers)) do
         if seen.votes >= quorum(n) then
             return { id = seen.id, term = seen.term }, max(seen.left / 1000, 0)

@@ -158,12 +158,11 @@ function Events:warn_once(node, found)
 end
 
 -- Kinds of findings that have events of their own, and are not warned of.
-local TOLD = { guarded = true, clock_step = true, disagrees = true, retired = true,
-    twin = true }
+local TOLD = { guarded = true, clock_step = true, disagrees = true, twin = true }
 
 -- What is a matter of settings: findings about a node that is connected, and codes of nodes
 -- that are not.
-local REFUSALS = { disagrees = "config", retired = "config", twin = "config" }
+local REFUSALS = { disagrees = "config", twin = "config" }
 local SET_UP = { config = true, readonly = true, noperm = true, auth = true, unsupported = true }
 
 -- Why the settings keep a node from voting: the kind of trouble, a code and a text; or nil.
@@ -178,7 +177,7 @@ local function refusal(row)
     end
 end
 
-local UNTOLD = { guarded = true, disagrees = true, retired = true }
+local UNTOLD = { guarded = true, disagrees = true }
 
 local function look_at_node(self, row, was)
     local node = row.node
@@ -224,7 +223,7 @@ end
 -- A hold that has fewer servers behind it than the margin wants is told of once.
 local function look_at_votes(self, hold)
     local client = self.client
-    local wanted = quorum(places.voters(client)) + client.options.margin
+    local wanted = quorum(places.count(client)) + client.options.margin
     local votes = client.options.margin > 0 and rounds.votes(hold.lease, true) or wanted
     if votes < 0 then        -- there was no extension before
         return

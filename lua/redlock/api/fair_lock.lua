@@ -50,7 +50,7 @@ end
 
 -- The first refusals of a majority say which ticket is the next one.
 local function refused(view, wait, answers)
-    if wait.ticket or wait.left == 0 or #answers < quorum(places.voters(view.client)) then
+    if wait.ticket or wait.left == 0 or #answers < quorum(places.count(view.client)) then
         return
     end
     local last = 0

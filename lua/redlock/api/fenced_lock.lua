@@ -128,7 +128,7 @@ function fenced.is_current(view, token, value)
     if not answers then
         return nil, err
     end
-    local yes, no, n = 0, 0, places.voters(view.client)
+    local yes, no, n = 0, 0, places.count(view.client)
     for i = 1, #answers do
         if answers[i].vote > 0 then
             yes = yes + 1

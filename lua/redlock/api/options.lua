@@ -84,6 +84,14 @@ local function client_name(what, value)
     end
 end
 
+local function cluster(what, value)
+    if value ~= false and (type(value) ~= "string" or #value > 32
+        or not value:find "^[%w._-]+$" or value:find("^" .. ("%x"):rep(16) .. "$")) then
+        bad(what, "a name of 1 to 32 letters, digits and . _ - is needed, which is not 16 hex "
+            .. "digits; or leave it out: the addresses of the servers are compared then")
+    end
+end
+
 local function label(what, value)
     if type(value) == "string" then
         validate.name(what, value, card.MAX)
@@ -165,6 +173,7 @@ end
 --   check     see above; those with `late` come after all others, which they compare it with
 --   c, as     the field of rl_options, and how it is made of the value (see client.lua)
 --   flag      of the command, which begins with --no- when it sets false; arg: what follows it
+--   env       an environment variable of the command
 --   of        the verb that the flag is an option of; absent: of all
 -- Sources: 1 % + 2 ms of drift and the retry delay of 200 ms are those of the Redlock page.
 local NUMBER, WORDS = "number", "string|false"
@@ -195,6 +204,9 @@ _M.rows = {
         check = drift, c = "drift_ppm", as = "ppm" },
     { "prefix", "", "string", "before every name; the same in all programs that share locks",
         check = prefix, flag = "--prefix", arg = "TEXT" },
+    { "cluster", false, WORDS, "a name for these servers; the same in all programs",
+        check = cluster, c = "cluster", as = "text", flag = "--cluster", arg = "NAME",
+        env = "REDLOCK_CLUSTER" },
     { "client_name", "redlock", WORDS, "in `CLIENT LIST`; false: none", check = client_name,
         c = "client_name", as = "text" },
     { "label", true, "string|boolean", "whose a lock is; true: host, process, program",

@@ -29,8 +29,6 @@ local OF_A_LEASE = { "acquire", "extend", "release", "handover", "confirm", "hea
 local QUESTIONS = { "peek", "force", "settle" }
 -- Those that put something new onto a server: only where it has not forgotten what is there.
 local GUARDED = { acquire = true, heal = true }
--- Those that keep what is held: a yes of theirs counts for the list that the server is in.
-local HELD = { extend = true, handover = true, confirm = true }
 
 local FUNCTIONS = { "keys", "args", "channel", "home" }
 local HOOKS = { "refused", "granted", "gave_up", "reenter" }
@@ -74,9 +72,7 @@ end
 -- The text of a script as this client's servers get it.
 local function text_of(self, client, name, guarded)
     local body = self[name .. "_script"]
-    if body and HELD[name] and client.guarded then
-        return restart_guard.wrap_held(body, self.knows_run)
-    elseif body and guarded and client.guarded and not self.knows_run then
+    if body and guarded and client.guarded and not self.knows_run then
         return restart_guard.wrap(body)
     end
     return body

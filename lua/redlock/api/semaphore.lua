@@ -145,7 +145,7 @@ end
 --- @return how many permits nobody has on a majority of the servers; or nil and an error:
 --   no_quorum, phase, closed
 function methods:availablePermits()
-    local n, q, free = self.permits, quorum(places.voters(self.client)), self.permits
+    local n, q, free = self.permits, quorum(places.count(self.client)), self.permits
     local answers, err = asking.ask(_M.permit_of(self), "taken", { format("%d", n) })
     if not answers then
         return nil, err

@@ -119,8 +119,11 @@ function _M.client_options(given)
     end
     for _, row in ipairs(options.rows) do
         local value = given[row.flag or false]
+        local set = row.env and os.getenv(row.env) or ""
         if value ~= nil then
             opts[row.name] = value ~= true and value     -- --no-...
+        elseif set ~= "" then
+            opts[row.name] = set
         end
     end
     if given["--password-file"] or given["--password-env"] then

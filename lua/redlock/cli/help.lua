@@ -8,7 +8,7 @@ local _M = {}
 
 --- In the order in which they are told of.
 _M.verbs = { "run", "lead", "lua", "status", "ls", "top", "wait", "unlock", "check", "init",
-    "members", "dev" }
+    "dev" }
 
 --- The module of a verb; nil: there is none.
 function _M.verb(word)

@@ -110,8 +110,8 @@ function _M.of(client, subject, round, seeding)
     local C, rows = load(), {}
     local text = ffi_new("char[?]", C.RL_TEXT_MAX)
     for i = 1, places.count(client) do
-        local row = places.label(client, i) and read_node(client, round, i, text)
-        rows[#rows + 1] = row and explain(row, of_node(seeding, row.node))
+        local row = read_node(client, round, i, text)
+        rows[i] = explain(row, of_node(seeding, row.node))
     end
     local code = code_name(C.rl_round_outcome(round))
     C.rl_round_free(round)

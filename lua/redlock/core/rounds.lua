@@ -238,11 +238,6 @@ function _M.is_unseeded(round)
     return round ~= nil and C.rl_round_unseeded(round) ~= 0
 end
 
---- Whether there was no majority only because the list of servers changed meanwhile.
-function _M.is_split(round)
-    return round ~= nil and C.rl_round_split(round) ~= 0
-end
-
 --- Gives a round back; nil is one that could not be started.
 function _M.free(round)
     if round ~= nil then

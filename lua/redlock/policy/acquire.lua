@@ -87,11 +87,10 @@ local function wait_for_turn(call)
     end
 end
 
--- Makes another attempt at once where the last may have failed for want of a new password, or
--- because the list of servers changed meanwhile.
+-- Makes another attempt at once where the last may have failed for want of a new password.
 local function try_again(call)
     local client = call.lock.client
-    if client.credentials:poll() or rounds.is_split(call.round) then
+    if client.credentials:poll() then
         attempt.forget(call)
         call.now = client.now()
         return attempt.make(call)

@@ -172,13 +172,10 @@ end
 -- @return a list of servers, each with its rows if it is done, else with failed = { node, code,
 --   message }; and how many are done. Enough are when that is N - q + 1
 function _M.scan(client, opts)
-    local servers, n = {}, places.voters(client)
+    local servers, n = {}, places.count(client)
     for place = 1, places.count(client) do
-        local label = places.label(client, place)
-        if label then
-            servers[#servers + 1] = { place = place, label = label }
-            begin(servers[#servers])
-        end
+        servers[place] = { place = place, label = places.label(client, place) }
+        begin(servers[place])
     end
     local prefix = client.options.prefix
     local args = { prefix, opts.foreign and "1" or "0",
@@ -290,10 +287,8 @@ function _M.look(client, entries, foreign)
         keys[i] = key_of(client, entry)
     end
     for place = 1, places.count(client) do
-        if places.label(client, place) then
-            asked[#asked + 1] = { place = place, keys = keys,
-                args = { client.options.prefix, foreign and "1" or "0" } }
-        end
+        asked[place] = { place = place, keys = keys,
+            args = { client.options.prefix, foreign and "1" or "0" } }
     end
     local all, now = {}, client.now()
     for _, said in ipairs(each.ask(client, LOOK, asked)) do
@@ -302,7 +297,7 @@ function _M.look(client, entries, foreign)
             all[#all + 1] = rows
         end
     end
-    local found, n = {}, places.voters(client)
+    local found, n = {}, places.count(client)
     for _, entry in ipairs(entries) do
         local list = {}
         for i, rows in ipairs(all) do
@@ -338,7 +333,7 @@ end
 -- @param opts     as of scan(), and limit
 -- @return a list of rows, with long, more
 function _M.result(client, servers, opts)
-    local whole, list, n, unsure = {}, { long = 0 }, places.voters(client), {}
+    local whole, list, n, unsure = {}, { long = 0 }, places.count(client), {}
     local longs = {}
     for _, server in ipairs(servers) do
         if server.done then

@@ -69,10 +69,10 @@ function _M.of(client, name)
     local key = client.options.prefix .. name
     local own, asked = "redlock:{" .. key .. "}:", {}
     for place = 1, places.count(client) do
-        asked[#asked + 1] = places.label(client, place) and { place = place,
+        asked[place] = { place = place,
             keys = { key, own .. "slots", own .. "who", own .. "queue", own .. "standing",
                 own .. "living" },
-            args = { own .. "free", "redlock:{" .. key .. ":slots}:free" } } or nil
+            args = { own .. "free", "redlock:{" .. key .. ":slots}:free" } }
     end
     local all, waiting, n = {}, { lock = {}, permits = {} }, 0
     for _, said in ipairs(each.ask(client, DETAIL, asked)) do
@@ -81,7 +81,7 @@ function _M.of(client, name)
             read(said.data, all, waiting)
         end
     end
-    local q = quorum(places.voters(client))
+    local q = quorum(places.count(client))
     if n < q then
         return nil
     end

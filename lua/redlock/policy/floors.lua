@@ -86,16 +86,14 @@ local OUT_OF_RANGE = 2        -- a vote of the script "floor"
 
 -- Servers whose floor is out of range keep the others from being taught: the error names them.
 local function not_taught(view, answers)
-    local client, rows, by_place = view.client, {}, {}
+    local client, rows = view.client, {}
     for i = 1, places.count(client) do
-        local label = places.label(client, i)
-        by_place[i] = { node = label, code = "ok", message = "-" }
-        rows[#rows + 1] = label and by_place[i]
+        rows[i] = { node = places.label(client, i), code = "ok", message = "-" }
     end
     for i = 1, #answers do
         if answers[i].vote == OUT_OF_RANGE then
-            by_place[answers[i].node].code = "unseeded"
-            by_place[answers[i].node].message = finding(answers[i].info).message
+            rows[answers[i].node].code = "unseeded"
+            rows[answers[i].node].message = finding(answers[i].info).message
         end
     end
     return nil, errors.new("no_quorum", view, rows)
@@ -123,7 +121,7 @@ end
 -- @return that, as a text; and whether too few others had one; or nil and an error
 local function choose(view, answers, middle_ms)
     local client = view.client
-    local n = places.voters(client)
+    local n = places.count(client)
     local enough = n - quorum(n) + 1
     local seeded, most, wild = count(client, answers)
     if seeded < enough and wild > 0 then

@@ -25,7 +25,6 @@ local function name_states(C)
         [tonumber(C.RL_GUARD_ADMITTED)] = "admitted",
         [tonumber(C.RL_GUARD_QUARANTINED)] = "guarded",
         [tonumber(C.RL_GUARD_DISAGREES)] = "disagrees",
-        [tonumber(C.RL_GUARD_RETIRED)] = "retired",
     }
 end
 
@@ -64,6 +63,7 @@ local function read(client, i, info, text)
     if row.unverified and row.guard == "admitted" then
         row.guard = "unverified"
     end
+    row.cluster = info.cluster[0] ~= 0 and ffi_string(info.cluster) or nil
     row.why = info.why[0] ~= 0 and ffi_string(info.why) or nil
     if info.known ~= 0 then
         row.version, row.run_id = ffi_string(info.version), ffi_string(info.run_id)
@@ -117,7 +117,7 @@ local function quarantine(options, left)
 end
 
 -- States of the guard whose row says what is wrong, and the verdict on each.
-local EXPLAINED = { disagrees = "error", retired = "error" }
+local EXPLAINED = { disagrees = "error" }
 
 -- What is wrong with a node: a list of { kind, verdict, message }.
 local function findings_of(client, row, user)
@@ -203,19 +203,13 @@ end
 
 --- What is wrong with the whole: the same.
 function _M.findings(client)
-    local n, list = places.voters(client), {}
+    local n, list = places.count(client), {}
     if n == 2 then
         list[1] = { kind = "two", verdict = "warning", message = "2 servers tolerate no failure: "
             .. "a majority is both; use 1, or 3 or more" }
     elseif n % 2 == 0 then
         list[1] = { kind = "even", verdict = "warning", message = format("%d servers tolerate "
             .. "no more failures than %d; use an odd number", n, n - 1) }
-    end
-    local text = ffi.new("char[?]", rounds.load().RL_TEXT_MAX)
-    rounds.load().rl_list_text(client.core, text)
-    if text[0] ~= 0 then
-        list[#list + 1] = { kind = "list_stale", verdict = "warning",
-            message = ffi_string(text) .. "; change the configuration" }
     end
     for _, node in ipairs(client.options.nodes) do
         if node.tls and not client.options.tls_verify then
@@ -236,7 +230,7 @@ end
 
 -- A node's row with what is wrong with it, and what to do.
 local function judged(client, i, row, more)
-    local node = client.options.nodes[i] or client.options
+    local node = client.options.nodes[i]
     row.findings = findings_of(client, row, node.user)
     row.findings[#row.findings + 1] = more and more[i]
     row.verdict = "ok"
@@ -259,9 +253,7 @@ function _M.rows(client, more)
     local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)
     local rows = {}
     for i = 1, places.count(client) do
-        if places.label(client, i) then
-            rows[#rows + 1] = judged(client, i, read(client, i, info, text), more)
-        end
+        rows[i] = judged(client, i, read(client, i, info, text), more)
     end
     return rows
 end
@@ -271,7 +263,7 @@ local function code_of(row)
         return row.lost or "pending"
     elseif row.guard == "guarded" or row.suspect_left > 0 then
         return "guarded"
-    elseif row.guard == "disagrees" or row.guard == "retired" or row.twin then
+    elseif row.guard == "disagrees" or row.twin then
         return "config"
     elseif row.guard == "unknown" then
         return row.marker_code or row.why and "guarded" or "pending"

@@ -35,7 +35,7 @@ local function view(client, list, vote)
             said[#said + 1] = { who = who, left = answer.info < 0 and huge or answer.info / 1000 }
         end
     end
-    local held, who, left = peek.view(said, places.voters(client))
+    local held, who, left = peek.view(said, places.count(client))
     return held, who, left, any
 end
 

@@ -31,29 +31,6 @@ function _M.wrap(script)
     return (shebang or "") .. check .. (body or script)
 end
 
-local held_before, held_after
-
--- The lines of scripts/marker/held.lua before WORK in one line, and those behind it.
-local function read_held()
-    local text = gsub(script_text.read "redlock.scripts.marker.held", "%-%-[^\n]*", "")
-    held_before, held_after = match(text, "^(.-)return WORK%(%)\n(.*)$")
-    held_before = gsub(held_before, "%s+", " ")
-end
-
---- A script that keeps what is held, which also says what the marker is where its client knows
--- another one (scripts/marker/held.lua). Its lines stay where they are.
--- @param script     the text
--- @param knows_run  whether it wants to know which memory it counts in: its last argument
-function _M.wrap_held(script, knows_run)
-    if not held_before then
-        read_held()
-    end
-    local shebang, body = match(script, "^(#![^\n]*\n)(.*)$")
-    local before = knows_run and gsub(held_before, "table%.remove%(ARGV%)", "ARGV[#ARGV]")
-        or held_before
-    return (shebang or "") .. before .. (body or script) .. "\n" .. held_after
-end
-
 --- Whether the guard is on: by the option, else when there is more than one server.
 function _M.is_on(options)
     if options.restart_guard == "auto" then
@@ -69,7 +46,7 @@ local set_script              -- kept: the core's settings only point to the tex
 -- @param options   of the client
 function _M.configure(settings, options)
     settings.unguarded = _M.is_on(options) and 0 or 1
-    if _M.is_on(options) or options.restart_guard == false then
+    if options.restart_guard ~= "ignore" then        -- off: markers of others are looked for
         set_script = set_script or script_text.read "redlock.scripts.marker.set"
         settings.marker, settings.marker_script = _M.KEY, set_script
     end
@@ -85,10 +62,10 @@ local function list(rows)
     return concat(labels, ", ")
 end
 
--- The rows of each kind: admitted, guarded, disagrees (or is out of use), unknown, absent.
+-- The rows of each kind: admitted, guarded, disagrees, unknown, absent.
 local function sort_out(rows)
     local by = { admitted = {}, guarded = {}, disagrees = {}, unknown = {}, absent = {} }
-    by.unverified, by.retired = by.admitted, by.disagrees
+    by.unverified = by.admitted
     for _, row in ipairs(rows) do
         local kind = row.ready and by[row.guard] or by.absent
         kind[#kind + 1] = row
@@ -131,6 +108,17 @@ local function are_up(rows)
     return up >= quorum(#rows)
 end
 
+-- Whether servers are known by a hash of their addresses, and there is a name for them now.
+local function is_unnamed(client, rows)
+    local name = client.options.cluster
+    for _, row in ipairs(rows) do
+        if name and row.cluster ~= name then
+            return true
+        end
+    end
+    return false
+end
+
 -- What servers say now.
 -- @return the rows of client:check(), and when that was; or nil and an error
 local function look(client)
@@ -162,7 +150,7 @@ function _M.init(client, force)
         end
         by = sort_out(rows)
     end
-    if #by.admitted == #rows then
+    if #by.admitted == #rows and not is_unnamed(client, by.admitted) then
         return true
     end
     local err = not force and objection(by)
@@ -176,7 +164,8 @@ function _M.init(client, force)
             return nil, err
         end
         by = sort_out(health.rows(client))
-        if #by.guarded == 0 and #by.disagrees == 0 and #by.admitted >= quorum(#rows) then
+        if #by.guarded == 0 and #by.disagrees == 0 and #by.admitted >= quorum(#rows)
+            and not is_unnamed(client, by.admitted) then
             return true
         end
     end

@@ -18,13 +18,11 @@
 ---| "unverified" # admitted, but this user may not read its INFO
 ---| "guarded" # it may have forgotten locks that are still held
 ---| "disagrees" # its marker is not for this client: of another `max_lease`, database or version
----| "retired" # it left the list of servers
 
 ---What was found: one of these, or the `redlock.NodeCode` why a server is not to be had.
 ---@alias redlock.FindingKind
 ---| "replica" # it is no master
 ---| "disagrees" # its marker is not for this client: of another `max_lease`, database or version
----| "retired" # it left the list of servers
 ---| "twin" # the same server has voted under another address
 ---| "guarded" # no votes for a while: it may have forgotten locks
 ---| "marker" # its marker cannot be read or set
@@ -39,7 +37,6 @@
 ---| "clock" # its clock and ours are apart
 ---| "two" # two servers tolerate no failure
 ---| "even" # an even number of servers
----| "list_stale" # the configuration names servers that left the list
 ---| "tls_verify" # certificates are not verified
 ---| "exposed" # everybody on this machine may read a file with a secret
 
@@ -72,7 +69,8 @@
 ---@field guard_left? number  "guarded": seconds until it may
 ---@field marker_code? redlock.NodeCode  why its marker cannot be read or set
 ---@field unverified boolean  its INFO may not be read
----@field why? string  "disagrees", "retired", "unknown": what is wrong, and the remedy
+---@field cluster? string  that its marker names: a name, or a hash of addresses
+---@field why? string  "disagrees", "unknown": what is wrong, and the remedy
 ---@field steps integer  how often its clock was stepped so far
 ---@field step number  seconds of the last one; positive: forward
 ---@field suspect_left number  seconds without votes after that

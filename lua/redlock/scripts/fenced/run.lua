@@ -14,8 +14,8 @@ local admitted = true
 local found = redis.call('hmget', KEYS[1], ARGV[1], 'marker')
 if ARGV[2] ~= '' then
     local marker = redis.call('get', KEYS[2]) or ''
-    local inc, state, of = string.match(marker, '^(%x+) v2 (%a) (%x+) ')
-    admitted = (state == 'a' or state == 'd') and of == string.sub(life, 1, 16)
+    local inc, state, of = string.match(marker, '^(%x+) v3 (%a) (%x+) ')
+    admitted = state == 'a' and of == string.sub(life, 1, 16)
     if admitted and found[2] ~= inc then
         redis.call('del', KEYS[2])
         admitted = false

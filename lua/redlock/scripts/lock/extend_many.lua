@@ -1,12 +1,6 @@
--- KEYS the locks, ARGV for each of them its value and its lease in ms: extend.lua for many. With
--- the guard the marker's key is behind the locks, and the marker as the client knows it behind all.
+-- KEYS the locks, ARGV for each of them its value and its lease in ms: extend.lua for many.
 -- A string with a letter for each: 1: ours until then at least; 0: ask for it alone, as it is gone
--- or somebody else's, or has more time already, or no end. No letters, and nothing is done, where
--- the marker is another one.
-if #ARGV % 2 == 1 then
-    local marker = redis.pcall('get', table.remove(KEYS))
-    if marker ~= table.remove(ARGV) then return '' end
-end
+-- or somebody else's, or has more time already, or no end.
 local said = {}
 for i = 1, #KEYS do
     local yes = 0
