@@ -92,6 +92,7 @@ function redlock.is_error(value) end
 ---@field patience? number  seconds without a majority until `lock` gives up (default 10)
 ---@field drift_factor? number  no unit: how much faster a server's clock may run (default 0.01)
 ---@field prefix? string  before every name; the same in all programs that share locks (default "")
+---@field cluster? string|false  a name for these servers; the same in all programs (default false)
 ---@field client_name? string|false  in `CLIENT LIST`; false: none (default "redlock")
 ---@field label? string|boolean  whose a lock is; true: host, process, program (default true)
 ---@field on_event? "auto"|false|fun(e: redlock.Event)  "auto": nginx's log (default "auto")

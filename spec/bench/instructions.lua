@@ -32,7 +32,8 @@ local function cycles(client, count)
 end
 
 local function connected(uris)
-    local client = require("redlock").new { nodes = uris, timeout = 60, connect_timeout = 60 }
+    local client = require("redlock").new { nodes = uris, cluster = "spec",
+        timeout = 60, connect_timeout = 60 }
     cycles(client, 1)
     return client
 end

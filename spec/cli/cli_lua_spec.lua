@@ -67,7 +67,8 @@ describe("redlock lua", function()
                 .. home .. "/redlock"))
             local p = support.spawn { path, "--help", stdout = "pipe", env = {
                 PATH = home .. ":" .. os.getenv "PATH",
-                REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
+                REDLOCK_CLUSTER = support.CLUSTER,
+                    REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
             assert.same({ 3, "--help\n" }, { ends(p) })
         end)
 
@@ -204,7 +205,8 @@ describe("redlock lua", function()
             local path = file(TAKE .. [[os.execute "trap 'sleep 0.5; exit' TERM; echo in; ]]
                 .. [[while :; do sleep 0.05; done" print "went on"]])
             local p = support.spawn { "setsid", cli.REDLOCK, "lua", path, stdout = "pipe", env = {
-                REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
+                REDLOCK_CLUSTER = support.CLUSTER,
+                    REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
             assert.equal("in", p:read_line(20))
             assert.is_true(support.sh("kill -TERM -" .. p.pid))
             assert.same({ 143, "" }, { ends(p) })
@@ -216,7 +218,8 @@ describe("redlock lua", function()
                 .. [[echo in; while :; do sleep 0.05; done" print "went on"]])
             local p = support.spawn { "script", "-qec", "exec " .. cli.REDLOCK .. " lua " .. path,
                 "/dev/null", stdin = "pipe", stdout = "pipe", env = {
-                REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
+                REDLOCK_CLUSTER = support.CLUSTER,
+                    REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
             assert.equal("in\r", p:read_line(20))
             p:write "\3"
             local status, text = ends(p)

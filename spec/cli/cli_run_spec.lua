@@ -88,7 +88,8 @@ describe("redlock run", function()
             local p = support.spawn { "script", "-qec", "exec " .. cli.REDLOCK
                 .. " run x -- sh -c 'sleep 60 & echo $PPID $$ $! > " .. file .. "; wait'",
                 "/dev/null", stdin = "pipe", stdout = "pipe",
-                env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
+                env = { REDLOCK_CLUSTER = support.CLUSTER,
+                    REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
             local text = support.eventually(function()
                 local said = sys.read_file(file)
                 return said and said:find "\n" and said
@@ -146,7 +147,8 @@ describe("redlock run", function()
     it("takes commands of many words", function()
         local argv = { cli.REDLOCK, "run", "x", "--", "sh", "-c", "echo $#", "sh",
             stdout = "pipe", stderr = "stdout",
-            env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
+            env = { REDLOCK_CLUSTER = support.CLUSTER,
+                REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
         for i = 1, 20000 do
             argv[#argv + 1] = "w" .. i
         end

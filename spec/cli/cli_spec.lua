@@ -264,7 +264,8 @@ describe("redlock", function()
             local p = support.spawn { "script", "-qec", "exec " .. cli.REDLOCK .. " run x -- sh -c "
                 .. "'trap \"echo told\" INT; echo in; i=0; while [ $i -lt 200000 ]; do "
                 .. "i=$((i + 1)); done; exit 3'", "/dev/null", stdin = "pipe", stdout = "pipe",
-                env = { REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
+                env = { REDLOCK_CLUSTER = support.CLUSTER,
+                    REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home } }
             assert.equal("in\r", p:read_line(20))
             p:write "\3"
             local status, text = ends(p)

@@ -101,7 +101,8 @@ describe("redlock top", function()
         assert(client:getLock("deploy\27[2J"):tryLock(0, 60))
         local p = support.spawn { "script", "-qfec", cli.REDLOCK .. " top --every 0.1", "/dev/null",
             stdin = "pipe", stdout = "pipe", stderr = "stdout", env = { HOME = home,
-            REDLOCK_NODES = table.concat(cluster:uris(), " "), TERM = "xterm" } }
+            REDLOCK_CLUSTER = support.CLUSTER,
+                REDLOCK_NODES = table.concat(cluster:uris(), " "), TERM = "xterm" } }
         local text = ""
         support.eventually(function()
             text = text .. (p:read_line(20) or "")

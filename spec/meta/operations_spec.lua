@@ -41,7 +41,7 @@ describe("the page of operations", function()
     local function shell(code, stderr)
         return support.spawn { "sh", "-ec", code, cwd = home, stdout = "pipe", stdin = "pipe",
             stderr = stderr, env = { HOME = home, PATH = home .. ":" .. os.getenv "PATH",
-            REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
+            REDLOCK_CLUSTER = support.CLUSTER, REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
     end
 
     it("has a configuration and a first start that check has no complaint of", function()

@@ -30,7 +30,8 @@ describe("the recipe", function()
         return support.spawn { path(name), stdin = name:find "pipe" and "pipe" or "null",
             stdout = "pipe", stderr = "stdout", cwd = home, env = { HOME = home,
             PATH = home .. ":" .. os.getenv "PATH",
-            REDLOCK_NODES = table.concat(cluster:uris(), " ") }, ... }
+            REDLOCK_CLUSTER = support.CLUSTER,
+                REDLOCK_NODES = table.concat(cluster:uris(), " ") }, ... }
     end
 
     local function run(...)

@@ -31,7 +31,7 @@ local function only(client_options, i)
     for option, value in pairs(client_options) do
         opts[option] = value
     end
-    opts.nodes = { client_options.nodes[i] }
+    opts.nodes, opts.restart_guard = { client_options.nodes[i] }, "ignore"     -- one of many
     return opts
 end
 
