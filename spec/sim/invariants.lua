@@ -228,7 +228,7 @@ _M.list = {
         on = {
         script = function(sim, server, role, _, args, vote)
             local text = role == "mark" and vote == args[2] and vote or ""
-            local inc, observed = text:match "^(%x+) v2 p .* (%d+)$"
+            local inc, observed = text:match "^(%x+) v3 p .* (%d+)$"
             if not inc then
                 return nil
             end
