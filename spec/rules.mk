@@ -258,10 +258,10 @@ chaos: ## real servers and clients under faults; T=seconds (60); spec/chaos/READ
 	@spec/setup chaos
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/chaos/main.lua "$(or $(T),60)" "$(SEED)" "$(NODES)" \
-	    "$(BEYOND)" "$(RATE)" "$(GUARD)" "$(LISTS)"
+	    "$(BEYOND)" "$(RATE)" "$(GUARD)"
 
 .PHONY: soak
-soak: ## hours of chaos, with lists of servers that change, and a report; T=seconds (7200)
+soak: ## hours of chaos, and a report; T=seconds (7200)
 	@spec/setup chaos
 	@$(MAKE) --no-print-directory -s all tools
 	@spec/soak $(or $(T),7200) $(EACH)

@@ -11,13 +11,11 @@
 --               the server counts as impaired until its quarantine is over
 --   fakes_time  it happens to one process's clock, while what the guard waits for takes its
 --               true time: not where the guard is on
---   lists       only in runs whose list of servers may change
 --   beyond      only in runs that do not claim exclusion
 --   start, stop (w, f): w the world (world.lua); f.server, f.client, f.edges what it hits,
 --               f.x in [0, 1) how hard, f.lasts (s)
 -- Order matters: the schedule of a seed follows from it. Add new ones at the end.
 
-local changer = require "spec.chaos.changer"
 local path = require "spec.support.path"
 
 local function each_edge(w, f, fn)
@@ -298,12 +296,6 @@ local _M = {
         w.servers[f.server]:stop()
         w:server_is(f.server, "down", "SHUTDOWN")
     end, restart))),
-
-    -- Who does it is killed at the end, or done. The newcomer waits as one that forgot.
-    guarded(forgetting({ name = "replace_server", per_minute = 10, on = "server", lists = true,
-        lasts = { 1, 6 }, impairs = true,
-        start = function(w, f) f.change = changer.begin(w, f.server) end,
-        stop = function(w, f) changer.kill(w, f.change) end })),
 }
 
 return _M

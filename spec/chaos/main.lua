@@ -1,6 +1,6 @@
--- luajit spec/chaos/main.lua [SECONDS [SEED [NODES [BEYOND [RATE [GUARD [LISTS]]]]]]]
+-- luajit spec/chaos/main.lua [SECONDS [SEED [NODES [BEYOND [RATE [GUARD]]]]]]
 --
--- `make chaos T=60 SEED=n NODES=5 BEYOND=1 RATE=2 GUARD=0 LISTS=1`. Prints the schedule, what
+-- `make chaos T=60 SEED=n NODES=5 BEYOND=1 RATE=2 GUARD=0`. Prints the schedule, what
 -- happened and what is wrong with it; exits with 1 when anything is.
 local run = require "spec.chaos.run"
 
@@ -29,14 +29,14 @@ end
 
 local seed = number(arg[2], nil) or fresh_seed()
 local beyond = arg[4] ~= nil and arg[4] ~= "" and arg[4] ~= "0"
-local guard, lists = arg[6] ~= "0", arg[7] ~= nil and arg[7] ~= "" and arg[7] ~= "0"
+local guard = arg[6] ~= "0"
 local nodes, seconds, rate = number(arg[3], 5), number(arg[1], 60), number(arg[5], 1)
 
 io.stdout:setvbuf "line"
 print(("chaos: seed %d, %d servers%s, %g s%s"):format(seed, nodes, guard and ""
     or " without restart guard", seconds, beyond and ", beyond what can be promised" or ""))
 local v = run.run { seed = seed, seconds = seconds, nodes = nodes, claim = not beyond,
-    rate = rate, restart_guard = guard, lists = lists, report = print }
+    rate = rate, restart_guard = guard, report = print }
 print(("calls: %s"):format(list(v.counts)))
 print(("faults: %s"):format(list(v.faults)))
 print(("valid at once: %d; lost updates: %d by those who check their validity, %d by those "
@@ -44,17 +44,13 @@ print(("valid at once: %d; lost updates: %d by those who check their validity, %
 print(("%d clients lived to the end, %.0f s at most; grown by %d descriptors, %d KiB resident, "
     .. "%d KiB of Lua at most"):format(v.growth.clients, v.growth.seconds, v.growth.fds,
     v.growth.rss, v.growth.lua))
-if v.changed then
-    print(("%d times another server came into the list"):format(v.changed))
-end
 print(("entered while another was inside, validity or not: %s"):format(list(v.intrusions)))
 for _, violation in ipairs(v.violations) do
     print(("VIOLATION at %.3f s: %s"):format((violation.t - v.t0) / 1000, violation.text))
 end
 print(("%d violations; picture: %s"):format(#v.violations, v.html))
 if #v.violations > 0 then
-    print(("again: make chaos T=%g SEED=%d NODES=%d RATE=%g%s%s%s"):format(seconds, seed,
-        nodes, rate, beyond and " BEYOND=1" or "", guard and "" or " GUARD=0",
-        lists and " LISTS=1" or ""))
+    print(("again: make chaos T=%g SEED=%d NODES=%d RATE=%g%s%s"):format(seconds, seed,
+        nodes, rate, beyond and " BEYOND=1" or "", guard and "" or " GUARD=0"))
 end
 os.exit(#v.violations == 0 and 0 or 1)

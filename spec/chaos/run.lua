@@ -1,6 +1,5 @@
 -- One chaos run: a world, a schedule of faults, clients that want locks, and a judge.
 -- main.lua is the command; see README.md.
-local changer = require "spec.chaos.changer"
 local cjson = require "cjson"
 local history = require "spec.chaos.history"
 local marks = require "spec.chaos.marks"
@@ -28,7 +27,6 @@ _M.defaults = {
     lease = 0.5, leases = { 0.2, 0.5, 1 }, max_lease = 1,
     timeout = 0.1, connect_timeout = 0.3, fallback = 0.2,
     restart_guard = true,       -- false: the schedule keeps servers that forgot away
-    lists = false,              -- true: the list of servers changes
     unattended = nil,           -- true: nobody does, whether or not the guard is on
     bare = false,               -- true: each client is cut off from one of the servers
     only = nil,                 -- a set of the only faults that happen
@@ -101,9 +99,9 @@ local function look_at_keys(w, s)
 end
 
 -- Whether something happens to a server then, other than that.
-local function is_hit(list, s, t, other)
+local function is_hit(list, s, t)
     for _, f in ipairs(list) do
-        if f.server == s and f.name ~= other and f.t - 0.1 <= t and t <= f.ends + 0.1 then
+        if f.server == s and f.t - 0.1 <= t and t <= f.ends + 0.1 then
             return true
         end
     end
@@ -136,9 +134,6 @@ local function follow(w, list, opts)
                 end
                 w:look_after_clients()
                 w:start_nginx()
-                changer.look(w, function(server)
-                    return not is_hit(list, server, now, "replace_server")
-                end)
             else
                 local nap = math.min(step.t - now, 0.05)
                 sys.sleep(math.max(nap, 0))
@@ -176,8 +171,7 @@ local function judge(w, list, late, opts)
         claim = opts.claim,
         -- Where all floors are lost tokens go on from clocks of clients, which are stepped.
         tokens = opts.claim,
-        -- Servers have one number for all clients where the list of them stays as it is.
-        order = opts.claim and not opts.lists,
+        order = opts.claim,
         nodes = opts.nodes,
         place_ms = PLACE * opts.fallback * 1000,
         timeout_ms = opts.timeout * 1000,
@@ -186,7 +180,7 @@ local function judge(w, list, late, opts)
         slack_ms = history.defaults.slack_ms + late * LATE_FACTOR,
         -- A connection for commands and one for messages to each node, one of each being
         -- replaced; epoll, timers, the wake-up.
-        max_fds = 3 * (opts.nodes + (opts.lists and 1 or 0)) + 6,
+        max_fds = 3 * opts.nodes + 6,
     })
     for _, v in ipairs(w.violations) do
         table.insert(verdict.violations, v)
@@ -241,7 +235,7 @@ local function rehearse(opts)
     local list = schedule.new { seed = opts.seed, seconds = opts.seconds, nodes = opts.nodes,
         clients = opts.clients, nginx = opts.nginx, claim = opts.claim, guard_s = guard_s,
         rate = opts.rate,
-        guard = opts.restart_guard or opts.unattended, lists = opts.lists, only = opts.only }
+        guard = opts.restart_guard or opts.unattended, only = opts.only }
     for _, f in ipairs(list) do
         opts.report(schedule.describe(f))
     end
@@ -254,7 +248,6 @@ local function perform(w, list, opts)
     w:heal()
     w:log("network", "note", "all faults are over")
     w:await_nginx()
-    changer.await(w)
     w:look_after_clients()
     w:settle_clients(opts.settle_s * 2)
     w:quit_clients()
@@ -277,7 +270,6 @@ local function perform(w, list, opts)
     save(all, ("%s/%s.jsonl"):format(opts.out, opts.seed))
     local verdict = judge(w, all, late, opts)
     verdict.t0, verdict.faults, verdict.late_ms = t0, w.done, late
-    verdict.changed = w.lists and w.lists.changed
     verdict.html = draw(w, all, verdict, t0, opts)
     return verdict
 end

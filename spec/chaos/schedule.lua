@@ -131,19 +131,14 @@ end
 local PLACE = { server = "on_server", client = "on_client", edges = "on_edges",
     nginx = "on_nginx" }
 
--- Where the list of servers changes there are no proxies, to cut off or shut out anybody.
 local function wanted(fault, opts)
-    if opts.lists and (fault.on == "edges" or fault.forgets and not fault.guarded) then
-        return false
-    end
     return not (fault.beyond and opts.claim) and not (fault.fakes_time and opts.guard)
-        and not (fault.lists and not opts.lists) and (not opts.only or opts.only[fault.name])
+        and (not opts.only or opts.only[fault.name])
 end
 
 --- @param opts  seed, seconds, nodes, clients, nginx (how many clients after those are),
 --   claim, guard (see guarded in faults.lua), guard_s: how long a server that forgot may not
---   vote, rate (times as many faults), lists (whether the list of servers may change), only (a
---   set of names)
+--   vote, rate (times as many faults), only (a set of names)
 -- @return a list of { t, name, lasts, x, server | client (, edges), door, opens }, by time
 function _M.new(opts)
     local places = setmetatable({ opts = opts, busy = {}, impairing = {} }, Places)

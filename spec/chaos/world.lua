@@ -4,10 +4,8 @@
 -- be cut off from any server.
 local cjson = require "cjson"
 local build = require "spec.support.build"
-local changer = require "spec.chaos.changer"
 local inspect = require "spec.support.inspect"
 local kinds = require "spec.chaos.kinds"
-local lists = require "spec.support.list"
 local marks = require "spec.chaos.marks"
 local proc = require "spec.support.proc"
 local proxy = require "spec.support.proxy"
@@ -103,12 +101,6 @@ local function new_server(self, s)
         self.servers[s]:admit(self.opts.max_lease)
     end
     self:server_is(s, "up", "started")
-end
-
---- Another server, which is none of ours yet. @return it, and its clock
-function World:spare()
-    self.spares = (self.spares or 0) + 1
-    return start_server(self, "spare" .. self.spares)
 end
 
 function World:command(s, ...)
@@ -219,7 +211,7 @@ function World:start_client(c)
         options = {
             nodes = self.uris[c], lease = opts.lease, max_lease = opts.max_lease,
             timeout = opts.timeout, connect_timeout = opts.connect_timeout,
-            retry_delay = 0.02, fallback = opts.fallback, patience = 2,
+            cluster = redis.CLUSTER, retry_delay = 0.02, fallback = opts.fallback, patience = 2,
             fence_ttl = opts.max_lease,          -- so that counters go on from floors
             restart_guard = opts.restart_guard,
         },
@@ -423,16 +415,10 @@ local function start_edge(self, c, s)
     self.edges[c][s], self.uris[c][s] = edge, edge.uri
 end
 
--- Where the list of servers changes there is nothing between: clients have to know them by the
--- names that the list has.
 local function start_edges(self, c)
     self.edges[c], self.uris[c] = {}, {}
-    for s, server in ipairs(self.servers) do
-        if self.opts.lists then
-            self.uris[c][s] = server.uri
-        else
-            start_edge(self, c, s)
-        end
+    for s in ipairs(self.servers) do
+        start_edge(self, c, s)
     end
     if self.opts.bare then
         self:refuse(c, self:out_of_reach(c), true)
@@ -478,13 +464,6 @@ function _M.new(opts)
     self.accounts = redis.server()
     for s = 1, opts.nodes do
         new_server(self, s)
-    end
-    if opts.restart_guard then
-        lists.enlist(self.servers)     -- each client has names of its own for them
-    end
-    changer.configure(self)
-    if opts.lists then
-        changer.allow(self)
     end
     for c = 1, opts.clients + opts.nginx do
         start_edges(self, c)

@@ -5,8 +5,6 @@
  *   ALIVE      changes the lists; A stays up
  *   LATER      changes the lists; A is stopped at some time
  *   FIRST      stops A for good, starts D, changes the lists
- *   TWICE      {A, B, C, D} for everybody, then {B, C, D}; D votes from the beginning
- *   OVERLAP    the same, but the second change does not wait for the end of the first
  *
  * A client that gets another list is another process: what it held it does not believe in any
  * more. Servers, quarantine and time are as in redlock.pml, but for drift, which has no part in
@@ -22,7 +20,6 @@
 #endif
 
 #define ABC 7
-#define ABCD 15
 #define BCD 14
 
 #define CLIENTS 2
@@ -154,18 +151,5 @@ init
     start_d(GUARD);
     give_all(BCD);
     stop_a()
-#endif
-#ifdef TWICE
-    start_d(0);
-    give_all(ABCD);
-    give_all(BCD)
-#endif
-#ifdef OVERLAP
-    start_d(0);
-    give(0, ABCD);
-    if
-    :: give(0, BCD); give_all(BCD)
-    :: give(1, ABCD); give_all(BCD)
-    fi
 #endif
 }
