@@ -308,7 +308,8 @@ static int is_fit(struct core *core, int i)
         node_refuse(nd, RL_CONFIG, "%s", text);
     } else if (!core->marker && g->marker[0]) {
         node_refuse(nd, RL_CONFIG, "other clients use it with the restart guard, and this one "
-                    "does not: all must, or a restart gives a lock to two; restart_guard = \"ignore\" if you know better");
+                    "does not: all must, or a restart gives a lock to two; restart_guard = "
+                    "\"ignore\" if you know better");
     } else if (nd->config->require_info && !nd->info.replid[0]) {
         node_refuse(nd, RL_NOPERM, "its life (master_replid) is not known, and restart_guard "
                     "is \"require\": allow INFO to this user");

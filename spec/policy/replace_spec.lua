@@ -7,7 +7,7 @@ local sys = require "spec.support.sys"
 local workers = require "spec.support.workers"
 
 local SIZE = 5
-local OPTIONS = { max_lease = 1, lease = 1, timeout = 0.5, connect_timeout = 5, patience = 60,
+local OPTIONS = { cluster = "spec", max_lease = 1, lease = 1, timeout = 0.5, connect_timeout = 5, patience = 60,
     fallback = 0.1 }
 
 -- How often all servers are replaced; a hundred times every night.
@@ -27,17 +27,17 @@ end
 local Quiet = {}
 Quiet.__index = Quiet
 
-local function quiet_names(cluster, opts)
-    local self = setmetatable({ tokens = {}, options = opts }, Quiet)
+local function quiet_names(cluster)
+    local self = setmetatable({ tokens = {} }, Quiet)
     self:grow(cluster)
     return self
 end
 
 function Quiet:grow(cluster)
     local seeded
-    local o = options(self.options)
-    o.on_event = function(e) seeded = seeded or e.type == "fence_seeded" and e.name end
-    local client = support.warm_client(cluster, o)
+    local client = support.warm_client(cluster, options { on_event = function(e)
+        seeded = seeded or e.type == "fence_seeded" and e.name
+    end })
     for k = 1, 40 do
         local lock = client:getFencedLock("quiet" .. k)
         local _, token = assert(lock:tryLock(60))
@@ -51,10 +51,9 @@ function Quiet:grow(cluster)
 end
 
 -- `redlock check --wait`, as operators run it between two replacements.
-local function await_votes(cluster, opts)
+local function await_votes(cluster)
     local path = support.tmpdir() .. "/redlock.conf"
-    sys.write_file(path, "max_lease = 1\nlease = 1\n" .. (opts.cluster
-        and "cluster = " .. opts.cluster .. "\n" or ""))
+    sys.write_file(path, "max_lease = 1\nlease = 1\n")
     local p = command.start(cluster, support.tmpdir(), { env = { REDLOCK_CONFIG = path } },
         "check", "--wait")
     local status, text = command.ends(p, 120)
@@ -77,21 +76,47 @@ describe("servers under load", function()
             local first = support.warm_client(cluster, options {})
             assert(first:init())
             first:close()
-            await_votes(cluster, {})             -- all floors are known
+            await_votes(cluster)             -- all floors are known
             for _ = 1, TIMES do
-                local quiet = quiet_names(cluster, {})
+                local quiet = quiet_names(cluster)
                 local load = workers.start { nodes = cluster:uris(), options = OPTIONS,
                     holders = 2, takers = 6 }
                 for i = 1, SIZE do
                     cluster[i]:kill()
                     cluster[i]:start()               -- empty
-                    await_votes(cluster, {})
+                    await_votes(cluster)
                 end
                 local n = load:stop()
                 assert.is_true(n.took > 50)
                 assert.is_true(n.tokens > 5)
                 quiet:grow(cluster)
                 said("behind their addresses", n)
+            end
+        end)
+
+    it("are replaced by others, as `cluster` is set, and the new list is rolled out in two halves",
+        function()
+            local cluster = support.cluster(SIZE, { new = true })
+            local first = support.warm_client(cluster, options {})
+            assert(first:init())
+            first:close()
+            await_votes(cluster)
+            for _ = 1, TIMES do
+                local quiet = quiet_names(cluster)
+                local load = workers.start { nodes = cluster:uris(), options = OPTIONS,
+                    holders = 2, takers = 6 }
+                for i = 1, SIZE do
+                    cluster[i]:kill()                -- for good
+                    cluster[i] = support.cluster(1, { new = true })[1]
+                    load:roll(cluster:uris(), 1, 4)
+                    load:roll(cluster:uris(), 5, 8)
+                    await_votes(cluster)
+                end
+                local n = load:stop()
+                assert.is_true(n.took > 50)
+                assert.is_true(n.tokens > 5)
+                quiet:grow(cluster)
+                said("by others", n)
             end
         end)
 end)

@@ -182,10 +182,8 @@ end
 -- ---- all ----------------------------------------------------------------------------
 
 local mutants = require "spec.sim.mutants"
-for _, kind in ipairs { "family", "list" } do
-    for _, mutant in ipairs(require("spec.sim." .. kind .. "_mutants")) do
-        mutants[#mutants + 1] = mutant
-    end
+for _, mutant in ipairs(require "spec.sim.family_mutants") do
+    mutants[#mutants + 1] = mutant
 end
 local only = os.getenv "ONLY"
 local part, parts = (os.getenv "SIM_PART" or "0 1"):match "(%d+) (%d+)"

@@ -31,7 +31,7 @@ end
 --- Whether the schedules are those of `make sim` and `make test`, with no settings of their own.
 local function plain()
     return not (env "PREFIX" or env "SIM_FAULTS" or env "SIM_GUARD" or env "SIM_FENCED"
-        or env "SIM_FAMILY" or env "SIM_LISTS" or env "SIM_LEASE"
+        or env "SIM_FAMILY" or env "SIM_LEASE"
         or env "SIM_IGNORE" or env "SIM_CPATH" or env "SIM_LUA")
 end
 

@@ -153,7 +153,7 @@ function _M.init(client, force)
     if #by.admitted == #rows and not is_unnamed(client, by.admitted) then
         return true
     end
-    local err = not force and objection(by)
+    local err = not force and #by.admitted < #rows and objection(by)
     if err then
         return nil, err
     end
@@ -169,7 +169,7 @@ function _M.init(client, force)
             return true
         end
     end
-    err = not force and #by.admitted >= quorum(#rows) and objection(by)
+    err = not force and #by.admitted >= quorum(#rows) and #by.admitted < #rows and objection(by)
     if err then
         return nil, err
     end
