@@ -32,7 +32,6 @@ end
 for _, field in ipairs { "of_this_run", "counted_in", "write", "sub", "RUN" } do
     table.insert(files["lua/redlock/scripts/slots"].read_globals, field)
 end
-files["lua/redlock/scripts/marker/held.lua"] = { read_globals = { "WORK" } }
 -- They declare what the others use.
 files["lua/redlock/scripts/slots/memory.lua"] = { globals = { "ARGV" } }
 for _, name in ipairs { "now", "rw/door", "rw/readers", "slots/slots", "fair/queue", "inspect/describe" } do

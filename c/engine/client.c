@@ -189,6 +189,19 @@ static char *copy(const char *s, int *failed)
     return s2;
 }
 
+/* The name of the client's connections: NAME, a colon, and the first 8 digits of the hash of
+ * its servers, so that CLIENT LIST shows who is configured with other servers. */
+static char *connection_name(const char *name, const char *servers, int *failed)
+{
+    char hash[CLUSTER_HASH + 1], *to = NULL;
+    cluster_hash(servers, hash);
+    if (name && asprintf(&to, "%s:%.8s", name, hash) < 0) {
+        to = NULL;
+        *failed = 1;
+    }
+    return to;
+}
+
 static int client_configure(struct rl_client *c, const rl_options *o,
                             const rl_node_options *nodes, int n)
 {
@@ -199,7 +212,7 @@ static int client_configure(struct rl_client *c, const rl_options *o,
     c->servers = address_list(nodes, n);
     if (!c->configs || !c->addresses || !c->servers)
         return -1;
-    c->client_name = copy(o->client_name, &failed);
+    c->client_name = connection_name(o->client_name, c->servers, &failed);
     c->marker = copy(o->marker, &failed);
     c->cluster = copy(o->cluster && o->cluster[0] ? o->cluster : NULL, &failed);
     c->marker_script = copy(o->marker_script, &failed);

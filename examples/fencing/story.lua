@@ -82,7 +82,7 @@ function _M.run(file, recipes, args)
         return add(recipe[args[3]], args[4], tonumber(args[5]), tonumber(args[6]),
             { unpack(args, 7) })
     end
-    local uris = args[1] and { unpack(args) } or support.cluster(3):uris()
+    local uris = args[1] and { unpack(args) } or support.cluster(3, { unnamed = true }):uris()
     for i, recipe in ipairs(recipes) do
         print(recipe.title .. ", without the check")
         local _, balance = tell(file, i, recipe, "unchecked", uris)

@@ -16,7 +16,7 @@ local function read(path)
 end
 
 local root = io.popen("pwd"):read "*l"
-local cluster = support.cluster(3)
+local cluster = support.cluster(3, { unnamed = true })
 local dir = support.tmpdir()
 
 -- Its paths are relative: those of the library to this directory, nginx's own to another.

@@ -97,7 +97,7 @@ describe("client:connect()", function()
         cluster:each(function(server) server:kill() end)
         local uris = cluster:uris()
         local p = support.lua(([[
-            local client = require "redlock".new { nodes = { %q, %q, %q } }
+            local client = require "redlock".new { nodes = { %q, %q, %q }, cluster = "spec" }
             print(not client:connect(0))
             print(client:connect(60))
         ]]):format(uris[1], uris[2], uris[3]), { stderr = "stdout" })

@@ -27,7 +27,7 @@ local function clock_us(id)
 end
 
 local mode = table.remove(arg, 1)
-local client = redlock.new { nodes = { unpack(arg) } }
+local client = redlock.new { nodes = { unpack(arg) }, cluster = "spec" }
 local lease = mode ~= "kept" and LEASE or nil
 
 if mode == "beside" then

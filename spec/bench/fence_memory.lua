@@ -67,7 +67,8 @@ end
 function _M.run(n, fence_ttl, say)
     local cluster = support.cluster(SERVERS, { new = true }):admit(MAX_LEASE)
     local function open(ttl)
-        return redlock.new { nodes = cluster:uris(), max_lease = MAX_LEASE, lease = MAX_LEASE,
+        return redlock.new { nodes = cluster:uris(), cluster = "spec",
+            max_lease = MAX_LEASE, lease = MAX_LEASE,
             fence_ttl = ttl, timeout = 5 }
     end
     local function await_none(ttl)

@@ -30,7 +30,7 @@ end
 
 local mode, guard = table.remove(arg, 1), table.remove(arg, 1)
 local loop = (mode == "luv" or mode == "cqueues") and require(mode)
-local client = redlock.new {
+local client = redlock.new { cluster = "spec",
     nodes = { unpack(arg) }, timeout = 10, restart_guard = guard == "on" and "auto" or "ignore",
     host = loop and require("redlock.host." .. mode) or nil,
 }

@@ -31,7 +31,7 @@ end
 local kind, held = table.remove(arg, 1), tonumber(table.remove(arg, 1))
 local uv = kind == "loop" and require "luv"
 local told, happened = 0, 0
-local client = redlock.new {
+local client = redlock.new { cluster = "spec",
     nodes = { unpack(arg) }, max_lease = MAX_LEASE, restart_guard = "ignore", timeout = 10,
     max_waiting = 2 * AT_ONCE, prefix = held .. ":",
     host = uv and require "redlock.host.luv" or nil,

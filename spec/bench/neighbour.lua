@@ -20,7 +20,8 @@ local KEEPER = [[
 local ffi, redlock = require "ffi", require "redlock"
 local support = require "spec.support"
 local lease, kept, nodes = 2 * tonumber(arg[1]), tonumber(arg[2]), { unpack(arg, 3) }
-local client = redlock.new { nodes = nodes, lease = lease, timeout = 10, max_waiting = 1000 }
+local client = redlock.new { nodes = nodes, cluster = "spec",
+    lease = lease, timeout = 10, max_waiting = 1000 }
 for first = 1, kept, 500 do
     local futures = {}
     for i = first, math.min(first + 499, kept) do

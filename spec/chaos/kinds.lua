@@ -44,7 +44,8 @@ local function option_text(options)
     local parts = {}
     for name, value in pairs(options) do
         if name ~= "nodes" then
-            parts[#parts + 1] = ("%s = %s"):format(name, tostring(value))
+            parts[#parts + 1] = ("%s = %s"):format(name,
+                type(value) == "string" and ("%q"):format(value) or tostring(value))
         end
     end
     table.sort(parts)

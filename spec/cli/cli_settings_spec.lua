@@ -78,7 +78,8 @@ describe("redlock", function()
                 { { PW = "hunter2" }, "--user", "locks", "--password-env", "PW" },
                 { {}, "--user", "locks", "--password-file", secret },
                 { {}, "--config", file },
-                { { REDLOCK_NODES = table.concat(cluster:uris(), " "):gsub("//", "//locks:hunter2@") } },
+                { { REDLOCK_NODES = table.concat(cluster:uris(), " ")
+                    :gsub("//", "//locks:hunter2@") } },
             } do
                 local argv = { select(2, unpack(way)) }
                 for _, word in ipairs { "--", "sh", "-c",

@@ -46,7 +46,7 @@ local function take(url, file)
 end
 
 local function main(file, seconds)
-    local cluster = support.cluster(5)
+    local cluster = support.cluster(5, { unnamed = true })
     local ng = support.nginx { nodes = cluster, workers = 2, server = SERVER, init = INIT,
         init_worker = "assert(metrics:start())", http = "lua_shared_dict numbers 4m;" }
     local requests = {}

@@ -47,7 +47,7 @@ local SERVER = [[
     location /closed { content_by_lua_block {
         local closed = {}
         for i = 1, 20 do
-            closed[i] = redlock.new { nodes = nodes, prefix = "other:" }
+            closed[i] = redlock.new { nodes = nodes, cluster = "spec", prefix = "other:" }
             assert(closed[i]:getLock("y"):tryLock(1))
             closed[i]:close()
         end

@@ -4,7 +4,8 @@ local support = require "spec.support"
 
 local INIT = [[
     metrics = require("redlock.metrics").new { dict = "%s" }
-    measured = redlock.new { nodes = nodes, timeout = 2, connect_timeout = 5, retry_delay = 0.02,
+    measured = redlock.new { nodes = nodes, cluster = "spec",
+        timeout = 2, connect_timeout = 5, retry_delay = 0.02,
         metrics = metrics }
 ]]
 local SERVER = [[

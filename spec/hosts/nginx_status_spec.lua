@@ -9,7 +9,8 @@ local HOSTILE = [[<img src=x onerror=document.title='hacked'>"'&]]
 local INIT = [[
     metrics = require("redlock.metrics").new { dict = "numbers" }
     status = require("redlock.status").new { metrics = metrics }
-    measured = redlock.new { nodes = nodes, timeout = 2, connect_timeout = 5, retry_delay = 0.02,
+    measured = redlock.new { nodes = nodes, cluster = "spec",
+        timeout = 2, connect_timeout = 5, retry_delay = 0.02,
         metrics = metrics }
 ]]
 local SERVER = [[

@@ -68,7 +68,7 @@ describe("the examples", function()
     end)
 
     it("of a loop of one's own", function()
-        local cluster = support.cluster(3)
+        local cluster = support.cluster(3, { unnamed = true })
         local p = support.spawn { "luajit", "examples/own_loop.lua", cluster[1].uri,
             cluster[2].uri, cluster[3].uri, stdout = "pipe", stderr = "stdout",
             env = support.lua_env() }

@@ -60,7 +60,7 @@ describe("the page on metrics", function()
     teardown(support.cleanup)
 
     it("has a configuration for nginx that works as it stands", function()
-        local cluster = support.cluster(3)
+        local cluster = support.cluster(3, { unnamed = true })
         local code = assert(pages.snippets(PAGE, "nginx")[1])
         for i, server in ipairs(cluster) do
             code = code:gsub("10.0.0." .. i .. '"', "127.0.0.1:" .. server.port .. '"')

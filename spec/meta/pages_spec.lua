@@ -90,7 +90,7 @@ end)
 describe("the snippets of pages", function()
     local cluster, home
 
-    setup(function() cluster = support.cluster(3) end)
+    setup(function() cluster = support.cluster(3, { unnamed = true }) end)
     before_each(function()
         cluster:flush()
         home = support.tmpdir()
@@ -153,7 +153,7 @@ describe("the snippets of pages", function()
         at_home()
         local p = support.spawn { "sh", "-ec", code, cwd = home, stdout = "pipe",
             stderr = "stdout", env = { HOME = home, PATH = home .. ":" .. os.getenv "PATH",
-            REDLOCK_CLUSTER = support.CLUSTER, REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
+            REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
         local status, said = cli.ends(p, 300)
         assert.equal(0, status, said)
         local log = sys.read_file(home .. "/log")

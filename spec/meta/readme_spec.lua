@@ -71,7 +71,7 @@ describe("the README", function()
     end)
 
     it("has commands that work", function()
-        local cluster = support.cluster(3)
+        local cluster = support.cluster(3, { unnamed = true })
         sys.write_file(home .. "/report", "#!/bin/sh\necho $REDLOCK_NAME\n")
         assert(support.sh(([[cd %s && chmod +x report && ln report deploy &&
             ln report scheduler]]):format(home)))

@@ -8,7 +8,7 @@ local sys = require "spec.support.sys"
 describe("the recipe", function()
     local cluster, home, log
 
-    setup(function() cluster = support.cluster(3) end)
+    setup(function() cluster = support.cluster(3, { unnamed = true }) end)
     before_each(function()
         cluster:flush()
         home = support.tmpdir()

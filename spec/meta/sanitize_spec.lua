@@ -159,7 +159,7 @@ local CODE = [[
 local function run(core, opts)
     local dir = support.certificates()
     local cluster = support.cluster(2)
-    cluster[3] = support.tls_server(dir, "good")
+    cluster[3] = support.tls_server(dir, "good"):admit()
     opts.args = { cluster[1].uri, cluster[2].uri, cluster[3].tls_uri }
     opts.stderr = "stdout"
     opts.env = opts.env or {}

@@ -103,21 +103,6 @@ describe("the simulator", function()
         end
     end)
 
-    it("takes permits in one of four schedules of lists, and leaves the others as they are",
-        function()
-            local function sums(env, seed)
-                local output = simulate(("SIM_LISTS=1 %s SIM_WORK='%d 1 1'"):format(env, seed))
-                return output:match "^(= 1 0 .*) %S+%s*$"
-            end
-            for seed = 1, 4 do
-                local drawn = sums("", seed)
-                assert.is_string(drawn)
-                assert.equal(drawn, sums(seed == 3 and "SIM_FAMILY=permit" or "SIM_FAMILY=none",
-                    seed))
-            end
-            assert.are_not.equal(sums("", 3), sums("SIM_FAMILY=none", 3))
-        end)
-
     it("plays every prefix to its end", function()
         local names = {}
         for _, file in ipairs { "counterexamples", "prefixes" } do

@@ -29,7 +29,7 @@ end
 describe("with much held at once", function()
     local cluster, client
 
-    setup(function() cluster = support.cluster(3) end)
+    setup(function() cluster = support.cluster(3, { unnamed = true }) end)
     before_each(function()
         cluster:flush()
         client = support.warm_client(cluster, { timeout = 5 })

@@ -88,24 +88,6 @@ describe("a client that keeps many locks", function()
             end
         end)
 
-    it("has nothing renewed together by a server whose marker is another one", function()
-        cluster = support.cluster(1)
-        client = support.warm_client(cluster)
-        local one = cluster[1]
-        local script = require("redlock.api.plain_lock").extend_many
-        local function extend(marker)
-            return one:call("EVAL", script, 3, "a", "b", "marker", "mine", 9000, "mine", 9000,
-                marker)
-        end
-        one:call("SET", "a", "mine", "PX", 5000)
-        one:call("SET", "b", "somebody's", "PX", 5000)
-        one:call("SET", "marker", "M")
-        assert.equal("", extend "N")
-        assert.is_true(one:call("PTTL", "a") <= 5000)
-        assert.equal("10", extend "M")
-        assert.is_true(one:call("PTTL", "a") > 5000 and one:call("PTTL", "b") <= 5000)
-    end)
-
     it("asks a server alone for each where it refuses some", function()
         local N, LEASE = 200, 6
         cluster = support.cluster(3)

@@ -7,8 +7,8 @@ local sys = require "spec.support.sys"
 local workers = require "spec.support.workers"
 
 local SIZE = 5
-local OPTIONS = { cluster = "spec", max_lease = 1, lease = 1, timeout = 0.5, connect_timeout = 5, patience = 60,
-    fallback = 0.1 }
+local OPTIONS = { cluster = "spec", max_lease = 1, lease = 1, timeout = 0.5, connect_timeout = 5,
+    patience = 60, fallback = 0.1 }
 
 -- How often all servers are replaced; a hundred times every night.
 local TIMES = tonumber(os.getenv "REDLOCK_REPLACEMENTS" or 1)

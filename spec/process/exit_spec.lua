@@ -187,7 +187,8 @@ describe("a worker of nginx that ends", function()
             ngx.print "taken"
         } }
         location /close { content_by_lua_block {
-            local c = redlock.new { nodes = nodes, timeout = 60, connect_timeout = 60 }
+            local c = redlock.new { nodes = nodes, cluster = "spec",
+                timeout = 60, connect_timeout = 60 }
             assert(c:getLock("y"):tryLock(1, 60))
             local red = ngx.shared.shared
             red:set("held", true)

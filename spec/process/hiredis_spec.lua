@@ -29,7 +29,7 @@ end
 
 local function lock_once(uri)
     return ([[
-        local client = require("redlock").new { nodes = %q }
+        local client = require("redlock").new { nodes = %q, cluster = "spec" }
         local l = client:getLock "x"
         assert(l:tryLock(5))
         assert(l:unlock())

@@ -163,7 +163,7 @@ describe("a process that is told to end", function()
 
     it("releases nothing of clients without the option", function()
         local p = holder(OPTIONS, ([[
-            local other = support.client({ "%s" }, { max_lease = 600 })
+            local other = support.client({ "%s" }, { max_lease = 600, restart_guard = "ignore" })
             assert(other:getLock("y"):tryLock(5))
             print "both"
             io.read()
@@ -197,7 +197,7 @@ describe("a process that is told to end", function()
                 nodes[#nodes + 1] = uri
             end
             local l = require("redlock").new({ nodes = nodes, signals = { "HUP" },
-                max_lease = 600 }):getLock "x"
+                cluster = "spec", max_lease = 600 }):getLock "x"
             assert(l:tryLock(20))
             print "held"
             io.read()

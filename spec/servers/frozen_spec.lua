@@ -92,7 +92,7 @@ describe("a server that is frozen for long", function()
         local waiting = support.lua(([[
             local uv = require "luv"
             local client = require "redlock".new { host = require "redlock.host.luv",
-                nodes = { "%s" } }
+                nodes = { "%s" }, cluster = "spec" }
             local waits = 0
             for i = 1, 100 do
                 coroutine.wrap(function()

@@ -239,7 +239,7 @@ describe("servers that refuse", function()
     end)
 
     it("in a script without permission for a command [36]", function()
-        server = support.server()
+        server = support.server():admit()
         server:user("app", "on", ">pw", "~*", "+@all", "-set")
         refuses("noperm", "", "redis://app:pw@127.0.0.1:" .. server.port)
     end)
@@ -281,7 +281,7 @@ describe("servers that refuse", function()
     end)
 
     it("out of memory, but let go what they have [36]", function()
-        server = support.server()
+        server = support.server():admit()
         local client = support.warm_client { good[1], good[2], server }
         local l = client:getLock "x"
         assert.is_true(l:tryLock())
@@ -296,7 +296,7 @@ describe("servers that refuse", function()
     end)
 
     it("that cannot save [36]", function()
-        server = support.server { args = { "--dbfilename", "d.rdb" } }
+        server = support.server { args = { "--dbfilename", "d.rdb" } }:admit()
         assert.is_true(support.sh("mkdir -p " .. server.dir .. "/d.rdb/x"))
         server:call("CONFIG", "SET", "save", "3600 1")
         server:call("SET", "k", "v")
@@ -416,13 +416,20 @@ describe("ways to connect", function()
         end
     end)
 
-    it("shows itself in CLIENT LIST", function()
-        local server = support.server()
-        local client = works(server.uri, server)
-        assert.matches("name=redlock ", server:call("CLIENT", "LIST"))
-        client:close()
-        client = support.client({ server }, { client_name = "billing" })
-        assert.is_true(client:getLock("x"):tryLock(5))
-        assert.matches("name=billing ", server:call("CLIENT", "LIST"))
+    it("shows itself in CLIENT LIST, with a hash of its servers", function()
+        local servers = support.cluster(2, { new = true })
+        local function name_of(nodes, client_name)
+            local client = support.warm_client(nodes, { restart_guard = "ignore",
+                client_name = client_name })
+            local name = servers[1]:call("CLIENT", "LIST"):match "name=(%S+)"
+            client:close()
+            support.eventually(function() return servers[1]:connections() == 0 end)
+            return name
+        end
+        local name = name_of { servers[1], servers[2] }
+        assert.matches("^redlock:%x%x%x%x%x%x%x%x$", name)
+        assert.equal(name, name_of { servers[2], servers[1] })
+        assert.are_not.equal(name, name_of { servers[1] })
+        assert.matches("^billing:%x+$", name_of({ servers[1] }, "billing"))
     end)
 end)

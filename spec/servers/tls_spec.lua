@@ -64,7 +64,7 @@ describe("TLS", function()
         dir = support.certificates()
         good = support.tls_server(dir, "good")
     end)
-    before_each(function() good:call "FLUSHALL"; good:admit() end)
+    before_each(function() good:call "FLUSHALL" end)
     teardown(support.cleanup)
 
     describe("trusts", function()
@@ -266,7 +266,7 @@ describe("TLS", function()
     it("wakes waiters over its own connections, and keeps leases", function()
         local servers, uris = {}, {}
         for i = 1, 3 do
-            servers[i] = support.tls_server(dir, "good")
+            servers[i] = support.tls_server(dir, "good"):admit()
             uris[i] = servers[i].tls_uri
         end
         local opts = files { ca_file = "ca.crt", lease = 2, fallback = 60 }
@@ -287,7 +287,8 @@ describe("TLS", function()
 
     it("costs nothing when a server hangs in the handshake", function()
         local hang = support.hostile {}
-        local other = support.tls_server(dir, "good")
+        local other = support.tls_server(dir, "good"):admit()
+        good:admit()
         local client = support.client({ good.tls_uri, other.tls_uri, secure(hang) },
             files { ca_file = "ca.crt", connect_timeout = 30 })
         local l = client:getLock "y"

@@ -56,7 +56,8 @@ end
 math.randomseed(seed)
 local random = math.random
 local accounts = assert(resp.connect(port))
-local client = redlock.new { nodes = uris, max_lease = 0.2, lease = 0.1, retry_delay = 0.005,
+local client = redlock.new { nodes = uris, cluster = "spec",
+    max_lease = 0.2, lease = 0.1, retry_delay = 0.005,
     fallback = 0.05, patience = 30 }
 local prim = primitive(unconfirmed)
 

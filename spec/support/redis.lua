@@ -227,13 +227,15 @@ end
 
 -- Admits the server as client:init() would, for clients whose max_lease is 60 s unless
 -- another is given. Each database has a marker of its own.
-function Server:admit(max_lease)
+-- @param cluster  the name of the cluster, or the hash of its servers; nil: CLUSTER
+function Server:admit(max_lease, cluster)
     local ms = max_lease and max_lease * 1000 or MAX_LEASE_MS
     local inc = {}
     for i = 1, 16 do
         inc[i] = ("%x"):format(math.random(0, 15))
     end
-    self:mark(("%s v3 a %s 0 %d %s"):format(table.concat(inc), self:life(), ms, _M.CLUSTER))
+    self:mark(("%s v3 a %s 0 %d %s"):format(table.concat(inc), self:life(), ms,
+        cluster or _M.CLUSTER))
     assert(self:call("CONFIG", "RESETSTAT") == "OK")
     return self
 end
@@ -309,9 +311,23 @@ function Cluster:uris()
     return uris
 end
 
+-- As c/core/cluster.c: FNV-1a, 64 bits, of the sorted addresses.
+local function hash_of(servers)
+    local list, hash = {}, 0xcbf29ce484222325ULL
+    for i, server in ipairs(servers) do
+        list[i] = HOST .. ":" .. server.port
+    end
+    table.sort(list)
+    for c in table.concat(list, " "):gmatch "." do
+        hash = bit.bxor(hash, c:byte()) * 0x100000001b3ULL
+    end
+    return bit.tohex(hash)
+end
+
 function Cluster:admit(max_lease)
+    local hash = self.unnamed and hash_of(self) or nil
     return each_running(self, function(server)
-        server:admit(max_lease)
+        server:admit(max_lease, hash)
     end)
 end
 
@@ -356,9 +372,10 @@ end
 
 -- opts: args, port, password, unixsocket; new: the servers are not admitted yet; a single one,
 -- whose clients do without the guard, never is.
+-- unnamed: they are known by their addresses, as those of programs that say no `cluster`.
 -- clocks: each has a wall clock of its own, server.clock.
 function _M.cluster(n, opts)
-    local self = setmetatable({}, Cluster)
+    local self = setmetatable({ unnamed = opts and opts.unnamed }, Cluster)
     for i = 1, n do
         self[i] = new(opts or {})
         if opts and opts.clocks then
