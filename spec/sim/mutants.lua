@@ -454,6 +454,17 @@ return {
         faults = { "fails over and back", "fails over and back", "fails over and back" },
         from = "    elseif not string.find(", to = "    elseif false and not string.find(" },
 
+    { name = "a server is admitted without a majority", file = "c/core/guard.c", guarded = true,
+        from = "    return state_majority(core, known);", to = "    return known != 0;",
+        by = { "who forgot does not vote", "one holder", "a token has its witnesses",
+            "floors are seeded after the quarantine", "errors have a known code" },
+        budget = 20000 },
+
+    { name = "what counts does not compare the memory", file =
+        "lua/redlock/scripts/fenced/counted.lua", guarded = true, fenced = 100,
+        from = "if guarded and sub(found[3] or '', 1, RUN) ~= run then", to = "if false then",
+        budget = 20000 },
+
     { name = "what was seen of a quarantine is counted again", file = "c/core/guard.c",
         guarded = true, from = "        g->text_ms = now_ms;\n", to =
             "        g->text_ms = g->text_ms && g->state == RL_GUARD_QUARANTINED ? g->text_ms"

@@ -74,14 +74,24 @@ function _M.until_all_vote(client, act)
     end
 end
 
--- Whether a server that votes does not know all floors, and may be taught.
+-- Whether a server that votes does not know all floors, or did not say so in time. Where no server
+-- says, this user may not look, and nobody can be taught.
 local function lacks_floors(rows)
+    local said, lacking = false, false
     for _, row in ipairs(rows) do
-        if row.verdict ~= "error" and (row.floors or floors.BUCKETS) < floors.BUCKETS then
+        said = said or row.floors ~= nil
+        lacking = lacking or row.verdict ~= "error" and row.floors ~= floors.BUCKETS
+    end
+    return said and lacking
+end
+
+local function is_denied(err)
+    for _, row in ipairs(err.nodes or {}) do
+        if row.code == "noperm" then
             return true
         end
     end
-    return false
+    return err.code ~= "no_quorum"
 end
 
 --- Stays until all servers vote, and know all floors of fencing tokens: those that lack some are
@@ -100,7 +110,8 @@ function _M.until_ready(client)
             report.note(("%d of %d floors of fencing tokens were guessed from the clock, because "
                 .. "too few servers knew them (normal for new servers)"):format(guessed,
                 floors.BUCKETS))
-        elseif not guessed and (why.code ~= "no_quorum" or found.voting < found.quorum) then
+        elseif not guessed and (is_denied(why) or found.voting < found.quorum) then
+            report.note("floors of fencing tokens were not taught: " .. report.error(why))
             return found
         end
         signo = _M.pause(guessed and 0 or PAUSE)
