@@ -207,6 +207,13 @@ mutant-core:
 	@$(CC) $(LINK) -o $(DIR)/redlock/core-$(ABI).so $(DIR)/$(MUTANT).o \
 	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$(WORLD_OBJ)) $(CORE_HIREDIS) -ldl
 
+# The unit tests with that file changed.
+.PHONY: mutant-unit
+mutant-unit: $(call UNIT,test) $(PURE:%=$(BUILD)/obj/%.o)
+	@$(CC) $(FLAGS) -w $(HIDE) $(CFLAGS) -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
+	@$(CC) $(FLAGS) -g -pthread -o $(DIR)/unit $(DIR)/$(MUTANT).o \
+	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$^) $(LDFLAGS) $(WRAP) $(LIBHIREDIS) -ldl
+
 .PHONY: mutants
 mutants: sim-core ## wrong variants it must catch; writes down their seeds; ONLY=part of a name
 	@RECORD=1 luajit spec/sim/mutate.lua

@@ -1,5 +1,5 @@
---- Tries the mutants (make mutants). Environment: ONLY: a part of a name; J: on so many cores;
--- RECORD=1: writes down new seeds.
+--- Tries the mutants (make mutants), most in schedules, and some by a unit test. Environment:
+-- ONLY: a part of a name; J: on so many cores; RECORD=1: writes down new seeds.
 --
 -- A mutant is compiled beside the library, in build/mutants, and tried with the seed that
 -- caught it before (caught.txt). Where that seed no longer catches it, because the schedules
@@ -55,7 +55,8 @@ local function build(mutant, dir)
         local name = mutant.file:match "^c/(.+)%.c$"
         sh("mkdir -p %s/%s", dir, name:match "^(.*)/")
         write(dir .. "/" .. name .. ".c", text)
-        sh("make -s mutant-core MUTANT=%s DIR=%s", name, dir)
+        sh("make -s %s MUTANT=%s DIR=%s", mutant.unit and "mutant-unit" or "mutant-core", name,
+            dir)
     else
         sh("cp -r lua %s/lua", dir)
         write(dir .. "/" .. mutant.file, text)
@@ -108,6 +109,21 @@ local function run(mutant, dir, seed, count)
     end
     return nil, other and "caught by another invariant alone: " .. other
         or ("not noticed by %d schedules"):format(count)
+end
+
+--- By the unit test that it names.
+-- @return true, and how; or nil, and why it is not caught
+local function noticed(mutant, dir)
+    local pipe = io.popen(("timeout %d %s/unit %s 2>&1"):format(HANGS, dir, mutant.unit))
+    local output = pipe:read "*a"
+    pipe:close()
+    local passed, failed = output:match "(%d+) passed, (%d+) failed"
+    if passed == "0" and failed == "0" then
+        return nil, "there is no unit test " .. mutant.unit
+    elseif failed == "0" then
+        return nil, "not noticed by the unit test " .. mutant.unit
+    end
+    return true, "unit test " .. mutant.unit
 end
 
 --- With the remembered seed, if there is one; else with the first that catches it.
@@ -165,13 +181,16 @@ local function try(k, mutant, remembered)
     local dir, began = DIR .. "/" .. k, now()
     local ok, seed, how = pcall(function()
         build(mutant, dir)
+        if mutant.unit then
+            return noticed(mutant, dir)
+        end
         return catch(mutant, dir, remembered)
     end)
     if not ok then
         seed, how = nil, seed
     end
     sh("rm -rf %s", dir)
-    if seed then
+    if seed and not mutant.unit then
         print(("+ %d %s"):format(seed, mutant.name))
     end
     print(("%-42s %-8s %s, %.1f s"):format(mutant.name, seed and "caught" or "SURVIVES", how,
@@ -185,12 +204,12 @@ local mutants = require "spec.sim.mutants"
 for _, mutant in ipairs(require "spec.sim.family_mutants") do
     mutants[#mutants + 1] = mutant
 end
-local only = os.getenv "ONLY"
+local only, record = os.getenv "ONLY", os.getenv "RECORD"
 local part, parts = (os.getenv "SIM_PART" or "0 1"):match "(%d+) (%d+)"
 
 local function chosen(k, mutant)
     return (not only or mutant.name:find(only, 1, true)) and not mutant.equivalent
-        and k % tonumber(parts) == tonumber(part)
+        and (record or not mutant.rare) and k % tonumber(parts) == tonumber(part)
 end
 
 local function count_all()
@@ -228,7 +247,7 @@ local function share(j)
         pipe:close()
         failed = failed + (complete and 0 or 1)
     end
-    if os.getenv "RECORD" then
+    if record then
         write_caught(mutants, caught)
     end
     print(("%d passed, %d failed"):format(passed, failed))
