@@ -178,7 +178,7 @@ return {
     { name = "a job begins behind its period", file = "lua/redlock/api/once.lua", family = "once",
         from = "elseif client.now() >= ends then", to = "elseif false then",
         faults = { "stopped client", "stopped client", "suspend" },
-        by = { "once in a period" } },
+        by = { "once in a period" }, budget = 20000 },
 
     { name = "a job begins behind its lease", file = "lua/redlock/api/once.lua", family = "once",
         from = "if not view:isValid() then ", to = "if false then ",
