@@ -6,6 +6,7 @@
 --   SEED    which (1); the same tree and seed give the same faults
 --   ONLY    a number: that fault alone, of those of the seed
 --   J       how many at a time (as many as there are cores)
+--   SPECS=0 without the specs: what the build, unit tests and schedules notice
 --   LIST=1  prints the faults and runs nothing
 --
 -- Places are drawn in c/ and lua/, a kind of fault in turn. Those that a mutant of
@@ -141,6 +142,7 @@ local ROOMS = {
     { "^lua/redlock/policy/", "policy api" }, { "", "api testing policy" },
 }
 
+-- @return those named after the file, and the others of its room
 local function specs(file)
     local own, rest, seen = {}, {}, {}
     local word = file:match "([%w_]+)%.%w+$"
@@ -158,20 +160,22 @@ local function specs(file)
             break
         end
     end
-    for _, spec in ipairs(rest) do
-        own[#own + 1] = spec
+    if env "SPECS" == "0" then
+        return "", ""
     end
-    return table.concat(own, " ")
+    return table.concat(own, " "), table.concat(rest, " ")
 end
 
 -- $1: the folder; the fault is in it. Prints what noticed it; nothing if nothing did.
 local TRY = [[
 cd '%s' || exit 1
-try() { timeout 1200 "$@" > log 2>&1 < /dev/null || { echo "$name"; exit; }; }
+try() { timeout 1800 "$@" > log 2>&1 < /dev/null || { echo "$name"; exit; }; }
 name=build; try make -s STRICT=1 all tools sim-core build/spec/unit
 name="unit tests"; try build/spec/unit
 name=schedules; try env N=2000 J=1 luajit spec/sim/run.lua
 for name in %s; do try busted --lua=luajit "$name"; done
+name="specs of the room"; rest="%s"
+[ -z "$rest" ] || try env LANES=4 spec/lanes $rest
 ]]
 
 local function patch(dir, fault)

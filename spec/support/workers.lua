@@ -131,12 +131,14 @@ local TAKER = COMMON .. [[
         else
             log("failed", name, tostring(what))
         end
-        -- What holders hold is not to be had.
-        local other = "plain" .. math.random(2)
-        local at = now()
-        if client:getLock(other):tryLock(0) then
-            held(other, at, now())
-            client:getLock(other):unlock()
+        -- What holders hold is not to be had, but between two clients of theirs.
+        local other = client:getLock("plain" .. math.random(2))
+        if other:tryLock(0) then
+            local from = now()
+            sys.sleep(0.001)
+            local till = now()
+            if other:isValid() then held(other.name, from, till) end
+            other:unlock()
         end
         if changed() then
             client:close()
