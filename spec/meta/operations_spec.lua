@@ -41,7 +41,7 @@ describe("the page of operations", function()
     local function shell(code, stderr)
         return support.spawn { "sh", "-ec", code, cwd = home, stdout = "pipe", stdin = "pipe",
             stderr = stderr, env = { HOME = home, PATH = home .. ":" .. os.getenv "PATH",
-            REDLOCK_CLUSTER = support.CLUSTER, REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
+            REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
     end
 
     it("has a configuration and a first start that check has no complaint of", function()
@@ -49,6 +49,9 @@ describe("the page of operations", function()
         assert.equal(0, status, said)
         assert.is_nil(said:find "warning", said)
         assert.matches("verdict: ok\n$", said)
+        local line = snippet("conf", "*/5"):gsub("^%S+ %S+ %S+ %S+ %S+ ", "")     -- of cron
+        assert.same({ 0, "" }, { cli.ends(shell(line), 300) })
+        assert.equal(3, assert(support.warm_client(cluster, { cluster = false }):check()).voting)
     end)
 
     it("has an upgrade in which each server votes before the next one restarts, and a lock stays "
@@ -82,6 +85,40 @@ describe("the page of operations", function()
         assert.equal(0, status, said)
         assert.matches("verdict: ok\n$", said)
         assert.is_true(held:isValid())
+        client:close()
+    end)
+
+    it("has a setting and a command that name a cluster in use, while a lock stays held", function()
+        assert.equal(0, (cli.ends(shell "redlock init", 120)))
+        local client = support.warm_client(cluster, { cluster = "orders" })
+        local held = client:getFencedLock "held"
+        assert.is_true((held:tryLock(60)))
+        assert.equal(0, (cli.ends(shell(snippet("sh", "--cluster")), 120)))
+        cluster:each(function(server) assert.equal("orders", server:marked().cluster) end)
+        assert.is_true((held:stillMine()))
+        assert.is_true((held:unlock()))
+        client:close()
+        local status, said = cli.ends(shell "redlock check", 120)
+        assert.equal(2, status, said)
+        assert.matches("Set the same `cluster` everywhere", said, 1, true)
+        sys.write_file(home .. "/redlock.conf", snippet("conf", "cluster") .. "\n")
+        assert(support.sh(("mkdir %s/.config && mv %s/redlock.conf %s/.config"):format(home, home,
+            home)))
+        status, said = cli.ends(shell "redlock check", 120)
+        assert.equal(0, status, said)
+    end)
+
+    it("has commands for another number of servers, after which all of them vote", function()
+        assert.equal(0, (cli.ends(shell "redlock init", 120)))
+        cluster[4], cluster[5] = support.server(), support.server()
+        local code = snippet("sh", "--force")
+        local status, said = cli.ends(shell((code:gsub(" %-%-force", "")), "stdout"), 120)
+        assert.equal(125, status, said)
+        assert.matches("Set the same `cluster` everywhere", said, 1, true)
+        status, said = cli.ends(shell(code), 300)
+        assert.is_true(status < 2, said)      -- a warning: no persistence on the new ones
+        local client = support.warm_client(cluster, { cluster = false })
+        assert.equal(5, assert(client:check()).voting)
         client:close()
     end)
 

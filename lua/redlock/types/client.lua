@@ -298,17 +298,20 @@ function Client:check() end
 ---Admits the servers of a brand-new cluster at once, which otherwise takes `max_lease` * 1.01 + 1
 ---seconds. Only when nobody can hold a lock. Without `force` every server must answer, and none
 ---may be admitted already, unless all are. With the guard off there is nothing to admit.
+---With the option `cluster`, where all vote and are known by the hash of these addresses: replaces the
+---hash by the name, while programs hold locks. Clients without the name are refused from then on.
 ---```lua
 ---assert(client:init())
 ---```
 ---@param opts? redlock.InitOptions  whether to insist
 ---@return true|nil ok  all are admitted; with `force` a majority, and all that answer
----@return redlock.Error err  no_quorum; config: this is no new cluster, the message says why
+---@return redlock.Error err  no_quorum; config: not a new cluster, or another one; it says why
 function Client:init(opts) end
 
 ---Whether `client:init` insists.
 ---@class (exact) redlock.InitOptions
----@field force? boolean  admits whatever answers, also what had another `max_lease`
+---@field force? boolean  admits whatever answers, also what had another `max_lease` or belonged to
+---  another cluster; only when all clients have stopped and nothing is held or closed any more
 
 ---Counters since the client was made. No I/O.
 ---```lua

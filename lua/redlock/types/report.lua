@@ -214,7 +214,7 @@
 ---@field message string  the same as a sentence
 
 ---A server is there, and gets no vote for how it or this client is set up: a replica, one server
----under two addresses, another `max_lease`, a wrong password.
+---under two addresses, another `max_lease`, another cluster, a wrong password.
 ---@class (exact) redlock.NodeRefusedEvent: redlock.AnyEvent
 ---@field type "node_refused"
 ---@field node string  its address, without secrets
