@@ -305,7 +305,7 @@ function Client:check() end
 ---```
 ---@param opts? redlock.InitOptions  whether to insist
 ---@return true|nil ok  all are admitted; with `force` a majority, and all that answer
----@return redlock.Error err  no_quorum; config: not a new cluster, or another one; it says why
+---@return redlock.Error err  no_quorum; config: not a new cluster, or another one, as it says
 function Client:init(opts) end
 
 ---Whether `client:init` insists.
