@@ -298,8 +298,8 @@ function Client:check() end
 ---Admits the servers of a brand-new cluster at once, which otherwise takes `max_lease` * 1.01 + 1
 ---seconds. Only when nobody can hold a lock. Without `force` every server must answer, and none
 ---may be admitted already, unless all are. With the guard off there is nothing to admit.
----With the option `cluster`, where all vote and are known by the hash of these addresses: replaces the
----hash by the name, while programs hold locks. Clients without the name are refused from then on.
+---With the option `cluster`, where all vote and are known by the hash of these addresses: replaces
+---the hash by the name, while programs hold locks. Clients without the name are refused after that.
 ---```lua
 ---assert(client:init())
 ---```
