@@ -98,7 +98,7 @@ local function look_at_keys(w, s)
     end
 end
 
--- Whether something happens to a server then, other than that.
+-- Whether something happens to a server then.
 local function is_hit(list, s, t)
     for _, f in ipairs(list) do
         if f.server == s and f.t - 0.1 <= t and t <= f.ends + 0.1 then

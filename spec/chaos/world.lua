@@ -89,14 +89,11 @@ end
 
 -- With "everysec" a write to the log may wait for a slow disk, and a kill forget what was
 -- granted; with "no" the log is written before the reply, and survives the process.
-local function start_server(self, name)
-    local clock = new_clock(self.dir, name)
-    return redis.server { new = true, env = clock.env,
-        args = { "--appendonly", "yes", "--appendfsync", "no" } }, clock
-end
-
 local function new_server(self, s)
-    self.servers[s], self.clocks[s] = start_server(self, "server" .. s)
+    local clock = new_clock(self.dir, "server" .. s)
+    self.clocks[s] = clock
+    self.servers[s] = redis.server { new = true, env = clock.env,
+        args = { "--appendonly", "yes", "--appendfsync", "no" } }
     if self.opts.restart_guard then
         self.servers[s]:admit(self.opts.max_lease)
     end
@@ -182,13 +179,12 @@ end
 
 -- What a server has to remember as long as it lives is no lock.
 local BOOK_KEEPING = "^redlock:{server}:"
-local CHANGERS = "redlock:{redlock.members}:fence"
 
 --- The keys of a server that locks have made, and how many ms they have left.
 function World:keys(s)
     local keys = {}
     for _, key in ipairs(self:command(s, "KEYS", "*")) do
-        if not key:find(BOOK_KEEPING) and key ~= CHANGERS then
+        if not key:find(BOOK_KEEPING) then
             keys[key] = self:command(s, "PTTL", key)
         end
     end

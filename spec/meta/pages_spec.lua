@@ -7,10 +7,9 @@ local redlock = require "redlock"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
 
--- Pages whose snippets have specs of their own: readme_spec, operations_spec, testing/page_spec,
--- members_page_spec.
+-- Pages whose snippets have specs of their own: readme_spec, operations_spec, testing/page_spec.
 local ELSEWHERE = { ["README.md"] = true, ["examples/operations/README.md"] = true,
-    ["examples/testing/README.md"] = true, ["examples/members/README.md"] = true }
+    ["examples/testing/README.md"] = true }
 
 describe("the pages", function()
     it("can be reached from the README", function()

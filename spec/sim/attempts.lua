@@ -66,7 +66,6 @@ local function count_vote(attempt, server, role, vote)
 end
 
 local GUARDED, UNSEEDED = 3, -2      -- RL_VOTE_*: none
-local ELSEWHERE = 4                  -- beside a yes: the marker is another one
 
 function Sim:on_script(server, role, key, args, result)
     local vote, info = result, nil
@@ -74,9 +73,6 @@ function Sim:on_script(server, role, key, args, result)
         vote, info = result.err or result[1], result[2]
     elseif role == "acquire" and result > GUARDED then
         vote, info = 1, result - GUARDED       -- with a token
-    end
-    if role ~= "acquire" and (vote == ELSEWHERE + 1 or vote == ELSEWHERE + 2) then
-        vote = vote - ELSEWHERE
     end
     local attempt = self.attempts[args[1]]
     if vote == GUARDED or vote == UNSEEDED then

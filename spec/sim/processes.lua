@@ -216,8 +216,7 @@ local function new_task(self, p, fn)
     return t
 end
 
--- bare: without a client, and without work.
-local function new_process(self, i, bare)
+local function new_process(self, i)
     local p = { number = i, lane = "client " .. i, tasks = {}, others = {}, stopped_us = 0,
         froze_us = 0,            -- for so long its clock stood still
         runs_since_us = 0, concurrent = self:chance(70), eager = self:chance(60),
@@ -232,10 +231,9 @@ local function new_process(self, i, bare)
     for k = 1, #self.servers do
         C.sim_path(p.index, k - 1, self.config.delay_us, self.config.spread_us)
     end
-    p.client = not bare and new_client(self, p.index) or nil
+    p.client = new_client(self, p.index)
     return p
 end
-
 
 -- ---- the host (see lua/redlock/host/plain.lua) -----------------------------------
 
@@ -417,16 +415,6 @@ function _M.begin(self, fn)
             new_task(self, p, fn)
         end
     end
-end
-
---- One more process, with one coroutine.
--- @param fn  as for begin()
--- @return the process
-function _M.add(self, fn)
-    local p = new_process(self, #self.processes + 1)
-    self.processes[p.number] = p
-    new_task(self, p, fn)
-    return p
 end
 
 --- Calls into the core may be followed by pauses from now on, if that is a fault.

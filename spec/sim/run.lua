@@ -33,7 +33,7 @@ local env = os.getenv
 local seeds = require "spec.sim.seeds"
 local first, whence = seeds.first()
 local count, seconds = tonumber(env "N" or 20000), tonumber(env "T")
-local SUMS = { "grants", "calls", "messages", "faults", "virtual", "changes", "cpu" }
+local SUMS = { "grants", "calls", "messages", "faults", "virtual", "cpu" }
 
 local function tables()
     local only
@@ -114,7 +114,7 @@ end
 --- Adds up what the processes say; prints their other lines.
 -- @return the sums, and whether one of them did not end as it should
 local function gather(pipes)
-    local sums, failed = { 0, 0, 0, 0, 0, 0, 0, 0, 0 }, false
+    local sums, failed = { 0, 0, 0, 0, 0, 0, 0, 0 }, false
     for _, pipe in ipairs(pipes) do
         local complete = false
         for line in pipe:lines() do
@@ -170,12 +170,9 @@ local function share(n, j)
     local sums, broken = gather(pipes)
     local done, took = sums[1], now() - began
     print(("%d schedules from seed %d in %.1f s on %d cores, %.0f in a minute of one processor; "
-        .. "%.0f virtual seconds"):format(done, first, took, j, done / sums[9] * 60, sums[7]))
+        .. "%.0f virtual seconds"):format(done, first, took, j, done / sums[8] * 60, sums[7]))
     print(("each: %.1f holds, %.1f calls, %.1f scripts executed, %.1f strikes of faults"):format(
         sums[3] / done, sums[4] / done, sums[5] / done, sums[6] / done))
-    if sums[8] > 0 then
-        print(("%d changes of the list of servers"):format(sums[8]))
-    end
     passed, failed = passed + done - sums[2], failed + sums[2] + (broken and 1 or 0)
     print(("%d passed, %d failed"):format(passed, failed))
     return failed == 0

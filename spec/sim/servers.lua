@@ -130,11 +130,10 @@ function Sim.forgot(_, server)
 end
 
 --- Within a second it goes on with what its replica has heard of until now, in the same life.
--- may: whether it is to be then, function(sim); nil: it is
-function Sim:fail_over_and_back(server, may)
+function Sim:fail_over_and_back(server)
     local replica = server:snapshot()
     self:later(self:below(base.SECOND), function()
-        if server.state == C.SIM_UP and not self.calm_at and (not may or may(self)) then
+        if server.state == C.SIM_UP and not self.calm_at then
             self:forgot(server, replica)
             server:live_on(replica)
             self:log(server.lane, "note", "was failed over, and back")

@@ -30,7 +30,7 @@ _M.asks = {
     seed = { script_text.read(FENCED .. "run", FENCED .. "seed") },
 }
 
--- @return the counter of a majority (between two lists of servers: of each), or nil; the largest;
+-- @return the counter of a majority, or nil; the largest;
 --   and whether a server has no floor
 local function read(answers)
     local token, most, unseeded = nil, 0, false
