@@ -692,11 +692,6 @@ void rl_lease_orphan(rl_lease *lease);
 /* Copies why node i gave no vote last into text (RL_TEXT_MAX bytes). */
 void rl_node_text(rl_client *client, int i, char *text);
 
-/* Copies the list of servers that node i (from 0) has beside its marker, in canonical form:
- * addresses, sorted, a space between two, as the client wrote it that admitted the node
- * last. i = -1: that of this client. text has RL_SERVERS_MAX bytes; "": none is known. */
-void rl_servers(rl_client *client, int i, char *text);
-
 /* Gives node i (from 0) other credentials, for the connections made from now on; those
  * that stand are not touched. user may be NULL. 0, or RL_NOMEM. */
 int rl_set_password(rl_client *client, int i, const char *user, const char *password);

@@ -74,17 +74,6 @@ void rl_node_text(rl_client *c, int i, char *text)
     engine_unlock(c);
 }
 
-void rl_servers(rl_client *c, int i, char *text)
-{
-    text[0] = '\0';
-    if (!c)
-        return;
-    engine_lock(c);
-    const char *servers = i < 0 ? c->core.servers : c->core.nodes[i].servers;
-    snprintf(text, RL_SERVERS_MAX, "%s", servers ? servers : "");
-    engine_unlock(c);
-}
-
 void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)
 {
     memset(out, 0, sizeof(*out));

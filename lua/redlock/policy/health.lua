@@ -139,8 +139,6 @@ local function findings_of(client, row, user)
     elseif row.guard == "guarded" then
         found("guarded", "error", "no votes%s; new cluster? run redlock init",
             quarantine(client.options, row.guard_left))
-    elseif row.guard == "unknown" and row.why then
-        found("guarded", "error", "no votes before a majority was heard: %s", row.why)
     end
     if row.ready and row.marker_code then
         found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "
@@ -266,7 +264,7 @@ local function code_of(row)
     elseif row.guard == "disagrees" or row.twin then
         return "config"
     elseif row.guard == "unknown" then
-        return row.marker_code or row.why and "guarded" or "pending"
+        return row.marker_code or "pending"
     end
     return "ok"
 end

@@ -76,7 +76,7 @@ end
 local HOW = " init { force = true } admits what is there at once; only when nobody can hold "
     .. "a lock"
 
--- Why servers must not be admitted at once: an error, or nil.
+-- Why servers must not be admitted at once: an error, or nil. All that are admitted may be named.
 local function objection(by)
     local text
     if #by.unknown > 0 then
@@ -87,7 +87,7 @@ local function objection(by)
     elseif #by.absent > 0 then
         text = format("init: a new cluster is all up, but %s %s not.", list(by.absent),
             #by.absent == 1 and "is" or "are")
-    elseif #by.admitted > 0 then
+    elseif #by.admitted > 0 and #by.guarded > 0 then
         text = format("init: %s %s admitted already, so this cluster is not new; %s will be "
             .. "after its quarantine, by whoever uses it.", list(by.admitted),
             #by.admitted == 1 and "is" or "are", list(by.guarded))
@@ -153,7 +153,7 @@ function _M.init(client, force)
     if #by.admitted == #rows and not is_unnamed(client, by.admitted) then
         return true
     end
-    local err = not force and #by.admitted < #rows and objection(by)
+    local err = not force and objection(by)
     if err then
         return nil, err
     end
@@ -169,7 +169,7 @@ function _M.init(client, force)
             return true
         end
     end
-    err = not force and #by.admitted >= quorum(#rows) and #by.admitted < #rows and objection(by)
+    err = not force and #by.admitted >= quorum(#rows) and objection(by)
     if err then
         return nil, err
     end

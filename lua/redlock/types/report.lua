@@ -70,7 +70,7 @@
 ---@field marker_code? redlock.NodeCode  why its marker cannot be read or set
 ---@field unverified boolean  its INFO may not be read
 ---@field cluster? string  that its marker names: a name, or a hash of addresses
----@field why? string  "disagrees", "unknown": what is wrong, and the remedy
+---@field why? string  "disagrees": what is wrong, and the remedy
 ---@field steps integer  how often its clock was stepped so far
 ---@field step number  seconds of the last one; positive: forward
 ---@field suspect_left number  seconds without votes after that
