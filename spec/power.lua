@@ -15,6 +15,8 @@
 
 package.path = "./?.lua;" .. package.path
 
+local jobs = require "spec.sim.jobs"
+
 local env = os.getenv
 local count, seed = tonumber(env "N" or 40), tonumber(env "SEED" or 1)
 
@@ -216,10 +218,10 @@ elseif part or env "ONLY" then
         end
     end
 else
-    local jobs = tonumber(env "J" or output "nproc")
+    local many = tonumber(env "J" or jobs.cores())
     local caught, pipes = 0, {}
-    for k = 0, jobs - 1 do
-        pipes[k + 1] = io.popen(("POWER_PART='%d %d' luajit spec/power.lua"):format(k, jobs))
+    for k = 0, many - 1 do
+        pipes[k + 1] = io.popen(("POWER_PART='%d %d' luajit spec/power.lua"):format(k, many))
     end
     for _, pipe in ipairs(pipes) do
         for line in pipe:lines() do

@@ -60,10 +60,32 @@ local function await_votes(cluster)
     assert.is_true(status == 0 or status == 1, text)
 end
 
-local function said(how, n)
-    if TIMES > 1 then
-        print(("%s: %d locks, %d tokens in order, longest wait %.2f s"):format(how, n.took,
-            n.tokens, n.wait))
+-- Replaces each of five servers while workers take and hold locks, and judges what they wrote.
+-- @param how      in words, for what is printed
+-- @param replace  function(cluster, i, load): puts an empty server in the place of server i
+local function all_are_replaced(how, replace)
+    local cluster = support.cluster(SIZE, { new = true })
+    local first = support.warm_client(cluster, options {})
+    assert(first:init())
+    first:close()
+    await_votes(cluster)                 -- all floors are known
+    for _ = 1, TIMES do
+        local quiet = quiet_names(cluster)
+        local load = workers.start { nodes = cluster:uris(), options = OPTIONS, holders = 2,
+            takers = 6 }
+        for i = 1, SIZE do
+            cluster[i]:kill()
+            replace(cluster, i, load)
+            await_votes(cluster)
+        end
+        local n = load:stop()
+        assert.is_true(n.took > 50)
+        assert.is_true(n.tokens > 5)
+        quiet:grow(cluster)
+        if TIMES > 1 then
+            print(("%s: %d locks, %d tokens in order, longest wait %.2f s"):format(how, n.took,
+                n.tokens, n.wait))
+        end
     end
 end
 
@@ -72,51 +94,17 @@ describe("servers under load", function()
 
     it("are replaced behind their addresses: no two holders, no token twice or back, nothing lost",
         function()
-            local cluster = support.cluster(SIZE, { new = true })
-            local first = support.warm_client(cluster, options {})
-            assert(first:init())
-            first:close()
-            await_votes(cluster)             -- all floors are known
-            for _ = 1, TIMES do
-                local quiet = quiet_names(cluster)
-                local load = workers.start { nodes = cluster:uris(), options = OPTIONS,
-                    holders = 2, takers = 6 }
-                for i = 1, SIZE do
-                    cluster[i]:kill()
-                    cluster[i]:start()               -- empty
-                    await_votes(cluster)
-                end
-                local n = load:stop()
-                assert.is_true(n.took > 50)
-                assert.is_true(n.tokens > 5)
-                quiet:grow(cluster)
-                said("behind their addresses", n)
-            end
+            all_are_replaced("behind their addresses", function(cluster, i)
+                cluster[i]:start()
+            end)
         end)
 
     it("are replaced by others, as `cluster` is set, and the new list is rolled out in two halves",
         function()
-            local cluster = support.cluster(SIZE, { new = true })
-            local first = support.warm_client(cluster, options {})
-            assert(first:init())
-            first:close()
-            await_votes(cluster)
-            for _ = 1, TIMES do
-                local quiet = quiet_names(cluster)
-                local load = workers.start { nodes = cluster:uris(), options = OPTIONS,
-                    holders = 2, takers = 6 }
-                for i = 1, SIZE do
-                    cluster[i]:kill()                -- for good
-                    cluster[i] = support.cluster(1, { new = true })[1]
-                    load:roll(cluster:uris(), 1, 4)
-                    load:roll(cluster:uris(), 5, 8)
-                    await_votes(cluster)
-                end
-                local n = load:stop()
-                assert.is_true(n.took > 50)
-                assert.is_true(n.tokens > 5)
-                quiet:grow(cluster)
-                said("by others", n)
-            end
+            all_are_replaced("by others", function(cluster, i, load)
+                cluster[i] = support.cluster(1, { new = true })[1]
+                load:roll(cluster:uris(), 1, 4)
+                load:roll(cluster:uris(), 5, 8)
+            end)
         end)
 end)

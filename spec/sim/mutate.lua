@@ -8,6 +8,8 @@
 
 package.path = "./?.lua;" .. package.path
 
+local jobs = require "spec.sim.jobs"
+
 local BUDGET = 3000
 local DIR = "build/mutants"
 local CAUGHT = "spec/sim/caught.txt"
@@ -141,13 +143,6 @@ local function catch(mutant, dir, remembered)
     return nil, name
 end
 
-local function now()
-    local file = io.open "/proc/uptime"
-    local at = file:read "*n"
-    file:close()
-    return at
-end
-
 -- ---- the seeds that catch them ------------------------------------------------------
 
 --- From name to seed, of caught.txt: lines of "SEED NAME".
@@ -178,7 +173,7 @@ end
 --- Prints how it ended; for the parent first the seed.
 -- @return whether it was caught
 local function try(k, mutant, remembered)
-    local dir, began = DIR .. "/" .. k, now()
+    local dir, began = DIR .. "/" .. k, jobs.now()
     local ok, seed, how = pcall(function()
         build(mutant, dir)
         if mutant.unit then
@@ -194,7 +189,7 @@ local function try(k, mutant, remembered)
         print(("+ %d %s"):format(seed, mutant.name))
     end
     print(("%-42s %-8s %s, %.1f s"):format(mutant.name, seed and "caught" or "SURVIVES", how,
-        now() - began))
+        jobs.now() - began))
     return seed and true or false
 end
 
@@ -258,6 +253,5 @@ io.stdout:setvbuf "line"
 if os.getenv "SIM_PART" then
     count_all()
 else
-    local pipe = io.popen "nproc"
-    os.exit(share(tonumber(os.getenv "J" or pipe:read "*n")) and 0 or 1)
+    os.exit(share(tonumber(os.getenv "J" or jobs.cores())) and 0 or 1)
 end

@@ -30,6 +30,7 @@ local GARBAGE_KB = 32 * 1024
 io.stdout:setvbuf "line"
 
 local env = os.getenv
+local jobs = require "spec.sim.jobs"
 local seeds = require "spec.sim.seeds"
 local first, whence = seeds.first()
 local count, seconds = tonumber(env "N" or 20000), tonumber(env "T")
@@ -65,13 +66,6 @@ end
 
 -- ---- many ------------------------------------------------------------------------
 
-local function cores()
-    local pipe = io.popen "nproc"
-    local n = pipe:read "*n"
-    pipe:close()
-    return n
-end
-
 --- One process of several: n seeds, every `step`-th. The last line is for the parent.
 local function work(from, step, n)
     local schedule, opts = tables()
@@ -102,13 +96,6 @@ local function work(from, step, n)
         line[#line + 1] = sums[name] or 0
     end
     print(table.concat(line, " "))
-end
-
-local function now()
-    local file = io.open "/proc/uptime"
-    local at = file:read "*n"
-    file:close()
-    return at
 end
 
 --- Adds up what the processes say; prints their other lines.
@@ -162,13 +149,13 @@ local function share(n, j)
         print(("%d remembered seeds; then from seed %d (%s): SEED=%d repeats these"):format(
             passed + failed, first, whence, first))
     end
-    local pipes, began = {}, now()
+    local pipes, began = {}, jobs.now()
     for k = 0, j - 1 do
         pipes[k + 1] = io.popen(("SIM_WORK='%d %d %d' luajit spec/sim/run.lua"):format(first + k,
             j, seconds and 1e9 or math.ceil((n - k) / j)))
     end
     local sums, broken = gather(pipes)
-    local done, took = sums[1], now() - began
+    local done, took = sums[1], jobs.now() - began
     print(("%d schedules from seed %d in %.1f s on %d cores, %.0f in a minute of one processor; "
         .. "%.0f virtual seconds"):format(done, first, took, j, done / sums[8] * 60, sums[7]))
     print(("each: %.1f holds, %.1f calls, %.1f scripts executed, %.1f strikes of faults"):format(
@@ -242,5 +229,5 @@ if env "SIM_WORK" then
 elseif env "SEED" and not env "N" and not env "T" then
     os.exit(replay() and 0 or 1)
 else
-    os.exit(share(count, tonumber(env "J" or cores())) and 0 or 1)
+    os.exit(share(count, tonumber(env "J" or jobs.cores())) and 0 or 1)
 end

@@ -2,8 +2,7 @@
 -- workloads get. This file has its chance, its time, its log and its verdict; servers.lua,
 -- attempts.lua and processes.lua add what they know.
 
-local bit = require "bit"
-local ffi = require "ffi"
+local fnv = require "spec.support.fnv"
 
 local setmetatable = setmetatable
 
@@ -33,14 +32,10 @@ end
 
 -- ---- chance ----------------------------------------------------------------------
 
--- Of each name: its FNV-1a hash (Fowler, Noll, Vo), a part of where its stream begins.
+-- Of each name: its hash, a part of where its stream begins.
 local hashes = setmetatable({}, { __index = function(t, name)
-    local hash = ffi.new("uint64_t", 0xcbf29ce484222325ULL)
-    for i = 1, #name do
-        hash = bit.bxor(hash, name:byte(i)) * 0x100000001b3ULL
-    end
-    t[name] = hash
-    return hash
+    t[name] = fnv(name)
+    return t[name]
 end })
 
 --- Calls fn(...), which draws from a stream of random numbers of its own: by the seed of the

@@ -1,4 +1,5 @@
 -- Redis servers to throw away.
+local fnv = require "spec.support.fnv"
 local inspect = require "spec.support.inspect"
 local path = require "spec.support.path"
 local proc = require "spec.support.proc"
@@ -311,17 +312,14 @@ function Cluster:uris()
     return uris
 end
 
--- As c/core/cluster.c: FNV-1a, 64 bits, of the sorted addresses.
+-- What their markers say where they have no name: the hash of the sorted addresses.
 local function hash_of(servers)
-    local list, hash = {}, 0xcbf29ce484222325ULL
+    local list = {}
     for i, server in ipairs(servers) do
         list[i] = HOST .. ":" .. server.port
     end
     table.sort(list)
-    for c in table.concat(list, " "):gmatch "." do
-        hash = bit.bxor(hash, c:byte()) * 0x100000001b3ULL
-    end
-    return bit.tohex(hash)
+    return bit.tohex(fnv(table.concat(list, " ")))
 end
 
 function Cluster:admit(max_lease)
