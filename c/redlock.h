@@ -190,8 +190,8 @@ typedef struct rl_node_options {
 } rl_node_options;
 
 typedef struct rl_options {
-    const char *client_name; /* for CLIENT SETNAME, with ":" and 8 hex digits of the hash of
-                                the servers behind it; NULL: none */
+    const char *client_name; /* for CLIENT SETNAME, which appends ":" and 8 hex digits of the
+                                hash of the servers; NULL: none */
     int32_t timeout_ms;      /* one node's answer */
     int32_t connect_timeout_ms; /* name, TCP and handshake together */
     int32_t drift_ppm;       /* clock drift allowance, parts per million of a lease */

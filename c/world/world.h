@@ -75,8 +75,8 @@ double sim_local_ms(void);
 /* Uniform in 0 .. n-1. */
 uint32_t sim_random(uint32_t n);
 
-/* Draws from another stream of random numbers from now on, which goes on from `state`.
- * Returns the state of the stream before. */
+/* Switches to the stream of random numbers that is in `state`. Returns the state of the
+ * stream that was in use. */
 uint64_t sim_swap_chance(uint64_t state);
 
 /* Makes sim_run() return at that time. process >= 0: not while it is stopped. */

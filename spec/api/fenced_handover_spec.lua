@@ -243,7 +243,8 @@ describe("a fenced lock that is passed on in nginx", function()
         cluster:await_none "x"
     end)
 
-    -- Five turns of another process, beside a crowd whose holds take so long.
+    -- Another process takes the lock five times, beside a crowd.
+    -- @param hold  seconds of each hold in the crowd
     -- @return what the crowd says, and the tokens; nil if it was through before
     local function beside(hold)
         local request = ng:begin("/crowd?kind=getFencedLock&lease=10&n=600&hold=" .. hold)

@@ -1,4 +1,4 @@
--- What is read in one go fits in one go: no function is over 60 lines.
+-- No function is longer than 60 lines, so that each can be read at once.
 local util = require "jit.util"
 local sys = require "spec.support.sys"
 

@@ -238,7 +238,7 @@ describe("`wait` [32]", function()
         local client = support.client(proxies)
         local t = support.now()
         support.fails("no_quorum", client:getLock("x"):tryLock(0.3))
-        -- The first attempt of all has a second to connect; lock() goes on for longer than this.
+        -- The very first attempt has a second to connect; lock() would wait longer than this limit.
         assert.is_true(support.now() - t < 20)
         t = support.now()
         assert.is_nil((client:getLock("x"):tryLock(0.3)))

@@ -7,10 +7,10 @@ local stay = require "redlock.cli.stay"
 
 local _M = { usage = "check ", summary = "how the servers are, and what to do about it",
     flags = { { "--wait", nil, "stays until all servers vote and know all floors of fencing "
-        .. "tokens, or something is wrong that time does not mend. A server that was restarted "
-        .. "votes when it has been seen to keep what it was told for max_lease * 1.01 + 1 s, which "
-        .. "goes on only while a client is there. A server that is down is waited for (for some "
-        .. "time only: timeout 300 redlock check --wait)",
+        .. "tokens, or something is wrong that time does not mend. A restarted server votes after "
+        .. "clients have watched it keep its memory for max_lease * 1.01 + 1 s; only time with a "
+        .. "client connected counts. Waits for servers that are down, too (to limit that: timeout "
+        .. "300 redlock check --wait)",
         short = "-w" } } }
 
 _M.help = [[
