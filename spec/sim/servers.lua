@@ -136,6 +136,7 @@ function Sim:fail_over_and_back(server)
         if server.state == C.SIM_UP and not self.calm_at then
             self:forgot(server, replica)
             server:live_on(replica)
+            server.went_back_at = now()
             self:log(server.lane, "note", "was failed over, and back")
         end
     end)

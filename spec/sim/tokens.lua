@@ -337,8 +337,10 @@ _M.list = {
         end,
         script = function(sim, server, role, name, args, vote, attempt)
             -- "?": who releases it does not know which memory that is, behind a READONLY, say.
+            -- Nor can anybody know that it went back while its connections stayed: it counts
+            -- nothing more before its quarantine.
             if role ~= "release" or vote ~= 1 or not attempt or not attempt.witnesses
-                or args[#args] == "?" then
+                or args[#args] == "?" or (server.went_back_at or -1) >= attempt.at then
                 return nil
             end
             -- Without a floor nothing is counted.
