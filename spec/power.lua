@@ -171,7 +171,11 @@ end
 -- $1: the folder; the fault is in it. Prints what noticed it; nothing if nothing did.
 local TRY = [[
 cd '%s' || exit 1
-try() { timeout 1800 "$@" > log 2>&1 < /dev/null || { echo "$name"; exit; }; }
+try() {
+    timeout 1800 "$@" > log 2>&1 < /dev/null && return
+    echo "$name $(grep -m 1 -o '\(Failure\|Error\) -> .*' log)"
+    exit
+}
 name=build; try make -s STRICT=1 all tools sim-core build/spec/unit
 name="unit tests"; try build/spec/unit
 name=schedules; try env N=2000 J=1 luajit spec/sim/run.lua
