@@ -2,8 +2,8 @@
 -- one after the other.
 local support = require "spec.support"
 
--- REDLOCK_RESTARTS: how many servers restart or fail over; 10 take forty seconds.
-local TIMES = tonumber(os.getenv "REDLOCK_RESTARTS") or os.getenv "NIGHTLY" and 30 or 2
+-- REDLOCK_FORGETTINGS: how many servers restart or fail over; 10 take forty seconds.
+local TIMES = tonumber(os.getenv "REDLOCK_FORGETTINGS") or os.getenv "NIGHTLY" and 30 or 2
 local OPTIONS = { max_lease = 2, lease = 2, timeout = 0.5, fallback = 0.1 }
 
 -- From kind to function(client): takes it without waiting. Returns a hold, or nil and an error.
