@@ -654,9 +654,6 @@ int64_t rl_happenings(const rl_client *client);
  * lock: one clock read. */
 int64_t rl_remaining_ms(const rl_lease *lease);
 
-/* The random digits that prove the lease, RL_VALUE_LEN of them, not closed by 0. */
-const char *rl_lease_value(const rl_lease *lease);
-
 /* Copies what stands for the lease on the servers, the digits and the card, into out
  * (RL_VALUE_MAX bytes). How many bytes that are. */
 size_t rl_lease_whole(rl_lease *lease, char *out);

@@ -146,11 +146,6 @@ int64_t rl_forgone(const rl_client *c)
 
 /* ---- of leases ---- */
 
-const char *rl_lease_value(const rl_lease *lease)
-{
-    return lease->value;
-}
-
 size_t rl_lease_whole(rl_lease *lease, char *out)
 {
     struct rl_client *c = client_of(lease->core);

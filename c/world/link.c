@@ -473,24 +473,3 @@ void sim_mend(int process, int server)
     }
     sim_cut(process, server, 3, 0, 0);
 }
-
-/* ---- raw connections ---- */
-
-int sim_raw(int server)
-{
-    struct conn_v *v = conn_new(-1, server, 0);
-    v->served = 1;
-    v->state = 1;
-    return v->handle;
-}
-
-void sim_raw_send(int handle, const char *data, size_t len)
-{
-    link_write(index_of(conn_of(handle)), data, len);
-}
-
-size_t sim_raw_take(int handle, char *out, size_t size)
-{
-    long len = link_read(index_of(conn_of(handle)), out, size);
-    return len > 0 ? (size_t)len : 0;
-}

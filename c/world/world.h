@@ -142,13 +142,6 @@ double sim_given_up_us(void);
 
 /* Answers. A connection that is not being served gets it as a message. 0: it is gone. */
 int sim_reply(int conn, const char *data, size_t len);
-
-/* A connection straight to a server, for the conformance spec. */
-int sim_raw(int server);
-void sim_raw_send(int conn, const char *data, size_t len);
-
-/* Takes what arrived at a raw connection: how many bytes. */
-size_t sim_raw_take(int conn, char *out, size_t size);
 /* cdef end */
 #pragma GCC visibility pop
 
