@@ -168,7 +168,7 @@ enum { ACQUIRE, EXTEND, RELEASE, PEEK, HANDOVER, SCRIPTS };
 
 static const char *const script_names[] = {"acquire", "extend", "release", "peek",
                                            "handover"};
-static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, HANDOVER, -1, -1, 0, 0};
+static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, HANDOVER, -1, -1, 0, 0, 0};
 
 static char script_text[SCRIPTS][4096];
 

@@ -55,7 +55,7 @@ enum { ACQUIRE, EXTEND, RELEASE, PEEK, HANDOVER, SCRIPTS };
 
 static const char *const script_names[] = {"acquire", "extend", "release", "peek",
                                            "handover"};
-static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, HANDOVER, -1, -1, 0, 0};
+static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, HANDOVER, -1, -1, 0, 0, 0};
 
 /* Everything that is not constant is atomic or behind a mutex: what the sanitizer sees
  * are the races of the library. */
