@@ -32,7 +32,7 @@ describe("over the host", function()
     ]]
 
     local function free()
-        cluster:await_free(5)
+        cluster:await_free(60)
     end
 
     for name, loop in pairs(behaviour.loops) do
@@ -43,9 +43,9 @@ describe("over the host", function()
                     local p = support.lua(main:format(nodes, loop, behaviour.prelude, one[2],
                         SETTLE), { stderr = "stdout" })
                     -- That it ends shows that the host lets its loop end.
-                    local text = p:read_all(30)
+                    local text = p:read_all(60)
                     assert.equal("ok\n", text)
-                    assert.equal(0, p:wait(5))
+                    assert.equal(0, p:wait(60))
                     free()
                 end)
             end
@@ -292,7 +292,7 @@ describe("over the host", function()
             end
             local ng = support.nginx { nodes = cluster, server = table.concat(server, "\n") }
             for i, one in ipairs(behaviour.list) do
-                assert.equal("ok", ng:get("/" .. i), one[1])
+                assert.equal("ok", ng:get("/" .. i, 60), one[1])
                 free()
             end
             ng:ends "QUIT"
