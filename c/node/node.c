@@ -207,7 +207,12 @@ void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
     int stable = nd->state == NODE_READY && now_ms - nd->ready_ms >= NODE_STABLE_MS;
     if (nd->state != NODE_CONNECTING)
         nd->silent = code == RL_TIMEOUT;
-    node_fail(nd, code, text);
+    /* A server that refuses a connection says why before any question, then closes. */
+    if (nd->state == NODE_HANDSHAKE && code == RL_REFUSED && nd->code == RL_OK &&
+        nd->wire.reply.type == REPLY_ERROR)
+        node_refuse(nd, code, "%s; it said: %s", text, nd->wire.reply.text);
+    else
+        node_fail(nd, code, text);
     nd->stats.disconnects++;
     nd->state = NODE_DOWN;
     if (stable) {
@@ -266,7 +271,9 @@ static int node_greeted(struct node *nd, const struct request *r)
     int code = wire_error_code(reply->text);
     if (r->kind == REQUEST_INFO && nd->state == NODE_HANDSHAKE)
         nd->info.run_id[0] = nd->info.replid[0] = '\0';    /* it may have restarted since */
-    if (r->kind == REQUEST_AUTH)
+    if (code == RL_REFUSED)
+        ;                    /* said of the connection, which ends: nothing else counts */
+    else if (r->kind == REQUEST_AUTH)
         code = RL_AUTH;
     else if (r->kind == REQUEST_SELECT && code != RL_AUTH && code != RL_NOPERM)
         code = RL_CONFIG;
@@ -300,7 +307,9 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
             return NODE_MESSAGE;
         }
         if (nd->queue_len == 0) {
-            node_fail(nd, RL_PROTOCOL, "an answer that nobody asked for");
+            int said = nd->wire.reply.type == REPLY_ERROR;
+            node_refuse(nd, RL_PROTOCOL, "an answer that nobody asked for%s%s",
+                        said ? ": " : "", said ? nd->wire.reply.text : "");
             return NODE_FAILED;
         }
         const struct request *oldest = &nd->queue[nd->queue_head];

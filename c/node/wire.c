@@ -172,6 +172,7 @@ int wire_reset(struct wire *w)
 {
     wire_free(w);
     w->refused = NULL;
+    w->reply.type = REPLY_NIL;
     w->reader = READER(redisReaderCreateWithFunctions)(&reply_functions);
     if (!w->reader)
         return -1;
@@ -214,7 +215,7 @@ int wire_error_code(const char *text)
         {"MASTERDOWN", RL_LOADING},  {"TRYAGAIN", RL_LOADING},
         {"OOM", RL_OOM},             {"MOVED", RL_UNSUPPORTED},
         {"ASK", RL_UNSUPPORTED},     {"CLUSTERDOWN", RL_UNSUPPORTED},
-        {"CROSSSLOT", RL_UNSUPPORTED},
+        {"CROSSSLOT", RL_UNSUPPORTED}, {"DENIED", RL_REFUSED},
     };
     /* Redis before 7.0 wraps what a command inside a script answered:
      * "ERR Error running script (call to f_...): @user_script:1: -OOM command ..." */
@@ -235,6 +236,8 @@ int wire_error_code(const char *text)
     if (strncmp(text, denied, sizeof(denied) - 1) == 0 ||
         strstr(text, "user executing the script can't"))
         return RL_NOPERM;
+    if (strstr(text, "max number of clients"))
+        return RL_REFUSED;
     return strstr(text, "unknown command") ? RL_UNSUPPORTED : RL_SCRIPT;
 }
 

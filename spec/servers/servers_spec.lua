@@ -3,7 +3,8 @@ local support = require "spec.support"
 
 -- One attempt with two good servers and the one in question: the majority must work, and
 -- the row of the third must say why it did not vote.
-local function row_of(uri, good, opts)
+-- @param silent  whether it gives no answer at all; else one that is late is waited for
+local function row_of(uri, good, opts, silent)
     local client = support.client({ good[1], good[2], uri }, opts)
     local l = client:getLock "probe-1"
     assert.is_true(l:tryLock(5))
@@ -17,7 +18,8 @@ local function row_of(uri, good, opts)
         assert.is_nil(ok)
         local row = err.nodes[3]
         return row.code ~= "pending" and row.message ~= "not connected yet"
-    end)
+            and (silent or row.code ~= "timeout")
+    end, 60)
     local row = err.nodes[3]
     client:close()
     return row
@@ -35,7 +37,7 @@ describe("servers of the wrong kind", function()
         local before = support.rss()
         local silent = code == "timeout"
         local row = row_of(h.uri, good, { timeout = silent and 0.2 or 3,
-            connect_timeout = silent and 0.3 or 5 })
+            connect_timeout = silent and 0.3 or 5 }, silent)
         assert.equal(code, row.code, row.message)
         assert.matches(pattern or "", row.message)
         assert.is_true(support.rss() - before < 16 * 1024)
@@ -48,6 +50,31 @@ describe("servers of the wrong kind", function()
 
     it("a port that closes at once", function()
         hostile({ close = true }, "refused", "^read: ")
+    end)
+
+    -- Whether or not it waits for a question; what it says is about the connection.
+    for text, code in pairs {
+        ["ERR max number of clients reached"] = "refused",
+        ["DENIED Redis is running in protected mode because"] = "refused",
+        ["ERR backend is gone"] = "refused",
+        ["NOAUTH come back later"] = "auth",
+    } do
+        it("a server that says before it closes: " .. text, function()
+            for _, how in ipairs { "greet", "reply" } do
+                hostile({ [how] = "-" .. text .. "\r\n", close = true }, code, text)
+            end
+        end)
+    end
+
+    it("a server that has all the clients that it takes", function()
+        local server = support.server()
+        server:call("CONFIG", "SET", "maxclients", 1)       -- which is this connection
+        for _, user in ipairs { "", ":pw@" } do
+            local row = row_of("redis://" .. user .. "127.0.0.1:" .. server.port, good)
+            assert.equal("refused", row.code)
+            assert.matches("max number of clients reached", row.message)
+        end
+        server:kill()
     end)
 
     it("a port nobody listens to", function()
@@ -106,7 +133,7 @@ describe("servers of the wrong kind", function()
 
     it("a script answer without a vote", function()
         local h = support.hostile { reply = "+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n" }
-        local row = row_of(h.uri, good, { timeout = 0.2, connect_timeout = 0.3 })
+        local row = row_of(h.uri, good, { timeout = 0.2, connect_timeout = 0.3 }, true)
         assert.is_true(row.code == "timeout" or row.code == "protocol", row.code)
         h:stop()
     end)

@@ -12,7 +12,8 @@ _M.list = {
         remedy = "Is the server up, and not behind a firewall? --timeout and --connect-timeout "
             .. "give it longer" },
     { "refused", "no connection, or it broke", silent = true,
-        remedy = "Is the server running there? redis-cli -h HOST -p PORT ping" },
+        remedy = "Is the server running there, and does it take connections? redis-cli -h HOST "
+            .. "-p PORT ping" },
     { "dns", "the host name was not found", silent = true,
         remedy = "The name of the server does not resolve" },
     { "tls", "the handshake failed: the message says why", silent = true },
