@@ -193,7 +193,7 @@ typedef struct rl_options {
     const char *client_name; /* for CLIENT SETNAME, which appends ":" and 8 hex digits of the
                                 hash of the servers; NULL: none */
     int32_t timeout_ms;      /* one node's answer */
-    int32_t connect_timeout_ms; /* name, TCP and handshake together */
+    int32_t connect_timeout_ms; /* name, TCP (the addresses of a name share it) and handshake */
     int32_t drift_ppm;       /* clock drift allowance, parts per million of a lease */
     int32_t max_lease_ms;    /* no TTL longer than that is ever set; 0: 60 s */
     int32_t lock_delay_ms;   /* servers keep keys that nobody released for so much longer

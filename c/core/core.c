@@ -84,9 +84,12 @@ static int node_wanted(const struct core *core, int i)
     return 0;
 }
 
-void core_waits_for(struct core *core, int i, const char *text)
+void core_waits_for(struct core *core, int i, const char *text, int tries, int64_t now_ms)
 {
-    core->nodes[i].waits_for = text;
+    struct node *nd = &core->nodes[i];
+    nd->waits_for = text;
+    nd->share_ms = now_ms + (nd->deadline_ms - now_ms) / tries;
+    timer_set(&core->timers, &core->node_timers[i], nd->share_ms);
 }
 
 void core_retry(struct core *core, int i, int64_t now_ms)
@@ -271,6 +274,8 @@ static void node_on_timer(struct core *core, int i, int64_t now_ms)
     }
     int64_t give_up_ms = health_give_up_ms(nd);
     if (give_up_ms > now_ms) {
+        if (nd->state == NODE_CONNECTING && nd->share_ms <= now_ms)
+            core->want_connect |= link_bit(i);
         timer_set(&core->timers, &core->node_timers[i], give_up_ms);
         return;
     }

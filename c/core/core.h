@@ -23,8 +23,10 @@ int core_script(struct core *core, const char *body, size_t len, int64_t now_ms)
 
 void core_connected(struct core *core, int i, int64_t now_ms);
 
-/* What a connection that is being made waits for, in the words of its time-out. */
-void core_waits_for(struct core *core, int i, const char *text);
+/* What a connection that is being made waits for, in the words of its time-out. tries: how
+ * many addresses are left to try, with this one, which has its share of the time; after that
+ * the core wants the connection again (want_connect), by the next one. */
+void core_waits_for(struct core *core, int i, const char *text, int tries, int64_t now_ms);
 
 /* Node i has other credentials: the next attempt to connect waits no longer. */
 void core_retry(struct core *core, int i, int64_t now_ms);

@@ -37,7 +37,8 @@ void conn_close(struct conn *c)
     c->tls = NULL;
     c->sealed = 0;
     c->list = NULL;
-    c->next = NULL;
+    c->at = c->next = NULL;
+    c->told = 0;
     c->resolving = 0;
 }
 
@@ -129,25 +130,49 @@ static int conn_begin(struct net *net, int i, const struct sockaddr *to, socklen
     return 0;
 }
 
-/* Goes on with the next address of the list; last_err is why the one before failed. */
-static void conn_try_next(struct net *net, int i, int last_err, int64_t now_ms)
+/* Tells what became of the address that is tried, beside those before it. */
+static size_t conn_tell(struct conn *c, const char *why)
+{
+    char host[64] = "";
+    if (c->named)
+        getnameinfo(c->at->ai_addr, c->at->ai_addrlen, host, sizeof(host), NULL, 0,
+                    NI_NUMERICHOST);
+    size_t room = sizeof(c->tried) - c->told;
+    size_t len = (size_t)snprintf(c->tried + c->told, room, "%s%s%s%s", c->told ? "; " : "",
+                                  host, *host ? ": " : "", why);
+    return len < room ? len : room - 1;
+}
+
+/* Goes on with the next address of the list; err is why the one before failed. */
+static void conn_try_next(struct net *net, int i, int err, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
     while (c->next) {
-        const struct addrinfo *ai = c->next;
-        c->next = ai->ai_next;
-        last_err = conn_begin(net, i, ai->ai_addr, ai->ai_addrlen);
-        if (!last_err)
-            return;
+        if (c->at)
+            c->told += conn_tell(c, strerror(err));
+        c->at = c->next;
+        c->next = c->at->ai_next;
+        err = conn_begin(net, i, c->at->ai_addr, c->at->ai_addrlen);
+        if (err)
+            continue;
+        int tries = 1;
+        for (const struct addrinfo *ai = c->next; ai; ai = ai->ai_next)
+            tries++;
+        conn_tell(c, "no connection in time");
+        core_waits_for(net->core, i, c->tried, tries, now_ms);
+        return;
     }
-    lost_errno(net, i, "connect", last_err, now_ms);
+    conn_tell(c, strerror(err));
+    lost(net, i, err == ETIMEDOUT ? RL_TIMEOUT : RL_REFUSED, "connect", c->tried, now_ms);
 }
 
-static void conn_use_list(struct net *net, int i, struct addrinfo *list, int64_t now_ms)
+static void conn_use_list(struct net *net, int i, struct addrinfo *list, int named,
+                          int64_t now_ms)
 {
     net->conns[i].list = list;
     net->conns[i].next = list;
-    conn_try_next(net, i, EADDRNOTAVAIL, now_ms);
+    net->conns[i].named = named;
+    conn_try_next(net, i, 0, now_ms);
 }
 
 /* Reads the password file: its first line. 0, or -1 with a text in why. */
@@ -185,6 +210,13 @@ void conn_open(struct net *net, int i, int64_t now_ms)
     struct conn *c = &net->conns[i];
     const struct net_address *a = c->address;
     char why[RL_TEXT_MAX];
+    if (c->fd >= 0) {        /* the address that is tried has had its share of the time */
+        if (c->next && !c->up && !c->tls) {
+            close(c->fd);
+            conn_try_next(net, i, ETIMEDOUT, now_ms);
+        }
+        return;
+    }
     if (a->password_file && read_password(a, why, sizeof(why)) < 0) {
         lost(net, i, RL_AUTH, a->password_file, why, now_ms);
         return;
@@ -199,10 +231,10 @@ void conn_open(struct net *net, int i, int64_t now_ms)
     }
     struct addrinfo *literal = lookup_literal(a->host, a->port);
     if (literal) {
-        conn_use_list(net, i, literal, now_ms);
+        conn_use_list(net, i, literal, 0, now_ms);
         return;
     }
-    core_waits_for(net->core, i, "the name is not resolved yet");
+    core_waits_for(net->core, i, "the name is not resolved yet", 1, now_ms);
     c->resolving = 1;
     if (!c->lookup)          /* else that of an attempt before hangs still */
         c->lookup = lookup_start(a->host, a->port, net->wakefd);
@@ -234,9 +266,8 @@ void conn_finish_lookups(struct net *net, int64_t now_ms)
             continue;
         }
         c->resolving = 0;
-        core_waits_for(net->core, i, "no connection in time");
         if (list)
-            conn_use_list(net, i, list, now_ms);
+            conn_use_list(net, i, list, 1, now_ms);
         else
             lost(net, i, RL_DNS, c->address->host, why, now_ms);
     }
@@ -304,7 +335,8 @@ static void conn_secure(struct net *net, int i, int64_t now_ms)
         lost(net, i, RL_TLS, "TLS", why, now_ms);
         return;
     }
-    core_waits_for(net->core, i, "no answer to the TLS handshake; a plain port? then redis://");
+    core_waits_for(net->core, i, "no answer to the TLS handshake; a plain port? then redis://",
+                   1, now_ms);
     conn_shake(net, i, now_ms);
 }
 

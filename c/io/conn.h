@@ -31,7 +31,11 @@ struct conn {
     struct lookup *lookup;        /* while the name is being resolved; outlives an attempt */
     int resolving;                /* the attempt waits for the lookup */
     struct addrinfo *list;        /* the addresses of the name ... */
+    const struct addrinfo *at;    /* ... the one that is tried ... */
     const struct addrinfo *next;  /* ... and the first one that is not tried yet */
+    int named;                    /* they were looked up: messages tell which it was */
+    size_t told;                  /* bytes of: */
+    char tried[256];              /* what became of each address */
     int fd;                       /* -1: none */
     int up;                       /* connected, and through the handshake of TLS */
     int heard;                    /* something has arrived */
@@ -52,7 +56,8 @@ void conn_close(struct conn *c);
 /* As conn_close(), and gives the lookup up as well. */
 void conn_void(struct conn *c);
 
-/* Begins: reads the password file, looks the name up, connects. */
+/* Begins: reads the password file, looks the name up, connects. Of a connection that is being
+ * made: goes on with the next address. */
 void conn_open(struct net *net, int i, int64_t now_ms);
 
 /* Goes on with connections whose names have been looked up. */

@@ -104,6 +104,7 @@ void node_connecting(struct node *nd, int64_t now_ms)
     nd->state = NODE_CONNECTING;
     nd->deadline_ms = now_ms + nd->config->connect_timeout_ms;
     nd->waits_for = "no connection in time";
+    nd->share_ms = nd->deadline_ms;
 }
 
 int node_tell(struct node *nd, enum request_kind kind, int n, const char *const *words,

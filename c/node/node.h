@@ -128,7 +128,8 @@ struct node {
     char text[RL_TEXT_MAX];
     int lost;                     /* the core's: why the node was lost last: rl_code;
                                      RL_OK: ready since, or not lost yet */
-    const char *waits_for;        /* CONNECTING: what has not happened in time */
+    const char *waits_for;        /* CONNECTING: what has not happened in time ... */
+    int64_t share_ms;             /* ... and until when the next address has to wait */
     int silent;                   /* given up for silence, which goes on */
     int failures;                 /* in a row, without a stable connection between */
     int64_t retry_ms;             /* DOWN: not before */

@@ -393,6 +393,52 @@ describe("one server under two addresses [35]", function()
     end)
 end)
 
+describe("a name with two addresses", function()
+    local NAME = "127.0.0.1-127.0.0.2.test"
+    local hole
+
+    before_each(function() hole = support.proxy(support.free_port()) end)
+    after_each(support.cleanup)
+
+    -- What one attempt says, in a process that can resolve the name.
+    local function attempt(connect_timeout)
+        local child = support.lua(([[
+            local client = require "redlock".new { nodes = "redis://%s:%d",
+                connect_timeout = %g, timeout = 60 }
+            print(client:getLock "x":tryLock())
+        ]]):format(NAME, hole.port, connect_timeout), { env = support.names() })
+        local said = child:read_line()
+        child:wait()
+        return said
+    end
+
+    local function serve()
+        local server = support.spawn { "redis-server", "--bind", "127.0.0.2", "--port",
+            tostring(hole.port), "--save", "", stdout = "null" }
+        support.eventually(function()
+            return support.sh(("redis-cli -h 127.0.0.2 -p %d ping >&- 2>&-"):format(hole.port))
+        end)
+        return server
+    end
+
+    it("is reached at the second one where the first one is silent", function()
+        local server = serve()
+        hole:blackhole_connect(true)
+        assert.equal("true", attempt(6))
+        server:kill "KILL"
+        server:wait()
+    end)
+
+    it("says what became of each", function()
+        hole:blackhole_connect(true)
+        assert.matches("127%.0%.0%.1: Connection timed out; 127%.0%.0%.2: Connection refused",
+            attempt(1))
+        hole:stop()
+        assert.matches("127%.0%.0%.1: Connection refused; 127%.0%.0%.2: Connection refused",
+            attempt(60))
+    end)
+end)
+
 describe("ways to connect", function()
     teardown(support.cleanup)
 

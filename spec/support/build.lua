@@ -12,6 +12,7 @@ local SOURCES = {
     proxy = "proxy.c carry.c",
     hostile = "hostile.c",
     ["clockshim.so"] = "-shared -fPIC clockshim.c",
+    ["nameshim.so"] = "-shared -fPIC nameshim.c -ldl",
 }
 
 -- Linked under another name and moved, several runs may do this at once.

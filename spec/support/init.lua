@@ -43,6 +43,7 @@ return {
     proxies = client.proxies,
     all = client.all,
     clock = shim.clock,
+    names = shim.names,
     proxy = proxy.proxy,
     hostile = proxy.hostile,
     rss = inspect.rss,

@@ -1,4 +1,4 @@
--- Wall clocks that can be stepped: the environment for a process, and a handle.
+-- Wall clocks that can be stepped, and names: the environment for a process, and a handle.
 local ffi = require "ffi"
 local build = require "spec.support.build"
 local scope = require "spec.support.scope"
@@ -22,6 +22,12 @@ function _M.clock()
     sys.write_file(self.file, ("\0"):rep(16))
     self.env = { LD_PRELOAD = build.program "clockshim.so", CLOCKSHIM = self.file }
     return self
+end
+
+-- The environment of a process to which 127.0.0.1-127.0.0.2.test is a host with these addresses.
+function _M.names()
+    local others = os.getenv "LD_PRELOAD"
+    return { LD_PRELOAD = (others and others .. " " or "") .. build.program "nameshim.so" }
 end
 
 return _M
