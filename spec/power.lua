@@ -6,7 +6,7 @@
 --   SEED    which (1); the same tree and seed give the same faults
 --   ONLY    a number: that fault alone, of those of the seed
 --   J       how many at a time (as many as there are cores)
---   SPECS=0 without the specs: what the build, unit tests and schedules notice
+--   SPECS   the spec files, instead of those of the room; 0: none
 --   LIST=1  prints the faults and runs nothing
 --
 -- Places are drawn in c/ and lua/, a kind of fault in turn. Those that a mutant of
@@ -162,8 +162,8 @@ local function specs(file)
             break
         end
     end
-    if env "SPECS" == "0" then
-        return "", ""
+    if env "SPECS" then
+        return env "SPECS" == "0" and "" or env "SPECS", ""
     end
     return table.concat(own, " "), table.concat(rest, " ")
 end
