@@ -79,7 +79,7 @@ function redlock.is_error(value) end
 ---}
 ---```
 ---@class (exact) redlock.Options
----@field nodes string|(string|redlock.Node)[]  1 to 32 servers: URIs or tables, or one URI
+---@field nodes string|(string|redlock.Node)[]  1 to 32 servers: URIs or tables; or URIs in a text
 ---@field max_lease? number  seconds; a longer lease is refused; for all clients alike (default 60)
 ---@field lock_delay? number  seconds a name stays closed behind a lost holder (default 0)
 ---@field lease? number  seconds of `lock` and `tryLock` without a lease (default 30)

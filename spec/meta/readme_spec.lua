@@ -59,7 +59,7 @@ describe("the README", function()
         assert.equal("in", holder:read_line(20))
         status, said = cli.ends(shell(program), 120)
         assert.equal(0, status, said)
-        assert.equal("somebody else is at it\n", said)
+        assert.equal("somebody else has it\n", said)
         holder:kill "TERM"
         holder:wait(10)
         dev:kill "INT"
@@ -105,7 +105,7 @@ describe("the README", function()
         local client = redlock.new { nodes = "redis://127.0.0.1:1" }
         local objects = { client = client, redlock = redlock }
         local named = {}
-        for of, method in README:match "\n## Which lock do I need.-\n## "
+        for of, method in README:match "\n## Which lock.-\n## "
             :gmatch "`(%l+)[:.](%w+)[ (]" do
             assert.is_function(objects[of][method], method)
             named[method] = true

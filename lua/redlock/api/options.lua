@@ -312,7 +312,11 @@ end
 
 local function check_nodes(nodes, shared)
     if type(nodes) == "string" then
-        nodes = { nodes }
+        local text = nodes
+        nodes = {}
+        for word in text:gmatch "%S+" do
+            nodes[#nodes + 1] = word
+        end
     elseif type(nodes) ~= "table" then
         bad("option nodes", "a list of one or more server addresses is needed")
     end
