@@ -22,10 +22,13 @@ describe("redlock run", function()
         return cli.start(cluster, home, {}, "run", cli.script(script, "x", ...))
     end
 
-    -- The process ids that it says, in one line.
+    -- The process ids that it says, in one line; redlock may have said something before.
     local function pids(p)
-        local list = {}
-        for pid in assert(p:read_line(20)):gmatch "%d+" do
+        local list, line = {}, assert(p:read_line(20))
+        if line:find "^redlock: " then
+            line = assert(p:read_line(20))
+        end
+        for pid in line:gmatch "%d+" do
             list[#list + 1] = tonumber(pid)
         end
         return list
@@ -102,15 +105,63 @@ describe("redlock run", function()
         end)
     end)
 
-    it("that is stopped for longer than the lock lasts does not let the command go on", function()
-        local p = start("sleep 60 & echo $$ $!; wait", "--lease", "1.5")
+    -- The command, which does not listen to TERM, looks for as long as it runs whether a key is
+    -- there that only its holder keeps.
+    for what, words in pairs {
+        ["the lock"] = { key = "x" },
+        ["the permit"] = { key = "redlock:{x}:slots", "--permits", "1" },
+        ["the leadership"] = { verb = "lead", key = "x" },
+    } do
+        it("that is stopped ends the command before " .. what .. " ends", function()
+            local seen = support.tmpdir() .. "/seen"
+            local p = cli.start(cluster, home, {}, words.verb or "run", cli.script(
+                ("trap 'echo told' TERM; (trap '' TERM; while :; do redis-cli -p %d exists '%s' "
+                .. ">> %s; sleep 0.02; done) & echo $$ $!; while :; do sleep 0.1; done")
+                :format(cluster[1].port, words.key, seen), "x", "--lease", "4", unpack(words)))
+            local list = pids(p)
+            support.eventually(function() return sys.read_file(seen) end)
+            p:kill "STOP"
+            all_gone(list)
+            support.eventually(function() return cluster[1]:call("EXISTS", words.key) == 0 end, 20)
+            assert.matches("^[1\n]+$", sys.read_file(seen))
+            p:kill "TERM"
+            p:kill "CONT"
+            local status, text = ends(p)
+            assert.equal(words.verb and 128 + 9 or LOST, status, text)
+            assert.matches("told\n", text)
+            assert.matches(what .. " was lost", text)
+        end)
+    end
+
+    it("ends the command before its lock that cannot be renewed ends", function()
+        local p = start("trap '' TERM; echo $$; while :; do sleep 0.1; done", "--lease", "6",
+            "--kill-after", "60")
+        assert.matches("^redlock: %-%-kill%-after is cut to 2 s, a third of the lease",
+            p:read_line(20))
         local list = pids(p)
-        p:kill "STOP"
+        finally(function() cluster:each(function(s) s:thaw() end) end)
+        local from = support.now()
+        cluster[1]:freeze()
+        cluster[2]:freeze()
         all_gone(list)
-        p:kill "CONT"
+        assert.is_true(support.now() - from < 6)       -- nothing was granted behind that
         local status, text = ends(p)
         assert.equal(LOST, status, text)
-        assert.matches("the lock", text)
+        assert.matches("the lock was not renewed in time", text)
+    end)
+
+    it("releases what it could not renew in time", function()
+        local p = start("echo in; exec sleep 60", "--lease", "6")
+        assert.equal("in", p:read_line(20))
+        finally(function() cluster:each(function(s) s:thaw() end) end)
+        cluster[1]:freeze()
+        cluster[2]:freeze()
+        assert.matches("the lock was not renewed in time", p:read_line(20))
+        cluster:each(function(s) s:thaw() end)
+        assert.equal(LOST, (ends(p)))
+        cluster:each(function(s)
+            support.eventually(function() return s:call("EXISTS", "x") == 0 end, 2)
+        end)
     end)
 
     it("ends all of the command when its supervisor is killed", function()

@@ -339,7 +339,7 @@ describe("redlock", function()
                 cluster:each(function(s) s:kill() end)
                 local status, text = ends(p)
                 assert.equal(LOST, status, text)
-                assert.matches("the lock is lost %(expired%)", text)
+                assert.matches("the lock was not renewed in time %(expired%)", text)
             end)
 
             it("but not because a minority is", function()

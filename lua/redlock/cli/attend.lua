@@ -12,18 +12,19 @@ local _M = {}
 local TICK = 0.25             -- seconds between two looks at what nothing happens to
 local GRAIN = 0.05            -- the supervisor is told of extensions by more than that
 local KILL_AFTER = 5
-local BEFORE = 0.5            -- seconds before the end of the hold that KILL comes, if it can
+local BEFORE = 0.5            -- seconds before the end of the hold that KILL comes
 local GIVE_UP = 5             -- seconds to end who is left behind by a supervisor
 local ASKS = { [process.TERM] = true, [process.INT] = true, [process.QUIT] = true }
 
 --- Waits for a call; a signal ends the wait, and the call.
 -- @param future  of the call
--- @return what the call returns; or nil, nil, and the number of that signal
+-- @return what the call returns; or nil, nil, and the number of that signal: what the call may have
+--   taken is released when the client closes
 function _M.await(future)
     repeat
         future:get(TICK)
         local signo = stay.pause(0)
-        if signo and not future:isDone() then
+        if signo then
             future:cancel()
             return nil, nil, signo
         end
@@ -53,12 +54,26 @@ local function environment(given, variables)
     return env
 end
 
+-- When the command gets TERM and KILL, so that both come before the hold ends, and renewals have
+-- half of the lease to succeed.
+-- @return kill_after: from TERM to KILL; before: from KILL to the end of the hold; in seconds
+local function timing(lease, wanted)
+    local longest = lease / 3
+    if wanted and wanted > longest then
+        report.note(("--kill-after is cut to %.3g s, a third of the lease; a longer --lease allows "
+            .. "more"):format(longest))
+    end
+    return { kill_after = math.min(wanted or KILL_AFTER, longest),
+        before = math.min(BEFORE, lease / 6) }
+end
+
 -- Starts the supervisor, which starts the command.
 -- @return its process id, and our end of the connection to it
-local function start(argv, group, kill_after, env)
+local function start(argv, group, times, env)
     local ours, theirs = process.connection()
     local path = package.searchpath("redlock.cli.supervisor", package.path)
-    local list = { interpreter(), path, tostring(theirs), tostring(group), tostring(kill_after) }
+    local list = { interpreter(), path, tostring(theirs), tostring(group),
+        tostring(times.kill_after), tostring(times.before) }
     for _, word in ipairs(argv) do
         list[#list + 1] = word
     end
@@ -87,28 +102,32 @@ end
 -- Stays with the command until it ends.
 -- @param pid, to  of the supervisor, as start() returned them
 -- @return as _M.run()
-local function attend(hold, pid, to, group, kill_after)
+local function attend(hold, pid, to, group, times)
     local now, asked = process.now, false
     local limit, told, lost = hold.max and now() + hold.max or math.huge, 0, nil
-    local function ask_for_the_end(seconds)
-        report.note(lost == "max_hold" and "the command has had its time (max_hold)"
-            or hold.what .. " is lost (" .. lost .. ")", "; ending the command")
+    local function ask_for_the_end(why, seconds)
+        report.note(why, "; ending the command")
         process.send(to, ("end %.3f"):format(math.max(seconds, 0)))
         limit, told = math.huge, math.huge
     end
     while true do
         local left = hold:remaining()
-        if told < math.huge and left == 0 then
-            lost = hold.lost or "expired"
-            ask_for_the_end(kill_after)
+        local in_time = math.min(times.kill_after, left - times.before)
+        local spare = left - times.before - times.kill_after
+        if told < math.huge and hold.lost then
+            lost = hold.lost
+            ask_for_the_end(hold.what .. " is lost (" .. lost .. ")", times.kill_after)
+        elseif told < math.huge and spare <= 0 then
+            lost = "expired"
+            ask_for_the_end(hold.what .. " was not renewed in time (expired)", in_time)
         elseif now() >= limit then
             lost = "max_hold"
-            ask_for_the_end(math.min(kill_after, left - BEFORE))
+            ask_for_the_end("the command has had its time (max_hold)", in_time)
         elseif now() + left > told + GRAIN then
             told = now() + left
             process.send(to, ("valid %.3f"):format(told))
         end
-        local pause = told < math.huge and math.max(math.min(left, limit - now()), 0.001) or TICK
+        local pause = told < math.huge and math.max(math.min(spare, limit - now()), 0.001) or TICK
         local signo, from_terminal = process.signal(math.min(TICK, pause))
         asked = asked or ASKS[signo or 0] or false
         if signo and signo ~= process.CHLD and not (from_terminal and not group) then
@@ -117,15 +136,21 @@ local function attend(hold, pid, to, group, kill_after)
         local status, _, killed = process.reap(pid)
         if status then
             process.close(to)
-            return killed and bury(status) or status, lost or hold.lost, asked
+            status = killed and bury(status) or status
+            if not lost and (hold.lost or hold:remaining() == 0) then
+                lost = hold.lost or "expired"
+                report.note(hold.what, " was lost (", lost, ") before the command ended")
+            end
+            return status, lost, asked or ASKS[stay.pause(0) or 0] or false
         end
     end
 end
 
 --- Runs a command while something is held, and ends it when that is lost, or has been held for as
 -- long as it may. Behind process.catch().
--- @param hold       remaining(): for how many seconds still, 0: it is lost; lost: why; max: for how
---   long it may be held, or nil; what: what is said to be lost
+-- @param hold       remaining(): for how many seconds still, 0: it is lost; lost: why; lease: how
+--   many seconds it lasts when it is not renewed; max: for how long it may be held, or nil; what:
+--   what is said to be lost
 -- @param argv       the command
 -- @param given      the options of the verb
 -- @param variables  of the command's environment, by name
@@ -133,10 +158,10 @@ end
 function _M.run(hold, argv, given, variables)
     -- Its own group is signalled as a whole, but could not read from the terminal.
     local group = not process.is_terminal(0)
-    local kill_after = given["--kill-after"] or KILL_AFTER
+    local times = timing(hold.lease, given["--kill-after"])
     process.adopt_orphans()
-    local pid, to = start(argv, group, kill_after, environment(given, variables))
-    return attend(hold, pid, to, group, kill_after)
+    local pid, to = start(argv, group, times, environment(given, variables))
+    return attend(hold, pid, to, group, times)
 end
 
 return _M

@@ -14,16 +14,17 @@ _M.flags = {
     { "--id", "TEXT", "what others learn of who leads, 1 to 160 bytes (the machine's name, and the "
         .. "number of the process)" },
     { "--lease", "S", "how long nobody leads behind a machine that has crashed (30)" },
-    { "--kill-after", "S", "when it leads no more, the command and all that it started get TERM, "
-        .. "and KILL S seconds later (5)" },
+    { "--kill-after", "S", "when it leads no more, or its lead cannot be prolonged, the command "
+        .. "and all that it started get TERM, and KILL S seconds later (5, or a third of --lease "
+        .. "if that is less)" },
 }
 
 _M.help = [[
 redlock lead NAME [--id TEXT] [--lease S] [--kill-after S] -- CMD...
 
 Stands for election, as others do elsewhere under the same NAME. Whoever is elected starts the
-command; when it leads no more, as no majority of the servers confirms it in time, or somebody
-has opened the lock, the command and all that it started are ended, and it stands again. It goes
+command. When no majority of the servers confirms it in time, or somebody has opened the lock, the
+command and all that it started are ended, before another one leads, and it stands again. It goes
 on standing while no majority of the servers answers. When the command ends by itself, redlock
 resigns, another candidate is elected at once, and this one exits with the command's status.
 
@@ -82,7 +83,7 @@ function _M.main(given, names, argv)
     args.command_behind(names, argv, "lead")
     local name = args.name(names, "lead")
     local client = config.client(given, { max_hold = false })
-    local hold = { what = "the leadership" }
+    local hold = { what = "the leadership", lease = client.options.lease }
     local election = client:getElection(name, { id = given["--id"] or default_id(),
         on_lost = function(_, reason) hold.lost = reason end })
     function hold.remaining()
@@ -97,11 +98,10 @@ function _M.main(given, names, argv)
         if term then
             status, lost, asked = attend.run(hold, argv, given, { REDLOCK_NAME = name,
                 REDLOCK_TERM = term, REDLOCK_TOKEN = term })
+            lost = lost or not election:isLeader()
+            election:resign()
         end
-    until not term or asked or not lost and election:isLeader()
-    if term then
-        election:resign()
-    end
+    until not term or asked or not lost
     client:close()
     return status
 end

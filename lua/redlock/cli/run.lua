@@ -22,8 +22,9 @@ _M.flags = {
     { "--at-least", "S", "the name stays closed until S seconds after it was taken, also when the "
         .. "command has ended by then, or redlock itself" },
     { "--max-hold", "S", "end the command after so long, with status 123 (default: never)" },
-    { "--kill-after", "S", "when the lock is lost, or --max-hold is over, the command and all that "
-        .. "it started get TERM, and KILL S seconds later (5)" },
+    { "--kill-after", "S", "when the lock is lost or cannot be renewed, or --max-hold is over, "
+        .. "the command and all that it started get TERM, and KILL S seconds later (5, or a third "
+        .. "of --lease if that is less)" },
     { "--label", "TEXT", "whose the lock is, for all who ask (host, process, redlock); behind "
         .. "it comes the command's name" },
     { "--plain", nil, "a lock without a fencing token: for users of the servers whose rights are "
@@ -56,10 +57,9 @@ have none, writers and permits with --fenced; a permit has a place, 1 to N, as R
 its token is larger than those that the place had before. Plain and fenced locks of one name,
 readers, writers, and several names, in programs as well, exclude each other. TERM, INT, HUP,
 QUIT, USR1 and USR2 are passed on to the command. Without a terminal as standard input it is the
-leader of a process group of its own, which gets the signals as a whole. When redlock itself is
-killed, or stopped for longer than the lock lasts, the command and all that it started are ended
-in the same way, KILL coming before the lock's time is over: what it has others start (systemd,
-docker, at) is not found.
+leader of a process group of its own, which gets the signals as a whole. When the lock cannot be
+renewed, or redlock itself is killed or stopped, the command and all that it started get TERM and
+KILL before the lock's time is over: what it has others start (systemd, docker, at) is not found.
 
   # at most one nightly job, whichever machine's cron is first (crontab); their clocks may
   # differ by 50 s, or by how long the job takes, if that is more
@@ -114,9 +114,6 @@ end
 -- @param at_least  how long the name stays closed, from when it was taken; or nil
 -- @return the exit status of it all
 local function finish(hold, status, lost, at_least)
-    if lost and lost ~= "max_hold" then
-        return LOST
-    end
     local ok, err = hold:release(at_least)
     if lost then
         return LOST
@@ -178,6 +175,7 @@ function _M.main(given, names, argv)
         end
         return status
     end
+    hold.lease = given["--once"] and math.huge or client.options.lease
     local lost
     status, lost = attend.run(hold, argv, given, hold:variables())
     status = finish(hold, status, lost, at_least)

@@ -1,7 +1,7 @@
 --- What `redlock run` starts, and what starts the command: sees to it that all that comes of the
 -- command ends when it must, also when `redlock` itself was killed, or does not run any more.
 --
---     luajit .../redlock/cli/supervisor.lua FD OWN_GROUP KILL_AFTER COMMAND...
+--     luajit .../redlock/cli/supervisor.lua FD OWN_GROUP KILL_AFTER BEFORE COMMAND...
 --
 -- A program of its own, as what is meant for `redlock run` should not meet it: a signal to all of
 -- that name, the terminal's. FD is our end of a connection on which `redlock` says
@@ -9,6 +9,9 @@
 --     valid T     the lock is held until then (of process.now()); first of all
 --     signal N    a signal for the command
 --     end S       all is to end: TERM, and what is left after S seconds gets KILL
+--
+-- When `redlock` falls silent (it was killed, or stopped), KILL comes BEFORE seconds before T, and
+-- TERM at most KILL_AFTER seconds before KILL.
 --
 -- Whoever loses his parent below us becomes our child, so that nobody gets away by being a
 -- daemon. Exits with the command's status, at once when the command ends by itself.
@@ -19,12 +22,12 @@ local process = require "redlock.cli.process"
 
 local min, max = math.min, math.max
 
-local BEFORE = 0.5            -- seconds before the end of the lock that KILL comes
-local SILENT = 0.5            -- seconds after it that `redlock` has to say so
+local LATE = 0.1              -- seconds that `redlock` may be late with its word
 local GIVE_UP = 5             -- seconds after KILL: who is not gone by then cannot be ended
 local PAUSE = 0.02            -- while all is to end, as orphans come without a word
 
-local fd, own_group, kill_after = tonumber(arg[1]), arg[2] == "true", tonumber(arg[3])
+local fd, own_group = tonumber(arg[1]), arg[2] == "true"
+local kill_after, before = tonumber(arg[3]), tonumber(arg[4])
 local pid, status             -- of the command; status: when it has ended
 local valid                   -- until when the lock is held
 local kill_at                 -- when all is to end: who is left then is killed
@@ -53,10 +56,14 @@ local function begin_end(seconds)
     signal(process.TERM)
 end
 
--- He who should have said that the lock is lost is not there, or does not run.
+-- `redlock`, which should have said that the lock was not renewed, does not run.
 local function end_alone()
-    local left = valid - process.now() - BEFORE
-    begin_end(left > 0 and min(kill_after, left) or valid > process.now() and 0 or kill_after)
+    begin_end(max(min(kill_after, valid - before - process.now()), 0))
+end
+
+-- When that is to happen.
+local function alone_at()
+    return valid - before - kill_after + LATE
 end
 
 local function hear(text)
@@ -102,8 +109,8 @@ repeat
 until valid
 
 local command = {}
-for i = 4, #arg do
-    command[i - 3] = arg[i]
+for i = 5, #arg do
+    command[i - 4] = arg[i]
 end
 local why
 pid, why = process.spawn(command, { group = own_group })
@@ -114,7 +121,7 @@ end
 
 while true do
     local now = process.now()
-    process.wait(fd, ends, kill_at and PAUSE or max(valid + SILENT - now, 0))
+    process.wait(fd, ends, kill_at and PAUSE or max(alone_at() - now, 0))
     local text = fd >= 0 and process.receive(fd)
     while text do
         hear(text)
@@ -125,7 +132,7 @@ while true do
         os.exit(status)
     end
     now = process.now()
-    if not kill_at and now >= valid + SILENT then
+    if not kill_at and now >= alone_at() then
         end_alone()
     end
     if kill_at and now < kill_at then
