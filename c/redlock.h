@@ -18,7 +18,7 @@
 
 /* A program and the library that it loads must have the same number: raise it with every
  * change between the two cdef markers. Part of the library's file name. */
-#define RL_ABI 14
+#define RL_ABI 15
 
 /* The word for each code, as rl_code_name() gives it, and as Lua has it. */
 #define RL_CODE_WORDS(X) \
@@ -310,6 +310,7 @@ typedef struct rl_node_info {
     int64_t offset_ms;       /* its wall clock minus ours */
     int64_t offset_error_ms; /* by how much offset_ms may be wrong */
     int64_t round_trip_ms;
+    int64_t heard_ms;        /* when it answered anything last */
     int64_t uptime_s;        /* as the server says */
     int64_t maxmemory;       /* bytes; 0: no bound */
     char run_id[RL_RUN_ID_MAX];
@@ -317,6 +318,7 @@ typedef struct rl_node_info {
     char policy[RL_WORD_MAX];       /* maxmemory-policy */
     char cluster[RL_CLUSTER_MAX];   /* that its marker names: a name, or 16 hex digits of a
                                 list of servers; "": none is known */
+    char list[9];            /* hex digits of the servers, as in the names of connections */
     char why[RL_TEXT_MAX];   /* DISAGREES: what is wrong, and the remedy */
 } rl_node_info;
 
@@ -439,6 +441,10 @@ rl_round *rl_ask_all(rl_client *client, int script, const rl_bytes *keys, int nk
  * see rl_round_text(). NULL as rl_acquire. */
 rl_round *rl_ask_one(rl_client *client, int32_t i, int script, const rl_bytes *keys,
                      int nkeys, const rl_bytes *args, int nargs, int64_t within_ms);
+
+/* Starts asking node i (from 0) for its CLIENT LIST of ordinary connections: see
+ * rl_round_text(). A list beyond 1 MiB costs the connection. As rl_ask_one(). */
+rl_round *rl_ask_clients(rl_client *client, int32_t i, int64_t within_ms);
 
 /* Starts asking every node for its INFO, TIME and marker anew. Done when each has
  * answered or will not any more, with RL_GRANTED or RL_CLOSED; rl_node_get_info() tells.
@@ -693,8 +699,8 @@ void rl_node_text(rl_client *client, int i, char *text);
  * that stand are not touched. user may be NULL. 0, or RL_NOMEM. */
 int rl_set_password(rl_client *client, int i, const char *user, const char *password);
 
-/* 1: the file's mode lets everybody on this machine read it; 0: not so, or no such
- * file. */
+/* What the modes of a file let everybody on this machine do: 1: read it, 2: write it, or put
+ * another one into its place, 3: both; 0: nothing, or there is no such file. */
 int rl_file_exposed(const char *path);
 
 /* How many connections were refused for their credentials so far. */

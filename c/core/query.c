@@ -4,6 +4,7 @@
 #include "core/guard.h"
 #include "core/standing.h"
 #include "core/vote.h"
+#include "node/questions.h"
 
 /* ---- a question, until a majority agrees ---- */
 
@@ -106,6 +107,31 @@ static const struct round_kind ask_one_kind = {
     .read = vote_number,
 };
 
+/* A node's connections, which scripts may not ask for. */
+static int clients_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    const char *words[] = {"CLIENT", "LIST", "TYPE", "normal"};
+    struct node *nd = &round->core->nodes[i];
+    int failed = node_tell(nd, REQUEST_CALL, 4, words, round, now_ms);
+    nd->stats.requests += !failed;
+    return failed;
+}
+
+static int clients_read(struct rl_round *round, int i, const struct reply *reply,
+                        struct vote *vote)
+{
+    (void)round, (void)i, (void)vote;
+    return reply->type == REPLY_STRING ? RL_OK : RL_PROTOCOL;
+}
+
+static const struct round_kind clients_kind = {
+    .name = "clients",
+    .alone = 1,
+    .whole = 1,
+    .put = clients_put,
+    .read = clients_read,
+};
+
 /* Every node is asked about itself, and struct node keeps the answers. */
 static int probe_put(struct rl_round *round, int i, int64_t now_ms)
 {
@@ -182,6 +208,13 @@ rl_round *query_ask_all(struct core *core, int script, const rl_bytes *keys, int
 {
     return ask(core, &ask_all_kind, script, keys, nkeys, args, nargs, -1, within_ms,
                now_ms);
+}
+
+rl_round *query_clients(struct core *core, int i, int64_t within_ms, int64_t now_ms)
+{
+    int there = !core->closed && i >= 0 && i < core->n;
+    return there ? begin(core, &clients_kind, -1, NULL, i, now_ms + within_ms, now_ms)
+                 : NULL;
 }
 
 rl_round *query_probe(struct core *core, int64_t now_ms)

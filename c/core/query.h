@@ -13,6 +13,7 @@ rl_round *query_ask_one(struct core *core, int i, int script, const rl_bytes *ke
 rl_round *query_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
                         const rl_bytes *args, int nargs, int64_t within_ms,
                         int64_t now_ms);
+rl_round *query_clients(struct core *core, int i, int64_t within_ms, int64_t now_ms);
 rl_round *query_probe(struct core *core, int64_t now_ms);
 rl_round *query_sleep(struct core *core, int64_t ms, int64_t now_ms);
 

@@ -186,6 +186,11 @@ rl_round *rl_ask_one(rl_client *c, int32_t i, int script, const rl_bytes *keys, 
                                     within_ms, now_ms));
 }
 
+rl_round *rl_ask_clients(rl_client *c, int32_t i, int64_t within_ms)
+{
+    RETURN_STARTED(c, query_clients(&c->core, i, within_ms, now_ms));
+}
+
 rl_round *rl_check(rl_client *c)
 {
     RETURN_STARTED(c, query_probe(&c->core, now_ms));

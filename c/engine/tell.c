@@ -7,6 +7,7 @@
 
 #include "core/lease.h"
 #include "core/round.h"
+#include "core/cluster.h"
 #include "core/standing.h"
 
 const char *rl_code_name(int code)
@@ -111,8 +112,12 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     out->aof = info->aof;
     out->rdb = info->rdb;
     out->unverified = out->ready && !info->replid[0];
+    out->heard_ms = nd->answered_ms;
     out->uptime_s = info->uptime_s + (now_ms - nd->info_ms) / 1000;
     out->maxmemory = info->maxmemory;
+    char hash[CLUSTER_HASH + 1];
+    cluster_hash(c->servers, hash);
+    memcpy(out->list, hash, sizeof(out->list) - 1);
     memcpy(out->run_id, info->run_id, sizeof(out->run_id));
     memcpy(out->version, info->version, sizeof(out->version));
     memcpy(out->policy, info->policy, sizeof(out->policy));

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -201,8 +202,16 @@ static int read_password(const struct net_address *a, char *why, size_t why_size
 
 int rl_file_exposed(const char *path)
 {
-    struct stat st;
-    return stat(path, &st) == 0 && st.st_mode & S_IROTH ? 1 : 0;
+    struct stat st, folder;
+    const char *end = strrchr(path, '/');
+    char up[PATH_MAX] = ".";
+    if (end)
+        snprintf(up, sizeof(up), "%.*s", end > path ? (int)(end - path) : 1, path);
+    if (stat(path, &st))
+        return 0;
+    int replaced = stat(up, &folder) == 0 && folder.st_mode & S_IWOTH &&
+                   !(folder.st_mode & S_ISVTX);
+    return (st.st_mode & S_IROTH ? 1 : 0) | (st.st_mode & S_IWOTH || replaced ? 2 : 0);
 }
 
 void conn_open(struct net *net, int i, int64_t now_ms)

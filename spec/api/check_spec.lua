@@ -108,9 +108,142 @@ describe("client:check()", function()
         assert.equal("off", report[2].guard)
         assert.matches("all: 4 servers tolerate no more failures than 3", tostring(report))
         cluster:admit()
+        client:close()
         report = support.client { cluster[2], cluster[3] }:check()
         assert.equal("two", kinds(report.findings))
         assert.equal("", kinds(report[1].findings))
+    end)
+
+    it("asks servers that have frozen meanwhile, and does not repeat what they said", function()
+        local cluster = support.cluster(3)
+        local client = support.client(cluster)
+        assert.equal("ok", client:check().verdict)
+        assert.is_true(client:connect(0))
+        for i = 1, 2 do
+            cluster[i]:freeze()
+        end
+        local _, err = client:connect(0)                   -- nobody has missed an answer so far
+        assert.equal("timeout timeout ok", table.concat({ err.nodes[1].code, err.nodes[2].code,
+            err.nodes[3].code }, " "))
+        local report = client:check()
+        assert.equal("error", report.verdict)
+        for i, row in ipairs(report) do
+            assert.equal(i < 3 and "timeout" or "ok", row.code)
+            assert.equal(i < 3 or nil, row.stale)
+            assert.equal(i == 3, row.ready)
+            assert.is_string(row.version)
+        end
+        assert.matches("no answer.*what is shown of it is what it said before", report[2].remedy)
+        for i = 1, 2 do
+            cluster[i]:thaw()
+        end
+        support.eventually(function()
+            return client:check().verdict == "ok" and client:connect(0)
+        end)
+    end)
+
+    it("takes and releases a lock, and names the command that fails, and as whom", function()
+        local server = support.server()
+        local function tried(...)
+            server:call("ACL", "DELUSER", "app")
+            server:user("app", "on", ">pw", "~app:*", "~redlock:*", "&*", "+@all", ...)
+            local client = support.client({ server }, { user = "app", password = "pw",
+                prefix = "app:" })
+            local said = { "" }
+            for _, found in ipairs(client:check()[1].findings) do
+                said[1] = found.kind == "trial" and found.verdict or said[1]
+                said[#said + 1] = found.kind == "trial" and found.message or nil
+            end
+            client:close()
+            return said[1], table.concat(said, "; ", 2)
+        end
+        assert.equal("", (tried()))
+        for command, said in pairs {
+            evalsha = "error no lock can be taken", eval = "error no lock can be taken",
+            set = "error no lock can be taken", get = "error locks cannot be looked at",
+            del = "warning released locks stay", pttl = "warning leases are not extended",
+            pexpire = "warning leases are not extended", publish = "warning waiters are not woken",
+            hset = "warning there are no fenced locks", mget = "warning there are no fenced locks",
+        } do
+            local verdict, remedy = tried("-" .. command)
+            assert.matches("as user app, and [^(]*" .. command:upper() .. "[^(]* failed %(.*%): "
+                .. said:match " (.*)", remedy, command)
+            assert.equal(said:match "%l+", verdict)
+        end
+        assert.matches("EVAL or EVALSHA failed %([^)]*key", (select(2, tried("resetkeys",
+            "~other:*"))))
+        -- Who may do nothing of what fenced locks need wants plain ones.
+        assert.equal("", (tried("-hset", "-hget", "-mget", "-hmget")))
+        server:call("CONFIG", "SET", "maxmemory", "1")
+        assert.matches("as user app, and SET failed %([^)]*OOM", (select(2, tried())))
+        server:call("CONFIG", "SET", "maxmemory", "0")
+        assert.equal(0, #server:call("KEYS", "*redlock:check*"))
+    end)
+
+    it("tries commands that were renamed away", function()
+        local server = support.server { args = { "--rename-command", "DEL", "" } }
+        local row = support.client({ server }):check()[1]
+        assert.matches("as user default, and DEL failed %(.-[Uu]nknown.-%): released", row.remedy)
+    end)
+
+    it("counts connections of clients with another list of servers", function()
+        local cluster = support.cluster(3)
+        local client = support.client(cluster)
+        assert.equal("ok", client:check().verdict)
+        local others = { cluster[1], cluster[2] }
+        local other = support.client(others)
+        assert.is_true(other:connect(60))
+        local named = support.client(others, { client_name = "app" })
+        assert.is_true(named:connect(60))                  -- who else is named so is not known
+        local report = client:check()
+        assert.equal("warning", report.verdict)
+        for i = 1, 2 do
+            assert.equal("1 connection of 1 host uses another list of servers; all clients need "
+                .. "the same", report[i].remedy)
+            assert.equal("lists", kinds(report[i].findings))
+        end
+        assert.is_nil(report[3].remedy)
+        assert.equal("lists", kinds(other:check()[1].findings))
+        other:close()
+        named:close()
+        support.eventually(function() return client:check().verdict == "ok" end)
+        cluster:each(function(server)
+            server:user("app", "on", ">pw", "~*", "&*", "+@all", "-client")
+        end)
+        local blind = support.client(others, { user = "app", password = "pw" })
+        assert.is_nil(kinds(blind:check()[1].findings):find "lists")     -- nor is that an error
+    end)
+
+    it("warns of servers without TLS beside others with it", function()
+        local client = support.client { "rediss://127.0.0.1:1", "redis://127.0.0.1:2",
+            "unix:///nowhere" }
+        local found = client:check().findings
+        assert.equal("tls_mix", kinds(found))
+        assert.matches("none to others %(redis://127.0.0.1:2%)", found[1].message)
+        assert.equal("", kinds(support.client { "rediss://127.0.0.1:1", "rediss://127.0.0.1:2",
+            "unix:///nowhere" }:check().findings))
+    end)
+
+    it("warns of files that everybody may write, or replace", function()
+        local folder = support.tmpdir() .. "/open"
+        local file = folder .. "/ca.pem"
+        assert.is_true(support.sh(("mkdir '%s' && touch '%s'"):format(folder, file)))
+        local function warned(file_mode, folder_mode)
+            assert.is_true(support.sh(("chmod %s '%s' && chmod %s '%s'"):format(file_mode, file,
+                folder_mode, folder)))
+            local client = support.client({ "redis://127.0.0.1:1" }, { ca_file = file })
+            local found = client:check().findings[1]
+            client:close()
+            return found and found.kind, found and found.message
+        end
+        assert.is_nil((warned("644", "755")))
+        assert.is_nil((warned("644", "1777")))
+        for _, modes in ipairs { { "646", "755" }, { "644", "757" } } do
+            local kind, message = warned(modes[1], modes[2])
+            assert.equal("exposed", kind)
+            assert.matches("everybody on this machine may write " .. file:gsub("%p", "%%%0"),
+                message)
+        end
     end)
 
     it("warns of files with secrets that everybody may read", function()

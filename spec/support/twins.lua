@@ -94,6 +94,7 @@ function _M.of(server)
     end)
     -- Scripts look at it: both are to say the same.
     model.replid = conn:call("INFO", "replication"):match "master_replid:(%w+)"
+    model.clients = tonumber(conn:call("INFO", "clients"):match "connected_clients:(%d+)")
     local function time()
         local t = assert(conn:call "TIME")
         return tonumber(t[1]) * 1e6 + tonumber(t[2])

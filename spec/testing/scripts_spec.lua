@@ -224,7 +224,16 @@ end
 
 local SEEN = { ("%040x"):format(7), ("%040x 19ab0000000 web-1"):format(8) }
 
+-- Of client:check(): takes a lock, and releases it.
+local function trial_call()
+    return eval(script_text.read "redlock.scripts.check.trial", { "k" },
+        { pick { "take", "release" }, FENCED[2], FLOORS, "redlock:{k}:free" })
+end
+
 local KINDS = {
+    ["a lock that is tried"] = function()
+        return math.random(3) > 1 and trial_call() or { "DEL", pick { "k", FENCED[2] } }
+    end,
     ["what is seen"] = function()
         return pick {
             inspect_call, inspect_call,

@@ -28,6 +28,7 @@ local happenings = require "redlock.core.happenings"
 local rounds = require "redlock.core.rounds"
 local sequencer = require "redlock.api.sequencer"
 local transfer = require "redlock.api.transfer"
+local trial = require "redlock.policy.trial"
 local using = require "redlock.api.using"
 require "redlock.api.background"
 require "redlock.api.notices"
@@ -315,8 +316,8 @@ end
 
 --- Connects, and waits until a majority of the servers may vote, and each other one has
 -- connected or failed once. A lock can be taken then, without a wait for connections.
--- @param seconds  how long it may take; default: the option connect_timeout. 0: only tells
---   whether a majority may vote now
+-- @param seconds  how long it may take; default: the option connect_timeout. 0: servers that are
+--   connected are asked, for at most the option timeout; the others are not waited for
 -- @return true; or nil and an error: no_quorum (why each server has no vote), closed, config (as
 --   Client:open), phase (the caller cannot wait). Servers may be tried again; nothing is held.
 function methods:connect(seconds)
@@ -329,7 +330,14 @@ function methods:connect(seconds)
     return connecting.connect(self, seconds)
 end
 
---- Asks every server how it is.
+-- What is found out beside what servers tell of themselves: see health.check().
+local function look_closer(client, rows, found)
+    local known = floors.look(client, found)
+    trial.count_strangers(client, found, trial.try(client, rows, found))
+    return known
+end
+
+--- Asks every server how it is, and tries to take and release a lock of its own there.
 -- @return a list of rows, one per node: node, reachable, ready (connected, and through the
 --   handshake), code and message (why it is not), version, role, run_id, uptime (by its own
 --   word), round_trip, clock_offset (its wall clock minus ours; clock_error: give or take),
@@ -349,7 +357,7 @@ function methods:check()
     if not ok then
         return nil, err
     end
-    return health.check(self, floors.look)
+    return health.check(self, look_closer)
 end
 
 --- Admits the servers of a brand-new cluster at once, which otherwise happens when they were

@@ -99,13 +99,14 @@ local function has_password(nodes)
     return false
 end
 
---- @return the options for redlock.new; and a list of the files that a password is from
+--- @return the options for redlock.new; and the files they are from: a list of { path, whether
+--   there is a password in it }
 function _M.client_options(given)
-    local opts, secret = {}, {}
+    local opts, files = {}, {}
     local path = given["--config"] or os.getenv "REDLOCK_CONFIG" or find()
     if path then
         read(path, opts)
-        secret[1] = (opts.password or has_password(opts.nodes)) and path or nil
+        files[1] = { path, (opts.password or has_password(opts.nodes)) and true }
     end
     local nodes = given["--nodes"] or os.getenv "REDLOCK_NODES"
     if nodes then
@@ -130,8 +131,8 @@ function _M.client_options(given)
         opts.password = nil
         opts.password_file, opts.password_env = given["--password-file"], given["--password-env"]
     end
-    secret[#secret + 1] = opts.password_file or nil
-    return opts, secret
+    files[#files + 1] = opts.password_file and { opts.password_file, true } or nil
+    return opts, files
 end
 
 --- @return the names of the environment variables that have a password in them
@@ -146,9 +147,9 @@ end
 
 --- A client of the servers that are configured; changes may be nil.
 function _M.client(given, changes)
-    local opts, secret = _M.client_options(given)
-    for _, path in ipairs(secret) do
-        local exposed = health.exposed(path)
+    local opts, files = _M.client_options(given)
+    for _, file in ipairs(files) do
+        local exposed = health.exposed(file[1], file[2])
         if exposed then
             report.note("warning: ", exposed)
         end

@@ -92,6 +92,16 @@ function _M.ask(client, body, asked)
     return finish(client, asked, begun)
 end
 
+--- Asks for the CLIENT LIST of ordinary connections; the same.
+function _M.ask_clients(client, asked)
+    local C, begun = load(), {}
+    for k, one in ipairs(asked) do
+        local round = C.rl_ask_clients(client.core, one.place - 1, rounds.FOREVER * 1000)
+        begun[k] = round ~= nil and round
+    end
+    return finish(client, asked, begun)
+end
+
 --- Asks all servers one of a primitive's further scripts, as rounds.ask() does, with each of
 -- several ARGV.
 -- @param client   whose servers they are

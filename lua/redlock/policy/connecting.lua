@@ -6,7 +6,7 @@ local health = require "redlock.policy.health"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 
-local ipairs, min = ipairs, math.min
+local ipairs, max, min = ipairs, math.max, math.min
 
 local _M = {}
 
@@ -25,34 +25,38 @@ local function keep_asking(client, round)
     return fresh ~= nil and ffi.gc(fresh, C.rl_round_free) or nil
 end
 
--- How many servers may vote, and how many have neither connected nor failed yet.
+-- How many servers may vote, how many have neither connected nor failed yet, and whether one is
+-- connected that has not answered yet.
 local function count(rows)
-    local voting, open = 0, 0
+    local voting, open, silent = 0, 0, false
     for _, row in ipairs(rows) do
         local unknown = row.guard == "unknown" and not row.marker_code
         if not row.ready then
             open = open + (row.lost and 0 or 1)
+            silent = silent or row.code == "timeout" and not row.lost
         elseif row.verdict ~= "error" then
             voting, open = voting + (unknown and 0 or 1), open + (unknown and 1 or 0)
         end
     end
-    return voting, open
+    return voting, open, silent
 end
 
 --- See client:connect.
 -- @param client   which is open
 -- @param seconds  how long it may take
 function _M.connect(client, seconds)
-    local ends, pause, round = client.now() + seconds, PAUSE, nil
+    local began, pause, round = client.now(), PAUSE, nil
+    local ends, answers_due = began + seconds, began + client.options.timeout
     while true do
         client.credentials:poll()        -- a password function may wait
         if client.closed then
             return nil, errors.new("closed", "connect")
         end
         client.holds:poll()
-        local rows = health.rows(client)
-        local voting, open = count(rows)
-        local enough, left = voting >= quorum(#rows) + client.options.margin, ends - client.now()
+        local rows = health.rows(client, began)
+        local voting, open, silent = count(rows)
+        local enough = voting >= quorum(#rows) + client.options.margin
+        local left = (silent and max(ends, answers_due) or ends) - client.now()
         if enough and (open == 0 or left <= 0) then
             return true
         elseif left <= 0 then

@@ -196,21 +196,21 @@ local largest_script          -- read when somebody asks
 
 --- What the servers know of floors: for client:check().
 -- @param client  whose servers are asked
--- @return a finding (see health.lua) for each node whose floors are out of range, by its number;
---   and how many of the 1024 floors each node knows, by its number: none where its user may not
+-- @param found   function(place, finding): is told of each node whose floors are out of range
+-- @return how many of the 1024 floors each node knows, by its place: none where its user may not
 --   look
-function _M.look(client)
+function _M.look(client, found)
     largest_script = largest_script or script_text.read "redlock.scripts.fenced.largest"
-    local list, known = {}, {}
+    local known = {}
     look_at_clocks(client)
     for _, answer in ipairs(rounds.ask_all(client, "check", largest_script,
         KEYS) or {}) do
         known[answer.node] = tonumber(answer.data)
         if answer.info + 1 >= tonumber(client.token_limit) then
-            list[answer.node] = finding(answer.info)
+            found(answer.node, finding(answer.info))
         end
     end
-    return list, known
+    return known
 end
 
 --- Teaches all floors to the servers that vote and do not know them all.

@@ -9,7 +9,8 @@ local places = require "redlock.core.places"
 local rounds = require "redlock.core.rounds"
 
 local ipairs, setmetatable, tonumber, tostring = ipairs, setmetatable, tonumber, tostring
-local format, concat, rep = string.format, table.concat, string.rep
+local format, rep = string.format, string.rep
+local concat, insert = table.concat, table.insert
 local max, abs, ceil = math.max, math.abs, math.ceil
 local ffi_string = ffi.string
 
@@ -35,7 +36,8 @@ local function persistence_of(info)
 end
 
 -- Reads one node's row, without verdict.
-local function read(client, i, info, text)
+-- @param since  when nodes were asked that must have answered since (of client.now()); or nil
+local function read(client, i, info, text, since)
     local C = rounds.load()
     if not GUARDS then
         name_states(C)
@@ -43,11 +45,13 @@ local function read(client, i, info, text)
     C.rl_node_get_info(client.core, i - 1, info)
     local row = { node = places.label(client, i), ready = info.ready ~= 0 }
     row.code = ffi_string(C.rl_code_name(info.code))
-    row.reachable = row.ready or node_codes[row.code] ~= nil and node_codes[row.code].up == true
     if not row.ready then
         C.rl_node_text(client.core, i - 1, text)
         row.message = ffi_string(text)
+    elseif since and tonumber(info.heard_ms) / 1000 < since then
+        row.ready, row.code, row.message = false, "timeout", "connected, but no answer in time"
     end
+    row.reachable = row.ready or node_codes[row.code] ~= nil and node_codes[row.code].up == true
     row.lost = info.lost ~= 0 and ffi_string(C.rl_code_name(info.lost)) or nil
     row.twin = info.twin ~= 0
     row.guard = GUARDS[tonumber(info.guard)]
@@ -66,6 +70,7 @@ local function read(client, i, info, text)
     row.cluster = info.cluster[0] ~= 0 and ffi_string(info.cluster) or nil
     row.why = info.why[0] ~= 0 and ffi_string(info.why) or nil
     if info.known ~= 0 then
+        row.stale = not row.ready or nil
         row.version, row.run_id = ffi_string(info.version), ffi_string(info.run_id)
         row.role = ROLES[tonumber(info.role)] or "unknown"
         row.uptime = tonumber(info.uptime_s)
@@ -127,7 +132,8 @@ local function findings_of(client, row, user)
     end
     local guarded = client.guarded
     if not row.ready then
-        found(row.code, "error", "%s", row.message)
+        found(row.code, "error", "%s%s", row.message, row.stale
+            and " (what is shown of it is what it said before)" or "")
     elseif row.role == "replica" then
         found("replica", "error", "a replica; only masters can vote")
     end
@@ -177,50 +183,66 @@ local function findings_of(client, row, user)
     return _M.lacks(list, row.version, user)
 end
 
---- That everybody may read a file with a secret in it: a sentence; or nil: they may not.
-function _M.exposed(path)
-    if rounds.load().rl_file_exposed(path) == 0 then
-        return nil
+--- That everybody may read a file with a secret in it, or write one that is trusted.
+-- @param path    of the file
+-- @param secret  whether there is one in it
+-- @return a sentence; or nil: neither
+function _M.exposed(path, secret)
+    local modes = rounds.load().rl_file_exposed(path)
+    if modes >= 2 then
+        return format("everybody on this machine may write %s, or replace it, and so decide which "
+            .. "servers are trusted: chmod go-w it and its folder", path)
     end
-    return format("everybody on this machine may read %s, and with it a secret: chmod 600 it",
-        path)
+    return modes == 1 and secret and format("everybody on this machine may read %s, and with it a "
+        .. "secret: chmod 600 it", path) or nil
 end
 
--- Those of the files of a client: a list.
-local function secret_files(client)
-    local list, seen = { client.options.key_file or nil }, {}
-    for _, node in ipairs(client.options.nodes) do
-        local path = node.password_file
-        if path and not seen[path] then
-            seen[path] = true
-            list[#list + 1] = path
+-- The files of a client: whether there is a secret in it, by its path; and a list of paths.
+local function files(client)
+    local o, secret, list = client.options, {}, {}
+    local function add(path, has_secret)
+        if path and secret[path] == nil then
+            secret[path], list[#list + 1] = has_secret, path
         end
     end
-    return list
+    add(o.key_file, true)
+    for _, node in ipairs(o.nodes) do
+        add(node.password_file, true)
+    end
+    add(o.ca_file, false)
+    add(o.cert_file, false)
+    return list, secret
 end
 
 --- What is wrong with the whole: the same.
 function _M.findings(client)
     local n, list = places.count(client), {}
+    local function found(kind, ...)
+        list[#list + 1] = { kind = kind, verdict = "warning", message = format(...) }
+    end
     if n == 2 then
-        list[1] = { kind = "two", verdict = "warning", message = "2 servers tolerate no failure: "
-            .. "a majority is both; use 1, or 3 or more" }
+        found("two", "2 servers tolerate no failure: a majority is both; use 1, or 3 or more")
     elseif n % 2 == 0 then
-        list[1] = { kind = "even", verdict = "warning", message = format("%d servers tolerate "
-            .. "no more failures than %d; use an odd number", n, n - 1) }
+        found("even", "%d servers tolerate no more failures than %d; use an odd number", n, n - 1)
     end
-    for _, node in ipairs(client.options.nodes) do
-        if node.tls and not client.options.tls_verify then
-            list[#list + 1] = { kind = "tls_verify", verdict = "warning", message =
-                "certificates are not verified (tls_verify = false): whoever is between can read "
-                .. "and change all; give ca_file instead" }
-            break
-        end
+    local plain, tls
+    for i, node in ipairs(client.options.nodes) do
+        tls = tls or node.tls
+        plain = plain or not node.tls and not node.path and places.label(client, i)
     end
-    for _, path in ipairs(secret_files(client)) do
-        local message = _M.exposed(path)
+    if tls and not client.options.tls_verify then
+        found("tls_verify", "certificates are not verified (tls_verify = false): whoever is "
+            .. "between can read and change all; give ca_file instead")
+    end
+    if tls and plain then
+        found("tls_mix", "there is TLS to some servers, and none to others (%s): passwords and "
+            .. "locks can be read and changed on the way there", plain)
+    end
+    local paths, secret = files(client)
+    for _, path in ipairs(paths) do
+        local message = _M.exposed(path, secret[path])
         if message then
-            list[#list + 1] = { kind = "exposed", verdict = "warning", message = message }
+            found("exposed", "%s", message)
         end
     end
     return list
@@ -230,7 +252,9 @@ end
 local function judged(client, i, row, more)
     local node = client.options.nodes[i]
     row.findings = findings_of(client, row, node.user)
-    row.findings[#row.findings + 1] = more and more[i]
+    for _, found in ipairs(more and more[i] or {}) do
+        row.findings[#row.findings + 1] = found
+    end
     row.verdict = "ok"
     local remedies = {}
     for k, found in ipairs(row.findings) do
@@ -245,20 +269,21 @@ end
 
 --- The rows of all nodes, as far as is known now; with verdict and remedy.
 -- @param client  whose nodes they are
--- @param more    a further finding of a node, by its number; or nil
-function _M.rows(client, more)
+-- @param since   when nodes were asked that must have answered since (of client.now()); or nil
+-- @param more    lists of further findings of nodes, by their places; or nil
+function _M.rows(client, since, more)
     local C = rounds.load()
     local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)
     local rows = {}
     for i = 1, places.count(client) do
-        rows[i] = judged(client, i, read(client, i, info, text), more)
+        rows[i] = judged(client, i, read(client, i, info, text, since), more)
     end
     return rows
 end
 -- Why a server gives no vote, as a code of errors; "ok": it does.
 local function code_of(row)
     if not row.ready then
-        return row.lost or "pending"
+        return row.lost or row.code == "timeout" and "timeout" or "pending"
     elseif row.guard == "guarded" or row.suspect_left > 0 then
         return "guarded"
     elseif row.guard == "disagrees" or row.twin then
@@ -349,18 +374,23 @@ end
 
 --- See client:check.
 -- @param client  which is open
--- @param more    function(client): asks for further findings, for rows(), and for how many floors
---   each node knows
+-- @param more    function(client, rows, found): asks for further findings, of which it tells
+--   found(place, finding), and returns how many floors each node knows
 function _M.check(client, more)
+    local began = client.now()
     local ok, err = rounds.check(client)
     if not ok then
         return nil, err
     end
-    local found, known = more(client)
+    local findings = {}
+    local known = more(client, _M.rows(client, began), function(place, found)
+        findings[place] = findings[place] or {}
+        insert(findings[place], found)
+    end)
     if client.closed then    -- meanwhile
         return nil, errors.new("closed", "check")
     end
-    local rows = _M.rows(client, found)
+    local rows = _M.rows(client, began, findings)
     rows.findings = _M.findings(client)
     rows.quorum = quorum(#rows)
     local voting, warned = 0, #rows.findings > 0

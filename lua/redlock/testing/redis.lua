@@ -131,19 +131,19 @@ command("TIME", 1, 1, function(self)
 end)
 
 local info = memo(function(words)
-    local run_id, replid, replicas = words:match "(%x+) (%x+) (%d+)"
+    local run_id, replid, replicas, clients = words:match "(%x+) (%x+) (%d+) (%d+)"
     return format("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%s\r\n"
-        .. "uptime_in_seconds:1\r\n# Replication\r\nrole:master\r\nconnected_slaves:%s\r\n"
-        .. "master_replid:%s\r\nmaster_replid2:%s\r\n# Persistence\r\naof_enabled:0\r\n"
-        .. "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n", run_id, replicas, replid,
-        ("0"):rep(40))
+        .. "uptime_in_seconds:1\r\n# Clients\r\nconnected_clients:%s\r\n# Replication\r\n"
+        .. "role:master\r\nconnected_slaves:%s\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n"
+        .. "# Persistence\r\naof_enabled:0\r\n# Memory\r\nmaxmemory:0\r\n"
+        .. "maxmemory_policy:noeviction\r\n", run_id, clients, replicas, replid, ("0"):rep(40))
 end, MANY)
 
 command("INFO", 1, -1, function(self)
     if self.secret then
         return { err = "NOPERM this user has no permissions to run the 'info' command" }
     end
-    return info(format("%s %s %d", self.run_id, self.replid, self.replicas))
+    return info(format("%s %s %d %d", self.run_id, self.replid, self.replicas, self.clients or 1))
 end)
 
 command("FLUSHALL", 1, 2, function(self)

@@ -269,7 +269,8 @@ function Client:checkSequencer(text) end
 
 ---Connects, and waits until a majority of the servers may vote, and each other one is connected, or
 ---was tried once: then a lock can be taken without a wait for connections. For the start of a
----program. Holds nothing, and may be called at any time.
+---program. Holds nothing, and may be called at any time. With 0 seconds it asks servers that are
+---connected, for at most `timeout`, and does not wait for the others.
 ---```lua
 ---local ok, err = client:connect(10)
 ---if not ok then
@@ -278,12 +279,12 @@ function Client:checkSequencer(text) end
 ---    end
 ---end
 ---```
----@param seconds? number  it may take, in seconds; default: `connect_timeout`. 0: how is it now
+---@param seconds? number  it may take, in seconds; default: `connect_timeout`. 0: see above
 ---@return true|nil ok  a majority may vote
 ---@return redlock.Error err  no_quorum: why each server has no vote; closed; config; phase
 function Client:connect(seconds) end
 
----Asks every server how it is.
+---Asks every server how it is, and takes and releases a lock of its own there.
 ---```lua
 ---local report = assert(client:check())
 ---for _, row in ipairs(report) do

@@ -38,7 +38,10 @@
 ---| "two" # two servers tolerate no failure
 ---| "even" # an even number of servers
 ---| "tls_verify" # certificates are not verified
----| "exposed" # everybody on this machine may read a file with a secret
+---| "tls_mix" # there is TLS to some servers, and none to others
+---| "exposed" # everybody on this machine may read a file with a secret, or write one
+---| "trial" # a lock could not be taken, kept or released there as this user
+---| "lists" # clients with another list of servers are connected
 
 ---What `client:check` returns: a list of rows, in the order of the option `nodes`. `tostring` of it
 ---is a table for people.
@@ -60,6 +63,7 @@
 ---@field ready boolean  it is connected, and through the handshake
 ---@field code redlock.NodeCode  why it is not ready; "ok"
 ---@field message? string  the same as a sentence
+---@field stale? boolean  it did not answer now; what follows is what it said before
 ---@field lost? redlock.NodeCode  why it was lost, or could not be connected, last
 ---@field twin boolean  the same server has voted under another address, without saying that it is
 ---@field verdict redlock.Verdict  "error": it does not vote

@@ -1,0 +1,31 @@
+-- Tries what locks ask of a server, for client:check(). KEYS[1]: a lock that nobody else takes.
+-- ARGV: "take" or "release", its counter, the floors, its channel. {1, how many connections there
+-- are or -1, a line "COMMAND why" for each command that failed}.
+local OURS = 'redlock check'
+local fence, floor, failed = ARGV[2], ARGV[3], ''
+local function try(...)
+    local said = redis.pcall(...)
+    if type(said) == 'table' and said.err then
+        failed = failed .. (...) .. ' ' .. string.gsub(said.err, '\n', ' ') .. '\n'
+    end
+    return said
+end
+if ARGV[1] == 'take' then
+    try('SET', KEYS[1], OURS, 'NX', 'PX', 5000)
+    try('GET', KEYS[1])
+    try('PTTL', KEYS[1])
+    try('MGET', fence, KEYS[1])
+    try('HGET', floor, '0')
+    try('HMGET', floor, '0')
+else
+    if redis.pcall('GET', KEYS[1]) == OURS then
+        try('PEXPIRE', KEYS[1], 5000)
+        try('DEL', KEYS[1])
+    end
+    try('PUBLISH', ARGV[4], '')
+    try('HSET', fence, '0', '')
+    redis.pcall('DEL', fence)
+end
+local info = redis.pcall('INFO', 'clients')
+local clients = type(info) == 'string' and string.match(info, 'connected_clients:(%d+)')
+return {1, tonumber(clients or -1), failed}
