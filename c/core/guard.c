@@ -299,7 +299,9 @@ static int is_fit(struct core *core, int i)
 {
     struct node *nd = &core->nodes[i];
     const struct guard *g = &core->guards[i];
-    if (nd->info.cluster) {
+    if (nd->info.sentinel) {
+        node_refuse(nd, RL_CONFIG, "a Sentinel: name the masters that it watches");
+    } else if (nd->info.cluster) {
         node_refuse(nd, RL_CONFIG, "it runs in cluster mode, where keys move from server to "
                     "server; use servers that are independent (cluster-enabled no)");
     } else if (!core->marker && g->kind == MARKER_READ && !of_this_cluster(core, i)) {

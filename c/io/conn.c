@@ -75,7 +75,8 @@ static void lost_peer(struct net *net, int i, const char *why, int64_t now_ms)
     char text[RL_TEXT_MAX];
     const char *hint = (c->up && c->heard) || c->address->path ? ""
                        : c->address->tls ? " during the TLS handshake; is it a TLS port?"
-                                         : " before any answer; a TLS port? then rediss://";
+                       : " before any answer; a TLS port (then rediss://), or a proxy "
+                         "without CLIENT, INFO and SCRIPT?";
     snprintf(text, sizeof(text), "%s%s", why, hint);
     lost(net, i, c->tls && !c->up ? RL_TLS : RL_REFUSED, "read", text, now_ms);
 }

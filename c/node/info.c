@@ -50,6 +50,7 @@ static void take(struct info *info, const char *key, size_t key_len, const char 
         info->replicas = (int)number(value, len);
     } else if (is(key, key_len, "redis_mode") || is(key, key_len, "server_mode")) {
         info->cluster = is(value, len, "cluster");
+        info->sentinel = is(value, len, "sentinel");
     } else if (is(key, key_len, "redis_version")) {
         if (!info->version[0])
             word(info->version, sizeof(info->version), value, len);

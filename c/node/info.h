@@ -24,6 +24,7 @@ struct info {
     int failed_over;         /* it went on with the history of another server */
     int replicas;            /* how many are connected to it */
     int cluster;             /* it runs in cluster mode */
+    int sentinel;            /* it keeps no data, but watches those that do */
     int aof;                 /* appendonly is on */
     int rdb;                 /* a snapshot was made since the server started */
     int64_t uptime_s;

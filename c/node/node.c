@@ -209,9 +209,11 @@ void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
     if (nd->state != NODE_CONNECTING)
         nd->silent = code == RL_TIMEOUT;
     /* A server that refuses a connection says why before any question, then closes. */
-    if (nd->state == NODE_HANDSHAKE && code == RL_REFUSED && nd->code == RL_OK &&
-        nd->wire.reply.type == REPLY_ERROR)
+    int greeting = nd->state == NODE_HANDSHAKE && code == RL_REFUSED && nd->code == RL_OK;
+    if (greeting && nd->wire.reply.type == REPLY_ERROR)
         node_refuse(nd, code, "%s; it said: %s", text, nd->wire.reply.text);
+    else if (greeting && nd->wire.reply.type != REPLY_NIL)
+        node_refuse(nd, code, "%s during the greeting; a proxy without INFO and SCRIPT?", text);
     else
         node_fail(nd, code, text);
     nd->stats.disconnects++;
@@ -286,6 +288,18 @@ static int node_greeted(struct node *nd, const struct request *r)
     return -1;
 }
 
+/* What came is no reply: at the beginning it tells what listens there instead of Redis. */
+static void node_garbled(struct node *nd)
+{
+    struct wire *w = &nd->wire;
+    if (nd->state == NODE_READY)
+        node_fail(nd, RL_PROTOCOL, wire_error(w));
+    else if (w->head[0] == 0x15)      /* an alert */
+        node_fail(nd, RL_TLS, "it answers in TLS: then rediss://");
+    else
+        node_refuse(nd, RL_PROTOCOL, "%s; it began with \"%s\"", wire_error(w), wire_head(w));
+}
+
 enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
 {
     for (;;) {
@@ -300,7 +314,7 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
         if (got == 0)
             return NODE_IDLE;
         if (got < 0) {
-            node_fail(nd, RL_PROTOCOL, wire_error(&nd->wire));
+            node_garbled(nd);
             return NODE_FAILED;
         }
         if (nd->subscriber && nd->state == NODE_READY) {

@@ -173,6 +173,7 @@ int wire_reset(struct wire *w)
     wire_free(w);
     w->refused = NULL;
     w->reply.type = REPLY_NIL;
+    w->head_len = 0;
     w->reader = READER(redisReaderCreateWithFunctions)(&reply_functions);
     if (!w->reader)
         return -1;
@@ -182,6 +183,12 @@ int wire_reset(struct wire *w)
 
 int wire_feed(struct wire *w, const char *data, size_t len)
 {
+    size_t more = WIRE_HEAD - w->head_len;
+    if (more) {
+        more = more < len ? more : len;
+        memcpy(w->head + w->head_len, data, more);
+        w->head_len += more;
+    }
     return READER(redisReaderFeed)(w->reader, data, len) == REDIS_OK ? 0 : -1;
 }
 
@@ -200,6 +207,15 @@ const char *wire_error(const struct wire *w)
     if (w->refused)
         return w->refused;
     return w->reader->err ? w->reader->errstr : "a reply is over 1 MiB";
+}
+
+const char *wire_head(struct wire *w)
+{
+    const char *end = memchr(w->head, '\r', w->head_len);
+    size_t len = end ? (size_t)(end - w->head) : w->head_len;
+    make_printable(w->head, len);
+    w->head[len] = '\0';
+    return w->head;
 }
 
 int wire_error_code(const char *text)

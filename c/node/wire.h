@@ -14,6 +14,7 @@ enum {
     WIRE_MAX_DEPTH = 8,           /* arrays within one another */
     WIRE_MAX_PENDING = 1 << 20,   /* bytes of one unfinished reply */
     WIRE_TEXT_MAX = 256,          /* bytes kept of a string, status or error */
+    WIRE_HEAD = 60,               /* bytes kept of what a connection begins with */
     WIRE_NUMS = 4                 /* integers kept of a reply */
 };
 
@@ -49,6 +50,8 @@ struct wire {
     struct redisReader *reader;
     const char *refused;          /* why we ended the conversation; NULL: we did not */
     struct reply reply;
+    char head[WIRE_HEAD + 1];     /* what the connection began with */
+    size_t head_len;
     /* When set, gets every string of the next reply in full; strings are not kept, so the
      * caller bounds what is made of them. */
     void (*taker)(void *to, const char *text, size_t len);
@@ -71,6 +74,9 @@ int wire_next(struct wire *w);
 
 /* Why wire_next said -1. */
 const char *wire_error(const struct wire *w);
+
+/* What a connection began with, printable and up to the end of its first line. */
+const char *wire_head(struct wire *w);
 
 /* The rl_code for the text of an error reply. */
 int wire_error_code(const char *text);

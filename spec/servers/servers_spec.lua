@@ -83,12 +83,52 @@ describe("servers of the wrong kind", function()
         assert.matches("refused", row.message)
     end)
 
-    it("HTTP", function()
-        hostile({ reply = "HTTP/1.1 400 Bad Request\r\n\r\n" }, "protocol", "Protocol error")
-    end)
+    -- What may listen on a port instead, and what is told of it. In TLS, too: each says so.
+    local OTHERS = {
+        { "a web server", "protocol", 'it began with "HTTP/1.1 400 Bad Request"',
+            { reply = "HTTP/1.1 400 Bad Request\r\n\r\n", close = true } },
+        { "SSH", "protocol", 'it began with "SSH%-2.0%-x"', { greet = "SSH-2.0-x\r\n" } },
+        { "SMTP", "protocol", 'it began with "220 mx ESMTP"', { greet = "220 mx ESMTP\r\n" } },
+        { "MySQL", "protocol", "J%?%?%?%?5%.5%.5%-MariaDB%?x",
+            { greet = "J\0\0\0\n5.5.5-MariaDB\0" .. ("x"):rep(50) } },
+        { "PostgreSQL", "protocol", "SFATAL%?",
+            { reply = "E\0\0\0\140SFATAL\0VFATAL\0", close = true } },
+        { "memcached", "protocol", 'it began with "ERROR"', { reply = "ERROR\r\n" } },
+        { "garbage", "protocol", "Protocol error", { greet = ("\0\255\1x"):rep(1000) } },
+        { "a TLS port that answers", "tls", "then rediss://", { reply = "\21\3\1\0\2\2\70" },
+            "TLS: " },
+        { "a TLS port that closes, or twemproxy", "refused", "a TLS port .* or a proxy",
+            { reply = "", close = true }, "is it a TLS port" },
+        { "twemproxy after a password", "refused", "during the greeting; a proxy",
+            { reply = "+OK\r\n", close = true } },
+    }
+    for _, other in ipairs(OTHERS) do
+        it(other[1], function()
+            local h = support.hostile(other[4])
+            local row = row_of(h.uri, good, { timeout = 60, connect_timeout = 60 })
+            assert.equal(other[2], row.code, row.message)
+            assert.matches(other[3], row.message)
+            row = row_of(h.uri:gsub("redis:", "rediss:"), good, { timeout = 60,
+                connect_timeout = 60 })
+            assert.equal("tls", row.code, row.message)
+            assert.matches(other[5] or "is this the plain port", row.message)
+            h:stop()
+        end)
+    end
 
-    it("garbage", function()
-        hostile({ greet = ("\0\255\1x"):rep(1000) }, "protocol")
+    it("a Sentinel", function()
+        local port = support.free_port()
+        local conf = support.tmpdir() .. "/sentinel.conf"
+        local file = assert(io.open(conf, "w"))
+        file:write("bind 127.0.0.1\nport ", port, "\n")
+        file:close()
+        local sentinel = support.spawn { "redis-server", conf, "--sentinel", stdout = "null" }
+        support.eventually(function() return support.connect(port) end)
+        local row = row_of("redis://127.0.0.1:" .. port, good)
+        assert.equal("config", row.code, row.message)
+        assert.matches("a Sentinel: name the masters", row.message)
+        sentinel:kill "KILL"
+        sentinel:wait()
     end)
 
     it("an answer that nobody asked for", function()
