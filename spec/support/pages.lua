@@ -10,7 +10,8 @@ _M.list = { "README.md" }
 for path in io.popen("cd " .. build.root .. " && ls examples/*/README.md"):lines() do
     _M.list[#_M.list + 1] = path
 end
-for _, path in ipairs { "SECURITY.md", "spec/SAFETY.md", "spec/ATTACKS.md", "spec/bench/README.md" } do
+for _, path in ipairs { "SECURITY.md", "spec/SAFETY.md", "spec/ATTACKS.md",
+    "spec/bench/README.md" } do
     _M.list[#_M.list + 1] = path
 end
 
