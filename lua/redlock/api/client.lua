@@ -333,7 +333,7 @@ end
 -- What is found out beside what servers tell of themselves: see health.check().
 local function look_closer(client, rows, found)
     local known = floors.look(client, found)
-    trial.count_strangers(client, found, trial.try(client, rows, found))
+    trial.count_strangers(client, trial.try(client, rows, found), found)
     return known
 end
 

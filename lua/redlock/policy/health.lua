@@ -197,21 +197,18 @@ function _M.exposed(path, secret)
         .. "secret: chmod 600 it", path) or nil
 end
 
--- The files of a client: whether there is a secret in it, by its path; and a list of paths.
+-- The files of a client: a list, and how many of them have a secret in them, which come first.
 local function files(client)
-    local o, secret, list = client.options, {}, {}
-    local function add(path, has_secret)
-        if path and secret[path] == nil then
-            secret[path], list[#list + 1] = has_secret, path
-        end
-    end
-    add(o.key_file, true)
+    local o = client.options
+    local list, seen = { o.key_file or nil }, {}
     for _, node in ipairs(o.nodes) do
-        add(node.password_file, true)
+        local path = node.password_file
+        list[#list + 1], seen[path or 1] = not seen[path or 1] and path or nil, true
     end
-    add(o.ca_file, false)
-    add(o.cert_file, false)
-    return list, secret
+    local secrets = #list
+    list[#list + 1] = o.ca_file or nil
+    list[#list + 1] = o.cert_file or nil
+    return list, secrets
 end
 
 --- What is wrong with the whole: the same.
@@ -238,9 +235,9 @@ function _M.findings(client)
         found("tls_mix", "there is TLS to some servers, and none to others (%s): passwords and "
             .. "locks can be read and changed on the way there", plain)
     end
-    local paths, secret = files(client)
-    for _, path in ipairs(paths) do
-        local message = _M.exposed(path, secret[path])
+    local paths, secrets = files(client)
+    for i, path in ipairs(paths) do
+        local message = _M.exposed(path, i <= secrets)
         if message then
             found("exposed", "%s", message)
         end
