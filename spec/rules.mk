@@ -162,11 +162,13 @@ coverage: ## lines of c/ and lua/ that no test runs; ten minutes
 
 # ---- fuzzing: any bytes, calls and arguments -----------------------------------------
 
-FUZZERS = $(BUILD)/fuzz/resp $(BUILD)/fuzz/core $(BUILD)/fuzz/marker $(BUILD)/fuzz/lua
+FUZZERS = $(BUILD)/fuzz/resp $(BUILD)/fuzz/core $(BUILD)/fuzz/guarded $(BUILD)/fuzz/marker \
+          $(BUILD)/fuzz/lua
 FUZZ = clang $(FLAGS) -g -O1 -fsanitize=fuzzer,address,undefined \
        -fno-sanitize-recover=all -fno-omit-frame-pointer -Ispec/fuzz
 
-$(BUILD)/fuzz/resp $(BUILD)/fuzz/core $(BUILD)/fuzz/marker: $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
+$(BUILD)/fuzz/guarded: spec/fuzz/core.c
+$(filter-out $(BUILD)/fuzz/lua,$(FUZZERS)): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
         $(PURE:%=c/%.c) $(wildcard c/*.h c/*/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(FUZZ) -o $@ $< $(PURE:%=c/%.c) $(LIBHIREDIS) -ldl

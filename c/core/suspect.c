@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SECONDS_MAX = 12 };        /* digits: what is longer is no time, and would overflow */
+
 /* By how much the node's clock was stepped forward while leases of now may have been
  * taken. */
 static int64_t forward_ms(const struct core *core, int i, int64_t now_ms)
@@ -28,7 +30,8 @@ int64_t suspect_told(struct core *core, int i, const struct request *request,
 {
     struct guard *g = &core->guards[i];
     const struct reply *reply = &core->nodes[i].wire.reply;
-    if (reply->type != REPLY_ARRAY || !reply->has_second || reply->second_len > 6)
+    if (reply->type != REPLY_ARRAY || reply->text_len > SECONDS_MAX || !reply->has_second ||
+        reply->second_len > 6)
         return -1;
     char us[8] = "";
     memcpy(us, reply->second, reply->second_len);

@@ -13,11 +13,17 @@
 #include "core/close.h"
 #include "core/core.h"
 #include "core/acquire.h"
+#include "core/guard.h"
 #include "core/handover.h"
 #include "core/holder.h"
 #include "core/query.h"
+#include "core/standing.h"
 #include "core/subscription.h"
 #include "core/watchdog.h"
+
+#ifndef GUARDED
+#define GUARDED 0
+#endif
 
 enum {
     DEALS = 6,
@@ -25,6 +31,8 @@ enum {
     STEPS_MAX = 400,
     MEMORY_MAX = 32 << 20        /* a reply without an end on each connection */
 };
+
+static const char MARKER[] = "redlock:{server}:marker";
 
 struct deal {
     rl_lease *lease;
@@ -68,7 +76,152 @@ static void close_wanted(struct world *w)
     w->core.want_close = 0;
 }
 
-static void all_go_up(struct world *w)
+static void feed(struct world *w, int i, const char *bytes, size_t len)
+{
+    core_feed(&w->core, i, bytes, len, w->now_ms);
+    close_wanted(w);
+}
+
+/* ---- what servers say of themselves, with the guard ---- */
+
+static void say(struct world *w, int i, const char *text, size_t len)
+{
+    char all[2048];
+    size_t k = (size_t)snprintf(all, sizeof(all), "$%zu\r\n", len);
+    memcpy(all + k, text, len);
+    memcpy(all + k + len, "\r\n", 2);
+    feed(w, i, all, k + len + 2);
+}
+
+/* Small ones are frequent. */
+static uint64_t number(struct input *in)
+{
+    uint8_t how = input_byte(in);
+    uint64_t n = how;
+    for (int k = 0; how > 127 && k < (how & 7) + 1; k++)
+        n = n << 8 | input_byte(in);
+    return n;
+}
+
+static void say_info(struct world *w, int i, struct input *in)
+{
+    static const char *const keys[] = {
+        "run_id", "master_replid", "master_replid2", "connected_slaves", "redis_mode",
+        "redis_version", "valkey_version", "uptime_in_seconds", "role", "master_host",
+        "master_port", "aof_enabled", "rdb_last_bgsave_time_sec", "maxmemory",
+        "maxmemory_policy"};
+    char text[1024];
+    uint8_t how = input_byte(in);
+    int len = snprintf(text, sizeof(text), "run_id:%040d\r\nmaster_replid:%040x\r\nrole:master\r\n",
+                       i, (how & 3) + 1);
+    for (int k = 0; k < how >> 4; k++) {
+        size_t got;
+        const char *key = keys[input_byte(in) % 15];
+        const char *bytes = input_bytes(in, input_byte(in) % 24, &got);
+        len += snprintf(text + len, sizeof(text) - (size_t)len, "%s:%.*s\r\n", key, (int)got, bytes);
+    }
+    say(w, i, text, (size_t)len);
+}
+
+static void say_time(struct world *w, int i, struct input *in)
+{
+    char s[24], all[96];
+    uint64_t n = input_byte(in) & 1 ? 1790000000 + input_byte(in) : number(in);
+    int len = snprintf(s, sizeof(s), "%llu", (unsigned long long)n);
+    len = snprintf(all, sizeof(all), "*2\r\n$%d\r\n%s\r\n$3\r\n%03d\r\n", len, s,
+                   input_byte(in));
+    feed(w, i, all, (size_t)len);
+}
+
+/* A marker, mostly of those that the client would believe. Its length. */
+static size_t make_marker(struct world *w, int i, struct input *in, char *text)
+{
+    struct marker m = {.state = input_byte(in) & 1 ? 'a' : 'p', .max_lease_ms = 60000};
+    uint8_t how = input_byte(in);
+    const char *bang = how & 1 ? "!" : "";
+    marker_hex(how & 2 ? number(in) : 7, MARKER_HEX, m.inc);
+    if (how & 4)
+        marker_replid(w->core.nodes[i].info.replid, m.replid);
+    if (how & 8)
+        m.max_lease_ms = 1 + (int64_t)(number(in) % 999999999999999);
+    snprintf(m.cluster, sizeof(m.cluster), "%s", how & 16 ? "theirs" : w->core.cluster);
+    if (m.state == 'p')
+        m.observed_ms = (int64_t)(number(in) % 999999999999999);
+    size_t len = (size_t)sprintf(text, "%s", bang);
+    if (how & 32)
+        return len + (size_t)sprintf(text + len, "%.100s", w->core.guards[i].want);
+    marker_write(&m, text + len);
+    return strlen(text);
+}
+
+static void say_marker(struct world *w, int i, struct input *in)
+{
+    char text[2 * MARKER_MAX];
+    size_t len;
+    const char *bytes;
+    switch (input_byte(in) % 5) {
+    case 0:
+        feed(w, i, "$-1\r\n", 5);
+        break;
+    case 1:
+        bytes = input_bytes(in, input_byte(in), &len);
+        say(w, i, bytes, len);
+        break;
+    default:
+        len = make_marker(w, i, in, text);
+        say(w, i, text, len);
+    }
+}
+
+static void say_vote(struct world *w, int i, struct input *in)
+{
+    char text[2 * MARKER_MAX], all[512];
+    uint8_t how = input_byte(in);
+    if (how % 4 < 2) {
+        feed(w, i, how & 1 ? ":1\r\n" : ":0\r\n", 4);
+        return;
+    }
+    int len = (int)make_marker(w, i, in, text);
+    len = snprintf(all, sizeof(all), "*3\r\n:%d\r\n$%d\r\n%s\r\n:%llu\r\n",
+                   how & 1 ? 3 : (how >> 2) * 50 - 1000, len, text,
+                   (unsigned long long)(number(in) & INT64_MAX));
+    feed(w, i, all, (size_t)len);
+}
+
+/* Answers what node i was asked first. */
+static void answer(struct world *w, int i, struct input *in)
+{
+    const struct node *nd = &w->core.nodes[i];
+    size_t len;
+    const char *bytes;
+    if (nd->state < NODE_HANDSHAKE || !nd->queue_len)
+        return;
+    switch (nd->queue[nd->queue_head].kind) {
+    case REQUEST_INFO:
+        say_info(w, i, in);
+        break;
+    case REQUEST_TIME:
+        say_time(w, i, in);
+        break;
+    case REQUEST_MARKER:
+        say_marker(w, i, in);
+        break;
+    case REQUEST_SERVERS:
+        bytes = input_bytes(in, input_byte(in), &len);
+        say(w, i, bytes, len);
+        break;
+    case REQUEST_CALL:
+        say_vote(w, i, in);
+        break;
+    default:
+        bytes = input_byte(in) > 248 ? "-NOPERM no\r\n" : "+OK\r\n";
+        feed(w, i, bytes, strlen(bytes));
+    }
+}
+
+/* ---- connections and time ---- */
+
+static void all_go_up(struct world *w, struct input *in)
 {
     struct core *core = &w->core;
     for (int i = 0; i < 2 * core->n; i++) {
@@ -76,16 +229,12 @@ static void all_go_up(struct world *w)
             continue;
         core->want_connect &= ~link_bit(i);
         core_connected(core, i, w->now_ms);
-        while (core->nodes[i].state == NODE_HANDSHAKE)
+        while (!GUARDED && core->nodes[i].state == NODE_HANDSHAKE)
             core_feed(core, i, "+OK\r\n", 5, w->now_ms);
+        for (int k = 0; k < 32 && core->nodes[i].state == NODE_HANDSHAKE; k++)
+            answer(w, i, in);
         close_wanted(w);
     }
-}
-
-static void feed(struct world *w, int i, const char *bytes, size_t len)
-{
-    core_feed(&w->core, i, bytes, len, w->now_ms);
-    close_wanted(w);
 }
 
 static void flood(struct world *w, int i, int pages)
@@ -220,10 +369,25 @@ static void ask(struct world *w, struct deal *d)
 
 /* ---- what must hold ---- */
 
+static void check_guard(const struct world *w)
+{
+    for (int i = 0; i < w->core.n; i++) {
+        const struct guard *g = &w->core.guards[i];
+        rl_node_info info = {0};
+        standing_tell(&w->core, i, &info, w->now_ms);
+        MUST(memchr(g->marker, '\0', sizeof(g->marker)) && memchr(g->want, '\0', sizeof(g->want)));
+        MUST(memchr(info.why, '\0', sizeof(info.why)) && info.guard <= RL_GUARD_DISAGREES);
+        MUST(info.guard_left_ms >= -1 && info.suspect_left_ms >= 0);
+    }
+    MUST(standing_left_ms(&w->core, w->now_ms) >= -1);
+}
+
 static void check(struct world *w)
 {
     const struct core *core = &w->core;
     MUST(__sanitizer_get_current_allocated_bytes() - w->memory < MEMORY_MAX);
+    if (GUARDED)
+        check_guard(w);
     for (const struct rl_round *r = core->active; r; r = r->next) {
         const struct tally *t = &r->tally;
         MUST(!r->outcome && r->refs > 0);
@@ -250,6 +414,7 @@ static void check(struct world *w)
         const struct node *nd = &core->nodes[i];
         MUST(memchr(nd->text, '\0', sizeof(nd->text)) && nd->code < RL_CODES);
         MUST(nd->state != NODE_DOWN || nd->queue_len == 0);
+        MUST(!nd->servers || strlen(nd->servers) < RL_SERVERS_MAX);
         MUST(nd->state < NODE_HANDSHAKE ||
              nd->wire.reader->len - nd->wire.reader->pos <= WIRE_MAX_PENDING);
     }
@@ -270,6 +435,10 @@ static void step(struct world *w, struct input *in)
         feed(w, i, bytes, len);
         break;
     case 1: case 2: case 3:
+        if (GUARDED) {
+            answer(w, i, in);
+            break;
+        }
         bytes = lines[input_byte(in) % LINES];
         feed(w, i, bytes, strlen(bytes));
         break;
@@ -292,7 +461,7 @@ static void step(struct world *w, struct input *in)
         write_out(w, i, input_byte(in) * 4);
         break;
     case 8:
-        all_go_up(w);
+        all_go_up(w, in);
         break;
     case 9:
         pass_time(w, input_byte(in));
@@ -322,6 +491,8 @@ static void step(struct world *w, struct input *in)
             close_finish(core, w->now_ms);
         else if (op == 0xef)
             close_void(core);
+        else if (GUARDED && op < 0x40)
+            guard_admit(core, op >> 5, w->now_ms, w->now_ms);
         else if (op == 0xdf)
             core_script(core, "L", input_byte(in) % 2, w->now_ms);
         else
@@ -340,10 +511,17 @@ static void begin(struct world *w, uint8_t how)
         w->config[i].connect_timeout_ms = 1000;
         w->config[i].password = how & 0x80 ? "p" : NULL;
         w->config[i].client_name = how & 0x40 ? "n" : NULL;
+        w->config[i].marker = GUARDED ? MARKER : NULL;
+        w->config[i].guarded = GUARDED;
+        w->config[i].behind_proxy = how >> 4 & 1;
     }
     w->now_ms = 1000000;
     MUST(reader_load() == NULL);
     MUST(core_init(&w->core, w->config, n, 10000, how) == 0);
+    if (GUARDED) {
+        guard_init(&w->core, MARKER, "M", 60000, 30000);
+        guard_join(&w->core, how & 0x20 ? "ours" : NULL, "a:1 b:1");
+    }
     w->primitive.acquire = core_script(&w->core, "A", 1, w->now_ms);
     w->primitive.extend = how & 0x20 ? core_script(&w->core, "E", 1, w->now_ms) : -1;
     w->primitive.release = core_script(&w->core, "R", 1, w->now_ms);
