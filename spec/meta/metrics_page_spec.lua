@@ -62,9 +62,7 @@ describe("the page on metrics", function()
     it("has a configuration for nginx that works as it stands", function()
         local cluster = support.cluster(3, { unnamed = true })
         local code = assert(pages.snippets(PAGE, "nginx")[1])
-        for i, server in ipairs(cluster) do
-            code = code:gsub("10.0.0." .. i .. '"', "127.0.0.1:" .. server.port .. '"')
-        end
+        code = code:gsub("nodes = %b{}", "nodes = '" .. table.concat(cluster:uris(), " ") .. "'")
         local port = support.free_port()
         code = code:gsub("127.0.0.1:9145", "127.0.0.1:" .. port)
         -- Blocks that the nginx of the specs has as well.
