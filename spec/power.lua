@@ -1,6 +1,6 @@
 --- What the tests notice (make power): puts faults into the library, one at a time, and runs
--- tests until the first one fails: the build, the unit tests, 2,000 schedules, and the specs of
--- the room that the fault is in. Environment:
+-- tests until the first one fails: the build, the unit tests (those of C also under sanitizers),
+-- 2,000 schedules, and the specs of the room that the fault is in. Environment:
 --
 --   N       how many faults (40)
 --   SEED    which (1); the same tree and seed give the same faults
@@ -178,10 +178,17 @@ try() {
 }
 name=build; try make -s STRICT=1 all tools sim-core build/spec/unit
 name="unit tests"; try build/spec/unit
+%s
 name=schedules; try env N=2000 J=1 luajit spec/sim/run.lua
 for name in %s; do try busted --lua=luajit "$name"; done
 name="specs of the room"; rest="%s"
 [ -z "$rest" ] || try env LANES=4 spec/lanes $rest
+]]
+
+-- Of a fault in C, before the schedules.
+local SANITIZERS = [[
+name=sanitizers; try make -s build/spec/unit-sanitized
+try build/spec/unit-sanitized
 ]]
 
 local function patch(dir, fault)
@@ -201,7 +208,8 @@ local function try(k, fault)
     os.execute(("rm -rf %s && mkdir %s && cp -a $(ls -A | grep -v '^.git$') %s"):format(dir, dir,
         dir))
     patch(dir, fault)
-    local noticed = output(TRY:format(dir, specs(fault.file))):match "[^\n]+"
+    local noticed = output(TRY:format(dir, fault.file:find "%.c$" and SANITIZERS or "", specs(fault.file)))
+        :match "[^\n]+"
     os.execute("rm -rf " .. dir)
     print(("%2d %-9s %s:%d: %s: %s"):format(k, noticed and "caught" or "SURVIVES", fault.file,
         fault.number, fault.kind, noticed or fault.line .. "  ->  " .. fault.changed))

@@ -19,23 +19,24 @@ describe("a semaphore", function()
     end
 
     it("gives so many permits, and no more", function()
-        local sem, permits = client:getSemaphore("x", 3), {}
-        assert.equal(3, sem:availablePermits())
-        for i = 1, 3 do
+        local sem, permits = client:getSemaphore("x", 6), {}
+        assert.equal(6, sem:availablePermits())
+        for i = 1, 6 do
             permits[i] = assert(sem:tryAcquire(1, 10))
             assert.is_true(permits[i]:isValid())
+            assert.equal(6 - i, sem:availablePermits())
         end
         support.fails("held", sem:tryAcquire(0, 10))
-        support.fails("held", other:getSemaphore("x", 3):tryAcquire(0.1, 10))
-        assert.equal(0, other:getSemaphore("x", 3):availablePermits())
+        support.fails("held", other:getSemaphore("x", 6):tryAcquire(0.1, 10))
+        assert.equal(0, other:getSemaphore("x", 6):availablePermits())
         local seen = {}
-        for i = 1, 3 do
+        for i = 1, 6 do
             seen[permits[i]:slot()] = true
         end
-        assert.same({ true, true, true }, seen)
+        assert.same({ true, true, true, true, true, true }, seen)
         assert.is_true(permits[2]:release())
         support.eventually(function() return sem:availablePermits() == 1 end)
-        assert.is_true(assert(other:getSemaphore("x", 3):tryAcquire(1, 10)):release())
+        assert.is_true(assert(other:getSemaphore("x", 6):tryAcquire(1, 10)):release())
         support.fails("not_held", permits[2]:release())
         support.fails("not_held", permits[2]:slot())
         assert.is_true(permits[1]:release())

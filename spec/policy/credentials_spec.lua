@@ -275,6 +275,24 @@ describe("passwords", function()
             assert.matches("metadata service is down", events[1].message)
             client:close()
         end)
+
+        it("not, and a host that logs is told each reason once", function()
+            local lines, reason = {}, nil
+            local client = support.client(cluster, { password_refresh = 0.02,
+                password = function()
+                    return reason and error(reason, 0) or "first", "app"
+                end })
+            client.events.warn = function(text) lines[#lines + 1] = text end
+            assert.is_true(client:getLock("x"):tryLock(5))
+            for n, word in ipairs { "down", "down", "gone" } do
+                reason = word .. " since noon"
+                support.sleep(0.15)
+                assert.is_true(client:getLock("x"):isLocked())
+                assert.equal(n == 3 and 2 or 1, #lines)
+                assert.matches(reason, lines[#lines], 1, true)
+            end
+            client:close()
+        end)
     end)
 end)
 

@@ -217,3 +217,15 @@ describe("behind a leader", function()
         assert.is_true(resigned <= 2 * RTT + 0.25, resigned)
     end)
 end)
+
+describe("check()", function()
+    it("says how long each server took to answer", function()
+        local world = testing.new { nodes = 3, round_trip = 0.05 }
+        local client, rows = world:client(), nil
+        assert(client:connect(10))
+        world:spawn(function() rows = assert(client:check()) end):join(10)
+        for _, row in ipairs(rows) do
+            assert.near(0.05, row.round_trip, 0.005, row.node)
+        end
+    end)
+end)
