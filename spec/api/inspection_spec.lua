@@ -33,6 +33,19 @@ describe("the locks that are held", function()
         return table.concat(text, " ")
     end
 
+    it("are waited for by as many as the middle one of the servers says", function()
+        local detail = require "redlock.policy.detail"
+        for i, n in ipairs { 4, 0, 2, 3, 9 } do
+            for _ = 1, n do
+                local listener = support.connect(cluster[i].port, 20)
+                assert(listener:call("SUBSCRIBE", "redlock:{app:x}:free"))
+            end
+        end
+        local said = detail.of(client, "x")
+        assert.equal(3, said.waiting)
+        assert.equal(0, said.waiting_for_permits)
+    end)
+
     -- Each server has that many keys of locks, and nothing is on its way.
     local function settled(keys)
         support.eventually(function() return cluster:keys() == keys end, 20)
