@@ -119,6 +119,8 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
     }
     if (reply->type == REPLY_ERROR && !strncmp(reply->text, "READONLY", 8))
         guard_demoted(round->core, i, now_ms);
+    if (by_sha)
+        round->core->guards[i].no_evalsha = wire_no_command(reply);
     struct vote vote = {0};
     int code = read_vote(round, i, reply, &vote);
     if (code == RL_GUARDED) {

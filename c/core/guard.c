@@ -137,7 +137,7 @@ void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t n
         g->marker[len] = '\0';
         g->text_ms = now_ms;
         g->marked_ms = 0;
-        g->refused = RL_OK;
+        g->refused = g->no_eval = 0;
     }
     g->seen_ms = now_ms;
     g->known = 1;
@@ -339,7 +339,7 @@ int guard_up(struct core *core, int i, int64_t now_ms)
      * former life, which comes back with the data, counts no more. */
     if (core->marker && g->known)
         judge(core, i, now_ms);
-    g->refused = RL_OK;
+    g->refused = g->no_eval = g->no_evalsha = 0;
     memcpy(g->voter, nd->info.run_id, sizeof(g->voter));
     node_ready(nd, now_ms);
     guard_visit(core, i, now_ms);
@@ -363,6 +363,7 @@ int guard_told(struct core *core, int i, const struct request *request, int64_t 
     g->asked = 0;
     if (reply->type == REPLY_ERROR)
         g->refused = wire_error_code(reply->text);
+    g->no_eval |= wire_no_command(reply);
     if (reply->type == REPLY_NIL)
         guard_saw(core, i, "", 0, now_ms);
     else if (reply->type == REPLY_STRING)

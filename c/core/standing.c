@@ -81,12 +81,18 @@ void standing_explain(const struct core *core, int i, char *text)
     }
 }
 
+/* Its quarantine cannot begin, as EVAL is missing. One that others have begun goes on. */
+static int is_stuck(const struct guard *g)
+{
+    return g->state == RL_GUARD_QUARANTINED && g->no_eval && !g->until_ms;
+}
+
 /* Until node i may vote; -1: unknown. */
 static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
     int64_t left_ms = g->suspect_ms > now_ms ? g->suspect_ms - now_ms : 0;
-    if (core->nodes[i].state != NODE_READY)
+    if (core->nodes[i].state != NODE_READY || g->no_evalsha || is_stuck(g))
         return -1;
     if (g->state == RL_GUARD_QUARANTINED) {
         int64_t until_ms = g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
@@ -110,7 +116,8 @@ int64_t standing_left_ms(const struct core *core, int64_t now_ms)
 void standing_tell(const struct core *core, int i, rl_node_info *out, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
-    out->guard = !core->marker ? RL_GUARD_OFF : g->state ? g->state : RL_GUARD_UNKNOWN;
+    out->guard = !core->marker ? RL_GUARD_OFF : is_stuck(g) || !g->state ? RL_GUARD_UNKNOWN
+                                              : g->state;
     out->marker_code = g->refused;
     out->twin = g->twin;
     if (out->guard == RL_GUARD_QUARANTINED)
@@ -153,6 +160,10 @@ int standing_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
     if (text[0]) {
         node_refuse(nd, RL_CONFIG, "%s", text);
         return RL_CONFIG;
+    }
+    if (is_stuck(g)) {
+        node_refuse(nd, g->refused, "EVAL is missing or forbidden: it cannot be admitted");
+        return g->refused;
     }
     int64_t left_ms = g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
     if (left_ms > 0)

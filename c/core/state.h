@@ -33,6 +33,8 @@ struct guard {
     int objection;                /* DISAGREES: why */
     int asked;                    /* the answer about its marker is outstanding */
     int refused;                  /* rl_code of the last error about its marker; or RL_OK */
+    int no_eval;                  /* that was so because EVAL is missing, or forbidden */
+    int no_evalsha;               /* the last call said so of EVALSHA */
     int twin;                     /* the server has voted under another address as well */
     int forgot;                   /* it may be another life than INFO told last */
     int64_t until_ms;             /* QUARANTINED: until; 0: not begun yet */

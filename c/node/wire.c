@@ -257,6 +257,12 @@ int wire_error_code(const char *text)
     return strstr(text, "unknown command") ? RL_UNSUPPORTED : RL_SCRIPT;
 }
 
+int wire_no_command(const struct reply *reply)
+{
+    return reply->type == REPLY_ERROR && (strstr(reply->text, "unknown command") ||
+                                          strstr(reply->text, "permissions to run the"));
+}
+
 int wire_raw(struct buf *b, const char *data, size_t len)
 {
     char *to = buf_reserve(b, len);

@@ -81,6 +81,9 @@ const char *wire_head(struct wire *w);
 /* The rl_code for the text of an error reply. */
 int wire_error_code(const char *text);
 
+/* The server says that the command is missing, or forbidden to this user. */
+int wire_no_command(const struct reply *reply);
+
 /* Appends "*n\r\n", one bulk string, one integer as a bulk string.
  * 0, or -1: out of memory (nothing was appended). */
 int wire_array(struct buf *b, int n);

@@ -14,10 +14,11 @@ local _M = { usage = "run NAME... -- CMD", summary = "runs a command while it ho
     follows = "--" }
 
 _M.flags = {
-    { "--wait", "S", "give up after S seconds, with status 124 (default: wait for as long as it is "
-        .. "held)", short = "-w" },
-    { "--no-wait", nil, "the same as --wait 0. Servers that were restarted are waited for all the "
-        .. "same, until a majority votes: that comes only while somebody stays", short = "-n" },
+    { "--wait", "S", "give up after S seconds, with status 124, or 125 if no majority of the "
+        .. "servers votes (default: wait for as long as it is held)", short = "-w" },
+    { "--no-wait", nil, "do not wait for a holder. Servers that are new, or were restarted, are "
+        .. "waited for all the same, until a majority votes: that comes only while somebody stays",
+        short = "-n" },
     { "--lease", "S", "how long the lock outlives a crash of this machine (30)" },
     { "--at-least", "S", "the name stays closed until S seconds after it was taken, also when the "
         .. "command has ended by then, or redlock itself" },
@@ -83,23 +84,37 @@ KILL before the lock's time is over: what it has others start (systemd, docker, 
 local LOST, HELD, FAILED = 123, 124, 125
 local TICK = 0.25             -- seconds between two attempts while servers do not vote
 local GRACE = 1               -- seconds after the end of a quarantine to be admitted
+local SAY_AFTER = 2           -- seconds of waiting
 
--- Waits until it is held, and first until a majority of the servers votes, where only their
--- quarantines keep it from doing so.
+-- Whether a server has no vote for a reason that no time ends: a command is missing, or forbidden.
+local function is_refused(err)
+    for _, row in ipairs(err.nodes or {}) do
+        if row.code == "unsupported" or row.code == "noperm" then
+            return true
+        end
+    end
+    return false
+end
+
+-- Waits until it is held; without a time to wait first until a majority of the servers votes, where
+-- only their quarantines keep it from doing so.
 -- @return what is held; or nil, an exit status, and an error to be told
 local function acquire(hold, wait)
-    local ends = process.now()
+    local began, told = process.now(), false
+    local ends = began
     while true do
         local got, err, signo = attend.await(hold:begin(wait))
         if got then
             return got
         end
-        local left = not signo and err.code == "no_quorum" and restart_guard.left(hold.client)
-        if left and process.now() >= ends then
+        local left = not signo and err.code == "no_quorum" and (wait or 0) == 0
+            and restart_guard.left(hold.client)
+        if left and not told and process.now() >= began + SAY_AFTER then
+            told = true
             report.note(("waiting until enough servers vote, %.0f s; new cluster? run redlock "
                 .. "init"):format(math.ceil(left)))
         end
-        ends = left and process.now() + left + GRACE or ends
+        ends = left and process.now() + left + GRACE or not is_refused(err) and ends or 0
         if signo or err.code ~= "no_quorum" or process.now() >= ends then
             return nil, signo and 128 + signo or err.code == "held" and HELD or FAILED, err
         end
