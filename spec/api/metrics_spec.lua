@@ -57,6 +57,19 @@ describe("metrics", function()
         assert.equal(3, sample "redlock_release_duration_seconds_count")
     end)
 
+    it("have sums in whole microseconds, however they add up", function()
+        for i = 1, 50 do
+            local l = client:getLock("invoice:" .. i)
+            assert(l:tryLock(5) and l:unlock())
+        end
+        local n = 0
+        for value in m:text():gmatch "_sum%S* (%S+)\n" do
+            assert.matches("^%d+%.?%d?%d?%d?%d?%d?%d?$", value)
+            n = n + 1
+        end
+        assert.is_true(n >= 4)
+    end)
+
     it("say why locks were lost, and what became of their release", function()
         local l = client:getLock "job:1"
         assert(l:tryLock(5, 0.1))

@@ -236,7 +236,7 @@ describe("redlock run", function()
             status, text = run("x", "--once", "3600", "--", "echo", "again")
             assert.equal(HELD, status)
             assert.matches("^redlock: fenced lock 'x' is closed: somebody else holds it, or has "
-                .. "run in this period %(%S+ %d+ redlock: sh%)\n$", text)
+                .. "run in this period %(closed by %S+ %d+ redlock: sh%)\n$", text)
             assert.is_true(cluster[1]:call("PTTL", "x") > 3e6)
             assert.is_false(client:once("x", 3600, error))
             assert.equal(0, (run("y", "--once", "3600", "--plain", "--", "true")))

@@ -38,7 +38,7 @@ describe("redlock", function()
         assert.matches("\n  a\\x0ab +lock +[12]%d%.%d s +0 +20%d%d%-", text)
         assert.matches(("\n  deploy:web +fenced lock +[12]%%d%%.%%d s +0 +%.0f +20%%d%%d%%-%%d%%d"
             .. "%%-%%d%%dT.-Z +web%%-1: release%%?7\n"):format(fenced:token()), text)
-        assert.matches("\n  deploy:slots +permits +[12]%d%.%d s +0 +1\n", text)
+        assert.matches("\n  deploy:slots +permits +[12]%d%.%d s +0 +1 permit\n", text)
         status, text = redlock("ls", "deploy:*")
         assert.equal(0, status)
         assert.is_nil(text:find("x0ab", 1, true))
@@ -83,12 +83,15 @@ describe("redlock", function()
         assert(other:getReadWriteLock("rw"):readLock():tryLock(0, 50))
         local status, text = redlock("status", "rw")
         assert.equal(0, status)
+        assert.matches("^rw is held, for [45]%d%.%d s unless it is renewed, by 2 readers\n", text)
+        assert.is_nil(text:find("held +%d"), text)          -- as the value is of no use
         assert.matches("\n  reader  [12]%d%.%d s  holder %x+: web%-1: one, since 20%d%d.-Z\n"
             .. "  reader  [45]%d%.%d s  holder %x+: web%-2, since 20", text)
         assert.is_nil(text:find("in line", 1, true))
         local permit = assert(client:getSemaphore("s", 5):tryAcquire(0, 20))
         status, text = redlock("status", "s")
-        assert.equal(1, status)
+        assert.equal(0, status)
+        assert.matches("^s: 1 permit taken\n", text)
         assert.matches(("\n  permit %d  [12]%%d%%.%%d s  holder %%x+: web%%-1")
             :format(permit:slot()), text)
         assert(client:getFairLock("fair"):tryLock(0, 50))
@@ -113,6 +116,72 @@ describe("redlock", function()
         second:cancel()
         b:close()
         other:close()
+    end)
+
+    it("knows every kind of a name: status, wait, ls and unlock --force", function()
+        local function take(kind, name)
+            if kind == "permit" then
+                return assert(client:getSemaphore(name, 2):tryAcquire(0, 50))
+            elseif kind == "latch" then
+                assert.is_true(client:getCountDownLatch(name):trySetCount(3))
+                return assert(client:getCountDownLatch(name):countDown())
+            end
+            local lock = kind == "reader" and client:getReadWriteLock(name):readLock()
+                or kind == "fair" and client:getFairLock(name) or client:getFencedLock(name)
+            return assert(lock:tryLock(0, 50))
+        end
+        for kind, said in pairs {
+            permit = { "permits", "1 permit", "^NAME: 1 permit taken\n" },
+            latch = { "latch", "2 arrivals missing",
+                "^NAME is a latch: 2 of 3 have not arrived\n" },
+            reader = { "readers", "1 reader", "^NAME is held, [^\n]* by 1 reader\n" },
+            fair = { "lock", "web%-1", "^NAME is held, [^\n]* web%-1" },
+            fenced = { "fenced lock", "web%-1", "^NAME is held, [^\n]* web%-1" },
+        } do
+            local status, text = redlock("status", kind)
+            assert.same({ 1, kind .. " is free" }, { status, text:match "^[^\n]*" })
+            take(kind, kind)
+            status, text = redlock("status", kind)
+            assert.equal(0, status)
+            assert.matches((said[3]:gsub("NAME", kind)), text)
+            assert.matches('"held": true', (select(2, redlock("status", kind, "--json"))))
+            assert.matches(kind .. " +" .. said[1] .. " .*" .. said[2] .. "\n", (select(2,
+                redlock("ls"))))
+            assert.equal(HELD, (redlock("wait", kind, "--wait", "0.1")))
+            assert.same({ 0, kind .. " is open now\n" }, { redlock("unlock", "--force", kind) })
+            assert.equal(0, (redlock("wait", kind)))
+            assert.equal(1, (redlock("unlock", "--force", kind)))
+        end
+    end)
+
+    it("tells a name that stays closed from one that is held", function()
+        assert.equal(0, (redlock("run", "job", "--once", "50", "--", "true")))
+        local status, text = redlock("status", "job")
+        assert.equal(0, status)
+        assert.matches("^job is held by nobody, and stays closed for [45]%d%.%d s: closed by %S+ "
+            .. "%d+ redlock: true\n", text)
+        local lock = client:getLock "x"
+        assert(lock:tryLock(0, 20))
+        assert.is_true(lock:settle(40, { keep = true }))
+        assert.is_nil(client:holder "x".label:find "closed")
+        assert.is_true(lock:settle(50))
+        assert.equal("closed by web-1", client:holder "x".label)
+        support.fails("held", client:getLock("x"):tryLock(0))
+    end)
+
+    it("puts the command on the card, whatever is held", function()
+        for _, words in ipairs { { "run", "x", "--permits", "2" }, { "run", "x", "--shared" },
+            { "run", "x" }, { "lead", "x" } } do
+            for _, word in ipairs { "--", "sleep", "30" } do
+                words[#words + 1] = word
+            end
+            local p = start(unpack(words))
+            support.eventually(function()
+                return (select(2, redlock("status", "x"))):find "redlock: sleep, since"
+            end, 60)
+            p:kill "TERM"
+            p:wait(20)
+        end
     end)
 
     it("wait ends when nobody holds it, without a pause", function()

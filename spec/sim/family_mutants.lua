@@ -163,11 +163,11 @@ return {
         by = { "who leads was told so" } },
 
     { name = "settled without a look at the value", file = SCRIPTS .. "lock/settle.lua",
-        family = "once", from = "if value == ARGV[1] then", to = "if value then",
+        family = "once", from = "if value == ARGV[1] or value == closed then", to = "if value then",
         by = { "only one's own" } },
 
     { name = "a period is not closed", file = SCRIPTS .. "lock/settle.lua", family = "once",
-        from = "return redis.call('pexpire', KEYS[1], ARGV[2])", to = "return 1",
+        from = "    redis.call('set', KEYS[1], ARGV[#ARGV]", to = "    select('#', ARGV[#ARGV]",
         by = { "once in a period" } },
 
     { name = "a clock that was set back keeps places", file = SCRIPTS .. "fair/queue.lua",

@@ -15,7 +15,8 @@ local support = require "spec.support"
 local twins = require "spec.support.twins"
 
 local STEPS = tonumber(os.getenv "STEPS" or 300)         -- of each kind
-local VALUES = { "aaaa1111", "bbbb2222", "cccc3333", "dddd4444" }
+local VALUES = { "aaaa1111", "bbbb2222", "cccc3333", "dddd4444",
+    "eeee5555" .. ("0"):rep(32) .. " 19ab0000000 web-1" }
 local WAITERS = { "w1", "w2", "w3" }
 local LIMIT = "100000000000000"
 local MARKER, FLOORS = "redlock:{server}:marker", "redlock:{server}:floor"
@@ -64,6 +65,7 @@ local function of_lease(prim, keys, ...)
     for _, arg in ipairs { ... } do
         args[#args + 1] = arg
     end
+    args[#args + 1] = role == "settle" and pick { "closed", "" } or nil
     return eval(prim[role .. "_script"], keys, args)
 end
 
@@ -109,6 +111,9 @@ local function inspect(name)
 end
 
 local function slots_call()
+    if math.random(20) == 1 then
+        return ask(semaphore.permit, "open", SLOTS, "3", "0", "free")
+    end
     local role, prim = pick { "acquire", "acquire", "extend", "release", "settle" },
         semaphore.permit
     local agreed = role == "acquire" and pick { "0", "0", "2" } or pick { "1", "2", "3" }

@@ -49,11 +49,11 @@ function methods:ask(name, args)
     return ask(self, name, args)
 end
 
---- Deletes it on all servers, whoever holds it; the holder is not told before its next
--- extension.
--- @return true: it was there; false: it was not; or nil and an error: no_quorum, closed
-function methods:forceUnlock()
-    local answers, err = ask(self, "force")
+--- Asks a script that removes something.
+-- @param script  as for ask(); args, the same
+-- @return true: a server had it; false: none; or nil and an error
+function _M.force(self, script, args)
+    local answers, err = ask(self, script, args)
     if not answers then
         return nil, err
     end
@@ -63,6 +63,13 @@ function methods:forceUnlock()
         end
     end
     return false
+end
+
+--- Deletes it on all servers, whoever holds it; the holder is not told before its next
+-- extension.
+-- @return true: it was there; false: it was not; or nil and an error: no_quorum, closed
+function methods:forceUnlock()
+    return _M.force(self, "force")
 end
 
 -- As naming.ask(), with an error where no majority says either.

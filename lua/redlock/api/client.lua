@@ -332,7 +332,7 @@ end
 
 -- What is found out beside what servers tell of themselves: see health.check().
 local function look_closer(client, rows, found)
-    local known = floors.look(client, found)
+    local known = floors.look(client, rows, found)
     trial.count_strangers(client, trial.try(client, rows, found), found)
     return known
 end

@@ -92,6 +92,7 @@ function _M.settle(lock, hold, seconds, keep)
     local client, prim = lock.client, lock.primitive
     local keys = prim.keys(client, lock.name)
     local args = args_of(lock, hold, values.of(hold.lease), seconds)
+    args[#args + 1] = keep and "" or "closed"
     if not keep then
         rounds.disown(hold.lease)
     end

@@ -19,7 +19,7 @@ local rounds = require "redlock.core.rounds"
 local subscriptions = require "redlock.core.subscription"
 local validate = require "redlock.core.validate"
 
-local ipairs, setmetatable, huge = ipairs, setmetatable, math.huge
+local setmetatable, huge = setmetatable, math.huge
 local format, min, max = string.format, math.min, math.max
 
 local _M = { MAX = 4096 }
@@ -117,17 +117,7 @@ end
 --- Deletes it, whoever waits for it.
 -- @return true; false: there was none; or nil and an error: no_quorum, phase, closed
 function methods:delete()
-    local answers, err = asking.ask(view_of(self), "delete",
-        { arrivals.channel(self.client, self.name) })
-    if not answers then
-        return nil, err
-    end
-    for _, answer in ipairs(answers) do
-        if answer.vote == 1 then
-            return true
-        end
-    end
-    return false
+    return asking.force(view_of(self), "delete", { arrivals.channel(self.client, self.name) })
 end
 
 --- @return a future of what await() returns; and so on

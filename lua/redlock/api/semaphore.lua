@@ -89,7 +89,8 @@ _M.permit = primitive.new {
     extend = agreed "extend",
     release = script_text.read(SLOTS .. "last", NOW, SLOTS .. "slots", SLOTS .. "release"),
     settle = agreed "settle",
-    asks = { taken = { script_text.read(NOW, SLOTS .. "taken") }, count = permit_token.asks.count,
+    asks = { open = { script_text.read(SLOTS .. "open") },
+        taken = { script_text.read(NOW, SLOTS .. "taken") }, count = permit_token.asks.count,
         floor = permit_token.asks.floor, seed = permit_token.asks.seed },
     keys = keys,
     args = args,
@@ -159,6 +160,12 @@ function methods:availablePermits()
         free = free - (say_so >= q and 1 or 0)
     end
     return free
+end
+
+--- Frees all permits of a name, whoever has them; for redlock unlock.
+-- @return as Lock:forceUnlock
+function _M.open(client, name)
+    return asking.force(_M.permit_of { client = client, name = name, permits = 1 }, "open")
 end
 
 _M.available = methods.availablePermits

@@ -3,6 +3,7 @@
 -- itself.
 
 local args = require "redlock.cli.args"
+local card = require "redlock.core.card"
 local client_options = require "redlock.api.options"
 
 local _M = {}
@@ -71,8 +72,7 @@ end
 
 local function exclusive(hold, given)
     local name = hold.names[1]
-    hold.lock = given["--plain"] and hold.client:getLock(name, hold.whose)
-        or hold.client:getFencedLock(name, hold.whose)
+    hold.lock = given["--plain"] and hold.client:getLock(name) or hold.client:getFencedLock(name)
     return setmetatable(hold, Lock)
 end
 
@@ -110,19 +110,19 @@ local function once(hold, given)
 end
 
 local function several(hold)
-    hold.lock = hold.client:getMultiLock(hold.names, hold.whose)
+    hold.lock = hold.client:getMultiLock(hold.names)
     hold.names = hold.lock:getNames()
     return setmetatable(hold, Hold)
 end
 
 local function shared(hold)
-    hold.lock = hold.client:getReadWriteLock(hold.names[1], hold.whose):readLock()
+    hold.lock = hold.client:getReadWriteLock(hold.names[1]):readLock()
     return setmetatable(hold, Hold)
 end
 
 local function writer(hold, given)
-    hold.whose.fenced = given["--fenced"]
-    hold.lock = hold.client:getReadWriteLock(hold.names[1], hold.whose):writeLock()
+    hold.lock = hold.client:getReadWriteLock(hold.names[1], { fenced = given["--fenced"] })
+        :writeLock()
     return setmetatable(hold, Lock)
 end
 
@@ -188,15 +188,20 @@ function _M.check(given, names)
     end
 end
 
+--- Puts the name of a command on the cards of all that a client takes.
+function _M.name(client, command)
+    client.label = card.with_job(client.label, (command:match "[^/]+$" or "?"):sub(1, 100))
+end
+
 --- What is to be held.
 -- @param client  with the command's settings
 -- @param given   the options
 -- @param names   at least one
--- @param command what is to run; its name is put on the card
+-- @param command what is to run
 -- @return a hold, which is not taken yet
 function _M.of(client, given, names, command)
-    local hold, make = { client = client, names = names, what = "the lock",
-        whose = { label = (command:match "[^/]+$" or "?"):sub(1, 100) } }, nil
+    local hold, make = { client = client, names = names, what = "the lock" }, nil
+    _M.name(client, command)
     for _, kind in ipairs(KINDS) do
         make = given[kind[1]] and kind[2] or make
     end

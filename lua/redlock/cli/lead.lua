@@ -3,6 +3,7 @@
 local args = require "redlock.cli.args"
 local attend = require "redlock.cli.attend"
 local config = require "redlock.cli.config"
+local kinds = require "redlock.cli.kinds"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
@@ -83,6 +84,7 @@ function _M.main(given, names, argv)
     args.command_behind(names, argv, "lead")
     local name = args.name(names, "lead")
     local client = config.client(given, { max_hold = false })
+    kinds.name(client, argv[1])
     local hold = { what = "the leadership", lease = client.options.lease }
     local election = client:getElection(name, { id = given["--id"] or default_id(),
         on_lost = function(_, reason) hold.lost = reason end })

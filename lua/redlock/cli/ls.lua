@@ -28,9 +28,14 @@ local function since(row)
     return row.holder and os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(row.holder.since)) or ""
 end
 
+-- What is counted of a kind.
+local COUNTED = { readers = "reader", permits = "permit", latch = "arrival" }
+
 -- Who has it, or how many.
 local function who(row)
-    return row.holder and row.holder.label or row.count and ("%d"):format(row.count) or "?"
+    return row.holder and row.holder.label or row.count
+        and report.count(row.count, COUNTED[row.kind]) .. (row.kind == "latch" and " missing" or "")
+        or "?"
 end
 
 local function show(list)

@@ -9,6 +9,11 @@ function _M.text_of(err)
     return (tostring(err):gsub("^.-redlock: ", ""))
 end
 
+--- A number of things.
+function _M.count(n, what)
+    return ("%d %s%s"):format(n, what, n == 1 and "" or "s")
+end
+
 --- Rows of texts as lines, in columns, each after two spaces.
 function _M.columns(rows)
     local widths, lines = {}, {}

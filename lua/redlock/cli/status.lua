@@ -3,11 +3,12 @@ local args = require "redlock.cli.args"
 local card = require "redlock.core.card"
 local config = require "redlock.cli.config"
 local detail = require "redlock.policy.detail"
+local each = require "redlock.core.each"
+local health = require "redlock.policy.health"
 local json = require "redlock.core.json"
 local peek = require "redlock.policy.peek"
 local printable = require("redlock.core.printable").printable
 local report = require "redlock.cli.report"
-local rounds = require "redlock.core.rounds"
 
 local _M = { usage = "status NAME", summary = "who holds it, for how long, server by server",
     flags = {} }
@@ -16,63 +17,45 @@ _M.help = [[
 redlock status NAME [--json]
 
 Says whether NAME is held, by whom, for how long unless it is renewed, and what each server
-knows of it; who reads, who has permits of that name, who stands in line for it as a fair lock,
-as a majority says, and how many connections wait. Each hold has eight digits of its own, and its
-holder's label if that has one. Readers hold it; permits do not.
-Exit status: 0: it is held; 1: it is free; 125: no majority of the servers says so.
+knows of it; who reads, who has permits of that name, how many a latch waits for, who stands in
+line for it as a fair lock, as a majority says, and how many connections wait. Each hold has eight
+digits of its own, and its holder's label if that has one.
+Exit status: 0: it is held, by a reader, by permits or by a latch that is not open as well; 1: it is
+free; 125: no majority of the servers says so.
 
   redlock status deploy:web || echo "nobody deploys"]]
 
 local FAILED = 125
 
--- The options of the client of one node, to hear what each of them says.
-local function only(client_options, i)
-    local opts = {}
-    for option, value in pairs(client_options) do
-        opts[option] = value
+-- What each server says of the lock itself, and why it would give no vote for a new one.
+local function ask(client, name)
+    local lock, asked, rows = client:getLock(name), {}, {}
+    local prim = lock.primitive
+    for place = 1, #client.options.nodes do
+        asked[place] = { place = place, keys = prim.keys(client, name), args = {} }
     end
-    opts.nodes, opts.restart_guard = { client_options.nodes[i] }, "ignore"     -- one of many
-    return opts
-end
-
--- What one node says of a lock.
-local function ask_node(opts, name)
-    local client = require("redlock").new(opts)
-    local lock = client:getLock(name)
-    local row = { node = client.options.nodes[1].label }
-    local ok, err = client:open()
-    local answers
-    if ok then
-        local prim = lock.primitive
-        answers, err = rounds.ask(client, lock, prim, "peek", prim.keys(client, name),
-            prim.args(lock, { n = 0 }))
-    end
-    client:close()
-    local answer = answers and answers[1]
-    if not answer then
-        local said = err.nodes and err.nodes[1] or err
-        row.state, row.message = said.code, said.message
-    elseif answer.vote > 0 then
-        local its = card.behind(answer.data, 40) or {}
-        row.state, row.holder = "held", answer.data:sub(1, 8)
-        row.label, row.since = its.label, its.since
-        row.who = answer.data
-        row.remaining = answer.info >= 0 and answer.info / 1000 or math.huge
-    else
-        row.state = "free"
-    end
-    return row
-end
-
--- Adds why nodes would give no vote for a new lock, though they answer.
-local function tell_guarded(client, rows)
-    local found = client.guarded and client:check() or {}
-    for i, row in ipairs(found) do
-        if row.guard == "guarded" or row.guard == "disagrees" then
-            rows[i].guard, rows[i].message = row.guard, rows[i].message
-                or row.guard .. ": " .. row.remedy
+    for place, answer in ipairs(each.ask(client, prim.peek_script, asked)) do
+        local row = { node = client.options.nodes[place].label }
+        rows[place] = row
+        if not answer.vote then
+            row.state, row.message = answer.code, answer.message
+        elseif answer.vote > 0 then
+            local its = card.behind(answer.data, 40) or {}
+            row.state, row.holder = "held", answer.data:sub(1, 8)
+            row.label, row.since = its.label, its.since
+            row.who = answer.data
+            row.remaining = answer.info >= 0 and answer.info / 1000 or math.huge
+        else
+            row.state = "free"
         end
     end
+    for place, row in ipairs(client.guarded and health.rows(client) or {}) do
+        if row.guard == "guarded" or row.guard == "disagrees" then
+            rows[place].guard = row.guard
+            rows[place].message = rows[place].message or row.guard .. ": " .. row.remedy
+        end
+    end
+    return rows
 end
 
 -- The majority's view of the rows: held, remaining, holder; or nil: there is none.
@@ -119,7 +102,7 @@ local function show_detail(found)
     for i, row in ipairs(found.queue) do
         lines[#lines + 1] = { "in line", ("%d."):format(i), named("a waiter", row) }
     end
-    for i, n in ipairs { found.waiting, found.waiting_for_permits } do
+    for i, n in ipairs { found.waiting or 0, found.waiting_for_permits or 0 } do
         lines[#lines + 1] = n > 0 and { "waiting", ("%d"):format(n),
             i == 1 and "connections" or "connections, for permits" } or nil
     end
@@ -128,23 +111,42 @@ local function show_detail(found)
     end
 end
 
-local function show_status(name, rows, seen)
-    if not seen then
-        report.note("no majority of the servers says whether it is held")
+-- Who has something of that name, in a line each.
+local function show_holders(name, seen, found)
+    local lines, readers, permits = {}, #found.readers, #found.permits
+    if seen.held and (seen.label or ""):find "^closed by " then
+        lines[1] = ("%s is held by nobody, and stays closed for %s: %s"):format(name,
+            seconds(seen.remaining), seen.label)
     elseif seen.held then
-        print(("%s is held, for %s unless it is renewed, by %s"):format(printable(name),
-            seconds(seen.remaining), holder_of(seen)))
+        lines[1] = ("%s is held, for %s unless it is renewed, by %s"):format(name, seconds(
+            seen.remaining), readers > 0 and report.count(readers, "reader") or holder_of(seen))
+    end
+    lines[#lines + 1] = permits > 0 and ("%s: %s taken"):format(name, report.count(permits,
+        "permit")) or nil
+    lines[#lines + 1] = found.latch and ("%s is a latch: %d of %d have not arrived"):format(name,
+        found.latch.missing, found.latch.count) or nil
+    print(lines[1] and table.concat(lines, "\n") or name .. " is free")
+end
+
+local function show_status(name, rows, seen, found)
+    if seen then
+        show_holders(printable(name), seen, found)
     else
-        print(printable(name) .. " is free")
+        report.note("no majority of the servers says whether it is held")
     end
     local lines = {}
     for i, row in ipairs(rows) do
-        local holder = row.holder and seconds(row.remaining) .. "  " .. holder_of(row)
-        lines[i] = { row.node, row.state, holder and row.message
-            and holder .. "; " .. row.message or holder or row.message or "" }
+        local said = { row.holder and #found.readers == 0
+            and seconds(row.remaining) .. "  " .. holder_of(row) or row.message }
+        said[2] = said[1] ~= row.message and row.message or nil
+        lines[i] = { row.node, row.state == "free" and detail.busy(found) and "no lock"
+            or row.state, table.concat(said, "; ") }
     end
     print(report.columns(lines))
+    show_detail(found)
 end
+
+local NOTHING = { readers = {}, permits = {}, queue = {} }
 
 --- Does what the verb says.
 -- @param given  the options
@@ -152,32 +154,30 @@ end
 -- @return the exit status
 function _M.main(given, names)
     local name = args.name(names, "status")
-    local client = config.client(given)     -- complains about the whole before the parts
-    local opts, rows = config.client_options(given), {}
-    for i = 1, #opts.nodes do
-        rows[i] = ask_node(only(opts, i), name)
+    local client = config.client(given)
+    local ok, err = client:open()
+    if not ok then
+        report.note(report.error(err))
+        return FAILED
     end
-    tell_guarded(client, rows)
-    local found = client:open() and detail.of(client, name)
+    local rows, found = ask(client, name), detail.of(client, name)
     client:close()
-    local seen = summary(rows)
+    local seen, known = summary(rows), found or NOTHING
     for _, row in ipairs(rows) do
         row.who = nil
     end
+    local held = seen and (seen.held or detail.busy(known))
     if given["--json"] then
-        print(json.encode { name = name, held = seen and seen.held, answered = seen ~= nil,
+        print(json.encode { name = name, held = held, answered = seen ~= nil,
             remaining = seen and seen.remaining, holder = seen and seen.holder,
             label = seen and seen.label, since = seen and seen.since, nodes = rows,
-            readers = found and found.readers, permits = found and found.permits,
-            queue = found and found.queue, waiting = found and found.waiting,
-            waiting_for_permits = found and found.waiting_for_permits })
+            readers = known.readers, permits = known.permits, latch = known.latch,
+            queue = known.queue, waiting = known.waiting,
+            waiting_for_permits = known.waiting_for_permits })
     else
-        show_status(name, rows, seen)
-        if found then
-            show_detail(found)
-        end
+        show_status(name, rows, seen, known)
     end
-    return not seen and FAILED or seen.held and 0 or 1
+    return not seen and FAILED or held and 0 or 1
 end
 
 return _M

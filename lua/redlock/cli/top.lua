@@ -1,6 +1,8 @@
 --- redlock top: what the locks do, again and again.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
+local floors = require "redlock.policy.floors"
+local health = require "redlock.policy.health"
 local json = require "redlock.core.json"
 local printable = require("redlock.core.printable").printable
 local process = require "redlock.cli.process"
@@ -84,7 +86,10 @@ end
 -- One look: what is shown.
 local function look(self)
     local client, seen = self.client, { time = os.time() }
-    local servers, why = client:check()
+    local servers, why = client:open()
+    if servers then
+        servers, why = health.check(client, floors.look)
+    end
     seen.servers, seen.error = servers or {}, why
     local list, err = client:locks(self.pattern, { rate = RATE, pause = function(_, seconds)
         pause(self, seconds)

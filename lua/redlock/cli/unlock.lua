@@ -4,6 +4,7 @@ local config = require "redlock.cli.config"
 local json = require "redlock.core.json"
 local printable = require("redlock.core.printable").printable
 local report = require "redlock.cli.report"
+local semaphore = require "redlock.api.semaphore"
 
 local _M = { usage = "unlock --force NAME", summary = "opens it for everybody",
     flags = { { "--force", nil, "whoever holds it", short = "-f" } } }
@@ -14,7 +15,8 @@ redlock unlock --force NAME
 Opens a lock whoever holds it, for locks that nobody will open: of a machine that is gone, or
 of a program that hangs. (Without it they open by themselves at the end of the lease, unless
 somebody renews them.) The holder, if there is one, learns of it when it renews the lock, and
-may work on until then beside the next one.
+may work on until then beside the next one. Readers and all permits of that name are let go, too,
+and a latch of that name is deleted.
 
 FLAGS
 
@@ -37,6 +39,10 @@ function _M.main(given, names)
     end
     local client = config.client(given)
     local opened, err = client:getLock(name):forceUnlock()
+    if opened ~= nil then
+        local permits, latch = semaphore.open(client, name), client:getCountDownLatch(name):delete()
+        opened = opened or permits or latch or false
+    end
     client:close()
     if opened == nil then
         report.note(report.error(err))

@@ -1,6 +1,7 @@
 --- redlock wait: until a name is free.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
+local detail = require "redlock.policy.detail"
 local primitive = require "redlock.api.primitive"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
@@ -14,8 +15,9 @@ local _M = { usage = "wait NAME", summary = "until nobody holds it",
 _M.help = [[
 redlock wait NAME [--wait S]
 
-Ends when a majority of the servers says that nobody holds NAME. It takes nothing: somebody else
-may hold it again by then. To do something under the lock: redlock run.
+Ends when a majority of the servers says that nobody holds NAME, as reader or with a permit either,
+and that a latch of that name is open. It takes nothing: somebody else may hold it again by then. To
+do something under the lock: redlock run.
 
 FLAGS
 
@@ -49,7 +51,7 @@ function _M.main(given, names)
     heard.channel = client.core and subscription.open(client, primitive.channel(client, name))
     local status
     repeat
-        local holder, err = lock:holder()
+        local holder, err = detail.holder(lock)
         if holder == false then
             status = 0
         elseif holder then

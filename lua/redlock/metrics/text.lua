@@ -4,7 +4,7 @@ local layout = require "redlock.metrics.layout"
 
 local ipairs, pairs, setmetatable = ipairs, pairs, setmetatable
 local concat, sort = table.concat, table.sort
-local format, gsub = string.format, string.gsub
+local format, gsub, floor = string.format, string.gsub, math.floor
 
 local _M = {}
 
@@ -82,7 +82,8 @@ function Writer:histogram(name, labels, array, of)
     end
     count = count + array[of.from + of.count]
     self:line(name .. "_bucket", before .. 'le="+Inf"', count)
-    self:line(name .. "_sum", labels, array[of.sum] * of.unit)
+    -- In whole microseconds: what adds up in floating point ends in 999999.
+    self:line(name .. "_sum", labels, floor(array[of.sum] * of.unit * 1e6 + 0.5) / 1e6)
     self:line(name .. "_count", labels, count)
 end
 

@@ -35,11 +35,14 @@ local BATCH = 64              -- names that are asked for in one call
 local MISSES, AGAIN = 3, 5    -- answers that a server may miss in a row, connections it may lose
 local ROWS = 500000           -- names that a server may have
 local DIGITS = 8              -- of each of many
-local KINDS = { l = "lock", f = "fenced lock", r = "readers", p = "permits", x = "foreign" }
+local KINDS = { l = "lock", f = "fenced lock", r = "readers", p = "permits", c = "latch",
+    x = "foreign" }
+local SUFFIX = { p = "}:slots", c = "}:latch" }        -- of keys that are not the lock's own
 
 -- ---- what a server says ------------------------------------------------------------
 
--- Rows of describe.lua into a table, by their name behind "p" for permits, "l" for others.
+-- Rows of describe.lua into a table, by their name behind "p" for permits, "c" for latches, "l" for
+-- others.
 -- @return where to go on; how many names were too long; how many rows there were
 local function read(data, into, now)
     local cursor, long, at = match(data, "^(%d+) (%d+) ()")
@@ -56,7 +59,7 @@ local function read(data, into, now)
             return nil
         end
         local who = sub(data, from + name_len, at - 1)
-        into[(kind == "p" and "p" or "l") .. sub(data, from, from + name_len - 1)] = {
+        into[(SUFFIX[kind] and kind or "l") .. sub(data, from, from + name_len - 1)] = {
             kind = kind, who = who, waiting = tonumber(waiting), queue = tonumber(queue),
             token = tonumber(token), ends = now + tonumber(left) / 1000 }
         n = n + 1
@@ -237,12 +240,22 @@ local function count_of(rows, q)
     return (counts[q] or 0) > 64 and counts[q] or n
 end
 
+-- How many a latch waits for: an arrival is known to a majority.
+local function missing_of(rows, q)
+    local numbers = {}
+    for i, row in ipairs(rows) do
+        numbers[i] = row.token
+    end
+    sort(numbers)
+    return numbers[q] or 0
+end
+
 -- Of what each server says that was asked, a list with false for those who have no such name.
 -- @return a row for users; false: nobody has it; nil: that is not certain
 local function merge(name, list, n, now)
     local rows, said, numbers = {}, {}, { waiting = {}, queue = {} }
     for i, row in ipairs(list) do
-        said[i] = row and { who = row.kind:find "[rp]" and row.kind or row.who,
+        said[i] = row and { who = row.kind:find "[rpc]" and row.kind or row.who,
             left = max(row.ends - now, 0) } or {}
         if row then
             rows[#rows + 1] = row
@@ -257,8 +270,8 @@ local function merge(name, list, n, now)
     end
     local q, result = quorum(n), { name = name, remaining = left,
         waiting = median(numbers.waiting), queue = median(numbers.queue) }
-    if who == "r" or who == "p" then
-        result.kind, result.count = KINDS[who], count_of(rows, q)
+    if #who == 1 then
+        result.kind, result.count = KINDS[who], (who == "c" and missing_of or count_of)(rows, q)
         return result.count > 0 and result
     end
     local token = agreed(rows, "token", q)
@@ -273,7 +286,8 @@ end
 -- The key that an entry of read() is of.
 local function key_of(client, entry)
     local key = client.options.prefix .. sub(entry, 2)
-    return sub(entry, 1, 1) == "p" and "redlock:{" .. key .. "}:slots" or key
+    local suffix = SUFFIX[sub(entry, 1, 1)]
+    return suffix and "redlock:{" .. key .. suffix or key
 end
 
 --- Asks all servers for some names at once.

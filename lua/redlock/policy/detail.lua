@@ -1,4 +1,5 @@
---- All that a majority of the servers knows of one name: readers, permits, who stands in line.
+--- All that a majority of the servers knows of one name: readers, permits, a latch, who stands in
+-- line.
 
 local card = require "redlock.core.card"
 local each = require "redlock.core.each"
@@ -7,12 +8,12 @@ local quorum = require "redlock.core.quorum"
 local script_text = require "redlock.core.script_text"
 
 local ipairs, pairs, tonumber = ipairs, pairs, tonumber
-local match, sub, floor, sort = string.match, string.sub, math.floor, table.sort
+local match, sub, floor, huge, sort = string.match, string.sub, math.floor, math.huge, table.sort
 
 local _M = {}
 
 local DETAIL = script_text.read("redlock.scripts.now", "redlock.scripts.inspect.detail")
-local LISTS = { r = "readers", p = "permits", q = "queue" }
+local LISTS = { r = "readers", p = "permits", q = "queue", l = "latches" }
 
 -- Rows of one server into what all say: what is said of each reader, permit or waiter.
 local function read(data, all, waiting)
@@ -47,7 +48,9 @@ local function row_of(one, q)
     local its = card.behind(one.who, 20) or {}
     sort(one.numbers, function(a, b) return a > b end)
     local row = { hold = sub(one.who, 1, 8), label = its.label, since = its.since }
-    if one.kind == "q" then
+    if one.kind == "l" then
+        return { missing = one.numbers[#one.numbers - q + 1], count = one.slot }
+    elseif one.kind == "q" then
         row.ticket, row.hold = one.numbers[q], nil
     else
         row.remaining = one.numbers[q] / 1000
@@ -64,14 +67,15 @@ end
 -- @param client  opened
 -- @param name    of a lock
 -- @return { readers, permits, queue (lists of { hold, label, since, remaining, slot, ticket }),
---   waiting, waiting_for_permits }; nil: fewer than a majority have answered
+--   latch ({ missing, count }; nil: there is none, or it is open), waiting, waiting_for_permits };
+--   nil: fewer than a majority have answered
 function _M.of(client, name)
     local key = client.options.prefix .. name
     local own, asked = "redlock:{" .. key .. "}:", {}
     for place = 1, places.count(client) do
         asked[place] = { place = place,
             keys = { key, own .. "slots", own .. "who", own .. "queue", own .. "standing",
-                own .. "living" },
+                own .. "living", own .. "latch", own .. "arrived" },
             args = { own .. "free", "redlock:{" .. key .. ":slots}:free" } }
     end
     local all, waiting, n = {}, { lock = {}, permits = {} }, 0
@@ -85,8 +89,8 @@ function _M.of(client, name)
     if n < q then
         return nil
     end
-    local result = { readers = {}, permits = {}, queue = {}, waiting = median(waiting.lock),
-        waiting_for_permits = median(waiting.permits) }
+    local result = { readers = {}, permits = {}, queue = {}, latches = {},
+        waiting = median(waiting.lock), waiting_for_permits = median(waiting.permits) }
     for _, one in pairs(all) do
         if #one.numbers >= q then
             local list = result[LISTS[one.kind]]
@@ -96,7 +100,23 @@ function _M.of(client, name)
     for _, list in ipairs { result.readers, result.permits, result.queue } do
         sort(list, function(a, b) return order(a) < order(b) end)
     end
+    result.latch, result.latches = result.latches[1], nil
     return result
+end
+
+--- @return whether somebody has a permit, or is awaited by a latch, by what of() said
+function _M.busy(found)
+    return #found.permits > 0 or found.latch ~= nil
+end
+
+--- As lock:holder(), of any kind: also where permits are taken, or a latch is not open.
+function _M.holder(lock)
+    local holder, err = lock:holder()
+    local found = holder == false and _M.of(lock.client, lock.name)
+    if found and _M.busy(found) then
+        return { remaining = found.permits[1] and found.permits[1].remaining or huge }
+    end
+    return holder, err
 end
 
 return _M

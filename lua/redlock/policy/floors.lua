@@ -196,10 +196,11 @@ local largest_script          -- read when somebody asks
 
 --- What the servers know of floors: for client:check().
 -- @param client  whose servers are asked
+-- @param _       rows, of which nothing is needed
 -- @param found   function(place, finding): is told of each node whose floors are out of range
 -- @return how many of the 1024 floors each node knows, by its place: none where its user may not
 --   look
-function _M.look(client, found)
+function _M.look(client, _, found)
     largest_script = largest_script or script_text.read "redlock.scripts.fenced.largest"
     local known = {}
     look_at_clocks(client)

@@ -19,11 +19,11 @@
 ---A name that a majority of the servers has.
 ---@class (exact) redlock.HeldLock
 ---@field name string  without the client's prefix
----@field kind "lock"|"fenced lock"|"readers"|"permits"|"foreign"  what it is held as
+---@field kind "lock"|"fenced lock"|"readers"|"permits"|"latch"|"foreign"  what it is held as
 ---@field remaining number  seconds until it opens by itself
 ---@field hold? string  eight digits that this hold has alone, as in `redlock status`; no proof
 ---@field holder? redlock.Holder  nil: the value does not say, or there may be many
 ---@field token? integer  the fencing token
----@field count? integer  of readers or permits: how many
+---@field count? integer  of readers or permits: how many; of a latch: how many are missing
 ---@field waiting integer  connections that listen for its release
 ---@field queue integer  who stands in line for it as a fair lock

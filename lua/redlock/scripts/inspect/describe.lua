@@ -1,27 +1,29 @@
 -- Behind now.lua. What is known of a key that is a lock, in one text: 'kind left waiting queue
 -- token length length:', and of those lengths the name behind the prefix, and who has it. kind: l:
--- a lock, f: a fenced one, r: readers, p: permits, x: what another library may have locked. left:
--- in ms. token: of readers and permits how many there are. who: 20 digits of a digest of the value,
--- and its card; of readers and permits 8 digits for each of the last 64. ARGV[1] the prefix,
+-- a lock, f: a fenced one, r: readers, p: permits, c: a latch that is not open, x: what another
+-- library may have locked. left: in ms. token: of readers and permits how many there are, of a
+-- latch how many are missing. who: 20 digits of a digest of the value, and its card; of readers and
+-- permits 8 digits for each of the last 64; of a latch none. ARGV[1] the prefix,
 -- [2] '1': x, too.
 local prefix, foreign = ARGV[1], ARGV[2] == '1'
-local OWN, SLOTS, MOST, LONG = 'redlock:{', '}:slots', 64, 1024
+local OWN, KINDS, MOST, LONG = 'redlock:{', { ['}:slots'] = 'p', ['}:latch'] = 'c' }, 64, 1024
 local VALUE = '^' .. string.rep('%x', 40) .. ' '
 local sub = string.sub
 
--- The key of the lock, and whether its permits are meant; nil: the key is none of this prefix.
+-- The key of the lock, and 'p' or 'c' where that is not meant; nil: the key is none of this prefix.
 local function named(key)
+    local many = KINDS[sub(key, -7)]
     if sub(key, 1, #OWN) ~= OWN then
-        return sub(key, 1, #prefix) == prefix and #key > #prefix and key or nil, false
-    elseif sub(key, -#SLOTS) == SLOTS and sub(key, #OWN + 1, #OWN + #prefix) == prefix then
-        return sub(key, #OWN + 1, -1 - #SLOTS), true
+        return sub(key, 1, #prefix) == prefix and #key > #prefix and key or nil
+    elseif many and sub(key, #OWN + 1, #OWN + #prefix) == prefix then
+        return sub(key, #OWN + 1, -8), many
     end
 end
 
 local function row(kind, key, left, token, who)
-    local heard = redis.pcall('pubsub', 'numsub', OWN .. key .. (kind == 'p' and ':slots' or '')
-        .. '}:free')
-    local queue = kind ~= 'p' and redis.pcall('zcard', OWN .. key .. '}:queue')
+    local of = kind == 'p' and ':slots' or kind == 'c' and ':latch' or ''
+    local heard = redis.pcall('pubsub', 'numsub', OWN .. key .. of .. '}:free')
+    local queue = of == '' and redis.pcall('zcard', OWN .. key .. '}:queue')
     return table.concat({ kind, left, not heard.err and tonumber(heard[2]) or 0,
         type(queue) == 'number' and queue or 0, token, #key - #prefix, #who }, ' ') .. ':'
         .. sub(key, #prefix + 1) .. who
@@ -58,16 +60,24 @@ local function of_one(key, left)
         sub(redis.sha1hex(value), 1, 20) .. sub(value, 41, 256))
 end
 
+local function of_latch(key, from, left)
+    local count = call('hget', from, 'count') or 0
+    local missing = count - call('zcard', OWN .. key .. '}:arrived')
+    return missing > 0 and row('c', key, left, missing, '') or nil
+end
+
 -- nil: it is no lock.
-local function describe(key, permits, from)
+local function describe(key, many, from)
     local kind, left = call('type', from).ok, call('pttl', from)
     if left <= 0 then
         return nil
+    elseif many == 'c' then
+        return kind == 'hash' and of_latch(key, from, left) or nil
     elseif kind == 'zset' then
-        local first = permits or call('zrange', from, 0, 0)[1]
-        return (permits or string.find(first or '', '^1 %x+')) and of_many(permits and 'p' or 'r',
-            key, from) or nil
-    elseif permits then
+        local first = many or call('zrange', from, 0, 0)[1]
+        return (many or string.find(first or '', '^1 %x+')) and of_many(many or 'r', key, from)
+            or nil
+    elseif many then
         return nil
     elseif kind == 'string' then
         return of_one(key, left)

@@ -1,9 +1,11 @@
 -- Behind now.lua. KEYS[1] a lock, [2] the slots of its permits, [3] who has them, [4] the queue of
--- a fair lock, [5] what each stands there with, [6] when each of them must have come again;
--- ARGV[1], [2] the channels of those who wait for the lock, and for a permit.
+-- a fair lock, [5] what each stands there with, [6] when each of them must have come again, [7] a
+-- latch, [8] who has arrived; ARGV[1], [2] the channels of those who wait for the lock, and for a
+-- permit.
 -- {1, 0, text}: 'r left 0 length:who' for each reader, 'p left slot length:who' for each permit,
--- 'q ticket 0 length:waiter who' for each who stands in line, 100 of each at most, and 'w lock
--- permits 0:' of those who wait. who: 20 digits of a digest of the value, and its card. left: ms.
+-- 'q ticket 0 length:waiter who' for each who stands in line, 100 of each at most, 'l missing count
+-- length:id' of a latch that is not open, and 'w lock permits 0:' of those who wait. who: 20 digits
+-- of a digest of the value, and its card. left: ms.
 local MOST, rows = 100, {}
 
 local function who(value)
@@ -31,6 +33,11 @@ for i = 1, #line, 2 do
     if until_ms > now then
         add('q', line[i + 1], 0, line[i] .. ' ' .. who(value))
     end
+end
+local id, count = unpack(redis.pcall('hmget', KEYS[7], 'id', 'count'))
+local missing = id and count - call('zcard', KEYS[8]) or 0
+if missing > 0 then
+    add('l', missing, count, id)
 end
 local heard = redis.pcall('pubsub', 'numsub', ARGV[1], ARGV[2])
 if not heard.err then

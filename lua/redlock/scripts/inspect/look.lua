@@ -2,7 +2,7 @@
 -- is said of those of them that are held.
 local rows = {}
 for i = 1, #KEYS do
-    local key, permits = named(KEYS[i])
-    rows[#rows + 1] = key and #key - #prefix <= LONG and describe(key, permits, KEYS[i]) or nil
+    local key, many = named(KEYS[i])
+    rows[#rows + 1] = key and #key - #prefix <= LONG and describe(key, many, KEYS[i]) or nil
 end
 return {1, 0, '0 0 ' .. table.concat(rows)}

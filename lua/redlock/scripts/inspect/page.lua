@@ -7,8 +7,8 @@ repeat
     local page = call('scan', cursor, 'match', ARGV[4], 'count', 50)
     cursor, looked = page[1], looked + 50
     for _, from in ipairs(page[2]) do
-        local key, permits = named(from)
-        local text = key and describe(key, permits, from)
+        local key, many = named(from)
+        local text = key and describe(key, many, from)
         if text and #key - #prefix > LONG then
             long = long + 1
         elseif text then

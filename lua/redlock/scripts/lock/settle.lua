@@ -1,11 +1,16 @@
 -- KEYS[1] the lock; ARGV[1] the value, ARGV[2] ms: it stays for so long from now, be that more
--- or less than before, and ends then.
+-- or less than before, and ends then; the last ARGV 'closed': nobody holds it any more, and its
+-- card says so.
 -- 1: done; 0: gone; -1: somebody else's.
 local value = redis.pcall('get', KEYS[1])
 if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
     return value        -- this user may not look: that says nothing of whose it is
 end
-if value == ARGV[1] then
-    return redis.call('pexpire', KEYS[1], ARGV[2])
+local since, label = string.match(ARGV[1], '^( %x+ )(.*)$', 41)
+local closed = since and string.sub(ARGV[1], 1, 40) .. since
+    .. string.sub('closed by ' .. label, 1, 160) or ARGV[1]
+if value == ARGV[1] or value == closed then
+    redis.call('set', KEYS[1], ARGV[#ARGV] == 'closed' and closed or value, 'px', ARGV[2])
+    return 1
 end
 return value and -1 or 0

@@ -1,0 +1,9 @@
+-- KEYS as in slots.lua; ARGV[3] the channel. Frees all slots, whoever has them. 1: there were; 0.
+if (redis.call('hget', KEYS[2], 'format') or '1') ~= '1' then
+    return redis.error_reply('FORMAT the permits of ' .. KEYS[1] .. ' are of another version')
+end
+local n = redis.call('del', KEYS[1], KEYS[2])
+if n > 0 then
+    redis.pcall('publish', ARGV[3], '')
+end
+return n > 0 and 1 or 0
