@@ -692,6 +692,10 @@ void rl_lease_abandon(rl_lease *lease);
  * so a garbage collector may call this. */
 void rl_lease_orphan(rl_lease *lease);
 
+/* Whether there is such a client, or a lease that is held: for who does not know whether a handle
+ * was given back, which may be anything. Takes as long as there are leases. */
+int rl_known(const void *handle);
+
 /* Copies why node i gave no vote last into text (RL_TEXT_MAX bytes). */
 void rl_node_text(rl_client *client, int i, char *text);
 

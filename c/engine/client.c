@@ -8,6 +8,7 @@
 
 #include "core/close.h"
 #include "core/guard.h"
+#include "core/lease.h"
 #include "engine/card.h"
 #include "engine/mailbox.h"
 #include "engine/signals.h"
@@ -377,6 +378,21 @@ void rl_unshare(rl_client *c, int close)
 }
 
 /* ---- closing ---- */
+
+int rl_known(const void *handle)
+{
+    int known = 0;
+    pthread_mutex_lock(&clients_mutex);
+    for (struct rl_client *c = clients; c && !known; c = c->next) {
+        known = c == handle;
+        engine_lock(c);
+        for (const struct rl_lease *l = c->core.held; l && !known; l = l->next)
+            known = l == handle;
+        engine_unlock(c);
+    }
+    pthread_mutex_unlock(&clients_mutex);
+    return known;
+}
 
 void client_forget(struct rl_client *c)
 {

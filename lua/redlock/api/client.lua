@@ -9,6 +9,7 @@ local credentials = require "redlock.policy.credentials"
 local errors = require "redlock.core.errors"
 local events = require "redlock.api.events"
 local family = require "redlock.api.family"
+local finalizers = require "redlock.core.finalizers"
 local fenced_lock = require "redlock.api.fenced_lock"
 local floors = require "redlock.policy.floors"
 local handover = require "redlock.policy.handover"
@@ -21,6 +22,7 @@ local queues = require "redlock.policy.queues"
 local inspection = require "redlock.api.inspection"
 local lock = require "redlock.api.lock"
 local options = require "redlock.api.options"
+local plain_host = require "redlock.host.plain"
 local places = require "redlock.core.places"
 local plain_lock = require "redlock.api.plain_lock"
 local primitive = require "redlock.api.primitive"
@@ -54,6 +56,13 @@ local function default_host()
     return require(nginx and "redlock.host.nginx" or "redlock.host.plain")
 end
 
+-- The Lua state closes: what is held, and the core, have finalizers of their own. Nobody waits
+-- any more, so that no event loop is asked for anything.
+local function vanish(self)
+    self.closed, self.core, self.host = true, nil, plain_host
+    self.holds = holds.new(self)
+end
+
 --- See redlock.new.
 function _M.new(opts)
     opts = options.new(opts)
@@ -77,6 +86,7 @@ function _M.new(opts)
     self.events = events.new(self)
     self.credentials = credentials.new(self)
     self.meter = opts.metrics and opts.metrics:attach(self) or nil
+    finalizers.join(self, vanish)
     return self
 end
 

@@ -87,6 +87,9 @@ local function await(future, seconds)
     if limit then
         rounds.free(limit)
     end
+    if client.closed then    -- by the end of the Lua state: nobody will come
+        future:settle(true, nil, errors.new("closed", "a future"))
+    end
     return true
 end
 
@@ -99,9 +102,14 @@ end
 
 local function start(future, fn, ...)
     local args, n = { ... }, select("#", ...)
-    future.client.host.start(future, function()
+    local function body()
         future:settle(pcall(fn, unpack(args, 1, n)))
-    end)
+    end
+    if future.client.closed then         -- there is nothing to wait for
+        body()
+    else
+        future.client.host.start(future, body)
+    end
     return future
 end
 

@@ -1,6 +1,7 @@
 --- The C core of a client: one of its own, or one that the clients of an event loop share.
 
 local ffi = require "ffi"
+local finalizers = require "redlock.core.finalizers"
 local rounds = require "redlock.core.rounds"
 
 local _M = {}
@@ -13,7 +14,7 @@ local function kept(core, close, text)
     if core == nil then
         return nil, ffi.string(text)
     end
-    return ffi.gc(core, close)
+    return ffi.gc(core, finalizers.of(close))
 end
 
 --- A core of its own.

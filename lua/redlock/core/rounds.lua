@@ -2,6 +2,7 @@
 
 local ffi = require "ffi"
 local answers = require "redlock.core.answers"
+local finalizers = require "redlock.core.finalizers"
 local round_error = require "redlock.core.round_error"
 local ffi_core = require "redlock.core.ffi"
 local values = require "redlock.core.values"
@@ -20,7 +21,7 @@ local FOREVER_MS = 2 ^ 40
 --- Seconds: what is longer counts as this.
 _M.FOREVER = FOREVER_MS / 1000
 
-local C, GRANTED
+local C, GRANTED, orphan, disown
 local keys_buf, args_buf, lease_place, unseeded_out
 
 --- Loads the core and what is used with it, at first use in a process.
@@ -30,6 +31,7 @@ function _M.load()
     end
     C = ffi_core.load()
     GRANTED = tonumber(C.RL_GRANTED)
+    orphan, disown = finalizers.of(C.rl_lease_orphan), finalizers.of(C.rl_disown)
     words.load(C)
     keys_buf, args_buf = words.keys, words.args
     lease_place, unseeded_out = ffi.typeof "rl_lease *[1]", ffi_new "uint32_t[1]"
@@ -130,7 +132,7 @@ function _M.decided(call, round, won)
         local left = tonumber(C.rl_round_won(round))
         if left > 0 then
             call.left = left / 1000
-            return ffi_gc(handle, C.rl_lease_orphan)
+            return ffi_gc(handle, orphan)
         end
     end
     lease_out[0] = nil
@@ -305,13 +307,13 @@ function _M.adopt(client, subject, prim, keys, args, value, lease, token)
     if handle == nil then
         return nil, failure(client, subject, nil)
     end
-    ffi_gc(handle, C.rl_disown)
+    ffi_gc(handle, disown)
     local ok, err = _M.extend(client, subject, handle, lease)
     if not ok then
         C.rl_disown(ffi_gc(handle, nil))
         return nil, err
     end
-    return ffi_gc(handle, C.rl_lease_orphan)
+    return ffi_gc(handle, orphan)
 end
 
 --- Forgets a lease that another process takes over.

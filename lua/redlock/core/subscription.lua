@@ -1,6 +1,7 @@
 --- Subscriptions of the channels on which releases are announced.
 
 local ffi = require "ffi"
+local finalizers = require "redlock.core.finalizers"
 local core = require("redlock.core.ffi").load
 local rounds = require "redlock.core.rounds"
 
@@ -8,11 +9,13 @@ local tonumber = tonumber
 
 local _M = {}
 
+local close = finalizers.of(function(subscription) core().rl_unsubscribe(subscription) end)
+
 --- A subscription of a channel, closed by its collection or close(); nil: none to
 -- be had.
 function _M.open(client, channel)
     local subscription = core().rl_subscribe(client.core, channel, #channel)
-    return subscription ~= nil and ffi.gc(subscription, core().rl_unsubscribe) or nil
+    return subscription ~= nil and ffi.gc(subscription, close) or nil
 end
 
 function _M.close(subscription)

@@ -1,6 +1,7 @@
 --- Where an event loop finds the rounds that are done, and those who wait for them.
 
 local ffi = require "ffi"
+local finalizers = require "redlock.core.finalizers"
 local ffi_core = require "redlock.core.ffi"
 local rounds = require "redlock.core.rounds"
 
@@ -39,9 +40,9 @@ local function open(self)
     self.C = C
     self.done = ffi.new("rl_done[?]", BATCH)
     self.mailbox = mailbox
-    self.sentinel = ffi.gc(ffi.new "char[1]", function()
+    self.sentinel = ffi.gc(ffi.new "char[1]", finalizers.last(function()
         close(self)
-    end)
+    end))
 end
 
 --- The descriptor to be polled for reading.

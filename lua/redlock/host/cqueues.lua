@@ -62,7 +62,8 @@ return loop.new {
     name = "cqueues",
 
     can_wait = function()
-        return cqueues.running() ~= nil
+        local co, is_main = coroutine.running()      -- a finalizer has none of its own
+        return co ~= nil and not is_main and cqueues.running() ~= nil
     end,
 
     suspend = function(w)

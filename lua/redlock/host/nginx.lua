@@ -5,6 +5,7 @@
 -- after a reload. Without it one of those who wait looks for all.
 
 local ffi = require "ffi"
+local finalizers = require "redlock.core.finalizers"
 local loop = require "redlock.host.loop"
 local validate = require "redlock.core.validate"
 
@@ -359,7 +360,7 @@ host = loop.new {
     in_vain = owners.in_vain,
     alive = function() return true end,      -- a token dies by being collected
     can_wait = function()
-        return YIELDS[get_phase()] or false
+        return not finalizers.are_last() and YIELDS[get_phase()] or false
     end,
     suspend = suspend,
     wake = wake,

@@ -10,6 +10,7 @@
 -- request went on without it (ngx.exec), nothing tells but the collector.
 
 local ffi = require "ffi"
+local finalizers = require "redlock.core.finalizers"
 local get_request = require "resty.core.base".get_request
 local nginx_end = require "redlock.host.nginx_end"
 
@@ -113,7 +114,7 @@ local function find_or_make()
 end
 
 local function request()
-    if not get_request() then
+    if finalizers.are_last() or not get_request() then
         return NO_REQUEST
     end
     local ctx = ngx.ctx
@@ -209,8 +210,8 @@ end
 
 --- All that belong to the running coroutine, and to those of the request that are no more.
 function _M.owners()
-    local owner, co, phase = request(), running(), get_phase()
-    local list = { owner }
+    local owner, co = request(), running()
+    local list, phase = { owner }, owner ~= NO_REQUEST and get_phase()
     for scope in pairs(owner.scopes or {}) do
         if phase == "log" or scope.box == boxes[co] or not lasts(scope) then
             list[#list + 1] = scope

@@ -1,0 +1,100 @@
+--- Finalizers of the library's cdata, and the end of the Lua state.
+--
+-- When a state closes LuaJIT finalizes all cdata, in any order, and then all userdata, though all
+-- of it can be reached still. Before, between and after these, finalizers of the program's own
+-- objects may call the library: from the first of ours on they find all clients closed. What they
+-- give back before that keeps its finalizer, as there is no ffi.gc() any more.
+
+local ffi = require "ffi"
+local load = require("redlock.core.ffi").load
+
+local ipairs, next, setmetatable = ipairs, next, setmetatable
+local running = coroutine.running
+local cast, gc, new = ffi.cast, ffi.gc, ffi.new
+
+local _M = {}
+
+local clients = setmetatable({}, { __mode = "k" })     -- client -> what ends it
+local over = false
+
+-- The byte before a cdata of which giving it a finalizer sets a bit, as long as there are
+-- finalizers: not in a state that closes. (Two layouts: with pointers of 64 and of 32 bits.)
+local MARKS = { -8, -4 }
+
+local function nothing()
+end
+
+local function sets_mark(at)
+    local probe = new "char[1]"
+    local header = cast("const volatile uint8_t *", probe)
+    local before = header[at]
+    gc(probe, nothing)
+    local is_set = header[at] ~= before
+    gc(probe, nil)
+    return is_set
+end
+if jit then
+    jit.off(sets_mark)
+end
+
+local mark
+for _, at in ipairs(MARKS) do
+    mark = mark or sets_mark(at) and at
+end
+
+-- No loop by pairs(): see Box:note_end.
+local function end_all()
+    over = true
+    local client, close = next(clients)
+    while client do
+        clients[client] = nil
+        close(client)
+        client, close = next(clients)
+    end
+end
+
+-- A state that closes is at its end from now on.
+local function is_over()
+    if not over and mark and not sets_mark(mark) then
+        end_all()
+    end
+    return over
+end
+
+--- Whether this is a finalizer in a state that closes: one runs outside of all coroutines. For
+-- hosts whose event loop is gone then.
+function _M.are_last()
+    local co, is_main = running()
+    return (not co or is_main) and is_over()
+end
+
+--- A finalizer of handles of the core, which calls fn(handle) for those that were not given back.
+function _M.of(fn)
+    return function(handle)
+        if not is_over() or load().rl_known(handle) ~= 0 then
+            fn(handle)
+        end
+    end
+end
+
+--- A finalizer of what lives as long as the state.
+function _M.last(fn)
+    return function(object)
+        is_over()
+        fn(object)
+    end
+end
+
+--- From now on close(client) is called when the state closes: it must call nothing of the core.
+function _M.join(client, close)
+    if over then
+        close(client)
+    else
+        clients[client] = close
+    end
+end
+
+-- Where the mark is not known: before the finalizers of userdata at least.
+_M.sentinel = gc(new "char[1]", end_all)
+
+return _M
