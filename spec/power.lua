@@ -208,8 +208,8 @@ local function try(k, fault)
     os.execute(("rm -rf %s && mkdir %s && cp -a $(ls -A | grep -v '^.git$') %s"):format(dir, dir,
         dir))
     patch(dir, fault)
-    local noticed = output(TRY:format(dir, fault.file:find "%.c$" and SANITIZERS or "", specs(fault.file)))
-        :match "[^\n]+"
+    local noticed = output(TRY:format(dir, fault.file:find "%.c$" and SANITIZERS or "",
+        specs(fault.file))):match "[^\n]+"
     os.execute("rm -rf " .. dir)
     print(("%2d %-9s %s:%d: %s: %s"):format(k, noticed and "caught" or "SURVIVES", fault.file,
         fault.number, fault.kind, noticed or fault.line .. "  ->  " .. fault.changed))

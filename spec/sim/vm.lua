@@ -99,6 +99,7 @@ function _M.load(opts)
     end
     package.loaded["redlock.host.plain"] = opts.host
     local redlock = require "redlock"
+    finalizers = {}              -- those of the Lua state: a process that ends is no end of it
     _G.pairs = rawpairs
     _M.raw_gc = rawgc
     return redlock, lib
