@@ -122,7 +122,11 @@ function _M.load(host)
             fn(object)
         end
     end
-    return env.require("redlock"), env.require, finalize
+    local redlock = env.require "redlock"
+    for object in rawpairs(finalizers) do
+        finalizers[object] = nil         -- of the Lua state: a world that ends is no end of it
+    end
+    return redlock, env.require, finalize
 end
 
 return _M
