@@ -147,34 +147,6 @@ describe("the tables of operations", function()
         return n
     end
 
-    -- The words in the first cells of a table.
-    local function first_cells(text)
-        local set = {}
-        for cell in text:gmatch "\n| ([^|]+) |" do
-            for word in cell:gmatch "`([%l_]+)`" do
-                set[word] = true
-            end
-        end
-        return set
-    end
-
-    it("have what to do about every error, and nothing else", function()
-        local text = section "What an error means"
-        local calls, nodes = text:match "^(.-)\n| a server said(.*)$"
-        local codes = first_cells(calls)
-        for word in pairs(reference.values_of "redlock.Code") do
-            assert.is_true(codes[word], word)
-            codes[word] = nil
-        end
-        assert.same({}, codes)
-        codes = first_cells(nodes)
-        for word in pairs(reference.values_of "redlock.NodeCode") do
-            assert.is_true(codes[word], word)
-            codes[word] = nil
-        end
-        assert.same({}, codes)
-    end)
-
     it("have every event", function()
         local events = {}
         for name, item in pairs(reference.model) do
