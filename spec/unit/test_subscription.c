@@ -201,7 +201,10 @@ static void a_subscriber_that_is_behind_is_told_later(void)
     subscription_close(subscription, now_ms);
     CHECK_INT(buf_len(&nd->out), bytes);
     buf_take(&nd->out, bytes);
-    confirm((int)nd->queue_len, "unsubscribe", "x");
+    int behind = (int)nd->queue_len;
+    confirm(1, "unsubscribe", "x");
+    CHECK_INT(nd->queue_len, behind - 1);            /* not before it has read all */
+    confirm(behind - 1, "unsubscribe", "x");
     CHECK(!nd->missed);
     const char *told = nd->out.data + nd->out.start;
     CHECK_INT(nd->queue_len, 3);         /* of d, c, and the last one that it was told of */
