@@ -129,7 +129,7 @@ describe("redlock run", function()
             local status, text = ends(p)
             assert.equal(words.verb and 128 + 9 or LOST, status, text)
             assert.matches("told\n", text)
-            assert.matches(what .. " was lost", text)
+            assert.matches(what .. " %a+ lost", text)
         end)
     end
 
@@ -175,6 +175,79 @@ describe("redlock run", function()
         all_gone(list)
         support.eventually(function()
             return cluster[1]:call("EXISTS", "x") + cluster[2]:call("EXISTS", "x") == 0
+        end)
+    end)
+
+    describe("inside another one", function()
+        local function nested(outer, inner)
+            return ends(start(cli.REDLOCK .. " " .. inner, unpack(outer)))
+        end
+
+        for inner, outer in pairs {
+            ["run x -- true"] = {},
+            ["run y x --wait 60 -- true"] = {},
+            ["run x --shared -- true"] = { "--write" },
+            ["run x --write -- true"] = { "--shared" },
+            ["run y -- " .. cli.REDLOCK .. " run x -- true"] = {},
+            ["lead x -- true"] = {},
+            ["wait x"] = {},
+        } do
+            it("does not wait for what that holds: " .. inner:gsub("/%S+/", ""), function()
+                local status, text = nested(outer, inner)
+                assert.equal(125, status, text)
+                assert.matches("redlock: deadlock: the redlock around this one holds 'x'", text)
+            end)
+        end
+
+        for inner, outer in pairs {
+            ["run y -- true"] = {},
+            ["run x --shared -- true"] = { "--shared" },
+            ["run x --permits 2 -- true"] = { "--permits", "2" },
+            ["run x -- true"] = { "--permits", "2" },
+            ["--prefix other: run x -- true"] = {},
+        } do
+            it("takes what that leaves free: " .. inner, function()
+                assert.same({ 0, "" }, { nested(outer, inner) })
+            end)
+        end
+
+        it("is refused at once if it is not to wait", function()
+            local status, text = nested({}, "run x --no-wait -- true")
+            assert.equal(124, status, text)
+            assert.matches("held by somebody else", text)
+        end)
+    end)
+
+    describe("that waits", function()
+        local function waits(what, ...)
+            local p = cli.start(cluster, home, {}, ...)
+            assert.matches("^redlock: waiting: " .. what, p:read_line(20))
+            p:kill "TERM"
+            local status, text = ends(p)
+            assert.equal(128 + 15, status, text)
+        end
+
+        it("says who holds the lock, or leads", function()
+            local p = start "echo in; exec sleep 60"
+            assert.equal("in", p:read_line(20))
+            waits("fenced lock 'x' is held by .* %(.* redlock: sh%)", "run", "x", "--", "true")
+            waits("multi%-lock.* is held by somebody else %(", "run", "x", "y", "--", "true")
+            waits("the name is held by somebody else %(.* redlock: sh%)", "lead", "x", "--", "true")
+            p:kill "TERM"
+            ends(p)
+            p = cli.start(cluster, home, {}, "lead", "x", "--id", "me", "--", "sh", "-c",
+                "echo in; exec sleep 60")
+            assert.equal("in", p:read_line(20))
+            waits("me leads", "lead", "x", "--", "true")
+            p:kill "TERM"
+            ends(p)
+            p = start("echo in; exec sleep 60", "--permits", "1")
+            assert.equal("in", p:read_line(20))
+            waits("all permits of", "run", "x", "--permits", "1", "--", "true")
+            local quiet = start("true", "--permits", "1", "--quiet")
+            assert.is_nil(quiet:read_line(4))
+            p:kill "TERM"
+            assert.same({ 0, "" }, { ends(quiet) })
         end)
     end)
 

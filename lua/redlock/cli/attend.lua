@@ -13,20 +13,27 @@ local TICK = 0.25             -- seconds between two looks at what nothing happe
 local GRAIN = 0.05            -- the supervisor is told of extensions by more than that
 local KILL_AFTER = 5
 local BEFORE = 0.5            -- seconds before the end of the hold that KILL comes
+local SAY_AFTER = 2           -- seconds of waiting
 local GIVE_UP = 5             -- seconds to end who is left behind by a supervisor
 local ASKS = { [process.TERM] = true, [process.INT] = true, [process.QUIT] = true }
 
 --- Waits for a call; a signal ends the wait, and the call.
 -- @param future  of the call
+-- @param say     nil, or function(): says what is waited for, when that has taken a while
 -- @return what the call returns; or nil, nil, and the number of that signal: what the call may have
 --   taken is released when the client closes
-function _M.await(future)
+function _M.await(future, say)
+    local ends = process.now() + SAY_AFTER
     repeat
         future:get(TICK)
         local signo = stay.pause(0)
         if signo then
             future:cancel()
             return nil, nil, signo
+        end
+        if say and process.now() >= ends and not future:isDone() then
+            say()
+            say = nil
         end
     until future:isDone()
     return future:get()

@@ -7,6 +7,7 @@ local kinds = require "redlock.cli.kinds"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
+local waiting = require "redlock.cli.waiting"
 
 local _M = { usage = "lead NAME -- CMD...", summary = "runs a command on one of several machines",
     follows = "--" }
@@ -14,6 +15,8 @@ local _M = { usage = "lead NAME -- CMD...", summary = "runs a command on one of 
 _M.flags = {
     { "--id", "TEXT", "what others learn of who leads, 1 to 160 bytes (the machine's name, and the "
         .. "number of the process)" },
+    { "--quiet", nil, "without a word while it stands; else it says after 2 s who leads",
+        short = "-q" },
     { "--lease", "S", "how long nobody leads behind a machine that has crashed (30)" },
     { "--kill-after", "S", "when it leads no more, or its lead cannot be prolonged, the command "
         .. "and all that it started get TERM, and KILL S seconds later (5, or a third of --lease "
@@ -21,7 +24,7 @@ _M.flags = {
 }
 
 _M.help = [[
-redlock lead NAME [--id TEXT] [--lease S] [--kill-after S] -- CMD...
+redlock lead NAME [--id TEXT] [--quiet] [--lease S] [--kill-after S] -- CMD...
 
 Stands for election, as others do elsewhere under the same NAME. Whoever is elected starts the
 command. When no majority of the servers confirms it in time, or somebody has opened the lock, the
@@ -53,18 +56,19 @@ local function default_id()
 end
 
 -- Stands for election until it is won.
+-- @param say  who leads; nil: no word
 -- @return the term; or nil and the exit status
-local function campaign(election)
+local function campaign(election, say)
     local told
     while true do
-        local term, err, signo = attend.await(election:campaignAsync())
+        local term, err, signo = attend.await(election:campaignAsync(), say)
         if term then
             return term
         elseif not signo and err.code ~= "no_quorum" and err.code ~= "expired"
             and err.code ~= "lost" then
             report.note(report.error(err))
             return nil, FAILED
-        elseif not signo and err.code ~= told then
+        elseif not signo and err.code ~= told and say then
             told = err.code
             report.note("not elected yet: ", report.error(err))
         end
@@ -91,15 +95,25 @@ function _M.main(given, names, argv)
     function hold.remaining()
         return election:remaining()
     end
+    local function say()
+        local leader = election:leader()
+        waiting.say(client, not (leader and leader.id) and name or nil, function(holder)
+            local whose = holder and (" (%s)"):format(holder.label) or ""
+            return leader and leader.id and leader.id .. " leads"
+                or "the name is held by somebody else" .. whose
+        end)
+    end
+    waiting.check(client, { name })
+    local around = waiting.around(client, { name })
     config.connect(client)
     process.catch()
     local term, status, lost, asked
     repeat
         hold.lost = nil
-        term, status = campaign(election)
+        term, status = campaign(election, not given["--quiet"] and say or nil)
         if term then
             status, lost, asked = attend.run(hold, argv, given, { REDLOCK_NAME = name,
-                REDLOCK_TERM = term, REDLOCK_TOKEN = term })
+                REDLOCK_TERM = term, REDLOCK_TOKEN = term, REDLOCK_HELD = around })
             lost = lost or not election:isLeader()
             election:resign()
         end

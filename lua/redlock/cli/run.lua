@@ -9,6 +9,7 @@ local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local restart_guard = require "redlock.policy.restart_guard"
 local stay = require "redlock.cli.stay"
+local waiting = require "redlock.cli.waiting"
 
 local _M = { usage = "run NAME... -- CMD", summary = "runs a command while it holds the lock NAME",
     follows = "--" }
@@ -19,6 +20,8 @@ _M.flags = {
     { "--no-wait", nil, "do not wait for a holder. Servers that are new, or were restarted, are "
         .. "waited for all the same, until a majority votes: that comes only while somebody stays",
         short = "-n" },
+    { "--quiet", nil, "without a word while it waits; else it says after 2 s who holds the lock",
+        short = "-q" },
     { "--lease", "S", "how long the lock outlives a crash of this machine (30)" },
     { "--at-least", "S", "the name stays closed until S seconds after it was taken, also when the "
         .. "command has ended by then, or redlock itself" },
@@ -42,7 +45,7 @@ _M.flags = {
 }
 
 _M.help = [[
-redlock run NAME... [--wait S | --no-wait] [--lease S] [--at-least S] [--max-hold S]
+redlock run NAME... [--wait S | --no-wait] [--quiet] [--lease S] [--at-least S] [--max-hold S]
                     [--kill-after S] [--plain | --shared | --write | --permits N | --once S]
                     [--fenced] -- CMD...
 
@@ -56,7 +59,9 @@ from hold to hold, as REDLOCK_TOKEN: whatever it writes to can refuse smaller on
 from somebody who was paused past the end of the lock. Several names, a line each, and readers
 have none, writers and permits with --fenced; a permit has a place, 1 to N, as REDLOCK_SLOT, and
 its token is larger than those that the place had before. Plain and fenced locks of one name,
-readers, writers, and several names, in programs as well, exclude each other. TERM, INT, HUP,
+readers, writers, and several names, in programs as well, exclude each other. In the command a
+redlock run, lead or wait that would wait for what is held around it fails at once: it knows by the
+variable REDLOCK_HELD. TERM, INT, HUP,
 QUIT, USR1 and USR2 are passed on to the command. Without a terminal as standard input it is the
 leader of a process group of its own, which gets the signals as a whole. When the lock cannot be
 renewed, or redlock itself is killed or stopped, the command and all that it started get TERM and
@@ -98,25 +103,27 @@ end
 
 -- Waits until it is held; without a time to wait first until a majority of the servers votes, where
 -- only their quarantines keep it from doing so.
+-- @param say  what is waited for; nil: no word
 -- @return what is held; or nil, an exit status, and an error to be told
-local function acquire(hold, wait)
-    local began, told = process.now(), false
+local function acquire(hold, wait, say)
+    local began = process.now()
     local ends = began
     while true do
-        local got, err, signo = attend.await(hold:begin(wait))
+        local got, err, signo = attend.await(hold:begin(wait), say)
         if got then
             return got
+        elseif signo then
+            return nil, 128 + signo
         end
-        local left = not signo and err.code == "no_quorum" and (wait or 0) == 0
+        local left = err.code == "no_quorum" and (wait or 0) == 0
             and restart_guard.left(hold.client)
-        if left and not told and process.now() >= began + SAY_AFTER then
-            told = true
-            report.note(("waiting until enough servers vote, %.0f s; new cluster? run redlock "
-                .. "init"):format(math.ceil(left)))
+        if left and say and process.now() >= began + SAY_AFTER then
+            say()
+            say = nil
         end
         ends = left and process.now() + left + GRACE or not is_refused(err) and ends or 0
-        if signo or err.code ~= "no_quorum" or process.now() >= ends then
-            return nil, signo and 128 + signo or err.code == "held" and HELD or FAILED, err
+        if err.code ~= "no_quorum" or process.now() >= ends then
+            return nil, err.code == "held" and HELD or FAILED, err
         end
         signo = stay.pause(TICK)
         if signo then
@@ -170,13 +177,23 @@ function _M.main(given, names, argv)
     args.command_behind(names, argv, "run")
     kinds.check(given, names)
     check_at_least(given)
-    local at_least = given["--at-least"]
+    local at_least, wait = given["--at-least"], given["--no-wait"] and 0 or given["--wait"]
     -- The command may take as long as it likes: its end is the end of the hold.
     local client = config.client(given, { max_hold = false })
     local hold = kinds.of(client, given, names, argv[1])
+    -- What a nested command would wait for until this one ends.
+    local lasts = not given["--permits"] and not given["--once"]
+    if lasts and wait ~= 0 then
+        waiting.check(client, names, given["--shared"])
+    end
+    local function say()
+        waiting.say(client, not given["--permits"] and names[1] or nil, function(holder)
+            return hold:refusal { holder = holder }
+        end)
+    end
     config.connect(client)
     process.catch()
-    local got, status, err = acquire(hold, given["--no-wait"] and 0 or given["--wait"])
+    local got, status, err = acquire(hold, wait, not given["--quiet"] and say or nil)
     if got then
         got, err = hold:taken(got, at_least)
         status = FAILED
@@ -192,7 +209,9 @@ function _M.main(given, names, argv)
     end
     hold.lease = given["--once"] and math.huge or client.options.lease
     local lost
-    status, lost = attend.run(hold, argv, given, hold:variables())
+    local variables = hold:variables()
+    variables.REDLOCK_HELD = lasts and waiting.around(client, names, given["--shared"]) or nil
+    status, lost = attend.run(hold, argv, given, variables)
     status = finish(hold, status, lost, at_least)
     client:close()
     return status

@@ -7,6 +7,7 @@ local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
 local subscription = require "redlock.core.subscription"
+local waiting = require "redlock.cli.waiting"
 
 local _M = { usage = "wait NAME", summary = "until nobody holds it",
     flags = { { "--wait", "S", "give up after S seconds, with status 124 (default: never)",
@@ -43,6 +44,9 @@ end
 function _M.main(given, names)
     local name = args.name(names, "wait")
     local client = config.client(given)
+    if given["--wait"] ~= 0 then
+        waiting.check(client, names)
+    end
     config.connect(client)
     process.catch()
     local lock, now = client:getLock(name), client.now

@@ -1,0 +1,74 @@
+--- What a command that waits for a name says: at once, if it would wait for ever, as a `redlock`
+-- around it holds that name; else after a while, who holds it.
+
+local args = require "redlock.cli.args"
+local hash = require "redlock.core.hash"
+local places = require "redlock.core.places"
+local printable = require("redlock.core.printable").printable
+local report = require "redlock.cli.report"
+local restart_guard = require "redlock.policy.restart_guard"
+
+local _M = {}
+
+local HELD = "REDLOCK_HELD"   -- for nested commands: a line for each name that is held around them
+
+-- A line of it: which servers and prefix, whether readers are let in, and the name.
+local function line(client, name, shared)
+    local o, labels = client.options, {}
+    for i = 1, places.count(client) do
+        labels[i] = places.label(client, i)
+    end
+    table.sort(labels)
+    return ("%08x %s %s\n"):format(hash(o.prefix .. (o.cluster or table.concat(labels, " "))),
+        shared and "r" or "x", name)
+end
+
+--- What a command finds in its environment as REDLOCK_HELD.
+-- @param client  of the servers
+-- @param names   that are held while it runs
+-- @param shared  whether as a reader
+-- @return the text
+function _M.around(client, names, shared)
+    local list = { os.getenv(HELD) or "" }
+    for _, name in ipairs(names) do
+        list[#list + 1] = line(client, name, shared)
+    end
+    return table.concat(list)
+end
+
+--- Fails if what a `redlock` around this one holds is to be waited for.
+-- @param client  of the servers
+-- @param names   that are wanted
+-- @param shared  whether as a reader
+function _M.check(client, names, shared)
+    local around = "\n" .. (os.getenv(HELD) or "")
+    for _, name in ipairs(names) do
+        if around:find("\n" .. line(client, name), 1, true)
+            or not shared and around:find("\n" .. line(client, name, true), 1, true) then
+            args.fail(("deadlock: the redlock around this one holds '%s' until its command ends")
+                :format(printable(name)))
+        end
+    end
+end
+
+--- Says what is waited for.
+-- @param client   of the servers
+-- @param name     that is waited for; nil: nobody can be named
+-- @param refusal  function(holder): the text for people; holder: { label }, or nil
+function _M.say(client, name, refusal)
+    local left = restart_guard.left(client)
+    if left then
+        report.note(("waiting until enough servers vote, %.0f s; new cluster? run redlock init")
+            :format(math.ceil(left)))
+        return
+    end
+    local holder, err
+    if name then
+        holder, err = client:holder(name)
+    end
+    if not err then           -- else the wait itself will end with it
+        report.note("waiting: ", refusal(holder and holder.label and holder or nil))
+    end
+end
+
+return _M
