@@ -28,7 +28,7 @@ describe("redlock dev", function()
     local function dev(...)
         local p = start({ env = { REDLOCK_NODES = false } }, "dev", "--json", ...)
         local uris = {}
-        for uri in assert(p:read_line(30)):gmatch "redis://[%d.:]+" do
+        for uri in assert(p:read_line(30)):gmatch "redis://:%x+@[%d.:]+" do
             uris[#uris + 1] = uri
         end
         return p, uris
@@ -68,6 +68,33 @@ describe("redlock dev", function()
         end
     end)
 
+    it("lets nobody else in, loads nobody's data, and leaves nothing", function()
+        local tmp = support.tmpdir() .. "/shared"
+        assert.is_true(support.sh("mkdir -m 1777 '" .. tmp .. "'"))
+        local theirs = support.server { args = { "--dir", tmp } }
+        theirs:call("SET", "x", "somebody's")
+        theirs:call("SAVE")
+        local p = start({ env = { REDLOCK_NODES = false, TMPDIR = tmp } }, "dev", "--json", "2")
+        local line = p:read_line(30)
+        local passwords, n = {}, 0
+        for password, port in line:gmatch "redis://:(%x+)@127.0.0.1:(%d+)" do
+            local conn = support.connect(tonumber(port))
+            local _, err = conn:call("GET", "x")
+            assert.matches("NOAUTH", tostring(err))
+            assert(conn:call("AUTH", password))
+            assert.is_nil((conn:call("GET", "x")))
+            passwords[password], n = true, n + 1
+        end
+        assert.equal(2, n)
+        for password in pairs(passwords) do            -- nor do arguments have it
+            assert.is_false(support.sh(("cat /proc/[0-9]*/cmdline | grep -aq '[%s]%s'"):format(
+                password:sub(1, 1), password:sub(2))))
+        end
+        assert.is_true(support.sh("test dump.rdb = \"$(ls -A '" .. tmp .. "')\""))
+        p:kill "INT"
+        assert.equal(0, p:wait(20))
+    end)
+
     it("tells how to use them", function()
         local p = start({}, "dev")
         local lines = {}
@@ -75,7 +102,8 @@ describe("redlock dev", function()
             lines[i] = p:read_line(30)
         end
         assert.matches("3 servers; Ctrl%-C", lines[1])
-        assert.matches("export REDLOCK_NODES='redis://%S+ redis://%S+ redis://%S+'", lines[6])
+        local uri = "redis://:%x+@127%.0%.0%.1:%d+"
+        assert.matches(("export REDLOCK_NODES='%s %s %s'"):format(uri, uri, uri), lines[6])
         p:kill "INT"
         assert.equal(0, p:wait(20))
     end)
@@ -92,7 +120,8 @@ describe("redlock dev", function()
         assert.matches("does not start; try it by hand: " .. home:gsub("%p", "%%%0"), text)
         -- One that does not let itself be admitted.
         status, text = redlock("dev", "--server", script("no-set", 'exec redis-server "$@" '
-            .. "--user default on nopass '~*' " .. (support.since(6, 2) and "'&*'" or "")
+            .. '--user default on ">$(sed -n "s/requirepass //p" "$1")" '
+            .. "'~*' " .. (support.since(6, 2) and "'&*'" or "")
             .. " +@all -set"))
         assert.equal(FAILED, status)
         assert.matches("init: no majority.*noperm", text)
@@ -101,8 +130,10 @@ describe("redlock dev", function()
     it("tells of a server that has ended", function()
         local p, uris = dev "3"
         local port = tonumber(uris[2]:match "%d+$")
-        support.connect(port):call("SHUTDOWN", "NOSAVE")
-        assert.equal("redlock: " .. uris[2] .. " has ended", p:read_line(10))
+        local conn = support.connect(port)
+        assert(conn:call("AUTH", (uris[2]:match ":(%x+)@")))
+        conn:call("SHUTDOWN", "NOSAVE")
+        assert.equal("redlock: 127.0.0.1:" .. port .. " has ended", p:read_line(10))
         works(uris)
         p:kill "INT"
         assert.equal(0, p:wait(20))

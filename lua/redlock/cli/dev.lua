@@ -3,6 +3,7 @@
 local core = require "redlock.core.ffi"
 local args = require "redlock.cli.args"
 local json = require "redlock.core.json"
+local nonce = require "redlock.core.nonce"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local redlock = require "redlock"
@@ -14,9 +15,9 @@ local _M = { usage = "dev [N]", summary = "N servers to throw away (3), until Ct
 _M.help = [[
 redlock dev [N] [--server PROGRAM]
 
-Starts N Redis servers (3) on free ports of this machine, which nobody else can reach and which
-keep nothing, and tells their URIs. They may vote at once, and end with this command, however
-it ends.
+Starts N Redis servers (3) on free ports of this machine, which keep nothing, and tells their URIs,
+with a password that is drawn each time: other users of this machine are kept out. They may vote at
+once, and end with this command, however it ends.
 
 FLAGS
 
@@ -32,17 +33,30 @@ local function now()
     return tonumber(core.load().rl_now_ms()) / 1000
 end
 
-local function start(program, port)
-    local pid, why = process.spawn({ program, "--port", tostring(port), "--bind", "127.0.0.1",
-        "--save", "", "--appendonly", "no", "--dir", "/tmp" }, { group = true, quiet = true })
+-- A folder that nobody else may enter: a server loads what lies in its folder, and reads its
+-- password from a file, as everybody sees the arguments of a process.
+local function new_folder()
+    local pipe = io.popen "mktemp -d"
+    local path = pipe:read "*l"
+    pipe:close()
+    return path or args.fail "no temporary folder: mktemp -d failed"
+end
+
+local function start(program, port, folder, password)
+    local path = folder .. "/redis.conf"
+    local file = assert(io.open(path, "w"))
+    file:write("port ", port, "\nbind 127.0.0.1\nsave \"\"\nappendonly no\ndir ", folder,
+        "\nrequirepass ", password, "\n")
+    file:close()
+    local pid, why = process.spawn({ program, path }, { group = true, quiet = true })
     return pid or args.fail("no process: " .. why)
 end
 
 local function answers(uri)
     local client = redlock.new { nodes = uri, restart_guard = false }
-    local found = client:check()
+    local ok = client:connect(1)
     client:close()
-    return found and found[1].ready
+    return ok
 end
 
 -- Waits until a server answers.
@@ -65,11 +79,12 @@ local function settle(server)
 end
 
 -- One server that answers.
-local function server(program)
+local function server(program, folder, password)
     local status
     for _ = 1, ATTEMPTS do
         local port = process.free_port()
-        local s = { uri = "redis://127.0.0.1:" .. port, pid = start(program, port) }
+        local s = { label = "127.0.0.1:" .. port, pid = start(program, port, folder, password) }
+        s.uri = ("redis://:%s@%s"):format(password, s.label)
         local up
         up, status = settle(s)
         if up then
@@ -137,11 +152,18 @@ function _M.main(given, names)
     if not n or n % 1 ~= 0 or n < 1 or n > 32 or names[2] then
         args.fail "redlock dev takes a number of servers, 1 to 32"
     end
+    local servers, uris, folder, password = {}, {}, new_folder(), nonce()
     process.catch()
-    local servers, uris = {}, {}
-    for i = 1, n do
-        servers[i] = server(given["--server"] or "redis-server")
-        uris[i] = servers[i].uri
+    local ok, err = pcall(function()
+        for i = 1, n do
+            servers[i] = server(given["--server"] or "redis-server", folder, password)
+            uris[i] = servers[i].uri
+        end
+    end)
+    os.remove(folder .. "/redis.conf")       -- nothing is read or written any more
+    os.remove(folder)
+    if not ok then
+        error(err, 0)
     end
     admit(uris)
     show(servers, given["--json"])
@@ -150,7 +172,7 @@ function _M.main(given, names)
         signo = process.signal(60)
         for _, s in ipairs(signo == process.CHLD and servers or {}) do
             if process.reap(s.pid) then
-                io.stderr:write("redlock: ", s.uri, " has ended\n")
+                report.note(s.label, " has ended")
             end
         end
     until ENDING[signo]
