@@ -61,6 +61,16 @@ describe("redlock", function()
         assert.same({ 0, '{"locks": [], "long": 0, "more": false}\n' }, { status, text })
     end)
 
+    it("ls --json has more names than a function of Lua can return", function()
+        cluster:each(function(s)
+            s:call("EVAL", "for i = 1, 9000 do redis.call('set', 'many:' .. i, "
+                .. "string.format('%040x', i), 'px', 60000) end", 0)
+        end)
+        local status, text = redlock("ls", "--json")
+        assert.equal(0, status, text:sub(1, 200))
+        assert.equal(9000, (select(2, text:gsub('"name": "many:%d+"', ""))))
+    end)
+
     it("ls says why it cannot", function()
         cluster:each(function(s)
             s:user("blind", "on", ">pw", "~*", "&*", "+@all", "-scan")

@@ -38,6 +38,7 @@ function _M.main(given, names)
             .. "Who is it?\n  redlock status " .. printable(name))
     end
     local client = config.client(given)
+    config.connect(client)           -- so that it reaches all servers, not a majority alone
     local opened, err = client:getLock(name):forceUnlock()
     if opened ~= nil then
         local permits, latch = semaphore.open(client, name), client:getCountDownLatch(name):delete()
