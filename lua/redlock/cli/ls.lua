@@ -72,7 +72,8 @@ function _M.main(given, names)
         report.note(report.error(err))
         return FAILED
     elseif given["--json"] then
-        print(json.encode { locks = list[1] and list or {}, more = list.more == true, long = list.long })
+        print(json.encode { locks = list[1] and list or {}, more = list.more == true,
+            long = list.long })
     else
         show(list)
     end
