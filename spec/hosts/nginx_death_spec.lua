@@ -70,6 +70,25 @@ local SERVER = [[
     location /waiting { content_by_lua_block {
         ngx.print(ngx.shared.shared:get "waiting" or 0)
     } }
+    location /future { lua_check_client_abort on; content_by_lua_block {
+        local future = client:getLock "x":lockAsync()
+        package.loaded.future = future
+        if ngx.var.arg_how == "get" then
+            future:get()
+        else
+            redlock.wait_all { future }
+        end
+    } }
+    location /of_another { content_by_lua_block {
+        repeat ngx.sleep(0.01) until package.loaded.future
+        local ok, err = package.loaded.future:get()
+        ngx.print(ok and "ok" or err.code)
+    } }
+    location /waits { content_by_lua_block {
+        local n = 0
+        for _ in pairs(require("redlock.host.nginx").box.waiting) do n = n + 1 end
+        ngx.print(n)
+    } }
     location /kill { content_by_lua_block {
         local threads = {}
         for i = 1, 20 do
@@ -222,6 +241,24 @@ describe("in nginx a request that dies", function()
         assert.is_true(l:unlock())
         assert.equal("true", ng:get "/take?wait=5")
         support.eventually(function() return not held() end)
+        other:close()
+    end)
+
+    it("while it waits for a future leaves no wait, and ends the future", function()
+        local other = support.warm_client(cluster)
+        assert.is_true(other:getLock("x"):tryLock(1, 30))
+        local function waits(n)
+            support.eventually(function() return n(tonumber((ng:get "/waits"))) end, 60, "waits")
+        end
+        for _, how in ipairs { "get", "wait_all" } do
+            local request = ng:begin("/future?how=" .. how)
+            waits(function(n) return n >= 2 end)
+            local another = ng:begin "/of_another"
+            waits(function(n) return n >= 3 end)
+            request:abort()
+            assert.equal("cancelled", another:finish(60))
+            waits(function(n) return n == 0 end)
+        end
         other:close()
     end)
 

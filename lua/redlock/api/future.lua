@@ -10,7 +10,7 @@ local rounds = require "redlock.core.rounds"
 local pcall, error, select, unpack = pcall, error, select, unpack
 local tostring, ipairs, pairs, type = tostring, ipairs, pairs, type
 local getmetatable, rawget, setmetatable = getmetatable, rawget, setmetatable
-local huge = math.huge
+local huge, max, min = math.huge, math.max, math.min
 
 local _M = {}
 
@@ -52,11 +52,11 @@ function Sleeper:vanish()
     self.future.sleepers[self.round] = nil
 end
 
--- In an event loop: sleeps until it is done. Nothing wakes who waits where its client is
--- closed: then that is the result.
+-- In an event loop: sleeps until it is done; for `nap` of the host at most, as who was killed is
+-- found by that. Nothing wakes who waits where its client is closed: then that is the result.
 local function sleep(future, seconds)
     local client = future.client
-    local round = client.core and rounds.begin_sleep(client, seconds or huge)
+    local round = client.core and rounds.begin_sleep(client, min(seconds, client.host.nap))
     if not round then
         future:settle(true, nil, errors.new("closed", "a future"))
         return
@@ -79,7 +79,10 @@ local function await(future, seconds)
         return nil, errors.new("phase", "a future")
     end
     if future.sleepers then
-        sleep(future, seconds)
+        local finish = client.now() + (seconds or huge)
+        repeat
+            sleep(future, max(finish - client.now(), 0))
+        until future.done or client.now() >= finish
         return true
     end
     local limit = seconds and rounds.begin_sleep(client, seconds)

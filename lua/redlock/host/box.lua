@@ -1,6 +1,7 @@
 --- Where an event loop finds the rounds that are done, and those who wait for them.
 
 local ffi = require "ffi"
+local errors = require "redlock.core.errors"
 local finalizers = require "redlock.core.finalizers"
 local ffi_core = require "redlock.core.ffi"
 local rounds = require "redlock.core.rounds"
@@ -96,7 +97,7 @@ function Box:wait(round, vanish, a, b)
     local w = pool[#pool] or {}
     pool[#pool] = nil
     w.outcome, w.err, w.came = nil, nil, nil
-    w.vanish, w.round, w.a, w.b = vanish, round, a, b
+    w.vanish, w.round, w.a, w.b, w.task = vanish, round, a, b, task
     self.waiting[key] = w
     self.count = self.count + 1
     if task then
@@ -125,7 +126,7 @@ function Box:wait(round, vanish, a, b)
     end
     local result, err = w.outcome, w.err
     w.came = true
-    w.vanish, w.round, w.a, w.b = nil, nil, nil, nil
+    w.vanish, w.round, w.a, w.b, w.task = nil, nil, nil, nil, nil
     if not self.host.mortal then     -- else bury() does it
         pool[#pool + 1] = w
     end
@@ -158,6 +159,9 @@ function Box:bury()
             w.gone = true
             if w.vanish then
                 w.vanish(w.round, w.a, w.b)
+            end
+            if w.task then           -- others may wait for it
+                w.task:settle(false, errors.new("cancelled", "a future"))
             end
         end
     end
