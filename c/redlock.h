@@ -564,13 +564,14 @@ void rl_mailbox_ring(rl_mailbox *mailbox);
 
 /* What a program cleans up behind, which calls a handler with an argument then, as nginx does
  * when a request has ended. All from one thread. NULL: out of memory. What was added to a list
- * that is closed may still be done. */
-rl_cleanups *rl_cleanups_open(void);
+ * that is closed may still be done. mailbox: is rung when something is done; NULL: none is. */
+rl_cleanups *rl_cleanups_open(rl_mailbox *mailbox);
 void rl_cleanups_close(rl_cleanups *list);
 
 /* The argument for the handler, rl_cleanup_done(), which is to be called with it once. The
- * number is not 0. NULL: out of memory. */
-void *rl_cleanups_add(rl_cleanups *list, uintptr_t number);
+ * number is not 0. NULL: out of memory. It points to a number that is the program's, 0 at first,
+ * until the end is told: the mailbox is rung only when it is not 0 then. */
+int32_t *rl_cleanups_add(rl_cleanups *list, uintptr_t number);
 void rl_cleanup_done(void *added);
 
 /* The number of something that is done, each once, in no order; 0: of nothing else. */

@@ -40,7 +40,8 @@ $(CC) $(FLAGS) -g -pthread -o $@ $(filter %.o,$^) $1 $(LIBHIREDIS) -ldl
 endef
 
 # The unit tests link the objects that ship; the sanitizers want them compiled again.
-PURE = $(patsubst c/%.c,%,$(wildcard c/node/*.c c/core/*.c) c/engine/cleanups.c c/io/address.c)
+PURE = $(patsubst c/%.c,%,$(wildcard c/node/*.c c/core/*.c) c/engine/cleanups.c \
+       c/engine/mailbox.c c/io/address.c)
 UNIT = $(filter-out %/threads.o %/refused.o %/ends.o,\
        $(patsubst %.c,$(BUILD)/$1/%.o,$(wildcard spec/unit/*.c)))
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 struct cleanup {
+    int32_t holds;                /* the program's count: see rl_cleanups_add() */
     struct cleanup *next;
     struct rl_cleanups *list;
     uintptr_t number;
@@ -13,13 +14,16 @@ struct rl_cleanups {
     struct cleanup *done;         /* and not taken yet */
     int64_t added;                /* and not done yet */
     int open;
+    rl_mailbox *mailbox;
 };
 
-rl_cleanups *rl_cleanups_open(void)
+rl_cleanups *rl_cleanups_open(rl_mailbox *mailbox)
 {
     struct rl_cleanups *list = calloc(1, sizeof(*list));
-    if (list)
+    if (list) {
         list->open = 1;
+        list->mailbox = mailbox;
+    }
     return list;
 }
 
@@ -37,14 +41,14 @@ void rl_cleanups_close(rl_cleanups *list)
     free_if_over(list);
 }
 
-void *rl_cleanups_add(rl_cleanups *list, uintptr_t number)
+int32_t *rl_cleanups_add(rl_cleanups *list, uintptr_t number)
 {
     struct cleanup *cleanup = malloc(sizeof(*cleanup));
     if (!cleanup)
         return NULL;
     *cleanup = (struct cleanup){.list = list, .number = number};
     list->added++;
-    return cleanup;
+    return &cleanup->holds;
 }
 
 void rl_cleanup_done(void *added)
@@ -55,6 +59,8 @@ void rl_cleanup_done(void *added)
     if (list->open) {
         cleanup->next = list->done;
         list->done = cleanup;
+        if (cleanup->holds && list->mailbox)
+            rl_mailbox_ring(list->mailbox);
     } else {
         free(cleanup);
         free_if_over(list);

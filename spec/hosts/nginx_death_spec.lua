@@ -79,6 +79,15 @@ local SERVER = [[
             redlock.wait_all { future }
         end
     } }
+    location /exits { content_by_lua_block {
+        local how = ngx.var.arg_how
+        if how == "using" then
+            client:using("y", { wait = 5 }, function() ngx.exit(200) end)
+        end
+        assert(client:getLock("y"):tryLock(5))
+        if how == "error" then ngx.exit(500) end
+        ngx.exit(200)
+    } }
     location /of_another { content_by_lua_block {
         repeat ngx.sleep(0.01) until package.loaded.future
         local ok, err = package.loaded.future:get()
@@ -243,6 +252,27 @@ describe("in nginx a request that dies", function()
         support.eventually(function() return not held() end)
         other:close()
     end)
+
+    -- The reader looks by itself four times a second.
+    for _, how in ipairs { "using", "exit", "error" } do
+        it("holding something opens it at once: " .. how, function()
+            local other = support.warm_client(cluster)
+            local l = other:getLock "y"
+            support.eventually(function()
+                local slowest = 0
+                for _ = 1, 25 do
+                    ng:get("/exits?how=" .. how, 60)
+                    local from = support.now()
+                    assert(l:tryLock(10))
+                    slowest = math.max(slowest, support.now() - from)
+                    assert(l:unlock())
+                    support.sleep(0.013)     -- any time between two of its looks
+                end
+                return slowest < 0.1
+            end, 60, "25 in less than 100 ms each")
+            other:close()
+        end)
+    end
 
     it("while it waits for a future leaves no wait, and ends the future", function()
         local other = support.warm_client(cluster)

@@ -5,7 +5,7 @@
 
 static void are_taken_once(void)
 {
-    rl_cleanups *list = rl_cleanups_open();
+    rl_cleanups *list = rl_cleanups_open(NULL);
     REQUIRE(list != NULL);
     CHECK_INT(rl_cleanups_take(list), 0);
     void *a = rl_cleanups_add(list, 7), *b = rl_cleanups_add(list, 8);
@@ -26,7 +26,7 @@ static void are_taken_once(void)
 /* Valgrind and the sanitizers see what is left, or touched too late. */
 static void outlive_their_list(void)
 {
-    rl_cleanups *list = rl_cleanups_open();
+    rl_cleanups *list = rl_cleanups_open(NULL);
     REQUIRE(list != NULL);
     void *done = rl_cleanups_add(list, 1);
     void *late = rl_cleanups_add(list, 2), *last = rl_cleanups_add(list, 3);

@@ -299,7 +299,7 @@ static void ask_and_subscribe_once(long k)
 static void clean_up_once(long k)
 {
     fail_at(k);
-    rl_cleanups *list = rl_cleanups_open();
+    rl_cleanups *list = rl_cleanups_open(NULL);
     void *added = list ? rl_cleanups_add(list, 1) : NULL;
     no_failure();
     CHECK(failed || added);

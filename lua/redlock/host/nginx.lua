@@ -25,6 +25,7 @@ local found, semaphore = pcall(require, "ngx.semaphore")
 if not found then
     error("redlock: lua-resty-core is needed in nginx: " .. tostring(semaphore), 0)
 end
+local nginx_end = require "redlock.host.nginx_end"
 local owners = require "redlock.host.nginx_owner"
 
 local MAX_DIR = 80            -- a path of a socket has 107 bytes at most
@@ -197,6 +198,7 @@ local function turn(box, fence)
             break
         end
     end
+    owners.look()            -- one that ended holding something has rung
     return box:look()
 end
 
@@ -356,6 +358,7 @@ host = loop.new {
     owner = owners.owner,
     owners = owners.owners,
     taken = owners.taken,
+    left = owners.left,
     enclose = owners.enclose,
     in_vain = owners.in_vain,
     alive = function() return true end,      -- a token dies by being collected
@@ -382,6 +385,7 @@ host = loop.new {
     end,
 }
 
+nginx_end.ring(function() return host.box.mailbox end)
 owners.tell(function(owner) host.box:note_end(owner) end)
 
 return host

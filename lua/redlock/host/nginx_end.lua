@@ -19,11 +19,18 @@ local CLEANUP = ffi.typeof "struct { void (*handler)(void *); void *data; void *
 
 local C, done                 -- done: false: this nginx has no such function
 local owners = {}             -- address of a request -> a set of those that belong to it
+local counts = {}             -- ... -> { where C has how much is held, until it has ended }
+local mailbox                 -- function(): to be rung when one ends that holds something
+
+--- Where the loop hears of it; nil: it looks by itself.
+function _M.ring(fn)
+    mailbox = fn
+end
 
 local function open()
     C = ffi_core.load()
     local found = pcall(function() return ffi.C.redlock_ngx_cleanup_add end)
-    local list = found and C.rl_cleanups_open()
+    local list = found and C.rl_cleanups_open(mailbox())
     done = list and list ~= nil and ffi.gc(list, C.rl_cleanups_close) or false
 end
 
@@ -32,7 +39,7 @@ function _M.each(fn)
     local at = done and tonumber(C.rl_cleanups_take(done)) or 0
     while at ~= 0 do
         local gone = owners[at]
-        owners[at] = nil
+        owners[at], counts[at][1], counts[at] = nil, nil, nil
         for owner in pairs(gone) do
             fn(owner)
         end
@@ -48,6 +55,7 @@ local function add_cleanup(request, at)
         return false
     end
     cleanup.data, cleanup.handler = added, C.rl_cleanup_done
+    counts[at] = { added }
     return true
 end
 
@@ -55,6 +63,7 @@ end
 -- @param request  its pointer
 -- @param owner    a table; it is not kept
 -- @param fn       as for each(): the address may have been that of another request
+-- @return for count(); or nil
 function _M.await(request, owner, fn)
     if done == nil then
         open()
@@ -64,6 +73,16 @@ function _M.await(request, owner, fn)
     if done and (owners[at] or add_cleanup(request, at)) then
         owners[at] = owners[at] or setmetatable({}, { __mode = "k" })
         owners[at][owner] = true
+        return counts[at]
+    end
+end
+
+--- A request holds so much more, or less.
+-- @param count  of await(), or nil
+function _M.count(count, more)
+    local held = count and count[1]
+    if held then
+        held[0] = held[0] + more
     end
 end
 

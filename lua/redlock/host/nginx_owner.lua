@@ -76,7 +76,7 @@ end
 -- A handshake's owner is inherited by the requests of its connection, and does not end with it.
 local function await_end(owner)
     if owner.connection or get_phase() == "timer" then
-        nginx_end.await(get_request(), owner, is_over_with_scopes)
+        owner.count = nginx_end.await(get_request(), owner, is_over_with_scopes)
     end
     owner.is_awaited = true
 end
@@ -230,6 +230,10 @@ function _M.taken(hold, owner)
     if not of.is_awaited then
         await_end(of)
     end
+    if not hold.counted then     -- it must not refer to the owner
+        hold.counted = of.count
+        nginx_end.count(of.count, 1)
+    end
     if of ~= owner then
         return
     end
@@ -239,6 +243,12 @@ function _M.taken(hold, owner)
         owner.last = last
     end
     hold.taker = last
+end
+
+--- It is not held any more.
+function _M.left(hold)
+    nginx_end.count(hold.counted, -1)
+    hold.counted = nil
 end
 
 -- Whether that coroutine is one of the running request that goes on beside the one that asks.

@@ -168,6 +168,10 @@ local function take_out(self, hold)
     end
     is_over(self, hold)
     leave(hold)
+    local left = self.client.host.left
+    if left then
+        left(hold)
+    end
     if mine[id] == hold then
         mine[id] = nil
     end
