@@ -250,11 +250,10 @@ typedef struct rl_primitive {
     int32_t rule;            /* RL_RULE_* */
     int32_t knows_run;       /* 1: the last ARGV of all scripts of a lease names the
                                 server's memory by its first 16 letters: with the guard
-                                it is the marker, and an acquire's last KEY is the
-                                marker's, which must be that (with a "!" behind it: the
-                                server's life, too); without, its master_replid. 0:
-                                acquire and heal have the marker with the guard, and
-                                nothing without */
+                                it is the marker, which an acquire must find there (with
+                                a "!" behind it: the server's life, too); without, its
+                                master_replid. 0: acquire and heal have the marker with
+                                the guard ("": whatever it is), and nothing without */
     int32_t extend_many;     /* extends many that are renewed together, of one key each: ARGV
                                 by KEY its value and its lease. A string with a '1' for each
                                 that it has extended; one with another letter is extended

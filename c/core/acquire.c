@@ -82,7 +82,6 @@ static int acquire_read(struct rl_round *round, int i, const struct reply *reply
 static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
-    struct condition behind;
     int objection = standing_objects(core, i, 1, now_ms);
     if (objection)
         return objection;
@@ -90,8 +89,8 @@ static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
         return RL_NOPERM;
     return round_call(round, i,
                       round->lease->primitive.knows_run
-                          ? guard_run(core, i, 1, &behind)
-                          : guard_marker(core, i, 1, &behind),
+                          ? guard_run(core, i, 1)
+                          : guard_marker(core, i, 1),
                       now_ms);
 }
 

@@ -208,9 +208,8 @@ void fence_issue(struct rl_lease *lease, const struct rl_round *round)
 
 int fence_put(struct rl_round *round, int i, int64_t now_ms)
 {
-    struct condition run;
-    const struct condition *behind =
-        round->lease->primitive.knows_run ? guard_run(round->core, i, 0, &run) : NULL;
+    const char *behind =
+        round->lease->primitive.knows_run ? guard_run(round->core, i, 0) : NULL;
     return round_call(round, i, behind, now_ms);
 }
 

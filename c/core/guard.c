@@ -414,8 +414,7 @@ static int looks_at_life(const struct core *core, int i)
     return nd->config->behind_proxy || nd->info.replicas || nd->info.failed_over;
 }
 
-const struct condition *guard_marker(struct core *core, int i, int acquire,
-                                     struct condition *behind)
+const char *guard_marker(struct core *core, int i, int acquire)
 {
     struct guard *g = &core->guards[i];
     if (!core->marker)
@@ -430,21 +429,18 @@ const struct condition *guard_marker(struct core *core, int i, int acquire,
     }
     if (looks_at_life(core, i) && g->is.replid[0] && g->want[0] != '?')
         strcat(g->want, "!");
-    *behind = (struct condition){core->marker, acquire ? g->want : ""};
-    return behind;
+    return acquire ? g->want : "";
 }
 
-const struct condition *guard_run(struct core *core, int i, int acquire,
-                                  struct condition *behind)
+const char *guard_run(struct core *core, int i, int acquire)
 {
     struct guard *g = &core->guards[i];
     if (acquire && core->marker)
-        return guard_marker(core, i, acquire, behind);
+        return guard_marker(core, i, acquire);
     const char *name = core->nodes[i].info.replid;
     if (core->marker && name[0])
         name = g->kind == MARKER_READ && !g->forgot && of_this_life(core, i) ? g->marker : "";
-    *behind = (struct condition){NULL, name[0] ? name : "?"};
-    return behind;
+    return name[0] ? name : "?";
 }
 
 int guard_nameless(struct core *core, int i, int64_t now_ms)

@@ -63,16 +63,13 @@ void guard_demoted(struct core *core, int i, int64_t now_ms);
  * admission. */
 void guard_visit(struct core *core, int i, int64_t now_ms);
 
-/* What a call of node i is to find: for an acquire the whole marker, else whatever it is;
- * NULL: no guard. *behind is filled. */
-const struct condition *guard_marker(struct core *core, int i, int acquire,
-                                     struct condition *behind);
+/* The last argument of a call of node i: the marker that the call is to find, for an acquire
+ * all of it, else "", whatever it is; NULL: no guard. Good until the next call of both. */
+const char *guard_marker(struct core *core, int i, int acquire);
 
-/* What goes with a call of a lease whose scripts must know which memory they count in: the
- * marker, for an acquire with its key; without the guard the server's life. The first
- * letters name the memory. */
-const struct condition *guard_run(struct core *core, int i, int acquire,
-                                  struct condition *behind);
+/* The same for a lease whose scripts must know which memory they count in: the marker,
+ * without the guard the server's life. The first letters name the memory. */
+const char *guard_run(struct core *core, int i, int acquire);
 
 /* True: node i does not say which life of the server it is; its text says so. What is
  * counted there could be counted twice. Without the guard its life is looked at here, as

@@ -7,10 +7,9 @@
 static int heal_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
-    struct condition behind;
     return round_call(round, i,
-                      round->lease->primitive.knows_run ? guard_run(core, i, 0, &behind)
-                                                        : guard_marker(core, i, 0, &behind),
+                      round->lease->primitive.knows_run ? guard_run(core, i, 0)
+                                                        : guard_marker(core, i, 0),
                       now_ms);
 }
 

@@ -48,11 +48,10 @@ static const struct round_kind ask_kind = {
 static int guarded_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
-    struct condition behind;
     int objection = standing_objects(core, i, 1, now_ms);
     if (objection)
         return objection;
-    return round_call(round, i, guard_marker(core, i, 1, &behind), now_ms);
+    return round_call(round, i, guard_marker(core, i, 1), now_ms);
 }
 
 static int guarded_read(struct rl_round *round, int i, const struct reply *reply,

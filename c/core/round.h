@@ -160,7 +160,7 @@ void round_end(struct rl_round *round, int outcome);
 void round_send(struct rl_round *round, int i, int64_t now_ms);
 
 /* Queues the script call for node i, with a marker or NULL. 0, or why not: rl_code. */
-int round_call(struct rl_round *round, int i, const struct condition *behind, int64_t now_ms);
+int round_call(struct rl_round *round, int i, const char *behind, int64_t now_ms);
 
 /* Node i gives no vote, for this reason. */
 void round_miss(struct rl_round *round, int i, int code, int64_t now_ms);

@@ -56,6 +56,6 @@ int node_put_script(struct node *nd, int script, int n, size_t room);
 
 /* node_call(), where there is room for the request. */
 int node_put_call(struct node *nd, int script, const struct cmd *cmd,
-                  const struct condition *behind, void *owner, int64_t now_ms);
+                  const char *behind, void *owner, int64_t now_ms);
 
 #endif

@@ -155,7 +155,8 @@ int node_connected(struct node *nd, int64_t now_ms)
     nd->state = NODE_HANDSHAKE;
     nd->handshake_left = 0;
     memset(&nd->loaded, 0, sizeof(nd->loaded));
-    nd->timing = nd->looking = nd->listing = 0;
+    nd->timing = nd->looking = 0;
+    nd->listing = nd->listing < 0 ? -1 : 0;
     memset(&nd->info, 0, sizeof(nd->info));
     nd->code = RL_OK;
     buf_clear(&nd->out);
@@ -375,17 +376,6 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
 
 /* ---- requests ---- */
 
-/* A call's arguments, with the marker's key behind the keys and its value behind all. */
-static void put_guarded(struct buf *out, const struct cmd *cmd, const struct condition *behind)
-{
-    wire_bulk_int(out, cmd->nkeys + (behind->key != NULL));
-    wire_raw(out, cmd->bytes + cmd->keys_at, cmd->keys_end - cmd->keys_at);
-    if (behind->key)
-        wire_bulk(out, behind->key, strlen(behind->key));
-    wire_raw(out, cmd->bytes + cmd->keys_end, cmd->len - cmd->keys_end);
-    wire_bulk(out, behind->want, strlen(behind->want));
-}
-
 int node_put_script(struct node *nd, int script, int n, size_t room)
 {
     int by_sha = script_in(&nd->loaded, script);
@@ -405,26 +395,23 @@ int node_put_script(struct node *nd, int script, int n, size_t room)
 }
 
 int node_put_call(struct node *nd, int script, const struct cmd *cmd,
-                  const struct condition *behind, void *owner, int64_t now_ms)
+                  const char *behind, void *owner, int64_t now_ms)
 {
     uint64_t start = buf_offset(&nd->out);
-    int more = behind ? 1 + (behind->key != NULL) : 0;
-    size_t key_len = behind && behind->key ? strlen(behind->key) : 0;
-    size_t room = behind ? key_len + strlen(behind->want) + 96 : 0;
-    int by_sha = node_put_script(nd, script, cmd->argc + more, cmd->len + room);
+    size_t room = behind ? strlen(behind) + 64 : 0;
+    int by_sha = node_put_script(nd, script, cmd->argc + (behind != NULL), cmd->len + room);
     if (by_sha < 0)
         return RL_NOMEM;
+    wire_raw(&nd->out, cmd->bytes, cmd->len);
     if (behind)
-        put_guarded(&nd->out, cmd, behind);
-    else
-        wire_raw(&nd->out, cmd->bytes, cmd->len);
+        wire_bulk(&nd->out, behind, strlen(behind));
     node_push(nd, REQUEST_CALL, script, owner, start, now_ms)->by_sha = (int8_t)by_sha;
     nd->stats.requests++;
     return 0;
 }
 
 int node_call(struct node *nd, int script, const struct cmd *cmd,
-              const struct condition *behind, void *owner, int64_t now_ms)
+              const char *behind, void *owner, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     int full = queue_reserve(nd);

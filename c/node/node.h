@@ -102,12 +102,6 @@ enum node_event {
     NODE_FAILED
 };
 
-/* What goes with a call to a guarded script: a key and an argument behind all others. */
-struct condition {
-    const char *key;              /* NULL: none is sent */
-    const char *want;             /* "": whatever it is */
-};
-
 struct batch;
 
 struct node {
@@ -144,7 +138,7 @@ struct node {
     int64_t looked_ms;            /* both were sent last, */
     int64_t life_ms;              /* and INFO replication alone */
     char *servers;                /* the list beside the marker; NULL: none */
-    int listing;                  /* that is unanswered */
+    int listing;                  /* that is unanswered; or -1: not permitted */
     int64_t listed_ms;            /* and was asked for last */
     int missed;                   /* a subscriber was not told everything */
     int strays;                   /* messages nobody subscribed for, since strays_ms */
@@ -206,12 +200,12 @@ void node_ready(struct node *nd, int64_t now_ms);
 void node_refuse(struct node *nd, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Queues a script call, by EVALSHA where the server has the script, else by EVAL. behind
- * NULL: the script has no use for one. 0, RL_OVERLOAD, or RL_NOMEM. Only when READY. */
+/* Queues a script call, by EVALSHA where the server has the script, else by EVAL. behind: a
+ * further argument, behind all others (guard.h), or NULL. 0, RL_OVERLOAD, or RL_NOMEM. Only when READY. */
 int node_call(struct node *nd, int script, const struct cmd *cmd,
-              const struct condition *behind, void *owner, int64_t now_ms);
+              const char *behind, void *owner, int64_t now_ms);
 
-/* The same, without a condition, for a call that goes with others like it, which this is
+/* The same, without a further argument, for a call that goes with others like it, which this is
  * called for one after the other, by the script `many` for all of them (batch.h): it is put
  * aside, until node_flush() or something else is queued. cmd, of a lease and with one key,
  * must last until then. */

@@ -25,8 +25,11 @@ void questions_take_servers(void *to, const char *text, size_t len)
 
 void questions_servers_told(struct node *nd)
 {
-    nd->listing = 0;
-    if (nd->wire.reply.type == REPLY_STRING)
+    /* A question that is denied is an entry in a log of the server: one will do. */
+    const struct reply *reply = &nd->wire.reply;
+    nd->listing =
+        reply->type == REPLY_ERROR && wire_error_code(reply->text) == RL_NOPERM ? -1 : 0;
+    if (reply->type == REPLY_STRING)
         return;
     free(nd->servers);
     nd->servers = NULL;

@@ -200,3 +200,19 @@ describe("who has released a lock that others wait for", function()
         assert.is_true(support.now() - from < 20)
     end)
 end)
+
+describe("a huge value under a lock's name", function()
+    teardown(support.cleanup)
+
+    it("is not read by those who are refused", function()
+        local server = support.server()
+        server:call("SETRANGE", "x", 8 * 1024 * 1024, "x")
+        local client = support.warm_client { server }
+        local pair, gets = client:getReadWriteLock "x", server:calls_of "get"
+        for _, l in ipairs { client:getLock "x", client:getFairLock "x", pair:readLock(),
+            pair:writeLock() } do
+            support.fails("held", l:tryLock())
+        end
+        assert.equal(gets, server:calls_of "get")
+    end)
+end)

@@ -427,7 +427,7 @@ return {
     { name = "the marker is not checked with tokens",
         file = "lua/redlock/scripts/fenced/acquire.lua",
         guarded = true, fenced = 100,
-        from = "if KEYS[4] and found[3] ~= ARGV[7] then", to = "if false then" },
+        from = "if guarded and found[3] ~= ARGV[7] then", to = "if false then" },
 
     { name = "a server in another life is admitted", file = "c/core/guard.c", guarded = true,
         fenced = 0, from = "return !replid[0] || !strcmp(replid, core->guards[i].is.replid);",

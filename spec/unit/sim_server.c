@@ -326,13 +326,8 @@ static void execute_call(struct sim *s, int i, redisReply *command, int by_sha)
     }
     sv->loaded.word[script / 64] |= 1ULL << script % 64;
     redisReply **words = command->element + 3;     /* key, value, lease */
-    if (script == SIM_ACQUIRE && s->core.marker) {
-        if (!sim_passes(sv, command))
-            return;
-        redisReply *marker = words[1];
-        words[1] = words[0];
-        *words++ = marker;
-    }
+    if (script == SIM_ACQUIRE && s->core.marker && !sim_passes(sv, command))
+        return;
     execute_script(s, i, script, words,
                    (size_t)(command->element + command->elements - words));
 }

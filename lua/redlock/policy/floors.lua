@@ -13,7 +13,6 @@ local limits = require "redlock.core.limits"
 local places = require "redlock.core.places"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
-local restart_guard = require "redlock.policy.restart_guard"
 local script_text = require "redlock.core.script_text"
 
 local ipairs, tonumber = ipairs, tonumber
@@ -132,7 +131,7 @@ local function choose(view, answers, middle_ms)
     return format("%.0f", most), seeded < enough
 end
 
-local KEYS = { _M.KEY, restart_guard.KEY }
+local KEYS = { _M.KEY }
 
 --- Gives a floor to the servers that need one for a bucket. Two round trips. When the first
 -- takes too long, `client.unseeded` names the bucket from then on; when the second does, the

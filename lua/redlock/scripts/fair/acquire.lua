@@ -14,7 +14,7 @@ local head = call('zrange', KEYS[2], 0, 0)[1]
 if (not head or head == ARGV[3]) and call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
     return 1
 end
-local value = redis.pcall('get', KEYS[1])
+local value = redis.pcall('getrange', KEYS[1], 0, 256)   -- never all of a huge one
 if value == ARGV[1] then
     call('pexpire', KEYS[1], ARGV[2])
     return 2

@@ -4,7 +4,7 @@ if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
     return value
 end
 if value ~= ARGV[1] then
-    return value and -1 or 0
+    return value ~= '' and -1 or 0
 end
 call('del', KEYS[1])
 if ARGV[2] == '0' then

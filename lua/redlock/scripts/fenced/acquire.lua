@@ -2,9 +2,10 @@
 -- request sent twice); {0, ms, who}: as in lock/acquire.lua; {3, marker}: as in
 -- marker/check.lua; -2: no floor, or the last number was given out. The counter is written first:
 -- whatever fails half-way must not leave a lock that was not counted.
-local found = call('mget', KEYS[1], KEYS[2], KEYS[4] or KEYS[1])
+local guarded = #ARGV[7] ~= 40       -- else it is a master_replid
+local found = call('mget', KEYS[1], KEYS[2], guarded and 'redlock:{server}:marker' or KEYS[1])
 local value = found[1]
-if KEYS[4] and found[3] ~= ARGV[7] then
+if guarded and found[3] ~= ARGV[7] then
     local marker = found[3] or ''
     if marker .. '!' ~= ARGV[7] then
         return {3, marker}

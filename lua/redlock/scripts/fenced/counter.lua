@@ -1,9 +1,8 @@
 -- What the scripts of a fenced lease begin with.
--- KEYS[1] the lock, KEYS[2] its counter, KEYS[3] the floors of this server; with the guard,
--- KEYS[4] the marker, in acquire. ARGV[1] the attempt's value, [2] the lease in ms, [3] the
--- token or 0, [4] the name's bucket, [5] how long an idle counter stays, in ms, [6] what no
--- counter can have come to (floors.lua), [7] what names the memory: the marker as its client
--- knows it; without the guard the server's master_replid.
+-- KEYS[1] the lock, KEYS[2] its counter, KEYS[3] the floors of this server. ARGV[1] the attempt's
+-- value, [2] the lease in ms, [3] the token or 0, [4] the name's bucket, [5] how long an idle
+-- counter stays, in ms, [6] what no counter can have come to (floors.lua), [7] what names the
+-- memory: the marker as its client knows it; without the guard the server's master_replid.
 --
 -- A counter may vanish: it goes on from the floor of its bucket, which is raised, in steps,
 -- with whatever is counted, and nothing is counted without one. So a floor that was lost is

@@ -1,6 +1,6 @@
--- KEYS[1] the floors of this server, KEYS[2] the marker. {1, the largest floor of this memory or
+-- KEYS[1] the floors of this server. {1, the largest floor of this memory or
 -- 0, how many floors it knows}.
-local name = redis.call('get', KEYS[2])
+local name = redis.call('get', 'redlock:{server}:marker')
     or string.match(redis.call('info', 'replication'), 'master_replid:(%w+)')
 local run, largest, known = string.sub(name, 1, 8), 0, 0
 local buckets = {}

@@ -1,6 +1,5 @@
--- What the scripts about floors begin with. KEYS[1] the floors of this server, KEYS[2] the
--- marker; ARGV[1] a bucket, ARGV[2] "1" with the guard, else "", ARGV[3] what no counter can
--- have come to.
+-- What the scripts about floors begin with. KEYS[1] the floors of this server; ARGV[1] a bucket,
+-- ARGV[2] "1" with the guard, else "", ARGV[3] what no counter can have come to.
 local info = redis.pcall('info', 'replication')
 if type(info) == 'table' then
     return info              -- who may not ask which life this is must not count
@@ -13,11 +12,11 @@ local run = string.sub(life, 1, 8)
 local admitted = true
 local found = redis.call('hmget', KEYS[1], ARGV[1], 'marker')
 if ARGV[2] ~= '' then
-    local marker = redis.call('get', KEYS[2]) or ''
+    local marker = redis.call('get', 'redlock:{server}:marker') or ''
     local inc, state, of = string.match(marker, '^(%x+) v3 (%a) (%x+) ')
     admitted = state == 'a' and of == string.sub(life, 1, 16)
     if admitted and found[2] ~= inc then
-        redis.call('del', KEYS[2])
+        redis.call('del', 'redlock:{server}:marker')
         admitted = false
     end
     run = inc and string.sub(inc, 1, 8)

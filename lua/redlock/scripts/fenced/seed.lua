@@ -8,8 +8,8 @@ if tag == run and not wild then
 end
 if tag == run and ARGV[2] ~= '' then
     -- What was counted here is not known: as if the floors had been lost (see run.lua).
+    redis.call('del', 'redlock:{server}:marker')      -- first: not every user may
     redis.call('hset', KEYS[1], ARGV[1], '')
-    redis.call('del', KEYS[2])
     return -1
 end
 floor = math.max(wild and 0 or floor, tonumber(ARGV[4]))

@@ -6,7 +6,7 @@
 if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
     return 1
 end
-local value = redis.pcall('get', KEYS[1])
+local value = redis.pcall('getrange', KEYS[1], 0, 256)   -- never all of a huge one
 if value == ARGV[1] then
     return 2
 end

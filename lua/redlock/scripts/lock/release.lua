@@ -1,7 +1,7 @@
 -- KEYS[1] the lock; ARGV[1] the value, ARGV[2] the lease in ms; 0: not to be announced.
 -- 1: deleted, and announced to those who wait; {1, n}: to n of them; 0: it was gone; -1: it
 -- is somebody else's.
-local value = redis.pcall('get', KEYS[1])
+local value = redis.pcall('getrange', KEYS[1], 0, 256)
 if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
     return value        -- this user may not look: that says nothing of whose it is
 end
@@ -14,4 +14,4 @@ if value == ARGV[1] then
     local n = redis.pcall('publish', 'redlock:{' .. KEYS[1] .. '}:free', '')
     return type(n) == 'number' and n > 0 and {1, n} or 1
 end
-return value and -1 or 0
+return value ~= '' and -1 or 0

@@ -1,8 +1,9 @@
--- Goes before an acquire script when the guard is on: the last key is the server's marker,
--- which must be the last argument ("": whatever it is); the script sees neither of them. With a
--- "!" behind the argument the server must be in the life that the marker names, too.
+-- Goes before an acquire script when the guard is on: the last argument, which the script does not
+-- see, must be the server's marker ("": whatever it is). With a "!" behind it the server must be in
+-- the life that the marker names, too. The marker is none of the KEYS, as Redis 7 asks for the
+-- right to write each of those.
 -- {3, marker}: it is another one, and nothing was done; {3, "!" and the marker}: another life.
-local want, marker = table.remove(ARGV), redis.pcall('get', table.remove(KEYS))
+local want, marker = table.remove(ARGV), redis.pcall('get', 'redlock:{server}:marker')
 local look = string.byte(want, -1) == 33
 if look then want = string.sub(want, 1, -2) end
 if want ~= '' and marker ~= want then

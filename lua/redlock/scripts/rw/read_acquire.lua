@@ -3,7 +3,7 @@ if mine > 0 then
     return 2
 end
 if kind ~= 'zset' and kind ~= 'none' then
-    local who = redis.pcall('get', KEYS[1])
+    local who = redis.pcall('getrange', KEYS[1], 0, 256)
     return {0, call('pttl', KEYS[1]), type(who) == 'string'
         and string.sub(who, 1, 20) .. string.sub(who, 41, 215) or ''}
 end

@@ -1,10 +1,10 @@
 -- The plain lock's; and opens the door: whoever comes first gets in, until a writer is refused.
-local value = redis.pcall('get', KEYS[1])
+local value = redis.pcall('getrange', KEYS[1], 0, 256)
 if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
     return value
 end
 if value ~= ARGV[1] then
-    return value and -1 or 0
+    return value ~= '' and -1 or 0
 end
 redis.call('del', KEYS[1])
 if ARGV[2] == '0' then
