@@ -14,6 +14,7 @@ LIBDIR  ?= $(PREFIX)/lib/lua/5.1
 BINDIR  ?= $(PREFIX)/bin
 CLIBDIR ?= $(PREFIX)/lib
 INCDIR  ?= $(PREFIX)/include
+DOCDIR  ?= $(PREFIX)/share/doc/redlock
 
 CC      ?= cc
 STD     ?= c11
@@ -55,7 +56,8 @@ FLAGS = $(if $(STD),-std=$(STD)) -D_GNU_SOURCE -Ic $(CPPFLAGS) $(WARN) \
         $(if $(HIREDIS_NAME),-DHIREDIS_SHARED='"$(HIREDIS_NAME)"') \
         $(if $(filter yes,$(TLS)),$(filter-out yes,$(OPENSSL)))
 DEPS  = -MMD -MP
-HIDE  = -fPIC -fvisibility=hidden
+# Where it is built shows nowhere: builds in two folders are the same bytes.
+HIDE  = -fPIC -fvisibility=hidden '-fdebug-prefix-map=$(CURDIR)=.'
 LINK  = -shared -pthread -Wl,-z,nodelete -Wl,-z,relro,-z,now -Wl,-Bsymbolic \
         -Wl,--exclude-libs,ALL -Wl,-soname,libredlock.so.$(ABI) \
         $(if $(HIREDIS_LIBDIR),-L$(HIREDIS_LIBDIR))
@@ -109,7 +111,7 @@ $(BUILD)/redlock/cdef.lua: c/redlock.h c/world/world.h $(BUILD)/flags
 # ---- installing --------------------------------------------------------------------
 
 .PHONY: install install-lua install-c
-install: install-lua install-c ## below PREFIX (/usr/local), and DESTDIR before that
+install: install-lua install-c install-doc ## below PREFIX (/usr/local), and DESTDIR before that
 
 install-lua: all ## the Lua modules with their core, and the command
 	find lua -name '*.lua' | while read -r f; do \
@@ -126,6 +128,11 @@ install-c: all ## redlock.h, the library for C, and its pkg-config file
 	install -d "$(DESTDIR)$(CLIBDIR)/pkgconfig"
 	sed -e 's,@version@,$(VERSION),' -e 's,@libdir@,$(CLIBDIR),' -e 's,@incdir@,$(INCDIR),' \
 	    rockspec/redlock.pc.in > "$(DESTDIR)$(CLIBDIR)/pkgconfig/redlock.pc"
+
+# The core has parts of hiredis. (LuaRocks takes such files by itself.)
+install-doc:
+	for f in LICENSE LICENSE.hiredis; do \
+	    install -D -m 644 $$f "$(DESTDIR)$(DOCDIR)/$$f" || exit 1; done
 
 # Not in a copy for users alone.
 -include rockspec/rules.mk spec/rules.mk

@@ -13,7 +13,7 @@ end
 -- A checkout without anything that was built in this one.
 local function checkout()
     local dir = support.tmpdir()
-    run("cp", "-r", "c", "lua", "rockspec", "Makefile", dir)
+    run("cp", "-r", "c", "lua", "rockspec", "Makefile", "LICENSE", "LICENSE.hiredis", dir)
     return dir
 end
 
@@ -77,7 +77,9 @@ describe("installing by luarocks #nightly", function()
         luarocks(dir, "--tree", tree, "make", "rockspec/redlock-dev-1.rockspec")
         installed(tree)
         -- Nothing but build/ was written into the checkout.
-        assert.equal("Makefile\nbuild\nc\nlua\nrockspec\n", run("ls", dir))
+        assert.equal("LICENSE\nLICENSE.hiredis\nMakefile\nbuild\nc\nlua\nrockspec\n",
+            run("ls", dir))
+        only_file(tree .. "/lib/luarocks/rocks-5.1/redlock/*/doc/LICENSE.hiredis")
     end)
 
     it("of the source rock that is packed from the archive", function()
@@ -116,8 +118,8 @@ describe("the source archive", function()
         local version = require("redlock")._VERSION
         assert.equal(("redlock-%s.tar.gz"):format(version), archive:match "[^/]*$")
         local names = "\n" .. run("tar", "tzf", archive)
-        for _, name in ipairs { "Makefile", "c/redlock.h", "lua/redlock/init.lua",
-            "rockspec/redlock-dev-1.rockspec" } do
+        for _, name in ipairs { "Makefile", "LICENSE.hiredis", "c/redlock.h",
+            "lua/redlock/init.lua", "rockspec/redlock-dev-1.rockspec" } do
             assert.truthy(names:find(("\nredlock-%s/%s\n"):format(version, name), 1, true), name)
         end
         assert.is_nil(names:find "/build/")
@@ -142,11 +144,23 @@ describe("installing by make", function()
         assert.equal("opt\n", run("ls", stage))
         assert.equal("bin\ninclude\nlib\nshare\n", run("ls", stage .. "/opt/x"))
         for path, text in pairs { ["man/man1/redlock.1"] = "redlock run NAME",
+            ["doc/redlock/LICENSE"] = "the redlock authors",
+            ["doc/redlock/LICENSE.hiredis"] = "Pieter Noordhuis.*in binary form must reproduce",
             ["bash-completion/completions/redlock"] = "complete .* redlock\n",
             ["zsh/site-functions/_redlock"] = "^#compdef redlock\n",
             ["fish/vendor_completions.d/redlock.fish"] = "complete %-c redlock" } do
             assert.matches(text, run("cat", stage .. "/opt/x/share/" .. path))
         end
+    end)
+
+    it("gives the same bytes in whatever folder", function()
+        local sums = {}
+        for i = 1, 2 do
+            local other = checkout()
+            run("make", "-s", "-C", other, "all", "CFLAGS=-O0 -g", "STRICT=1")
+            sums[i] = run("sh", "-c", "cd " .. other .. "/build/redlock && sha256sum *")
+        end
+        assert.equal(sums[1], sums[2])
     end)
 
     it("lets programs in C lock without Lua", function()
