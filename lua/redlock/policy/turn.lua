@@ -54,7 +54,9 @@ local function why_not_wait(call)
     local client, place = call.lock.client, call.place
     local left = call.deadline - client.now()
     if not place and not call.free then
-        return call.deadline > call.started and deadlock.is_certain(call) and "deadlock" or nil
+        local vain = call.deadline > call.started and deadlock.is_certain
+            or deadlock.is_in_vain_beside      -- what others have of it is just held
+        return vain(call, left) and "deadlock" or nil
     elseif deadlock.is_in_vain_beside(call, left)
         or call.free and deadlock.is_in_vain(call, left) then
         return "deadlock"
