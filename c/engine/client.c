@@ -370,11 +370,40 @@ void rl_unshare(rl_client *c, int close)
     rl_uncork(c);            /* other users must not wait for one that is gone */
     pthread_mutex_lock(&clients_mutex);
     int last = --c->users == 0 && close;
+    c->unused_ms = rl_now_ms();
+    if (!c->users && c->net.wakefd >= 0)
+        net_wake(c->net.wakefd);   /* so that the thread looks once in a while */
     if (last)
         c->key_len = SIZE_MAX;     /* no key is so long: rl_share() finds it no more */
     pthread_mutex_unlock(&clients_mutex);
     if (last)
         rl_close(c);
+}
+
+enum { UNUSED_MS = 10000 };
+
+int client_is_unused(struct rl_client *c)
+{
+    const struct core *core = &c->core;
+    if (c->users || core->closed || core->held || core->owing || core->active ||
+        core->handles || pthread_mutex_trylock(&clients_mutex))
+        return 0;            /* a thread that has that mutex may wait for this one */
+    int unused = !c->users && rl_now_ms() - c->unused_ms >= UNUSED_MS;
+    if (unused)
+        c->key_len = SIZE_MAX;
+    pthread_mutex_unlock(&clients_mutex);
+    return unused;
+}
+
+void client_close_unused(struct rl_client *c)
+{
+    int tls = c->tls != NULL;
+    rl_close(c);
+    if (tls) {
+        pthread_mutex_lock(&clients_mutex);  /* as in client_secure() */
+        tls_thread_end();
+        pthread_mutex_unlock(&clients_mutex);
+    }
 }
 
 /* ---- closing ---- */

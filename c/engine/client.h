@@ -24,7 +24,8 @@ struct rl_client {
     /* Shared clients: the keeper turns the loop, and nobody else. */
     char *key;                    /* NULL: not shared */
     size_t key_len;
-    int users;
+    _Atomic int users;
+    int64_t unused_ms;            /* since when there are none */
     int given_up;                 /* by rl_close(): freed with the last handle */
     _Atomic int kicking;          /* how many wake the thread at this moment */
     struct rl_mailbox *ringing;   /* to be rung when the mutex is free; NULL: none */
@@ -49,6 +50,13 @@ static inline struct rl_client *client_of(const struct core *core)
 
 /* Takes a client out of the list of all, and frees it. */
 void client_forget(struct rl_client *c);
+
+/* With the mutex, in the client's own thread: whether nobody has used a shared client for a while,
+ * and it holds nothing. Nobody can share it any more then: the thread is to close it. */
+int client_is_unused(struct rl_client *c);
+
+/* Closes it, without a mutex held. */
+void client_close_unused(struct rl_client *c);
 
 /* All clients with one of these signals: takes and gives back their mutexes; in between,
  * lets go what they hold, and waits for confirmations, LINGER_MS at most. Nothing can be

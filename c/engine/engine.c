@@ -143,7 +143,7 @@ int engine_turn(struct rl_client *c, int block)
         engine_flush(c, rl_now_ms());
     c->turning = 1;
     engine_unlock(c);
-    int count = net_wait(&c->net, events, block);
+    int count = net_wait(&c->net, events, block ? -1 : 0);
     int failed = count < 0 ? errno : 0;
     engine_lock(c);
     c->turning = 0;

@@ -30,6 +30,8 @@ static void sleep_off(struct rl_client *c, int64_t due_ms)
     k->armed_ms = INT64_MAX;
 }
 
+enum { UNUSED_LOOK_MS = 2500 };
+
 /* One turn for a shared client. The mutex is free while bytes are moved: an event loop
  * that starts a round never waits for a system call. */
 static void serve(struct rl_client *c)
@@ -38,7 +40,7 @@ static void serve(struct rl_client *c)
     c->turning = 1;
     engine_unlock(c);
     net_send(&c->net);
-    int count = net_wait(&c->net, events, 1);
+    int count = net_wait(&c->net, events, c->users ? -1 : UNUSED_LOOK_MS);
     net_collect(&c->net, events, count);
     engine_lock(c);
     c->turning = 0;
@@ -49,12 +51,28 @@ static void serve(struct rl_client *c)
     pthread_cond_broadcast(&c->turned);
 }
 
+/* Closes a client that nobody uses from its own thread, for which nobody can wait. */
+static void leave(struct rl_client *c)
+{
+    pthread_detach(c->keeper.thread);
+    c->keeper.running = 0;
+    close(c->keeper.timerfd);
+    net_unthread(&c->net);
+    engine_unlock(c);
+    client_close_unused(c);
+}
+
 static void *keeper_thread(void *arg)
 {
     struct rl_client *c = arg;
     engine_lock(c);
-    while (!c->keeper.stop && c->key)
+    while (!c->keeper.stop && c->key) {
         serve(c);
+        if (!c->keeper.stop && client_is_unused(c)) {
+            leave(c);
+            return NULL;
+        }
+    }
     while (!c->keeper.stop) {
         int64_t due_ms = core_due_ms(&c->core), now_ms = rl_now_ms();
         if (c->unsent_ms && now_ms > c->unsent_ms) {

@@ -218,9 +218,9 @@ void net_unthread(struct net *net)
     }
 }
 
-int net_wait(const struct net *net, void *events, int block)
+int net_wait(const struct net *net, void *events, int ms)
 {
-    return epoll_wait(net->epfd, events, NET_EVENTS, block ? -1 : 0);
+    return epoll_wait(net->epfd, events, NET_EVENTS, ms);
 }
 
 void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms)

@@ -43,9 +43,9 @@ int net_open(struct net *net);
  * the thread do so. */
 void net_flush(struct net *net, int64_t now_ms);
 
-/* Waits for events: at most until the core's next deadline; not at all if !block. The
+/* Waits for events: at most until the core's next deadline, or for ms; -1: that has no end. The
  * only call that may be made without the engine's mutex. How many, or -1 with errno. */
-int net_wait(const struct net *net, void *events, int block);
+int net_wait(const struct net *net, void *events, int ms);
 
 /* Feeds the core with what count events tell. */
 void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms);

@@ -146,12 +146,12 @@ void linger_until(struct net *net, int64_t until_ms)
     (void)net, (void)until_ms;
 }
 
-int net_wait(const struct net *net, void *to, int block)
+int net_wait(const struct net *net, void *to, int ms)
 {
     struct epoll_event *events = to;
     struct process *p = process_of(net);
     int count = 0, i;
-    (void)block;             /* sim_run() waits, nobody else */
+    (void)ms;                /* sim_run() waits, nobody else */
     world.current = net->wakefd;
     if (core_due_ms(net->core) <= rl_now_ms())
         events[count++].data.u32 = TAG_TIMER;

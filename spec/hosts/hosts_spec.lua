@@ -86,9 +86,9 @@ describe("over the host", function()
     end
 
     -- Runs that and returns what it says.
-    local function says(loop, code, argv_prefix)
+    local function says(loop, code, argv_prefix, seconds)
         local p = starts(loop, code, argv_prefix)
-        local text = p:read_all(30)
+        local text = p:read_all(seconds or 30)
         assert.equal(0, p:wait(5), text)
         return text
     end
@@ -259,6 +259,37 @@ describe("over the host", function()
             free()
         end)
     end
+
+    it("luv, connections of clients that were dropped are closed, but not what is held", function()
+        assert.equal("over\n", says(behaviour.loops.luv, [[
+            local function status(file, pattern)
+                return tonumber(io.open(file):read "*a":match(pattern))
+            end
+            local function threads() return status("/proc/self/status", "Threads:%s*(%d+)") end
+            assert(client:getLock("kept", { owner = "me" }):lock())
+            local before = threads()
+            for i = 1, 5 do
+                local c = new { client_name = "dropped" .. i }
+                local l = c:getLock("x" .. i, { owner = "me" })
+                assert(l:tryLock(5) and l:unlock())
+            end
+            assert(threads() == before + 5)
+            local again, from = new { client_name = "dropped1" }, now()
+            assert(again:connect())
+            repeat
+                collectgarbage()
+                sleep(0.1)
+            until threads() == before + 1 or now() - from > 90
+            assert(threads() == before + 1, threads() - before)
+            -- They can be had again, and so can one that was never closed.
+            for _, c in ipairs { again, new { client_name = "dropped2" } } do
+                local l = c:getLock("y", { owner = "me" })
+                assert(l:tryLock(5) and l:unlock())
+            end
+            assert(client:getLock("kept", { owner = "me" }):unlock())
+        ]], nil, 120))
+        free()
+    end)
 
     it("luv, errors of the user are told, and the loop goes on", function()
         local text = says(behaviour.loops.luv, [[
