@@ -203,6 +203,53 @@ describe("a read-write lock", function()
         assert.is_true(writer(2, other):unlock())
     end)
 
+    it("tells of who writes and reads by either view", function()
+        local r, w = reader(1), writer(1)
+        assert.is_true(w:tryLock(1, 20))
+        assert.is_false(r:isLocked())                    -- nobody reads
+        assert.is_true(r:tryLock())
+        assert.is_true(r:isHeldByCurrentThread())
+        assert.is_true(r:isLocked())
+        assert.equal(w:holder().label, r:holder().label)
+        assert.is_true(r:remainTimeToLive() > 15)
+        assert.is_true(r:votes() >= 3)
+        assert.is_false(reader(2, other):isLocked())     -- others cannot see it
+        assert.is_true(w:unlock())
+        assert.is_true(r:isLocked())
+        assert.is_true(r:unlock())
+        assert.is_false(r:isLocked())
+    end)
+
+    it("is opened by force for readers, for the writer, and for both by a call named so", function()
+        for _, fenced in ipairs { false, true } do
+            local rw = other:getReadWriteLock("x", { owner = 9, fenced = fenced })
+            local r, w = reader(1), client:getReadWriteLock("x", { owner = 1, fenced = fenced })
+                :writeLock()
+            assert.is_true(r:tryLock(1, 20))
+            each_has "zset"
+            assert.is_false(rw:writeLock():forceUnlock())
+            assert.is_true(r:isLocked())
+            assert.is_true(rw:readLock():forceUnlock())
+            each_has "none"
+            r:unlock()
+            assert.is_true(w:tryLock(1, 20))
+            each_has "string"
+            assert.is_false(rw:readLock():forceUnlock())
+            assert.is_true(w:isLocked())
+            assert.is_true(rw:writeLock():forceUnlock())
+            each_has "none"
+            w:unlock()
+            for _, view in ipairs { r, w } do
+                assert.is_true(view:tryLock(1, 20))
+                each_has(view == r and "zset" or "string")
+                assert.is_true(rw:forceUnlockBoth())
+                each_has "none"
+                view:unlock()
+            end
+            assert.is_false(rw:forceUnlockBoth())
+        end
+    end)
+
     it("lets others read behind who goes on as a reader, and tells it of a loss", function()
         local w, r, told = writer(1), reader(1), nil
         assert.is_true(w:tryLock(1))

@@ -284,6 +284,13 @@ describe("in the reference", function()
         look({ cluster[1].uri }, { restart_guard = "ignore" })
         look({ cluster[1].uri, cluster[2].uri, fresh.uri }, { user = "blind" })
         look({ cluster[3].uri, fresh.uri, cluster[1].uri }, { user = "keyless" })
+        local frozen = support.cluster(1)[1]
+        local client = new_client { nodes = { frozen.uri }, cluster = "spec" }
+        assert(client:check())
+        frozen:freeze()
+        gather(assert(client:check()), fields)
+        frozen:thaw()
+        client:close()
         cluster[3]:admit(30)
         look { cluster[3].uri, cluster[2].uri, cluster[1].uri }
         cluster.unnamed = true

@@ -47,7 +47,7 @@ local fenced = primitive.new {
     handover = parts("fenced.replaced", "rw.door", "fenced.counter", "fenced.counted",
         "fenced.handover"),
     peek = parts "rw.write_peek",
-    force = script_text.read(PLAIN .. "force"),
+    force = parts("rw.only_writer", "lock.force"),
     settle = script_text.read(PLAIN .. "settle"),
     asks = {
         current = { parts "fenced.current" },

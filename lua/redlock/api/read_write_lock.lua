@@ -11,6 +11,7 @@
 
 local handover = require "redlock.policy.handover"
 local lock = require "redlock.api.lock"
+local plain_lock = require "redlock.api.plain_lock"
 local primitive = require "redlock.api.primitive"
 local printable = require("redlock.core.printable").printable
 local rounds = require "redlock.core.rounds"
@@ -105,7 +106,8 @@ function read_methods:onLost(fn)
     validate.is_function("fn", fn)
     return self.client.holds:on_lost(hold, fn, self)
 end
-for _, name in ipairs { "extend", "remaining", "isValid", "isHeldByCurrentThread", "onEnding" } do
+for _, name in ipairs { "extend", "remaining", "isValid", "isHeldByCurrentThread", "onEnding",
+        "isLocked", "remainTimeToLive", "holder", "votes" } do
     read_methods[name] = function(self, a, b)
         return Lock[name](as_writer(self) or self, a, b)     -- some are loaded later
     end
@@ -137,7 +139,7 @@ reading = primitive.new {
     release = reader "read_release",
     handover = script_text.read("redlock.scripts.now", RW .. "downgrade"),
     peek = script_text.read("redlock.scripts.now", RW .. "read_peek"),
-    force = script_text.read(PLAIN .. "force"),
+    force = script_text.read(RW .. "only_readers", PLAIN .. "force"),
     keys = keys,
     channel = primitive.channel,
     methods = read_methods,
@@ -159,7 +161,7 @@ writing = primitive.new {
     release = script_text.read(RW .. "write_release"),
     handover = script_text.read(PLAIN .. "handover"),
     peek = script_text.read(RW .. "write_peek"),
-    force = script_text.read(PLAIN .. "force"),
+    force = script_text.read(RW .. "only_writer", PLAIN .. "force"),
     settle = script_text.read(PLAIN .. "settle"),
     asks = { open = { script_text.read(RW .. "open") } },
     keys = keys,
@@ -186,6 +188,11 @@ function methods:readLock() return self.reader end
 function methods:writeLock() return self.writer end
 --- @return the name as it was given
 function methods:getName() return self.reader.name end
+--- Deletes it, whoever reads or writes.
+-- @return as Lock:forceUnlock
+function methods:forceUnlockBoth()
+    return lock.new(self.reader.client, plain_lock, self.reader.name):forceUnlock()
+end
 
 --- For people: read-write lock(prices)
 function methods:__tostring()

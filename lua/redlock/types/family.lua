@@ -42,6 +42,18 @@ function ReadWriteLock:writeLock() end
 ---@return string name  any bytes
 function ReadWriteLock:getName() end
 
+---Deletes it on all servers, whoever reads or writes. `forceUnlock` of a view lets its own side go:
+---all readers, or the writer.
+---```lua
+---local prices = client:getReadWriteLock "prices"
+---assert(prices:readLock():tryLock(5))
+---assert(prices:writeLock():forceUnlock() == false)
+---assert(prices:forceUnlockBoth() == true)
+---```
+---@return boolean|nil opened  false: nobody had it
+---@return redlock.Error err  no_quorum; phase; closed
+function ReadWriteLock:forceUnlockBoth() end
+
 -- ---- several names ---------------------------------------------------------------
 
 ---A lock of several names, all or none: nothing is held while it waits, so sets that overlap never
