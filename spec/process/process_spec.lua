@@ -387,6 +387,44 @@ describe("without file descriptors a process", function()
     end)
 end)
 
+describe("when a client is made a process", function()
+    after_each(support.cleanup)
+
+    it("has loaded all that it will need: no descriptor may be left later", function()
+        local uris = {}
+        for i, uri in ipairs(support.cluster(3):uris()) do
+            uris[i] = ("%q"):format(uri)
+        end
+        local p = support.lua(([[
+            local redlock = require "redlock"
+            local client = redlock.new { nodes = { %s }, cluster = "spec", fallback = 0.1 }
+            for _, name in ipairs { "searchpath", "loadlib", "loaders" } do package[name] = nil end
+            io.open, io.lines, loadfile, dofile = nil
+            local pair = client:getReadWriteLock("rw", { fenced = true })
+            for _, l in ipairs { client:getLock "a", client:getFencedLock "b", pair:readLock(),
+                client:getFairLock "c", pair:writeLock(), client:getMultiLock { "d", "e" } } do
+                assert(l:tryLock(5, 5))
+                assert(l:extend(5) and l:isLocked())
+                assert(l:unlock())
+            end
+            assert(client:getSemaphore("s", 2, { fenced = true }):tryAcquire(5, 5))
+            assert(client:getRateLimiter("r", 1, 1):tryAcquire())
+            assert(client:getCountDownLatch("l"):trySetCount(1))
+            assert(client:getElection("e", { id = "a" }):campaign(5))
+            assert(client:once("o", 1, function() end))
+            assert(client:getLock("f"):tryLockAsync(5, 5):get(60))
+            local _, err = client:getLock("f", { owner = 2 }):tryLock(0.2)
+            assert(tostring(err):find "held")
+            assert(client:locks() and client:check() and client:init() and client:stats())
+            assert(client:import(assert(client:getLock("f"):export())))
+            client:close()
+            print "fine"
+        ]]):format(table.concat(uris, ", ")), { stderr = "stdout" })
+        assert.equal("fine", p:read_all(60):match "^(.-)\n")
+        assert.equal(0, p:wait(60))
+    end)
+end)
+
 describe("values [37]", function()
     teardown(support.cleanup)
 

@@ -87,6 +87,7 @@ function _M.new(opts)
     self.credentials = credentials.new(self)
     self.meter = opts.metrics and opts.metrics:attach(self) or nil
     finalizers.join(self, vanish)
+    rounds.load()                -- now, as descriptors may run out later
     return self
 end
 

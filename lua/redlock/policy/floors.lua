@@ -191,7 +191,7 @@ function _M.seed_all(view, buckets, within)
     return said and guesses, err
 end
 
-local largest_script          -- read when somebody asks
+local LARGEST = script_text.read "redlock.scripts.fenced.largest"
 
 --- What the servers know of floors: for client:check().
 -- @param client  whose servers are asked
@@ -200,11 +200,9 @@ local largest_script          -- read when somebody asks
 -- @return how many of the 1024 floors each node knows, by its place: none where its user may not
 --   look
 function _M.look(client, _, found)
-    largest_script = largest_script or script_text.read "redlock.scripts.fenced.largest"
     local known = {}
     look_at_clocks(client)
-    for _, answer in ipairs(rounds.ask_all(client, "check", largest_script,
-        KEYS) or {}) do
+    for _, answer in ipairs(rounds.ask_all(client, "check", LARGEST, KEYS) or {}) do
         known[answer.node] = tonumber(answer.data)
         if answer.info + 1 >= tonumber(client.token_limit) then
             found(answer.node, finding(answer.info))

@@ -20,15 +20,16 @@ _M.KEY = "redlock:{server}:marker"
 
 local ATTEMPTS = 3            -- of init: others may be setting markers at the same time
 
-local check                   -- in one line; read when the first client with the guard opens
+-- In one line.
+local CHECK = gsub(gsub(script_text.read "redlock.scripts.marker.check", "%-%-[^\n]*", ""), "%s+",
+    " ")
+local SET = script_text.read "redlock.scripts.marker.set"   -- the core's settings only point to it
 
 --- An acquire script that checks the marker first (scripts/marker/check.lua), in its first
 -- line, so that the lines of error messages stay true.
 function _M.wrap(script)
-    check = check or gsub(gsub(script_text.read "redlock.scripts.marker.check", "%-%-[^\n]*", ""),
-        "%s+", " ")
     local shebang, body = match(script, "^(#![^\n]*\n)(.*)$")
-    return (shebang or "") .. check .. (body or script)
+    return (shebang or "") .. CHECK .. (body or script)
 end
 
 --- Whether the guard is on: by the option, else when there is more than one server.
@@ -39,16 +40,13 @@ function _M.is_on(options)
     return options.restart_guard ~= false and options.restart_guard ~= "ignore"
 end
 
-local set_script              -- kept: the core's settings only point to the text
-
 --- Sets what the core needs to know.
 -- @param settings  rl_options
 -- @param options   of the client
 function _M.configure(settings, options)
     settings.unguarded = _M.is_on(options) and 0 or 1
     if options.restart_guard ~= "ignore" then        -- off: markers of others are looked for
-        set_script = set_script or script_text.read "redlock.scripts.marker.set"
-        settings.marker, settings.marker_script = _M.KEY, set_script
+        settings.marker, settings.marker_script = _M.KEY, SET
     end
     settings.require_info = options.restart_guard == "require" and 1 or 0
     settings.behind_proxy = options.behind_proxy and 1 or 0

@@ -14,6 +14,7 @@ local format, gmatch, gsub, match, concat = string.format, string.gmatch, string
 
 local _M = {}
 
+local TRIAL = script_text.read "redlock.scripts.check.trial"
 local LISTED = 2000           -- of more connections a server is not asked who they are
 local SCRIPT = "EVAL or EVALSHA"
 
@@ -21,12 +22,13 @@ local SCRIPT = "EVAL or EVALSHA"
 -- those has plain locks only.
 local MISSED = {
     [SCRIPT] = "no lock can be taken", SET = "no lock can be taken",
-    GET = "locks cannot be looked at, extended or released",
+    GET = "locks cannot be looked at or extended",
+    GETRANGE = "released locks stay closed until their lease is over",
     PTTL = "leases are not extended", PEXPIRE = "leases are not extended",
     DEL = "released locks stay closed until their lease is over",
     PUBLISH = "waiters are not woken by a release, and ask from time to time",
 }
-local ERRORS = { [SCRIPT] = true, SET = true, GET = true }
+local ERRORS = { [SCRIPT] = true, SET = true, GET = true, GETRANGE = true }
 local ALL_FENCED, FENCED = 4, "there are no fenced locks, of which redlock run takes one unless it "
     .. "has --plain"
 
@@ -63,13 +65,12 @@ function _M.try(client, rows, found)
             or nil
         failed[place] = {}
     end
-    local script = script_text.read "redlock.scripts.check.trial"
     for _, step in ipairs { "take", "release" } do    -- the first by EVAL, the second by EVALSHA
         for _, one in ipairs(asked) do
             one.args[1] = step
         end
         few = {}
-        for k, said in ipairs(each.ask(client, script, asked)) do
+        for k, said in ipairs(each.ask(client, TRIAL, asked)) do
             local place, code = asked[k].place, node_codes[said.code]
             for command, why in gmatch(said.data or "", "(%u+) ([^\n]*)") do
                 failed[place][command] = gsub(why, "[^ -~]", "?")

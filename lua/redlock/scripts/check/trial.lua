@@ -13,6 +13,7 @@ end
 if ARGV[1] == 'take' then
     try('SET', KEYS[1], OURS, 'NX', 'PX', 5000)
     try('GET', KEYS[1])
+    try('GETRANGE', KEYS[1], 0, 256)
     try('PTTL', KEYS[1])
     try('MGET', fence, KEYS[1])
     try('HGET', floor, '0')
