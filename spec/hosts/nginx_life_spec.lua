@@ -89,6 +89,23 @@ local SERVER = [[
         end))
         ngx.sleep(3)
     } }
+    location /two_losses { content_by_lua_block {
+        local inside, most, told = 0, 0, 0
+        for i = 1, 2 do
+            local l = client:getLock("short" .. i)
+            assert(l:tryLock(1, 0.3))
+            l:onLost(function()
+                assert(client:getLock("both"):tryLock(10))
+                inside = inside + 1
+                most = math.max(most, inside)
+                ngx.sleep(0.05)
+                inside, told = inside - 1, told + 1
+                client:getLock("both"):unlock()
+            end)
+        end
+        repeat ngx.sleep(0.01) until told == 2
+        ngx.print(tostring(most == 1))
+    } }
     location /said { content_by_lua_block {
         ngx.print(ngx.shared.shared:get "lost" or "nothing")
     } }
@@ -254,6 +271,20 @@ describe("a worker of nginx", function()
         support.eventually(function() return (ng:get "/said") == "ending timer" end, 20, "onEnding")
         request:finish()
     end)
+
+    -- nginx drops a timer that is due when too many run.
+    it("tells both where the reader has the last timer, each function as an owner of its own",
+        function()
+            start { options = "lease = 1", http = "lua_max_running_timers 2;",
+                init_worker = "ngx.timer.at(0, function() ngx.sleep(600) end)", shutdown = "1s" }
+            local request = ng:begin "/ending"
+            support.eventually(function() return ng:get "/said" == "ending timer" end, 20,
+                "onEnding")
+            request:finish()
+            assert.equal("true", ng:get "/two_losses")
+            ng.expected = "lua_max_running_timers are not enough"
+            ng:stop "TERM"
+        end)
 
     it("tells of a loss in time also of a lock that it takes while it is shut down", function()
         start { options = "lease = 1" }

@@ -9,9 +9,9 @@ local finalizers = require "redlock.core.finalizers"
 local loop = require "redlock.host.loop"
 local validate = require "redlock.core.validate"
 
-local assert, error, next, pcall, tonumber, tostring =
-    assert, error, next, pcall, tonumber, tostring
-local min = math.min
+local assert, error, ipairs, next, pairs, pcall, tonumber, tostring =
+    assert, error, ipairs, next, pairs, pcall, tonumber, tostring
+local ceil, min = math.ceil, math.min
 local clock = os.clock        -- processor time: it may be the others' turn meanwhile
 local ngx = ngx
 local get_phase = ngx.get_phase
@@ -42,6 +42,7 @@ local LATE_MS = 1000          -- before it is logged that it does not
 local POLL_S = 0.001          -- how often they look then
 local TURN_MS = 2             -- the worker's other events wait at most so much longer
 local LONG_S = 86400          -- an end of a wait that only saves a stuck one
+local DROPPED_MS = 50         -- a timer that has not run by then was dropped (too many run)
 local RETRY_MS = 1000         -- between two attempts to start the reader; twice as long each ...
 local RETRY_MAX_MS = 60000    -- ... time, up to this: each is a line or two in the log
 
@@ -187,6 +188,69 @@ local function run_together(box, fence)
     end
 end
 
+-- ---- what is due at a time -------------------------------------------------------
+
+-- nginx drops a timer, when it is due, if too many run: then the reader does what it was for.
+local deferred = {}           -- functions of users -> when they are late (ms), and what rings then
+local running_late = false
+local reminder = {}           -- at (ms), fn
+
+local function defer(fn)
+    local box = host.box
+    local function run()
+        if deferred[run] then
+            deferred[run] = nil
+            fn()
+        end
+    end
+    deferred[run] = { late = now_ms(box) + DROPPED_MS,
+        bell = reader.connected and ring_later(box, DROPPED_MS + 1) }
+    local ok, err = ngx.timer.at(0, run)
+    if not ok then
+        log("no timer for a callback (" .. tostring(err) .. "); it runs now")
+        run()
+    end
+end
+
+-- Each is an owner of its own, as in a timer, so that they run one after the other.
+local function run_late(now)
+    local those = {}
+    for run, one in pairs(deferred) do
+        those[#those + 1] = now >= one.late and run or nil
+    end
+    running_late = #those > 0
+    return running_late and ngx.thread.spawn(function()
+        for _, run in ipairs(those) do
+            ngx.ctx = {}
+            pcall(run)
+        end
+        running_late = false
+    end)
+end
+
+-- at_end: nobody looks for the reminder from now on.
+local function do_what_is_due(box, at_end)
+    local now = now_ms(box)
+    if next(deferred) and not running_late then
+        run_late(now)
+    end
+    if reminder.at and (at_end or now >= reminder.at) then
+        reminder.at = nil
+        reminder.fn()
+    end
+end
+
+-- For those who are told before a lease is over; without a timer their next call tells them.
+local function remind(seconds, fn)
+    if reader.connected then
+        local ms = ceil(seconds * 1000)
+        reminder.at, reminder.fn = now_ms(host.box) + ms, fn
+        reminder.bell = ring_later(host.box, ms)
+    else
+        ngx.timer.at(seconds, fn)
+    end
+end
+
 -- Wakes those whose rounds are done, also those that become so meanwhile: nothing rings
 -- for them. All of that is one event of nginx, so after a while the others get their turn.
 local function turn(box, fence)
@@ -199,6 +263,7 @@ local function turn(box, fence)
         end
     end
     owners.look()            -- one that ended holding something has rung
+    do_what_is_due(box)
     return box:look()
 end
 
@@ -224,7 +289,8 @@ local function read(box)
             local ms = look_for_dead(box) or now - used < IDLE_MS and CALM_MS
             bell = ms and ring_later(box, ms)
         end
-    until waiting == 0 and (not bell or is_over(box)) or not sock:receiveany(64)
+    until waiting == 0 and not next(deferred) and (not bell or is_over(box))
+        or not sock:receiveany(64)
     end_fence(fence)
     sock:close()
 end
@@ -240,6 +306,7 @@ local function run(_, box)
     reader.running, reader.connected, reader.starting = false, false, 0
     box.C.rl_mailbox_hang_up(box.mailbox)
     box:uncork()
+    do_what_is_due(box, true)
     if ok then
         reader.again, reader.pause = 0, RETRY_MS
     else
@@ -344,14 +411,6 @@ end
 
 -- ---- the host --------------------------------------------------------------------
 
-local function defer(fn)
-    local ok, err = ngx.timer.at(0, fn)
-    if not ok then
-        log("no timer for a callback (" .. tostring(err) .. "); it runs now")
-        fn()
-    end
-end
-
 host = loop.new {
     name = "nginx",
     mortal = true,
@@ -373,10 +432,7 @@ host = loop.new {
     log = log,
     warn = warn,
 
-    -- For those who are told before a lease is over; without a timer their next call tells them.
-    remind = function(seconds, fn)
-        ngx.timer.at(seconds, fn)
-    end,
+    remind = remind,
 
     -- Where workers make the private directory of their wake-up sockets; where there is one, it is
     -- where the next one is made.
