@@ -251,6 +251,69 @@ describe("redlock run", function()
         end)
     end)
 
+    -- A shell with job control at a terminal of its own: what is typed there, and what it shows.
+    describe("at a terminal", function()
+        local shell, screen, at
+
+        local function await(pattern)
+            local ok = pcall(support.eventually, function()
+                local _, to = sys.read_file(screen):find(pattern, at)
+                at = to or at
+                return to
+            end, 60)
+            assert(ok, pattern .. " is not in " .. sys.read_file(screen):sub(at))
+        end
+
+        local function type_in(text)
+            assert(shell:write(text))
+        end
+
+        before_each(function()
+            screen, at = support.tmpdir() .. "/screen", 1
+            shell = support.spawn { "script", "-qfec", "bash --norc --noprofile -i", "/dev/null",
+                stdin = "pipe", stdout = screen, stderr = "stdout",
+                env = { REDLOCK_CLUSTER = support.CLUSTER, TERM = "dumb", PS1 = "> ", HOME = home,
+                    REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
+        end)
+        after_each(function() shell:kill "KILL" end)
+
+        local RUN = cli.REDLOCK .. " run x -- sh -c "
+        local ASK = "'echo I\"\"N; read a < /dev/tty; echo got:$a'"
+        for what, steps in pairs {
+            ["reads from standard input"] = { RUN .. "'echo I\"\"N; read a; echo got:$a'",
+                "IN", "anna\n", "got:anna", "END=0" },
+            ["asks while standard input is a pipe"] = { "echo rows | " .. RUN .. ASK,
+                "IN", "anna\n", "got:anna", "END=0" },
+            ["is piped to a pager that asks"] = {
+                RUN .. "'while echo row; do sleep 0.05; done' | sh -c " .. ASK,
+                "IN", "anna\n", "got:anna", "END=0" },
+            ["asks in the background"] = { RUN .. ASK .. " < /dev/null &",
+                "stopped by signal 21, as it wants the terminal", "fg; echo E''ND=$?\n",
+                "redlock run", "anna\n", "got:anna", "END=0" },
+            ["is stopped by Ctrl-Z, and goes on"] = { "echo rows | " .. RUN .. ASK,
+                "IN", "\26", "Stopped", "fg; echo E''ND=$?\n", "redlock run", "anna\n",
+                "got:anna", "END=0" },
+            ["is ended by Ctrl-C"] = { "echo rows | " .. RUN .. "'echo I\"\"N; exec sleep 60'",
+                "IN", "\3", "END=130" },
+        } do
+            it(what, function()
+                type_in(steps[1] .. (steps[1]:find "&$" and "\n" or "; echo E''ND=$?\n"))
+                for i = 2, #steps do
+                    (steps[i]:find "[%c]" and type_in or await)(steps[i])
+                end
+                support.eventually(function() return cluster[1]:call("EXISTS", "x") == 0 end)
+            end)
+        end
+    end)
+
+    it("tells of a command that is stopped, and has it ended by TERM", function()
+        local p = start "kill -STOP $$; echo never"
+        assert.equal("redlock: the command is stopped by signal 19", p:read_line(20))
+        p:kill "TERM"
+        local status, text = ends(p)
+        assert.equal(128 + 15, status, text)
+    end)
+
     it("lets what a command leaves behind run on, when it ends by itself", function()
         local p = start "setsid sleep 60 > /dev/null 2>&1 & echo $!"
         local list = pids(p)

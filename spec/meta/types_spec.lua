@@ -25,7 +25,7 @@ local INTERNAL = {
     ["redlock.Future"] = { "settle", "settle_true" },
     ["redlock.Metrics"] = { "attach", "leave", "look" },
     ["redlock.Host"] = { "accept", "attend", "begin_directly", "box", "cancel", "close", "enclose",
-        "in_vain", "look_again", "look_within", "mortal", "nap", "open", "owners",
+        "in_vain", "left", "look_again", "look_within", "mortal", "nap", "open", "owners",
         "poll_at", "start", "taken", "took" },
 }
 

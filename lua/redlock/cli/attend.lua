@@ -163,8 +163,9 @@ end
 -- @param variables  of the command's environment, by name
 -- @return its exit status; why it was ended, or nil; and whether a signal has asked it to end
 function _M.run(hold, argv, given, variables)
-    -- Its own group is signalled as a whole, but could not read from the terminal.
-    local group = not process.is_terminal(0)
+    -- Its own group is signalled as a whole. At a terminal the command stays in ours, which the
+    -- shell brings to the foreground, stops and continues, with what it is piped to.
+    local group = not process.has_terminal()
     local times = timing(hold.lease, given["--kill-after"])
     process.adopt_orphans()
     local pid, to = start(argv, group, times, environment(given, variables))

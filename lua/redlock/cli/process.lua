@@ -53,10 +53,12 @@ int rlc_abs(int) __asm__("abs");
 
 _M.HUP, _M.INT, _M.QUIT, _M.KILL, _M.USR1, _M.USR2, _M.TERM, _M.CHLD, _M.CONT, _M.STOP =
     1, 2, 3, 9, 10, 12, 15, 17, 18, 19
+_M.TSTP, _M.TTIN, _M.TTOU = 20, 21, 22
 local CAUGHT = { _M.HUP, _M.INT, _M.QUIT, _M.USR1, _M.USR2, _M.TERM, _M.CHLD }
 
 local SIG_BLOCK, SIG_SETMASK, SI_KERNEL = 0, 2, 0x80
-local PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, WNOHANG, O_WRONLY, ENOENT = 1, 36, 1, 1, 2
+local PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, WNOHANG, WUNTRACED, ENOENT = 1, 36, 1, 2, 2
+local O_WRONLY, O_NOCTTY = 1, 0x100
 local AF_UNIX, SOCK_SEQPACKET, SOCK_CLOEXEC, SFD_CLOEXEC = 1, 5, 0x80000, 0x80000
 local MSG_NOSIGNAL, MSG_DONTWAIT, F_SETFD, FD_CLOEXEC, POLLIN = 0x4000, 0x40, 2, 1, 1
 local CLOCK_BOOTTIME, MAX_POLL_MS = 7, 60000
@@ -207,19 +209,23 @@ if jit then
 end
 
 --- Takes leave of a child that has ended.
--- @param pid  of which; -1: any
+-- @param pid      of which; -1: any
+-- @param stopped  nil, or function(pid, signo): called for each that was stopped
 -- @return its exit status (128 + n: by signal n), its id, and whether a signal ended it; nil:
 --   none has ended; false: there is none
-function _M.reap(pid)
+function _M.reap(pid, stopped)
     local status = ffi.new "int[1]"
-    local ended = C.rlc_waitpid(pid, status, WNOHANG)
+    local ended = C.rlc_waitpid(pid, status, WNOHANG + (stopped and WUNTRACED or 0))
     if ended < 0 then
         return false
     elseif ended == 0 then
         return nil
     end
     local signo = bit.band(status[0], 0x7f)
-    if signo ~= 0 then
+    if signo == 0x7f then
+        stopped(ended, bit.rshift(status[0], 8))
+        return _M.reap(pid, stopped)
+    elseif signo ~= 0 then
         return 128 + signo, ended, true
     end
     return bit.band(bit.rshift(status[0], 8), 0xff), ended, false
@@ -316,6 +322,15 @@ end
 
 function _M.is_terminal(fd)
     return C.rlc_isatty(fd) == 1
+end
+
+--- Whether a terminal controls this process and its group, be they in the foreground or not.
+function _M.has_terminal()
+    local fd = C.rlc_open("/dev/tty", O_WRONLY + O_NOCTTY)
+    if fd >= 0 then
+        C.rlc_close(fd)
+    end
+    return fd >= 0
 end
 
 --- @return a TCP port on 127.0.0.1 that nobody used a moment ago

@@ -62,8 +62,9 @@ its token is larger than those that the place had before. Plain and fenced locks
 readers, writers, and several names, in programs as well, exclude each other. In the command a
 redlock run, lead or wait that would wait for what is held around it fails at once: it knows by the
 variable REDLOCK_HELD. TERM, INT, HUP,
-QUIT, USR1 and USR2 are passed on to the command. Without a terminal as standard input it is the
-leader of a process group of its own, which gets the signals as a whole. When the lock cannot be
+QUIT, USR1 and USR2 are passed on to the command. At a terminal it is in redlock's process group,
+which is in the foreground or not; without one it leads a group of its own, which gets the signals
+as a whole. When the lock cannot be
 renewed, or redlock itself is killed or stopped, the command and all that it started get TERM and
 KILL before the lock's time is over: what it has others start (systemd, docker, at) is not found.
 

@@ -33,9 +33,30 @@ local valid                   -- until when the lock is held
 local kill_at                 -- when all is to end: who is left then is killed
 local told = {}               -- who has got TERM beside the command
 
+-- One that is stopped would not hear of TERM.
+local function send(to, signo)
+    process.kill(to, signo)
+    if signo == process.TERM then
+        process.kill(to, process.CONT)
+    end
+end
+
+-- Those below a process that are in our group.
+local function send_below(parent, signo)
+    for _, child in ipairs(process.children(parent)) do
+        send_below(child, signo)
+        if process.group(child) == process.group(0) then
+            send(child, signo)
+        end
+    end
+end
+
 local function signal(signo)
     if not status then
-        process.kill(own_group and -pid or pid, signo)
+        if not own_group then
+            send_below(pid, signo)
+        end
+        send(own_group and -pid or pid, signo)
     end
 end
 
@@ -46,7 +67,7 @@ local function say_to_children(signo)
             and not (own_group and process.group(child) == pid)
         if signo == process.KILL or fresh then
             told[child] = true
-            process.kill(child, signo)
+            send(child, signo)
         end
     end
 end
@@ -83,10 +104,23 @@ local function hear(text)
     end
 end
 
+local STOPPED = {
+    [process.TTIN] = ", as it wants the terminal in the background",
+    [process.TTOU] = ", as it wants the terminal in the background",
+    [process.TSTP] = "; if redlock is stopped, too, it is ended before the lock ends",
+}
+
+local function stopped(child, signo)
+    if child == pid then
+        io.stderr:write(("redlock: the command is stopped by signal %d%s\n"):format(signo,
+            STOPPED[signo] or ""))
+    end
+end
+
 -- @return whether nobody is left
 local function reap()
     while true do
-        local code, child = process.reap(-1)
+        local code, child = process.reap(-1, stopped)
         if child == pid then
             status = code
         end
