@@ -71,12 +71,12 @@ void standing_explain(const struct core *core, int i, char *text)
         break;
     case OTHER_DATABASE:
         snprintf(text, RL_TEXT_MAX, "its marker is of database %" PRId64 ", and this client "
-                 "uses %d: by SWAPDB, or a copy; stop all clients, then init { force }",
+                 "uses %d: by SWAPDB, or a copy; stop all clients, then redlock init --force",
                  g->is.db, core->nodes[i].config->db);
         break;
     default:
         snprintf(text, RL_TEXT_MAX, "max_lease is %g s there, by another client, and %g s "
-                 "here; it must be the same for all (to change it: init { force })",
+                 "here; it must be the same for all (to change it: redlock init --force)",
                  (double)g->is.max_lease_ms / 1000, (double)core->max_lease_ms / 1000);
     }
 }

@@ -46,10 +46,43 @@ describe("redlock", function()
             works({ REDLOCK_NODES = false }, "--config=" .. file)
             works { REDLOCK_NODES = false, REDLOCK_CONFIG = file }
             works { REDLOCK_NODES = false, XDG_CONFIG_HOME = home }
-            works({ REDLOCK_NODES = bad }, "--nodes", cluster[1].uri)
+            works { REDLOCK_NODES = "", REDLOCK_CONFIG = "", XDG_CONFIG_HOME = home }
+            assert.is_true(support.sh("mkdir -p " .. home .. "/.config; cp " .. file .. " " .. home
+                .. "/.config/"))
+            works { REDLOCK_NODES = "", REDLOCK_CONFIG = "", XDG_CONFIG_HOME = "" }
+            assert.is_true(support.sh("rm -r " .. home .. "/.config"))
+            works({ REDLOCK_NODES = bad }, "--nodes", table.concat(cluster:uris(), ","))
             write("redlock.conf", "nodes = " .. bad .. "\n")
             works { REDLOCK_CONFIG = file }
             os.remove(file)
+        end)
+
+        it("and names the servers, and what is wrong, where none is reachable", function()
+            local uris = {}
+            for i = 1, 3 do
+                uris[i] = "redis://127.0.0.1:" .. support.free_port()
+            end
+            local script = write("take.lua", "assert(client:getLock('x'):tryLock(0))")
+            for _, line in ipairs { "run x --no-wait -- true", "run x --wait 1 -- true", "wait x",
+                "run x --permits 2 --no-wait -- true", "run x y --no-wait -- true", "status x",
+                "run x --once 5 -- true", "lead x -- true", "unlock --force x", "ls", "ls --json",
+                "check", "check --json", "init", "init --force", "top --count 1",
+                "lua " .. script } do
+                local words, text = {}, ""
+                for word in line:gmatch "%S+" do
+                    words[#words + 1] = word
+                end
+                local p = start({ env = { REDLOCK_NODES = table.concat(uris, " ") } },
+                    "--config", write("patience.conf", "patience = 1\n"), unpack(words))
+                for _, uri in ipairs(uris) do
+                    while not text:find(uri, 1, true) do
+                        text = text .. assert(p:read_line(30), line .. ": " .. text) .. "\n"
+                    end
+                end
+                p:kill "TERM"
+                text = text .. p:read_all(30)
+                assert.matches("refused", text, 1, true)
+            end
         end)
 
         it("from a file without mistakes", function()

@@ -11,9 +11,14 @@ local _M = {}
 
 local defaults = options.defaults
 
+-- An environment variable; one that is empty counts as none.
+local function variable(name)
+    local value = os.getenv(name)
+    return value ~= "" and value or nil
+end
+
 local function places()
-    local home = os.getenv "XDG_CONFIG_HOME"
-        or os.getenv "HOME" and os.getenv "HOME" .. "/.config"
+    local home = variable "XDG_CONFIG_HOME" or variable "HOME" and os.getenv "HOME" .. "/.config"
     return { home and home .. "/redlock.conf", "/etc/redlock.conf" }
 end
 
@@ -103,12 +108,12 @@ end
 --   there is a password in it }
 function _M.client_options(given)
     local opts, files = {}, {}
-    local path = given["--config"] or os.getenv "REDLOCK_CONFIG" or find()
+    local path = given["--config"] or variable "REDLOCK_CONFIG" or find()
     if path then
         read(path, opts)
         files[1] = { path, (opts.password or has_password(opts.nodes)) and true }
     end
-    local nodes = given["--nodes"] or os.getenv "REDLOCK_NODES"
+    local nodes = given["--nodes"] or variable "REDLOCK_NODES"
     if nodes then
         opts.nodes = split(nodes)
     end
@@ -120,10 +125,10 @@ function _M.client_options(given)
     end
     for _, row in ipairs(options.rows) do
         local value = given[row.flag or false]
-        local set = row.env and os.getenv(row.env) or ""
+        local set = row.env and variable(row.env)
         if value ~= nil then
             opts[row.name] = value ~= true and value     -- --no-...
-        elseif set ~= "" then
+        elseif set then
             opts[row.name] = set
         end
     end

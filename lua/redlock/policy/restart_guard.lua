@@ -55,7 +55,7 @@ end
 local function list(rows)
     local labels = {}
     for i, row in ipairs(rows) do
-        labels[i] = row.node
+        labels[i] = row.node .. (row.message and format(" (%s)", row.message) or "")
     end
     return concat(labels, ", ")
 end
@@ -71,13 +71,14 @@ local function sort_out(rows)
     return by
 end
 
-local HOW = " init { force = true } admits what is there at once; only when nobody can hold "
-    .. "a lock"
+local HOW = " redlock init --force admits what is there at once; only when nobody can hold a lock"
 
 -- Why servers must not be admitted at once: an error, or nil. All that are admitted may be named.
-local function objection(by)
+local function objection(by, rows)
     local text
-    if #by.unknown > 0 then
+    if #by.absent == #rows then
+        return errors.new("no_quorum", "init", health.complaints(rows))
+    elseif #by.unknown > 0 then
         return errors.new("config", format("init: %s: %s", list(by.unknown),
             by.unknown[1].remedy or "no answer about the marker"))
     elseif #by.disagrees > 0 then
@@ -151,7 +152,7 @@ function _M.init(client, force)
     if #by.admitted == #rows and not is_unnamed(client, by.admitted) then
         return true
     end
-    local err = not force and objection(by)
+    local err = not force and objection(by, rows)
     if err then
         return nil, err
     end
@@ -167,7 +168,7 @@ function _M.init(client, force)
             return true
         end
     end
-    err = not force and #by.admitted >= quorum(#rows) and objection(by)
+    err = not force and #by.admitted >= quorum(#rows) and objection(by, rows)
     if err then
         return nil, err
     end
