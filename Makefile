@@ -134,6 +134,12 @@ install-doc:
 	for f in LICENSE LICENSE.hiredis; do \
 	    install -D -m 644 $$f "$(DESTDIR)$(DOCDIR)/$$f" || exit 1; done
 
+.PHONY: uninstall
+uninstall: ## what was installed goes; with the PREFIX and DESTDIR it was installed with
+	rm -rf "$(DESTDIR)$(LUADIR)/redlock" "$(DESTDIR)$(LIBDIR)/redlock" "$(DESTDIR)$(DOCDIR)"
+	rm -f "$(DESTDIR)$(BINDIR)/redlock" "$(DESTDIR)$(INCDIR)/redlock.h" \
+	    "$(DESTDIR)$(CLIBDIR)/pkgconfig/redlock.pc" "$(DESTDIR)$(CLIBDIR)"/libredlock.so*
+
 # Not in a copy for users alone.
 -include rockspec/rules.mk spec/rules.mk
 

@@ -7,6 +7,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 SHOWN    = $(BUILD)/shown
 
 install: install-shown
+uninstall: uninstall-shown
 
 # Of the table that --help is made of.
 .PHONY: install-shown
@@ -19,6 +20,11 @@ install-shown: ## the manual page of the command, and what shells complete
 	install -D -m 644 $(SHOWN)/bash "$(DESTDIR)$(BASHDIR)/redlock"
 	install -D -m 644 $(SHOWN)/zsh "$(DESTDIR)$(ZSHDIR)/_redlock"
 	install -D -m 644 $(SHOWN)/fish "$(DESTDIR)$(FISHDIR)/redlock.fish"
+
+.PHONY: uninstall-shown
+uninstall-shown:
+	rm -f "$(DESTDIR)$(MANDIR)/man1/redlock.1" "$(DESTDIR)$(BASHDIR)/redlock" \
+	    "$(DESTDIR)$(ZSHDIR)/_redlock" "$(DESTDIR)$(FISHDIR)/redlock.fish"
 
 DIST = $(BUILD)/dist
 NAME = redlock-$(VERSION)
@@ -34,12 +40,14 @@ comma := ,
 .PHONY: dist
 dist: ## build/dist/: a source archive and its rockspec; DIST_URL=where it will be found
 	@mkdir -p $(DIST)
-	if [ -d .git ]; then git ls-files -co --exclude-standard; \
-	    else find . -path ./build -prune -o -type f -print | sed 's,^\./,,'; fi | LC_ALL=C sort | \
-	    tar c -T - --ignore-failed-read --transform 's,^,$(NAME)/,' --mode=go-w \
-	    --owner=0 --group=0 --numeric-owner \
+	if [ -e .git ]; then git ls-files -co --exclude-standard > $(DIST)/files || { \
+	    echo "There is no list of files: git is needed here, and must take this folder" >&2; exit 1; }; \
+	    else find . -path ./build -prune -o -type f -print | sed 's,^\./,,' > $(DIST)/files; fi
+	LC_ALL=C sort $(DIST)/files | tar c -T - --ignore-failed-read \
+	    --transform 's,^,$(NAME)/,' --mode=go-w --owner=0 --group=0 --numeric-owner \
 	    --mtime="@$$(git log -1 --format=%ct 2> /dev/null || stat -c %Y Makefile)" | \
 	    gzip -n > $(DIST)/$(NAME).tar.gz
+	@rm $(DIST)/files
 	sed -e 's,^version = .*,version = "$(ROCK)",' \
 	    -e 's,^    url = .*,    url = "$(DIST_URL)"\,\n    dir = "$(NAME)"\,,' \
 	    $(if $(HOMEPAGE),-e 's|^    license =|    homepage = "$(HOMEPAGE)"$(comma)\n&|') \

@@ -160,6 +160,28 @@ describe("redlock --help", function()
     end)
 end)
 
+describe("completion in bash at a terminal", function()
+    it("takes verbs for words where a folder is called so, and files for files", function()
+        if not is_here "script" then
+            return pending "no script (util-linux) here"
+        end
+        local dir = home .. "/folder"
+        assert(support.sh("mkdir -p " .. dir .. "/run " .. dir .. "/conf"))
+        sys.write_file(dir .. "/rc", ([[
+            . %s/bash
+            redlock() { printf '<%%s>' "$@"; echo; }
+            PS1=
+        ]]):format(home))
+        sys.write_file(dir .. "/typed", "redlock ru\thello\nredlock lua con\t\nexit\n")
+        local pipe = io.popen(("cd %s && script -qec 'bash --noprofile --rcfile rc -i' /dev/null "
+            .. "< typed 2>&1"):format(dir))
+        local text = pipe:read "*a"
+        pipe:close()
+        assert.matches("<run><hello>", text)
+        assert.matches("<lua><conf/>", text)
+    end)
+end)
+
 describe("the manual page", function()
     it("says what --help says", function()
         if not (is_here "man" and is_here "col") then

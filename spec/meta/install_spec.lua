@@ -128,6 +128,20 @@ describe("the source archive", function()
         assert.truthy(rockspec:find('url = "file://' .. archive .. '"', 1, true))
         assert.is_nil(rockspec:find "homepage")       -- the copy knows of none
     end)
+
+    it("is not made of nothing where git says nothing", function()
+        local dir = checkout()
+        run("mkdir", dir .. "/.git")                  -- a clone that git refuses, or finds broken
+        for _, target in ipairs { "dist", "deb" } do
+            local p = support.spawn { "make", "-s", "-C", dir, target, "MAINTAINER=N <n@ex.org>",
+                stdout = "pipe", stderr = "stdout", env = { GIT_CEILING_DIRECTORIES = dir } }
+            local text = p:read_all(120)
+            assert.is_true(p:wait(120) > 0)
+            assert.matches("git", text)
+            assert.matches("no list of files", text)
+            assert.equal("", run("sh", "-c", ("find %s/build -name '*.gz'"):format(dir)))
+        end
+    end)
 end)
 
 describe("installing by make", function()
@@ -151,6 +165,10 @@ describe("installing by make", function()
             ["fish/vendor_completions.d/redlock.fish"] = "complete %-c redlock" } do
             assert.matches(text, run("cat", stage .. "/opt/x/share/" .. path))
         end
+        local theirs = stage .. "/opt/x/share/lua/5.1/theirs.lua"
+        run("touch", theirs)
+        run("make", "-s", "-C", dir, "uninstall", "PREFIX=/opt/x", "DESTDIR=" .. stage)
+        assert.equal(theirs .. "\n", run("find", stage, "!", "-type", "d"))
     end)
 
     it("gives the same bytes in whatever folder", function()
