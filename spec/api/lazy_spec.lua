@@ -8,9 +8,9 @@ local function reads(server)
     return tonumber(server:call("INFO", "stats"):match "total_reads_processed:(%d+)")
 end
 
--- Less those of check(), which has one HMGET for each SET.
+-- Less those of check(), which has an MGET for each SET.
 local function attempts(server)
-    return server:calls_of "set" - server:calls_of "hmget"
+    return server:calls_of "set" - server:calls_of "mget"
 end
 
 describe("what futures begin", function()
