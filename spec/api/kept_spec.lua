@@ -1,5 +1,17 @@
 -- What a process keeps of names and callers that are done with.
+local ffi = require "ffi"
 local support = require "spec.support"
+
+ffi.cdef [[
+    struct mallinfo2 { size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks,
+        fordblks, keepcost; };
+    struct mallinfo2 mallinfo2(void);
+]]
+
+-- Bytes that C has in use. LuaJIT has an allocator of its own.
+local function allocated()
+    return tonumber(ffi.C.mallinfo2().uordblks)
+end
 
 -- What act() has left in the heap of Lua: bytes.
 local function left_by(act)
@@ -73,6 +85,25 @@ describe("a client keeps nothing", function()
         assert.is_true(other:getLock("x"):unlock())
         assert.is_true(first:get(30))
         assert.is_true(client:getLock("x", { owner = "first" }):unlock())
+    end)
+
+    it("of releases that nobody can wait for", function()
+        local waits = true
+        local careful = support.client(cluster, { host = setmetatable({
+            can_wait = function() return waits end }, { __index = require "redlock.host.plain" }) })
+        local l, used = careful:getLock "x", nil
+        for _ = 1, 2 do
+            local before = allocated()
+            for _ = 1, 500 do
+                waits = true
+                assert(l:tryLock(5, 10))
+                waits = false
+                assert(l:unlock())
+            end
+            used = allocated() - before
+        end
+        assert.is_true(used < 500 * 64, used .. " bytes")
+        careful:close()
     end)
 
     it("of a queue's order when some in it give up", function()
