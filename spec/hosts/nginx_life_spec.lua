@@ -70,7 +70,7 @@ local SERVER = [[
         if ngx.var.arg_late then
             await_quit()
         end
-        local l = client:getLock "lost"
+        local l = client:getLock("lost", { owner = ngx.var.arg_own })
         assert(l:tryLock(1))
         l:onLost(function(_, why)
             ngx.sleep(0.001)           -- it may wait: a timer of its own runs it
@@ -88,6 +88,14 @@ local SERVER = [[
                 .. " " .. ngx.get_phase())
         end))
         ngx.sleep(3)
+    } }
+    location /nightly { content_by_lua_block {
+        local l = client:getLock("nightly", { owner = "nightly" })
+        assert(l:tryLock(1))
+        if ngx.var.arg_listens then
+            assert(l:onLost(function() end))
+        end
+        ngx.print "taken"
     } }
     location /two_losses { content_by_lua_block {
         local inside, most, told = 0, 0, 0
@@ -286,9 +294,19 @@ describe("a worker of nginx", function()
             ng:stop "TERM"
         end)
 
-    it("tells of a loss in time also of a lock that it takes while it is shut down", function()
+    it("that is told to quit does not wait for what nobody releases any more", function()
+        for _, query in ipairs { "", "?listens=1" } do
+            start { shutdown = "600s" }
+            assert.equal("taken", ng:get("/nightly" .. query))
+            assert.equal(0, ng:stop "QUIT")          -- max_hold: an hour
+            cluster:await_free(60)
+            assert.equal("", ng:complaints())
+        end
+    end)
+
+    local function tells_beside_shutdown(query)
         start { options = "lease = 1" }
-        local request = ng:begin "/lost?s=3&late=1"
+        local request = ng:begin("/lost?s=3&late=1" .. query)
         reload_beside_request()
         cluster:each(function(s)
             support.eventually(function() return s:call("EXISTS", "lost") == 1 end)
@@ -297,6 +315,14 @@ describe("a worker of nginx", function()
         support.eventually(function() return ng:get "/said" == "forgotten timer" end, 20, "onLost")
         assert.equal("false", request:finish())
         ng.expected = "[alert]"      -- of nginx: this first timer of the worker comes too late
+    end
+
+    it("tells of a loss in time also of a lock that it takes while it is shut down", function()
+        tells_beside_shutdown ""
+    end)
+
+    it("tells of a loss then also of one that another owner is to have", function()
+        tells_beside_shutdown "&own=me"
     end)
 
     it("goes on without a timer for the reader, and says so once", function()

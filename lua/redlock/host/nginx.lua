@@ -267,9 +267,20 @@ local function turn(box, fence)
     return box:look()
 end
 
--- A worker that is told to quit waits for nothing but the reader, once nobody waits.
+-- A worker that is told to quit waits for nothing but the reader, once nobody waits. What is held for
+-- somebody else than a request that runs is released at the worker's end.
 local function is_over(box)
-    return ngx.worker.exiting() and not box:holds_something()
+    if not ngx.worker.exiting() then
+        return false
+    end
+    for client in pairs(box.clients) do
+        for _, hold in ipairs(client.holds:all()) do
+            if not hold.lost and owners.is_of_running(hold, client.holds.whose[hold.mine]) then
+                return false
+            end
+        end
+    end
+    return true
 end
 
 -- Reads until nobody waits any more, and nothing is held.
@@ -289,7 +300,7 @@ local function read(box)
             local ms = look_for_dead(box) or now - used < IDLE_MS and CALM_MS
             bell = ms and ring_later(box, ms)
         end
-    until waiting == 0 and not next(deferred) and (not bell or is_over(box))
+    until box.count == 0 and not next(deferred) and (waiting == 0 and not bell or is_over(box))
         or not sock:receiveany(64)
     end_fence(fence)
     sock:close()

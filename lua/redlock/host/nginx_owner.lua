@@ -44,6 +44,7 @@ local at_end                 -- of tell()
 
 local function is_over(owner)
     owner.connection = nil       -- it is not found again by the address
+    owner.over = true
     at_end(owner)
 end
 
@@ -222,13 +223,16 @@ end
 
 --- Notes by which of its coroutines a request got a hold.
 function _M.taken(hold, owner)
-    local co = getmetatable(owner) == Owner and owner ~= NO_REQUEST and running()
-    if not co then
+    local mine, co = getmetatable(owner) == Owner, running()
+    local of = mine and (owner.of or owner) or request()
+    if not co or of == NO_REQUEST then
         return
-    end
-    local of = owner.of or owner
-    if not of.is_awaited then
+    elseif not of.is_awaited then
         await_end(of)
+    end
+    if not mine then
+        hold.by = setmetatable({ of }, { __mode = "v" })
+        return
     end
     if not hold.counted then     -- it must not refer to the owner
         hold.counted = of.count
@@ -243,6 +247,12 @@ function _M.taken(hold, owner)
         owner.last = last
     end
     hold.taker = last
+end
+
+--- Whether the request that has a hold, or took it for another owner, may run still.
+function _M.is_of_running(hold, owner)
+    local of = getmetatable(owner) == Owner and owner or hold.by and hold.by[1]
+    return of ~= nil and of ~= NO_REQUEST and not of.over
 end
 
 --- It is not held any more.
