@@ -184,7 +184,10 @@ describe("the snippets of pages", function()
         local other = support.warm_client(cluster)
         assert(other:getLock(name):tryLock(5))
         local _, status = ng:get(location)
-        local log = ng:log()
+        local log, query = ng:log(), location:match "^.*="
+        if query then                          -- without what a name is made of
+            assert.equal(400, (select(2, ng:get(query))))
+        end
         other:close()
         ng:ends("QUIT", complaint)
         return status, log
