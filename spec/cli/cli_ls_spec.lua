@@ -71,6 +71,32 @@ describe("redlock", function()
         assert.equal(9000, (select(2, text:gsub('"name": "many:%d+"', ""))))
     end)
 
+    it("shows names in UTF-8 where the terminal is so, but nothing that hides or moves", function()
+        local odd = { ["gr\195\188n \240\159\148\146"] = "gr\195\188n \240\159\148\146",
+            ["bad\255\195"] = "bad\\xff\\xc3", ["c1 \194\155"] = "c1 \\xc2\\x9b",
+            ["rtl \226\128\174x"] = "rtl \\xe2\\x80\\xaex",
+            ["bom \239\187\191x"] = "bom \\xef\\xbb\\xbfx", ["esc \27["] = "esc \\x1b[",
+            [("\195\188"):rep(60)] = ("\195\188"):rep(30) .. "..." }
+        for name in pairs(odd) do
+            assert(client:getLock(name):tryLock(0, 50))
+        end
+        local function ls(locale)
+            local status, text = cli.ends(cli.start(cluster, home, { env = locale }, "ls"))
+            assert.equal(0, status)
+            return text
+        end
+        local text = ls { LC_ALL = "", LC_CTYPE = "de_DE.utf8", LANG = "C" }
+        for _, shown in pairs(odd) do
+            assert.truthy(text:find("\n  " .. shown .. " ", 1, true), shown)
+        end
+        for line in text:gmatch "[^\n]+" do           -- columns count characters
+            local at = line:gsub("[\128-\191]", ""):find "fenced lock " or line:find "KIND"
+                or line:gsub("[\128-\191]", ""):find "lock "
+            assert.equal(text:find "KIND", at)
+        end
+        assert.truthy(ls({ LC_ALL = "C", LANG = "de_DE.UTF-8" }):find("gr\\xc3\\xbcn", 1, true))
+    end)
+
     it("ls says why it cannot", function()
         cluster:each(function(s)
             s:user("blind", "on", ">pw", "~*", "&*", "+@all", "-scan")

@@ -2,7 +2,6 @@
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local json = require "redlock.core.json"
-local printable = require("redlock.core.printable").printable
 local report = require "redlock.cli.report"
 
 local _M = { usage = "ls [PATTERN]", summary = "which locks are held, and by whom",
@@ -41,7 +40,7 @@ end
 local function show(list)
     local lines = { { "NAME", "KIND", "LEFT", "WAITING", "TOKEN", "SINCE", "HOLDER" } }
     for i, row in ipairs(list) do
-        lines[i + 1] = { printable(row.name), row.kind, ("%.1f s"):format(row.remaining),
+        lines[i + 1] = { report.name(row.name), row.kind, ("%.1f s"):format(row.remaining),
             ("%d"):format(math.max(row.waiting, row.queue)),
             row.token and ("%.0f"):format(row.token) or "", since(row), who(row) }
     end

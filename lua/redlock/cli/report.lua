@@ -1,6 +1,8 @@
 --- What the command says: aligned rows, and errors with what to do about them.
 
+local json = require "redlock.core.json"
 local node_codes = require "redlock.core.node_codes"
+local printable = require("redlock.core.printable").printable
 
 local _M = {}
 
@@ -14,18 +16,56 @@ function _M.count(n, what)
     return ("%d %s%s"):format(n, what, n == 1 and "" or "s")
 end
 
+local function locale()
+    for _, name in ipairs { "LC_ALL", "LC_CTYPE", "LANG" } do
+        local value = os.getenv(name) or ""
+        if value ~= "" then
+            return value:upper()
+        end
+    end
+    return ""
+end
+
+local MAX, IN_UTF8 = 64, locale():find "UTF%-?8" ~= nil
+
+-- Characters that cannot be seen, act on a terminal, or move what is beside them.
+local HIDDEN = { "^\194[\128-\159\173]", "^\216\156", "^\225\160\142", "^\239\187\191", "^\243\160",
+    "^\226\128[\128-\143\168-\175]", "^\226\129[\160-\175]" }
+
+local function shown(c, text)
+    local hide = not c
+    for _, pattern in ipairs(HIDDEN) do
+        hide = hide or c:find(pattern) ~= nil
+    end
+    return hide and text:gsub(".", printable) or text
+end
+
+--- A name for people: as printable(), but in UTF-8 where the terminal is so.
+function _M.name(name)
+    if not IN_UTF8 then
+        return printable(name)
+    elseif #name > MAX then
+        name = name:sub(1, MAX - 3):gsub("[\192-\255][\128-\191]*$", "") .. "..."
+    end
+    return json.map(name:gsub("[%c\127]", printable), shown)
+end
+
+local function width(text)
+    return #text:gsub("[\128-\191]", "")
+end
+
 --- Rows of texts as lines, in columns, each after two spaces.
 function _M.columns(rows)
     local widths, lines = {}, {}
     for _, row in ipairs(rows) do
         for i = 1, #row - 1 do
-            widths[i] = math.max(widths[i] or 0, #row[i])
+            widths[i] = math.max(widths[i] or 0, width(row[i]))
         end
     end
     for k, row in ipairs(rows) do
         local cells = {}
         for i, cell in ipairs(row) do
-            cells[i] = i < #row and cell .. (" "):rep(widths[i] - #cell) or cell
+            cells[i] = i < #row and cell .. (" "):rep(widths[i] - width(cell)) or cell
         end
         lines[k] = ("  " .. table.concat(cells, "  ")):gsub("%s+$", "")
     end

@@ -130,7 +130,7 @@ end
 
 local function show_status(name, rows, seen, found)
     if seen then
-        show_holders(printable(name), seen, found)
+        show_holders(report.name(name), seen, found)
     else
         report.note("no majority of the servers says whether it is held")
     end

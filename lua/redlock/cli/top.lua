@@ -4,7 +4,6 @@ local config = require "redlock.cli.config"
 local floors = require "redlock.policy.floors"
 local health = require "redlock.policy.health"
 local json = require "redlock.core.json"
-local printable = require("redlock.core.printable").printable
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
@@ -203,7 +202,7 @@ local function screen(seen, most)
     end
     local names = { { "NAME", "KIND", "LEFT", "WAITING", "TOKEN", "SINCE", "HOLDER" } }
     for i, row in ipairs(first(seen.list or {}, math.max(most - #lines - 2, 0))) do
-        names[i + 1] = { printable(row.name), row.kind, ("%.0f s"):format(row.remaining),
+        names[i + 1] = { report.name(row.name), row.kind, ("%.0f s"):format(row.remaining),
             ("%d"):format(waiting_of(row)), row.token and ("%.0f"):format(row.token) or "",
             row.holder and clock_time(row.holder.since) or "",
             row.holder and row.holder.label or row.count and ("%d"):format(row.count) or "?" }

@@ -2,7 +2,6 @@
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local json = require "redlock.core.json"
-local printable = require("redlock.core.printable").printable
 local report = require "redlock.cli.report"
 local semaphore = require "redlock.api.semaphore"
 
@@ -35,7 +34,7 @@ function _M.main(given, names)
     if not given["--force"] then
         args.fail("only a holder can let go of a lock; --force opens it for everybody, and "
             .. "whoever\nholds it may work on beside the next one: make sure that nobody does. "
-            .. "Who is it?\n  redlock status " .. printable(name))
+            .. "Who is it?\n  redlock status " .. report.name(name))
     end
     local client = config.client(given)
     config.connect(client)           -- so that it reaches all servers, not a majority alone
@@ -52,7 +51,7 @@ function _M.main(given, names)
     if given["--json"] then
         print(json.encode { name = name, opened = opened })
     else
-        print(printable(name) .. (opened and " is open now" or " was open already"))
+        print(report.name(name) .. (opened and " is open now" or " was open already"))
     end
     return opened and 0 or 1
 end

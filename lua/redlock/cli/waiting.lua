@@ -4,7 +4,6 @@
 local args = require "redlock.cli.args"
 local hash = require "redlock.core.hash"
 local places = require "redlock.core.places"
-local printable = require("redlock.core.printable").printable
 local report = require "redlock.cli.report"
 local restart_guard = require "redlock.policy.restart_guard"
 
@@ -46,7 +45,7 @@ function _M.check(client, names, shared)
         if around:find("\n" .. line(client, name), 1, true)
             or not shared and around:find("\n" .. line(client, name, true), 1, true) then
             args.fail(("deadlock: the redlock around this one holds '%s' until its command ends")
-                :format(printable(name)))
+                :format(report.name(name)))
         end
     end
 end

@@ -31,19 +31,26 @@ local function character(s, i)
     end
 end
 
--- Bytes that are no UTF-8 become U+FFFD, one each.
-local function repaired(s)
-    local parts, i = {}, 1
-    while i <= #s do
-        local c = character(s, i)
-        parts[#parts + 1] = c or "\\ufffd"
-        i = i + (c and #c or 1)
-    end
-    return table.concat(parts)
+--- @return a text, with what fn(character, text) makes of each character beyond ASCII, and
+--   fn(nil, byte) of bytes that are no UTF-8
+function _M.map(s, fn)
+    return (s:gsub("[\128-\255]+", function(run)
+        local parts, i = {}, 1
+        while i <= #run do
+            local c = character(run, i)
+            parts[#parts + 1] = fn(c, c or run:sub(i, i))
+            i = i + (c and #c or 1)
+        end
+        return table.concat(parts)
+    end))
+end
+
+local function repaired(c)
+    return c or "\\ufffd"
 end
 
 local function text(s)
-    return '"' .. s:gsub('[%c"\\\127]', escape):gsub("[\128-\255]+", repaired)
+    return '"' .. _M.map(s:gsub('[%c"\\\127]', escape), repaired)
         :gsub("\194[\128-\159]", escape) .. '"'
 end
 
