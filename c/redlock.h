@@ -376,9 +376,9 @@ int rl_script(rl_client *client, const char *body, size_t len);
  * label: for people who want to know whose it is; NULL: none. The value is its digits then,
  * and behind them the card: a space, the milliseconds since 1970 in hex, a space, the label.
  * "%p" in the label becomes the process' number; what is beyond RL_CARD_MAX is cut off.
- * home: -1 asks all nodes at once. Any other number picks a node that is up, always the
- * same one; that node is asked first, and the others only when it has granted:
- * contenders that split the votes meet there.
+ * home: -1 asks all nodes at once. Any other number asks one node first that is up, for
+ * all clients the same one, and the others only when it has granted: contenders that
+ * split the votes meet there.
  * Outcomes: RL_GRANTED (held until rl_remaining_ms() is used up), RL_HELD, RL_NO_QUORUM,
  * RL_EXPIRED (granted too late), RL_CLOSED; all but the first release on every node by
  * themselves. *lease is set when a round is returned.
@@ -485,9 +485,6 @@ rl_round *rl_pause(rl_subscription *subscription, int64_t seen, int64_t ms);
 
 /* Ends a pause before its time. */
 void rl_round_wake(rl_round *round);
-
-/* How many nodes said yes so far. */
-int rl_round_yes(const rl_round *round);
 
 /* The nodes that have forgotten their counters (RL_UNSEEDED) so far, a bit each. */
 uint32_t rl_round_unseeded(const rl_round *round);

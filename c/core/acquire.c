@@ -2,13 +2,17 @@
  * time. */
 #include "core/acquire.h"
 
+#include <string.h>
+
 #include "core/fence.h"
 #include "core/guard.h"
+#include "core/heal.h"
 #include "core/release.h"
 #include "core/same.h"
 #include "core/standing.h"
 #include "core/vote.h"
 #include "core/watchdog.h"
+#include "node/health.h"
 
 /* ---- votes ---- */
 
@@ -36,6 +40,17 @@ static int may_have_voted(const struct rl_round *round, int i)
     return 0;
 }
 
+/* The node that was asked first has picked a number: the others are asked for that one. */
+static void ask_for_that(struct rl_round *round, int64_t number)
+{
+    struct cmd_pool *cmds = &round->core->cmds;
+    struct cmd *cmd = cmd_with_token(cmds, round->lease->cmd, number);
+    if (!cmd)
+        return;
+    cmd_unref(cmds, round->cmd);
+    round->cmd = cmd;
+}
+
 int acquire_granted(struct rl_round *round, int i, struct vote *vote)
 {
     struct slot *slot = &round->slot[i];
@@ -51,6 +66,8 @@ int acquire_granted(struct rl_round *round, int i, struct vote *vote)
     if ((rule == RL_RULE_LARGEST && !fence_is_token(vote->extra)) ||
         (rule == RL_RULE_SAME && vote->extra <= 0))
         return RL_PROTOCOL;
+    if (rule == RL_RULE_SAME && i == round->gate)
+        ask_for_that(round, vote->extra);
     return may_have_voted(round, i) ? RL_TIMEOUT : RL_OK;
 }
 
@@ -106,11 +123,33 @@ static int acquire_answered(struct rl_round *round, int i, int code,
     return guard_passed(round->core, i, now_ms);
 }
 
+/* Node i has another number than the one that was agreed upon, or none. */
+static int is_stray(const struct rl_lease *lease, int vote, int64_t extra)
+{
+    return lease->primitive.rule == RL_RULE_SAME && lease->token &&
+           (vote < RL_VOTE_YES || extra != lease->token);
+}
+
+/* Strays take up the room of others: they are to go at once, not with the first
+ * extension. */
+static void mend_strays(struct rl_lease *lease, const struct rl_round *round,
+                        int64_t now_ms)
+{
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state == SLOT_ANSWERED && is_stray(lease, slot->vote, slot->extra))
+            heal_begin(lease, round, i, now_ms);
+    }
+}
+
 void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
 {
-    (void)now_ms;
     if (vote->vote != RL_VOTE_YES)
         return;
+    if (is_stray(round->lease, vote->vote, vote->extra)) {
+        heal_begin(round->lease, round, i, now_ms);
+        return;
+    }
     round->lease->confirmed |= bit(i);
     fence_counted(round->lease, i, vote->extra);
 }
@@ -144,6 +183,7 @@ int acquire_won(struct rl_lease *lease, const struct rl_round *round, int64_t no
     else if (round->token)
         lease_issue(lease, round->token);
     watchdog_hold(lease, deadline_ms, now_ms);
+    mend_strays(lease, round, now_ms);
     return RL_GRANTED;
 }
 
@@ -175,12 +215,68 @@ static enum verdict judge(struct rl_round *round, int64_t now_ms)
     }
 }
 
+/* The node at which contenders meet has granted it: whoever was before us elsewhere lets
+ * it go at this moment, and those nodes are asked once more. True: one is. */
+static int ask_rest_again(struct rl_round *round, int64_t now_ms)
+{
+    const struct slot *home = round->home < 0 ? NULL : &round->slot[round->home];
+    if (round->lease->primitive.rule == RL_RULE_SAME || !home || home->state != SLOT_ANSWERED || home->vote < RL_VOTE_YES)
+        return 0;
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state == SLOT_ANSWERED && slot->vote < RL_VOTE_YES &&
+            !(round->twice & bit(i))) {
+            round->twice |= bit(i);
+            round_ask_again(round, i, now_ms);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Others want the same: a node has refused, or nodes have given several numbers. */
+static int is_contended(const struct rl_round *round)
+{
+    int64_t number = 0;
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state != SLOT_ANSWERED)
+            continue;
+        if (slot->vote < RL_VOTE_YES || (number && slot->extra != number))
+            return 1;
+        number = round->lease->primitive.rule == RL_RULE_SAME ? slot->extra : 0;
+    }
+    return 0;
+}
+
+/* A contended attempt keeps others out while it lasts: when a majority has answered it
+ * waits neither for a node that failed before to be connected, nor for one that says
+ * nothing for longer than is usual. True: there was one. */
+static int forgo_silent(struct rl_round *round, int64_t now_ms)
+{
+    if (!round->tally.pending || !quorum_answered(&round->tally) || !is_contended(round))
+        return 0;
+    for (int i = 0; i < round->core->n; i++) {
+        const struct node *nd = &round->core->nodes[i];
+        int state = round->slot[i].state;
+        if ((state == SLOT_WAITING && nd->failures) ||
+            (state == SLOT_SENT && health_pauses(nd, now_ms))) {
+            round_miss(round, i, nd->code ? nd->code : RL_TIMEOUT, now_ms);
+            return 1;
+        }
+    }
+    round_decide_at(round, now_ms + NODE_PAUSE_MS);
+    return 0;
+}
+
 void acquire_decide_as(struct rl_round *round, acquire_outcome_fn *outcome,
                        int64_t now_ms)
 {
     struct rl_lease *lease = round->lease;
+    if (ask_rest_again(round, now_ms) || forgo_silent(round, now_ms))
+        return;
     enum verdict v = judge(round, now_ms);
-    if (v == UNDECIDED)
+    if (v == UNDECIDED || (v == LOST && quorum_open(&round->tally)))
         return;
     round_ref(round);        /* the lease goes with its last round */
     round_end(round, outcome(lease, round, v, now_ms));
@@ -215,15 +311,18 @@ static const struct round_kind acquire_kind = {
 
 /* ---- beginning ---- */
 
-/* The node at which contenders for the same name meet; -1: none is up. */
-static int pick_gate(const struct core *core, int home, int64_t now_ms)
+/* The node at which contenders meet, the first by its run_id, which all clients see alike;
+ * -1: none is up. */
+static int pick_gate(const struct core *core, int64_t now_ms)
 {
-    for (int k = 0; k < core->n; k++) {
-        int i = (int)(((int64_t)home + k) % core->n);
-        if (core->nodes[i].state == NODE_READY && !state_spares(core, i, now_ms))
-            return i;
+    int gate = -1;
+    for (int i = 0; i < core->n; i++) {
+        const struct node *nd = &core->nodes[i];
+        if (nd->state == NODE_READY && !state_spares(core, i, now_ms) &&
+            (gate < 0 || strcmp(nd->info.run_id, core->nodes[gate].info.run_id) < 0))
+            gate = i;
     }
-    return -1;
+    return gate;
 }
 
 rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
@@ -241,7 +340,7 @@ rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
         lease_recycle(lease);
         return NULL;
     }
-    acquire->gate = home < 0 ? -1 : pick_gate(core, home, now_ms);
+    acquire->gate = acquire->home = home < 0 ? -1 : pick_gate(core, now_ms);
     /* An answer after the validity is used up is of no use, and not waited for. */
     int64_t useful_ms = quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm);
     if (lease_ms < core->lease_ms)

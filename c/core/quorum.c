@@ -30,11 +30,16 @@ enum verdict quorum_vote(const struct tally *t)
     return t->yes + t->pending < want ? LOST : UNDECIDED;
 }
 
-enum verdict quorum_extend(const struct tally *t)
+int quorum_open(const struct tally *t)
 {
     int q = quorum_size(t->n), no = t->absent + t->foreign;
+    return no < q && no + t->pending >= q;
+}
+
+enum verdict quorum_extend(const struct tally *t)
+{
     enum verdict v = quorum_vote(t);
-    return v == LOST && no < q && no + t->pending >= q ? UNDECIDED : v;
+    return v == LOST && quorum_open(t) ? UNDECIDED : v;
 }
 
 int quorum_disowned(const struct tally *t)

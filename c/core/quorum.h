@@ -37,6 +37,9 @@ int quorum_with(int n, int margin);
  * tie on an even n included), else UNDECIDED. */
 enum verdict quorum_vote(const struct tally *t);
 
+/* Whether it is not known yet if a majority says no. */
+int quorum_open(const struct tally *t);
+
 /* For extend: as quorum_vote, but LOST only when it is also known whether a majority
  * disowns us (absent or foreign), which ends the lease, or not. */
 enum verdict quorum_extend(const struct tally *t);

@@ -33,7 +33,7 @@ struct rl_round *round_new(struct core *core, const struct round_kind *kind, int
     round->lease = lease;
     round->cmd = cmd;
     round->timer.kind = TIMER_ROUND;
-    round->gate = -1;
+    round->gate = round->home = -1;
     round->tally = (struct tally){.n = core->n, .pending = core->n,
                                   .margin = kind->margin ? core->options.margin : 0};
     return round;
@@ -153,6 +153,8 @@ static void set_timer(struct rl_round *round)
     int64_t due_ms = round->cap_ms;
     if (round->grace_ms && !round->token && round->grace_ms < due_ms)
         due_ms = round->grace_ms;
+    if (round->decide_ms && round->decide_ms < due_ms)
+        due_ms = round->decide_ms;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
         if (slot_pending(slot) && slot->state != SLOT_IDLE && slot->deadline_ms < due_ms)
@@ -235,6 +237,26 @@ static void ask_all(struct rl_round *round, int64_t now_ms)
         if (round->slot[i].state == SLOT_IDLE && (!round->outcome || round->kind->to_all))
             slot_begin(round, i, now_ms);
     }
+}
+
+void round_decide_at(struct rl_round *round, int64_t at_ms)
+{
+    round->decide_ms = at_ms;
+    if (round->timer.at && at_ms < round->timer.due_ms)
+        timer_set(&round->core->timers, &round->timer, at_ms);
+}
+
+void round_ask_again(struct rl_round *round, int i, int64_t now_ms)
+{
+    struct slot *slot = &round->slot[i];
+    struct tally *t = &round->tally;
+    --*(slot->vote == RL_VOTE_ABSENT ? &t->absent : &t->foreign);
+    t->pending++;
+    slot->state = SLOT_IDLE;
+    said_unref(slot->more);
+    slot->more = NULL;
+    slot->data_len = 0;
+    slot_begin(round, i, now_ms);
 }
 
 void round_begin(struct rl_round *round, int64_t now_ms)
@@ -364,7 +386,9 @@ void round_on_timer(struct rl_round *round, int64_t now_ms)
         if (slot_pending(slot) && (late || round->cap_ms <= now_ms))
             round_miss(round, i, RL_TIMEOUT, now_ms);
     }
-    if (!round->outcome && round->grace_ms)
+    int due = round->decide_ms && round->decide_ms <= now_ms;
+    round->decide_ms = due ? 0 : round->decide_ms;
+    if (!round->outcome && (round->grace_ms || due))
         round_decide(round, now_ms);
     if (!round->outcome)
         set_timer(round);

@@ -117,6 +117,9 @@ struct rl_round {
     _Atomic(void *) post;              /* its mailbox when done; ROUND_POSTED: done */
     _Atomic(void *) box;               /* done: the mailbox that has it, or will */
     int gate;                          /* the node asked first, alone; -1: none, or over */
+    int64_t decide_ms;                 /* see round_decide_at(); 0: not at a time */
+    int home;                          /* the gate, also when it is over */
+    uint32_t twice;                    /* nodes that were asked again as home had granted */
     struct rl_subscription *subscription; /* what ends a pause early; NULL: nothing */
     struct rl_round *next_sleeper;     /* of the same subscription */
     int script;
@@ -155,6 +158,12 @@ void round_free(rl_round *round);
  * caller has a reference. */
 void round_begin(struct rl_round *round, int64_t now_ms);
 void round_end(struct rl_round *round, int outcome);
+
+/* Has an undecided round look once more whether its outcome is certain. */
+void round_decide_at(struct rl_round *round, int64_t at_ms);
+
+/* Asks node i once more, which has said no. */
+void round_ask_again(struct rl_round *round, int i, int64_t now_ms);
 
 /* Sends the round's command to a node that is ready. */
 void round_send(struct rl_round *round, int i, int64_t now_ms);

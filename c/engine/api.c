@@ -280,11 +280,6 @@ void rl_disown(rl_lease *lease)
 
 /* ---- looking ---- */
 
-int rl_round_yes(const rl_round *round)
-{
-    return round->tally.yes;
-}
-
 static int64_t largest_extra(const rl_round *round)
 {
     int64_t most = 0;

@@ -80,8 +80,6 @@ end
 --   args(lock, wait)              further ARGV, asked for at each attempt; questions have a wait
 --                                 of their own
 --   channel(client, name, wait)   where releases are announced
---   home(client, name)            a string: what is hashed to the server that is asked first when
---                                 contenders split the votes; default: the name
 --   refused(lock, wait, answers)  after an attempt that failed; may return an error's code, with
 --                                 which the call ends. answers: { { node (a number), vote, info,
 --                                 data }, ... } of the servers that answered

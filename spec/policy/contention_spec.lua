@@ -53,7 +53,7 @@ describe("a waiter", function()
                 for k = 0, 4 do
                     local s = cluster[(turn / 20 + k) % 5 + 1]
                     if k < 3 then
-                        hold(s, "somebody " .. turn)    -- other holders: it is not woken in vain
+                        hold(s, "somebody " .. k .. "." .. turn)   -- others: not woken in vain
                     else
                         s:call("DEL", "x")
                     end

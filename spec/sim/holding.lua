@@ -155,11 +155,13 @@ _M.list = {
         end,
     } },
 
+    -- Of an extension; where servers gave several slots the attempt's own will do.
     { name = "heals after a majority", on = {
         script = function(sim, server, role, key, args, vote, attempt)
             if (role == "heal" or role == "acquire" and attempt
                 and tonumber(args[2]) ~= attempt.lease_ms + sim.delay_ms) and vote == 1 and attempt
-                and attempt.held and count(attempt.extend.yes) < sim.quorum then
+                and attempt.held and count(attempt.extend.yes) < sim.quorum
+                and not (key:find ":slots$" and count(attempt.acquire.yes) >= sim.quorum) then
                 return server.lane .. " gets " .. key .. " again, and no majority has confirmed it"
             end
         end,

@@ -283,7 +283,7 @@ _M.list = {
             local n = (attempt[role] or {})[server.index] or 0
             local most
             if role == "acquire" or role == "confirm" or role == "heal" then
-                most = (role == "acquire" and 2 or 8)
+                most = (role == "acquire" and 3 or 8)
                     + (attempt.held and 4 + 45 * age / sim.min_lease_ms or 0)
             elseif role == "extend" then
                 most = 8 + 45 * age / sim.min_lease_ms

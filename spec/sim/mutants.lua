@@ -654,8 +654,8 @@ return {
             .. "        or call.subscription and call.seen > 0 or nil\n" },
 
     { name = "a waiter without a timer", file = "lua/redlock/policy/waking.lua",
-        from = "min(pause_of(call, free_in, split), left)",
-        to = "call.subscription and 1 / 0 or min(pause_of(call, free_in, split), left)" },
+        from = "min(pause_of(call, free_in), left)",
+        to = "call.subscription and 1 / 0 or min(pause_of(call, free_in), left)" },
 
     { name = "the next one in the queue is not woken", file = "lua/redlock/policy/queues.lua",
         from = "        rounds.wake(first.round)\n", to = "        first.round = nil\n" },
@@ -672,4 +672,42 @@ return {
     { name = "silence is a no", file = "lua/redlock/policy/peek.lua",
         from = "elseif #said < q or most > 0 and most + n - #said >= q then",
         to = "elseif false then", by = { "a holder sees its lock" } },
+
+    -- ---- split votes ----
+
+    { name = "whoever is refused hears held", file = "lua/redlock/policy/votes.lua",
+        from = 'if most >= q and (whose ~= "" or yes == 0) then', to = "if true then",
+        prefix = "all at one instant", by = { "one of all gets it" } },
+
+    { name = "one server names the holder", file = "lua/redlock/policy/votes.lua",
+        from = "if most >= q and (", to = "if most >= 1 and (",
+        prefix = "all at one instant", by = { "one of all gets it" } },
+
+    { name = "split votes are not tried again", file = "lua/redlock/policy/acquire.lua",
+        from = "call.split and votes.try_again(call, now)", to = "false",
+        prefix = "all at one instant", by = { "one of all gets it" } },
+
+    { name = "no home", file = "c/core/acquire.c", unit = "acquire.home_is_asked_first",
+        from = "home < 0 ? -1 : pick_gate(core, now_ms)", to = "-1" },
+
+    { name = "each has a home of its own", file = "c/core/acquire.c",
+        unit = "acquire.home_is_asked_first",
+        from = "core->nodes[gate].info.run_id) < 0))",
+        to = "core->nodes[gate].info.run_id) > 0))" },
+
+    { name = "home lets go at once", file = "c/core/acquire.c",
+        unit = "acquire.home_asks_the_rest_again",
+        from = "            round_ask_again(round, i, now_ms);\n            return 1;\n",
+        to = "            return 0;\n" },
+
+    { name = "a silent server keeps contenders out", file = "c/core/acquire.c",
+        unit = "acquire.contended_does_not_wait_for_the_silent",
+        from = "state == SLOT_SENT && health_pauses(nd, now_ms)", to = "0" },
+
+    { name = "each server picks a slot of its own", file = "c/core/acquire.c",
+        unit = "same.home_picks_the_number",
+        from = "rule == RL_RULE_SAME && i == round->gate", to = "0" },
+
+    { name = "strays stay", file = "c/core/acquire.c", unit = "same.strays_are_mended",
+        from = "    mend_strays(lease, round, now_ms);\n", to = "" },
 }

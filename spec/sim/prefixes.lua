@@ -266,6 +266,28 @@ local OTHERS = {
             s:await_did(a, "release", 3)
         end },
 
+    -- Each has a server beside it, and the others are far away: the votes are split at first, and
+    -- one of them gets it all the same.
+    { name = "all at one instant", often = 0.5, n = 3, guarded = false, processes = 3, tasks = 1,
+        concurrent = false, lease = 20, play = function(s)
+            local sim, orders, codes, got = s.sim, {}, {}, 0
+            for p = 1, 3 do
+                for i = 1, 3 do
+                    s:silent(s[p], i, i == p and 0 or 1, sim:between(1, 4))
+                end
+            end
+            for p = 1, 3 do
+                orders[p] = s:take(s[p])
+            end
+            for p = 1, 3 do
+                s:await_done(orders[p])
+                got, codes[p] = got + (s[p].taken and 1 or 0), s[p].err and s[p].err.code or "got"
+            end
+            if got ~= 1 then
+                sim:violated("one of all gets it", s.name .. ": " .. table.concat(codes, ", "))
+            end
+        end },
+
     -- No server is there, and less than a millisecond is left to wait.
     { name = "the last of a wait", often = 0.3, processes = 1, lease = 1,
         play = function(s)

@@ -125,11 +125,12 @@ static void won_at_the_majority(void)
     for_each_n(win_early);
 }
 
-/* On an even number of nodes this is the tie. */
+/* On an even number of nodes one more than the tie: half of them may have been refused by
+ * somebody who gets no majority either. */
 static void lose_early(int n)
 {
     struct sim *s = sim_up(n);
-    int no = n - quorum_size(n) + 1;
+    int no = quorum_size(n);
     for (int i = 0; i < no; i++)
         sim_put(s, i, "k", 9000);
     for (int i = no; i < n; i++)
@@ -141,7 +142,6 @@ static void lose_early(int n)
         sim_execute(s, i, 1);
         sim_deliver(s, i, SIZE_MAX);
     }
-    /* Half of an even number is no majority, but it was refused, not unanswered. */
     CHECK_INT(h.round->outcome, RL_HELD);
     sim_run(s);
     sim_logs_are(s, "AR");       /* released everywhere, also where it was refused */
@@ -152,9 +152,58 @@ static void lose_early(int n)
     sim_finish(s);
 }
 
-static void lost_when_a_majority_is_impossible(void)
+static void lost_when_a_majority_refuses(void)
 {
     for_each_n(lose_early);
+}
+
+/* ---- contenders ---- */
+
+static int asked(const struct sim_server *sv)
+{
+    int n = 0;
+    for (size_t k = 0; k < sv->logged; k++)
+        n += sv->log[k] == 'A';
+    return n;
+}
+
+/* They meet at the node with the smallest run_id, which all see alike. */
+SIM_TEST(home_is_asked_first, sim_up(3))
+{
+    s->core.nodes[2].info.run_id[3] = '\0';
+    sim_put(s, 2, "k", 9000);
+    s->home = 1;
+    struct hold h = sim_acquire(s, "k", 30000, 1000);
+    CHECK_INT(sim_outcome(s, h.round), RL_HELD);
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(asked(&s->server[i]), i == 2);
+    sim_drop(s, &h);
+}
+
+/* Who has home keeps it, and asks the rest twice. */
+SIM_TEST(home_asks_the_rest_again, sim_up(3))
+{
+    sim_put(s, 1, "k", 9000);
+    sim_put(s, 2, "k", 9000);
+    s->home = 1;
+    struct hold h = sim_acquire(s, "k", 30000, 1000);
+    CHECK_INT(sim_outcome(s, h.round), RL_HELD);
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(asked(&s->server[i]), i ? 2 : 1);
+    sim_drop(s, &h);
+}
+
+/* A contended attempt does not keep others out until a time-out. */
+SIM_TEST(contended_does_not_wait_for_the_silent, sim_up(3))
+{
+    sim_put(s, 1, "k", 9000);
+    s->server[2].frozen = 1;
+    int64_t t0 = s->now_ms;
+    struct hold h = sim_acquire(s, "k", 30000, 1000);
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->outcome, RL_HELD);
+    CHECK(s->now_ms - t0 <= 2 * NODE_PAUSE_MS);
+    sim_drop(s, &h);
 }
 
 static void tie(int n)
@@ -430,7 +479,9 @@ static void many_keys_in_one_write(void)
 
 SUITE(acquire, T(released_with_too_little_left),
       T(all_up), T(first_use_connects), T(byte_by_byte),
-      T(won_at_the_majority), T(lost_when_a_majority_is_impossible),
+      T(won_at_the_majority), T(lost_when_a_majority_refuses),
+      T(home_is_asked_first), T(home_asks_the_rest_again),
+      T(contended_does_not_wait_for_the_silent),
       T(a_tie_is_nobodys), T(a_majority_is_down), T(a_minority_is_down),
       T(votes_end_at_the_time_out), T(ends_within_its_time),
       T(asked_late_waits_one_time_out), T(late_votes_count), T(too_late_is_expired),

@@ -75,6 +75,35 @@ SIM_TEST(the_number_goes_with_all_that_follows, sim_up(3))
     sim_drop(s, &h);
 }
 
+/* A node with another number is asked for the one that was agreed upon, at once. */
+SIM_TEST(strays_are_mended, sim_up(3))
+{
+    s->primitive.rule = RL_RULE_SAME;
+    s->primitive.heal = SIM_HEAL;
+    for (int i = 0; i < 3; i++)
+        s->server[i].say[SIM_ACQUIRE] = grants[i ? 2 : 1];
+    struct hold h = sim_acquire(s, "k", 30000, 1000);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
+    sim_run(s);
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(memchr(s->server[i].log, 'H', s->server[i].logged) != NULL ||
+                      s->server[i].logged > 1, i == 0);
+    sim_drop(s, &h);
+}
+
+/* The node that is asked first picks, and the others are asked for the same. */
+SIM_TEST(home_picks_the_number, sim_up(3))
+{
+    s->primitive.rule = RL_RULE_SAME;
+    s->home = 1;
+    for (int i = 0; i < 3; i++)
+        s->server[i].say[SIM_ACQUIRE] = grants[3];
+    struct hold h = sim_acquire(s, "k", 30000, 1000);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
+    CHECK(memmem(h.round->cmd->bytes, h.round->cmd->len, "$1\r\n3\r\n", 7) != NULL);
+    sim_drop(s, &h);
+}
+
 /* A lease passes to one of another kind: whose script is run, and whose it is then. */
 SIM_TEST(handover_to_another_primitive, sim_up(3))
 {
@@ -158,6 +187,7 @@ SIM_TEST(data_of_256_bytes_is_kept, sim_up(3))
 }
 
 SUITE(same, T(equal_numbers_make_a_majority), T(different_numbers_are_not_added_up),
-      T(a_grant_names_a_number), T(the_number_goes_with_all_that_follows),
+      T(a_grant_names_a_number), T(the_number_goes_with_all_that_follows), T(strays_are_mended),
+      T(home_picks_the_number),
       T(handover_to_another_primitive), T(who_may_not_vote_may_not_acknowledge),
       T(a_guarded_answer_is_a_vote), T(data_of_256_bytes_is_kept));

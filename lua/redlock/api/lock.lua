@@ -272,8 +272,9 @@ function Lock:lock(lease)
     return take(self, check_lease(self, lease), nil, self.client.options.patience)
 end
 
---- Tries for `wait` seconds; 0 or nil: once. Returns within wait + timeout (the first
--- attempt of all, which connects, may take connect_timeout).
+--- Tries for `wait` seconds; 0 or nil: once, and again only where votes were split. Returns within
+-- wait + timeout, or after split votes wait + 2 * timeout (the first attempt of all, which
+-- connects, may take connect_timeout).
 -- @param wait   seconds
 -- @param lease  as of lock()
 -- @return true, and the token of a fenced lock; or nil and an error: held, no_quorum,

@@ -118,7 +118,6 @@ _M.primitive = primitive.new {
     peek = script "peek",
     keys = keys,
     channel = channel,
-    home = function() return "multi-lock" end,       -- so that sets that overlap meet there
     refused = refused,
     methods = methods,
 }

@@ -30,7 +30,7 @@ local QUESTIONS = { "peek", "force", "settle" }
 -- Those that put something new onto a server: only where it has not forgotten what is there.
 local GUARDED = { acquire = true, heal = true }
 
-local FUNCTIONS = { "keys", "args", "channel", "home" }
+local FUNCTIONS = { "keys", "args", "channel" }
 local HOOKS = { "refused", "granted", "gave_up", "reenter" }
 local RULES = { yes = "RL_RULE_YES", same = "RL_RULE_SAME", largest = "RL_RULE_LARGEST" }
 
@@ -48,12 +48,12 @@ end
 --   knows_run  true: its scripts get the server's run_id, and its acquire looks at the restart
 --              guard's marker itself (rl_primitive)
 --   rivals     the kinds of locks that exclude this one under the same name
---   waits      true: its args, channel and home want the wait (hooks.lua)
+--   waits      true: its args and channel want the wait (hooks.lua)
 --   names      function(name): the names that a name stands for, a list; nil: it cannot be one
 --   within     the kind of lock whose owner may enter this one as well
 --   unlabelled  true: its values have no cards
 --   extend_many  a script that extends many of them at once (rl_primitive)
---   everywhere  true: each attempt goes to all servers, also after votes were split
+--   everywhere  true: attempts of those in line go to all servers, also after votes were split
 local OWN = { unseeded = true, knows_run = true, rivals = true, waits = true, names = true,
     within = true, everywhere = true, unlabelled = true, extend_many = true }
 for field in pairs(FIELDS) do
@@ -228,7 +228,6 @@ function _M.define(def)
     self.keys = def.keys and checked("primitive.keys()", def.keys, limits.MAX_KEYS) or self.keys
     self.args = def.args and checked("primitive.args()", def.args, limits.MAX_ARGS) or self.args
     self.channel = def.channel and named("primitive.channel()", def.channel)
-    self.home = def.home and named("primitive.home()", def.home)
     self.waits = self.waits or def.args ~= nil or def.channel ~= nil
     return self
 end

@@ -51,12 +51,14 @@ local function channel(client, name)
 end
 
 -- How many slots there are, and where to begin, is for taking one; later scripts know the slot.
--- Who begins somewhere else each time meets no other; but the slot that was let go last is free.
+-- An attempt that begins somewhere else each time meets no other; but the slot that was let go last
+-- is free. Where the servers split over a slot, the next one is tried.
 local function args(permit)
     local client, semaphore = permit.client, permit.semaphore or { permits = 1 }
     local n = semaphore.permits
-    semaphore.from = semaphore.from or floor(rounds.random(client) * n)
-    return { format("%d", n), format("%d", semaphore.from), channel(client, permit.name) }
+    local from = permit.given or semaphore.from or floor(rounds.random(client) * n)
+    semaphore.from = nil
+    return { format("%d", n), format("%d", from), channel(client, permit.name) }
 end
 
 -- ---- permits ---------------------------------------------------------------------

@@ -41,11 +41,10 @@ function _M.take(client, round)
 end
 
 --- What a failed attempt says about when to try again.
--- @return seconds until a majority may be free, or nil: unknown; and whether some nodes
---   granted it: several contenders have split the votes
-function _M.hints(round)
+-- @return seconds until a majority may be free, or nil: unknown
+function _M.free_in(round)
     local free_in = tonumber(load().rl_round_free_in_ms(round))
-    return free_in >= 0 and free_in / 1000 or nil, C.rl_round_yes(round) > 0
+    return free_in >= 0 and free_in / 1000 or nil
 end
 
 --- Compares who has it, as the servers say that refused an attempt, with what they said before.

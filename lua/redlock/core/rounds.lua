@@ -159,8 +159,8 @@ end
 --- One attempt to take the keys on a majority. An interrupt (Ctrl-C) can raise between
 -- any two steps of it: run it under pcall, with interrupted() for the error.
 -- @param call    whose attempt it is (policy/acquire.lua): lock, lease_out, place or alone (is
---   told when the caller is killed, or nil), home (a whole number that picks the node to be asked
---   first, or nil)
+--   told when the caller is killed, or nil), home (whether the node where contenders meet is asked
+--   first)
 -- @param prim    the primitive
 -- @param keys    the KEYS of its scripts
 -- @param args    their further ARGV
@@ -170,7 +170,7 @@ end
 function _M.acquire(call, prim, keys, args, lease, within)
     local primitive, nkeys, nargs = prepare(call, prim, keys, args)
     return await_lease(call, C.rl_acquire(call.lock.client.core, primitive, keys_buf, nkeys,
-        args_buf, nargs, bytes(call.lock.label), to_ms(lease), to_ms(within), call.home or -1,
+        args_buf, nargs, bytes(call.lock.label), to_ms(lease), to_ms(within), call.home and 0 or -1,
         call.lease_out))
 end
 

@@ -31,9 +31,13 @@
 --   woken        whether a message ended the last sleep
 --   vain         wakes in a row after which the same holders were found
 --   holders      by server: who had the lock
---   splits       attempts that split the votes
---   home         the server to be asked first, from the first such attempt until that server
---                refuses; or nil
+--   splits       attempts in a row that split the votes
+-- and when an attempt has split the votes (votes.lua):
+--   split        what the last attempt came to: "votes", "home", or nil
+--   home         whether the server where contenders meet is asked first, from the first such
+--                attempt until that server refuses
+--   trip, among, whose, may   see votes.look()
+--   tries, limit how often it has failed since its time was over, and when it gives up
 --
 -- A step returns nil: the next one follows; true: the lock is held; or the error that the call
 -- ends with.
@@ -49,6 +53,7 @@ local restart_guard = require "redlock.policy.restart_guard"
 local rounds = require "redlock.core.rounds"
 local tally = require "redlock.policy.tally"
 local turn = require "redlock.policy.turn"
+local votes = require "redlock.policy.votes"
 local waking = require "redlock.policy.waking"
 
 local error, format, pcall = error, string.format, pcall
@@ -102,7 +107,8 @@ local function try_once(call)
     local client = call.lock.client
     if call.waits then
         call.now = client.now()
-        call.ends = max(call.deadline, call.now) + client.options.timeout
+        call.ends = call.tries and votes.ends(call, call.now)
+            or max(call.deadline, call.now) + client.options.timeout
     end
     return attempt.make(call) or try_again(call)
 end
@@ -111,12 +117,18 @@ end
 local function failure(call, code)
     local lock, holder, text = call.lock, nil, nil
     local least = lock.client.options.min_validity
-    if code == "held" then
+    local split = call.split and not (call.whose and call.may)
+    if split then
+        text = format("the votes were split among %d", call.among)
+    elseif code == "held" then
         holder, text = naming.refused(call)
     elseif code == "expired" and least > 0 then
         text = format("less than min_validity, %g s, was left of it", least)
     end
     local err = rounds.failure(lock.client, lock, attempt.take_round(call), call.seeding)
+    if split then
+        err.code = "no_quorum"
+    end
     if text then
         errors.name(err, lock, holder, text)
     end
@@ -132,14 +144,17 @@ local function decide(call)
     end
     local now, code = client.now(), rounds.outcome(client, call.round)
     local guarded = code == "no_quorum" and restart_guard.left(client) or nil
+    call.split = (code == "held" or call.tries and code == "no_quorum")
+        and votes.look(call, now) or nil
     if call.place then
-        naming.note(call, code == "held")
+        naming.note(call, code == "held" and not call.split)
     end
     if code == "held" or guarded then
         call.answered = now   -- patience is for servers that do not answer
     end
-    if not RETRY[code] or rounds.to_ms(call.deadline - now) <= 0
-        or now - (call.answered or call.started) >= call.patience then
+    local over = rounds.to_ms(call.deadline - now) <= 0
+    if not RETRY[code] or now - (call.answered or call.started) >= call.patience
+        or over and not (call.split and votes.try_again(call, now)) then
         return failure(call, code)
     end
     call.outcome, call.guarded = code, guarded
@@ -150,7 +165,7 @@ local function sleep_until_worth_it(call)
     waking.sleep(call)
     if client.closed then
         return errors.new("closed", lock)
-    elseif not call.place and not call.free and deadlock.is_certain(call) then
+    elseif not call.tries and not call.place and not call.free and deadlock.is_certain(call) then
         return errors.new("deadlock", lock)
     end
     client.credentials:poll()

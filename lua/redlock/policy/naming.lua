@@ -97,7 +97,7 @@ function _M.refused(call)
     local holder, why = of_round(call)
     if why and lock.primitive.peek_script then
         holder = _M.ask(lock, call.place or call.alone,
-            max(call.ends - client.now(), client.options.timeout))
+            max((call.limit or call.ends) - client.now(), client.options.timeout / 8))
     end
     return named(holder, why)
 end

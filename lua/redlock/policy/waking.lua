@@ -4,21 +4,20 @@
 -- and then sleeps until a majority of the servers has announced a release, until a majority may
 -- be free by itself (the refusals say when), or for the fallback.
 
-local bit = require "bit"
 local answers = require "redlock.core.answers"
 local attempt = require "redlock.policy.attempt"
-local hash = require "redlock.core.hash"
 local queues = require "redlock.policy.queues"
 local rounds = require "redlock.core.rounds"
 local subscriptions = require "redlock.core.subscription"
+local votes = require "redlock.policy.votes"
 
 local min, max = math.min, math.max
 local random = rounds.random
 
 local _M = {}
 
--- After votes were split: uniform in [0.5, 1.5] of a millisecond, doubled each time up to
--- 2^5; a round trip on a local network is less, and the core's clock is no finer.
+-- After votes were split: uniform in [0.5, 1.5] of a round trip, or of a millisecond if that is
+-- longer (the core's clock is no finer), doubled each time up to 2^5.
 -- So often at most in a row: then the votes are not split, but a node has lost the holder's key.
 local SPLIT_DELAY, SPLIT_DOUBLINGS, SPLIT_TRIES = 0.001, 5, 10
 
@@ -33,13 +32,6 @@ local ALONE = 0.05
 -- to a second, whatever messages come. One such time is a matter of course: when the subscription
 -- is confirmed.
 local VAIN, DEAF, DEAF_MAX = 2, 0.001, 1
-
--- A number by which all contenders for a name find the same node.
-local function home_of(lock)
-    local home = lock.primitive.home
-    local name = home and home(lock.client, lock.name) or lock.name
-    return bit.band(hash(name:sub(1, 64)), 0x7fffffff)
-end
 
 -- Subscribes to what wakes the call, if anything can.
 local function subscribe(call)
@@ -101,10 +93,21 @@ local function deaf_for(call)
         * (1 + random(call.lock.client)) / 2 or 0
 end
 
+-- Seconds until the next attempt makes sense after votes were split, and where it begins.
+local function split_pause(call)
+    local spread = 0.5 + random(call.lock.client)
+    if call.split == "home" then
+        call.home = nil
+        return ALONE * spread
+    end
+    call.home = not (call.lock.primitive.everywhere and call.wait.ticket)
+    call.splits = (call.splits or 0) + 1
+    return max(SPLIT_DELAY, call.trip) * 2 ^ min(call.splits - 1, SPLIT_DOUBLINGS) * spread
+end
+
 -- Seconds until the next attempt makes sense, if no message comes.
 -- @param free_in  seconds until a majority may be free, or nil
--- @param split    whether some servers granted the attempt
-local function pause_of(call, free_in, split)
+local function pause_of(call, free_in)
     local client, guarded, held = call.lock.client, call.guarded, call.outcome == "held"
     local o = client.options
     local pause = ((call.subscription and held or guarded) and o.fallback or o.retry_delay)
@@ -112,16 +115,10 @@ local function pause_of(call, free_in, split)
     if guarded then
         pause = min(pause, guarded + 0.001)
     end
-    if split and held and call.splits < SPLIT_TRIES then
-        call.home = call.home or not call.lock.primitive.everywhere and home_of(call.lock) or nil
-        call.splits = call.splits + 1
-        pause = min(pause, SPLIT_DELAY * 2 ^ min(call.splits, SPLIT_DOUBLINGS)
-            * (0.5 + random(client)))
+    if call.split == "home" or call.split and call.splits < SPLIT_TRIES then
+        return min(pause, split_pause(call))
     elseif free_in then
         pause = min(pause, free_in + 0.001 + random(client) * 0.002)
-    elseif held and call.home then
-        call.home = nil
-        pause = min(pause, ALONE * (0.5 + random(client)))
     end
     return pause
 end
@@ -129,17 +126,21 @@ end
 --- Sleeps until the next attempt makes sense, or the call's time is over.
 -- @param call  see acquire.lua; its round is given back
 function _M.sleep(call)
-    if not call.seen then
+    if call.tries then
+        attempt.forget(call)
+        nap(call, min(split_pause(call), votes.longest_pause(call, call.lock.client.now())), true)
+        return
+    elseif not call.seen then
         subscribe(call)
     elseif call.wait then
         follow(call)
     end
     local client = call.lock.client
     local left = max(call.deadline - client.now(), 0)
-    local free_in, split = answers.hints(call.round)
+    local free_in = answers.free_in(call.round)
     learn(call)
     attempt.forget(call)
-    local pause = min(pause_of(call, free_in, split), left)
+    local pause = min(pause_of(call, free_in), left)
     local subscription, began = call.subscription, client.now()
     nap(call, pause)
     if not subscription then

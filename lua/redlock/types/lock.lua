@@ -23,7 +23,8 @@ local Lock = {}
 ---@return redlock.Error err  no_quorum: for `patience` seconds; expired; deadlock; overload
 function Lock:lock(lease) end
 
----Takes it, and waits for at most so long.
+---Takes it, and waits for at most so long. Returns within `wait` and the option `timeout`; where
+---several callers split the votes, one more `timeout`.
 ---```lua
 ---local ok, err = lock:tryLock(5, 10)     -- wait up to 5 s, keep it for 10 s
 ---if not ok then
@@ -35,7 +36,7 @@ function Lock:lock(lease) end
 ---@param wait? number  seconds; default 0: one attempt
 ---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
 ---@return true|nil ok  it is held
----@return redlock.Error err  held; no_quorum; expired: won too late; deadlock; overload
+---@return redlock.Error err  held; no_quorum: votes were split, too; expired: too late; deadlock
 function Lock:tryLock(wait, lease) end
 
 ---Leaves it once; the last leave releases it on all servers, or passes it on to another owner of

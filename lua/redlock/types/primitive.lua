@@ -47,7 +47,6 @@
 ---@field keys? fun(client: redlock.Client, name: string): string[]  default: prefix .. name
 ---@field args? fun(lock: redlock.Lock, wait: redlock.Wait): string[]  at most 16; default: none
 ---@field channel? fun(client: redlock.Client, name: string, wait: redlock.Wait): string
----@field home? fun(client: redlock.Client, name: string): string  picks the server asked first
 ---@field refused? fun(lock: redlock.Lock, wait: redlock.Wait, answers: redlock.Answer[]): string?
 ---@field granted? fun(lock: redlock.Lock, hold: redlock.Hold, answers: redlock.Answer[])
 ---@field gave_up? fun(lock: redlock.Lock, wait: redlock.Wait)  the call ends without it

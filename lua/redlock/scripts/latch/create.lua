@@ -1,5 +1,6 @@
 -- KEYS[1] the latch: hash of format, id, count; KEYS[2] who has arrived. ARGV[1] its id, the
--- attempt's value, [2] the lease in ms, [3] the count. 1; 2; {0, ms}: one is there, and not open.
+-- attempt's value, [2] the lease in ms, [3] the count. 1; 2; {0, ms, who}: one is
+-- there, and not open, with the beginning of its id.
 local format, id, count = unpack(redis.call('hmget', KEYS[1], 'format', 'id', 'count'))
 if id == ARGV[1] then
     return 2
@@ -8,7 +9,7 @@ if format and format ~= '1' then
     return redis.error_reply('FORMAT the latch ' .. KEYS[1] .. ' is of another version')
 end
 if id and redis.call('zcard', KEYS[2]) < tonumber(count) then
-    return {0, redis.call('pttl', KEYS[1])}
+    return {0, redis.call('pttl', KEYS[1]), string.sub(id, 1, 20)}
 end
 redis.call('del', KEYS[1], KEYS[2])
 redis.call('hset', KEYS[1], 'format', 1, 'id', ARGV[1], 'count', ARGV[3])
