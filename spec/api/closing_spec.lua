@@ -225,3 +225,33 @@ describe("unlock { closed_for }", function()
         assert.is_true(l:unlock())
     end)
 end)
+
+-- A job of every day whose name is closed for a minute less runs every day.
+describe("a name that is closed for long", function()
+    local world
+
+    after_each(function() world:close() end)
+
+    for what, close in pairs {
+        closed_for = function(client, name)
+            local l = client:getLock(name)
+            return l:tryLock() and l:unlock { closed_for = 86340 }
+        end,
+        once = function(client, name) return client:once(name, 86340, function() end) end,
+        ["once, before"] = function(client, name)
+            return client:once(name, 86340, function() end, { before = true })
+        end,
+    } do
+        it("opens when it was said, within a second: " .. what, function()
+            world = require("redlock.testing").new { nodes = 3 }
+            local client = world:client()
+            for _ = 1, 2 do
+                local began = world:now()
+                assert.is_true(close(client, "nightly"))
+                world:advance(began + 86339 - world:now())
+                assert.is_falsy((close(client, "nightly")))
+                world:advance(began + 86340.1 - world:now())
+            end
+        end)
+    end
+end)

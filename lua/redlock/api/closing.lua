@@ -13,7 +13,7 @@ local places = require "redlock.core.places"
 local rounds = require "redlock.core.rounds"
 local values = require "redlock.core.values"
 
-local ipairs, format = ipairs, string.format
+local ipairs, format, max = ipairs, string.format, math.max
 
 local _M = {}
 
@@ -26,18 +26,13 @@ function _M.options(opts)
     return seconds and validate.seconds("closed_for", seconds, 0, rounds.FOREVER)
 end
 
---- How long the name of a hold is to stay closed still, by clocks of servers, which may be
--- fast: seconds; 0: it is not.
+--- How long the name of a hold is to stay closed still: seconds; 0: it is not. Nothing is added for
+-- clocks of servers that are fast: who closes a name for almost a day wants it to open in time.
 -- @param lock     whose hold it is
 -- @param hold     one of client.holds
 -- @param seconds  since it was taken
 function _M.left(lock, hold, seconds)
-    local client = lock.client
-    local left = hold.since + seconds - client.now()
-    if left <= 0 then
-        return 0
-    end
-    return left * (1 + client.options.drift_factor) + 0.002
+    return max(hold.since + seconds - lock.client.now(), 0)
 end
 
 --- Why a hold was lost, by what the servers said to the release.
