@@ -122,6 +122,8 @@ describe("client:check()", function()
         for i = 1, 2 do
             cluster[i]:freeze()
         end
+        local at = client.now()                            -- in milliseconds, as it is decided
+        support.eventually(function() return client.now() > at end)
         local _, err = client:connect(0)                   -- nobody has missed an answer so far
         assert.equal("timeout timeout ok", table.concat({ err.nodes[1].code, err.nodes[2].code,
             err.nodes[3].code }, " "))
@@ -134,6 +136,8 @@ describe("client:check()", function()
             assert.is_string(row.version)
         end
         assert.matches("no answer.*what is shown of it is what it said before", report[2].remedy)
+        local uri = cluster[1].uri:gsub("%p", "%%%0")
+        assert.matches(uri .. "  error  .-  master  %x+  %-  +%-  +%-  +none", tostring(report))
         for i = 1, 2 do
             cluster[i]:thaw()
         end

@@ -240,20 +240,10 @@ local function count_of(rows, q)
     return (counts[q] or 0) > 64 and counts[q] or n
 end
 
--- How many a latch waits for: an arrival is known to a majority.
-local function missing_of(rows, q)
-    local numbers = {}
-    for i, row in ipairs(rows) do
-        numbers[i] = row.token
-    end
-    sort(numbers)
-    return numbers[q] or 0
-end
-
 -- Of what each server says that was asked, a list with false for those who have no such name.
 -- @return a row for users; false: nobody has it; nil: that is not certain
 local function merge(name, list, n, now)
-    local rows, said, numbers = {}, {}, { waiting = {}, queue = {} }
+    local rows, said, numbers = {}, {}, { waiting = {}, queue = {}, token = {} }
     for i, row in ipairs(list) do
         said[i] = row and { who = row.kind:find "[rpc]" and row.kind or row.who,
             left = max(row.ends - now, 0) } or {}
@@ -271,7 +261,8 @@ local function merge(name, list, n, now)
     local q, result = quorum(n), { name = name, remaining = left,
         waiting = median(numbers.waiting), queue = median(numbers.queue) }
     if #who == 1 then
-        result.kind, result.count = KINDS[who], (who == "c" and missing_of or count_of)(rows, q)
+        result.kind = KINDS[who]
+        result.count = who == "c" and median(numbers.token) or count_of(rows, q)
         return result.count > 0 and result
     end
     local token = agreed(rows, "token", q)

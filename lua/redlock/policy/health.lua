@@ -330,9 +330,10 @@ end
 
 local function cells(row)
     local run_id = row.run_id and row.run_id ~= "" and row.run_id:sub(1, 8) or "-"
+    local now = row.ready and row or {}              -- what may be otherwise by now
     return { row.node, row.verdict, row.version or "-", row.role or "-", run_id,
-        age(row.uptime), duration(row.round_trip),
-        row.clock_offset and format("%+.3f s", row.clock_offset) or "-",
+        age(now.uptime), duration(now.round_trip),
+        now.clock_offset and format("%+.3f s", now.clock_offset) or "-",
         row.persistence or "-", row.eviction or "-", row.guard }
 end
 
