@@ -27,22 +27,12 @@ local function since(row)
     return row.holder and os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(row.holder.since)) or ""
 end
 
--- What is counted of a kind.
-local COUNTED = { readers = "reader", permits = "permit", latch = "arrival" }
-
--- Who has it, or how many.
-local function who(row)
-    return row.holder and row.holder.label or row.count
-        and report.count(row.count, COUNTED[row.kind]) .. (row.kind == "latch" and " missing" or "")
-        or "?"
-end
-
 local function show(list)
     local lines = { { "NAME", "KIND", "LEFT", "WAITING", "TOKEN", "SINCE", "HOLDER" } }
     for i, row in ipairs(list) do
         lines[i + 1] = { report.name(row.name), row.kind, ("%.1f s"):format(row.remaining),
             ("%d"):format(math.max(row.waiting, row.queue)),
-            row.token and ("%.0f"):format(row.token) or "", since(row), who(row) }
+            row.token and ("%.0f"):format(row.token) or "", since(row), report.holder(row) }
     end
     if #list > 0 then
         print(report.columns(lines))

@@ -16,6 +16,14 @@ function _M.count(n, what)
     return ("%d %s%s"):format(n, what, n == 1 and "" or "s")
 end
 
+local COUNTED = { readers = "reader", permits = "permit", latch = "arrival" }
+
+--- Who has a row of client:locks(), or how many.
+function _M.holder(row)
+    return row.holder and row.holder.label or row.count and _M.count(row.count, COUNTED[row.kind])
+        .. (row.kind == "latch" and " missing" or "") or "?"
+end
+
 local function locale()
     for _, name in ipairs { "LC_ALL", "LC_CTYPE", "LANG" } do
         local value = os.getenv(name) or ""

@@ -65,7 +65,7 @@ end
 local function holds_of(list)
     local holds = {}
     for _, row in ipairs(list) do
-        holds[(row.kind == "permits" and "p" or "l") .. row.name] = row.hold or row.count
+        holds[(row.count and row.kind or "lock") .. " " .. row.name] = row.hold or row.count
     end
     return holds
 end
@@ -205,7 +205,7 @@ local function screen(seen, most)
         names[i + 1] = { report.name(row.name), row.kind, ("%.0f s"):format(row.remaining),
             ("%d"):format(waiting_of(row)), row.token and ("%.0f"):format(row.token) or "",
             row.holder and clock_time(row.holder.since) or "",
-            row.holder and row.holder.label or row.count and ("%d"):format(row.count) or "?" }
+            report.holder(row) }
     end
     lines[#lines + 1] = ""
     append(lines, names[2] and report.columns(names) or "")
