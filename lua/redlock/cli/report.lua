@@ -24,38 +24,27 @@ function _M.holder(row)
         .. (row.kind == "latch" and " missing" or "") or "?"
 end
 
-local function locale()
-    for _, name in ipairs { "LC_ALL", "LC_CTYPE", "LANG" } do
-        local value = os.getenv(name) or ""
-        if value ~= "" then
-            return value:upper()
-        end
-    end
-    return ""
+local function from_environment(first, ...)
+    local value = os.getenv(first) or ""
+    return value == "" and ... and from_environment(...) or value
 end
 
-local MAX, IN_UTF8 = 64, locale():find "UTF%-?8" ~= nil
+local IN_UTF8 = from_environment("LC_ALL", "LC_CTYPE", "LANG"):upper():find "UTF%-?8" ~= nil
 
--- Characters that cannot be seen, act on a terminal, or move what is beside them.
-local HIDDEN = { "^\194[\128-\159\173]", "^\216\156", "^\225\160\142", "^\239\187\191", "^\243\160",
-    "^\226\128[\128-\143\168-\175]", "^\226\129[\160-\175]" }
+-- Characters that act on a terminal, cannot be seen, or move what is beside them.
+local HIDDEN = { "[%c\127]", "\194[\128-\159\173]", "\216\156", "\225\160\142",
+    "\239\187\191", "\243\160", "\226\128[\128-\143\168-\175]", "\226\129[\160-\175]" }
 
-local function shown(c, text)
-    local hide = not c
-    for _, pattern in ipairs(HIDDEN) do
-        hide = hide or c:find(pattern) ~= nil
-    end
-    return hide and text:gsub(".", printable) or text
-end
-
---- A name for people: as printable(), but in UTF-8 where the terminal is so.
+--- A name for people: as it is where the terminal shows UTF-8 and nothing else is in it; else as
+-- printable().
 function _M.name(name)
-    if not IN_UTF8 then
-        return printable(name)
-    elseif #name > MAX then
-        name = name:sub(1, MAX - 3):gsub("[\192-\255][\128-\191]*$", "") .. "..."
+    local text = #name <= 64 and name
+        or name:sub(1, 61):gsub("[\192-\255][\128-\191]*$", "") .. "..."
+    local plain = IN_UTF8 and json.is_utf8(text)
+    for _, pattern in ipairs(HIDDEN) do
+        plain = plain and not text:find(pattern)
     end
-    return json.map(name:gsub("[%c\127]", printable), shown)
+    return plain and text or printable(name)
 end
 
 local function width(text)

@@ -139,7 +139,7 @@ local function show_status(name, rows, seen, found)
         local said = { row.holder and #found.readers == 0
             and seconds(row.remaining) .. "  " .. holder_of(row) or row.message }
         said[2] = said[1] ~= row.message and row.message or nil
-        lines[i] = { row.node, row.state == "free" and detail.busy(found) and "no lock"
+        lines[i] = { row.node, row.state == "free" and found.busy and "no lock"
             or row.state, table.concat(said, "; ") }
     end
     print(report.columns(lines))
@@ -162,11 +162,11 @@ function _M.main(given, names)
     end
     local rows, found = ask(client, name), detail.of(client, name)
     client:close()
-    local seen, known = summary(rows), found or NOTHING
+    local seen, known = summary(rows), found or {}
     for _, row in ipairs(rows) do
         row.who = nil
     end
-    local held = seen and (seen.held or detail.busy(known))
+    local held = seen and (seen.held or known.busy == true)
     if given["--json"] then
         print(json.encode { name = name, held = held, answered = seen ~= nil,
             remaining = seen and seen.remaining, holder = seen and seen.holder,
@@ -175,7 +175,7 @@ function _M.main(given, names)
             queue = known.queue, waiting = known.waiting,
             waiting_for_permits = known.waiting_for_permits })
     else
-        show_status(name, rows, seen, known)
+        show_status(name, rows, seen, found or NOTHING)
     end
     return not seen and FAILED or held and 0 or 1
 end

@@ -31,26 +31,27 @@ local function character(s, i)
     end
 end
 
---- @return a text, with what fn(character, text) makes of each character beyond ASCII, and
---   fn(nil, byte) of bytes that are no UTF-8
-function _M.map(s, fn)
-    return (s:gsub("[\128-\255]+", function(run)
-        local parts, i = {}, 1
-        while i <= #run do
-            local c = character(run, i)
-            parts[#parts + 1] = fn(c, c or run:sub(i, i))
-            i = i + (c and #c or 1)
-        end
-        return table.concat(parts)
-    end))
+--- @return whether all bytes beyond ASCII are of UTF-8
+function _M.is_utf8(s)
+    for _, pattern in ipairs(CHARACTERS) do
+        s = s:gsub(pattern:sub(2), "-")
+    end
+    return not s:find "[\128-\255]"
 end
 
-local function repaired(c)
-    return c or "\\ufffd"
+-- Bytes that are no UTF-8 become U+FFFD, one each.
+local function repaired(s)
+    local parts, i = {}, 1
+    while i <= #s do
+        local c = character(s, i)
+        parts[#parts + 1] = c or "\\ufffd"
+        i = i + (c and #c or 1)
+    end
+    return table.concat(parts)
 end
 
 local function text(s)
-    return '"' .. _M.map(s:gsub('[%c"\\\127]', escape), repaired)
+    return '"' .. s:gsub('[%c"\\\127]', escape):gsub("[\128-\255]+", repaired)
         :gsub("\194[\128-\159]", escape) .. '"'
 end
 

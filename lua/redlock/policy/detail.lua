@@ -68,7 +68,7 @@ end
 -- @param name    of a lock
 -- @return { readers, permits, queue (lists of { hold, label, since, remaining, slot, ticket }),
 --   latch ({ missing, count }; nil: there is none, or it is open), waiting, waiting_for_permits };
---   nil: fewer than a majority have answered
+--   busy: there are permits or a latch; nil: fewer than a majority have answered
 function _M.of(client, name)
     local key = client.options.prefix .. name
     local own, asked = "redlock:{" .. key .. "}:", {}
@@ -101,19 +101,15 @@ function _M.of(client, name)
         sort(list, function(a, b) return order(a) < order(b) end)
     end
     result.latch, result.latches = result.latches[1], nil
+    result.busy = result.permits[1] ~= nil or result.latch ~= nil
     return result
-end
-
---- @return whether somebody has a permit, or is awaited by a latch, by what of() said
-function _M.busy(found)
-    return #found.permits > 0 or found.latch ~= nil
 end
 
 --- As lock:holder(), of any kind: also where permits are taken, or a latch is not open.
 function _M.holder(lock)
     local holder, err = lock:holder()
     local found = holder == false and _M.of(lock.client, lock.name)
-    if found and _M.busy(found) then
+    if found and found.busy then
         return { remaining = found.permits[1] and found.permits[1].remaining or huge }
     end
     return holder, err
