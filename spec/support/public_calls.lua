@@ -68,7 +68,10 @@ local function calls_of(list, own, texts)
             end
         end
     end
-    table.sort(calls, function(a, b) return a[1] < b[1] end)
+    local function last(call) return call[1] == "client:close" and 1 or 0 end
+    table.sort(calls, function(a, b)
+        return last(a) < last(b) or last(a) == last(b) and a[1] < b[1]
+    end)
     return calls
 end
 

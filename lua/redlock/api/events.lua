@@ -1,5 +1,6 @@
---- Events for on_event(e): what happened, when, to whom. Told during calls into the library,
--- never from another thread; an error in the function goes to stderr.
+--- Events for on_event(e): what happened, when, to whom. Told during calls into the library, or by
+-- the event loop, never from another thread: what the function calls must not wait (`phase`). An
+-- error in it goes to stderr.
 --
 --   acquired   name, owner, waited (seconds)
 --   contended  name, owner: not had at the first attempt
@@ -36,12 +37,13 @@
 local ffi = require "ffi"
 local health = require "redlock.policy.health"
 local happenings = require "redlock.core.happenings"
+local no_wait = require "redlock.core.no_wait"
 local places = require "redlock.core.places"
 local quorum = require "redlock.core.quorum"
 local rounds = require "redlock.core.rounds"
 
-local pcall, tonumber, tostring, ipairs, setmetatable, type =
-    pcall, tonumber, tostring, ipairs, setmetatable, type
+local tonumber, tostring, ipairs, setmetatable, type =
+    tonumber, tostring, ipairs, setmetatable, type
 local format = string.format
 
 local _M = {}
@@ -140,7 +142,7 @@ function Events:emit(e)
         return
     end
     e.time = self.client.now()
-    local ok, err = pcall(self.fn, e)
+    local ok, err = no_wait.call(self.fn, e)
     if not ok then           -- an error of the user must not get into the lock path
         self.client.host.log("the on_event function failed: " .. tostring(err))
     end

@@ -32,6 +32,7 @@
 local boxes = require "redlock.host.box"
 local cores = require "redlock.core.cores"
 local errors = require "redlock.core.errors"
+local no_wait = require "redlock.core.no_wait"
 local validate = require "redlock.core.validate"
 
 local assert, pairs, pcall, type = assert, pairs, pcall, type
@@ -166,7 +167,10 @@ function _M.new(def)
     end
     host.owner = host.owner or owner
     host.alive = host.alive or alive
-    host.can_wait = host.can_wait or always
+    local can_wait = host.can_wait or always
+    function host.can_wait()
+        return not no_wait.applies() and can_wait()
+    end
     host.spawn = host.spawn or spawn
     host.defer = host.defer or host.spawn
     host.log = host.log or log

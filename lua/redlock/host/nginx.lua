@@ -267,8 +267,8 @@ local function turn(box, fence)
     return box:look()
 end
 
--- A worker that is told to quit waits for nothing but the reader, once nobody waits. What is held for
--- somebody else than a request that runs is released at the worker's end.
+-- A worker that is told to quit waits for nothing but the reader, once nobody waits. What is held
+-- for somebody else than a request that runs is released at the worker's end.
 local function is_over(box)
     if not ngx.worker.exiting() then
         return false

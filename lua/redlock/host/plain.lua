@@ -27,6 +27,7 @@
 
 local cores = require "redlock.core.cores"
 local ffi_core = require "redlock.core.ffi"
+local no_wait = require "redlock.core.no_wait"
 local rounds = require "redlock.core.rounds"
 local tasks = require "redlock.core.tasks"
 
@@ -52,7 +53,7 @@ function _M.alive(owner)
 end
 
 function _M.can_wait()
-    return true
+    return not no_wait.applies()
 end
 
 function _M.defer(fn)

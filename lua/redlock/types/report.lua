@@ -134,7 +134,8 @@
 
 -- ---- on_event --------------------------------------------------------------------
 
----What `on_event` is told: during calls of the library, never from another thread. An error in
+---What `on_event` is told: during calls of the library, or by the event loop, never from another
+---thread. What it calls must not wait, and answers `phase` where it would have to. An error in
 ---the function goes to the log.
 ---```lua
 ---local seen = {}
