@@ -368,7 +368,7 @@ rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int 
 void rl_close(rl_client *client);
 
 /* Registers a script and loads it on every connection. The script's number, which
- * depends on the text alone, or -1: more than RL_MAX_SCRIPTS, or out of memory. */
+ * depends on the text alone, or -1: more than RL_MAX_SCRIPTS; -2: out of memory. */
 int rl_script(rl_client *client, const char *body, size_t len);
 
 /* Starts one attempt: a fresh random value, and the primitive's acquire script on all

@@ -52,9 +52,11 @@ int core_script(struct core *core, const char *body, size_t len, int64_t now_ms)
         if (s->item[i].len == len && !memcmp(s->item[i].body, body, len))
             return i;
     }
-    char *copy = s->count < RL_MAX_SCRIPTS ? malloc(len + 1) : NULL;
-    if (!copy)
+    if (s->count == RL_MAX_SCRIPTS)
         return -1;
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return -2;
     memcpy(copy, body, len);
     copy[len] = '\0';
     s->item[s->count].body = copy;

@@ -178,8 +178,10 @@ static rl_round *ask(struct core *core, const struct round_kind *kind, int scrip
                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
                      int only, int64_t within_ms, int64_t now_ms)
 {
-    struct cmd *cmd =
-        core->closed ? NULL : cmd_new(&core->cmds, keys, nkeys, args, nargs);
+    int known = script >= 0 && script < core->scripts.count;
+    struct cmd *cmd = core->closed || !known
+                          ? NULL
+                          : cmd_new(&core->cmds, keys, nkeys, args, nargs);
     return cmd ? begin(core, kind, script, cmd, only, now_ms + within_ms, now_ms) : NULL;
 }
 

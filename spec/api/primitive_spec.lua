@@ -199,6 +199,10 @@ describe("a primitive", function()
         end
         assert.is_false(ok)
         assert.matches("room for 256 different scripts", err)
+        for _, call in ipairs { "locks", "check", "holder", "init" } do
+            ok, err = pcall(client[call], client, call == "holder" and "x" or nil)
+            assert.is_true(ok or err:find "room for 256" ~= nil, err)
+        end
     end)
 end)
 

@@ -9,9 +9,10 @@ local ffi = require "ffi"
 local validate = require "redlock.core.validate"
 local limits = require "redlock.core.limits"
 local restart_guard = require "redlock.policy.restart_guard"
+local rounds = require "redlock.core.rounds"
 local script_text = require "redlock.core.script_text"
 
-local error, loadstring, pairs, pcall, ipairs = error, loadstring, pairs, pcall, ipairs
+local loadstring, pairs, pcall, ipairs = loadstring, pairs, pcall, ipairs
 local setmetatable, getmetatable, type = setmetatable, getmetatable, type
 local format, gsub, match = string.format, string.gsub, string.match
 local unpack = unpack
@@ -60,15 +61,6 @@ for field in pairs(FIELDS) do
     OWN[field] = true
 end
 
-local function register(client, C, what, body)
-    local id = C.rl_script(client.core, body, #body)
-    if id < 0 then
-        error(format("redlock: %s: a client has room for %d different scripts", what,
-            C.RL_MAX_SCRIPTS), 0)
-    end
-    return id
-end
-
 -- The text of a script as this client's servers get it.
 local function text_of(self, client, name, guarded)
     local body = self[name .. "_script"]
@@ -86,14 +78,14 @@ function Primitive:register(client, C)
     local ids = { primitive = ffi.new("rl_primitive") }
     for _, name in ipairs(OF_A_LEASE) do
         local body = text_of(self, client, name, GUARDED[name])
-        ids.primitive[name] = body and register(client, C, name, body) or -1
+        ids.primitive[name] = body and rounds.script(client, name, body) or -1
     end
     ids.primitive.extend_many = self.extend_many
-        and register(client, C, "extend_many", self.extend_many) or 0
+        and rounds.script(client, "extend_many", self.extend_many) or 0
     ids.primitive.rule = C[RULES[self.vote]]
     ids.primitive.knows_run = self.knows_run and 1 or 0
     for name, guarded in pairs(self.questions) do
-        ids[name] = register(client, C, name, text_of(self, client, name, guarded))
+        ids[name] = rounds.script(client, name, text_of(self, client, name, guarded))
     end
     return ids
 end

@@ -82,7 +82,7 @@ end
 -- @return for each of them { vote, info, data: all of it }, or { code, message }: it gave no answer
 function _M.ask(client, body, asked)
     local C, begun = load(), {}
-    local id = C.rl_script(client.core, body, #body)
+    local id = rounds.script(client, "a question", body)
     for k, one in ipairs(asked) do
         local nkeys, nargs = words.fill(words.keys, one.keys), words.fill(words.args, one.args)
         local round = C.rl_ask_one(client.core, one.place - 1, id, words.keys, nkeys, words.args,

@@ -9,7 +9,7 @@ local values = require "redlock.core.values"
 local words = require "redlock.core.words"
 
 local pcall, error, tonumber = pcall, error, tonumber
-local yield, type = coroutine.yield, type
+local format, yield, type = string.format, coroutine.yield, type
 local ceil, bytes, fill = math.ceil, values.bytes, words.fill
 local cast, ffi_new, ffi_gc = ffi.cast, ffi.new, ffi.gc
 
@@ -416,6 +416,19 @@ function _M.ask(client, subject, prim, script, keys, args, op, within)
     return answers.take(client, round)
 end
 
+--- The number of a script in a client's core.
+-- @param what  what an error calls it. Raises when there is no room for it, or no memory
+function _M.script(client, what, body)
+    local id = C.rl_script(client.core, body, #body)
+    if id == -1 then
+        error(format("redlock: %s: a client has room for %d different scripts", what,
+            C.RL_MAX_SCRIPTS), 0)
+    elseif id < 0 then
+        error(failure(client, what, nil), 0)
+    end
+    return id
+end
+
 --- Asks a script on all nodes, until each has answered or will not any more.
 -- @param client   whose servers are asked
 -- @param subject  what an error is about
@@ -425,9 +438,8 @@ end
 -- @return as ask()
 function _M.ask_all(client, subject, body, keys, args)
     local nkeys, nargs = fill(keys_buf, keys), args and fill(args_buf, args) or 0
-    local id = C.rl_script(client.core, body, #body)
-    local round = id >= 0 and C.rl_ask_all(client.core, id, keys_buf, nkeys, args_buf, nargs,
-        FOREVER_MS) or nil
+    local round = C.rl_ask_all(client.core, _M.script(client, "a question", body), keys_buf, nkeys,
+        args_buf, nargs, FOREVER_MS)
     if not wait(client, round) then
         return nil, failure(client, subject, round)
     end
