@@ -50,7 +50,9 @@ function methods:ask(name, args)
 end
 
 --- Asks a script that removes something.
--- @param script  as for ask(); args, the same
+-- @param self    a lock
+-- @param script  the name of one of the primitive's
+-- @param args    a list of strings, or nil
 -- @return true: a server had it; false: none; or nil and an error
 function _M.force(self, script, args)
     local answers, err = ask(self, script, args)

@@ -79,6 +79,7 @@ end
 
 --- A request holds so much more, or less.
 -- @param count  of await(), or nil
+-- @param more   how much
 function _M.count(count, more)
     local held = count and count[1]
     if held then
