@@ -6,47 +6,12 @@ local root = arg[0]:match "^(.*)/spec/bench/[^/]*$" or "."
 package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua;")
     :gsub("%%", root) .. package.path
 
+local resty = require "spec.bench.peers.resty"
 local support = require "spec.support"
 
 local TURNS, IN_FLIGHT = 5, 64
 local SECONDS = tonumber(arg[1]) or 5
 local CYCLES = tonumber(arg[2]) or 1000
-
--- The usual way: a light thread per server, connections from the pool.
-local BY_HAND = [[
-    local redis = require "nginx.redis"
-    local UNLOCK = "if redis.call('get', KEYS[1]) == ARGV[1] then "
-        .. "return redis.call('del', KEYS[1]) else return 0 end"
-    local function ask(node, name, value, unlock)
-        local r = redis:new()
-        r:set_timeout(20000)
-        assert(r:connect(node:match "//(.*):", tonumber(node:match ":(%d+)$")))
-        local ok
-        if unlock then
-            ok = r:eval(UNLOCK, 1, name, value) == 1
-        else
-            ok = r:set(name, value, "NX", "PX", 30000) == "OK"
-        end
-        r:set_keepalive(60000, 100)
-        return ok
-    end
-    local function all(name, value, unlock)
-        local threads, yes = {}, 0
-        for i, node in ipairs(nodes) do
-            threads[i] = ngx.thread.spawn(ask, node, name, value, unlock)
-        end
-        for i = 1, #threads do
-            local _, ok = ngx.thread.wait(threads[i])
-            yes = yes + (ok and 1 or 0)
-        end
-        return yes >= 3
-    end
-    function by_hand(name, i)
-        local value = ngx.worker.pid() .. ":" .. i .. ":" .. math.random(2 ^ 31)
-        assert(all(name, value))
-        assert(all(name, value, true))
-    end
-]]
 
 local SERVER = [[
     location /cycles { content_by_lua_block {
@@ -57,7 +22,9 @@ local SERVER = [[
             for i = 1, count do
                 local from = now()
                 if how == "hand" then
-                    by_hand(name .. id, i)
+                    local value = by_hand.value()
+                    assert(by_hand.take(name .. id, value))
+                    assert(by_hand.give(name .. id, value))
                 else
                     local ok, err = lock:tryLock(5, 10)
                     if not ok then error(tostring(err)) end
@@ -89,16 +56,6 @@ local SERVER = [[
     } }
 ]]
 
-local CLOCK = [[
-    local ffi = require "ffi"
-    ffi.cdef "struct bench_ts { long s, n; }; int clock_gettime(int, struct bench_ts *);"
-    local t = ffi.new "struct bench_ts"
-    function redlock_now()
-        ffi.C.clock_gettime(1, t)
-        return tonumber(t.s) * 1e6 + tonumber(t.n) / 1e3
-    end
-]]
-
 local function median(list)
     table.sort(list)
     return list[math.ceil(#list / 2)]
@@ -107,8 +64,8 @@ end
 local cluster = support.cluster(5)
 
 local function new_nginx(main)
-    return support.nginx { nodes = cluster, server = SERVER, init = BY_HAND .. CLOCK,
-        options = "timeout = 5", main = main }
+    return support.nginx { nodes = cluster, server = SERVER,
+        init = resty.by_hand(20000) .. resty.CLOCK, options = "timeout = 5", main = main }
 end
 
 local ng = new_nginx()

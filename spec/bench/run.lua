@@ -14,6 +14,7 @@ package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua
 
 local ffi = require "ffi"
 local support = require "spec.support"
+local turns = require "spec.bench.turns"
 
 local ROUNDS = tonumber(arg[1]) or 30
 local CYCLES = tonumber(arg[2]) or 150
@@ -21,27 +22,10 @@ local HELD = tonumber(arg[3]) or 100000
 local WARM_UP = 300           -- cycles: compile, fill pools
 local IN_FLIGHT = { 64, 256 }
 
+local worker, median_of, ratio = turns.worker, turns.median_of, turns.ratio
+local print_row, print_batches = turns.print_row, turns.print_batches
+
 -- ---- workers ---------------------------------------------------------------------
-
-local Worker = {}
-Worker.__index = Worker
-
-local function worker(argv)
-    argv.stdin, argv.stdout = "pipe", "pipe"
-    return setmetatable({ proc = support.spawn(argv) }, Worker)
-end
-
-function Worker:run(cycles, in_flight, seconds)
-    assert(self.proc:write(("run %d%s\n"):format(cycles,
-        in_flight and " " .. in_flight or "")))
-    local line = self.proc:read_line(seconds or 60)
-    if not line then
-        error("a worker of the bench has failed", 0)
-    end
-    local p50, p99, rate, cpu = line:match "^(%S+) (%S+) (%S+) (%S+)$"
-    return { p50 = tonumber(p50), p99 = tonumber(p99), rate = tonumber(rate),
-        cpu = tonumber(cpu) }
-end
 
 local function floor(mode, cluster)
     local scripts = root .. "/lua/redlock/scripts/lock/"
@@ -83,83 +67,16 @@ local function beside(cluster, kind, held)
     return worker(argv)
 end
 
-function Worker:stop()
-    self.proc:close_stdin()
-    if self.proc:wait(30) ~= 0 then
-        error("a worker of the bench did not end well", 0)
-    end
-end
-
--- ---- numbers ---------------------------------------------------------------------
-
-local function quantile(list, q)
-    local sorted = {}
-    for i, value in ipairs(list) do
-        sorted[i] = value
-    end
-    table.sort(sorted)
-    local at = 1 + (#sorted - 1) * q
-    local low = math.floor(at)
-    local high = sorted[low + 1] or sorted[low]
-    return sorted[low] + (high - sorted[low]) * (at - low)
-end
-
-local function median_of(batches, field)
-    local list = {}
-    for i, batch in ipairs(batches) do
-        list[i] = batch[field]
-    end
-    return quantile(list, 0.5)
-end
-
---- The median of a/b within one round, and its quartiles.
-local function ratio(a, b, field)
-    local list = {}
-    for i = 1, math.min(#a, #b) do
-        list[i] = a[i][field] / b[i][field]
-    end
-    return ("%.2f (%.2f-%.2f)"):format(quantile(list, 0.5), quantile(list, 0.25),
-        quantile(list, 0.75))
-end
-
-local ROW = "%-3s %-24s %7s %7s %9s %6s   %-18s %-18s"
-
-local function print_row(...)
-    print((ROW:format(...):gsub("%s+$", "")))
-end
-
-local function print_batches(n, what, batches, set, evalsha)
-    local function cell(format, field)
-        return format:format(median_of(batches, field))
-    end
-    print_row(n, what, cell("%.1f", "p50"), cell("%.1f", "p99"), cell("%.0f", "rate"),
-        cell("%.1f", "cpu"), set and ratio(batches, set, "p50") or "",
-        evalsha and ratio(batches, evalsha, "p50") or "")
-end
-
 -- ---- the rows --------------------------------------------------------------------
-
---- Lets the workers take turns; who goes first changes, as the turn before may matter.
--- @param cycles, at_once  of a batch; default: CYCLES, one at a time
--- @return for each worker the list of its batches
-local function take_turns(workers, rounds, cycles, at_once)
-    local batches = {}
-    for i = 1, #workers do
-        batches[i] = {}
-    end
-    for round = 1, rounds do
-        for k = 0, #workers - 1 do
-            local i = (round + k) % #workers + 1
-            batches[i][round] = workers[i]:run(cycles or CYCLES, at_once)
-        end
-    end
-    return batches
-end
 
 local function no_keys(cluster)
     if cluster:keys() ~= 0 then
         error("the bench left keys behind", 0)
     end
+end
+
+local function take_turns(workers, rounds, cycles, at_once)
+    return turns.take(workers, rounds, cycles or CYCLES, at_once)
 end
 
 local function compare(n, cluster)
@@ -289,24 +206,6 @@ end
 
 -- ---- the machine -----------------------------------------------------------------
 
-local function first_line(command)
-    local pipe = assert(io.popen(command))
-    local line = pipe:read "*l"
-    pipe:close()
-    return line or "?"
-end
-
-local function describe()
-    local model, cores = "?", 0
-    for line in io.lines "/proc/cpuinfo" do
-        cores = cores + (line:find "^processor" and 1 or 0)
-        model = line:match "^model name%s*:%s*(.*)" or model
-    end
-    local server = first_line "redis-server --version":match "v=(%S+)" or "?"
-    return ("%d cores (%s), Linux %s, redis-server %s, %s"):format(cores, model,
-        first_line "uname -r", server, jit.version)
-end
-
 ffi.cdef [[
 int bench_getaffinity(int, size_t, uint8_t *) __asm__("sched_getaffinity");
 int bench_setaffinity(int, size_t, const uint8_t *) __asm__("sched_setaffinity");
@@ -375,7 +274,7 @@ local function measure(title, server_cores, client_cores)
 end
 
 local function main()
-    print(describe())
+    print(turns.describe())
     print(("a cycle is lock + unlock; microseconds, medians of %d batches of %d cycles;")
         :format(ROUNDS, CYCLES))
     print "ratios of p50: median (quartiles)"
