@@ -1,5 +1,5 @@
-/* command.c - what servers are sent. Most commands go to several of them: Lua makes strings
- * of the first one only. */
+/* command.c - parses what servers receive. Most commands go to several servers: equal
+ * ones get the same number, so that Lua builds their strings once. */
 #include "world/world.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 #include "node/buf.h"
 
-static struct buf known[SIM_KNOWN];      /* by a hash of their bytes: the last that had it */
+static struct buf known[SIM_KNOWN];      /* by hash: the last command that had it */
 
 static int number(const char **at, const char *end, char sign, long *n)
 {

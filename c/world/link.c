@@ -9,23 +9,23 @@
 
 enum { CONNECTIONS = 1024 };
 
-/* One direction. The buffer has what was sent and is not read yet; offsets count from the
+/* One direction. The buffer holds what was sent and not read yet; offsets count from the
  * beginning of the connection. */
 struct stream {
     struct buf buf;
     uint64_t arrived;             /* the receiver may read up to here */
-    uint64_t cut;                 /* nothing behind this arrives any more */
-    uint64_t sent;                /* the rest waits for its reply to be complete */
+    uint64_t cut;                 /* nothing after this offset arrives any more */
+    uint64_t sent;                /* replies after this wait until the server is done */
     int64_t last_us;              /* when the last of it arrives */
     int ended;                    /* the receiver sees the end */
 };
 
 struct conn_v {
-    int process, server, link;    /* process -1: a raw one */
-    int handle;                   /* names it, and not what had its place before */
+    int process, server, link;
+    int handle;                   /* differs from those of earlier users of this entry */
     int used;
-    int events;                   /* on their way */
-    int client, served;           /* ends that are open */
+    int events;                   /* pending */
+    int client, served;           /* which ends are open */
     int64_t given_up_us;          /* when the client closed its end */
     int state;                    /* link_state() */
     int blocked;                  /* the window was full: the client waits for room */
@@ -46,7 +46,7 @@ struct path {
 };
 
 static struct conn_v conns[CONNECTIONS];
-static int used;                  /* conns from 0 on that were ever used in this world */
+static int used;                  /* how many entries of conns this world has used */
 static struct server_v servers[SIM_SERVERS];
 static struct path paths[SIM_PROCESSES + 1][SIM_SERVERS];
 static int serving = -1;          /* the connection whose command Lua executes */
@@ -61,7 +61,7 @@ static int index_of(const struct conn_v *v)
     return (int)(v - conns);
 }
 
-/* NULL: it is gone. */
+/* NULL: the connection is gone. */
 static struct conn_v *conn_of(int handle)
 {
     struct conn_v *v = &conns[handle % CONNECTIONS];
@@ -109,7 +109,7 @@ static int64_t arrival_us(const struct path *p, struct stream *s, int64_t silent
     return at_us;
 }
 
-/* What is in the buffer and was not sent goes out. */
+/* Sends what the buffer holds beyond s->sent. */
 static void send_on(struct conn_v *v, struct stream *s, enum event_kind kind,
                     int64_t silent_until_us, int64_t extra_us)
 {
@@ -243,7 +243,7 @@ static void tell_client(const struct conn_v *v)
 
 /* ---- the server's side ---- */
 
-/* Takes a whole command into world.step. True: there was one. */
+/* True: a whole command was moved into world.step. */
 static int take_command(struct conn_v *v)
 {
     struct stream *s = &v->up;
@@ -329,7 +329,7 @@ int sim_reply(int handle, const char *data, size_t len)
     return 1;
 }
 
-/* The server's process is gone: what arrived and was not read is, too. */
+/* The server's process died: what arrived and was not read is lost, too. */
 static void break_served(struct conn_v *v)
 {
     if (!v->served)
@@ -359,7 +359,7 @@ void sim_server(int server, int state, double cost_us)
     }
 }
 
-/* ---- what happens to them ---- */
+/* ---- events ---- */
 
 static void arrive(struct stream *s, uint64_t upto)
 {

@@ -1,5 +1,5 @@
-/* net.c - in the place of c/io/net.c, c/engine/keeper.c and c/io/lookup.c: moves bytes between a core
- * and the world. The contracts are those of net.h and engine.h. */
+/* net.c - replaces c/io/net.c, c/engine/keeper.c and c/io/lookup.c: moves bytes between a
+ * core and the world. See net.h and engine.h for the contracts. */
 #include "world/world.h"
 
 #include "core/core.h"
@@ -12,7 +12,7 @@
 /* Epoll tag beyond the links, as in c/io/net.c. */
 enum { TAG_TIMER = 2 * RL_MAX_NODES };
 
-/* The process is kept where the real one has the descriptor of its eventfd. */
+/* wakefd is the number of the process, not a descriptor. */
 static struct process *process_of(const struct net *net)
 {
     return &world.process[net->wakefd];
@@ -76,7 +76,7 @@ static void write_conn(struct net *net, int i)
     while (buf_len(out) > 0) {
         long k = link_write(net->conns[i].fd, out->data + out->start, buf_len(out));
         if (k <= 0)
-            return;          /* its window is full: noticed when there is room */
+            return;          /* the window is full: link.c notifies when it has room */
         buf_take(out, (size_t)k);
     }
 }
@@ -91,7 +91,7 @@ static void read_conn(struct net *net, int i, int64_t now_ms)
         lost(net, i, "read: closed by the server", now_ms);
 }
 
-/* By whatever clock the engine reads, so that a wrong one shows as what it is. */
+/* By the clock that the engine reads, so that a wrong choice of clock has its effect. */
 static int64_t wake_us(const struct process *p, int process, int64_t due_ms)
 {
     world.current = process;
@@ -140,7 +140,7 @@ void net_flush(struct net *net, int64_t now_ms)
     set_timer(net);
 }
 
-/* sim_run() moves bytes, nobody else: what closes sends nothing any more. */
+/* Only sim_run() moves bytes: a client that closes sends nothing any more. */
 void linger_until(struct net *net, int64_t until_ms)
 {
     (void)net, (void)until_ms;
@@ -151,7 +151,7 @@ int net_wait(const struct net *net, void *to, int ms)
     struct epoll_event *events = to;
     struct process *p = process_of(net);
     int count = 0, i;
-    (void)ms;                /* sim_run() waits, nobody else */
+    (void)ms;                /* only sim_run() waits */
     world.current = net->wakefd;
     if (core_due_ms(net->core) <= rl_now_ms())
         events[count++].data.u32 = TAG_TIMER;
@@ -160,7 +160,7 @@ int net_wait(const struct net *net, void *to, int ms)
     return count;
 }
 
-/* No process has a thread that reads ahead. */
+/* No simulated process has a thread that reads ahead. */
 void net_collect(struct net *net, const void *events, int count)
 {
     (void)net, (void)events, (void)count;
@@ -175,7 +175,7 @@ void net_dispatch(struct net *net, const void *from, int count, int64_t now_ms)
             continue;
         struct conn *c = &net->conns[i];
         if (net->core->want_close >> i & 1)
-            continue;            /* by an event before, as in io/net.c */
+            continue;            /* an earlier event closes it, as in io/net.c */
         int state = c->fd < 0 ? 0 : link_state(c->fd);
         if (state < 0) {
             lost(net, i, "connect: refused", now_ms);
@@ -195,7 +195,7 @@ void net_wake(int wakefd)
     process_notice(wakefd);
 }
 
-/* ---- the keeper: process_turn() does its work ---- */
+/* ---- the keeper: process_turn() works in its place ---- */
 
 int keeper_start(struct rl_client *c)
 {
@@ -243,7 +243,7 @@ void keeper_void(struct rl_client *c)
     c->keeper.running = 0;
 }
 
-/* Clients are not shared here: nobody corks, and there is no thread to be told. */
+/* Clients are not shared here: no caller corks, and no thread has to be notified. */
 void net_uncork(struct net *net)
 {
     net->corked = 0;

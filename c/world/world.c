@@ -1,4 +1,4 @@
-/* world.c - true time, chance, processes and their clocks, and what happens next. */
+/* world.c - true time, chance, processes and their clocks, the queue of events. */
 #include "world/world.h"
 
 #include <assert.h>
@@ -35,7 +35,7 @@ uint64_t sim_swap_chance(uint64_t state)
     return before;
 }
 
-/* The values of leases, and the seed of the core's jitter. */
+/* Replaces libc's: for the values of leases, and the seed of the core's jitter. */
 ssize_t getrandom(void *buf, size_t len, unsigned flags)
 {
     (void)flags;
@@ -46,7 +46,7 @@ ssize_t getrandom(void *buf, size_t len, unsigned flags)
     return (ssize_t)len;
 }
 
-/* ---- what happens when ---- */
+/* ---- events ---- */
 
 struct event {
     int64_t at_us;
@@ -114,7 +114,7 @@ void sim_at(double at_us, int32_t id, int process)
 
 /* ---- clocks ---- */
 
-static const int64_t EPOCH_US = 1700000000000000;  /* the wall clock at the beginning */
+static const int64_t EPOCH_US = 1700000000000000;  /* the wall clock at time 0 */
 
 int64_t local_us(const struct process *p)
 {
@@ -128,7 +128,7 @@ int64_t true_us(const struct process *p, int64_t local_ms)
     return whole_us + ((double)whole_us < at_us);
 }
 
-/* What the engine believes to be the kernel's. */
+/* Replaces the kernel's, for the engine. */
 int clock_gettime(clockid_t id, struct timespec *t)
 {
     const struct process *p = &world.process[world.current];
@@ -230,7 +230,7 @@ void sim_fork(int process)
     close_void(&c->core);
     keeper_void(c);
     world.process[process].ready = 0;
-    process_notice(process);         /* its rounds are over */
+    process_notice(process);         /* its rounds have ended */
 }
 
 int sim_owes_in_vain(int process)
@@ -249,7 +249,7 @@ int sim_owes_in_vain(int process)
     return wrong;
 }
 
-/* ---- holds: what the cores say is held, compared with what they said before ---- */
+/* ---- holds: what the cores hold, compared with what they held before ---- */
 
 struct shadow {
     const rl_lease *lease;
@@ -267,7 +267,7 @@ static struct {
 } shadows[SIM_PROCESSES];
 
 static int looked_at;            /* process whose holds may have changed; -1: none */
-static int round_done;           /* world.step.round is to be told, after the holds */
+static int round_done;           /* sim_run() returns world.step.round after the holds */
 
 static void tell_hold(int process, int what, const struct shadow *s)
 {
@@ -282,7 +282,7 @@ static void tell_hold(int process, int what, const struct shadow *s)
     h->key.len = 0;
 }
 
-/* The first key of a lease's command: behind the number of keys, both bulk strings. */
+/* A lease's command begins with the number of keys and the keys, all bulk strings. */
 static void tell_key(const rl_lease *lease)
 {
     const char *at = memchr(lease->cmd->bytes, '\n', lease->cmd->len);
@@ -292,7 +292,7 @@ static void tell_key(const rl_lease *lease)
     world.step.hold.key.data = end + 2;
 }
 
-/* True: world.step.hold tells of one change; there may be more. */
+/* True: world.step.hold has one change; there may be more. */
 static int hold_changed(int process)
 {
     const struct rl_client *c = world.process[process].client;
@@ -303,7 +303,7 @@ static int hold_changed(int process)
     for (const rl_lease *l = c && !world.process[process].dead ? c->core.held : NULL; l;
          l = l->next) {
         if (l->promised_ms)
-            continue;            /* disowned: it is held no more */
+            continue;            /* lost, though not released yet */
         for (k = 0; k < len; k++) {
             if (item[k].lease == l && !memcmp(item[k].value, l->value, RL_VALUE_LEN))
                 break;
@@ -335,9 +335,9 @@ static int hold_changed(int process)
     return 0;
 }
 
-/* ---- one event after the other ---- */
+/* ---- running ---- */
 
-/* Lets the process turn its loop. True: one of its rounds is done. */
+/* Turns the loop of the process if it may. True: one of its rounds is done. */
 static int process_turn(int k, int due)
 {
     struct process *p = &world.process[k];
@@ -347,17 +347,16 @@ static int process_turn(int k, int due)
     world.step.process = k;
     world.step.round = rl_next(p->client, NULL, 0);
     if (due && !world.step.round && !p->eager && p->waiting == 0) {
-        core_tick(&p->client->core, rl_now_ms());            /* as the keeper's thread */
+        core_tick(&p->client->core, rl_now_ms());            /* like the keeper thread */
         net_flush(&p->client->net, rl_now_ms());
     }
     looked_at = k;
     if (world.step.round)
-        process_notice(k);           /* there may be more of them */
+        process_notice(k);           /* more rounds may be done */
     return world.step.round != NULL;
 }
 
-/* Sets its timer, unless it is due already: then nobody turns the loop now, and whoever
- * does will see. */
+/* Sets the process's timer. A timer that is due waits for the next turn of the loop. */
 static void process_arm(struct process *p)
 {
     struct rl_client *c = p->client;
@@ -428,7 +427,7 @@ sim_step *sim_record(void)
 
 int sim_run(void)
 {
-    /* Lua ran for the current process: it may have begun or ended something. */
+    /* Lua ran for the current process, and may have begun or ended holds. */
     if (looked_at < 0)
         looked_at = world.current;
     for (int same = 0;;) {
