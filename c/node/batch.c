@@ -1,12 +1,12 @@
-/* batch.c - calls that go to a server as one, for as many owners, and share its answer. */
+/* batch.c - calls of several owners, sent as one script call that answers for each. */
 #include "node/batch.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A server that refuses a batch is asked for each lock alone, and for so long for no other
- * batch: it may be a key that this user must not touch. */
+/* After a server has refused a batch, it gets single calls for so long: this user may
+ * lack permission for one of the keys. */
 enum { APART_MS = 10000 };
 
 int node_call_with(struct node *nd, int many, int script, const struct cmd *cmd,

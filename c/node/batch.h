@@ -1,9 +1,9 @@
-/* batch.h - calls that go to a server as one, for as many owners, and share its answer.
+/* batch.h - calls of several owners, sent as one script call that answers for each.
  *
- * A script that does for a list what another one does for a lock: KEYS are theirs, one
- * each, ARGV by lock its value and its lease in ms. The answer has a letter for each: '1', as good as a reply 1 of
- * the script for one; anything else, and whatever is not such a string: that lock is to be
- * asked for alone.
+ * The script `many` does for a list of locks what another one does for one lock. KEYS:
+ * one a lock; ARGV: for each its value and its lease in ms. The reply is a string with a
+ * letter for each lock. '1' counts as a reply 1 of the single script; after any other
+ * letter, or any other reply, the lock's call is sent alone.
  */
 #ifndef BATCH_H
 #define BATCH_H
@@ -13,20 +13,20 @@
 enum { BATCH_MAX = 100 };         /* calls; some 150 us of a server's work */
 
 struct batch {
-    int len;                      /* calls that are put aside */
-    size_t bytes;                 /* which take no more than so many */
-    int many, script;             /* the script for them all, and for one */
+    int len;                      /* calls collected */
+    size_t bytes;                 /* upper bound of what they take */
+    int many, script;             /* the script for all, and for one */
     int64_t now_ms;
     struct {
         const struct cmd *cmd;
         void *owner;
     } call[BATCH_MAX];
-    int said_len, said_at;        /* the letters of an answer, and how many were given out */
+    int said_len, said_at;        /* letters of an answer; how many were used */
     char said[BATCH_MAX];
     int64_t apart_ms;             /* no batches before that: the server refused one */
 };
 
-/* Some letters of an answer are to be given out, by batch_next(). */
+/* True: batch_next() has letters of an answer left. */
 static inline int batch_says(const struct node *nd)
 {
     return nd->batch && nd->batch->said_at < nd->batch->said_len;
@@ -34,27 +34,27 @@ static inline int batch_says(const struct node *nd)
 
 enum node_event batch_next(struct node *nd, struct request *out);
 
-/* nd->wire.reply is the answer to the oldest request, which is a batch. */
+/* Call when nd->wire.reply answers the oldest request, which is a batch. */
 void batch_answered(struct node *nd, int64_t now_ms);
 
-/* The connection is gone, and nothing is put aside. */
+/* Drops what is left of an answer, as its connection is gone. */
 void batch_forget(struct node *nd);
 
-/* ---- of node.c, for this ---- */
+/* ---- defined in node.c, for batches ---- */
 
 /* Makes room for n more requests. 0, RL_OVERLOAD or RL_NOMEM. */
 int node_room(struct node *nd, uint32_t n);
 
-/* Into the queue, and out of it. */
+/* Append to the queue of unanswered requests, and take its oldest. */
 struct request *node_push(struct node *nd, enum request_kind kind, int script, void *owner,
                           uint64_t start, int64_t now_ms);
 struct request node_pop(struct node *nd);
 
-/* The beginning of a script call with n elements behind the script, of some `room` bytes.
- * 1: it is EVALSHA; 0: EVAL; -1: out of memory. */
+/* Writes the beginning of a script call with n elements after the script, and reserves
+ * `room` bytes for them. 1: it is EVALSHA; 0: EVAL; -1: out of memory. */
 int node_put_script(struct node *nd, int script, int n, size_t room);
 
-/* node_call(), where there is room for the request. */
+/* node_call(), once the queue has room. */
 int node_put_call(struct node *nd, int script, const struct cmd *cmd,
                   const char *behind, void *owner, int64_t now_ms);
 

@@ -13,7 +13,7 @@ struct buf {
     uint64_t taken;          /* bytes taken since buf_init or buf_clear */
 };
 
-/* An empty buffer; nothing is allocated. */
+/* Makes an empty buffer; allocates nothing. */
 void buf_init(struct buf *b);
 
 /* Frees the memory; the buffer is empty and usable. */
@@ -22,7 +22,7 @@ void buf_free(struct buf *b);
 /* Empties the buffer and restarts the count of taken bytes; keeps the memory. */
 void buf_clear(struct buf *b);
 
-/* Makes room for n bytes after the end. The place to write to, or NULL: out of memory. */
+/* Makes room for n bytes after the end. Where to write them, or NULL: out of memory. */
 char *buf_reserve(struct buf *b, size_t n);
 
 /* Marks n bytes from the front as taken. */

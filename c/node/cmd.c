@@ -41,8 +41,7 @@ static struct cmd *cmd_alloc(struct cmd_pool *pool, size_t room)
     return cmd;
 }
 
-/* The functions below write into the room that cmd_alloc reserved: the buffer never
- * grows, so they cannot fail. */
+/* The functions below write into the room that cmd_alloc() reserved: they cannot fail. */
 
 static void put(struct cmd *cmd, const char *data, size_t len)
 {
@@ -53,7 +52,7 @@ static void put(struct cmd *cmd, const char *data, size_t len)
     cmd->argc++;
 }
 
-/* Its length. */
+/* Returns the length of the element. */
 static size_t put_int(struct cmd *cmd, int64_t n)
 {
     struct buf b = {.data = cmd->bytes, .end = cmd->len, .cap = cmd->cap};

@@ -1,5 +1,4 @@
-/* health.c - how a node does: does the node hang or fall behind, and when is it given
- * up. */
+/* health.c - whether a node hangs or falls behind, and when to give it up. */
 #include "node/health.h"
 
 /* Since when the oldest request has been the next one to be answered. */
@@ -27,8 +26,8 @@ int health_hung(const struct node *nd, int64_t now_ms)
     return nd->queue_len > 0 && now_ms - awaited_ms(nd) >= nd->config->timeout_ms;
 }
 
-/* For how long a node that is well may say nothing: the more it has to answer, the shorter,
- * but twice as long as usual. */
+/* How long a healthy node may be silent: the shorter the more requests it has, but at
+ * least twice its usual time. */
 static int64_t pause_ms(const struct node *nd)
 {
     int64_t usual_ms = nd->took8_ms / 8, ms = NODE_PAUSE_MS;

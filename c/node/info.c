@@ -5,7 +5,7 @@
 const char *const info_sections[] = {"server", "replication", "persistence", "memory",
                                      NULL};
 
-/* A decimal number; 0 when it is none. INFO has no larger ones than 2^62. */
+/* A decimal number; 0 for other text, or above about 2^62, which INFO does not have. */
 static int64_t number(const char *text, size_t len)
 {
     int64_t n = 0;
@@ -18,8 +18,8 @@ static int64_t number(const char *text, size_t len)
     return minus ? -n : n;
 }
 
-/* Copies printable text without spaces, cut to size - 1, and "" for any other text:
- * words go into messages, and the run id into a key. */
+/* Copies printable text without spaces, cut to size - 1, and "" for any other text: words
+ * go into messages, and master_replid to scripts. */
 static void word(char *to, size_t size, const char *text, size_t len)
 {
     to[0] = '\0';

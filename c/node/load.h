@@ -1,8 +1,8 @@
-/* load.h - how a library is opened at run time: so that it calls itself, and nothing of
- * the same name that was loaded before it.
+/* load.h - the dlopen() flags for a library that must call its own functions, not those
+ * of the same names that were loaded before it (RTLD_DEEPBIND).
  *
- * musl has no such flag: what was loaded before comes first there. The sanitizers' own
- * versions of malloc and the like must be found first anyway.
+ * musl lacks this flag: there, what was loaded first wins. Under a sanitizer the flag is
+ * off, so that its malloc and the like are found first.
  */
 #ifndef LOAD_H
 #define LOAD_H

@@ -68,7 +68,7 @@ int node_room(struct node *nd, uint32_t n)
     return 0;
 }
 
-/* Makes room for one more, behind what was put aside. 0, RL_OVERLOAD or RL_NOMEM. */
+/* Makes room for one request, after those of the batch. 0, RL_OVERLOAD or RL_NOMEM. */
 static int queue_reserve(struct node *nd)
 {
     node_flush(nd);
@@ -96,7 +96,7 @@ struct request node_pop(struct node *nd)
     return r;
 }
 
-/* ---- going up ---- */
+/* ---- connecting ---- */
 
 void node_connecting(struct node *nd, int64_t now_ms)
 {
@@ -199,7 +199,7 @@ int node_greet(struct node *nd, int64_t now_ms)
     return greet(nd, REQUEST_PING, 1, (const char *[]){"PING"}, now_ms);
 }
 
-/* ---- going down ---- */
+/* ---- disconnecting ---- */
 
 void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
                uint64_t random)
@@ -209,7 +209,7 @@ void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
     int stable = nd->state == NODE_READY && now_ms - nd->ready_ms >= NODE_STABLE_MS;
     if (nd->state != NODE_CONNECTING)
         nd->silent = code == RL_TIMEOUT;
-    /* A server that refuses a connection says why before any question, then closes. */
+    /* A server that refuses a connection says why, unasked, then closes. */
     int greeting = nd->state == NODE_HANDSHAKE && code == RL_REFUSED && nd->code == RL_OK;
     if (greeting && nd->wire.reply.type == REPLY_ERROR)
         node_refuse(nd, code, "%s; it said: %s", text, nd->wire.reply.text);
@@ -251,7 +251,7 @@ int node_feed(struct node *nd, const char *data, size_t len)
     return wire_feed(&nd->wire, data, len);
 }
 
-/* An answer to a command of the node itself. 0, or -1: the connection is of no use. */
+/* Handles the answer to a command of the node itself. 0, or -1: close the connection. */
 static int node_greeted(struct node *nd, const struct request *r)
 {
     const struct reply *reply = &nd->wire.reply;
@@ -276,20 +276,20 @@ static int node_greeted(struct node *nd, const struct request *r)
     if (r->kind == REQUEST_INFO && nd->state == NODE_HANDSHAKE)
         nd->info.run_id[0] = nd->info.replid[0] = '\0';    /* it may have restarted since */
     if (code == RL_REFUSED)
-        ;                    /* said of the connection, which ends: nothing else counts */
+        ;                    /* the server is about to close: nothing else counts */
     else if (r->kind == REQUEST_AUTH)
         code = RL_AUTH;
     else if (r->kind == REQUEST_SELECT && code != RL_AUTH && code != RL_NOPERM)
         code = RL_CONFIG;
     else if (r->kind == REQUEST_INFO && code == RL_LOADING && nd->state == NODE_HANDSHAKE)
-        ;                    /* a script runs there: the run_id will be told later */
+        ;                    /* a script runs there: the next attempt gets the run_id */
     else if (r->kind != REQUEST_SELECT && code != RL_AUTH)
-        return 0;            /* no name, no LOAD, no INFO: votes are possible still */
+        return 0;            /* without name, LOAD or INFO the node can vote */
     node_fail(nd, code, reply->text);
     return -1;
 }
 
-/* What came is no reply: at the beginning it tells what listens there instead of Redis. */
+/* The bytes are no reply. In a handshake they show what listens instead of Redis. */
 static void node_garbled(struct node *nd)
 {
     struct wire *w = &nd->wire;

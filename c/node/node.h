@@ -1,5 +1,6 @@
-/* node.h - one server's conversation: handshake, pipeline, health. Pure: bytes in,
- * bytes out, the time as a parameter.
+/* node.h - the conversation with one server: handshake, pipeline, health. Pure: bytes in,
+ * bytes out, the time as a parameter. This folder knows RESP, scripts and INFO; it must
+ * not know sockets, clocks, rounds or leases.
  *
  *   DOWN --node_connecting--> CONNECTING --node_connected--> HANDSHAKE --> READY
  *     ^------------------------------ node_down ----------------------------'
@@ -18,18 +19,17 @@ enum {
     NODE_BACKOFF_MAX_MS = 1000,   /* ... doubled for each further one up to this */
     NODE_STABLE_MS = 1000,        /* a connection that broke sooner counts as a failure */
     NODE_LOOK_MS = 1000,          /* between two questions for the server's time and life */
-    /* So many requests, and no answer for so long: the server is frozen, or not up to its
-     * load. More requests, less time: from a client at full load (60,000 commands/s) a
-     * frozen server has 540 requests after 9 ms, and 15,000 after the 250 ms in which one
-     * of them is overdue. A server that is well may have 3,600 on two busy cores, but goes
-     * on answering. A server that is far away takes its time: twice as long as usual is a
-     * pause. */
+    /* A server with NODE_BEHIND_MIN requests and no answer for NODE_PAUSE_MS is frozen or
+     * overloaded. More requests allow less time: at full load (60,000 commands/s) a frozen
+     * server has 540 requests after 9 ms, 15,000 after the 250 ms in which one of them is
+     * overdue. A healthy server may have 3,600 on two busy cores, but keeps answering. For
+     * a distant server, twice its usual time is a pause. */
     NODE_BEHIND_MIN = 192,
     NODE_PAUSE_MS = 25,
     NODE_PAUSE_MIN_MS = 6,
 };
 
-/* The scripts of a client, shared by its nodes. */
+/* The scripts of a client; its nodes share them. */
 struct scripts {
     int count;
     struct {
@@ -38,7 +38,6 @@ struct scripts {
     } item[RL_MAX_SCRIPTS];
 };
 
-/* Some of them. */
 struct script_set {
     uint64_t word[RL_MAX_SCRIPTS / 64];
 };
@@ -51,10 +50,9 @@ static inline int script_in(const struct script_set *set, int script)
 struct node_config {
     char *label;                  /* the node's name in messages; may be NULL */
     const char *marker;           /* key of the restart guard's marker; NULL: none */
-    int guarded;                  /* the guard is on: the life is looked at again and again */
-    int require_info;             /* the node must say who it is */
-    int behind_proxy;             /* a connection may be to another life of the server than
-                                     the answers */
+    int guarded;                  /* the guard is on: node_look() asks for the life */
+    int require_info;             /* the server must tell its life (master_replid) */
+    int behind_proxy;             /* a connection may survive the server's restart */
     char *user;
     char *password;
     char *client_name;
@@ -71,24 +69,24 @@ enum request_kind {
     REQUEST_SELECT,
     REQUEST_NAME,
     REQUEST_LOAD,
-    REQUEST_KNOCK,                /* a PING that any answer will do for */
+    REQUEST_KNOCK,                /* PING to a server that was silent: any answer will do */
     REQUEST_PING,
     REQUEST_INFO,
     REQUEST_TIME,
     REQUEST_MARKER,               /* the marker: GET, or the script that compares it */
-    REQUEST_SERVERS,              /* the list of servers beside it */
+    REQUEST_SERVERS,              /* the list of servers beside the marker */
     REQUEST_SUBSCRIBE             /* or UNSUBSCRIBE */
 };
 
-/* A command whose answer is awaited, in the order sent. */
+/* An unanswered command. */
 struct request {
-    void *owner;                  /* REQUEST_CALL: as given to node_call */
+    void *owner;                  /* REQUEST_CALL: as given to node_call() */
     uint64_t start;               /* stream offset of its first byte */
     int64_t sent_ms;
     int16_t kind;
     int16_t script;
     int8_t by_sha;                /* EVALSHA: NOSCRIPT is an answer worth a retry */
-    int8_t calls;                 /* > 0: so many, from this one on, have one answer (batch.h) */
+    int8_t calls;                 /* > 0: so many, from this one on, share an answer */
 };
 
 enum node_event {
@@ -109,48 +107,48 @@ struct node {
     const struct scripts *scripts;
     int subscriber;               /* takes messages instead of calls; set once */
     enum node_state state;
-    struct buf out;               /* bytes to be written to the connection */
+    struct buf out;               /* bytes to write to the connection */
     struct wire wire;
     struct request *queue;        /* ring of queue_cap, a power of two */
     uint32_t queue_cap, queue_head, queue_len;
-    int handshake_left;           /* answers still missing in HANDSHAKE */
+    int handshake_left;           /* HANDSHAKE: answers still missing */
     struct batch *batch;          /* calls that go together; NULL: there were none yet */
     struct script_set sha_known;  /* scripts whose sha the server told */
     struct script_set loaded;     /* scripts that the server has, as far as we know */
     char sha[RL_MAX_SCRIPTS][40];
     int code;                     /* why the node gives no votes: rl_code, with text */
     char text[RL_TEXT_MAX];
-    int lost;                     /* the core's: why the node was lost last: rl_code;
+    int lost;                     /* set by the core: why the node was lost last, rl_code;
                                      RL_OK: ready since, or not lost yet */
-    const char *waits_for;        /* CONNECTING: what has not happened in time ... */
-    int64_t share_ms;             /* ... and until when the next address has to wait */
-    int silent;                   /* given up for silence, which goes on */
+    const char *waits_for;        /* CONNECTING: the error text of its time-out */
+    int64_t share_ms;             /* CONNECTING: when to try the next address */
+    int silent;                   /* given up without an answer, and not heard since */
     int failures;                 /* in a row, without a stable connection between */
-    int64_t retry_ms;             /* DOWN: not before */
-    int64_t deadline_ms;          /* CONNECTING, HANDSHAKE: until */
+    int64_t retry_ms;             /* DOWN: the earliest next attempt */
+    int64_t deadline_ms;          /* CONNECTING, HANDSHAKE: when to give up */
     int64_t ready_ms;             /* READY: since */
     int64_t answered_ms;          /* the last answer came */
-    int took8_ms;                 /* 8 times what answers take, on average of the last ones */
-    struct info info;             /* as of the last handshake or node_probe() ... */
-    int64_t info_ms;              /* ... at that time */
-    int timing;                   /* TIME is unanswered; or -1: not permitted */
+    int took8_ms;                 /* 8 times a moving average of how long answers take */
+    struct info info;             /* from the last handshake, look or node_probe() */
+    int64_t info_ms;              /* the last handshake or node_probe() */
+    int timing;                   /* TIME is unanswered; -1: not permitted */
     int looking;                  /* INFO replication is unanswered */
-    int64_t looked_ms;            /* both were sent last, */
-    int64_t life_ms;              /* and INFO replication alone */
+    int64_t looked_ms;            /* node_look() last sent something */
+    int64_t life_ms;              /* INFO replication was last sent */
     char *servers;                /* the list beside the marker; NULL: none */
-    int listing;                  /* that is unanswered; or -1: not permitted */
-    int64_t listed_ms;            /* and was asked for last */
-    int missed;                   /* a subscriber was not told everything */
-    int strays;                   /* messages nobody subscribed for, since strays_ms */
+    int listing;                  /* GET of the list is unanswered; -1: not permitted */
+    int64_t listed_ms;            /* GET of the list was last sent */
+    int missed;                   /* subscriber: some channels must be told again */
+    int strays;                   /* messages without a subscription, since strays_ms */
     int64_t strays_ms;
     rl_node_stats stats;
 };
 
-/* Gives copies of both (user may be NULL) to a config, for the connections made from now
- * on. 0, or -1: out of memory, and nothing is changed. */
+/* Gives a config copies of both (user may be NULL), for future connections. 0, or -1: out
+ * of memory; nothing has changed. */
 int node_set_password(struct node_config *config, const char *user, const char *password);
 
-/* Frees what belongs to a config that is not used any more. */
+/* Frees the strings that a config owns: user and password. */
 void node_config_free(struct node_config *config);
 
 /* 0, or -1: out of memory. config and scripts must outlive the node. */
@@ -158,80 +156,80 @@ int node_init(struct node *nd, const struct node_config *config,
               const struct scripts *scripts);
 void node_free(struct node *nd);
 
-/* The caller began to connect. */
+/* Call when the caller begins to connect. */
 void node_connecting(struct node *nd, int64_t now_ms);
 
-/* The connection stands: writes the handshake; or a PING to a server that was silent, as
- * a frozen server executes, when it goes on, what it has not read of every connection
- * that was given up meanwhile. 0, or -1: out of memory. */
+/* Call when connected: writes the handshake. A server that was silent gets a PING first:
+ * when a frozen server recovers, it executes the unread bytes of every connection that
+ * was given up meanwhile. 0, or -1: out of memory. */
 int node_connected(struct node *nd, int64_t now_ms);
 
 /* After NODE_HEARD: writes the handshake. 0, or -1: out of memory. */
 int node_greet(struct node *nd, int64_t now_ms);
 
-/* The connection is gone, or could not be made, for the reason given. The unanswered
- * requests stay for node_abandon. random: any number, for the jitter of the back-off. */
+/* Call when the connection broke, or could not be made, for the reason given. Unanswered
+ * requests stay for node_abandon(). random: any number, for jitter of the back-off. */
 void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
                uint64_t random);
 
-/* Takes the oldest unanswered request off the queue of a node that is down. 1, with
- * *written telling whether any byte of that request may have reached the server, or 0:
- * none left, and the node is ready to be connected again. */
+/* Takes the oldest unanswered request off the queue of a node that is down. *written:
+ * whether a byte of it may have reached the server. 1; or 0: none is left, and the node
+ * may connect again. */
 int node_abandon(struct node *nd, struct request *out, int *written);
 
 /* Takes bytes that arrived. 0, or -1: out of memory. */
 int node_feed(struct node *nd, const char *data, size_t len);
 
-/* The next event in what was fed. NODE_HEARD: a silent server is there again, and
- * node_greet() is next; NODE_ANSWER: *out was answered by nd->wire.reply; NODE_ALONE: it
- * was sent with others, and is to be asked alone;
- * NODE_TOLD: so was *out, a REQUEST_TIME, REQUEST_INFO, or REQUEST_MARKER
- * of the node itself;
- * NODE_MESSAGE: a subscriber got nd->wire.reply; NODE_UP: the handshake is done, and
- * node_ready() or node_refuse() is next; NODE_FAILED: nd->code and nd->text tell why the
- * connection must be closed; NODE_IDLE: nothing more. */
+/* The next event in what was fed:
+ * NODE_IDLE: nothing more.
+ * NODE_ANSWER: nd->wire.reply answers *out, a REQUEST_CALL.
+ * NODE_ALONE: *out was sent in a batch; send it again alone.
+ * NODE_TOLD: nd->wire.reply answers *out, a REQUEST_TIME, REQUEST_INFO or REQUEST_MARKER.
+ * NODE_HEARD: a silent server answers again; call node_greet().
+ * NODE_UP: the handshake is done; call node_ready() or node_refuse().
+ * NODE_MESSAGE: a subscriber got nd->wire.reply.
+ * NODE_FAILED: close the connection; nd->code and nd->text tell why. */
 enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms);
 
 /* After NODE_UP: the node is READY. */
 void node_ready(struct node *nd, int64_t now_ms);
 
-/* After NODE_UP: the node must not vote, for the reason given; the connection must be
- * closed. */
+/* After NODE_UP: the node must not vote, for the reason given; close the connection. */
 void node_refuse(struct node *nd, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Queues a script call, by EVALSHA where the server has the script, else by EVAL. behind: a
- * further argument, behind all others (guard.h), or NULL. 0, RL_OVERLOAD, or RL_NOMEM. Only when READY. */
+/* Queues a script call, by EVALSHA where the server has the script, else by EVAL. behind:
+ * one more argument, the last (guard.h), or NULL. 0, RL_OVERLOAD, or RL_NOMEM. Only when
+ * READY. */
 int node_call(struct node *nd, int script, const struct cmd *cmd,
               const char *behind, void *owner, int64_t now_ms);
 
-/* The same, without a further argument, for a call that goes with others like it, which this is
- * called for one after the other, by the script `many` for all of them (batch.h): it is put
- * aside, until node_flush() or something else is queued. cmd, of a lease and with one key,
- * must last until then. */
+/* Collects a call for a batch (batch.h), which the script `many` runs for all of them.
+ * node_flush(), or any other request, sends the batch; cmd, of a lease with one key, must
+ * last until then. Returns as node_call(). */
 int node_call_with(struct node *nd, int many, int script, const struct cmd *cmd,
                    void *owner, int64_t now_ms);
 void node_flush(struct node *nd);
 
-/* Queues TIME, and with the guard INFO replication ahead of it, when they are due and the
- * last answer has come. Only when READY. 1: queued; 0: not. */
+/* Queues TIME, and with the guard INFO replication before it, if NODE_LOOK_MS have passed
+ * and no earlier one is unanswered. Only when READY. 1: queued; 0: not. */
 int node_look(struct node *nd, int64_t now_ms);
 
-/* Queues INFO replication, unless that is unanswered. Only when READY. The same. */
+/* Queues INFO replication, unless one is unanswered. Only when READY. 1: queued, or 0. */
 int node_look_at_life(struct node *nd, int64_t now_ms);
 
-/* Queues the script (of body, len) that sets the marker to `want` if the marker is `seen`,
- * and the list of servers beside it unless that is "", and returns the marker that is there
- * then. Only when READY. 0, or -1: no room or memory. */
+/* Queues the script (body, len) that sets the marker to `want` if it is `seen`, and the
+ * list of servers beside it unless that is "". It returns the marker as it is then. Only
+ * when READY. 0, or -1: no room or memory. */
 int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,
                     const char *want, const char *servers, int64_t now_ms);
 
-/* Queues a question for the list beside the marker, unless that is unanswered. Only when
- * READY. 1: queued; 0: not. */
+/* Queues GET of the list beside the marker, unless one is unanswered or not permitted.
+ * Only when READY. 1: queued; 0: not. */
 int node_ask_servers(struct node *nd, int64_t now_ms);
 
-/* Queues INFO, TIME, GET of the marker and of the list, and PING; the answer to that is the owner's
- * NODE_ANSWER. Only when READY. 0, RL_OVERLOAD, or RL_NOMEM. */
+/* Queues INFO, TIME, GET of the marker and of the list, and PING. The answer to PING is
+ * the owner's NODE_ANSWER. Only when READY. 0, RL_OVERLOAD, or RL_NOMEM. */
 int node_probe(struct node *nd, void *owner, int64_t now_ms);
 
 /* Queues SUBSCRIBE or UNSUBSCRIBE (verb). Only when READY. 0, or -1: no room or
@@ -239,13 +237,13 @@ int node_probe(struct node *nd, void *owner, int64_t now_ms);
 int node_subscribe(struct node *nd, const char *verb, const char *channel, size_t len,
                    int64_t now_ms);
 
-/* A subscriber got a confirmation. True: there was something to confirm. */
+/* Call when a subscriber gets a confirmation. True: a request was waiting for one. */
 int node_confirmed(struct node *nd);
 
 /* Queues SCRIPT LOAD when READY; else the handshake will. 0, or -1: out of memory. */
 int node_load(struct node *nd, int script, int64_t now_ms);
 
-/* The server does not know this script any more (NOSCRIPT). */
+/* Call when the server does not know this script any more (NOSCRIPT). */
 void node_unload(struct node *nd, int script);
 
 #endif

@@ -1,4 +1,4 @@
-/* questions.c - what a server is asked about itself. */
+/* questions.c - commands that ask a server about itself. */
 #include "node/questions.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ void questions_take_servers(void *to, const char *text, size_t len)
 
 void questions_servers_told(struct node *nd)
 {
-    /* A question that is denied is an entry in a log of the server: one will do. */
+    /* Each denied command is an entry in the server's ACL log: ask only once. */
     const struct reply *reply = &nd->wire.reply;
     nd->listing =
         reply->type == REPLY_ERROR && wire_error_code(reply->text) == RL_NOPERM ? -1 : 0;
@@ -35,7 +35,7 @@ void questions_servers_told(struct node *nd)
     nd->servers = NULL;
 }
 
-/* The list lies beside the marker: "...:servers" for "...:marker". */
+/* The key of the list is "...:servers" for a marker "...:marker". */
 static int put_servers(struct node *nd, int64_t now_ms)
 {
     char key[64];
@@ -57,7 +57,7 @@ int node_ask_servers(struct node *nd, int64_t now_ms)
 int questions_put(struct node *nd, int64_t now_ms)
 {
     int count = 0;
-    nd->info.denied = 0;          /* the rest stands until INFO is read anew */
+    nd->info.denied = 0;          /* the rest stays until the answer to INFO */
     nd->info_ms = now_ms;
     for (int i = 0; info_sections[i]; i++, count++) {
         const char *words[] = {"INFO", info_sections[i]};

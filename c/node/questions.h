@@ -1,4 +1,4 @@
-/* questions.h - inside c/node: what a server is asked about itself. */
+/* questions.h - inside c/node: commands that ask a server about itself. */
 #ifndef QUESTIONS_H
 #define QUESTIONS_H
 
@@ -8,11 +8,11 @@
 int node_tell(struct node *nd, enum request_kind kind, int n, const char *const *words,
               void *owner, int64_t now_ms);
 
-/* Queues INFO, TIME, and GET of the marker and of the list of servers beside it; how many
- * commands that are, or -1. */
+/* Queues INFO, TIME, and GET of the marker and of the list of servers beside it. Returns
+ * how many commands, or -1: no room or memory. */
 int questions_put(struct node *nd, int64_t now_ms);
 
-/* The answer about that list: a wire's taker, and its end. */
+/* The answer with that list: a wire's taker (wire.h); the second is called at its end. */
 void questions_take_servers(void *node, const char *text, size_t len);
 void questions_servers_told(struct node *nd);
 

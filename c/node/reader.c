@@ -19,9 +19,9 @@ struct reader_functions reader_functions;
 static pthread_once_t loaded_once = PTHREAD_ONCE_INIT;
 static char load_error[256];      /* "": none */
 
-/* dlsym() on the handle looks in hiredis and what it needs, and nowhere else. Where it
- * cannot be kept from calling others (load.h), those of its version are like it, and
- * those of 0.x have other names. */
+/* dlsym() on the handle searches only hiredis and its dependencies. Where hiredis may
+ * call functions of another copy (load.h), those of its version are alike, and those of
+ * 0.x have other names. */
 static void load(void)
 {
     void *lib = dlopen(HIREDIS_SHARED, LOAD);

@@ -1,7 +1,7 @@
-/* reader.h - hiredis' reader, linked in; or loaded where there is only a shared one.
+/* reader.h - hiredis' reader: linked in, or loaded where there is only a shared library.
  *
- * Why not linked then: nginx modules bring hiredis in other versions under the same
- * names, and the loader would bind us to the first one that it finds.
+ * Why loaded: nginx modules bring hiredis in other versions under the same names, and
+ * the loader would bind us to the first one that it finds.
  */
 #ifndef READER_H
 #define READER_H
@@ -12,15 +12,14 @@
 #error "hiredis 0.14 or later is needed"
 #endif
 
-/* How many elements an array has, as hiredis says it. */
+/* hiredis' type for the number of elements of an array. */
 #if HIREDIS_MAJOR >= 1
 typedef size_t reader_count;
 #else
 typedef int reader_count;
 #endif
 
-/* What a new hiredis may change, and must not unnoticed: replies are read wrongly
- * then. */
+/* Fails to compile if a new hiredis changes this: replies would be read wrongly. */
 _Static_assert(_Generic(((redisReplyObjectFunctions *)0)->createArray,
                         void *(*)(const redisReadTask *, reader_count) : 1, default : 0),
                "this hiredis hands over arrays in a way of its own");
@@ -31,7 +30,7 @@ _Static_assert(_Generic(((redisReplyObjectFunctions *)0)->createArray,
     X(redisReaderFree)                                                                   \
     X(redisReaderGetReply)
 
-/* READER(redisReaderFeed)(...) calls a function of hiredis; not before reader_load(). */
+/* READER(redisReaderFeed)(...) calls a function of hiredis; call reader_load() first. */
 #ifdef HIREDIS_SHARED
 #define X(name) __typeof__(name) *name;
 extern struct reader_functions {
@@ -43,8 +42,8 @@ extern struct reader_functions {
 #define READER(name) name
 #endif
 
-/* Loads hiredis where it is not linked in. NULL, or why it cannot be had: a text that
- * stays. Any number of times, from any thread. */
+/* Loads hiredis where it is not linked in. NULL, or why that failed: a text that stays
+ * valid. May be called repeatedly, from any thread. */
 const char *reader_load(void);
 
 #endif

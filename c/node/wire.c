@@ -6,17 +6,17 @@
 #include "node/reader.h"
 #include "redlock.h"
 
-/* hiredis calls these for each element; all of them fill the one record of the wire
- * that is being fed, which travels as privdata. */
+/* hiredis calls these functions for each element. They fill the one record of the wire
+ * being fed, which is the task's privdata. */
 
-/* Ends the conversation: hiredis takes this for a lack of memory. */
+/* Ends the conversation: hiredis takes NULL for out of memory. */
 static void *refuse(const redisReadTask *task, const char *why)
 {
     ((struct wire *)task->privdata)->refused = why;
     return NULL;
 }
 
-/* hiredis 1.x reads RESP3 without being asked to. */
+/* hiredis 1.x reads RESP3 unasked. */
 static void *refuse_resp3(const redisReadTask *task)
 {
     return refuse(task, "a reply is not RESP2");
@@ -45,7 +45,7 @@ static struct reply *reply_begin(const redisReadTask *task, enum reply_type type
     return r;
 }
 
-/* What a server says goes into errors, logs and terminals, and must not act there. */
+/* Texts of servers go into errors, logs and terminals, where control codes would act. */
 static void make_printable(char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -54,7 +54,7 @@ static void make_printable(char *text, size_t len)
     }
 }
 
-/* What is longer than the record has room for; bounded by WIRE_MAX_PENDING. */
+/* Keeps a text that is longer than the record; WIRE_MAX_PENDING bounds it. */
 static int keep_whole(struct reply *r, const char *data, size_t len)
 {
     if (!(r->whole = malloc(len)))
@@ -233,7 +233,7 @@ int wire_error_code(const char *text)
         {"ASK", RL_UNSUPPORTED},     {"CLUSTERDOWN", RL_UNSUPPORTED},
         {"CROSSSLOT", RL_UNSUPPORTED}, {"DENIED", RL_REFUSED},
     };
-    /* Redis before 7.0 wraps what a command inside a script answered:
+    /* Redis before 7.0 wraps the error of a command inside a script:
      * "ERR Error running script (call to f_...): @user_script:1: -OOM command ..." */
     const char *inner = strstr(text, "@user_script");
     inner = inner ? strstr(inner, ": -") : NULL;
@@ -247,7 +247,7 @@ int wire_error_code(const char *text)
     if (strncmp(text, "ERR AUTH", 8) == 0 || strstr(text, "invalid password") ||
         strstr(text, "without any password configured"))
         return RL_AUTH;
-    /* Since 7.2; before that in other words, and wrapped before 7.0. */
+    /* Since 7.2. The older wording, below, is wrapped before 7.0. */
     static const char denied[] = "ERR ACL failure in script: ";
     if (strncmp(text, denied, sizeof(denied) - 1) == 0 ||
         strstr(text, "user executing the script can't"))
@@ -279,7 +279,7 @@ enum {
     HEAD_MAX = DIGITS_MAX + 4     /* prefix, digits, CR LF */
 };
 
-/* Writes n in decimal; how many digits that were. */
+/* Writes n in decimal. Returns the number of digits. */
 static size_t put_digits(char *s, uint64_t n)
 {
     char reversed[DIGITS_MAX];
@@ -293,7 +293,7 @@ static size_t put_digits(char *s, uint64_t n)
     return len;
 }
 
-/* Writes prefix, n and "\r\n" to s; how many characters that were. */
+/* Writes prefix, n and "\r\n" to s. Returns the number of characters. */
 static size_t put_head(char *s, char prefix, uint64_t n)
 {
     s[0] = prefix;

@@ -1,8 +1,8 @@
 /* wire.h - RESP2: commands to bytes, bytes to replies.
  *
- * Replies are parsed by hiredis' reader into one fixed record, no tree. Commands are
- * appended here: hiredis' formatter allocates a string for every command, and the lock
- * path must not allocate.
+ * hiredis' reader parses replies into one fixed record, no tree. Commands are formatted
+ * here: hiredis' formatter allocates a string for every command, and the lock path must
+ * not allocate.
  */
 #ifndef WIRE_H
 #define WIRE_H
@@ -14,7 +14,7 @@ enum {
     WIRE_MAX_DEPTH = 8,           /* arrays within one another */
     WIRE_MAX_PENDING = 1 << 20,   /* bytes of one unfinished reply */
     WIRE_TEXT_MAX = 256,          /* bytes kept of a string, status or error */
-    WIRE_HEAD = 60,               /* bytes kept of what a connection begins with */
+    WIRE_HEAD = 60,               /* bytes kept of the beginning of a connection */
     WIRE_NUMS = 4                 /* integers kept of a reply */
 };
 
@@ -30,17 +30,17 @@ enum reply_type {
 /* One reply. Of an array: its integers in order, and its first two strings. */
 struct reply {
     enum reply_type type;
-    int nums;                     /* how many integers there were, at most WIRE_NUMS */
+    int nums;                     /* integers in num; any after WIRE_NUMS were dropped */
     int64_t num[WIRE_NUMS];
     int has_text;
     size_t text_len;
-    char text[WIRE_TEXT_MAX + 1]; /* closed by 0; longer ones are cut. Of an error: what is
-                                     not printable ASCII is '?' */
+    char text[WIRE_TEXT_MAX + 1]; /* closed by 0; longer ones are cut. In an error '?'
+                                     replaces what is not printable ASCII */
     int has_second;
     size_t second_len;            /* 0 when it is longer than WIRE_TEXT_MAX */
     char second[WIRE_TEXT_MAX];
-    char *whole;                  /* the first string, if text does not have all of it and it
-                                     was not taken, until the next reply begins; or NULL */
+    char *whole;                  /* the first string if it does not fit text and no taker
+                                     got it, until the next reply begins; or NULL */
     size_t whole_len;
 };
 
@@ -50,10 +50,10 @@ struct wire {
     struct redisReader *reader;
     const char *refused;          /* why we ended the conversation; NULL: we did not */
     struct reply reply;
-    char head[WIRE_HEAD + 1];     /* what the connection began with */
+    char head[WIRE_HEAD + 1];     /* the first bytes of the connection */
     size_t head_len;
-    /* When set, gets every string of the next reply in full; strings are not kept, so the
-     * caller bounds what is made of them. */
+    /* When set, gets every string of the next reply in full. Long ones are not kept: the
+     * taker bounds what it keeps. */
     void (*taker)(void *to, const char *text, size_t len);
     void *taken_to;
 };
@@ -68,30 +68,30 @@ int wire_reset(struct wire *w);
 /* Takes len bytes of input. 0, or -1: out of memory. */
 int wire_feed(struct wire *w, const char *data, size_t len);
 
-/* The next complete reply into w->reply. 1: there is one; 0: more input is needed;
- * -1: not RESP2, or over a bound (wire_error tells); the connection must be closed. */
+/* Parses the next complete reply into w->reply. 1: done; 0: more input is needed; -1: not
+ * RESP2, or over a bound (see wire_error()): close the connection. */
 int wire_next(struct wire *w);
 
-/* Why wire_next said -1. */
+/* Why wire_next() returned -1. */
 const char *wire_error(const struct wire *w);
 
-/* What a connection began with, printable and up to the end of its first line. */
+/* The first line of a connection, printable, at most WIRE_HEAD bytes. */
 const char *wire_head(struct wire *w);
 
 /* The rl_code for the text of an error reply. */
 int wire_error_code(const char *text);
 
-/* The server says that the command is missing, or forbidden to this user. */
+/* True: an error says that the command is missing, or forbidden to this user. */
 int wire_no_command(const struct reply *reply);
 
-/* Appends "*n\r\n", one bulk string, one integer as a bulk string.
+/* Append "*n\r\n", one bulk string, one integer as a bulk string, bytes as they are.
  * 0, or -1: out of memory (nothing was appended). */
 int wire_array(struct buf *b, int n);
 int wire_bulk(struct buf *b, const char *data, size_t len);
 int wire_bulk_int(struct buf *b, int64_t n);
 int wire_raw(struct buf *b, const char *data, size_t len);
 
-/* Appends a whole command of n zero-terminated words. */
+/* Appends a whole command of n zero-terminated words. 0, or -1: out of memory. */
 int wire_command(struct buf *b, int n, const char *const *words);
 
 #endif
