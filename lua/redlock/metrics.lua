@@ -1,16 +1,16 @@
---- What a program's locks do, in numbers: for Prometheus, and for whoever else reads its format.
+--- Counts what a program's locks do, for Prometheus and other readers of its format.
 --
 --     local metrics = require("redlock.metrics").new()
 --     local client = redlock.new { nodes = { ... }, metrics = metrics }
 --     print(metrics:text())
 --
--- In nginx, where each worker counts for itself, a lua_shared_dict has the sums:
+-- In nginx each worker counts for itself, and a lua_shared_dict has the sums:
 --
 --     metrics = require("redlock.metrics").new { dict = "redlock" }       -- in init_by_lua
 --     metrics:start()                                                     -- in init_worker_by_lua
 --     metrics:serve()                                                     -- in content_by_lua
 --
--- Names of locks are counted in groups, as there may be any number of them.
+-- Locks are counted in groups of names, as the number of names has no limit.
 
 local collect = require "redlock.metrics.collect"
 local meters = require "redlock.metrics.meter"
@@ -30,7 +30,7 @@ Metrics.__index = Metrics
 
 local OPTIONS = { group = true, dict = true }
 local EVERY = 1              -- seconds between two additions to the shared sums
-local PIECE = 0.0003         -- seconds that a worker works on this before others have their turn
+local PIECE = 0.0003         -- seconds of work between two pauses for other requests
 local YIELDS = { rewrite = true, access = true, content = true, timer = true }
 
 local function say(line)
@@ -66,27 +66,27 @@ function _M.new(opts)
         meter = meters.new(opts.group, say),
         collection = collect.new(),
         dict = dict_of(opts.dict),
-        sums = nil,              -- of this worker, once it is one
+        sums = nil,              -- of this worker; nil in the master
     }, Metrics)
 end
 
 --- Begins to count what a client does.
--- @return what is to be told of it
+-- @return the meter, which the client notifies
 function methods:attach(client)
     self.collection:add(client)
     return self.meter
 end
 
---- Reads a client that is about to be closed.
+--- Reads the counters of a client that is about to close.
 function methods:leave(client)
     self.collection:read(client)
 end
 
 -- ---- workers -----------------------------------------------------------------------
 
-local began = 0              -- the piece of work that the worker is at, by its processor time
+local began = 0              -- processor time at which the worker's current piece of work began
 
--- Lets the worker's other requests have their turn after a while, where that can be.
+-- Every PIECE, lets the worker's other requests run, in phases that can sleep.
 local function pause()
     if clock() - began >= PIECE and YIELDS[ngx.get_phase()] then
         ngx.sleep(0.001)
@@ -97,8 +97,8 @@ end
 local function nothing()
 end
 
--- The worker's part in the sums; nil: there are none. Not in the master, which has a pid of its
--- own.
+-- The worker's part in the sums; nil: no `dict`. One that the master made, which has another pid,
+-- is replaced.
 local function sums_of(self)
     if not self.dict then
         return nil
@@ -123,7 +123,7 @@ local function add_all(self, sums, breathe)
     end
 end
 
--- What the page of redlock.status shows beside the sums.
+-- Writes what the page of redlock.status shows beside the sums.
 local function draw(self, sums)
     sums:draw(meters.totals(self.meter), ngx.time())
     local recent = self.meter.recent
@@ -131,8 +131,8 @@ local function draw(self, sums)
     sums:note_losses(recent)
 end
 
---- Adds what this worker has counted since the last time to the sums of all workers, and tells how
--- things stand in it. Without `dict` there is nothing to do.
+--- Adds this worker's counts since the last call to the sums of all workers, and writes its
+-- present state. Without `dict` it does nothing.
 function methods:publish()
     local sums = sums_of(self)
     if sums then
@@ -143,7 +143,7 @@ function methods:publish()
     end
 end
 
--- A worker that ends counts on for the requests that it has still.
+-- A worker that is exiting keeps counting for its remaining requests.
 local function publish_at_once(self)
     local sums = sums_of(self)
     local function add()
@@ -155,9 +155,9 @@ local function publish_at_once(self)
     meters.follow(self.meter, add)
 end
 
---- Publishes once a second from now on: to be called in init_worker_by_lua. Without `dict` there
--- is nothing to do.
--- @return true; or nil and a text: no timer can be had
+--- Publishes once a second from now on. Call it in init_worker_by_lua. Without `dict` it does
+-- nothing.
+-- @return true; or nil and a text: no timer was available
 function methods:start()
     if not self.dict then
         return true
@@ -177,7 +177,7 @@ function methods:start()
     end)
 end
 
--- ---- for who reads them ------------------------------------------------------------
+-- ---- reading -----------------------------------------------------------------------
 
 --- @param how  "prometheus" (default) or "openmetrics"
 -- @return the text, of all workers if there is a dict
@@ -198,8 +198,8 @@ function methods:text(how)
         how, pause)
 end
 
---- For redlock.status: what the workers say of the present and of the last minutes.
--- @return { now (of collect.lua, with workers), chart, losses }; nil: there is no `dict`
+--- For redlock.status: the present state of all workers, and the last minutes.
+-- @return { now (of collect.lua, with workers), chart, losses }; nil: no `dict`
 function methods:look()
     local sums = sums_of(self)
     if not sums then
@@ -211,7 +211,7 @@ function methods:look()
         losses = sums:losses() }, pause
 end
 
---- Answers the request of a worker of nginx with the text, in the format that it asks for.
+--- In nginx: answers the current request with the text, in the format that it asks for.
 function methods:serve()
     if not (ngx and ngx.req) then
         validate.raise("redlock: serve() is for workers of nginx; elsewhere, text()")

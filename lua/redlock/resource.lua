@@ -1,20 +1,20 @@
 --- Resources: data in Redis that refuses late writers.
 --
--- A holder who is paused past its lease may still write afterwards; no lock can stop it, the
--- data can. Beside each resource stands its mark, the largest fencing token it has seen.
--- Whatever is done under a token is one script: smaller tokens are refused, the mark is
--- raised, the command runs, and nothing comes between. Works with any Redis client.
+-- A holder that is paused past its lease may still write afterwards. No lock can prevent that,
+-- but the data can refuse the write. Each resource has a mark beside it: the largest fencing
+-- token it has seen. One atomic script refuses smaller tokens, raises the mark and runs the
+-- command. Works with any Redis client.
 --
 --     local stock = resource.new("stock:7", function(...) return conn:call(...) end)
 --     local ok, token = client:getFencedLock("stock:7"):tryLock(5)
 --     local read, n = stock:get(token)            -- from here on older holders are refused
 --     local written, why, highest = stock:set(token, n - 1)     -- or nil, "stale", 18
 --
--- For the holder of a lock without tokens there is the weaker resource.owned.
+-- Holders of locks without tokens can use the weaker resource.owned.
 --
--- One resource, one lock: tokens of different locks must not meet at one mark. The data has
--- to be on one primary, for a mark that was not replicated before a failover, was evicted or
--- flushed is forgotten; a resource without a mark takes any token.
+-- Use one lock per resource: tokens of different locks must not share a mark. The data must be on
+-- one primary. A resource without a mark accepts any token, and a mark is lost if it is evicted,
+-- flushed, or not replicated before a failover.
 
 local codec = require "redlock.core.codec"
 local limits = require "redlock.core.limits"
@@ -35,16 +35,16 @@ local OWNER = script_text.read "redlock.scripts.resource.owner"
 local COMMAND = script_text.read "redlock.scripts.resource.command"
 local CLAIM = script_text.read "redlock.scripts.resource.claim"
 
---- The scripts as they are sent, for other languages and for EVALSHA: token and owner run a
--- command under the one or the other, claim makes a value the owner's. Their KEYS and ARGV:
--- scripts/resource/.
+--- The scripts as sent, for other languages and for EVALSHA: `token` and `owner` run a command
+-- under a token or an owner's value, `claim` makes a value the owner's. scripts/resource/ says
+-- what their KEYS and ARGV are.
 _M.scripts = {
     token = MARK .. COMMAND,
     owner = OWNER .. COMMAND,
     claim = CLAIM .. OWNER .. COMMAND,
 }
 
--- ---- words of a command ------------------------------------------------------------
+-- ---- the words of a command --------------------------------------------------------
 
 local function token_word(token)
     local n = token
@@ -76,8 +76,8 @@ local function ms_word(what, seconds)
     return format("%.0f", ceil(validate.seconds(what, seconds, 0.001, 1e10) * 1000))
 end
 
--- Where the mark or the owner of a resource is kept: in a cluster, in the slot of a key of
--- that name, whether or not it has a hash tag.
+-- The key of a resource's mark or owner. In a cluster it is in the slot of the key `name`, with
+-- or without a hash tag.
 local function beside(name, kind)
     local tag = match(name, "^[^{]*{([^}]+)}")
     if tag then
@@ -106,14 +106,14 @@ end
 -- ---- replies -----------------------------------------------------------------------
 
 --- Reads what a client returned for one of the scripts.
--- @return true and the reply of the command (nil: it was null); nil and "stale", if the token
---   or value was refused, and the largest token seen (not for values); nil and the error
+-- @return true and the reply of the command (nil: null); nil, "stale" and the largest token seen
+--   (not for values), if the token or value was refused; nil and the error
 function _M.read(reply, err)
     if type(reply) ~= "table" then
         return nil, err or "no reply"
     elseif reply[1] == 1 then
         local value = reply[2]
-        if type(value) == "userdata" then      -- how some clients write null
+        if type(value) == "userdata" then      -- null in some clients
             value = nil
         end
         return true, value
@@ -135,10 +135,10 @@ end
 local Resource = {}
 Resource.__index = Resource
 
---- The words of a command that runs another one under a token, for clients of any kind,
--- pipelines and MULTI; read() reads its reply.
+--- The words of an EVAL that runs a command under a token, for any client, pipelines and MULTI.
+-- read() reads its reply.
 -- @param right    the token; for resource.owned: the value
--- @param command  such as "HSET"; none: only the check, see fence_in
+-- @param command  such as "HSET"; nil: only the check, see fence_in
 -- @param keys     its key, or a list of its keys
 -- @param ...      its further arguments, strings or numbers
 -- @return { "EVAL", text, number of keys, ... }, all strings
@@ -150,14 +150,14 @@ function Resource:words(right, command, keys, ...)
         { n = select("#", ...) + 1, command, ... })
 end
 
---- Runs a command if the token is not below the largest one seen. Not for blocking commands.
--- @return true and its reply; nil, "stale" and the largest token seen: refused, nothing was
---   done; nil and an error. Without a clear answer it may have been done, or be done later.
+--- Runs a command unless the resource has seen a larger token. Not for blocking commands.
+-- @return true and its reply; nil, "stale" and the largest token seen: refused, not run; nil and
+--   an error: the command may have run, or may run later
 function Resource:call(right, command, keys, ...)
     return send(self, self:words(right, command, keys, ...))
 end
 
---- Runs a script of your own under the token, for what takes several commands.
+--- Runs your own script under the token, for work that takes several commands.
 -- @param right  the token; for resource.owned: the value
 -- @param body   text: KEYS[2..] are keys, ARGV[3..] are args; it returns {1, reply}
 -- @param keys   a key, or a list of keys
@@ -167,17 +167,17 @@ function Resource:eval(right, body, keys, args)
     return send(self, eval(self, self.head .. body, right, keys, args or {}))
 end
 
---- Reads the key named as the resource. This raises the mark, too: otherwise an older holder
--- could write between this and what you write because of it.
--- @return true and the value (nil: there is none), or as call()
+--- Reads the key with the resource's name. Raises the mark too: otherwise an older holder could
+-- write between this read and the write that depends on it.
+-- @return true and the value (nil: none), or as call()
 function Resource:get(right)
     return self:call(right, "GET", self.name)
 end
 
---- Writes the key named as the resource.
+--- Writes the key with the resource's name.
 -- @param right  the token; for resource.owned: the value
 -- @param value  a string or a number
--- @param ttl    seconds after which the data, not the mark, ends; default: it stays
+-- @param ttl    seconds after which the data, not the mark, expires; default: never
 -- @return true, or as call()
 function Resource:set(right, value, ttl)
     if ttl ~= nil then
@@ -192,7 +192,7 @@ function Resource:append(right, value)
 end
 
 --- Deletes the data; the mark stays.
--- @return true and 1 or, if there was none, 0; or as call()
+-- @return true and 1, or 0 if there was none; or as call()
 function Resource:delete(right)
     return self:call(right, "DEL", self.name)
 end
@@ -205,9 +205,8 @@ end
 local Fenced = setmetatable({ __tostring = Resource.__tostring }, Resource)
 Fenced.__index = Fenced
 
---- Raises the mark and does nothing else: older holders are refused from here on. A new
--- holder's first act, unless that is a get() anyway; when it works on several resources,
--- all are fenced in before any of them is read.
+--- Only raises the mark: older holders are refused from now on. A new holder calls it first,
+-- unless it begins with get(). With several resources, it calls it for all before it reads any.
 -- @return true; or as call()
 function Fenced:fence_in(token)
     return self:call(token)
@@ -216,9 +215,9 @@ end
 local Owned = setmetatable({ __tostring = Resource.__tostring }, Resource)
 Owned.__index = Owned
 
---- Makes the resource ours, whoever had it: the first act of who has just got the lock.
--- @param value  a string nobody else uses; default: 20 random bytes in hex
--- @return the value, for get, set and so on; nil and an error
+--- Takes the resource from its previous owner. A new holder of the lock calls it first.
+-- @param value  a string that no other caller uses; default: 20 random bytes in hex
+-- @return the value, for get, set and so on; or nil and an error
 function Owned:claim(value)
     value = value or _M.value()
     local ok, err = send(self, eval(self, _M.scripts.claim, value, {}, {}))
@@ -256,23 +255,23 @@ end
 
 --- A resource that is written under fencing tokens. No I/O.
 -- @param name        of the resource: its key or, if it has several, what they share
--- @param send_words  function(...) that sends one command, given as its words, with a Redis client
---   and returns the reply, or nil or false and the error. Default: for words() only.
+-- @param send_words  function(...): sends one command, given as its words, with a Redis client,
+--   and returns the reply, or nil or false and the error. Default: only words() works.
 -- @param opts        keep: seconds after which an unused mark is forgotten; must be longer than
---   any holder can be paused or any request be late. Default: never.
+--   any holder can be paused or any request delayed. Default: never.
 -- @return a resource with call, eval, get, set, append, delete, fence_in, words
 function _M.new(name, send_words, opts)
     return new(Fenced, "mark", MARK, token_word, name, send_words, opts)
 end
 
---- A resource whose writers check that it is still theirs, by a random value; for locks
--- without tokens. Weaker: it belongs to whoever *claimed* it last, and a holder who was paused
--- before its claim() takes it from a newer one, whose writes are refused then. What is read
--- and written between a claim and its end has no other claim in between, so no update is
--- lost; but nothing says that the latest holder is the one who writes.
+--- A resource for locks without tokens: a random value shows that it still belongs to its writer.
+-- Weaker: the resource belongs to the owner that *claimed* it last. A holder that was paused
+-- before its claim() takes it from a newer holder, whose writes are then refused. No other claim
+-- comes between the reads and writes of one claim, so no update is lost; but the writer may not
+-- be the latest holder.
 -- @param name        as for new()
 -- @param send_words  as for new()
--- @param opts        keep: seconds after which an unused claim ends
+-- @param opts        keep: seconds after which an unused claim expires
 -- @return a resource with claim and, under the value in place of a token, call, eval, get, set,
 --   append, delete, words
 function _M.owned(name, send_words, opts)

@@ -1,5 +1,5 @@
---- The interface of lua-resty-lock over a cluster: for code, and libraries, that were written for
--- resty.lock, and are to exclude each other on all hosts and not on one.
+--- The interface of lua-resty-lock over a cluster: lets code and libraries written for resty.lock
+-- exclude each other across hosts.
 --
 --     local resty_lock = require "redlock.resty_lock"
 --     resty_lock.use("my_locks", client)              -- in init_by_lua
@@ -7,8 +7,8 @@
 --     local elapsed, err = lock:lock(key)
 --     local ok, err = lock:unlock()
 --
--- Each object is an owner of its own, as there: whoever has the object may unlock it, in any
--- phase, request or timer; when it is collected, its lock is released. Leases are not renewed.
+-- Each object is its own owner, as in lua-resty-lock: any code that has the object may unlock it,
+-- in any phase, request or timer. Collecting it releases its lock. Leases are not renewed.
 
 local options = require "redlock.api.options"
 local validate = require "redlock.core.validate"
@@ -22,18 +22,18 @@ local _M = {}
 
 local EXPTIME, TIMEOUT = 30, 5           -- seconds, as in lua-resty-lock
 local MAX_KEY = 65535                    -- bytes, as in shared dictionaries
-local SHORTEST = 0.001                   -- that is waited, in seconds
+local SHORTEST = 0.001                   -- reported wait of a call that waited, in seconds
 
--- Who waits for longer may get it; and what such a wait ends with.
+-- Errors after which waiting may help; and those reported as "timeout".
 local AGAIN = { held = true, no_quorum = true, expired = true }
 local TIMED_OUT = { held = true, deadlock = true }
 
 local clients = {}                       -- name of a dictionary -> client
 
 --- From now on locks of that dictionary are locks of a cluster, with the dictionary's name and a
--- colon before their keys. There need not be a dictionary of that name.
--- @param dict_name  as it is given to new()
--- @param client     of redlock.new; nil: of none any more
+-- colon before their keys. The dictionary need not exist.
+-- @param dict_name  as given to new()
+-- @param client     of redlock.new; nil: undoes this
 function _M.use(dict_name, client)
     validate.name("dict_name", dict_name, 1024)
     if client ~= nil and not (type(client) == "table" and type(client.getLock) == "function") then
@@ -47,7 +47,7 @@ end
 local Lock = {}
 Lock.__index = Lock
 
--- What a lease may be there; nil and why it may not.
+-- The lease for an exptime; or nil and why the client's options do not allow it.
 local function lease_of(client, exptime)
     local o = client.options
     if type(exptime) ~= "number" or exptime ~= exptime or exptime < 0 then
@@ -58,12 +58,12 @@ local function lease_of(client, exptime)
     return max(exptime, options.min_lease(o))
 end
 
---- A lock that is to be taken. No I/O.
+--- A lock that is not acquired yet. No I/O.
 -- @param cluster  the name of a dictionary, see use(); or a client, whose locks have the keys as
 --   their names
--- @param opts     exptime: seconds after which the lock opens by itself (30; 0: it is renewed
---   until unlock); timeout: seconds that lock() waits (5), exptime at most; step, ratio,
---   max_step: without effect, as a release wakes those who wait
+-- @param opts     exptime: seconds after which the lock expires (30; 0: renewed until unlock);
+--   timeout: seconds that lock() waits (5), exptime at most; step, ratio, max_step: no effect, as
+--   a release wakes the waiters
 -- @return the lock; or nil and "dictionary not found", or what is wrong with exptime
 -- luacheck: push ignore 212/self
 function _M:new(cluster, opts)
@@ -92,7 +92,7 @@ function _M:new(cluster, opts)
 end
 -- luacheck: pop
 
--- A lock of the library with an owner of its own: also of several calls for one object.
+-- A lock of the library with a new owner, so that even calls for one object exclude each other.
 local function lock_of(self, key)
     key = tostring(key)
     if key == "" then
@@ -107,10 +107,10 @@ local function lock_of(self, key)
     return lock
 end
 
---- Takes the lock of a key, and waits for it for `timeout` seconds at most.
--- @return the seconds it has waited, 0 when it got it at once; or nil and a text: "timeout",
---   "locked" (this object has a lock already), "nil key", "empty key", "key too long", or what
---   the servers said ("redlock: no_quorum: ...")
+--- Acquires the lock of a key, waiting up to `timeout` seconds.
+-- @return the seconds it waited, 0 if the lock was free; or nil and a text: "timeout", "locked"
+--   (this object has a lock already), "nil key", "empty key", "key too long", or the library's
+--   error ("redlock: no_quorum: ...")
 function Lock:lock(key)
     if not key then
         return nil, "nil key"
@@ -137,9 +137,9 @@ function Lock:lock(key)
     return elapsed
 end
 
---- Releases the lock; whatever it returns, the object has none any more.
--- @return 1; or nil and a text: "unlocked" (there was none), or what became of it ("redlock:
---   expired: ..."): then somebody else may have had it before this
+--- Releases the lock. Whatever it returns, the object no longer has a lock.
+-- @return 1; or nil and a text: "unlocked" (it had none), or the library's error ("redlock:
+--   expired: ..."): then another owner may have held the lock meanwhile
 function Lock:unlock()
     local lock = self.held
     if not lock then
@@ -153,10 +153,10 @@ function Lock:unlock()
     return 1
 end
 
---- Makes the lock last that long from now; never shortens it.
+--- Makes the lock last at least `exptime` seconds from now; never shortens it.
 -- @param exptime  seconds; default: that of new()
--- @return true; or nil and a text: "unlocked" (there is none), "not found" (it is lost), or what
---   is wrong with exptime, or what the servers said
+-- @return true; or nil and a text: "unlocked" (it has none), "not found" (the lock is lost), what
+--   is wrong with exptime, or the library's error
 function Lock:expire(exptime)
     local lock = self.held
     if not lock then

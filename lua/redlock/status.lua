@@ -1,10 +1,10 @@
---- A page for OpenResty: what the locks of this host do, for people, and for programs as JSON or
--- for Prometheus.
+--- A page for OpenResty that shows what the locks of this host do: HTML for people, JSON and
+-- Prometheus text for programs.
 --
 --     status = require("redlock.status").new { metrics = metrics }     -- in init_by_lua
 --     status:serve()                                                   -- in content_by_lua
 --
--- Whoever can read it learns the names of locks and the addresses of servers: allow and deny.
+-- Readers learn names of locks and addresses of servers: restrict access with allow and deny.
 
 local json = require "redlock.core.json"
 local nonce = require "redlock.core.nonce"
@@ -21,13 +21,13 @@ local Status, methods = {}, {}
 Status.__index = Status
 
 local OPTIONS = { metrics = true }
-local SHOWN = 100            -- locks, and names that are waited for
+local SHOWN = 100            -- locks, and names with waiters, at most
 local POLICY = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     .. "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; script-src 'nonce-%s'"
 
 --- See types/metrics.lua.
 -- @param opts  metrics: of redlock.metrics, with a `dict`
--- @return what serves the page
+-- @return the status, which serves the page
 function _M.new(opts)
     opts = validate.options("options", opts, OPTIONS)
     local metrics = opts.metrics
@@ -37,7 +37,7 @@ function _M.new(opts)
     return setmetatable({ metrics = metrics }, Status)
 end
 
--- Those that are held, or waited for, the longest or most, first.
+-- The SHOWN entries whose field `by` is largest, in that order.
 local function first_of(list, by)
     table.sort(list, function(a, b)
         return a[by] > b[by] or a[by] == b[by] and a.name < b.name
@@ -59,7 +59,7 @@ local function servers_of(now)
     return list
 end
 
--- What there is to show; and how to let others have their turn.
+-- The data of the page; and the function that lets other requests run.
 local function look(self)
     local found, pause = self.metrics:look()
     local now, lost = found.now, 0
@@ -74,7 +74,7 @@ end
 
 local TYPES = { html = "text/html; charset=utf-8", json = "application/json" }
 
---- @return HTML; and what the header Content-Security-Policy is to say
+--- @return HTML; and the value of the header Content-Security-Policy
 function methods:html()
     local found, pause = look(self)
     local word = nonce()
@@ -103,7 +103,7 @@ local function wanted()
         and "prometheus" or "html"
 end
 
---- Answers the request: ?format=html, json or prometheus; else by its header Accept.
+--- Answers the request, as ?format=html, json or prometheus says; else by its header Accept.
 function methods:serve()
     if not (ngx and ngx.req) then
         validate.raise("redlock: serve() is for workers of nginx")

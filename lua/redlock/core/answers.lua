@@ -1,4 +1,4 @@
---- What the servers have answered in a round, and what that says about the next attempt.
+--- The servers' answers in a round, and what they suggest for the next attempt.
 
 local bit = require "bit"
 local ffi = require "ffi"
@@ -19,7 +19,7 @@ local function load()
     return C
 end
 
---- What the nodes have answered in a round: a list of { node, vote, info, data, agreed }.
+--- @return the answers in a round: a list of { node, vote, info, data, agreed }
 function _M.of(client, round)
     local answers, agreed = {}, load().rl_round_agreed(round)
     for i = 0, places.count(client) - 1 do
@@ -33,7 +33,7 @@ function _M.of(client, round)
     return answers
 end
 
---- The same, of a round that is given back.
+--- Like of(), and frees the round.
 function _M.take(client, round)
     local answers = _M.of(client, round)
     C.rl_round_free(round)
@@ -47,11 +47,12 @@ function _M.free_in(round)
     return free_in >= 0 and free_in / 1000 or nil
 end
 
---- Compares who has it, as the servers say that refused an attempt, with what they said before.
--- @param client  whose attempt it was
+--- Compares the holders that the servers name when they refuse an attempt with those they named
+-- before.
+-- @param client  the client of the attempt
 -- @param round   of the attempt
--- @param said    list, by server, of what it said last; is brought up to date
--- @return how many name the same holder; and how many another one, or none
+-- @param said    list, by server, of the holder it named last; updated
+-- @return how many servers name the same holder; and how many another one, or none
 function _M.compare_holders(client, round, said)
     local same, new = 0, 0
     load()

@@ -1,6 +1,6 @@
---- Cards: whose a lock is, for people. A card rides in the lock's value behind the digits that
--- prove it: a space, the milliseconds since 1970 in hex, a space, a label (c/engine/card.c writes
--- it). Everything else here reads what others wrote.
+--- Cards: they tell people who holds a lock. In the lock's value a card follows the digits that
+-- prove ownership: a space, the milliseconds since 1970 in hex, a space, a label.
+-- c/engine/card.c writes cards. This file makes labels and reads cards, which are untrusted.
 
 local io, rawget, tonumber, type = io, rawget, tonumber, type
 local gsub, match, sub = string.gsub, string.match, string.sub
@@ -10,10 +10,10 @@ local _M = {}
 --- Bytes of a label: RL_CARD_MAX of the core.
 _M.MAX = 160
 
--- What a value begins with, as far as servers give it away.
+-- What the part of a value that servers reveal begins with.
 local WHO = "^" .. ("%x"):rep(20)
 
--- All other bytes could act on a terminal, or break a line of a log.
+-- Other bytes could control a terminal, or break a line of a log.
 local function clean(text)
     return (gsub(sub(text, 1, _M.MAX), "[^ -~]", "?"))
 end
@@ -27,7 +27,7 @@ local function host()
     return name or "?"
 end
 
--- What runs here: a script's name; without one that of the process (nginx, resty).
+-- The name of the script; without one that of the process (nginx, resty).
 local function program()
     local arg = rawget(_G, "arg")
     local script = type(arg) == "table" and type(arg[0]) == "string" and match(arg[0], "[^/]+$")
@@ -45,8 +45,8 @@ end
 local usual
 
 --- The label of a client.
--- @param given  the option: true: host, number of the process, program; a text; false: none
--- @return a text, in which the core makes "%p" the number of the process; or false
+-- @param given  the option: true: host, process id, program; a text; false: none
+-- @return a text, in which the core replaces "%p" with the process id; or false
 function _M.label(given)
     if given == true then
         usual = usual or clean(host() .. " %p " .. program())
@@ -55,7 +55,7 @@ function _M.label(given)
     return given and clean(given)
 end
 
---- A label with what a lock is for.
+--- A label with the purpose of a lock.
 -- @param label  of the client, or false
 -- @param job    a text, or nil
 function _M.with_job(label, job)
@@ -63,8 +63,8 @@ function _M.with_job(label, job)
 end
 
 --- Reads a card.
--- @param text  what is behind the digits of a value, as a server has it
--- @return { label, since = seconds since 1970, by the holder's clock }; nil: it is none
+-- @param text  what follows the digits of a value on a server
+-- @return { label, since = seconds since 1970, by the holder's clock }; nil: not a card
 function _M.read(text)
     local since, label = match(text, "^ (%x+) (.*)$")
     if not since or #since > 12 or #label > _M.MAX then
@@ -73,10 +73,10 @@ function _M.read(text)
     return { label = clean(label), since = tonumber(since, 16) / 1000 }
 end
 
---- What tells one holder from others in what a server says of it: a text that begins with hex
--- digits, of the value (a refusal) or a digest of it (a peek), and goes on with the card. The
--- number of a key or a ticket before it is taken off.
--- @return the text; nil: it names nobody
+--- The part of a server's reply that tells one holder from another: hex digits, of the value (in
+-- a refusal) or of its digest (in a peek), and the card. A number before them, of a key or a
+-- ticket, is cut off.
+-- @return the text; nil: the reply names no holder
 function _M.who(data)
     if not match(data, WHO) then
         data = match(data, "^%d+ (.*)$") or data
@@ -84,7 +84,7 @@ function _M.who(data)
     return data ~= "" and data or nil
 end
 
---- The card behind so many digits; nil: there is none.
+--- The card after the first `digits` digits; nil: none.
 function _M.behind(who, digits)
     return match(who, WHO) and _M.read(sub(who, digits + 1))
 end

@@ -1,4 +1,4 @@
---- The C core of a client: one of its own, or one that the clients of an event loop share.
+--- Opens and closes a client's C core: its own, or one that the clients of an event loop share.
 
 local ffi = require "ffi"
 local finalizers = require "redlock.core.finalizers"
@@ -6,10 +6,10 @@ local rounds = require "redlock.core.rounds"
 
 local _M = {}
 
-local MAX_TEXT = 1024        -- of an error of rl_open, which may name a file
+local MAX_TEXT = 1024        -- bytes of an error of rl_open, which may name a file
 
--- @param core   what was opened, or NULL
--- @param close  what its collection does
+-- @param core   the opened core, or NULL
+-- @param close  called when the core is collected
 local function kept(core, close, text)
     if core == nil then
         return nil, ffi.string(text)
@@ -17,17 +17,17 @@ local function kept(core, close, text)
     return ffi.gc(core, finalizers.of(close))
 end
 
---- A core of its own.
+--- Opens a core for one client.
 -- @param settings  rl_options
--- @param nodes     list of rl_node_options
--- @param n         how many there are
--- @return the core, closed by its collection; or nil and a sentence: what is wrong
+-- @param nodes     array of rl_node_options
+-- @param n         its length
+-- @return the core, which closes when collected; or nil and a sentence: what is wrong
 function _M.open(settings, nodes, n)
     local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
     return kept(C.rl_open(settings, nodes, n, text, MAX_TEXT), C.rl_close, text)
 end
 
---- Releases what is held through a core, and closes its connections.
+--- Releases all locks of a core, and closes its connections.
 function _M.close(core)
     rounds.load().rl_close(ffi.gc(core, nil))
 end
@@ -36,8 +36,8 @@ local function forget(core)
     rounds.load().rl_unshare(core, 0)
 end
 
---- The core of all who give the same key.
--- @param key  a string: all that the core is opened with
+--- The core that all callers with the same key share.
+-- @param key       a string with all that the core is opened with
 -- @param settings  as for open()
 -- @param nodes     as for open()
 -- @param n         as for open()
@@ -47,13 +47,13 @@ function _M.share(key, settings, nodes, n)
     return kept(C.rl_share(key, #key, settings, nodes, n, text, MAX_TEXT), forget, text)
 end
 
---- Gives back a core that is shared.
+--- Stops using a shared core.
 function _M.leave(core)
     rounds.load().rl_unshare(ffi.gc(core, nil), 1)
 end
 
---- Gives node i other credentials for connections to come.
--- @param core      an open one
+--- Changes the credentials that node i's next connections use.
+-- @param core      the core, open
 -- @param i         from 1
 -- @param user      or nil
 -- @param password  a string

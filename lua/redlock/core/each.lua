@@ -1,4 +1,4 @@
---- Questions, each with words of its own: many at once, to single servers or to all of them.
+--- Sends many questions at once, each with its own KEYS and ARGV, to single servers or to all.
 
 local answers = require "redlock.core.answers"
 local ffi = require "ffi"
@@ -12,7 +12,7 @@ local ffi_new, ffi_string = ffi.new, ffi.string
 
 local _M = {}
 
-local ROOM = 65536           -- for an answer; more of it is made when one is longer
+local ROOM = 65536           -- bytes for an answer; a longer one enlarges the buffer
 local room, size
 local node_out
 
@@ -28,7 +28,7 @@ local function text_of(C, round, i)
     return ffi_string(room, len)
 end
 
--- What a server said; gives the round back.
+-- A server's answer. Frees the round.
 local function take(client, round, place)
     local C = load()
     node_out = node_out or ffi_new "rl_node_result"
@@ -44,15 +44,14 @@ local function take(client, round, place)
     return said
 end
 
--- Gives back the rounds (false: it could not be started) of a list from the k-th on.
+-- Frees the rounds of a list from the k-th on. false is a round that could not start.
 local function free_from(k, begun)
     for later = k, #begun do
         rounds.free(begun[later] or nil)
     end
 end
 
--- Waits for the k-th; a wait that raises (Ctrl-C, a future that is cancelled) gives back those
--- behind it.
+-- Waits for the k-th round. If the wait raises (Ctrl-C, a cancelled future), frees the later ones.
 local function await(client, begun, k)
     local ok, granted = pcall(rounds.await, client, begun[k])
     if not ok then
@@ -75,11 +74,11 @@ local function finish(client, asked, begun)
     return said
 end
 
---- Asks a script, until each server has answered or will not any more.
+--- Runs a script on single servers, and waits until each has answered or failed.
 -- @param client  whose servers they are
 -- @param body    the text of the script
 -- @param asked   a list of { place = which server, from 1, keys, args }
--- @return for each of them { vote, info, data: all of it }, or { code, message }: it gave no answer
+-- @return for each { vote, info, data = all of it }, or { code, message } without an answer
 function _M.ask(client, body, asked)
     local C, begun = load(), {}
     local id = rounds.script(client, "a question", body)
@@ -92,7 +91,7 @@ function _M.ask(client, body, asked)
     return finish(client, asked, begun)
 end
 
---- Asks for the CLIENT LIST of ordinary connections; the same.
+--- Like ask(), for the CLIENT LIST of ordinary connections.
 function _M.ask_clients(client, asked)
     local C, begun = load(), {}
     for k, one in ipairs(asked) do
@@ -102,16 +101,16 @@ function _M.ask_clients(client, asked)
     return finish(client, asked, begun)
 end
 
---- Asks all servers one of a primitive's further scripts, as rounds.ask() does, with each of
--- several ARGV.
+--- Runs one of a primitive's further scripts on all servers, as rounds.ask() does, once for each
+-- of several ARGV.
 -- @param client   whose servers they are
 -- @param subject  what an error is about
 -- @param prim     the primitive
 -- @param script   its name
 -- @param keys     the KEYS
 -- @param asked    a list of ARGV
--- @param within   seconds that they may last
--- @return a list of what rounds.ask() returns for each; or nil and an error of one of them
+-- @param within   seconds that the rounds may last
+-- @return a list of what rounds.ask() returns for each; or nil and the error of one of them
 function _M.ask_all(client, subject, prim, script, keys, asked, within)
     local begun, said = {}, {}
     for k, args in ipairs(asked) do

@@ -1,19 +1,19 @@
---- Structured errors: what happened in a word, in a sentence, and node by node.
+--- Structured errors: what happened as a code, as a sentence, and node by node.
 --
 -- err.code     one of: held no_quorum expired lost not_held not_found unknown cancelled closed
 --              config unsupported deadlock phase overload timeout (of a future's get)
 -- err.message  a sentence
 -- err.nodes    { { node = "redis://...", code = "timeout", message = "..." }, ... } or nil;
---              code is "ok" for a node that answered (vote tells what it said), "pending"
---              for one that is up, or being connected, and whose answer did not matter any more
+--              code is "ok" for a node that answered (see vote), "pending" for one that is up
+--              or connecting and whose answer did not matter any more
 -- err.waited   seconds spent in the call, or nil
--- err.reason   why the hold was lost, as onLost has it, when that is what the call met; or nil
--- err.holder   held: whose it is, { label, since, remaining }, as a majority of the servers says
---              (policy/naming.lua); or nil
+-- err.reason   if the hold was lost: why, with the words of onLost; or nil
+-- err.holder   of `held`: the holder { label, since, remaining }, as a majority of the servers
+--              names it (policy/naming.lua); or nil
 --
--- They are plain values: cjson.encode(err) gives these fields. tostring(err) and "text" .. err
--- give "redlock: <code>: <message>", and the methods of strings work on that. table.concat
--- takes strings only: give it tostring(err).
+-- Errors are plain values: cjson.encode(err) gives these fields. tostring(err) and "text" .. err
+-- give "redlock: <code>: <message>", and string methods work on that text. table.concat takes
+-- strings only: pass it tostring(err).
 
 local node_codes = require "redlock.core.node_codes"
 local quorum = require "redlock.core.quorum"
@@ -50,7 +50,7 @@ local SENTENCES = {
 
 local NO_VOTES = "%s: no majority of the servers gave its vote"
 
--- An error has its text's methods: err:find "timeout", err:match, err:sub ...
+-- String methods work on an error's text: err:find "timeout", err:match, err:sub ...
 local Error, methods = {}, {}
 Error.__index = methods
 
@@ -68,7 +68,7 @@ function Error.__concat(a, b)
     return tostring(a) .. tostring(b)
 end
 
--- Whether a majority answered, but not with votes: said why.
+-- Whether a majority answered (of a failed round: with reasons for giving no vote).
 local function answered(nodes)
     local n = 0
     for _, row in ipairs(nodes or {}) do
@@ -94,28 +94,28 @@ local function sentence(code, subject, nodes, reason)
     return text .. ": " .. concat(said, "; ")
 end
 
---- @param code     a word of the list above
--- @param subject  what it is about: a string, or an object with describe()
--- @param nodes    what each said, or nil
+--- @param code     from the list above
+-- @param subject  what the error is about: a string, or an object with describe()
+-- @param nodes    as err.nodes, or nil
 -- @return an error object
 function _M.new(code, subject, nodes)
     return setmetatable({ code = code, message = sentence(code, subject, nodes), nodes = nodes },
         Error)
 end
 
---- Says in an error why the hold that it is about was lost.
+--- Adds to an error why its hold was lost.
 -- @param err      the error, which is changed
 -- @param subject  as for new()
--- @param reason   as onLost has it
+-- @param reason   as onLost gets it
 function _M.because(err, subject, reason)
     err.reason, err.message = reason, sentence(err.code, subject, err.nodes, reason)
 end
 
---- Says in an error whose the lock is that it is about.
+--- Adds to an error who holds its lock.
 -- @param err      the error, which is changed
 -- @param subject  as for new()
--- @param holder   or nil
--- @param text     what is said of it, or nil
+-- @param holder   for err.holder, or nil
+-- @param text     what the message says about the holder, or nil
 function _M.name(err, subject, holder, text)
     err.holder, err.message = holder, sentence(err.code, subject, err.nodes, text)
 end

@@ -1,7 +1,12 @@
---- The C core, one to one: loads it and declares its header. No logic.
+--- Loads the C core and declares its header. No logic.
 --
--- The library is found on package.cpath as "redlock/core-<abi>", so that a process that
--- still runs an older version never mixes the two.
+-- package.cpath has the library as "redlock/core-<abi>", so that a process that still runs an
+-- older version never mixes the two.
+--
+-- This folder: the C core as Lua sees it (ffi, cores, rounds, each, answers, subscription,
+-- happenings, tasks); errors (errors, node_codes, round_error); small formats (card, json, glob);
+-- checks of arguments (validate). It knows servers and leases as numbers and cdata. It must not
+-- know kinds of locks, policies, or how a host waits: rounds call client.host.wait().
 
 local ffi = require "ffi"
 
@@ -16,7 +21,7 @@ function _M.load()
     if C then
         return C
     end
-    local declared = require "redlock.cdef"      -- of what is built: help needs none of it
+    local declared = require "redlock.cdef"      -- made by the build: help works without it
     local path, tried = package.searchpath("redlock.core-" .. declared.abi, package.cpath)
     if not path then
         error("redlock: the C core is not installed; build it with `make` or install the "

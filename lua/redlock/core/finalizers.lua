@@ -1,9 +1,9 @@
 --- Finalizers of the library's cdata, and the end of the Lua state.
 --
--- When a state closes LuaJIT finalizes all cdata, in any order, and then all userdata, though all
--- of it can be reached still. Before, between and after these, finalizers of the program's own
--- objects may call the library: from the first of ours on they find all clients closed. What they
--- give back before that keeps its finalizer, as there is no ffi.gc() any more.
+-- When a state closes, LuaJIT finalizes all cdata in any order, and then all userdata, though all
+-- of it is still reachable. Finalizers of the program's own objects may call the library at any
+-- time. Once the first of ours has run, they find all clients closed. Handles that they give back
+-- before that keep their finalizers, as ffi.gc() no longer works.
 
 local ffi = require "ffi"
 local load = require("redlock.core.ffi").load
@@ -14,11 +14,11 @@ local cast, gc, new = ffi.cast, ffi.gc, ffi.new
 
 local _M = {}
 
-local clients = setmetatable({}, { __mode = "k" })     -- client -> what ends it
+local clients = setmetatable({}, { __mode = "k" })     -- client -> its close function
 local over = false
 
--- The byte before a cdata of which giving it a finalizer sets a bit, as long as there are
--- finalizers: not in a state that closes. (Two layouts: with pointers of 64 and of 32 bits.)
+-- ffi.gc() sets a bit in a byte at this offset from a cdata, except in a state that closes.
+-- (Two layouts: with pointers of 64 and of 32 bits.)
 local MARKS = { -8, -4 }
 
 local function nothing()
@@ -53,7 +53,7 @@ local function end_all()
     end
 end
 
--- A state that closes is at its end from now on.
+-- Whether the state closes; if so, ends all clients first.
 local function is_over()
     if not over and mark and not sets_mark(mark) then
         end_all()
@@ -61,14 +61,14 @@ local function is_over()
     return over
 end
 
---- Whether this is a finalizer in a state that closes: one runs outside of all coroutines. For
--- hosts whose event loop is gone then.
+--- Whether the caller is a finalizer in a state that closes, which runs outside of all
+-- coroutines. For hosts: their event loop no longer exists then.
 function _M.are_last()
     local co, is_main = running()
     return (not co or is_main) and is_over()
 end
 
---- A finalizer of handles of the core, which calls fn(handle) for those that were not given back.
+--- A finalizer for handles of the core: calls fn(handle) unless the handle was given back.
 function _M.of(fn)
     return function(handle)
         if not is_over() or load().rl_known(handle) ~= 0 then
@@ -77,7 +77,7 @@ function _M.of(fn)
     end
 end
 
---- A finalizer of what lives as long as the state.
+--- A finalizer for an object that lives as long as the state.
 function _M.last(fn)
     return function(object)
         is_over()
@@ -85,7 +85,7 @@ function _M.last(fn)
     end
 end
 
---- From now on close(client) is called when the state closes: it must call nothing of the core.
+--- Has close(client) called when the state closes. close must not call the core.
 function _M.join(client, close)
     if over then
         close(client)
@@ -94,7 +94,7 @@ function _M.join(client, close)
     end
 end
 
--- Where the mark is not known: before the finalizers of userdata at least.
+-- If the mark is not found, this ends the clients: before the finalizers of userdata at least.
 _M.sentinel = gc(new "char[1]", end_all)
 
 return _M

@@ -1,10 +1,10 @@
---- Patterns as Redis has them: * ? [abc] [a-z] [^a] and \, which takes the next character as it is.
+--- Redis's patterns: * ? [abc] [a-z] [^a], and \ before a literal character.
 
 local byte, find, gsub, match, sub = string.byte, string.find, string.gsub, string.match, string.sub
 
 local _M = {}
 
--- Whether a class, which begins behind `[` at p, has a byte; and where the pattern goes on.
+-- Whether the class whose `[` is before p contains byte c; and the position after the class.
 local function class_has(pattern, p, c)
     local negated, found = sub(pattern, p, p) == "^", false
     p = negated and p + 1 or p
@@ -27,7 +27,7 @@ local function class_has(pattern, p, c)
     return found ~= negated, p + 1
 end
 
--- Whether what is at p takes the byte c; and where the pattern goes on.
+-- Whether the element at p matches byte c; and the position of the next element.
 local function takes(pattern, p, c)
     local what = sub(pattern, p, p)
     if what == "?" then
@@ -40,10 +40,10 @@ local function takes(pattern, p, c)
     return byte(pattern, p) == c, p + 1
 end
 
---- Whether a text is of a pattern. In time that is at most as the product of their lengths.
+--- Whether a text matches a pattern. Takes time O(#pattern * #text).
 function _M.matches(pattern, text)
     local p, t = 1, 1
-    local star, behind           -- the last *, and from where it was tried last
+    local star, behind           -- the last *, and where its last try began in the text
     while t <= #text do
         local ok, after
         if sub(pattern, p, p) == "*" then
@@ -65,12 +65,12 @@ function _M.matches(pattern, text)
     return not find(pattern, "[^*]", p)
 end
 
---- What each text of a pattern begins with.
+--- The literal text that a pattern begins with.
 function _M.literal(pattern)
     return match(pattern, "^[^%*%?%[\\]*")
 end
 
---- A pattern that is a text itself.
+--- A pattern that matches only this text.
 function _M.escaped(text)
     return (gsub(text, "[%*%?%[%]\\]", "\\%0"))
 end

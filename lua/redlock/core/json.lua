@@ -1,5 +1,4 @@
---- JSON, writing only: tables, strings, numbers, booleans. Always UTF-8, and without control
--- characters.
+--- Writes JSON: tables, strings, numbers, booleans. Always UTF-8, without control characters.
 
 local _M = {}
 
@@ -11,7 +10,7 @@ local function escape(c)
     return ESCAPES[c] or ("\\u%04x"):format(c:byte(-1))
 end
 
--- What is UTF-8 (RFC 3629) beyond ASCII.
+-- UTF-8 (RFC 3629) beyond ASCII.
 local CHARACTERS = {
     "^[\194-\223][\128-\191]",
     "^\224[\160-\191][\128-\191]",
@@ -80,10 +79,10 @@ local function list(t, pause)
     return "[" .. table.concat(parts, ", ") .. "]"
 end
 
---- @return a value as one line of JSON. A table with [1], or none at all, is an array.
---   Numbers that JSON has not (infinity) are null.
--- @param value  what is to be written
--- @param pause  function(): called between what is in its arrays; or nil
+--- @return a value as one line of JSON. A table with [1], or an empty one, is an array.
+--   Infinity and NaN are null.
+-- @param value  the value
+-- @param pause  function(): called after each element of an array; or nil
 function encode(value, pause)
     if type(value) == "table" then
         return (value[1] ~= nil or next(value) == nil) and list(value, pause)

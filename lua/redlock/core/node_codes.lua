@@ -1,10 +1,10 @@
---- The codes of servers that gave no vote: what each means, and what to do about it. A new one
--- stands in c/redlock.h, here, and where it is found.
+--- Why a server gave no vote: the codes, what each means, and what to do. A new code goes into
+-- c/redlock.h, here, and where it is detected.
 
 local _M = {}
 
--- In the order in which they are told of. remedy: for people; silent: it did not answer;
--- up: a server that is not ready for it is there all the same.
+-- In the order in which reports list them. remedy: advice for people; silent: the server did not
+-- answer; up: the server runs although it is not ready.
 _M.list = {
     { "ok", "it answered: see `vote`" },
     { "pending", "not asked, or its answer came after the decision", silent = true },

@@ -1,11 +1,11 @@
---- Random hex digits: whose a question is that is asked again, whose a place in a queue.
+--- Random hex digits, which identify a repeated question or a place in a queue.
 
 local ffi = require "ffi"
 local ffi_core = require "redlock.core.ffi"
 
 local error = error
 
---- @return 16 of them
+--- @return 16 digits
 return function()
     local C = ffi_core.load()
     local text = ffi.new("char[?]", C.RL_NONCE_LEN)

@@ -1,4 +1,4 @@
---- From a round that failed to the error that its caller gets, server by server.
+--- Makes the error of a failed round, server by server.
 
 local ffi = require "ffi"
 local errors = require "redlock.core.errors"
@@ -13,13 +13,13 @@ local _M = {}
 
 local node_out
 
---- @return the code of an outcome, as in errors
+--- @return the name of an outcome's code, as in errors
 function _M.code_name(outcome)
     return ffi_string(load().rl_code_name(outcome))
 end
 local code_name = _M.code_name
 
--- Why a node gives no votes, by its own text.
+-- The core's text on why a node gives no votes; nil: none.
 local function text_of(client, i, text)
     text[0] = 0
     if client.core then
@@ -28,7 +28,7 @@ local function text_of(client, i, text)
     return text[0] ~= 0 and ffi_string(text) or nil
 end
 
--- What is known of a node that a round was decided without: a code and a message.
+-- The code and message for a node whose answer the decision did not need.
 local function without(client, i, text)
     if node_out.ready ~= 0 then
         return "pending", node_out.asked ~= 0 and "asked, no answer when it was decided"
@@ -40,7 +40,7 @@ local function without(client, i, text)
     return code, text_of(client, i, text) or code
 end
 
--- Of those that are connected.
+-- Messages for connected nodes.
 local CONNECTED = {
     timeout = "connected, but no answer in time",
     overload = "connected, but too far behind with its answers",
@@ -63,24 +63,24 @@ local function read_node(client, round, i, text)
         row.code, row.message = without(client, i, text)
     else
         row.code = code_name(node_out.code)
-        -- What the text of a node that is connected says is about an answer before.
+        -- The text of a connected node is about an earlier answer.
         row.message = node_out.ready ~= 0 and CONNECTED[row.code] or text_of(client, i, text)
             or row.code
     end
     return row
 end
 
---- What a node has said, or why it has not: { node, code, message, vote }.
--- @param client  whose round it is
+--- A node's answer, or why it gave none: { node, code, message, vote }.
+-- @param client  the client of the round
 -- @param round   the round, which is done
--- @param i       its place
+-- @param i       which node, from 1
 function _M.row(client, round, i)
     return read_node(client, round, i, ffi_new("char[?]", load().RL_TEXT_MAX))
 end
 
 local SEEDING = "; a user of fenced locks needs all ACL rules that examples/access/README.md lists"
 
--- Why a node is unseeded still: this user may not change that, or its floor is out of range.
+-- Explains why a node is still unseeded: the user lacks permission, or its floor is out of range.
 local function explain(row, seeding)
     if row.code == "unseeded" and seeding and seeding.code == "noperm" then
         row.code, row.message = "noperm", seeding.message .. SEEDING
@@ -98,10 +98,10 @@ local function of_node(seeding, label)
     end
 end
 
---- The error of a round that is done; gives the round back.
--- @param client   whose round it was
+--- The error of a round that is done. Frees the round.
+-- @param client   the client of the round
 -- @param subject  what the error is about
--- @param round    nil: none could be started
+-- @param round    the round; nil: it could not start
 -- @param seeding  the error of the primitive's unseeded(), or nil
 function _M.of(client, subject, round, seeding)
     if round == nil then

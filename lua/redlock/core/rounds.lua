@@ -1,4 +1,4 @@
---- Rounds from Lua: starts them in the core, waits through the host, reads what was said.
+--- Rounds from Lua: starts them in the core, waits through the host, reads the answers.
 
 local ffi = require "ffi"
 local answers = require "redlock.core.answers"
@@ -18,13 +18,13 @@ local failure = round_error.of
 
 local FOREVER_MS = 2 ^ 40
 
---- Seconds: what is longer counts as this.
+--- Seconds; longer times count as this.
 _M.FOREVER = FOREVER_MS / 1000
 
 local C, GRANTED, orphan, disown
 local keys_buf, args_buf, lease_place, unseeded_out
 
---- Loads the core and what is used with it, at first use in a process.
+--- Loads the core and prepares its buffers, at first use in a process.
 function _M.load()
     if C then
         return C
@@ -45,17 +45,16 @@ function _M.to_ms(seconds)
 end
 local to_ms = _M.to_ms
 
---- A random number, from 0 to less than 1, that no other process has, nor the user's
--- math.random.
+--- A random number in [0, 1), independent of other processes and of math.random.
 function _M.random(client)
     return C.rl_random(client.core)
 end
 
 -- ---- waiting for a round ------------------------------------------------------------
 
--- Gives back what a caller had whose wait has ended early, because he was killed, say.
+-- Frees what a waiter held when its wait ends early (for example, when it is killed).
 -- @param handle  the lease of an attempt, or nil
--- @param op      nil, or what else is to end: op:vanish()
+-- @param op      an object whose op:vanish() is called too, or nil
 local function vanish(round, handle, op)
     C.rl_round_free(round)
     if handle ~= nil then
@@ -66,13 +65,13 @@ local function vanish(round, handle, op)
     end
 end
 
--- What a host's wait raises that has called vanish() itself.
+-- A host's wait that has called vanish() itself raises this.
 _M.GIVEN_UP = "redlock: a wait was given up, as the event loop was blocked for too long"
 
--- Waits for a round; nil is one that could not be started. A wait that raises (Ctrl-C, or
--- a future that is cancelled) gives back the round and, of an attempt, the lease.
+-- Waits for a round; nil: it could not start. If the wait raises (Ctrl-C, a cancelled future),
+-- frees the round and, of an attempt, the lease.
 -- @param lease_out  of an attempt, or nil
--- @return whether the round was granted; the round is the caller's still
+-- @return whether the round was granted; the caller keeps the round
 local function wait(client, round, lease_out, op)
     if round == nil then
         return false
@@ -92,13 +91,13 @@ local function wait(client, round, lease_out, op)
 end
 _M.await = wait
 
---- Whether it was granted, and that lasts still: we may have been stopped since it was decided.
+--- Whether a round was granted and still is: the process may have been stopped since.
 function _M.is_granted(round)
     return C.rl_round_outcome(round) == GRANTED
 end
 local is_granted = _M.is_granted
 
--- Waits for a round and gives it back.
+-- Waits for a round and frees it.
 -- @return true when it was granted, or nil and an error
 local function conclude(client, subject, round, op)
     if wait(client, round, nil, op) and is_granted(round) then
@@ -110,18 +109,18 @@ end
 
 -- ---- acquire ---------------------------------------------------------------------
 
---- Where the core puts the lease of an attempt: an interrupt (Ctrl-C) that raises before the lease
--- has its owner finds it there.
+--- A place where the core puts the lease of an attempt, so that an interrupt (Ctrl-C) that raises
+-- before the lease has an owner finds it.
 function _M.lease_out()
     return lease_place()
 end
 
---- An attempt is decided.
--- @param call   whose it is
+--- Takes the result of a decided attempt.
+-- @param call   the call that made the attempt
 -- @param round  of the attempt
--- @param won    whether it was granted, as it seemed
--- @return the lease (cdata) with claim() to be called when it has its owner, and call.left is its
---   validity; or nil and the round, to be given to failure() or free()
+-- @param won    whether it was granted when the wait ended
+-- @return the lease (cdata), with its validity in call.left: call claim() once it has an owner; or
+--   nil and the round, for failure() or free()
 function _M.decided(call, round, won)
     local lease_out = call.lease_out
     local handle = lease_out[0]
@@ -142,8 +141,7 @@ function _M.decided(call, round, won)
     return nil, round
 end
 
--- Waits for an attempt.
--- @return as decided()
+-- @return as decided(), after the wait
 local function await_lease(call, round)
     return _M.decided(call, round,
         wait(call.lock.client, round, call.lease_out, call.place or call.alone))
@@ -156,11 +154,10 @@ local function prepare(call, prim, keys, args)
     return call.lock.client:scripts(prim).primitive, nkeys, nargs
 end
 
---- One attempt to take the keys on a majority. An interrupt (Ctrl-C) can raise between
--- any two steps of it: run it under pcall, with interrupted() for the error.
--- @param call    whose attempt it is (policy/acquire.lua): lock, lease_out, place or alone (is
---   told when the caller is killed, or nil), home (whether the node where contenders meet is asked
---   first)
+--- Tries once to acquire the keys on a majority. An interrupt (Ctrl-C) can raise between any
+-- two steps: run it under pcall, and call interrupted() on an error.
+-- @param call    of policy/acquire.lua: lock, lease_out, place or alone (its vanish() is called if
+--   the waiter is killed; or nil), home (whether the node where contenders meet is asked first)
 -- @param prim    the primitive
 -- @param keys    the KEYS of its scripts
 -- @param args    their further ARGV
@@ -174,16 +171,16 @@ function _M.acquire(call, prim, keys, args, lease, within)
         call.lease_out))
 end
 
---- Begins the same for a future, which is told by rl_next().
--- @return the round, to be given to decided(); or nil
+--- Begins the same for a future; rl_next() reports when the round is done.
+-- @return the round, for decided(); or nil
 function _M.begin_acquire(call, prim, keys, args, lease, within)
     local primitive, nkeys, nargs = prepare(call, prim, keys, args)
     return C.rl_acquire_async(call.lock.client.core, primitive, keys_buf, nkeys, args_buf, nargs,
         bytes(call.lock.label), to_ms(lease), to_ms(within), -1, call.lease_out)
 end
 
---- Gives up an attempt that nobody waits for any more.
--- @param call   whose it is
+--- Gives up an attempt whose caller no longer waits.
+-- @param call   the call that made the attempt
 -- @param round  of the attempt
 function _M.give_up(call, round)
     local handle = call.lease_out[0]
@@ -191,12 +188,11 @@ function _M.give_up(call, round)
     vanish(round, handle)
 end
 
---- Passes a lease to another holder of this process, with a new value on the servers. The
--- old handle is given back.
--- @param call    whose lease it becomes
--- @param handle  the lease
+--- Hands a lease over to another owner in this process, with a new value on the servers.
+-- @param call    the call that gets the lease
+-- @param handle  the lease; given back
 -- @param lease   seconds
--- @param kind    the primitive that it is to be of from now on, or nil: the same
+-- @param kind    the lease's new primitive, or nil: the same
 -- @return as acquire()
 function _M.handover(call, handle, lease, kind)
     local lease_out = call.lease_out
@@ -211,14 +207,14 @@ function _M.handover(call, handle, lease, kind)
     return await_lease(call, round)
 end
 
---- The lease just acquired is in its owner's hands: an interrupt does not release it.
+--- The lease just acquired has its owner: an interrupt no longer releases it.
 function _M.claim(call)
     call.lease_out[0] = nil
 end
 
---- After an error that was raised in acquire() or before claim(): lets go what may have
--- been taken. The handle is left to its finalizer if it has one, else it is lost, a few
--- hundred bytes for an interrupt at the wrong instruction.
+--- After an error raised in acquire() or before claim(): releases what may have been acquired.
+-- The handle's finalizer frees it. Without one, after an interrupt at the wrong instruction, a
+-- few hundred bytes leak.
 function _M.interrupted(call)
     local lease_out = call.lease_out
     if lease_out[0] ~= nil then
@@ -227,7 +223,7 @@ function _M.interrupted(call)
     end
 end
 
---- The code of an attempt that failed, as in errors.
+--- The code of a failed attempt, as in errors.
 function _M.outcome(client, round)
     if round == nil then
         return client.closed and "closed" or "nomem"
@@ -235,21 +231,20 @@ function _M.outcome(client, round)
     return round_error.code_name(C.rl_round_outcome(round))
 end
 
---- Whether nodes had no vote because they do not know what they have counted.
+--- Whether nodes had no vote because they do not know which fencing tokens they counted.
 function _M.is_unseeded(round)
     return round ~= nil and C.rl_round_unseeded(round) ~= 0
 end
 
---- Gives a round back; nil is one that could not be started.
+--- Frees a round; nil: it could not start.
 function _M.free(round)
     if round ~= nil then
         C.rl_round_free(round)
     end
 end
 
---- Suspends the running coroutine until somebody resumes it with the round's outcome, for
--- hosts that do not block. An error as the outcome is raised, or { raise = any error }. It yields
--- the round and SUSPENDED.
+--- For hosts that do not block: yields the round and SUSPENDED, until the coroutine is resumed
+-- with the round's outcome. Raises an outcome that is an error, or { raise = any error }.
 _M.SUSPENDED = {}
 function _M.suspend(round)
     local outcome = yield(round, _M.SUSPENDED)
@@ -265,14 +260,14 @@ end
 
 -- ---- holding ---------------------------------------------------------------------
 
---- Seconds of validity left; 0: over. No round trip.
+--- Seconds of validity left; 0: expired. No round trip.
 function _M.remaining(handle)
     return tonumber(C.rl_remaining_ms(handle)) / 1000
 end
 
 --- Hands a lease to the watchdog.
 -- @param handle    the lease
--- @param lease     seconds, each time
+-- @param lease     seconds, of each renewal
 -- @param max_hold  seconds, or false
 function _M.keep(handle, lease, max_hold)
     if C.rl_keep(handle, to_ms(lease), max_hold and to_ms(max_hold) or 0) ~= 0 then
@@ -280,25 +275,25 @@ function _M.keep(handle, lease, max_hold)
     end
 end
 
---- What the core calls a lease: a number, while its handle is not given back.
+--- The core's number for a lease, valid until its handle is given back.
 function _M.key(handle)
     return tonumber(cast("intptr_t", handle))
 end
 
---- How many servers have confirmed a lease; settled: when its last extension began, -1: there was
--- none.
+--- How many servers have confirmed a lease. With `settled`: how many had when its last extension
+-- began; -1: there was none.
 function _M.votes(handle, settled)
     return C.rl_lease_votes(handle, settled and 1 or 0)
 end
 
---- The fencing token of a lease, or the number that was agreed upon; nil: it has none.
+--- The fencing token of a lease, or the number that the servers agreed on; nil: none.
 function _M.token(handle)
     local token = tonumber(C.rl_lease_token(handle))
     return token > 0 and token or nil
 end
 
---- Takes over a lease by its value and its token (0: none), from another process, when a
--- majority confirms it.
+--- Takes over another process's lease, given its value and its token (0: none), if a majority
+-- confirms it.
 -- @return the lease (cdata); or nil and an error: lost, no_quorum, closed
 function _M.adopt(client, subject, prim, keys, args, value, lease, token)
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
@@ -316,7 +311,7 @@ function _M.adopt(client, subject, prim, keys, args, value, lease, token)
     return ffi_gc(handle, orphan)
 end
 
---- Forgets a lease that another process takes over.
+--- Forgets a lease that another process will take over.
 -- @return its value
 function _M.disown(handle)
     local value = values.of(handle)
@@ -324,46 +319,46 @@ function _M.disown(handle)
     return value
 end
 
---- Lets go of a lease's handle: it is not renewed any more, and ends with its time.
+--- Frees a lease's handle without a release: the lease is no longer renewed, and expires.
 function _M.drop(handle)
     C.rl_lease_drop(ffi_gc(handle, nil))
 end
 
---- The same of a lease whose owner is gone: it is let go, too, without waiting. So does the
--- collector with a handle that it finds.
+--- Frees the handle of a lease whose owner no longer exists, and releases the lease without
+-- waiting, as its finalizer does.
 function _M.orphan(handle)
     C.rl_lease_orphan(ffi_gc(handle, nil))
 end
 
---- Extends a lease to so many seconds from now.
+--- Extends a lease to `lease` seconds from now.
 -- @return true, or nil and an error: lost, no_quorum (the old validity stands), not_held,
 --   unsupported, closed
 function _M.extend(client, subject, handle, lease)
     return conclude(client, subject, C.rl_extend(handle, to_ms(lease)))
 end
 
---- Begins the release: what can be written is written when this returns, unless it is for a future,
--- which is told by rl_next().
+--- Begins the release. Writes what the sockets accept before it returns; for a future it does
+-- not, and rl_next() reports when the round is done.
 -- @return the round, for released(), or for let_go() when it is done; or nil
 function _M.release(handle, for_future)
     return for_future and C.rl_release_async(handle) or C.rl_release(handle)
 end
 
---- Waits for a release, and gives the lease's handle back.
+--- Waits for a release.
 -- @return as let_go()
 function _M.released(client, subject, handle, round)
     return _M.let_go(client, subject, handle, round, wait(client, round))
 end
 
---- A release is done.
--- @param client   whose it is
+--- Takes the result of a release that is done.
+-- @param client   the client of the lease
 -- @param subject  what an error is about
--- @param handle   the lease, which is given back
--- @param round    the round of the release, the same
--- @param granted  whether it was granted, as it seems
--- @return true, how many were told that it is free, and whether nodes had no vote on it
---   because they do not know what they have counted; or nil and an error: expired, held,
---   unknown, not_held, closed; and who has the keys (values.lua), or false
+-- @param handle   the lease; given back
+-- @param round    the round of the release; given back
+-- @param granted  whether it was granted when the wait ended
+-- @return true, how many waiters the servers woke, and whether nodes had no vote because they do
+--   not know which fencing tokens they counted; or nil, an error: expired, held, unknown,
+--   not_held, closed; and who has the keys (values.lua), or false
 function _M.let_go(client, subject, handle, round, granted)
     ffi_gc(handle, nil)
     local told = granted and tonumber(C.rl_round_let_go(round, unseeded_out)) or -1
@@ -375,14 +370,14 @@ function _M.let_go(client, subject, handle, round, granted)
     return nil, failure(client, subject, round), taker
 end
 
---- Gives back a release that nobody waits for.
+--- Frees the round and the handle of a release that no caller waits for.
 function _M.leave(handle, round)
     _M.free(round)
     _M.drop(handle)
 end
 
---- Lets a lease go that nobody was given, or has let go already, without waiting for the
--- answers.
+--- Releases a lease that has no owner, or whose release was sent already, and does not wait for
+-- the answers.
 function _M.abandon(handle)
     C.rl_lease_abandon(ffi_gc(handle, nil))
 end
@@ -397,7 +392,7 @@ function _M.begin_ask(client, prim, script, keys, args, within)
         within and to_ms(within) or FOREVER_MS, prim.questions[script] and 1 or 0)
 end
 
---- Asks one of a primitive's further scripts ("peek", "force") on all nodes.
+--- Runs one of a primitive's further scripts ("peek", "force") on all nodes.
 -- @param client   whose servers are asked
 -- @param subject  what an error is about
 -- @param prim     the primitive
@@ -406,8 +401,8 @@ end
 -- @param args     the ARGV
 -- @param op       as for acquire()
 -- @param within   as for acquire()
--- @return a list of { node, vote, info, data, agreed: whether it is of the majority that said the
---   same } for the nodes that answered; or nil and an error
+-- @return a list of { node, vote, info, data, agreed: whether a majority gave the same answer }
+--   for the nodes that answered; or nil and an error
 function _M.ask(client, subject, prim, script, keys, args, op, within)
     local round = _M.begin_ask(client, prim, script, keys, args, within)
     if not wait(client, round, nil, op) then
@@ -429,7 +424,7 @@ function _M.script(client, what, body)
     return id
 end
 
---- Asks a script on all nodes, until each has answered or will not any more.
+--- Runs a script on all nodes, and waits until each has answered or failed.
 -- @param client   whose servers are asked
 -- @param subject  what an error is about
 -- @param body     the text of the script
@@ -446,12 +441,12 @@ function _M.ask_all(client, subject, body, keys, args)
     return answers.take(client, round)
 end
 
---- Runs such a script on all nodes, and does not wait for the answers.
+--- Like ask(), without waiting for the answers.
 function _M.say(client, prim, script, keys, args)
     _M.free(_M.begin_ask(client, prim, script, keys, args))
 end
 
--- What was learned is read from the client: true, or nil and an error when it is closed.
+-- Callers read the results from the client: true, or nil and an error when it is closed.
 local function learned(client, subject, ok, err)
     if ok and client.closed then
         return nil, failure(client, subject, nil)
@@ -460,19 +455,19 @@ local function learned(client, subject, ok, err)
 end
 
 --- Asks every server for what health.lua reads.
--- @return true when each has answered or will not; or nil and an error: closed
+-- @return true once each has answered or failed; or nil and an error: closed
 function _M.check(client)
     return learned(client, "check", conclude(client, "check", C.rl_check(client.core)))
 end
 
---- Admits the servers that are in the same quarantine as at `seen` (of client.now()), with
--- force in any; the same.
+--- Admits the servers that are in the same quarantine as at `seen` (a time of client.now()); with
+-- `force`, in any quarantine. Returns as check().
 function _M.admit(client, force, seen)
     return learned(client, "init", conclude(client, "init",
         C.rl_admit(client.core, force and 1 or 0, to_ms(seen))))
 end
 
---- A pause that the host may end early by rl_round_wake().
+--- Begins a pause, which the host may end early with rl_round_wake().
 -- @return the round, or nil
 function _M.begin_sleep(client, seconds)
     return C.rl_sleep(client.core, to_ms(seconds))
@@ -482,7 +477,7 @@ function _M.wake(round)
     C.rl_round_wake(round)
 end
 
---- Waits for a pause and gives it back.
+--- Waits for a pause and frees its round.
 -- @param client  as for begin_sleep()
 -- @param round   from begin_sleep() or begin_pause()
 -- @param op      as for acquire()
@@ -490,12 +485,12 @@ function _M.finish_sleep(client, round, op)
     conclude(client, "a pause", round, op)
 end
 
---- A pause during which the connections are served.
+--- Pauses while the connections are served.
 function _M.sleep(client, seconds)
     conclude(client, "a pause", C.rl_sleep(client.core, to_ms(seconds)))
 end
 
---- Waits until all rounds of a list are done, at most so many seconds.
+--- Waits until all rounds of a list are done, at most `seconds`.
 function _M.settle(client, list, seconds)
     local finish = client.now() + seconds
     for i = 1, #list do

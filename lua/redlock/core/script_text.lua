@@ -1,4 +1,4 @@
---- The texts of the Redis-side scripts: ordinary files beside the modules.
+--- Reads the texts of the Redis-side scripts, which are files beside the modules.
 
 local io, package, assert, error, concat = io, package, assert, error, table.concat
 
@@ -15,8 +15,8 @@ local function read(name)
     return body
 end
 
---- @param ...  names as of modules ("redlock.scripts.lock.acquire"); the first ones declare
---   what the last one uses
+--- @param ...  names like those of modules ("redlock.scripts.lock.acquire"); the last script
+--   uses what the ones before it declare
 -- @return the text of one script. Raises when a file is not installed.
 function _M.read(...)
     local parts = { ... }

@@ -1,4 +1,4 @@
---- Subscriptions of the channels on which releases are announced.
+--- Subscriptions to the channels on which releases are announced.
 
 local ffi = require "ffi"
 local finalizers = require "redlock.core.finalizers"
@@ -11,8 +11,7 @@ local _M = {}
 
 local close = finalizers.of(function(subscription) core().rl_unsubscribe(subscription) end)
 
---- A subscription of a channel, closed by its collection or close(); nil: none to
--- be had.
+--- Subscribes to a channel, until close() or collection; nil: could not subscribe.
 function _M.open(client, channel)
     local subscription = core().rl_subscribe(client.core, channel, #channel)
     return subscription ~= nil and ffi.gc(subscription, close) or nil
@@ -22,29 +21,29 @@ function _M.close(subscription)
     core().rl_unsubscribe(ffi.gc(subscription, nil))
 end
 
---- How often it was woken so far.
+--- How many wake-ups a subscription has had.
 function _M.wakes(subscription)
     return tonumber(core().rl_subscription_wakes(subscription))
 end
 
---- How many of those wakes a majority of the servers stood behind.
+--- How many of those wake-ups a majority of the servers sent.
 function _M.opened(subscription)
     return tonumber(core().rl_subscription_opened(subscription))
 end
 
---- Sleeps for so long, or until it was woken more than `seen` times.
--- @param client        whose it is
+--- Sleeps until the subscription has had more than `seen` wake-ups.
+-- @param client        the client that sleeps
 -- @param subscription  or nil
--- @param seen          how many wakes lie behind
+-- @param seen          how many wake-ups the caller knows
 -- @param seconds       at most
--- @return how many lie behind then
+-- @return how many there are now
 function _M.sleep(client, subscription, seen, seconds)
     rounds.finish_sleep(client, subscription and _M.begin_pause(subscription, seen, seconds)
         or rounds.begin_sleep(client, seconds))
     return subscription and _M.wakes(subscription) or 0
 end
 
---- Begins a pause that ends early when the subscription was woken more than `seen` times.
+--- Begins a pause that ends early when the subscription has had more than `seen` wake-ups.
 -- @return the round, for rounds.finish_sleep(), or nil
 function _M.begin_pause(subscription, seen, seconds)
     return core().rl_pause(subscription, seen, rounds.to_ms(seconds))

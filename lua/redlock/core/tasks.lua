@@ -1,9 +1,9 @@
---- The futures of a plain script that wait: each for a round, and goes on when that is done. Most
--- need nothing else; the others have a coroutine, which is suspended meanwhile. Whoever waits for
--- one of them turns the loop for all.
+--- Futures of a plain script that wait, each for one round, and continue when it is done. Most
+-- need no coroutine; the others have one, suspended meanwhile. Waiting for one future runs the
+-- loop for all.
 --
--- An error that is raised where a future goes on is its result, be that an interrupt (Ctrl-C)
--- between any two instructions: what it has begun is given back.
+-- An error that is raised while a future runs becomes its result, even an interrupt (Ctrl-C)
+-- between any two instructions. What the future began is then given back.
 
 local ffi = require "ffi"
 local errors = require "redlock.core.errors"
@@ -19,24 +19,24 @@ local _M = {}
 local Tasks = {}
 Tasks.__index = Tasks
 
--- Of coroutines that are tasks, among whose.
+-- A task's coroutine -> the Tasks that it belongs to.
 local running_tasks = setmetatable({}, { __mode = "kv" })
 
 function _M.new(client)
     return setmetatable({
         client = client,
-        waiting = {},            -- by its round: who waits
-        count = 0,               -- how many
+        waiting = {},            -- key of a round -> the future that waits for it
+        count = 0,               -- of `waiting`
         depth = 0,               -- how many run, each started by the one before
-        going = nil,             -- the one that goes on now
-        missed = false,          -- whether a round may be done that nobody was told of
+        going = nil,             -- the future that runs now
+        missed = false,          -- whether a round may be done whose future was not resumed
     }, Tasks)
 end
 
---- Whether the running coroutine is a task of this client, which must not block. One of another
--- client that uses this one in a callback has to: nobody would look for it here.
+--- Whether the running coroutine is a task of this client, which must not block. A task of another
+-- client that uses this one in a callback must block, as no loop here would resume it.
 function _M.is_task(client)
-    if client.tasks.depth == 0 then      -- coroutine.running() is nothing that LuaJIT compiles
+    if client.tasks.depth == 0 then      -- LuaJIT does not compile coroutine.running()
         return false
     end
     local co = coroutine.running()
@@ -50,7 +50,7 @@ end
 local YIELDED = "redlock: a callback (on_event, onLost, a password function) has yielded inside "
     .. "a future; it must not"
 
--- What tasks begin is written with the next turn of the loop, or 1 ms later, for all of them.
+-- Requests that tasks begin are written together: at the loop's next turn, or after 1 ms.
 local function enter(self)
     self.depth = self.depth + 1
     if self.client.core then
@@ -87,8 +87,8 @@ local function wait_for(self, future, round)
     ffi_core.load().rl_round_notify(round)
 end
 
--- Lets a future go on, whose round is done: until it waits for another one, or ends.
--- (outcome: an error instead, for a coroutine.)
+-- Continues a future whose round is done, until it waits for another one, or ends.
+-- (outcome: an error to raise in its coroutine instead.)
 local function step(self, future, outcome)
     local co = future.co
     if not co then
@@ -96,7 +96,7 @@ local function step(self, future, outcome)
     end
     local ok, round, waits = resume(self, co,
         outcome or future.round and tonumber(ffi_core.load().rl_round_outcome(future.round)))
-    if not ok then           -- the body catches all errors: this is one of ours
+    if not ok then           -- the body catches all errors: this one is a bug of ours
         future:settle(false, round)
     elseif coroutine.status(co) == "dead" then
         return
@@ -104,14 +104,14 @@ local function step(self, future, outcome)
         future:settle(false, YIELDED)
     else
         wait_for(self, future, round)
-        if future.cancelled then      -- by itself, while it ran
+        if future.cancelled then      -- it cancelled itself while it ran
             self:take(round)
             step(self, future, future.cancelled)
         end
     end
 end
 
---- The future that waits for a round, which does not wait any more; nil: it was cancelled.
+--- Removes the future that waits for a round, and returns it; nil: it was cancelled.
 function Tasks:take(round)
     local key = key_of(round)
     local future = self.waiting[key]
@@ -122,7 +122,7 @@ function Tasks:take(round)
     return future
 end
 
---- Lets the task that waits for a round go on.
+--- Continues the future that waits for a round, which is done.
 function Tasks:resume(round)
     local future = self.waiting[key_of(round)]
     if future then
@@ -136,7 +136,7 @@ end
 
 local interrupted
 
--- The same for a coroutine that is begun, or whose wait ends with an error.
+-- Runs a coroutine that starts, or whose wait ends with an error.
 local function go_on(self, future, outcome)
     local before = self.going
     self.going = future
@@ -156,7 +156,7 @@ local function fail(self, future, err)
     end
 end
 
--- A list of those who wait.
+-- A list of the futures that wait.
 local function all_waiting(self)
     local list = {}
     for _, future in pairs(self.waiting) do
@@ -165,7 +165,7 @@ local function all_waiting(self)
     return list
 end
 
--- Ends a future that was interrupted, wherever that was. The coroutine knows what it has.
+-- Ends a future that was interrupted at any point. A coroutine gives back what it has itself.
 interrupted = function(self, future, err)
     local round = future.round
     if round ~= nil and self.waiting[key_of(round)] == future then
@@ -181,7 +181,7 @@ interrupted = function(self, future, err)
     end
 end
 
--- Lets those go on whose rounds are done.
+-- Continues all futures whose rounds are done.
 local function look_at_all(self)
     for _, future in ipairs(all_waiting(self)) do
         local round = future.round
@@ -191,21 +191,20 @@ local function look_at_all(self)
     end
 end
 
--- The next round that is done; nil: none, or `limit` is done, or a signal came.
+-- The next round that is done; nil: none is, or `limit` is done, or a signal came.
 local function next_done(client, limit, block)
     local round = ffi_core.load().rl_next(client.core, limit, block)
     return round ~= nil and round or nil
 end
 
--- Compiled code does not look for signals (Ctrl-C): this is called where one may have come.
+-- Compiled code does not check for signals (Ctrl-C); calling this uncompiled function does.
 local function look_for_signals()
 end
 if jit then
     jit.off(look_for_signals)
 end
 
--- Lets tasks go on until a future is done, or the round `limit`; nil: as far as they can without
--- waiting.
+-- Does what Tasks:run() says; an error may leave self.going set.
 local function turn(self, future, limit)
     local client = self.client
     if self.missed then
@@ -224,12 +223,12 @@ local function turn(self, future, limit)
     end
 end
 
---- Lets tasks go on until a future is done, or the round `limit`.
--- (future nil: as far as they can without waiting.)
+--- Runs tasks until a future or the round `limit` is done; without a future, as far as they can
+-- get without waiting.
 function Tasks:run(future, limit)
     local before, ok, err = self.going
     if before == nil then
-        self.depth = 0       -- also after an interrupt
+        self.depth = 0       -- an interrupt may have left it higher
     end
     enter(self)
     repeat
@@ -247,7 +246,7 @@ function Tasks:run(future, limit)
     end
 end
 
---- Lets tasks go on as far as they can without waiting.
+--- Runs tasks as far as they can get without waiting.
 function Tasks:poll()
     if self.count > 0 and self.client.core then
         self:run()
@@ -257,7 +256,7 @@ end
 --- Ends all tasks, which get a `closed` error.
 function Tasks:close()
     local list = all_waiting(self)
-    while #list > 0 do       -- one that is ended may wait for something else
+    while #list > 0 do       -- an ended task may wait for something else
         for _, future in ipairs(list) do
             if self.waiting[key_of(future.round)] == future then
                 self:take(future.round)
@@ -270,27 +269,27 @@ end
 
 --- Runs the coroutine of a future until it waits, or ends.
 function Tasks:begin(future)
-    running_tasks[future.co] = self      -- not the future, which knows its coroutine
+    running_tasks[future.co] = self      -- not the future: it refers to its coroutine
     future.round = nil
     go_on(self, future)
 end
 
 local function begin(self, future, a, b, c, d)
     local round = future.how.begin(future, a, b, c, d)
-    if round == nil then     -- or a pointer to nothing
+    if round == nil then     -- also true of a NULL pointer
         return false
     end
     note(self, future, round)
     return true
 end
 
---- Begins something for a future that needs no coroutine until its first round is done. Its `how`
--- has these functions, none of which waits:
+--- Begins a future that needs no coroutine until its first round is done. Its `how` has these
+-- functions, none of which waits:
 --   begin(future, a, b, c, d)  starts a round for rl_next() and returns it; or nil, and either
---                     nothing has happened, or the future goes on in a coroutine
---   finish(future)    future.round is done: settles the future, or goes on in a coroutine
---   fail(future, err) settles it with an error, and gives back all that it has
--- @return whether the future needs nothing else
+--                     nothing has happened, or the future continues in a coroutine
+--   finish(future)    future.round is done: resolves the future, or continues in a coroutine
+--   fail(future, err) resolves it with an error, and gives back all that it has
+-- @return whether the future has begun
 function Tasks:begin_directly(future, a, b, c, d)
     local ok, begun = pcall(begin, self, future, a, b, c, d)
     if not ok then
@@ -299,7 +298,7 @@ function Tasks:begin_directly(future, a, b, c, d)
     return not ok or begun or future.co ~= nil
 end
 
---- Ends the wait of a future with its error `cancelled`.
+--- Ends the wait of a future with its error future.cancelled.
 function Tasks:cancel(future)
     local round = future.round
     if round ~= nil and self.waiting[key_of(round)] == future

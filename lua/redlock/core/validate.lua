@@ -1,4 +1,4 @@
---- Checks of arguments: misuse raises at the caller's line and names the argument.
+--- Checks arguments. Misuse raises at the caller's line and names the argument.
 
 local type, error, tostring, pairs, getmetatable = type, error, tostring, pairs, getmetatable
 local format, find, sort, concat = string.format, string.find, table.sort, table.concat
@@ -6,10 +6,10 @@ local getinfo = debug.getinfo
 
 local _M = {}
 
--- All files of the library are below the folder that this one's is in.
+-- The library's folder: the parent of this file's.
 local HERE = getinfo(1, "S").source:match "^(.*[/\\])[^/\\]*[/\\]"
 
---- Raises text at the line outside of the library that called into it.
+--- Raises text at the line outside the library that called into it.
 function _M.raise(text)
     local level = 2
     while true do
@@ -33,12 +33,12 @@ local function no_object(what, name)
         .. "colon", what, name, what, what, name))
 end
 
---- Gives a class methods that raise at the caller's line when they are called with a dot in
--- place of a colon, or on anything but an object of the class.
+--- Gives a class methods that raise at the caller's line when called with a dot instead of a
+-- colon, or on anything but an object of the class.
 -- @param class    the metatable of the objects
--- @param what     how the user calls an object: "lock"
--- @param methods  name -> function of the object and three values at most, as LuaJIT compiles
---   such a call best; metamethods stay as they are
+-- @param what     the user's word for an object: "lock"
+-- @param methods  name -> function of the object and at most three values, since LuaJIT compiles
+--   such calls best; metamethods stay unchecked
 function _M.methods(class, what, methods)
     for name, method in pairs(methods) do
         class[name] = find(name, "^__") and method or function(self, a, b, c)
@@ -50,7 +50,7 @@ function _M.methods(class, what, methods)
     end
 end
 
---- The same for functions of any number of values.
+--- Like methods(), for functions with any number of values.
 function _M.any_methods(class, what, methods)
     for name, method in pairs(methods) do
         class[name] = function(self, ...)
@@ -62,7 +62,7 @@ function _M.any_methods(class, what, methods)
     end
 end
 
---- A number of seconds in [least, most] (both may be nil); not NaN.
+--- A number of seconds in [least, most] (either may be nil); not NaN.
 function _M.seconds(what, value, least, most)
     if type(value) ~= "number" then
         bad(what, "a number of seconds is needed, not " .. type(value))
@@ -88,7 +88,7 @@ function _M.name(what, value, most)
     return value
 end
 
---- The same for what C takes, where a NUL would end it.
+--- Like name(), for C, where a NUL would end the string.
 function _M.text(what, value, most)
     if find(_M.name(what, value, most), "%z") then
         bad(what, "a string without NUL bytes is needed")
@@ -96,10 +96,10 @@ function _M.text(what, value, most)
     return value
 end
 
--- Of W3C's Trace Context: its version, the trace, the span, flags.
+-- W3C's Trace Context: version, trace, span, flags.
 local TRACEPARENT = "^%x%x%-" .. ("[%da-f]"):rep(32) .. "%-" .. ("[%da-f]"):rep(16) .. "%-%x%x$"
 
---- What the header of that name has.
+--- The value of a `traceparent` header.
 function _M.traceparent(what, value)
     if type(value) ~= "string" or not find(value, TRACEPARENT) then
         bad(what, "what a header traceparent has is needed: 00-TRACE-SPAN-FLAGS")
@@ -107,7 +107,7 @@ function _M.traceparent(what, value)
     return value
 end
 
---- A list of at most so many strings.
+--- A list of at most `most` strings.
 function _M.strings(what, value, most)
     if type(value) ~= "table" or #value > most then
         bad(what, format("a list of at most %d strings is needed, not %s", most,

@@ -1,5 +1,8 @@
---- What the clients of this process know when somebody asks: the core's counters and times, and
--- how things stand.
+--- Reads the clients of this process on demand: the core's counters and times, and present state.
+--
+-- This folder counts for redlock.metrics: collect reads the core, meter counts calls, shared adds
+-- up nginx workers, layout gives each number its place, text writes them. Locks know only the
+-- meter, through the option `metrics`. Only shared knows the dictionary.
 
 local ffi = require "ffi"
 local health = require "redlock.policy.health"
@@ -11,8 +14,8 @@ local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonum
 
 local _M = {}
 
-local PIECE = 1000           -- holds that are looked at between two pauses
-local LISTED = 50            -- holds, and names that are waited for, that are listed
+local PIECE = 1000           -- holds read between two pauses
+local LISTED = 50            -- holds, and names with waiters, that are listed
 
 local Collection = {}
 Collection.__index = Collection
@@ -20,7 +23,7 @@ Collection.__index = Collection
 function _M.new()
     return setmetatable({
         clients = setmetatable({}, { __mode = "k" }),
-        cores = {},              -- by address: what was read of a core before
+        cores = {},              -- by address: what was last read of a core
         rounds = layout.array("rounds", "all"),
         servers = {},            -- label -> array
     }, Collection)
@@ -31,8 +34,7 @@ function Collection:add(client)
     self.clients[client] = true
 end
 
--- Adds what a counter has grown by; one that is less than before is that of another core, at the
--- same address.
+-- Adds the growth of a counter. If it is less than before, it is of a new core at the same address.
 local function add(array, place, before, key, value)
     local was = before[key] or 0
     array[place] = array[place] + (value >= was and value - was or value)
@@ -43,7 +45,7 @@ local function read_times(self, client, before, kind, to)
     local C = rounds.load()
     local times = ffi.new "rl_times"
     C.rl_get_times(client.core, kind, times)
-    local from = kind * 100      -- what `before` has of it
+    local from = kind * 100      -- its first key in `before`
     for i = 0, layout.TIMES_BOUNDS do
         add(self.rounds, to.from + i, before, from + i, tonumber(times.within[i]))
     end
@@ -73,7 +75,7 @@ function Collection:read(client)
     end
 end
 
---- The same of all clients.
+--- Reads the counters of all clients.
 function Collection:read_all()
     for client in pairs(self.clients) do
         self:read(client)
@@ -99,7 +101,7 @@ local function look_at_holds(client, list, pause)
     return n
 end
 
--- Lists for which names calls of a client wait; those that have no place in a line are not there.
+-- Lists the names that a client's calls wait for in queues of this process.
 local function look_at_queues(client, list)
     for id, queue in pairs(client.queues) do
         if #list >= LISTED then
@@ -122,13 +124,12 @@ local function servers_of(client, servers)
     end
 end
 
---- How things stand in this process.
--- @param pause  function(): lets others have their turn
--- @return { held, waiting, clients (that are in use), and
+--- @return the present state of this process: { held, waiting, clients (in use), and
 --   servers  label -> { label, ready, voting (how many clients are connected to it, or count its
 --            vote), offset, round_trip (seconds, or nil), guard, remedy }
---   holds    { { name, kind, held, left, label }, ... }: some of them
---   queues   { { name, kind, calls }, ... }: the same }
+--   holds    { { name, kind, held, left, label }, ... }: at most LISTED
+--   queues   { { name, kind, calls }, ... }: at most LISTED }
+-- @param pause  function(): lets other work run
 function Collection:now(pause)
     local now = { held = 0, waiting = 0, clients = 0, servers = {}, holds = {}, queues = {} }
     local clients = {}

@@ -1,9 +1,9 @@
---- What is counted: arrays of numbers, and the place of each in them.
+--- What is counted: arrays of numbers, and the place of each number.
 --
--- A group of names, what the servers took for all of them, and a server have an array each. Their
--- numbers only grow, so that the arrays of several processes can be added up. Those of a histogram
--- stand in a row: how often a time was within each bound and above the one before, how often it was
--- above all, and the sum of the times.
+-- Each group of names has an array, each server has one, and the servers' times share one. The
+-- numbers only grow, so the arrays of several processes can be added up. A histogram takes
+-- consecutive places: for each bound the times up to it and above the previous one, then the
+-- times above all bounds, then the sum of the times.
 
 local _M = {}
 
@@ -17,7 +17,7 @@ end
 
 -- @param first  the least bound, in seconds
 -- @param count  of bounds, each twice the one before
--- @param unit   seconds that its sum counts in
+-- @param unit   of its sum, in seconds
 -- @param from   its first place
 local function histogram(first, count, unit, from)
     return { first = first, count = count, unit = unit, from = from, sum = from + count + 1 },
@@ -26,11 +26,11 @@ end
 
 -- ---- a group -----------------------------------------------------------------------
 
--- The clock of what is in Lua has milliseconds: 1 ms to 70 minutes.
+-- The clock that Lua uses has milliseconds: 1 ms to 70 minutes.
 local BOUNDS = 23
 local at
 
---- How calls end that do not get their lock, mostly codes of errors. Those that do are in `wait`.
+--- How calls end without the lock, mostly codes of errors. `wait` counts those that acquire it.
 _M.acquires = { "held", "no_quorum", "expired", "deadlock", "overload", "closed",
     "config", "cancelled", "nomem", "other" }
 _M.releases = { "released", "expired", "held", "unknown", "closed", "other" }
@@ -44,9 +44,9 @@ _M.group.releases, at = places(_M.releases, at)
 _M.group.losses, at = places(_M.losses, at)
 _M.group.contended, _M.group.renewals, _M.group.size = at, at + 1, at + 1
 
--- ---- what the servers took, and a server -------------------------------------------
+-- ---- the servers' times, and a server ----------------------------------------------
 
---- Bounds of the core's times: RL_TIMES_BOUNDS, from 100 us on.
+--- Number of bounds of the core's times: RL_TIMES_BOUNDS. The first is 100 us.
 _M.TIMES_BOUNDS = 17
 
 _M.rounds = {}
@@ -61,7 +61,7 @@ _M.server = { counters = places(_M.counters, 1), size = #_M.counters }
 
 --- An array of zeros.
 -- @param kind   group, rounds or server
--- @param label  which of them it is, in printable characters
+-- @param label  its name, in printable characters
 function _M.array(kind, label)
     local array = {}
     for i = 1, _M[kind].size do

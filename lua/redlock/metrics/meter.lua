@@ -1,8 +1,8 @@
---- What the library tells of calls as they end: adds it up, for each group of names.
+--- Counts calls as they end, for each group of names.
 --
--- Nothing is allocated here for a name that was seen lately, and all is done in a few steps: three
--- of these functions are called in each cycle of a lock. They stand in the object itself, as it
--- takes LuaJIT's interpreter ten times as long to find them by a metatable.
+-- Each cycle of a lock calls three of these functions: they are short, and allocate nothing for a
+-- name seen recently. They are fields of the object itself, as LuaJIT's interpreter takes ten
+-- times as long to find them through a metatable.
 
 local layout = require "redlock.metrics.layout"
 local printable = require("redlock.core.printable").printable
@@ -12,8 +12,8 @@ local ceil, log, min = math.ceil, math.log, math.min
 
 local _M = {}
 
-local GROUPS = 64            -- the last one is for all that is further
-local NAMES = 1000           -- remembered, with their groups
+local GROUPS = 64            -- at most; the last one, OTHER, takes all further names
+local NAMES = 1000           -- remembered with their groups
 local OTHER = "other"
 local RECENT = 50            -- losses that are remembered
 
@@ -23,7 +23,7 @@ local HOLD, HOLD_SUM = group.hold.from, group.hold.sum
 local BOUNDS = group.wait.count
 local ACQUIRES, RELEASES, LOSSES = group.acquires, group.releases, group.losses
 local RELEASED = RELEASES.released
-local SHORT = 0.00101        -- seconds: a millisecond, and what clocks make of it
+local SHORT = 0.00101        -- seconds: a millisecond, and a rounding error
 local CONTENDED, RENEWALS = group.contended, group.renewals
 local PER_OCTAVE = 1 / log(2)
 
@@ -33,8 +33,8 @@ local function up_to_colon(name)
     return name:match "^([^:]+)" or OTHER
 end
 
---- @param group_of  function(name): the group of a name; nil: what is before its first colon
--- @param say        function(text), of what goes wrong
+--- @param group_of  function(name): the group of a name; nil: the part before its first colon
+-- @param say        function(text), called with problems
 function _M.new(group_of, say)
     local self = {
         group_of = group_of or up_to_colon,
@@ -52,7 +52,7 @@ function _M.new(group_of, say)
     return self
 end
 
---- How many calls have got their lock, failed, and how many locks were lost, in all groups.
+--- How many calls acquired their lock, how many failed, and how many locks were lost, in all groups.
 function _M.totals(self)
     local got, failed, lost = 0, 0, 0
     for _, array in pairs(self.groups) do
@@ -69,7 +69,7 @@ function _M.totals(self)
     return { got = got, failed = failed, lost = lost }
 end
 
---- Has something done behind each call of the meter from now on.
+--- Has fn called after each later call of the meter.
 function _M.follow(self, fn)
     for name, method in pairs(Meter) do
         self[name] = function(...)
@@ -109,13 +109,13 @@ local function learn(self, name)
     return array
 end
 
--- Where a time of more than a millisecond goes. Milliseconds are whole, but for what adding and
--- subtracting seconds does to them.
+-- The place of a time of more than a millisecond. Times are whole milliseconds, but for the
+-- rounding errors of adding and subtracting seconds: hence 0.01.
 local function place_of(seconds)
     return min(ceil(log(seconds * 1000 - 0.01) * PER_OCTAVE), BOUNDS)
 end
 
---- A call has got its lock.
+--- A call has acquired its lock.
 function Meter.acquired(self, name, waited)
     local array = self.known[name] or learn(self, name)
     local i = waited < SHORT and WAIT or WAIT + place_of(waited)
@@ -123,21 +123,21 @@ function Meter.acquired(self, name, waited)
     array[WAIT_SUM] = array[WAIT_SUM] + waited
 end
 
--- What somebody has had for so many seconds is let go.
+-- Counts a hold that lasted `held` seconds.
 local function let_go(array, held)
     local i = held < SHORT and HOLD or HOLD + place_of(held)
     array[i] = array[i] + 1
     array[HOLD_SUM] = array[HOLD_SUM] + held
 end
 
---- A hold was let go that its owner had for so many seconds.
+--- A hold was released after `held` seconds.
 function Meter.released(self, name, held)
     local array = self.known[name] or learn(self, name)
     array[RELEASED] = array[RELEASED] + 1
     let_go(array, held)
 end
 
---- The same went wrong; code: of the error.
+--- A release after `held` seconds failed; code: of the error.
 function Meter.not_released(self, name, held, code)
     local array = self.known[name] or learn(self, name)
     local place = RELEASES[code] or RELEASES.other
@@ -150,12 +150,12 @@ local function count(self, name, place)
     array[place] = array[place] + 1
 end
 
---- A call has ended without its lock; code: of its error.
+--- A call ended without its lock; code: of its error.
 function Meter.failed(self, name, code)
     count(self, name, ACQUIRES[code] or ACQUIRES.other)
 end
 
---- A call had not got its lock at the first attempt.
+--- A call did not acquire its lock at the first attempt.
 function Meter.contended(self, name)
     count(self, name, CONTENDED)
 end

@@ -1,14 +1,14 @@
---- Numbers of several workers of nginx, added up in a dictionary that they share.
+--- Adds up the numbers of several nginx workers in a dictionary that they share.
 --
--- A worker adds what its numbers have grown by; the sums outlive workers, and reloads. What a
--- worker tells of the present it writes into a place of its own, which ends by itself.
+-- A worker adds the growth of its numbers; the sums outlive workers and reloads. It writes its
+-- present state under a key of its own, which expires.
 --
---   redlock:KIND:n          how many groups (servers) there are
---   redlock:KIND:n:NUMBER   the label of each
---   redlock:KIND:is:LABEL   that it is one
+--   redlock:KIND:n             how many groups (servers) exist
+--   redlock:KIND:n:NUMBER      the label of each
+--   redlock:KIND:is:LABEL      the label under which LABEL is counted
 --   redlock:KIND:LABEL:PLACE   a number of an array
---   redlock:now:PLACE       of a worker
---   redlock:chart:TIME:WORD   how often in some seconds
+--   redlock:now:PLACE          the present state of a worker
+--   redlock:chart:TIME:WORD    how often in a slot of the chart
 --   redlock:losses, redlock:loss:NUMBER   how many, and the last ones
 
 local layout = require "redlock.metrics.layout"
@@ -22,7 +22,7 @@ local _M = {}
 
 local MOST = 64              -- labels of a kind
 local WORKERS = 128          -- places
-local STAYS = 10             -- seconds that a worker's word on the present is believed
+local STAYS = 10             -- seconds after which a worker's present state expires
 local PIECE = 200            -- accesses between two pauses
 local OTHER = "other"
 local SLOT, SLOTS = 5, 120   -- seconds; the chart has ten minutes
@@ -32,12 +32,12 @@ local Shared = {}
 Shared.__index = Shared
 
 --- @param dict  of ngx.shared
--- @param me     what tells this worker from all others
--- @param say    function(text), of what goes wrong
+-- @param me     the identity of this worker
+-- @param say    function(text), called with problems
 function _M.new(dict, me, say)
     return setmetatable({ dict = dict, me = me, say = say, full = false,
-        written = {},            -- array -> what of it is in the sums
-        labels = {},             -- what was found to be the label of an array there
+        written = {},            -- array -> the part of it that is in the sums
+        labels = {},             -- key ...:is:LABEL -> its value, once known
     }, Shared)
 end
 
@@ -49,11 +49,11 @@ local function complain(self, err)
     end
 end
 
--- Which label an array has in the dictionary: its own, or that of all that are too many; nil: not
--- known yet.
+-- The label of an array in the dictionary: its own, or OTHER once there are MOST; nil: not known
+-- yet.
 local function shared_label(self, array)
     local dict, prefix = self.dict, "redlock:" .. array.kind .. ":"
-    if array.label == OTHER then         -- the last one, also where it comes first
+    if array.label == OTHER then         -- always at place MOST
         dict:safe_add(prefix .. "n:" .. MOST, OTHER)
         return OTHER
     end
@@ -76,7 +76,7 @@ local function shared_label(self, array)
         end
     end
     local label = dict:get(name)
-    if label == "" or not label then     -- another worker is about to decide it
+    if label == "" or not label then     -- another worker is about to set it
         return nil
     end
     self.labels[name] = label
@@ -96,9 +96,9 @@ local function grow(self, key, by)
     return new ~= nil and new ~= false
 end
 
---- Adds what an array has grown by since the last time.
+--- Adds the growth of an array since the last call.
 -- @param array  of layout.lua
--- @param pause  function(): lets others have their turn
+-- @param pause  function(): lets other work run
 function Shared:add(array, pause)
     local label = shared_label(self, array)
     if not label then
@@ -138,7 +138,7 @@ local function sums_of(self, kind, label, pause)
     return array
 end
 
---- @return label -> the array of sums, of all that is of a kind
+--- @return label -> the array of sums, for all arrays of a kind
 function Shared:sums(kind, pause)
     local found, prefix = {}, "redlock:" .. kind .. ":n"
     for i = 1, MOST do
@@ -164,7 +164,7 @@ local function line_of(kind, ...)
     return concat(parts, "\t")
 end
 
--- As of collect.lua, and who says so: a line for the worker, and one for each thing in it.
+-- The state from collect.lua as text: a line for the worker, and one for each server, hold, queue.
 local function packed(self, now)
     local lines = { line_of(self.me, now.held, now.waiting, now.clients) }
     for label, s in pairs(now.servers) do
@@ -210,7 +210,7 @@ function UNPACK.Q(now, f, worker)
         worker = worker }
 end
 
--- Adds what a worker said.
+-- Adds the state of a worker.
 local function unpack_into(now, text)
     local first, rest = text:match "^([^\n]*)\n?(.*)$"
     local worker = fields_of(first)
@@ -222,7 +222,7 @@ local function unpack_into(now, text)
     end
 end
 
--- The place of this worker, which it keeps.
+-- The place of this worker; it keeps the first that it got.
 local function place_of(self)
     local mine = "^" .. self.me:gsub("%p", "%%%0") .. "\t"
     local text = self.place and self.dict:get(self.place)
@@ -238,7 +238,7 @@ local function place_of(self)
     end
 end
 
---- Says how things stand in this worker; nil: it ends.
+--- Writes the present state of this worker; nil: removes it, as the worker exits.
 function Shared:tell(now)
     local place = place_of(self)
     if place and now then
@@ -251,7 +251,7 @@ function Shared:tell(now)
     end
 end
 
---- @return how things stand in all workers, as of collect.lua, with `workers`, a list
+--- @return the present state of all workers, as from collect.lua, with `workers`, a list
 function Shared:now(pause)
     local now = { held = 0, waiting = 0, clients = 0, servers = {}, holds = {}, queues = {},
         workers = {} }
@@ -273,7 +273,7 @@ local function chart_key(slot, word)
     return format("redlock:chart:%d:%s", slot, word)
 end
 
---- Adds to the chart of the last minutes what calls have come to since the last time.
+--- Adds the outcomes of calls since the last time to the chart of the last minutes.
 -- @param totals  of meter.lua
 -- @param time    of day, in seconds
 function Shared:draw(totals, time)
@@ -288,8 +288,8 @@ function Shared:draw(totals, time)
     end
 end
 
---- @return { seconds, { got, failed, lost }, ... }: how often in each of the last slots of so many
--- seconds, the last one first; without the present one, which is not over
+--- @return { seconds, { got, failed, lost }, ... }: how often in each of the last slots of
+-- `seconds`, the newest first, without the current one
 function Shared:chart(time, pause)
     local list, slot = { seconds = SLOT }, floor(time / SLOT)
     for i = 1, SLOTS do
@@ -302,7 +302,7 @@ function Shared:chart(time, pause)
     return list
 end
 
---- Notes losses for all to see.
+--- Writes losses for all workers to read.
 -- @param list  of meter.recent
 function Shared:note_losses(list)
     for _, loss in ipairs(list) do
@@ -314,7 +314,7 @@ function Shared:note_losses(list)
     end
 end
 
---- @return the last losses, the last one first: { { time, name, reason, worker }, ... }
+--- @return the last losses, the newest first: { { time, name, reason, worker }, ... }
 function Shared:losses()
     local list, n = {}, self.dict:get "redlock:losses" or 0
     for i = n, max(n - LOSSES + 1, 1), -1 do

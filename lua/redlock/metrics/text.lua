@@ -1,4 +1,4 @@
---- Numbers as text, in the two formats that Prometheus reads.
+--- Writes the numbers in the two text formats that Prometheus reads.
 
 local layout = require "redlock.metrics.layout"
 
@@ -8,7 +8,7 @@ local format, gsub, floor = string.format, string.gsub, math.floor
 
 local _M = {}
 
---- What a reply with the text says that it is.
+--- The Content-Type of each format.
 _M.types = {
     prometheus = "text/plain; version=0.0.4; charset=utf-8",
     openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -18,7 +18,7 @@ local function quoted(value)
     return '"' .. gsub(gsub(gsub(value, "\\", "\\\\"), '"', '\\"'), "\n", "\\n") .. '"'
 end
 
--- { "a", "1", "b", "2" }: a="1",b="2"; values that are false are left out.
+-- { "a", "1", "b", "2" }: a="1",b="2"; without values that are false.
 local function labels_of(list)
     local parts = {}
     for i = 1, #list, 2 do
@@ -29,7 +29,7 @@ local function labels_of(list)
     return concat(parts, ",")
 end
 
--- The labels of a server: its address, and port, as OpenTelemetry calls them.
+-- The labels of a server, with OpenTelemetry's names.
 local function server_labels(label)
     local path = label:match "^unix://([^?]*)"
     local host, port = label:match "^%w+://%[(.-)%]:(%d+)"
@@ -63,7 +63,7 @@ function Writer:family(name, kind, help, unit)
     end
 end
 
--- How many times there are in a histogram.
+-- The number of times in a histogram.
 local function count_of(array, of)
     local n = 0
     for i = of.from, of.from + of.count do
@@ -82,7 +82,7 @@ function Writer:histogram(name, labels, array, of)
     end
     count = count + array[of.from + of.count]
     self:line(name .. "_bucket", before .. 'le="+Inf"', count)
-    -- In whole microseconds: what adds up in floating point ends in 999999.
+    -- In whole microseconds, as sums in floating point would end in 999999.
     self:line(name .. "_sum", labels, floor(array[of.sum] * of.unit * 1e6 + 0.5) / 1e6)
     self:line(name .. "_count", labels, count)
 end
@@ -96,7 +96,7 @@ local function sorted(map)
     return list
 end
 
--- ---- what there is -----------------------------------------------------------------
+-- ---- families ----------------------------------------------------------------------
 
 local HISTOGRAMS = {
     { "wait", "redlock_wait_duration_seconds", "Seconds from the call to the lock." },
@@ -122,7 +122,7 @@ local SERVERS = {
     disconnects = "Connections to a server that were lost, or could not be made.",
 }
 
--- Calls fn(labels, array) for each group, and lets others have their turn behind it.
+-- Calls fn(labels, array) for each group, with a pause after each.
 local function each_group(w, found, fn)
     for _, label in ipairs(sorted(found.groups)) do
         fn(labels_of { "group", label }, found.groups[label])
@@ -211,7 +211,7 @@ end
 
 --- @param found  { groups, servers (label -> array), rounds (an array), now (of collect.lua) }
 -- @param how     "prometheus" or "openmetrics"
--- @param pause   function(): lets others have their turn
+-- @param pause   function(): lets other work run
 -- @return the text
 function _M.of(found, how, pause)
     local w = setmetatable({ lines = {}, open = how == "openmetrics", pause = pause }, Writer)

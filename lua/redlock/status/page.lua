@@ -1,5 +1,8 @@
---- The page: HTML that needs nothing from outside, made of what redlock.status has found. Whatever
--- others have chosen, names above all, goes through text_of().
+--- The status page: self-contained HTML from what redlock.status has found. All text that others
+-- chose, names above all, goes through text_of().
+--
+-- This folder has the page (page), its script and its style. It only formats: it must not read
+-- clients or the dictionary.
 
 local script = require "redlock.status.script"
 local style = require "redlock.status.style"
@@ -38,7 +41,7 @@ local function marked(class, text)
     return format('<span class="%s">%s</span>', class, text_of(text))
 end
 
--- A table of what is text or, in a table, HTML. For narrow screens each cell knows its column.
+-- A table of cells: { text = text } or { HTML }. On narrow screens each cell shows its column.
 local function table_of(columns, rows, nothing)
     if #rows == 0 then
         return '<p class="muted">' .. nothing .. "</p>"
@@ -98,7 +101,7 @@ local function tiles(found)
     return section("Now", "<dl>" .. concat(out) .. "</dl>")
 end
 
--- A line through what there was in each slot, the last one at the right.
+-- A line through the values of all slots, the newest at the right.
 local function line(chart, word, most)
     local points = {}
     for i = #chart, 1, -1 do
@@ -167,7 +170,7 @@ local PARTS = { tiles, servers, chart_of, holds, queues, losses }
 
 -- ---- the whole ---------------------------------------------------------------------
 
--- Whether all is well, in a line.
+-- Whether the servers vote, in one line.
 local function verdict(found)
     local voting = 0
     for _, s in ipairs(found.servers) do
@@ -183,9 +186,9 @@ local function verdict(found)
     return marked("bad", format("%d of %d servers vote: no majority", voting, #found.servers))
 end
 
---- @param found  as of status.lua
+--- @param found  from status.lua
 -- @param nonce   for the script, as in the header Content-Security-Policy
--- @param pause   function(): lets others have their turn
+-- @param pause   function(): lets other work run
 -- @return HTML
 function _M.of(found, nonce, pause)
     local out = { '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',

@@ -1,5 +1,5 @@
---- What the page does by itself: once in a while it takes its middle from a new answer. Without
--- JavaScript, or with the box unchecked, it stays as it is.
+--- The page's script: every few seconds it replaces <main> with that of a new answer. Without
+-- JavaScript, or with the box unchecked, the page stays as it is.
 return [[
 (function () {
   var live = document.getElementById("live"), state = document.getElementById("state");

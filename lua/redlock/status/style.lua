@@ -1,4 +1,4 @@
---- How the page looks: light or dark, at any width. Colours have a contrast of 4.5 at least.
+--- The page's style: light or dark, any width. Colours have a contrast of at least 4.5.
 return [[
 :root { --back: #ffffff; --text: #1b1f23; --muted: #545b62; --line: #d0d7de; --link: #0550ae;
   --good: #116329; --odd: #7d4e00; --bad: #a40e26; --got: #0969da; --failed: #9a6700; }
