@@ -52,7 +52,7 @@ function _M.new(group_of, say)
     return self
 end
 
---- How many calls acquired their lock, how many failed, and how many locks were lost, in all groups.
+--- How many calls acquired their lock, how many failed, and how many locks were lost, in all.
 function _M.totals(self)
     local got, failed, lost = 0, 0, 0
     for _, array in pairs(self.groups) do
