@@ -414,7 +414,7 @@ end
 --- The number of a script in a client's core.
 -- @param what  what an error calls it. Raises when there is no room for it, or no memory
 function _M.script(client, what, body)
-    local id = C.rl_script(client.core, body, #body)
+    local id = _M.load().rl_script(client.core, body, #body)
     if id == -1 then
         error(format("redlock: %s: a client has room for %d different scripts", what,
             C.RL_MAX_SCRIPTS), 0)
