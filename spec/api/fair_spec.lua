@@ -237,3 +237,33 @@ describe("a history of a fair lock", function()
         in_order({ broken }, function(history) return overtaken(history, 0.8) > 0 end)
     end)
 end)
+
+-- Its holder is gone when its lease is over, and so is its place in line.
+describe("a fair lock that was waited for, and runs out", function()
+    local world
+
+    after_each(function() world:close() end)
+
+    it("is free for all at the end of its lease, and first for the next in line", function()
+        world = require("redlock.testing").new { nodes = 3 }
+        local first, second, third = world:client(), world:client(), world:client()
+        local granted
+        assert(first:getFairLock("x"):tryLock(0, 0.5))
+        world:spawn(function()
+            assert(second:getFairLock("x"):tryLock(10, 1))
+            granted = world:now()
+        end)
+        local waits = world:spawn(function()
+            world:advance(0.1)
+            assert(third:getFairLock("x"):tryLock(10, 1))
+            return world:now()
+        end)
+        local again = waits:join()
+        assert.is_true(again - granted < 1.1, again - granted)
+        world:advance(1.1)
+        assert.is_false(first:getFairLock("x"):isLocked())
+        assert.is_true(first:getFairLock("x"):tryLock(0, 1))
+        assert.is_true(first:getFairLock("x"):unlock())
+        assert.is_true(first:getLock("x"):tryLock(0, 1))
+    end)
+end)

@@ -12,6 +12,9 @@ if ARGV[4] ~= '0' then
 end
 local head = call('zrange', KEYS[2], 0, 0)[1]
 if (not head or head == ARGV[3]) and call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+    if head then             -- its place ends with its lease, if it is not let go before
+        call('zadd', KEYS[3], now + math.min(ttl, tonumber(ARGV[2])), head)
+    end
     return 1
 end
 local value = redis.pcall('getrange', KEYS[1], 0, 256)   -- never all of a huge one
@@ -22,6 +25,9 @@ end
 local left = call('pttl', KEYS[1])
 if left < 0 and head then
     left = call('zscore', KEYS[3], head) - now
+    if call('zrank', KEYS[2], ARGV[3]) == 1 then
+        left = math.min(left, 100)       -- who is next looks soon for how long the first has it
+    end
 end
 local who = type(value) == 'string' and string.sub(value, 1, 20) .. string.sub(value, 41, 215) or ''
 return {0, left, last .. ' ' .. who}
