@@ -184,6 +184,7 @@ int acquire_won(struct rl_lease *lease, const struct rl_round *round, int64_t no
         lease_issue(lease, round->token);
     watchdog_hold(lease, deadline_ms, now_ms);
     mend_strays(lease, round, now_ms);
+    lease->core->strays |= lease->primitive.rule == RL_RULE_SAME;
     return RL_GRANTED;
 }
 

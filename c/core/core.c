@@ -301,7 +301,8 @@ int core_busy(const struct core *core)
     for (int i = 0; i < core->n; i++) {
         enum node_state state = core->nodes[i].state;
         int connecting = state == NODE_CONNECTING || state == NODE_HANDSHAKE;
-        if (buf_len(&core->nodes[i].out) || (connecting && node_wanted(core, i)))
+        if (buf_len(&core->nodes[i].out) || (connecting && node_wanted(core, i)) ||
+            (core->strays && core->nodes[i].queue_len))
             return 1;
     }
     return 0;

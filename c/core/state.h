@@ -101,6 +101,7 @@ struct core {
     struct timer health;
     struct pace pace;
     int unattended;               /* active rounds nobody waits for */
+    int strays;                   /* answers that nobody waits for may tell of some */
     int64_t late_ms;              /* by how much the running tick is late */
     _Atomic int64_t losses;       /* leases lost so far */
     const struct rl_lease *lost[NOTED_MAX]; /* the last of them, in a ring; may be used again */
