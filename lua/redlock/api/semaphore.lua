@@ -5,8 +5,8 @@
 -- holders than slots. (To count holders on each server would not do: two majorities share one
 -- server, and three takers would find room for two.)
 --
--- A server that gave another slot than the others keeps a stray: it is never counted, and changed for
--- the slot of the others when its answer is read.
+-- A server that gave another slot than the others keeps a stray: it is never counted, and changed
+-- for the slot of the others when its answer is read.
 --
 -- A permit is an object, and its own owner: whoever has it may release it, from wherever. It is
 -- released as well when the collector finds it.
