@@ -306,6 +306,31 @@ describe("redlock run", function()
         end
     end)
 
+    -- As a shell without job control starts `redlock ... &`, and as nohup does it.
+    it("leaves signals ignored that were", function()
+        local function ignoring(signal, command)
+            return support.spawn { "sh", "-c", ("trap '' %s; exec %s run x -- %s"):format(signal,
+                cli.REDLOCK, command), stdout = "pipe", stderr = "stdout",
+                env = { REDLOCK_CLUSTER = support.CLUSTER, HOME = home,
+                    REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
+        end
+        for _, signal in ipairs { "INT", "QUIT", "HUP" } do
+            local p = ignoring(signal, ("sh -c 'kill -%s $$; echo went on'"):format(signal))
+            assert.same({ 0, "went on\n" }, { ends(p) })
+            local go = support.tmpdir() .. "/go"
+            p = ignoring(signal, ("sh -c 'echo in; while [ ! -e %s ]; do sleep 0.05; done; "
+                .. "echo went on'"):format(go))
+            assert.equal("in", p:read_line(20))
+            local waiter = ignoring(signal, "echo ran")
+            assert.matches("waiting", waiter:read_line(20) or "")
+            p:kill(signal)
+            waiter:kill(signal)
+            sys.write_file(go, "")
+            assert.same({ 0, "went on\n" }, { ends(p) })
+            assert.same({ 0, "ran\n" }, { ends(waiter) })
+        end
+    end)
+
     it("tells of a command that is stopped, and has it ended by TERM", function()
         local p = start "kill -STOP $$; echo never"
         assert.equal("redlock: the command is stopped by signal 19", p:read_line(20))

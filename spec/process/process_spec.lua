@@ -295,6 +295,59 @@ describe("a process", function()
         cluster:await_free()
     end)
 
+    -- What runs functions of users, or has to go on whatever happens, catches errors.
+    it("is interrupted also where errors are caught", function()
+        local cluster = support.cluster(3)
+        local c = child(cluster, nil, [[
+            jit.off()
+            local redlock = require "redlock"
+            local function interrupt() error("x.lua:1: interrupted!", 0) end
+            local function raises(what, fn, ...)
+                local ok, err = pcall(fn, ...)
+                print(what, not ok and tostring(err):match "interrupted!$" or err)
+            end
+            -- Where close() waits for the servers.
+            assert(l:tryLock(5, 30))
+            debug.sethook(function()
+                if debug.getinfo(2, "f").func == require("redlock.host.plain").wait then
+                    debug.sethook()
+                    interrupt()
+                end
+            end, "c")
+            raises("close", client.close, client)
+            debug.sethook()
+            print("closed", l:tryLock() == nil)
+        ]] .. ([[
+            local nodes = %s
+            local function get(opts)
+                opts.nodes, opts.cluster = nodes, "spec"
+                return redlock.new(opts)
+            end
+            local armed = false
+            local function trap() if armed then interrupt() end return "word" end
+            local lost = get {}
+            local x = lost:getLock "lost"
+            assert(x:tryLock(5, 30))
+            x:onLost(trap)
+            armed = true
+            raises("onLost", lost.close, lost)
+            armed = false
+            local eventful = get { on_event = trap }
+            armed = true
+            raises("on_event", function() eventful:getLock("e"):tryLock(5, 30) end)
+            armed = false
+            local secret = get { password = trap }
+            armed = true
+            raises("password", secret.connect, secret, 1)
+        ]]):format(('{ "%s" }'):format(table.concat(cluster:uris(), '", "'))),
+            { stderr = "stdout" })
+        assert.equal("ready", c:read_line(10))
+        for _, what in ipairs { "close", "closed", "onLost", "on_event", "password" } do
+            assert.equal(what .. "\t" .. (what == "closed" and "true" or "interrupted!"),
+                c:read_line(30))
+        end
+    end)
+
     it("shares nothing with its child after fork", function()
         local cluster = support.cluster(3)
         local c = child(cluster, nil, [[

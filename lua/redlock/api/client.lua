@@ -4,6 +4,7 @@ local ffi = require "ffi"
 local bit = require "bit"
 local card = require "redlock.core.card"
 local connecting = require "redlock.policy.connecting"
+local interrupt = require "redlock.core.interrupt"
 local validate = require "redlock.core.validate"
 local credentials = require "redlock.policy.credentials"
 local errors = require "redlock.core.errors"
@@ -455,8 +456,9 @@ function methods:close()
     for _, hold in ipairs(list) do       -- who is told of it finds nothing to let go any more
         ended:lose(hold, "closed")
     end
+    local waited, why = true, nil
     if self.host.can_wait() then
-        pcall(rounds.settle, self, pending, LINGER)
+        waited, why = pcall(rounds.settle, self, pending, LINGER)
     end
     for i = 1, #pending do
         rounds.free(pending[i])
@@ -468,6 +470,9 @@ function methods:close()
         self.host.close(self)
     end
     self.core = nil
+    if not waited then
+        interrupt.rethrow(why)
+    end
     return true
 end
 

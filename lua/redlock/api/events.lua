@@ -37,6 +37,7 @@
 local ffi = require "ffi"
 local health = require "redlock.policy.health"
 local happenings = require "redlock.core.happenings"
+local interrupt = require "redlock.core.interrupt"
 local no_wait = require "redlock.core.no_wait"
 local places = require "redlock.core.places"
 local quorum = require "redlock.core.quorum"
@@ -144,6 +145,7 @@ function Events:emit(e)
     e.time = self.client.now()
     local ok, err = no_wait.call(self.fn, e)
     if not ok then           -- an error of the user must not get into the lock path
+        interrupt.rethrow(err)
         self.client.host.log("the on_event function failed: " .. tostring(err))
     end
 end

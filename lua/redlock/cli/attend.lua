@@ -81,6 +81,9 @@ local function start(argv, group, times, env)
     local path = package.searchpath("redlock.cli.supervisor", package.path)
     local list = { interpreter(), path, tostring(theirs), tostring(group),
         tostring(times.kill_after), tostring(times.before) }
+    if process.ignores_int() then
+        table.insert(list, 2, "-eREDLOCK_INT_IGNORED=true")
+    end
     for _, word in ipairs(argv) do
         list[#list + 1] = word
     end

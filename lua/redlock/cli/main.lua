@@ -3,6 +3,7 @@
 local args = require "redlock.cli.args"
 local flags = require "redlock.cli.flags"
 local help = require "redlock.cli.help"
+local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 
 local _M = {}
@@ -48,6 +49,7 @@ end
 -- @param list  the arguments, from 1
 -- @return the exit status
 function _M.main(list)
+    process.keep_ignoring()
     local ok, status = pcall(dispatch, list)
     local written, why = io.stdout:flush()
     if ok and not written then

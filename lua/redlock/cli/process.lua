@@ -56,7 +56,7 @@ _M.HUP, _M.INT, _M.QUIT, _M.KILL, _M.USR1, _M.USR2, _M.TERM, _M.CHLD, _M.CONT, _
 _M.TSTP, _M.TTIN, _M.TTOU = 20, 21, 22
 local CAUGHT = { _M.HUP, _M.INT, _M.QUIT, _M.USR1, _M.USR2, _M.TERM, _M.CHLD }
 
-local SIG_BLOCK, SIG_SETMASK, SI_KERNEL = 0, 2, 0x80
+local SIG_BLOCK, SIG_SETMASK, SIG_IGN, SI_KERNEL = 0, 2, 1, 0x80
 local PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, WNOHANG, WUNTRACED, ENOENT = 1, 36, 1, 2, 2
 local O_WRONLY, O_NOCTTY = 1, 0x100
 local AF_UNIX, SOCK_SEQPACKET, SOCK_CLOEXEC, SFD_CLOEXEC = 1, 5, 0x80000, 0x80000
@@ -81,12 +81,45 @@ function _M.now()
     return tonumber(t.sec) + tonumber(t.nsec) / 1e9
 end
 
+-- What the kernel tells; "": nothing.
+local function read(path)
+    local file = io.open(path)
+    local text = file and file:read "*a"
+    if file then
+        file:close()
+    end
+    return text or ""
+end
+
 -- ---- signals ---------------------------------------------------------------------
 
---- From now on signals wait to be fetched with signal().
+--- Whether INT was ignored when the command began. luajit takes it for itself, so the script that
+-- starts luajit says so (cli/redlock).
+function _M.ignores_int()
+    return rawget(_G, "REDLOCK_INT_IGNORED") == true
+end
+
+-- Whether a signal up to 16 is to stay ignored, here and in programs that are started.
+local function is_ignored(signo)
+    local mask = read("/proc/self/status"):match "SigIgn:%s*%x*(%x%x%x%x)\n" or "0"
+    return bit.band(tonumber(mask, 16), bit.lshift(1, signo - 1)) ~= 0
+        or signo == _M.INT and _M.ignores_int()
+end
+
+--- Has programs that are started ignore INT if it was ignored when this one began.
+function _M.keep_ignoring()
+    if _M.ignores_int() then
+        C.rlc_signal(_M.INT, ffi.cast("void *", SIG_IGN))
+    end
+end
+
+--- From now on signals wait to be fetched with signal(), but for those that are ignored.
 function _M.catch()
+    _M.keep_ignoring()
     for _, signo in ipairs(CAUGHT) do
-        C.rlc_sigaddset(caught, signo)
+        if not is_ignored(signo) then
+            C.rlc_sigaddset(caught, signo)
+        end
     end
     C.rlc_sigprocmask(SIG_BLOCK, caught, before)
 end
@@ -119,7 +152,9 @@ end
 -- in programs that are started.
 function _M.disregard(list)
     for _, signo in ipairs(list) do
-        C.rlc_signal(signo, ffi.cast("void *", C.rlc_abs))     -- any function without effects
+        if not is_ignored(signo) then
+            C.rlc_signal(signo, ffi.cast("void *", C.rlc_abs))     -- any function without effects
+        end
     end
 end
 
@@ -239,16 +274,6 @@ end
 --- Who loses his parent below this process becomes its child.
 function _M.adopt_orphans()
     C.rlc_prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-end
-
--- What the kernel tells; "": nothing.
-local function read(path)
-    local file = io.open(path)
-    local text = file and file:read "*a"
-    if file then
-        file:close()
-    end
-    return text or ""
 end
 
 --- The children of a process (default: of this one), which has one thread that makes them; a

@@ -131,6 +131,7 @@ local function reap()
 end
 
 process.keep(fd)
+process.keep_ignoring()
 process.adopt_orphans()
 local ends = process.block()
 repeat

@@ -4,6 +4,7 @@
 -- name seen recently. They are fields of the object itself, as LuaJIT's interpreter takes ten
 -- times as long to find them through a metatable.
 
+local interrupt = require "redlock.core.interrupt"
 local layout = require "redlock.metrics.layout"
 local printable = require("redlock.core.printable").printable
 
@@ -81,6 +82,7 @@ end
 
 local function label_of(self, name)
     local ok, label = pcall(self.group_of, name)
+    interrupt.rethrow(not ok and label)
     if not ok and not self.failed_once then
         self.failed_once = true
         self.say("the group function failed: " .. tostring(label))

@@ -8,6 +8,7 @@
 local errors = require "redlock.core.errors"
 local cores = require "redlock.core.cores"
 local happenings = require "redlock.core.happenings"
+local interrupt = require "redlock.core.interrupt"
 
 local pcall, type, tostring, ipairs, setmetatable = pcall, type, tostring, ipairs, setmetatable
 local min = math.min
@@ -41,6 +42,7 @@ end
 local function call(fn)
     local ok, password, user = pcall(fn)
     if not ok then
+        interrupt.rethrow(password)
         return nil, "the password function failed: " .. tostring(password):gsub("[^ -~]", "?")
     elseif type(password) ~= "string" or password == "" or password:find "%z" then
         return nil, "the password function returned no password"

@@ -3,6 +3,8 @@
 -- A hold must not keep its owner: who is not collected keeps what he holds. So of a lock that has
 -- an owner of its own only the rest is kept, and the lock itself while somebody else refers to it.
 
+local interrupt = require "redlock.core.interrupt"
+
 local getmetatable, pairs, pcall, setmetatable, tostring =
     getmetatable, pairs, pcall, setmetatable, tostring
 local format = string.format
@@ -38,6 +40,7 @@ local function call(host, one, lock, word, ...)
     if word ~= nil then
         local ok, err = pcall(one.fn, lock, word, ...)
         if not ok then       -- it must not hit whoever happens to call the library
+            interrupt.rethrow(err)
             host.log(format("an %s function failed: %s", one.event, tostring(err)))
         end
     end
