@@ -225,7 +225,9 @@ describe("redlock", function()
         end)
     end)
 
-    it("run hands no passwords on, and all else", function()
+    it("run and lua hand no passwords on, and all else", function()
+        local script = write("env.lua",
+            "assert(client:getLock('x'):tryLock(1)) os.execute 'env' print(os.getenv 'OTHER')")
         cluster:each(function(s)
             s:user("locks", "on", ">hunter2", "~*", "&*", "+@all")
         end)
@@ -243,15 +245,16 @@ describe("redlock", function()
             { { PW = "hunter2", REDLOCK_CONFIG = conf } },
         } do
             way[1].OTHER = "kept"
-            local words = { "run", "x", select(2, unpack(way)) }
-            for _, word in ipairs { "--", "env" } do
-                words[#words + 1] = word
+            for _, verb in ipairs { { "run", "x", "--", "env" }, { "lua", script } } do
+                local words = { select(2, unpack(way)) }
+                for _, word in ipairs(verb) do
+                    words[#words + 1] = word
+                end
+                local status, text = ends(start({ env = way[1] }, unpack(words)))
+                assert.equal(0, status, text)
+                assert.is_nil(text:find "hunter2", text)
+                assert.matches("\nOTHER=kept\n", "\n" .. text)
             end
-            local status, text = ends(start({ env = way[1] },
-                unpack(words)))
-            assert.equal(0, status, text)
-            assert.is_nil(text:find "hunter2", text)
-            assert.matches("\nOTHER=kept\n", "\n" .. text)
         end
         local _, text = redlock("run", "x", "--", "env")
         assert.matches("REDLOCK_NODES=redis://127", text, 1, true)

@@ -57,7 +57,7 @@ FLAGS
 
 Everybody on this machine can read the command lines of all processes: passwords do not
 belong there, nor into --nodes, but into a file, a variable, or the configuration (chmod 600).
-The command of `run` gets no variables with passwords.
+What `run`, `lead` and `lua` start gets no variables with passwords.
 
 Exit status:
   0     done; run, lead: the command's own status is passed on; lua: the script's

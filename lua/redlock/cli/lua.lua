@@ -25,6 +25,7 @@ Runs a file of Lua, in which there are
             configuration has it, as the end of the script is the end of its holds
   redlock   the library
   args      the arguments behind FILE, from 1; args[0] is FILE. Also as `...`
+The script, and what it starts, get no variables with passwords, which `client` has already.
 Whatever becomes of the script, what it holds through this client is released: at its end, by
 os.exit, when it raises an error, or by a signal. TERM, INT, HUP and QUIT (also USR1 and USR2) end
 it wherever it is, but first all that it has started: that gets the signal, and KILL 5 s later
@@ -114,6 +115,7 @@ end
 local function run(given, script, path, argv)
     process.disregard(ENDING)
     local client = config.client(given, { max_hold = false, signals = { RELEASE } })
+    process.forget(config.secret_variables(given))
     config.connect(client)
     argv[0] = path
     local _, raised = pcall(assert, nil, {})

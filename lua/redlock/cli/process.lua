@@ -271,6 +271,13 @@ function _M.kill(pid, signo)
     return C.rlc_kill(pid, signo) == 0
 end
 
+--- Takes variables out of the environment, which programs that are started get.
+function _M.forget(names)
+    for _, name in ipairs(names) do
+        C.rlc_unsetenv(name)
+    end
+end
+
 --- Who loses his parent below this process becomes its child.
 function _M.adopt_orphans()
     C.rlc_prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
