@@ -16,8 +16,9 @@ local _M = { usage = "check ", summary = "how the servers are, and what to do ab
 _M.help = [[
 redlock check [--wait] [--json]
 
-Asks each server how it is: version, role, age, clock, persistence, and whether it may vote;
-a row per server with a verdict, and below what to do about it.
+Asks each server how it is: version, role, age, clock, persistence, and whether it may vote; takes
+and releases a lock there, and counts clients with other servers. A row per server with a verdict,
+and below what to do about it.
 
 FLAGS
 
