@@ -21,8 +21,11 @@ local KINDS = {
     ]],
 }
 
--- `say` prints a line; LATE: every call must say that the client is closed.
+-- `say` prints a line. Without the compiler: LuaJIT before August 2023 never leaves a compiled loop
+-- by pairs() that is entered in a finalizer (its issue 1045).
 local CODE = [[
+    jit.off()
+    jit.flush()
     local public = require "spec.support.public_calls"
     local c = new { metrics = require("redlock.metrics").new {}, lease = 5 }
     local calls = public.prepare(redlock, c, true)

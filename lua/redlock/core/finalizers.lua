@@ -94,7 +94,7 @@ function _M.join(client, close)
     end
 end
 
--- If the mark is not found, this ends the clients: before the finalizers of userdata at least.
-_M.sentinel = gc(new "char[1]", end_all)
+-- Clients that have not been used have no handles.
+_M.sentinel = gc(new "char[1]", _M.last(nothing))
 
 return _M
