@@ -9,7 +9,6 @@ local ffi = require "ffi"
 local validate = require "redlock.core.validate"
 local limits = require "redlock.core.limits"
 local restart_guard = require "redlock.policy.restart_guard"
-local rounds = require "redlock.core.rounds"
 local script_text = require "redlock.core.script_text"
 
 local loadstring, pairs, pcall, ipairs = loadstring, pairs, pcall, ipairs
@@ -78,14 +77,14 @@ function Primitive:register(client, C)
     local ids = { primitive = ffi.new("rl_primitive") }
     for _, name in ipairs(OF_A_LEASE) do
         local body = text_of(self, client, name, GUARDED[name])
-        ids.primitive[name] = body and rounds.script(client, name, body) or -1
+        ids.primitive[name] = body and script_text.register(C, client, name, body) or -1
     end
     ids.primitive.extend_many = self.extend_many
-        and rounds.script(client, "extend_many", self.extend_many) or 0
+        and script_text.register(C, client, "extend_many", self.extend_many) or 0
     ids.primitive.rule = C[RULES[self.vote]]
     ids.primitive.knows_run = self.knows_run and 1 or 0
     for name, guarded in pairs(self.questions) do
-        ids[name] = rounds.script(client, name, text_of(self, client, name, guarded))
+        ids[name] = script_text.register(C, client, name, text_of(self, client, name, guarded))
     end
     return ids
 end

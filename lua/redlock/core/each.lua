@@ -5,6 +5,7 @@ local ffi = require "ffi"
 local load = require("redlock.core.ffi").load
 local round_error = require "redlock.core.round_error"
 local rounds = require "redlock.core.rounds"
+local script_text = require "redlock.core.script_text"
 local words = require "redlock.core.words"
 
 local error, ipairs, pcall, tonumber = error, ipairs, pcall, tonumber
@@ -81,7 +82,7 @@ end
 -- @return for each { vote, info, data = all of it }, or { code, message } without an answer
 function _M.ask(client, body, asked)
     local C, begun = load(), {}
-    local id = rounds.script(client, "a question", body)
+    local id = script_text.register(C, client, "a question", body)
     for k, one in ipairs(asked) do
         local nkeys, nargs = words.fill(words.keys, one.keys), words.fill(words.args, one.args)
         local round = C.rl_ask_one(client.core, one.place - 1, id, words.keys, nkeys, words.args,

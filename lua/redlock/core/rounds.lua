@@ -5,11 +5,12 @@ local answers = require "redlock.core.answers"
 local finalizers = require "redlock.core.finalizers"
 local round_error = require "redlock.core.round_error"
 local ffi_core = require "redlock.core.ffi"
+local script_text = require "redlock.core.script_text"
 local values = require "redlock.core.values"
 local words = require "redlock.core.words"
 
 local pcall, error, tonumber = pcall, error, tonumber
-local format, yield, type = string.format, coroutine.yield, type
+local yield, type = coroutine.yield, type
 local ceil, bytes, fill = math.ceil, values.bytes, words.fill
 local cast, ffi_new, ffi_gc = ffi.cast, ffi.new, ffi.gc
 
@@ -411,19 +412,6 @@ function _M.ask(client, subject, prim, script, keys, args, op, within)
     return answers.take(client, round)
 end
 
---- The number of a script in a client's core.
--- @param what  what an error calls it. Raises when there is no room for it, or no memory
-function _M.script(client, what, body)
-    local id = _M.load().rl_script(client.core, body, #body)
-    if id == -1 then
-        error(format("redlock: %s: a client has room for %d different scripts", what,
-            C.RL_MAX_SCRIPTS), 0)
-    elseif id < 0 then
-        error(failure(client, what, nil), 0)
-    end
-    return id
-end
-
 --- Runs a script on all nodes, and waits until each has answered or failed.
 -- @param client   whose servers are asked
 -- @param subject  what an error is about
@@ -433,8 +421,8 @@ end
 -- @return as ask()
 function _M.ask_all(client, subject, body, keys, args)
     local nkeys, nargs = fill(keys_buf, keys), args and fill(args_buf, args) or 0
-    local round = C.rl_ask_all(client.core, _M.script(client, "a question", body), keys_buf, nkeys,
-        args_buf, nargs, FOREVER_MS)
+    local id = script_text.register(C, client, "a question", body)
+    local round = C.rl_ask_all(client.core, id, keys_buf, nkeys, args_buf, nargs, FOREVER_MS)
     if not wait(client, round) then
         return nil, failure(client, subject, round)
     end

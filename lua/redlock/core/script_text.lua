@@ -1,6 +1,9 @@
 --- Reads the texts of the Redis-side scripts, which are files beside the modules.
 
-local io, package, assert, error, concat = io, package, assert, error, table.concat
+local errors = require "redlock.core.errors"
+
+local io, package, assert, error = io, package, assert, error
+local concat, format = table.concat, string.format
 
 local _M = {}
 
@@ -24,6 +27,19 @@ function _M.read(...)
         parts[i] = read(parts[i])
     end
     return concat(parts)
+end
+
+--- The number of a script in a client's core, C. Raises when there is no room for it, or no memory.
+-- @param what  what an error calls it
+function _M.register(C, client, what, body)
+    local id = C.rl_script(client.core, body, #body)
+    if id == -1 then
+        error(format("redlock: %s: a client has room for %d different scripts", what,
+            C.RL_MAX_SCRIPTS), 0)
+    elseif id < 0 then
+        error(errors.new("nomem", what), 0)
+    end
+    return id
 end
 
 return _M
