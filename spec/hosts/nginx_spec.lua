@@ -224,6 +224,37 @@ describe("nginx", function()
             assert.equal(0, p:wait(5))
         end)
 
+        -- They yield in OpenResty, whose nginx and OpenSSL are patched; in others that would reset the
+        -- connection.
+        it("of a TLS handshake before its certificate answer at once, and leave it well", function()
+            local dir, port = support.tmpdir(), support.free_port()
+            assert(support.sh(("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=x "
+                .. "-keyout %s/key -out %s/cert 2> /dev/null"):format(dir, dir)))
+            local try = [[
+                local ok, err = client:getLock "handshake":tryLock(5, 10)
+                ngx.shared.shared:set(ngx.get_phase(), ok and "yes" or err.code)
+            ]]
+            start("", { http = ([[ssl_session_fetch_by_lua_block { %s }
+            server {
+                listen 127.0.0.1:%d ssl;
+                ssl_session_cache none;
+                ssl_session_tickets off;
+                ssl_protocols TLSv1.2;
+                ssl_certificate %s/cert;
+                ssl_certificate_key %s/key;
+                ssl_client_hello_by_lua_block { %s }
+                location / { content_by_lua_block {
+                    ngx.print(ngx.shared.shared:get "ssl_client_hello", " ",
+                        ngx.shared.shared:get "ssl_session_fetch")
+                } }
+            }]]):format(try, port, dir, dir, try) })
+            assert.equal("ok", ng:get "/once")       -- all is connected
+            local p = support.spawn { "curl", "-sk", "-m", "60",
+                ("https://127.0.0.1:%d/"):format(port), stdout = "pipe" }
+            assert.equal("phase phase", p:read_all(70))
+            assert.equal(0, p:wait(5))
+        end)
+
         it("of a worker's start do not break it", function()
             start("", {
                 init = [[

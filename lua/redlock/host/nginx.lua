@@ -47,7 +47,10 @@ local RETRY_MS = 1000         -- between two attempts to start the reader; twice
 local RETRY_MAX_MS = 60000    -- ... time, up to this: each is a line or two in the log
 
 local YIELDS = { rewrite = true, server_rewrite = true, access = true, content = true,
-    timer = true, ssl_cert = true, ssl_session_fetch = true, ssl_client_hello = true }
+    timer = true, ssl_cert = true }
+-- A handshake can yield there only with the patches of OpenResty.
+local patched = ngx.config.nginx_configure():find "openresty" ~= nil
+YIELDS.ssl_session_fetch, YIELDS.ssl_client_hello = patched, patched
 
 local host
 local reader = { running = false, connected = false,
