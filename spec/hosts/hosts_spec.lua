@@ -260,6 +260,44 @@ describe("over the host", function()
         end)
     end
 
+    -- As test runners do between two tests.
+    it("luv, a program that closes all handles of its loop goes on", function()
+        for _, waits in ipairs { "no", "yes", "callback" } do
+            local p = support.lua(([[
+                NODES = %s %s %s
+                local waits, waiting = %q, nil
+                local function close_all()
+                    uv.walk(function(h) if not h:is_closing() then h:close() end end)
+                end
+                local c = new { lease = 3 }
+                spawn(function()
+                    local l = c:getLock("x", { owner = 1 })
+                    assert(l:tryLock(5))
+                    if waits == "callback" then
+                        l:onLost(function() end)
+                    elseif waits == "yes" then
+                        spawn(function()
+                            waiting = assert(c:getLock("x", { owner = 2 }):tryLock(60))
+                        end)
+                    end
+                    if waits == "no" then assert(l:unlock()) end
+                    uv.new_timer():start(20, 0, close_all)
+                end)
+                uv.run()
+                spawn(function()
+                    assert(c:getLock("y"):tryLock(5))
+                    if waits ~= "no" then assert(c:getLock("x", { owner = 1 }):unlock()) end
+                    repeat sleep(0.01) until waits ~= "yes" or waiting
+                    print "goes on"
+                    os.exit(0)
+                end)
+                uv.run()
+            ]]):format(nodes, behaviour.loops.luv, behaviour.prelude, waits), { stderr = "stdout" })
+            assert.equal("goes on\n", p:read_all(60))
+            p:wait(5)
+        end
+    end)
+
     it("luv, connections of clients that were dropped are closed, but not what is held", function()
         assert.equal("over\n", says(behaviour.loops.luv, [[
             local function status(file, pattern)

@@ -224,7 +224,7 @@ describe("nginx", function()
             assert.equal(0, p:wait(5))
         end)
 
-        -- They yield in OpenResty, whose nginx and OpenSSL are patched; in others that would reset the
+        -- They yield in OpenResty, whose nginx and OpenSSL are patched; in others that resets the
         -- connection.
         it("of a TLS handshake before its certificate answer at once, and leave it well", function()
             local dir, port = support.tmpdir(), support.free_port()

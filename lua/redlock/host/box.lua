@@ -13,6 +13,7 @@ local cast = ffi.cast
 local _M = {}
 
 local BATCH = 64
+local LATE = 1                -- seconds by which a timer may be late
 
 local Box = {}
 Box.__index = Box
@@ -280,12 +281,10 @@ end
 --- Something is held whose owner may be gone, unnoticed.
 -- @param seconds  after which it is to be looked, at the latest
 function Box:patrol(seconds)
-    local before = self.reminder
-    if before and before.seconds <= seconds then
-        return
-    end
-    local due = tonumber(ffi_core.load().rl_now_ms()) / 1000 + seconds
-    if before and before.due <= due then
+    local before, now = self.reminder, tonumber(ffi_core.load().rl_now_ms()) / 1000
+    local due = now + seconds
+    -- One that is long past will not come: its timer was closed.
+    if before and before.due <= due and before.due + LATE > now then
         return
     end
     local reminder = { seconds = seconds, due = due }

@@ -7,6 +7,12 @@ local running, yield, resume = coroutine.running, coroutine.yield, coroutine.res
 
 local poll, active
 
+-- A program may close all handles of its loop, ours among them: then another one is made.
+local function is_closed(handle)
+    local ok, closing = pcall(handle.is_closing, handle)
+    return not ok or closing
+end
+
 local host = loop.new {
     name = "luv",
 
@@ -31,6 +37,9 @@ local host = loop.new {
 
     -- The poll is stopped while nobody waits, so that uv.run() can end.
     listen = function(box)
+        if poll and is_closed(poll) then
+            poll, active = nil, false
+        end
         if active then
             return
         end
@@ -39,7 +48,9 @@ local host = loop.new {
         poll:start("r", function()
             if box:drain() == 0 then
                 active = false
-                poll:stop()
+                if poll and not is_closed(poll) then
+                    poll:stop()
+                end
             end
         end)
     end,
