@@ -13,8 +13,9 @@
 local options = require "redlock.api.options"
 local validate = require "redlock.core.validate"
 
-local pcall, setmetatable, tostring, type =
-    pcall, setmetatable, tostring, type
+local getmetatable, newproxy, pcall, setmetatable, tostring, type =
+    getmetatable, newproxy, pcall, setmetatable, tostring, type
+local getfenv, setfenv = debug.getfenv, debug.setfenv
 local format = string.format
 local max, min = math.max, math.min
 
@@ -46,6 +47,26 @@ end
 
 local Lock = {}
 Lock.__index = Lock
+
+-- A guard gives a lock object the finalizer that a table does not have; it knows what owner holds
+-- the lock.
+local GUARD = newproxy(true)
+
+getmetatable(GUARD).__gc = function(guard)
+    local held = getfenv(guard)
+    local drop = held.owner and held.client.host.drop
+    if drop then             -- in other hosts the collector finds the owner, some time later
+        drop(held.owner)
+    end
+end
+
+-- Notes what owner holds the object's lock; nil: none.
+local function set_guard(self, owner)
+    if not self.guard then
+        self.guard = setfenv(newproxy(GUARD), { client = self.client })
+    end
+    getfenv(self.guard).owner = owner
+end
 
 -- The lease for an exptime; or nil and why the client's options do not allow it.
 local function lease_of(client, exptime)
@@ -88,6 +109,7 @@ function _M:new(cluster, opts)
         lease = lease,
         timeout = timeout and min(timeout, exptime) or TIMEOUT,
         held = nil,              -- the library's lock
+        guard = nil,             -- releases it when this object is collected
     }, Lock)
 end
 -- luacheck: pop
@@ -121,6 +143,10 @@ function Lock:lock(key)
     if not lock then
         return nil, why
     end
+    local let_go = self.client.host.let_go
+    if let_go then           -- an object that was just collected may have held the lock
+        let_go()
+    end
     local began, elapsed = self.client.now(), 0
     local ok, err = lock:tryLock(0, self.lease)
     if not ok and self.timeout > 0 and AGAIN[err.code] then
@@ -134,6 +160,7 @@ function Lock:lock(key)
         return nil, "locked"
     end
     self.held = lock
+    set_guard(self, lock.owner)
     return elapsed
 end
 
@@ -146,6 +173,7 @@ function Lock:unlock()
         return nil, "unlocked"
     end
     self.held = nil
+    set_guard(self, nil)
     local ok, err = lock:unlock()
     if not ok then
         return nil, tostring(err)

@@ -32,6 +32,13 @@ local TABLE = {
         for _ = 1, 3 do collectgarbage() end
         local elapsed, err = b:lock(key) say(type(elapsed), err) say(b:unlock())]],
         "0; number; 1" },
+    { "a lock that was just collected, without patience", [[local b = new { timeout = 0 }
+        for i = 1, 5 do
+            do local a = new() assert(a:lock(key .. i)) a = nil end
+            collectgarbage()
+            assert(b:lock(key .. i))
+            assert(b:unlock())
+        end say "free"]], "free" },
     { "no key", [[local l = new() say(l:lock()) say(l:lock(false)) say(l:lock "")
         say(l:lock(("x"):rep(65536))) say(l:unlock())]],
         "nil nil key; nil nil key; nil empty key; nil key too long; nil unlocked" },

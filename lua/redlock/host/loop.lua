@@ -143,6 +143,16 @@ local function add_holds(host, box)
         end
     end
 
+    -- For finalizers: what an owner holds is released with the next turn of the loop, or let_go().
+    function host.drop(who)
+        box:note_end(who)
+        box:look_again()
+    end
+
+    function host.let_go()
+        box:let_go()
+    end
+
     function host.look_within(seconds)
         if host.remind then
             box:patrol(seconds)
