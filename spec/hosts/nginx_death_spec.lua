@@ -435,9 +435,9 @@ describe("in a large worker of nginx a request that dies", function()
 end)
 
 describe("in nginx a request that dies while servers learn what they have counted", function()
-    -- The question for the floor of the bucket: the bucket comes right behind the marker.
+    -- The question for the floor of the bucket: the bucket comes right behind the floors.
     local BUCKET = ("%d"):format(hash "x" % 1024)
-    local QUESTION = ("redlock:{server}:marker\r\n$%d\r\n%s\r\n"):format(#BUCKET, BUCKET)
+    local QUESTION = ("redlock:{server}:floor\r\n$%d\r\n%s\r\n"):format(#BUCKET, BUCKET)
 
     local cluster, proxies, ng, other
 

@@ -66,9 +66,6 @@ local function fenced_call()
     local token = pick { "0", "1", "30", "31", "33", "64", "27200000000001" }
     local command = { "EVAL", bodies["fenced " .. role], "3", pick(KEYS), KEY.counter, KEY.floors }
     local guarded = role == "acquire" and math.random(3) == 1
-    if guarded then
-        command[3], command[#command + 1] = "4", KEY.marker
-    end
     local lease = role == "release" and pick { "0", "1" } or pick(LONG)
     if role == "release" and math.random(3) == 1 then          -- nothing to count
         return { "EVAL", bodies["fenced release"], "1", pick(KEYS), pick(VALUES), lease }
@@ -101,15 +98,15 @@ local function resource_call()
 end
 
 local about_servers = {
-    function() return { "EVAL", bodies.floor, "2", KEY.floors, KEY.marker, "7",
+    function() return { "EVAL", bodies.floor, "1", KEY.floors, "7",
         pick { "", "1" }, LIMIT } end,
-    function() return { "EVAL", bodies.seed, "2", KEY.floors, KEY.marker, "7",
+    function() return { "EVAL", bodies.seed, "1", KEY.floors, "7",
         pick { "", "1" }, LIMIT, pick { "0", "40", "27200000000000" } } end,
     function() return { "SET", KEY.marker, pick { marker(), ("z"):rep(200), "a\0b",
         ("0"):rep(16) .. " v3 " .. ("z"):rep(200) } } end,
     function() return { "EVAL", bodies.mark, "1", KEY.marker, pick { "", marker() },
         marker(), pick { "", "a list" } } end,
-    function() return { "EVAL", bodies.guarded, "2", pick(KEYS), KEY.marker, pick(VALUES),
+    function() return { "EVAL", bodies.guarded, "1", pick(KEYS), pick(VALUES),
         pick(LONG), pick { "", marker() .. pick { "", "!" } } } end,
     function() return { "EVAL", bodies.current, "2", pick(KEYS), KEY.counter,
         pick { "0", "1", "31", "x" }, pick { "", "v1", "v2" } } end,

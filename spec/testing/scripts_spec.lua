@@ -82,14 +82,12 @@ end
 
 -- Many are extended at once, with the guard and without.
 local function extend_many()
-    local keys, args, guarded = some_keys(), {}, math.random(2) == 1
+    local keys, args = some_keys(), {}
     keys[#keys + 1] = "k"
     for _ = 1, #keys do
         args[#args + 1] = pick(VALUES)
         args[#args + 1] = lease()
     end
-    keys[#keys + 1] = guarded and MARKER or nil
-    args[#args + 1] = guarded and pick { marker "a", marker "a", "other" } or nil
     return eval(plain.extend_many, keys, args)
 end
 
@@ -176,19 +174,18 @@ end
 
 local function server_call()
     return pick {
-        function() return eval(restart_guard.wrap(plain.acquire_script), { "k", MARKER },
+        function() return eval(restart_guard.wrap(plain.acquire_script), { "k" },
             { pick(VALUES), short(), pick { "", marker "a", marker "a" .. "!", "other" } }) end,
         function() return eval(script_text.read "redlock.scripts.marker.set", { MARKER },
             { pick { "", marker "a", marker "p" }, marker(pick { "a", "p" }),
                 pick { "", "a list" } }) end,
-        function() return ask(fenced, "floor", { FLOORS, MARKER }, "7", pick { "", "1" }, LIMIT)
-            end,
-        function() return ask(fenced, "seed", { FLOORS, MARKER }, "7", pick { "", "1" }, LIMIT,
+        function() return ask(fenced, "floor", { FLOORS }, "7", pick { "", "1" }, LIMIT) end,
+        function() return ask(fenced, "seed", { FLOORS }, "7", pick { "", "1" }, LIMIT,
             pick { "0", "40" }) end,
         function() return ask(fenced, "current", FENCED, pick { "1", "2" }, pick { "", VALUES[1] })
             end,
         function() return eval(script_text.read "redlock.scripts.fenced.largest",
-            { FLOORS, MARKER }, {}) end,
+            { FLOORS }, {}) end,
         function() return { "DEL", pick { MARKER, "k" } } end,
         function() return { "HDEL", FLOORS, pick { "marker", "7" } } end,
         fenced_call,
