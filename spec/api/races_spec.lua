@@ -422,7 +422,7 @@ describe("of two calls for one hold", function()
         local proxies = support.proxies(cluster)
         support.all(proxies):delay("down", 3)
         local ng = support.nginx { nodes = proxies, options = 'restart_guard = "ignore"',
-            init = [[ touched = require("spec.support.handles").watch() ]], server = [[
+            first = [[ touched = require("spec.support.handles").watch() ]], server = [[
             location /race { content_by_lua_block {
                 local touched, print = touched, ngx.say
                 ]] .. CALLS .. JUDGE .. [[

@@ -35,6 +35,7 @@ http {
     lua_shared_dict shared 1m;
     %(http)
     init_by_lua_block {
+        %(first)
         %(count_lines)
         redlock = require "redlock"
         nodes = { %(nodes) }
@@ -109,6 +110,7 @@ local function write_conf(self)
         nodes = table.concat(uris, ", "),
         sockets = self.sockets,
         options = o.options and ", " .. o.options or "",
+        first = o.first or "",
         init = o.init or "",
         init_worker = o.init_worker or "",
         port = self.port,
@@ -240,8 +242,8 @@ end
 
 -- Besides what opts has it answers /ping, /stats, /memory, and /once?name=&wait=&lease=&hold=,
 -- which takes a lock, gives it back, and says "ok" or the code of the error.
--- opts: nodes, server, http, main, init, init_worker (parts of the configuration), workers, user,
--- options (of the client, as Lua text), code_cache, modules, shutdown, root (a checkout to take
+-- opts: nodes, server, http, main, first, init, init_worker (parts of the configuration), workers,
+-- user, options (of the client, as Lua text), code_cache, modules, shutdown, root (a checkout to take
 -- the library from), core (the folder of another core)
 function _M.nginx(opts)
     local self = setmetatable({ opts = opts, dir = scope.tmpdir() }, Nginx)
