@@ -301,6 +301,20 @@ bench-report: ## the same as one HTML file with charts: build/bench/index.html
 	@$(RUN_LUA) spec/bench/report.lua $(BENCH)/bench.txt $(BENCH)
 	@echo $(BENCH)/index.html
 
+# PEERS: names of those to compare with, with commas between them; all by default.
+.PHONY: bench-peers
+bench-peers: BENCH ?= $(BUILD)/bench/peers
+bench-peers: ## beside other locks, which it fetches into build/peers; charts as bench-report
+	@spec/setup test
+	@$(MAKE) --no-print-directory -s all tools
+	@mkdir -p $(BENCH)
+	@spec/bench/peers/fetch $(BUILD)/peers > $(BENCH)/peers.txt
+	@$(RUN_LUA) spec/bench/peers.lua $(BUILD)/peers $(or $(ROUNDS),20) $(or $(CYCLES),100) \
+	    "$(PEERS)" >> $(BENCH)/peers.txt
+	@$(RUN_LUA) spec/bench/report.lua $(BENCH)/peers.txt $(BENCH)
+	@cat $(BENCH)/peers.txt
+	@echo $(BENCH)/index.html
+
 # CYCLES of each batch; SECONDS of each row after those.
 .PHONY: instructions
 instructions: ## counts those of a cycle and of 1,000 futures, and writes down how many

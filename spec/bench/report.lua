@@ -4,7 +4,8 @@
 --
 -- A bar is a ratio, the line across its end the quartiles. Or as a module: parse, svg, page.
 
-local format, concat, max = string.format, table.concat, math.max
+local format, concat = string.format, table.concat
+local max, min, log10 = math.max, math.min, math.log10
 
 local _M = {}
 
@@ -21,7 +22,20 @@ end
 local FLOOR = "beside a C loop that sends the same commands, or what is behind the slash"
 local TIME, RATE = "time, " .. FLOOR .. "; shorter is better",
     "cycles per second, " .. FLOOR .. "; longer is better"
+local PEER = "beside redlock; "
 local TITLES = {
+    ["PEERS ONE AT A TIME"] = { "Other locks, one lock at a time",
+        "time, " .. PEER .. "logarithmic; shorter is better", log = true },
+    ["PEERS MANY AT ONCE"] = { "Other locks, 64 at once from one process",
+        "cycles per second, " .. PEER .. "longer is better" },
+    ["PEERS HAND OVER"] = { "Other locks, from one process to the next",
+        "milliseconds from the start of a release, logarithmic; shorter is better", log = true,
+        no_line = true },
+    ["PEERS ONE FROZEN"] = { "Other locks, one server frozen",
+        "time, beside the same before, logarithmic; shorter is better", log = true },
+    ["PEERS ONE KILLED"] = { "Other locks, one server killed",
+        "time, beside the same before, logarithmic; shorter is better", log = true },
+    ["PEERS LOSS"] = { "Other locks, when the holder hears of a loss", "seconds" },
     ["ONE CORE"] = { "Lock and unlock, all on one core", TIME },
     ["CLIENT ON ITS OWN CORE"] = { "Lock and unlock, the client on a core of its own", TIME },
     ["ALL CORES"] = { "Lock and unlock, as the scheduler likes it", TIME },
@@ -39,7 +53,8 @@ local function row(chart, line)
     local value, low, high = line:match(RATIO)
     if n and value and not what:find "^floor" then
         add(chart, format("%d %s, %s", n, n == "1" and "server" or "servers",
-            what:gsub("^redlock$", "lock + unlock"):gsub("^redlock, ", "")), value, low, high)
+            chart.name:find "^peers" and what
+            or what:gsub("^redlock$", "lock + unlock"):gsub("^redlock, ", "")), value, low, high)
     end
     chart.last = what and what:gsub(" %+$", "")
 end
@@ -57,7 +72,7 @@ function _M.parse(text)
     local charts, lines, chart = {}, {}, nil
     local function begin(name)
         chart = { name = name:lower():gsub("%W+", "-"), title = TITLES[name][1],
-            what = TITLES[name][2] }
+            what = TITLES[name][2], log = TITLES[name].log, no_line = TITLES[name].no_line }
         charts[#charts + 1] = chart
     end
     for line in (text .. "\n"):gmatch "(.-)\n" do
@@ -73,6 +88,11 @@ function _M.parse(text)
             row(chart, line)
         elseif line ~= "" then
             lines[#lines + 1] = line
+        end
+    end
+    for i = #charts, 1, -1 do
+        if #charts[i] == 0 then
+            table.remove(charts, i)           -- its rows are words
         end
     end
     return charts, lines
@@ -105,13 +125,26 @@ local function escape(text)
         ['"'] = "&quot;" }))
 end
 
+--- @return a function from a value to the width of its bar; a logarithmic one begins at a power of
+-- ten below all values
+local function scale_of(chart)
+    local least, most = 1, 1.2
+    for _, item in ipairs(chart) do
+        least, most = min(least, item.low or item.value), max(most, item.high or item.value)
+    end
+    local room = WIDTH - LEFT - 70
+    if not chart.log then
+        return function(value) return value * room / most end
+    end
+    local from = math.floor(log10(max(least, 0.001)) - 0.01)
+    return function(value)
+        return (log10(max(value, 0.001)) - from) * room / (log10(most) - from)
+    end
+end
+
 --- @return the picture of a chart
 function _M.svg(chart)
-    local most, out = 1.2, {}
-    for _, item in ipairs(chart) do
-        most = max(most, item.high or item.value)
-    end
-    local scale = (WIDTH - LEFT - 70) / most
+    local out, width = {}, scale_of(chart)
     local height = TOP + #chart * ROW + 16
     local function put(...)
         out[#out + 1] = format(...)
@@ -130,14 +163,16 @@ function _M.svg(chart)
         put('<text x="%d" y="%d" text-anchor="end">%s</text>', LEFT - 10, y + 15,
             escape(item.label))
         put('<rect class="bar" x="%d" y="%d" width="%.1f" height="14" rx="2"/>', LEFT, y + 4,
-            item.value * scale)
-        local at = LEFT + (item.high or item.value) * scale
+            width(item.value))
+        local at = LEFT + width(item.high or item.value)
         if item.low then
-            put('<path class="line" d="M%.1f %d H%.1f"/>', LEFT + item.low * scale, y + 11, at)
+            put('<path class="line" d="M%.1f %d H%.1f"/>', LEFT + width(item.low), y + 11, at)
         end
         put('<text x="%.1f" y="%d">%.2f</text>', at + 8, y + 15, item.value)
     end
-    put('<path class="line one" d="M%.1f %d V%d"/>', LEFT + scale, TOP - 4, height - 12)
+    if not chart.no_line then
+        put('<path class="line one" d="M%.1f %d V%d"/>', LEFT + width(1), TOP - 4, height - 12)
+    end
     put "</svg>\n"
     return concat(out, "\n")
 end

@@ -12,7 +12,6 @@ local root = arg[0]:match "^(.*)/spec/bench/[^/]*$" or "."
 package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua;")
     :gsub("%%", root) .. package.path
 
-local ffi = require "ffi"
 local support = require "spec.support"
 local turns = require "spec.bench.turns"
 
@@ -204,48 +203,6 @@ local function in_flight(n, cluster, at_once)
     cluster:flush()
 end
 
--- ---- the machine -----------------------------------------------------------------
-
-ffi.cdef [[
-int bench_getaffinity(int, size_t, uint8_t *) __asm__("sched_getaffinity");
-int bench_setaffinity(int, size_t, const uint8_t *) __asm__("sched_setaffinity");
-]]
-
-local CPU_SET = 128           -- bytes: 1024 cores
-
-local function cpu_set()
-    return ffi.new("uint8_t[?]", CPU_SET)
-end
-
---- @return { all = cores, one = one of them, rest = the others }, as sets; nil: there is
---   only one
-local function split_cores()
-    local all, one, rest = cpu_set(), cpu_set(), cpu_set()
-    if ffi.C.bench_getaffinity(0, CPU_SET, all) ~= 0 then
-        return nil
-    end
-    local cores, last = 0, nil
-    for i = 0, CPU_SET * 8 - 1 do
-        if bit.band(all[bit.rshift(i, 3)], bit.lshift(1, i % 8)) ~= 0 then
-            cores, last = cores + 1, i
-        end
-    end
-    if cores < 2 then
-        return nil
-    end
-    local byte, this = bit.rshift(last, 3), bit.lshift(1, last % 8)
-    ffi.copy(rest, all, CPU_SET)
-    one[byte], rest[byte] = this, bit.bxor(rest[byte], this)
-    return { all = all, one = one, rest = rest }
-end
-
---- Where what this process starts from now on is to run.
-local function run_on(cores)
-    if cores then
-        ffi.C.bench_setaffinity(0, CPU_SET, cores)
-    end
-end
-
 -- ---- the whole -------------------------------------------------------------------
 
 local function print_header(title)
@@ -255,9 +212,9 @@ end
 
 local function measure(title, server_cores, client_cores)
     local function cluster_of(n)
-        run_on(server_cores)
+        turns.run_on(server_cores)
         local cluster = support.cluster(n)
-        run_on(client_cores)
+        turns.run_on(client_cores)
         return cluster
     end
     print_header(title)
@@ -278,12 +235,12 @@ local function main()
     print(("a cycle is lock + unlock; microseconds, medians of %d batches of %d cycles;")
         :format(ROUNDS, CYCLES))
     print "ratios of p50: median (quartiles)"
-    local cores = split_cores() or {}
+    local cores = turns.split_cores() or {}
     measure("ONE CORE", cores.one, cores.one)
     if cores.rest then
         measure("CLIENT ON ITS OWN CORE", cores.rest, cores.one)
     end
-    run_on(cores.all)
+    turns.run_on(cores.all)
     print_header "ALL CORES"
     local cluster = support.cluster(5)
     fenced(5, cluster)

@@ -1,4 +1,6 @@
 -- What benches share: workers that take turns, medians with quartiles, rows.
+local ffi = require "ffi"
+local bit = require "bit"
 local support = require "spec.support"
 
 local _M = {}
@@ -151,6 +153,46 @@ function _M.describe()
     local server = _M.first_line "redis-server --version":match "v=(%S+)" or "?"
     return ("%d cores (%s), Linux %s, redis-server %s, %s"):format(cores, model,
         _M.first_line "uname -r", server, jit.version)
+end
+
+ffi.cdef [[
+int bench_getaffinity(int, size_t, uint8_t *) __asm__("sched_getaffinity");
+int bench_setaffinity(int, size_t, const uint8_t *) __asm__("sched_setaffinity");
+]]
+
+local CPU_SET = 128           -- bytes: 1024 cores
+
+local function cpu_set()
+    return ffi.new("uint8_t[?]", CPU_SET)
+end
+
+--- @return { all = cores, one = one of them, rest = the others }, as sets; nil: there is
+--   only one
+function _M.split_cores()
+    local all, one, rest = cpu_set(), cpu_set(), cpu_set()
+    if ffi.C.bench_getaffinity(0, CPU_SET, all) ~= 0 then
+        return nil
+    end
+    local cores, last = 0, nil
+    for i = 0, CPU_SET * 8 - 1 do
+        if bit.band(all[bit.rshift(i, 3)], bit.lshift(1, i % 8)) ~= 0 then
+            cores, last = cores + 1, i
+        end
+    end
+    if cores < 2 then
+        return nil
+    end
+    local byte, this = bit.rshift(last, 3), bit.lshift(1, last % 8)
+    ffi.copy(rest, all, CPU_SET)
+    one[byte], rest[byte] = this, bit.bxor(rest[byte], this)
+    return { all = all, one = one, rest = rest }
+end
+
+--- Where what this process starts from now on is to run.
+function _M.run_on(cores)
+    if cores then
+        ffi.C.bench_setaffinity(0, CPU_SET, cores)
+    end
 end
 
 return _M

@@ -10,8 +10,8 @@ local function make(...)
         env = { MAKEFLAGS = false, MFLAGS = false, MAKELEVEL = false }, ... }
 end
 
-local function output(p)
-    local text = p:read_all(120)
+local function output(p, seconds)
+    local text = p:read_all(seconds or 120)
     assert.equal(0, p:wait(20), text)
     return text
 end
@@ -31,6 +31,10 @@ end
 
 -- N, what, p50, p99, cycles/s, cpu
 local ROW = "\n%s +%s +(%%d+%%.%%d) +(%%d+%%.%%d) +(%%d+) +(%%d+%%.%%d)"
+
+-- N, what, p50, p99, cycles/s, cpu
+local ROW_OF_PEER = "\n%d +%s +(%%d+%%.?%%d*) +(%%d+%%.?%%d*) +(%%d+) +(%%d+%%.?%%d*) +"
+    .. "%%d+%%.%%d+ %%("
 
 describe("a bench", function()
     local fencing
@@ -152,6 +156,25 @@ describe("a bench", function()
         rows(text, 1, "1000 requests on one name: (%d+) holds/s, .* waited (%d+) times: "
             .. "p50 (%d+%.%d+) ms, p99 (%d+%.%d+) ms")
         assert.matches("\nno errors in the log\n", text, 1, true)
+    end)
+
+    -- One of them needs nothing that is fetched. The other may be missing, which is a line.
+    it("of other locks starts with two of them, and draws them", function()
+        local dir = support.tmpdir()
+        local text = output(make("bench-peers", "ROUNDS=1", "CYCLES=5", "BENCH=" .. dir,
+            "PEERS=lua-resty-redis,redis-py Lock"), 600)
+        local python = text:find("\nnot compared: redis-py Lock: ", 1, true) and 0 or 1
+        for name, times in pairs { ["redlock"] = 1, ["lua%-resty%-redis"] = 1,
+            ["redis%-py Lock"] = python } do
+            local n = name:find "^redis" and 1 or 3
+            rows(text, times * 2, ROW_OF_PEER:format(n, name))
+            rows(text, times, ("\n%d +%s +(%%d+%%.%%d+) %%(%%d+%%.%%d+%%-"):format(n, name))
+        end
+        assert.truthy(text:find "\n3 +redlock +[^\n]*told within 12 s in %d of %d trials\n")
+        rows(text, 2, "\n3 +redlock +(%d+) +(%d+) +(%d+%.%d) +(%d+%.%d+) %(")
+        local charts = draws(sys.read_file(dir .. "/peers.txt"))
+        assert.equal(5, #charts)
+        assert.equal(report.svg(charts[3]), sys.read_file(dir .. "/peers-hand-over.svg"))
     end)
 
     it("of fenced names has a row for each server", function()
