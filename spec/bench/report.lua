@@ -35,7 +35,9 @@ local TITLES = {
         "time, beside the same before, logarithmic; shorter is better", log = true },
     ["PEERS ONE KILLED"] = { "Other locks, one server killed",
         "time, beside the same before, logarithmic; shorter is better", log = true },
-    ["PEERS LOSS"] = { "Other locks, when the holder hears of a loss", "seconds" },
+    ["PEERS LOSS"] = { "Other locks, when the holder hears of a loss",
+        "seconds from the end of validity, below 0: before; median (quartiles)",
+        no_line = true },
     ["ONE CORE"] = { "Lock and unlock, all on one core", TIME },
     ["CLIENT ON ITS OWN CORE"] = { "Lock and unlock, the client on a core of its own", TIME },
     ["ALL CORES"] = { "Lock and unlock, as the scheduler likes it", TIME },
@@ -47,14 +49,18 @@ local TITLES = {
         "time, beside the plain lock; shorter is better" },
 }
 
--- A row of a table: "5   redlock   213.0 ...   1.22 (1.20-1.28)   1.19 (1.18-1.24)".
+-- A row of a table: "5   redlock   213.0 ...   1.22 (1.20-1.28)   1.19 (1.18-1.24)"; beside other
+-- locks also words, such as "3   etcd   no cycle within 24 s".
 local function row(chart, line)
     local n, what = line:match "^(%d+)   (%S.-)  "
     local value, low, high = line:match(RATIO)
+    local label = n and format("%d %s, %s", n, n == "1" and "server" or "servers",
+        chart.name:find "^peers" and what
+        or what:gsub("^redlock$", "lock + unlock"):gsub("^redlock, ", ""))
     if n and value and not what:find "^floor" then
-        add(chart, format("%d %s, %s", n, n == "1" and "server" or "servers",
-            chart.name:find "^peers" and what
-            or what:gsub("^redlock$", "lock + unlock"):gsub("^redlock, ", "")), value, low, high)
+        add(chart, label, value, low, high)
+    elseif n and chart.name:find "^peers" then
+        chart[#chart + 1] = { label = label, words = line:match "^%d+   %S.-  +(.*)" }
     end
     chart.last = what and what:gsub(" %+$", "")
 end
@@ -66,8 +72,8 @@ local function between(chart, line)
     end
 end
 
---- @return a list of charts, lists of { label, value, low, high } with a name, a title, and what
--- the values are of; and lines about the whole
+--- @return a list of charts, lists of { label, value, low, high } or { label, words }
+-- with a name, a title, and what the values are of; and lines about the whole
 function _M.parse(text)
     local charts, lines, chart = {}, {}, nil
     local function begin(name)
@@ -88,11 +94,6 @@ function _M.parse(text)
             row(chart, line)
         elseif line ~= "" then
             lines[#lines + 1] = line
-        end
-    end
-    for i = #charts, 1, -1 do
-        if #charts[i] == 0 then
-            table.remove(charts, i)           -- its rows are words
         end
     end
     return charts, lines
@@ -130,7 +131,8 @@ end
 local function scale_of(chart)
     local least, most = 1, 1.2
     for _, item in ipairs(chart) do
-        least, most = min(least, item.low or item.value), max(most, item.high or item.value)
+        least = min(least, item.low or item.value or least)
+        most = max(most, item.high or item.value or most)
     end
     local room = WIDTH - LEFT - 70
     if not chart.log then
@@ -162,13 +164,17 @@ function _M.svg(chart)
         local y = TOP + (i - 1) * ROW
         put('<text x="%d" y="%d" text-anchor="end">%s</text>', LEFT - 10, y + 15,
             escape(item.label))
-        put('<rect class="bar" x="%d" y="%d" width="%.1f" height="14" rx="2"/>', LEFT, y + 4,
-            width(item.value))
-        local at = LEFT + width(item.high or item.value)
-        if item.low then
-            put('<path class="line" d="M%.1f %d H%.1f"/>', LEFT + width(item.low), y + 11, at)
+        if item.words then
+            put('<text class="pale" x="%d" y="%d">%s</text>', LEFT, y + 15, escape(item.words))
+        else
+            put('<rect class="bar" x="%d" y="%d" width="%.1f" height="14" rx="2"/>', LEFT, y + 4,
+                width(item.value))
+            local at = LEFT + width(item.high or item.value)
+            if item.low then
+                put('<path class="line" d="M%.1f %d H%.1f"/>', LEFT + width(item.low), y + 11, at)
+            end
+            put('<text x="%.1f" y="%d">%.2f</text>', at + 8, y + 15, item.value)
         end
-        put('<text x="%.1f" y="%d">%.2f</text>', at + 8, y + 15, item.value)
     end
     if not chart.no_line then
         put('<path class="line one" d="M%.1f %d V%d"/>', LEFT + width(1), TOP - 4, height - 12)

@@ -32,7 +32,9 @@ end
 function _M.leader_last(members)
     return not members.leads or support.eventually(function()
         for i, one in ipairs(members) do
-            if members.leads(one) then
+            if not one.proc:alive() then
+                error("a member has ended", 0)
+            elseif members.leads(one) then
                 table.insert(members, table.remove(members, i))
                 return members
             end
