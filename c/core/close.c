@@ -1,4 +1,4 @@
-/* close.c - how a core ends: what is held is let go, and then everything is forgotten. */
+/* close.c - how a core ends: it releases what is held, then forgets everything. */
 #include "core/close.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void end_rounds(struct core *core)
     }
 }
 
-/* Ends all rounds, voids all leases, forgets what is owed. */
+/* Ends all rounds, voids all leases, forgets owed releases. */
 static void end_all(struct core *core)
 {
     core->epoch++;
@@ -67,7 +67,7 @@ void close_begin(struct core *core, int64_t now_ms)
     }
     while (core->held) {
         struct rl_lease *lease = core->held;
-        lease->refs++;       /* a look at an orphan whose time is over is its end */
+        lease->refs++;       /* watchdog_delays() may end an orphan */
         if (watchdog_delays(lease, now_ms)) {
             release_leave(lease, RL_CLOSED);
         } else if (lease->list == &core->held) {

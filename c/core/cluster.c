@@ -1,4 +1,4 @@
-/* cluster.c - which servers a client takes for one cluster. */
+/* cluster.c - the identity of a cluster. */
 #include "core/cluster.h"
 
 #include <inttypes.h>

@@ -1,10 +1,9 @@
-/* cluster.h - which servers a client takes for one cluster: by name, or by their addresses.
- * Pure.
+/* cluster.h - the identity of a cluster: its name, or a hash of its servers. Pure.
  *
  * All clients of a cluster must have the same servers. They compare one word: the option
- * `cluster`, or without it a hash of the list of servers. The list is written in one way,
- * however the configuration spells it and in whatever order (io/address.h): canonical
- * addresses, sorted, a space between two.
+ * `cluster`, or else a hash of the list of servers. The list is the same however the
+ * configuration spells and orders the servers (io/address.h): canonical addresses,
+ * sorted, separated by a space.
  *
  *   10.0.0.1:6379 [fd00::1]:6380/2 redis-a.example:6379 unix:/run/redis.sock
  */
@@ -17,18 +16,18 @@ enum {
     CLUSTER_HASH = 16        /* hex digits of a hash */
 };
 
-/* True: the text is a name that an operator may give: 1 to 32 letters, digits and any of
- * "._-", but not 16 hex digits. */
+/* True: an operator may give this name: 1 to 32 letters, digits and any of "._-", but not
+ * 16 hex digits. */
 int cluster_is_name(const char *text);
 
-/* True: the text may be a hash. */
+/* True: the text looks like a hash. */
 int cluster_is_hash(const char *text);
 
-/* The hash of such a list, as lower-case hex digits closed by 0, into hash (CLUSTER_HASH + 1
- * bytes). */
+/* Writes the hash of such a list, lower-case hex digits closed by 0, to hash
+ * (CLUSTER_HASH + 1 bytes). */
 void cluster_hash(const char *list, char *hash);
 
-/* True: the word is the hash of that list. */
+/* True: the word is the hash of this list. */
 int cluster_is_of(const char *word, const char *list);
 
 #endif

@@ -1,4 +1,4 @@
-/* core.c - the nodes' comings and goings, timers, and who is told of what. */
+/* core.c - connections of nodes, timers, and the dispatch of events. */
 #include "core/core.h"
 
 #include <assert.h>
@@ -62,7 +62,7 @@ int core_script(struct core *core, const char *body, size_t len, int64_t now_ms)
     s->item[s->count].body = copy;
     s->item[s->count].len = len;
     for (int i = 0; i < core->n; i++) {
-        /* A script that is not loaded is no harm: EVAL is used instead. */
+        /* Loading may fail: EVAL is used instead. */
         if (core->nodes[i].state >= NODE_HANDSHAKE &&
             node_load(&core->nodes[i], s->count, now_ms) == 0)
             core->want_write |= link_bit(i);
@@ -72,7 +72,7 @@ int core_script(struct core *core, const char *body, size_t len, int64_t now_ms)
 
 /* ---- connections ---- */
 
-/* Somebody waits for node i to be ready. */
+/* True: a subscription, a release or a round waits for node i to be ready. */
 static int node_wanted(const struct core *core, int i)
 {
     if (i >= core->n)
@@ -140,8 +140,8 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
         answer_torn(request.owner, i, written, now_ms);
         round_unref(request.owner);
     }
-    /* Only now that the queue is empty: an end may begin to connect again. No vote for
-     * those who waited for this connection, or have been asked often enough. */
+    /* Rounds that waited for this connection, or have resent often enough, get no vote.
+     * Only now that the queue is empty: the end of a round may begin to connect again. */
     struct rl_round *next;
     for (struct rl_round *round = core->active; i < core->n && round; round = next) {
         const struct slot *slot = &round->slot[i];
@@ -158,7 +158,7 @@ static void core_ready(struct core *core, int i, int64_t now_ms)
     int silent = core->nodes[i].lost == RL_TIMEOUT;
     core->nodes[i].lost = RL_OK;
     core->node_changes++;
-    /* What is owed goes first: an attempt must not meet the leftovers of the last one. */
+    /* Owed releases go first: an attempt must not meet leftovers of the one before. */
     release_pay_all(core, i, silent, now_ms);
     struct rl_round *next;
     for (struct rl_round *round = core->active; round; round = next) {
@@ -168,7 +168,7 @@ static void core_ready(struct core *core, int i, int64_t now_ms)
     }
 }
 
-/* Gives up a connection, for the reason that the node has. */
+/* Gives up a connection, for the reason in the node's code and text. */
 static void core_drop(struct core *core, int i, int64_t now_ms)
 {
     char text[RL_TEXT_MAX];
@@ -177,7 +177,7 @@ static void core_drop(struct core *core, int i, int64_t now_ms)
     core_lost(core, i, core->nodes[i].code, text, now_ms);
 }
 
-/* A node answered what it was asked about itself. 1; or 0: it is of no use any more. */
+/* Handles a node's answer about itself. 1; or 0: the connection must be given up. */
 static int core_told(struct core *core, int i, const struct request *request,
                      int64_t now_ms)
 {
@@ -189,7 +189,7 @@ static int core_told(struct core *core, int i, const struct request *request,
     return 1;
 }
 
-/* A silent server is there again. 1; or 0: it could not be greeted, and is given up. */
+/* Greets a server that was silent and answers again. 1; or 0: out of memory, given up. */
 static int core_heard(struct core *core, int i, int64_t now_ms)
 {
     core->want_write |= link_bit(i);

@@ -50,14 +50,14 @@ static void disagree(struct core *core, int i, enum objection objection)
     become(core, i, RL_GUARD_DISAGREES);
 }
 
-/* The quarantine begins: what is there is to be replaced. */
+/* The quarantine begins, once go_on() has replaced the marker. */
 static void begin(struct core *core, int i)
 {
     core->guards[i].until_ms = 0;
     become(core, i, RL_GUARD_QUARANTINED);
 }
 
-/* The marker says that the server keeps its memory: until when must we see it so? */
+/* The marker shows that the server keeps its memory: sets until when we must see it. */
 static void observe(struct core *core, int i, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
@@ -69,7 +69,7 @@ static void observe(struct core *core, int i, int64_t now_ms)
     become(core, i, RL_GUARD_QUARANTINED);
 }
 
-/* The marker is of the present life of the server, as far as that is known. */
+/* True: the marker is of the server's present life, or that life is not known. */
 static int of_this_life(const struct core *core, int i)
 {
     char replid[MARKER_HEX + 1];
@@ -77,14 +77,14 @@ static int of_this_life(const struct core *core, int i)
     return !replid[0] || !strcmp(replid, core->guards[i].is.replid);
 }
 
-/* The marker is of our cluster; one who has a name accepts the hash of his servers, too. */
+/* True: the marker is of our cluster. A client with a name also accepts the hash. */
 static int of_this_cluster(const struct core *core, int i)
 {
     const char *cluster = core->guards[i].is.cluster;
     return !strcmp(cluster, core->cluster) || !strcmp(cluster, core->hash);
 }
 
-/* What the text that was seen last means. */
+/* Sets the node's state by the text seen last. */
 static void judge(struct core *core, int i, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
@@ -176,7 +176,7 @@ static uint32_t heard(const struct core *core)
     return nodes;
 }
 
-/* A majority of the nodes, none of which disagrees, is known by now. */
+/* True: the markers of a majority are known, and none disagrees. */
 static int may_admit(const struct core *core)
 {
     uint32_t known = 0;
@@ -191,9 +191,9 @@ static int may_admit(const struct core *core)
     return state_majority(core, known);
 }
 
-/* Writes what is due into the marker of node i, which is in quarantine. A quarantine begins
- * when a majority was heard: the only server that we have met may be one that forgot that
- * it belongs to another cluster. */
+/* Writes what is due into the marker of node i, which is in quarantine. Begins it only
+ * when a majority was heard: a server that we meet alone may have forgotten that it
+ * belongs to another cluster. */
 static void go_on(struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
@@ -205,12 +205,12 @@ static void go_on(struct core *core, int i, int64_t now_ms)
         mark_replace(core, i, &m, now_ms);
     } else if (g->until_ms && now_ms < g->until_ms && now_ms == g->seen_ms &&
                now_ms - g->text_ms >= PROGRESS_MS) {
-        /* Not when others may have done so already: of a hundred clients one does. */
+        /* Only with a text read just now: of a hundred clients one does. */
         mark_progress(core, i, now_ms);
     }
 }
 
-/* The marker is of another list than the one beside it, which was read no later. */
+/* True: the marker is not of the list beside it, which was not read since. */
 static int list_is_old(const struct core *core, int i)
 {
     const struct guard *g = &core->guards[i];
@@ -246,7 +246,7 @@ void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms)
         const struct guard *g = &core->guards[i];
         if (core->nodes[i].state != NODE_READY || g->objection == OTHER_VERSION)
             continue;
-        /* A younger one may be of a server that has forgotten what was granted since. */
+        /* A younger one may be of a server that has forgotten later grants. */
         int same = g->until_ms && g->text_ms <= seen_ms;
         int forced = force && (g->state == RL_GUARD_QUARANTINED ||
                                g->state == RL_GUARD_DISAGREES);
@@ -280,7 +280,7 @@ int guard_same_voter(const struct core *core, int i, int k)
     return voter[0] && !strcmp(voter, core->guards[k].voter);
 }
 
-/* 1; or 0: the node is no master. */
+/* 1; or 0, with the node's text: it is a replica. */
 static int is_master(struct node *nd)
 {
     const struct info *info = &nd->info;
@@ -294,7 +294,7 @@ static int is_master(struct node *nd)
     return 0;
 }
 
-/* 1; or 0: the node, or how we are to use it, is not as it should be. */
+/* 1; or 0, with the node's text: the node, or our use of it, is misconfigured. */
 static int is_fit(struct core *core, int i)
 {
     struct node *nd = &core->nodes[i];
@@ -335,8 +335,8 @@ int guard_up(struct core *core, int i, int64_t now_ms)
         return 0;
     }
     g->asked = g->twin = g->forgot = 0;
-    /* A server that is loading its data gave no marker, and the marker of the server's
-     * former life, which comes back with the data, counts no more. */
+    /* A server gives no marker while it loads its data. The marker that comes back with
+     * the data is of its former life, and does not count. */
     if (core->marker && g->known)
         judge(core, i, now_ms);
     g->refused = g->no_eval = g->no_evalsha = 0;
@@ -407,7 +407,7 @@ void guard_on_timer(struct core *core, int64_t now_ms)
 
 /* ---- what the guard means for a vote ---- */
 
-/* The server may go over to another life while we are connected: an acquire looks. */
+/* True: the server may change to another life while connected: acquires check it. */
 static int looks_at_life(const struct core *core, int i)
 {
     const struct node *nd = &core->nodes[i];
@@ -422,10 +422,10 @@ const char *guard_marker(struct core *core, int i, int acquire)
     if (g->state == RL_GUARD_ADMITTED) {
         memcpy(g->want, g->marker, sizeof(g->want));
     } else if (g->state == RL_GUARD_QUARANTINED && g->until_ms) {
-        struct marker m = mark_turned(g, MARKER_ADMITTED);    /* by another client, meanwhile */
+        struct marker m = mark_turned(g, MARKER_ADMITTED);    /* by another client */
         marker_write(&m, g->want);
     } else {
-        memcpy(g->want, "?", 2);  /* what it is will be told */
+        memcpy(g->want, "?", 2);  /* matches none: the reply tells the marker */
     }
     if (looks_at_life(core, i) && g->is.replid[0] && g->want[0] != '?')
         strcat(g->want, "!");

@@ -1,89 +1,88 @@
 /* guard.h - inside the core: which nodes may vote on an acquire.
  *
  * A server that lost its memory must not vote while a lock that it forgot may still be
- * held. A marker in that very memory (marker.h) tells. Its state:
+ * held. A marker in that same memory (marker.h) shows the loss. Its state:
  *
- *   a  the server is admitted; the whole text is checked inside every acquire
+ *   a  the server is admitted; every acquire checks the whole text
  *   p  the server is in quarantine, and has kept its memory since
  *
- * A text that is of another life of the server, or none of ours, or gone: it was restarted,
- * or failed over, or flushed, and the quarantine begins. A client that finds so writes p
- * with a new INC. One that has then seen that INC for max_lease * 1.01 + 1 s on its own
- * clock may write a; what others had seen of it before counts as well, as they have added
- * to the text how long they saw it unchanged. A quarantined node still extends and
- * releases, and gets keys by healing: when the node forgets such keys, the text is gone as
- * well, and the quarantine begins anew.
+ * A marker that is gone, not ours, or of another life of the server means a restart, a
+ * failover or a flush: the quarantine begins. A client that finds this writes p with a
+ * new INC. A client that has seen this INC for max_lease * 1.01 + 1 s on its own clock
+ * may write a. The time that other clients saw it counts as well: they add to the text
+ * how long they saw it unchanged. A quarantined node still extends and releases, and gets
+ * keys by healing: if it forgets them, its marker is gone as well, and the quarantine
+ * begins anew.
  *
- * Clients must agree on the servers, on max_lease and on the database: one with a shorter
- * max_lease would end quarantines too early. So a node is admitted only by a client that
- * knows the markers of a majority, none of which disagrees. A client with a node whose
- * marker is of another cluster (cluster.h) asks for no new holds at all. A text of a version
- * that this library does not know is never replaced.
+ * Clients must agree on the servers, max_lease and the database: one with a shorter
+ * max_lease would end quarantines too early. So a client admits a node only when it knows
+ * the markers of a majority and none disagrees. A client that finds the marker of another
+ * cluster (cluster.h) on any node asks for no new holds. Texts of unknown versions stay.
  */
 #ifndef GUARD_H
 #define GUARD_H
 
 #include "core/state.h"
 
-/* key: of the marker, NULL: no guard; must outlive the core. So must the script, which
- * replaces KEYS[1] by ARGV[2] if KEYS[1] is ARGV[1], and returns what is there then (as
- * lua/redlock/scripts/marker/set.lua does). Both times are as in rl_options. */
+/* key: of the marker, NULL: no guard; must outlive the core, like the script. The script
+ * replaces KEYS[1] by ARGV[2] if it is ARGV[1], and returns the marker as it is then (see
+ * lua/redlock/scripts/marker/set.lua). Both times are as in rl_options. */
 void guard_init(struct core *core, const char *key, const char *script,
                 int64_t max_lease_ms, int64_t lease_ms);
 
-/* Which cluster the client is of: its name; NULL: the list of its servers stands for it
- * (cluster.h), which must outlive the core. */
+/* Sets the cluster of the client: its name; NULL: the list of its servers stands for it
+ * (cluster.h). The list must outlive the core. */
 void guard_join(struct core *core, const char *name, const char *servers);
 
-/* A node that is ready and says that it is the same server as node i; -1: none. */
+/* Another node that is ready and the same server as node i, by run_id; -1: none. */
 int guard_twin(const struct core *core, int i);
 
-/* Were both of these nodes the same server when each was let vote last? A node is let vote
- * while its twin is out of reach. */
+/* True: these nodes were the same server when each last became ready to vote. A node may
+ * become so while its twin is disconnected. */
 int guard_same_voter(const struct core *core, int i, int k);
 
-/* Node i is through its handshake. 1: usable; 0: the node's code and text say why not. */
+/* Call after node i's handshake. 1: usable; 0: the node's code and text say why not. */
 int guard_up(struct core *core, int i, int64_t now_ms);
 
-/* Node i answered INFO or a question about its marker. 1: usable still; 0 as guard_up(). */
+/* Handles node i's answer to INFO or about its marker. 1: usable; 0: as guard_up(). */
 int guard_told(struct core *core, int i, const struct request *request, int64_t now_ms);
 
-/* Node i's marker is this, as far as the server said now; "": there is none. A "!" before
- * it: the server's life is not the one that INFO told. */
+/* Takes node i's marker as its server just told it; "": none. A "!" before it: the
+ * server's life is not the one that INFO told. */
 void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t now_ms);
 
-/* Node i executed a guarded acquire, so the node's marker is the one that was wanted. As
- * standing_objects(): what was asked before may have told of another life, or a step. */
+/* Call when node i has executed a guarded acquire: it found the marker that we wanted.
+ * Returns as standing_objects(): other answers may have told of another life, or a clock
+ * step. */
 int guard_passed(struct core *core, int i, int64_t now_ms);
 
-/* Node i takes no writes any more: what it was admitted for may not be what comes back. */
+/* Call when node i refuses writes: it may be in another life when it takes them again. */
 void guard_demoted(struct core *core, int i, int64_t now_ms);
 
-/* Does what is due for node i before something is sent to it: questions, and its
- * admission. */
+/* Call before sending to node i: queues questions and marker changes that are due. */
 void guard_visit(struct core *core, int i, int64_t now_ms);
 
-/* The last argument of a call of node i: the marker that the call is to find, for an acquire
- * all of it, else "", whatever it is; NULL: no guard. Good until the next call of both. */
+/* The last argument of a call to node i: for an acquire the marker that it must find,
+ * else "" (any); NULL: no guard. Valid until the next call of this or guard_run(). */
 const char *guard_marker(struct core *core, int i, int acquire);
 
-/* The same for a lease whose scripts must know which memory they count in: the marker,
- * without the guard the server's life. The first letters name the memory. */
+/* Like guard_marker(), for a lease whose scripts must know which memory they count in.
+ * Without the guard: the server's life. The first letters name the memory. */
 const char *guard_run(struct core *core, int i, int acquire);
 
-/* True: node i does not say which life of the server it is; its text says so. What is
- * counted there could be counted twice. Without the guard its life is looked at here, as
- * counters are of one. */
+/* True, with the node's text: node i does not tell its server's life, so tokens could be
+ * counted twice. Without the guard, which asks for the life, this does: counters are of
+ * one life. */
 int guard_nameless(struct core *core, int i, int64_t now_ms);
 
-/* Nodes are looked after once a second while a lease is held. */
+/* Visits the nodes once a second while a lease is held. */
 void guard_arm_timer(struct core *core, int64_t now_ms);
 void guard_on_timer(struct core *core, int64_t now_ms);
 
-/* The client ends: leaves behind how long quarantines were observed. */
+/* Call when the client ends: notes in the markers how long it observed quarantines. */
 void guard_leave(struct core *core, int64_t now_ms);
 
-/* As the first half of rl_admit(): sends what admits the nodes, or names their cluster. */
+/* The first half of rl_admit(): sends what admits the nodes, or names their cluster. */
 void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms);
 
 #endif

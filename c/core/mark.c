@@ -6,7 +6,6 @@
 
 #include "node/health.h"
 
-/* Something was queued for node i, and nobody but us waits for the answer. */
 void mark_asks(struct core *core, int i)
 {
     core->want_write |= link_bit(i);
@@ -22,7 +21,6 @@ int mark_may(const struct guard *g, int64_t now_ms)
     return !g->marked_ms || now_ms - g->marked_ms >= MARK_MS;
 }
 
-/* Asks node i to replace the text that was seen. */
 void mark_replace(struct core *core, int i, const struct marker *want, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
@@ -38,8 +36,8 @@ void mark_replace(struct core *core, int i, const struct marker *want, int64_t n
     mark_asks(core, i);
 }
 
-/* While servers are known by the hash of our list it is used also where we have a name:
- * clients without one must not refuse what we write. */
+/* The name of the cluster; but the hash while any server's marker has it, as clients
+ * without a name must not refuse what we write. */
 static const char *cluster_word(const struct core *core)
 {
     for (int i = 0; i < core->n; i++) {
@@ -50,7 +48,6 @@ static const char *cluster_word(const struct core *core)
     return core->cluster;
 }
 
-/* A marker of a memory that begins now. */
 struct marker mark_fresh(struct core *core, int i, enum marker_state state)
 {
     struct marker m = {.state = (char)state, .db = core->nodes[i].config->db,
@@ -61,7 +58,6 @@ struct marker mark_fresh(struct core *core, int i, enum marker_state state)
     return m;
 }
 
-/* What was seen, with another state. */
 struct marker mark_turned(const struct guard *g, enum marker_state state)
 {
     struct marker m = g->is;
@@ -70,8 +66,7 @@ struct marker mark_turned(const struct guard *g, enum marker_state state)
     return m;
 }
 
-/* For how long we have seen the text unchanged is put into it: another client may go on
- * from there. No two of them count the same time, as each replaces the text that it saw. */
+/* No two clients count the same time, as each replaces the text that it saw. */
 void mark_progress(struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];

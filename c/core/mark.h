@@ -4,21 +4,22 @@
 
 #include "core/state.h"
 
-/* Something was queued for node i, and nobody but us waits for the answer. */
+/* Has node i's queue written, and times out its answer. */
 void mark_asks(struct core *core, int i);
 
-/* Asks node i to replace the text that was seen; and whether that may be done yet: once a
- * second, unless the text has changed. */
+/* True: the marker may be replaced: once a second, and whenever its text has changed. */
 int mark_may(const struct guard *g, int64_t now_ms);
+
+/* Asks node i to replace the text that was seen. */
 void mark_replace(struct core *core, int i, const struct marker *want, int64_t now_ms);
 
-/* A marker of a memory that begins now. */
+/* A marker with a new INC. */
 struct marker mark_fresh(struct core *core, int i, enum marker_state state);
 
-/* What was seen, with another state. */
+/* The marker that was seen, with another state. */
 struct marker mark_turned(const struct guard *g, enum marker_state state);
 
-/* Puts into the text for how long we have seen it unchanged. */
+/* Adds to the text how long we have seen it unchanged: others continue from there. */
 void mark_progress(struct core *core, int i, int64_t now_ms);
 
 #endif

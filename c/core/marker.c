@@ -8,7 +8,7 @@
 
 /* ---- reading ---- */
 
-/* What is left to be read of a text; failed: it is not what was asked for. */
+/* The rest of a text; failed: it was not what a reader below expected. */
 struct words {
     const char *at, *end;
     int failed;
@@ -43,7 +43,7 @@ static void read_hex(struct words *w, int digits, char *to)
     to[w->failed ? 0 : digits] = '\0';
 }
 
-/* A number as it is printed: without a sign, or a 0 in front. */
+/* A number as marker_write() prints it: no sign, no leading zeros. */
 static int64_t read_number(struct words *w, int64_t most)
 {
     const char *first = w->at;
@@ -83,7 +83,7 @@ static void read_state(struct words *w, struct marker *m)
         w->failed = 1;
 }
 
-/* INC and "v3 ": how the texts of all versions begin. -1: this one does not. */
+/* Reads INC and "v3 ", as the texts of all versions begin. -1: this one does not. */
 static int read_version(struct words *w, char *inc)
 {
     read_hex(w, MARKER_HEX, inc);

@@ -8,7 +8,7 @@
 
 /* ---- a question, until a majority agrees ---- */
 
-/* The largest group of nodes with the same vote and data. */
+/* WON when a majority has the same vote and data. */
 static enum verdict agreement(struct rl_round *round)
 {
     const struct core *core = round->core;
@@ -26,7 +26,7 @@ static enum verdict agreement(struct rl_round *round)
     }
     if (may_be)
         return UNDECIDED;
-    /* No majority agrees; whether one answered must be known as well. */
+    /* No majority can agree. The outcome needs to know if a majority answered. */
     return quorum_answered(&round->tally) || quorum_missing(&round->tally) ? LOST : UNDECIDED;
 }
 
@@ -43,7 +43,7 @@ static const struct round_kind ask_kind = {
     .decide = ask_decide,
 };
 
-/* ---- a question that only nodes may answer that may vote ---- */
+/* ---- a question for nodes that may vote ---- */
 
 static int guarded_put(struct rl_round *round, int i, int64_t now_ms)
 {
@@ -106,7 +106,7 @@ static const struct round_kind ask_one_kind = {
     .read = vote_number,
 };
 
-/* A node's connections, which scripts may not ask for. */
+/* The list of a node's connections; scripts may not call CLIENT LIST. */
 static int clients_put(struct rl_round *round, int i, int64_t now_ms)
 {
     const char *words[] = {"CLIENT", "LIST", "TYPE", "normal"};
@@ -131,7 +131,7 @@ static const struct round_kind clients_kind = {
     .read = clients_read,
 };
 
-/* Every node is asked about itself, and struct node keeps the answers. */
+/* Asks every node about itself; struct node keeps the answers. */
 static int probe_put(struct rl_round *round, int i, int64_t now_ms)
 {
     return node_probe(&round->core->nodes[i], round, now_ms);
@@ -152,7 +152,7 @@ static const struct round_kind probe_kind = {
     .decide = all_decide,
 };
 
-/* ---- nobody is asked ---- */
+/* ---- no node is asked ---- */
 
 static const struct round_kind sleep_kind = {
     .name = "sleep",
@@ -161,7 +161,7 @@ static const struct round_kind sleep_kind = {
 
 /* ---- beginning ---- */
 
-/* Until then at most. cmd: taken over. only: the node that is asked; -1: all. */
+/* Ends at until_ms at the latest. Takes over cmd. only: the node to ask; -1: all. */
 static rl_round *begin(struct core *core, const struct round_kind *kind, int script,
                        struct cmd *cmd, int only, int64_t until_ms, int64_t now_ms)
 {

@@ -8,8 +8,8 @@
 #include "core/guard.h"
 #include "node/health.h"
 
-/* A renewal's answer may take that part of the lease, as may the pause before the next
- * one (watchdog.c). */
+/* A renewal's answer may take this part of the lease, as may the pause before the next
+ * renewal (watchdog.c). */
 enum { RENEWAL_SHARE = 12 };
 
 struct rl_round *round_new(struct core *core, const struct round_kind *kind, int script,
@@ -79,7 +79,7 @@ void round_free(rl_round *round)
     round->core->handles--;
     if (round->kind->pause && !round->outcome) {
         round->notify = 0;
-        round_end(round, RL_CANCELLED);    /* else the round would last until its time */
+        round_end(round, RL_CANCELLED);    /* else it would last until its time */
     }
     round_unref(round);
 }
@@ -165,8 +165,8 @@ static void set_timer(struct rl_round *round)
 
 /* ---- asking ---- */
 
-/* Nobody waits for a renewal, and the next one would only queue up behind: a server that
- * has thousands of renewals to answer gets the time that is between two of them. */
+/* No caller waits for a renewal, and the next one would only queue up after it: a server
+ * with thousands of renewals to answer gets the time between two of them. */
 int64_t round_answer_due_ms(const struct rl_round *round, int i, int64_t now_ms)
 {
     int64_t timeout_ms = round->core->nodes[i].config->timeout_ms;
@@ -224,8 +224,8 @@ static void slot_begin(struct rl_round *round, int i, int64_t now_ms)
         return;
     }
     state_reconnect(core, i, now_ms);
-    /* A node that was fine until now may take its time; one that failed before must not
-     * cost more than an answer. */
+    /* A node that has not failed may take its time; one that has must not cost more
+     * time than an answer. */
     round->slot[i].state = SLOT_WAITING;
     round->slot[i].deadline_ms =
         nd->failures ? now_ms + nd->config->timeout_ms : nd->deadline_ms;
@@ -263,7 +263,7 @@ void round_begin(struct rl_round *round, int64_t now_ms)
 {
     round->started_ms = now_ms;
     activate(round);
-    round_ref(round);        /* which may end while nodes are still being asked */
+    round_ref(round);        /* it may end while nodes are still being asked */
     if (round->gate >= 0)
         slot_begin(round, round->gate, now_ms);
     else if (!round->kind->pause)
@@ -275,8 +275,8 @@ void round_begin(struct rl_round *round, int64_t now_ms)
 
 /* ---- deciding ---- */
 
-/* The node that was asked first has answered, or will not: on to the others, unless that
- * node refused. */
+/* The node that was asked first has answered, or will not: asks the others, unless it
+ * refused. */
 static void pass_gate(struct rl_round *round, int64_t now_ms)
 {
     const struct slot *first = &round->slot[round->gate];

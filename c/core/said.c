@@ -1,4 +1,4 @@
-/* said.c - what a server said that is too long for a slot. */
+/* said.c - data of replies that is too long for a slot. */
 #include "core/said.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* said.h - what a server said that is too long for a slot: kept once for all servers that
- * say the same, as they do of a holder. */
+/* said.h - data of replies that is too long for a slot, kept once for all servers that
+ * give the same data, as they do for the holder of a lock. */
 #ifndef SAID_H
 #define SAID_H
 

@@ -1,10 +1,10 @@
 /* same.c - one of several places: a majority must have granted the same number.
  *
- * Each node picks a place that is free there, and says which. Votes for different places
- * are about different things, and are not added up: every place is a lock of its own, and
- * two majorities for one place have a node in common, which gave that place to one of
- * them only. A node that picked another place keeps a stray: it is never counted, takes
- * up room on that node, and is dropped there by the first extension, or by the release.
+ * Each node picks a place that is free there, and tells which. Votes for different places
+ * are not added up: every place is a lock of its own. Two majorities for one place share
+ * a node, which gave the place to only one of them. A node that picked another place
+ * keeps a stray: it never counts, takes up room on that node, and is dropped there by the
+ * first extension or by the release.
  */
 #include "core/same.h"
 
@@ -13,7 +13,7 @@ static int granted(const struct slot *slot)
     return slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES;
 }
 
-/* The verdict where only grants of that number count. */
+/* The verdict if only grants of that number count. */
 static enum verdict verdict_for(const struct rl_round *round, int64_t number)
 {
     struct tally t = round->tally;
@@ -27,7 +27,7 @@ static enum verdict verdict_for(const struct rl_round *round, int64_t number)
 
 enum verdict same_judge(struct rl_round *round)
 {
-    enum verdict best = verdict_for(round, 0);    /* as yet granted by none */
+    enum verdict best = verdict_for(round, 0);    /* for a number that none has granted */
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
         enum verdict v = granted(slot) ? verdict_for(round, slot->extra) : LOST;

@@ -1,4 +1,4 @@
-/* standing.c - what is told of a node's right to vote. */
+/* standing.c - explains a node's right to vote. */
 #include "core/standing.h"
 
 #include <inttypes.h>
@@ -10,12 +10,12 @@
 
 enum { SHOWN = 160 };             /* bytes of a list of servers in a text */
 
-/* ---- whose a server is ---- */
+/* ---- the cluster of a server ---- */
 
 static int put(char *text, int len, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Appends to the text. Its length. */
+/* Appends to the text. Returns its new length. */
 static int put(char *text, int len, const char *format, ...)
 {
     va_list args;
@@ -25,7 +25,7 @@ static int put(char *text, int len, const char *format, ...)
     return len < RL_TEXT_MAX ? len : RL_TEXT_MAX - 1;
 }
 
-/* A cluster that a marker names; servers: the list beside it, or NULL. */
+/* Appends the cluster that a marker names; servers: the list beside it, or NULL. */
 static int put_cluster(char *text, int len, const char *cluster, const char *servers)
 {
     if (!cluster_is_hash(cluster))
@@ -81,13 +81,13 @@ void standing_explain(const struct core *core, int i, char *text)
     }
 }
 
-/* Its quarantine cannot begin, as EVAL is missing. One that others have begun goes on. */
+/* True: EVAL is missing, so we cannot begin its quarantine, and no other client has. */
 static int is_stuck(const struct guard *g)
 {
     return g->state == RL_GUARD_QUARANTINED && g->no_eval && !g->until_ms;
 }
 
-/* Until node i may vote; -1: unknown. */
+/* Milliseconds until node i may vote; -1: unknown. */
 static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];

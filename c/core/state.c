@@ -1,4 +1,4 @@
-/* state.c - what the files of the core have in common. */
+/* state.c - what the files of the core share. */
 #include "core/state.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ int state_spares(const struct core *core, int i, int64_t now_ms)
         return RL_TIMEOUT;
     if (!health_behind(&core->nodes[i], now_ms))
         return RL_OK;
-    /* Only where the others are a majority, answer, and may vote. */
+    /* Spare it only if others that answer and may vote are a majority. */
     uint32_t others = 0;
     for (int k = 0; k < core->n; k++) {
         const struct node *other = &core->nodes[k];

@@ -6,10 +6,10 @@
 #include "node/health.h"
 
 enum {
-    GATHER_MS = 1,                /* from the first notice until the waiters are woken, */
+    GATHER_MS = 1,                /* from the first message until waiters are woken, */
     GATHER_DOUBLINGS = 6,         /* doubled each time no majority sent one */
-    STRAYS_MAX = 10000,           /* messages nobody subscribed for, within a second */
-    SAID_MAX = 1024               /* requests that a subscriber has not answered */
+    STRAYS_MAX = 10000,           /* messages without a subscription, in one second */
+    SAID_MAX = 1024               /* unanswered requests of one subscriber */
 };
 
 /* FNV-1a (Fowler, Noll, Vo) */
@@ -41,8 +41,8 @@ static void forget(struct rl_subscription *s)
     free(s);
 }
 
-/* Tells server i whether the channel is wanted. A server that is behind is told later,
- * when it reads again: changes in between would only queue up. */
+/* Tells server i whether the channel is wanted. A server that has fallen behind is told
+ * when it has caught up: until then changes would only queue up. */
 static void say(struct core *core, int i, struct rl_subscription *s, int64_t now_ms)
 {
     int link = core->n + i, wanted = s->refs > 0;
@@ -52,7 +52,7 @@ static void say(struct core *core, int i, struct rl_subscription *s, int64_t now
     if (nd->queue_len >= SAID_MAX ||
         node_subscribe(nd, wanted ? "SUBSCRIBE" : "UNSUBSCRIBE", s->channel, s->len,
                        now_ms) < 0) {
-        nd->missed = 1;      /* a hint that is missing costs time, no more */
+        nd->missed = 1;      /* a missing hint costs only time */
         return;
     }
     s->said ^= bit(i);
@@ -130,7 +130,7 @@ void subscription_close(rl_subscription *s, int64_t now_ms)
     for (int i = 0; i < core->n; i++)
         say(core, i, s, now_ms);
     if (!s->said)
-        forget(s);           /* else when all have been told, or are gone */
+        forget(s);           /* else when all are told, or disconnected */
 }
 
 /* ---- waking ---- */
@@ -151,8 +151,8 @@ static void wake_opened(struct rl_subscription *s)
     wake(s);
 }
 
-/* Few servers sent a message: perhaps the rest cannot. Or waiters wake each other by
- * keys that they take and release where no majority is to be had. */
+/* Few servers sent a message: perhaps the rest cannot. Or waiters without a majority wake
+ * each other by taking and releasing keys. */
 void subscription_hint(struct rl_subscription *s)
 {
     s->doublings += s->doublings < GATHER_DOUBLINGS;
@@ -164,7 +164,7 @@ static int majority(const struct core *core, uint32_t mask)
     return state_majority(core, mask);
 }
 
-/* Some come after an UNSUBSCRIBE; a server that goes on must not keep us busy. */
+/* Some come after an UNSUBSCRIBE; a server that never stops must not keep us busy. */
 static int stray(struct node *nd, int64_t now_ms)
 {
     if (now_ms - nd->strays_ms >= 1000) {
@@ -181,7 +181,7 @@ static void hear(struct core *core, int i, struct rl_subscription *s, const char
         int before = majority(core, s->subscribed);
         s->subscribed |= bit(i);
         if (!before && majority(core, s->subscribed))
-            wake_opened(s);  /* try again: what was released before was not announced */
+            wake_opened(s);  /* no message announced what was released before */
     } else if (!strcmp(what, "message")) {
         s->notices |= bit(i);
         if (majority(core, s->notices))
@@ -198,7 +198,7 @@ int subscription_message(struct core *core, int i, const struct reply *reply,
     struct node *nd = &core->nodes[core->n + i];
     int message = reply->type == REPLY_ARRAY && !strcmp(reply->text, "message");
     int answer = !message && node_confirmed(nd);
-    struct rl_subscription *s = NULL;    /* an error, as NOPERM for the channel, names none */
+    struct rl_subscription *s = NULL;    /* an error, such as NOPERM, names none */
     if (reply->type == REPLY_ARRAY && reply->has_second)
         s = find(core, reply->second, reply->second_len);
     int failed = s || answer ? 0 : stray(nd, now_ms);

@@ -1,8 +1,7 @@
 /* subscription.h - inside the core: waiting for messages on a channel of all nodes.
  *
- * A message is a hint, never more: a waiter who is woken tries again, and one who is not
- * has a timer. So nothing here is repeated; confirmations tell that a server is still
- * there.
+ * A message is only a hint: a waiter that is woken tries again, and one that is not has a
+ * timer. So nothing here is resent; confirmations show that a server is alive.
  */
 #ifndef SUBSCRIPTION_H
 #define SUBSCRIPTION_H
@@ -12,11 +11,11 @@
 struct rl_subscription {
     struct core *core;
     struct rl_subscription *next; /* in the bucket */
-    int refs;                     /* 0: some nodes have to be told of that still */
-    uint32_t said;                /* nodes that were told to subscribe it */
+    int refs;                     /* 0: some nodes must still be told to unsubscribe */
+    uint32_t said;                /* nodes that were told to subscribe */
     uint32_t subscribed;          /* nodes that confirmed */
-    uint32_t notices;             /* nodes that sent a message since the last wake */
-    int doublings;                /* of the time that messages are gathered */
+    uint32_t notices;             /* nodes that sent a message since the last wake-up */
+    int doublings;                /* of the time for which messages are gathered */
     _Atomic int64_t wakes, opened;
     struct timer timer;           /* after the first notice */
     struct rl_round *sleepers;
@@ -27,18 +26,18 @@ struct rl_subscription {
 /* Subscriber i is ready: subscribes all channels. */
 void subscription_ready(struct core *core, int i, int64_t now_ms);
 
-/* Subscriber i is gone. */
+/* Subscriber i is disconnected. */
 void subscription_lost(struct core *core, int i);
 
-/* Subscriber i got the reply: a message, a confirmation, or an error. 0, or -1: the
- * server sends messages that nobody subscribed for, without end. */
+/* Handles a reply to subscriber i: a message, a confirmation, or an error. 0, or -1: the
+ * server keeps sending messages without a subscription. */
 int subscription_message(struct core *core, int i, const struct reply *reply,
                          int64_t now_ms);
 
-/* The subscription's timer, after messages from too few nodes: ends all pauses on it. */
+/* The subscription's timer, after messages from too few nodes: ends all its pauses. */
 void subscription_hint(struct rl_subscription *subscription);
 
-/* As rl_subscribe(), rl_unsubscribe() and rl_pause(). */
+/* See rl_subscribe(), rl_unsubscribe() and rl_pause(). */
 rl_subscription *subscription_open(struct core *core, const char *channel, size_t len,
                                    int64_t now_ms);
 void subscription_close(rl_subscription *subscription, int64_t now_ms);

@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECONDS_MAX = 12 };        /* digits: what is longer is no time, and would overflow */
+enum { SECONDS_MAX = 12 };        /* digits: more are no time, and would overflow */
 
-/* By how much the node's clock was stepped forward while leases of now may have been
- * taken. */
+/* By how much the node's clock was stepped forward while present leases may have been
+ * granted. */
 static int64_t forward_ms(const struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
     return g->steps && now_ms - g->stepped_ms <= state_guard_ms(core) ? g->forward_ms : 0;
 }
 
-/* By how much a majority of the clocks was stepped forward, at least. That our own clock
- * stood still instead makes no difference. */
+/* By how much, at least, a majority of the clocks was stepped forward. It makes no
+ * difference if our own clock stood still instead. */
 static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
 {
     int64_t back[RL_MAX_NODES];       /* negative: the largest come first */

@@ -32,7 +32,7 @@ struct timers {
 
 void timers_free(struct timers *ts);
 
-/* Makes room for n timers, so that timer_set cannot fail. 0, or -1: out of memory. */
+/* Makes room for n timers, so that timer_set() cannot fail. 0, or -1: out of memory. */
 int timers_reserve(struct timers *ts, uint32_t n);
 
 /* Sets or moves the timer; INT64_MAX clears it. */
@@ -42,7 +42,7 @@ void timer_clear(struct timers *ts, struct timer *t);
 /* The earliest deadline, or INT64_MAX. */
 int64_t timers_due_ms(const struct timers *ts);
 
-/* Takes out the earliest timer that is due at now_ms; NULL: none is. */
+/* Removes the earliest timer if it is due at now_ms; NULL: none is. */
 struct timer *timers_pop(struct timers *ts, int64_t now_ms);
 
 #endif

@@ -18,12 +18,12 @@ enum {
     NODE_BACKOFF_MIN_MS = 20,     /* before the second attempt to connect ... */
     NODE_BACKOFF_MAX_MS = 1000,   /* ... doubled for each further one up to this */
     NODE_STABLE_MS = 1000,        /* a connection that broke sooner counts as a failure */
-    NODE_LOOK_MS = 1000,          /* between two questions for the server's time and life */
+    NODE_LOOK_MS = 1000,          /* between questions for the server's time and life */
     /* A server with NODE_BEHIND_MIN requests and no answer for NODE_PAUSE_MS is frozen or
-     * overloaded. More requests allow less time: at full load (60,000 commands/s) a frozen
-     * server has 540 requests after 9 ms, 15,000 after the 250 ms in which one of them is
-     * overdue. A healthy server may have 3,600 on two busy cores, but keeps answering. For
-     * a distant server, twice its usual time is a pause. */
+     * overloaded. More requests allow less time: from a client at full load (60,000
+     * commands/s) a frozen server has 540 requests after 9 ms, 15,000 after the 250 ms
+     * in which one is overdue. A healthy server may have 3,600 on two busy cores, but
+     * keeps answering. For a distant server, twice its usual time is a pause. */
     NODE_BEHIND_MIN = 192,
     NODE_PAUSE_MS = 25,
     NODE_PAUSE_MIN_MS = 6,
