@@ -1,7 +1,7 @@
---- The host of clients in a world (see host/plain.lua): who waits lets the world go on.
+--- The host of clients in a world (see host/plain.lua).
 --
--- Coroutines that the world started are suspended meanwhile. Anybody else waits by letting the
--- world's time pass, with all that happens in it, until the answer is there.
+-- A wait suspends coroutines that the world started. Any other caller waits by letting the world's
+-- time pass, with all that happens in it, until the answer has come.
 
 local library = require "redlock.testing.library"
 
@@ -18,8 +18,8 @@ end
 
 _M.attend, _M.look_again, _M.look_within = nothing, nothing, nothing
 
---- From now on it is the host of this world.
--- @param new   a world (world.lua), or nil: none any more
+--- Makes this the host of a world.
+-- @param new   a world (world.lua), or nil: of none
 -- @param part  a function that loads modules of its library
 function _M.enter(new, part)
     world = new
@@ -41,7 +41,7 @@ function _M.alive(owner)
     return type(owner) ~= "thread" or status(owner) ~= "dead"
 end
 
---- Holds of coroutines that have ended are let go.
+--- Has the holds of ended coroutines released later.
 function _M.took(_, _, seconds)
     world:patrol(seconds)
 end
@@ -77,7 +77,7 @@ function _M.defer(fn)
     world:spawn(fn)
 end
 
---- What fails is to be seen by the spec.
+--- The spec sees what fails.
 function _M.log(text)
     world:fail("redlock: " .. text)
 end

@@ -1,4 +1,4 @@
---- Specs of programs that lock: a world with servers, clients and a clock, all in this process.
+--- For specs of programs that lock: a world with servers, clients and a clock, in this process.
 --
 --     local world = redlock.testing.new { nodes = 3 }
 --     local client = world:client()
@@ -6,15 +6,17 @@
 --     world:advance(31)
 --     world:kill(2)
 --
--- No redis-server, no socket, no thread, and no time: the servers are a model that runs the real
--- scripts, the library and its core are the real ones, and time passes when somebody waits, or when
--- the spec lets it pass. Two runs with one seed are the same. What the model cannot do raises.
+-- No redis-server, no socket, no thread, no real time. The servers are a model that runs the real
+-- scripts; the library and its core are the real ones. Time passes when a call waits or the spec
+-- advances it. Two runs with one seed are the same. What the model cannot do raises.
 --
--- Methods that only do something return the world.
+-- A call that waits in the spec itself lets time pass until it returns; coroutines that the world
+-- has started (spawn) wait side by side. A new world ends the previous one. Methods without a
+-- result return the world.
 --
--- A call that waits, in a spec itself, lets time pass until it returns; coroutines that the world
--- has started (spawn) wait beside each other. There is one world at a time: a new one ends the one
--- before.
+-- This folder: the world (init, world), its host and its copy of the library (host, library), and
+-- the model of Redis (redis, store and one file per type). Only world and library know the
+-- simulated core; the model of Redis must not know what locks are.
 
 local validate = require "redlock.core.validate"
 local worlds = require "redlock.testing.world"
@@ -33,7 +35,7 @@ local World, methods, spawning = {}, {}, {}
 -- ---- clients and time ----------------------------------------------------------------
 
 --- A client of all servers, on a machine of its own.
--- @param opts  as for redlock.new; nodes: the world's
+-- @param opts  as for redlock.new; nodes: default: the world's
 -- @return a client
 function methods:client(opts)
     local all = {}
@@ -47,22 +49,22 @@ function methods:client(opts)
     return self.redlock.new(all)
 end
 
---- Lets so many seconds pass, with all that happens in them. In a coroutine of the world: sleeps.
+--- Lets time pass, with all that happens in it. A coroutine of the world sleeps.
 function methods:advance(seconds)
     validate.seconds("seconds", seconds, 0, LONGEST)
     self.world:sleep(seconds)
     return self
 end
 
---- @return how many seconds have passed since the world began
+--- @return seconds since the world began
 function methods:now()
     return self.world.now()
 end
 
---- Starts fn(...) as a coroutine, which runs until it waits. An error of it is raised by whoever
--- lets time pass.
--- @return a task: join(seconds) lets time pass, so long at most, until fn has returned, and gives
---   what that was; isDone()
+--- Starts fn(...) as a coroutine, which runs until it waits. The call that lets time pass raises
+-- its errors.
+-- @return a task: join(seconds) lets time pass, at most `seconds`, until fn has returned, and
+--   returns its results; isDone()
 function spawning:spawn(fn, ...)
     validate.is_function("fn", fn)
     return self.world:spawn(fn, ...)
@@ -74,15 +76,15 @@ local function server_of(self, i)
     return self.world.servers[validate.integer("server", i, 1, #self.nodes)]
 end
 
---- The process of server i is killed, and its connections break.
+--- Kills the process of server i, and breaks its connections.
 function methods:kill(i)
     self.world:set_server(server_of(self, i), "down")
     return self
 end
 
---- It is started again, with what it had.
+--- Starts a killed server again, with its data.
 -- @param i     its number, from 1
--- @param opts  forgotten: true: it has lost its memory
+-- @param opts  forgotten: true: without its data
 function methods:start(i, opts)
     local server = server_of(self, i)
     opts = validate.options("options", opts, START)
@@ -90,31 +92,31 @@ function methods:start(i, opts)
     return self
 end
 
---- It stands still, and holds its connections.
+--- Freezes server i, which keeps its connections.
 function methods:freeze(i)
     self.world:set_server(server_of(self, i), "frozen")
     return self
 end
 
---- It goes on, and does what it was asked for meanwhile.
+--- Thaws server i, which then executes the requests that it received meanwhile.
 function methods:thaw(i)
     self.world:set_server(server_of(self, i), "up")
     return self
 end
 
---- Nothing gets through between server i and all clients, and nobody is told.
+--- Drops all traffic between server i and the clients, without an error.
 function methods:cut(i)
     self.world:cut(server_of(self, i), true)
     return self
 end
 
---- The network is well again; connections from before are broken.
+--- Lets traffic through again; older connections are broken.
 function methods:mend(i)
     self.world:cut(server_of(self, i), false)
     return self
 end
 
---- The clock of server i is set forward by so many seconds, or back.
+--- Sets the clock of server i forward by `seconds`, or back.
 function methods:step_clock(i, seconds)
     validate.seconds("seconds", seconds)
     local server = server_of(self, i)
@@ -122,16 +124,16 @@ function methods:step_clock(i, seconds)
     return self
 end
 
---- The process of a client stands still for so long, as for a collector or a page that is read
--- from disk. The caller waits for that.
+--- Stops the process of a client for `seconds`, as a garbage collector or swapping may. The caller
+-- waits meanwhile.
 function methods:stop(client, seconds)
     validate.seconds("seconds", seconds, 0, LONGEST)
     self.world:stop_client(client, seconds)
     return self
 end
 
---- The process of a client dies: what it held is held until its lease ends. Its coroutines do not
--- go on, and its methods say closed.
+--- Kills the process of a client: its locks stay held until their leases end. Its coroutines never
+-- continue, and its methods return closed.
 function methods:crash(client)
     self.world:crash_client(client)
     return self
@@ -139,15 +141,15 @@ end
 
 -- ---- looking ---------------------------------------------------------------------------
 
---- Runs a command on a server, at once and for nobody.
+--- Runs a command on a server at once, without a client.
 -- @param i    its number, from 1
 -- @param ...  the words: strings or numbers
--- @return its reply, as a client of Redis for Lua gives it: nil for none; or nil and an error
+-- @return its reply, as a Redis client for Lua returns it (nil: null); or nil and an error
 function spawning:call(i, ...)
     return self.world:call(server_of(self, i), ...)
 end
 
---- Ends the world: its clients are closed.
+--- Ends the world, and closes its clients.
 function methods:close()
     if not self.world.ended then
         self.world:over()
@@ -176,10 +178,10 @@ local function nodes_of(value)
     return list
 end
 
---- A new world; the one before is over.
+--- A new world; ends the previous one.
 -- @param opts  nodes: how many servers, or a list of their addresses, as for redlock.new (3);
---   seed: a number, from which all chance comes (1); round_trip: seconds between clients and
---   servers (0.0005); client: options for all clients; new_cluster: true: the servers are as new,
+--   seed: the number that all randomness derives from (1); round_trip: seconds, between clients
+--   and servers (0.0005); client: options for all clients; new_cluster: true: the servers are new,
 --   and in quarantine
 -- @return a world; its field nodes has the addresses, its field redlock the library in it
 function _M.new(opts)

@@ -1,10 +1,10 @@
---- The library a second time, as it is in a world: beside the one that the program uses.
+--- Loads the library a second time, for a world, beside the one that the program uses.
 --
--- Its files are the same; they are loaded once more, with a core of their own (redlock/world-<abi>:
--- the objects of the core, but for those that touch sockets, threads and clocks) and another host.
--- What could make two runs of one seed differ is replaced for them alone: the order of pairs(),
--- and finalizers, which run when the world ends. The program's primitives and errors go with both:
--- those modules need no core, and are shared.
+-- The files are the same, but with their own core (redlock/world-<abi>: the core without the
+-- objects that touch sockets, threads and clocks) and another host. Two things that could make two
+-- runs of one seed differ are replaced in this copy: the order of pairs(), and finalizers, which
+-- run when the world ends. The modules of primitives and errors need no core, and both copies
+-- share them, so that the program's own primitives and errors work in both.
 
 local ffi = require "ffi"
 
@@ -29,7 +29,7 @@ local function less(a, b)
     return a < b
 end
 
---- As pairs(), in the order of the keys, if these have one.
+--- Like pairs(), in the order of the keys if these are numbers and strings.
 function _M.ordered_pairs(t)
     local one = next(t)
     if one == nil or next(t, one) == nil then
@@ -81,7 +81,7 @@ end
 
 -- ---- the modules -----------------------------------------------------------------
 
--- ffi, with finalizers that run when they are told to.
+-- ffi, with finalizers that run on demand.
 local function own_ffi(finalizers)
     return setmetatable({
         gc = function(object, fn)
@@ -91,10 +91,10 @@ local function own_ffi(finalizers)
     }, { __index = ffi })
 end
 
---- Loads it.
--- @param host  the host that stands in the place of redlock.host.plain
--- @return redlock as it is in the world; a function that loads one more of its modules; and one
---   that runs its finalizers
+--- Loads the copy.
+-- @param host  the host that replaces redlock.host.plain
+-- @return the copy of redlock; a function that loads another of its modules; and a function that
+--   runs its finalizers
 function _M.load(host)
     local finalizers = {}
     local loaded = {
@@ -124,7 +124,7 @@ function _M.load(host)
     end
     local redlock = env.require "redlock"
     for object in rawpairs(finalizers) do
-        finalizers[object] = nil         -- of the Lua state: a world that ends is no end of it
+        finalizers[object] = nil         -- they are for the end of the Lua state, not of a world
     end
     return redlock, env.require, finalize
 end

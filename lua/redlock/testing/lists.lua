@@ -9,7 +9,7 @@ local command, find_as, integer, put = store.command, store.find_as, store.integ
 
 local List = { is = "list" }
 
--- Elements i to j of a list, as one of its own.
+-- A copy of the elements i to j of a list.
 local function part(list, i, j)
     local copy = setmetatable({}, List)
     for k = i, j do

@@ -1,4 +1,4 @@
---- What is asked again and again is remembered: up to `most` answers, then all is forgotten.
+--- Caches results of a function: up to `most`, then it forgets all.
 --
 -- @param fn  a function of one argument, whose result (not nil) depends on nothing else
 return function(fn, most)

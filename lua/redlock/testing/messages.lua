@@ -1,4 +1,4 @@
---- Channels of a modelled Redis server (redis.lua), and the commands on them.
+--- The commands on channels of a modelled Redis server (redis.lua).
 
 local store = require "redlock.testing.store"
 

@@ -1,8 +1,8 @@
 --- A model of a Redis server: executes commands and the library's own scripts.
 --
--- Values are kept as Redis gives them to a script: a number for an integer, a string for a
--- bulk string, false for nil, { ok = } for a status, { err = } for an error, a list for an
--- array. spec/testing compares it with real servers.
+-- Replies have the types that Redis gives to scripts: a number for an integer, a string for a bulk
+-- string, false for nil, { ok = } for a status, { err = } for an error, a list for an array.
+-- spec/testing compares the model with real servers.
 
 local new_table = require "table.new"
 local memo = require "redlock.testing.memo"
@@ -32,28 +32,28 @@ local NOSCRIPT = { err = "NOSCRIPT No matching script. Please use EVAL." }
 
 --- A server with an empty memory.
 -- @param clock  function(server): its wall clock, in microseconds
--- @param reply  function(connection, bytes): false when the connection is gone
--- @param id     a number of its own
+-- @param reply  function(connection, bytes): returns false if the connection is closed
+-- @param id     a unique number
 function _M.new(clock, reply, id)
     local self = setmetatable({
         id = id or 0,
-        runs = 0,                -- how often it was started: its run_id
-        lives = 0,               -- how often it was started, or promoted: its master_replid
-        replicas = 0,            -- how many it says to have
+        runs = 0,                -- how often it was started; in its run_id
+        lives = 0,               -- how often it was started or promoted; in its master_replid
+        replicas = 0,            -- how many INFO reports
         clock = clock,
         reply = reply,
         now_ms = 0,              -- its clock when the running command began
-        db = {},                 -- key -> { value = string or table (hash), at = ms or nil }
+        db = {},                 -- key -> { value = string or table, at = expiry in ms, or nil }
         scripts = {},            -- sha -> true
         channels = {},           -- channel -> list of connections
         subscriber = {},         -- connection -> how many channels
         on_write = nil,          -- function(server, key, old, new) before a key changes
         before_script = nil,     -- function(server, sha, keys, args)
         on_script = nil,         -- function(server, sha, keys, args, result)
-        on_unsupported = nil,    -- function(server, text) when somebody wants what is not here
-        refuses = nil,           -- error that every script is answered with
-        says = nil,              -- what EVALSHA is answered with; nothing is executed
-        denied = nil,            -- lower-case names of commands that its user may not give
+        on_unsupported = nil,    -- function(server, text), for a request beyond the model
+        refuses = nil,           -- the error that every script returns
+        says = nil,              -- the reply to each EVALSHA; no script runs
+        denied = nil,            -- lower-case names of commands that its user may not run
     }, Server)
     self:restart({})
     return self
@@ -61,14 +61,14 @@ end
 
 -- ---- memory ----------------------------------------------------------------------
 
---- What a key has now, for those who look from outside: its entry, or nil.
+--- The present entry of a key, or nil; for callers outside of commands.
 function Server:look(key)
     self.now_ms = floor(self:clock() / 1000)
     return find(self, key)
 end
 
---- Loses all that is not on a disk: connections, scripts, and what `keep` does not have.
--- @param keep  the memory it starts with
+--- Restarts without connections and scripts.
+-- @param keep  the data it starts with
 function Server:restart(keep)
     self.scripts, self.channels, self.subscriber = {}, {}, {}
     self.runs = self.runs + 1
@@ -76,20 +76,20 @@ function Server:restart(keep)
     self:live_on(keep)
 end
 
---- Goes on as another life, as it does when it was a replica meanwhile.
--- @param keep  the memory that it has then
+--- Continues with a new master_replid, like a server that was a replica meanwhile.
+-- @param keep  its data from then on
 function Server:live_on(keep)
     self.db, self.lives, self.marker = keep, self.lives + 1, nil
     self.replid = format("%04x%04xfeedfeed%024x", self.id, self.lives, self.lives)
 end
 
---- What names the memory of its counters: its marker, or the last one that it had; without
--- the guard its life.
+--- The name of the memory that its counters belong to: from its marker, or its last one; without
+-- the guard from its master_replid.
 function Server:memory()
     return (self.marker or self.replid):sub(1, 8)
 end
 
---- A copy of its memory, as on a disk.
+--- A copy of its data, as on a disk.
 function Server:snapshot()
     local copy = {}
     for key, entry in pairs(self.db) do
@@ -159,7 +159,7 @@ local running                -- the server that executes a script
 local compiled = {}          -- sha -> function, for all servers
 local env
 
--- Runs a command for a script, or for a client.
+-- Runs a command of a script or of a connection.
 local function run(self, argv, n, conn)
     local c = commands[argv[1]] or commands[upper(argv[1])]
     if not c then
@@ -177,7 +177,7 @@ local function run(self, argv, n, conn)
     return c.fn(self, argv, n, conn)
 end
 
-local words = {}             -- of the command that a script runs
+local words = {}             -- of the command that a script runs; reused
 
 local function word(value)
     if type(value) == "number" then
@@ -226,12 +226,12 @@ local redis = {
     status_reply = function(text) return { ok = text } end,
 }
 
--- What real servers give to scripts, and the model does not.
+-- What real servers offer to scripts, and the model does not.
 local MISSING = { cjson = true, cmsgpack = true, struct = true, os = true, coroutine = true,
     getmetatable = true, collectgarbage = true }
 local MISSING_IN = { math = { random = true, randomseed = true } }
 
--- A library of Lua for scripts, which cannot change that of the host.
+-- A copy of a Lua library for scripts, so that they cannot change the host's.
 local function library(name)
     local copy = {}
     for key, value in pairs(_G[name]) do
@@ -280,8 +280,8 @@ local function compile(sha, body)
     end
 end
 
--- KEYS and ARGV of a script, which argv keeps for the next server that is asked the same.
--- A script may take words off them, and does nothing else to them.
+-- KEYS and ARGV of a script, kept in argv for the next server that gets the same request. A script
+-- may remove words (then they are split again), and must not change them otherwise.
 local function split(argv, n, nkeys)
     local keys, args = argv.keys, argv.args
     if not keys or #keys ~= nkeys or #args ~= n - 3 - nkeys then
@@ -383,7 +383,7 @@ local line = memo(function(text)
     return text:gsub("[\r\n]", " ") .. "\r\n"
 end, MANY)
 
--- RESP of what a command or a script returned.
+-- A result of a command or a script as RESP.
 local function encode(value)
     local kind = type(value)
     if kind == "number" then
@@ -412,7 +412,7 @@ local function encode(value)
 end
 _M.encode = encode
 
---- Runs a command for nobody.
+--- Runs a command without a connection.
 -- @param argv  its words
 -- @param n     how many
 -- @return its result, as a script gets it
@@ -421,9 +421,9 @@ function Server:run(argv, n)
     return run(self, argv, n, 0)
 end
 
---- Executes a command of a connection, and answers it.
--- @param conn  names the connection
--- @param argv  its words, for this and other servers; also what they find out about it
+--- Executes a command of a connection, and replies.
+-- @param conn  identifies the connection
+-- @param argv  its words, which servers share, with what they cache about them
 -- @param n     how many words
 function Server:execute(conn, argv, n)
     self.now_ms = floor(self:clock() / 1000)

@@ -1,4 +1,4 @@
---- SHA-1 (FIPS 180-4), as Redis names scripts by it. Remembers what it was asked.
+--- SHA-1 (FIPS 180-4), by which Redis names scripts. Results are cached.
 
 local bit = require "bit"
 local memo = require "redlock.testing.memo"

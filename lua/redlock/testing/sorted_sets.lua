@@ -14,12 +14,12 @@ local NO_LEX = { err = "ERR min or max not valid string range item" }
 local command, find_as, integer, put = store.command, store.find_as, store.integer, store.put
 local unsupported, upper = store.unsupported, store.upper
 
--- score: member -> number; n: how many there are; list: once asked for, in order
+-- score: member -> number; n: how many members; list: the members in order, or nil: not sorted yet
 local Set = { is = "zset" }
 
 local INFINITE = { inf = huge, ["+inf"] = huge, ["-inf"] = -huge }
 
--- The number that a text is, or nil.
+-- The number in a text, or nil.
 local function float(text)
     return INFINITE[lower(text)] or find(text, "^[%d.eE+-]+$") and tonumber(text) or nil
 end
@@ -36,7 +36,7 @@ local function copy_of(set)
     return copy
 end
 
--- Its members, by score, and by name where scores are equal.
+-- Its members by score, and by name where scores are equal.
 local function in_order(set)
     local list, score = set.list, set.score
     if not list then
@@ -86,7 +86,7 @@ command("ZADD", 4, -1, function(self, argv, n)
     return copy.n - before
 end)
 
--- Takes members out. How many were there.
+-- Removes members. Returns how many there were.
 local function remove(self, key, set, entry, members)
     local copy = copy_of(set)
     for i = 1, #members do
@@ -129,7 +129,7 @@ reads("ZRANK", 3, 3, function(set, argv)
     return false
 end)
 
--- A reply: some members, with their scores if these are wanted.
+-- A reply: some members, with their scores if wanted.
 local function reply(set, members, scores)
     local list = {}
     for i = 1, #members do
@@ -184,7 +184,7 @@ local function options(argv, n, i)
     return scores, offset, count
 end
 
--- Those of a list that is(member), as LIMIT has it.
+-- The members of a list for which is(member) holds, within LIMIT.
 local function filtered(list, is, offset, count)
     local part, skipped = {}, 0
     for _, member in ipairs(list) do
@@ -199,7 +199,7 @@ local function filtered(list, is, offset, count)
     return offset < 0 and {} or part
 end
 
--- Whether a member's score is in the range of two texts; nil: they are none.
+-- A function: whether a member's score is between two bounds; nil: they are not bounds.
 local function score_range(set, from, to)
     local from_open, to_open = sub(from, 1, 1) == "(", sub(to, 1, 1) == "("
     local low = from == "(" and 0 or float(from_open and sub(from, 2) or from)
@@ -239,7 +239,7 @@ command("ZREMRANGEBYSCORE", 4, 4, function(self, argv)
     return remove(self, argv[2], set, entry, filtered(in_order(set), is, 0, -1))
 end)
 
--- Whether a member is on that side of an end of a range by name; nil: the text is no end.
+-- A function: whether a member is on the inner side of a bound by name; nil: not a bound.
 local function lex_end(text, is_low)
     if text == "-" or text == "+" then
         local all = (text == "-") == is_low

@@ -1,8 +1,8 @@
---- The memory of a modelled Redis server (redis.lua), and the commands on keys and strings.
+--- The data of a modelled Redis server (redis.lua), and the commands on keys and strings.
 --
--- A value is a string, a hash (a table), a list or a sorted set (tables with a metatable that
--- says so). Nobody changes a value: whoever writes puts another one in its place, so that an
--- entry that was read, or saved, stays what it was.
+-- A value is a string, a hash (a table), a list or a sorted set (tables whose metatable names the
+-- type). Values are immutable: a command that writes stores a new value, so entries that were read
+-- or saved do not change.
 
 local glob = require "redlock.core.glob"
 local memo = require "redlock.testing.memo"
@@ -10,11 +10,11 @@ local memo = require "redlock.testing.memo"
 local huge, format, lower = math.huge, string.format, string.lower
 local getmetatable, type, tonumber = getmetatable, type, tonumber
 
-local MANY = 2000            -- to be remembered
+local MANY = 2000            -- results that a memo keeps
 
 local upper = memo(string.upper, MANY)
 
-local ANSWERED = {}          -- by the command itself
+local ANSWERED = {}          -- result of a command that has replied itself
 local OK = { ok = "OK" }
 local WRONGTYPE = { err = "WRONGTYPE Operation against a key holding the wrong kind of value" }
 local NOT_INTEGER = { err = "ERR value is not an integer or out of range" }
@@ -34,7 +34,7 @@ local function find(self, key)
     return entry
 end
 
--- Gives a key another entry, or none.
+-- Replaces the entry of a key; nil: deletes it.
 local function write(self, key, entry)
     if self.on_write then
         self.on_write(self, key, find(self, key), entry)
@@ -42,7 +42,7 @@ local function write(self, key, entry)
     self.db[key] = entry
 end
 
--- What a value is, as TYPE says.
+-- The type of a value, as TYPE names it.
 local function kind_of(value)
     if type(value) == "string" then
         return "string"
@@ -51,7 +51,7 @@ local function kind_of(value)
     return meta and meta.is or "hash"
 end
 
--- The value of that kind at a key and its entry; nil: the key is free; false: it has another kind.
+-- The value of a key and its entry; nil: no such key; false: not of this kind.
 local function find_as(self, key, kind)
     local entry = find(self, key)
     if not entry then
@@ -60,12 +60,12 @@ local function find_as(self, key, kind)
     return kind_of(entry.value) == kind and entry.value, entry
 end
 
--- Puts another value in the place of an entry's (or nil), with the same end; nil: none.
+-- Stores a value, with the expiry of the key's old entry (or nil); a value of nil: deletes the key.
 local function put(self, key, entry, value)
     write(self, key, value and { value = value, at = entry and entry.at })
 end
 
--- What real servers can, and the model cannot: the error for whoever asked. It is told, too, as a
+-- The error for what real servers can do and the model cannot. Also calls on_unsupported, as a
 -- script may hide the error.
 local function unsupported(self, what)
     local text = "ERR the model of a server does not know " .. what
@@ -75,8 +75,7 @@ local function unsupported(self, what)
     return { err = text }
 end
 
--- Upper-case name -> { least and most words (negative: no bound), function(server, argv, n,
--- connection) }
+-- Name -> { least and most words (negative: no bound), function(server, argv, n, connection) }
 local commands = {}
 
 local function command(name, least, most, fn)
@@ -85,9 +84,8 @@ local function command(name, least, most, fn)
     commands[lower(name)] = c
 end
 
--- A function that makes a command that reads values of a kind: fn(value, argv, n, server), or
--- `empty` for the value of a free key. What is wrong with its words comes before what is wrong
--- with the key.
+-- A function that defines commands that read values of a kind: fn(value, argv, n, server), with
+-- `empty` for a missing key. Errors in the words take precedence over a wrong type of the key.
 local function reads(kind, empty)
     return function(name, least, most, fn)
         command(name, least, most, function(self, argv, n)
@@ -101,7 +99,7 @@ local function reads(kind, empty)
     end
 end
 
--- The number that a text is, or false.
+-- The integer in a text, or false.
 local integer = memo(function(text)
     local n = tonumber(text)
     return n and n % 1 == 0 and n > -2 ^ 63 and n < 2 ^ 63
@@ -127,7 +125,7 @@ command("GETRANGE", 4, 4, function(self, argv)
     return (value or ""):sub(from < 0 and from or from + 1, to < 0 and to or to + 1)
 end)
 
--- Options of SET that are not here.
+-- Options of SET that the model lacks.
 local SET_MORE = { GET = true, EXAT = true, PXAT = true }
 
 command("SET", 3, -1, function(self, argv, n)
@@ -196,7 +194,7 @@ command("EXISTS", 2, -1, function(self, argv, n)
     return count
 end)
 
--- unit: of the number, in ms; from: whether it is counted from now on
+-- unit: of the number, in ms; from_now: whether it counts from now
 local function expire(unit, from_now)
     return function(self, argv, n)
         local number = integer(argv[3])
@@ -266,7 +264,7 @@ command("INCRBY", 3, 3, function(self, argv)
     return increase(self, argv[2], integer(argv[3]))
 end)
 
--- All at once, in order: as a server may that has no more than it was asked to look at.
+-- Returns all keys at once, in order, as a small real server may.
 command("SCAN", 2, -1, function(self, argv, n)
     local pattern, list = "*", {}
     for i = 3, n, 2 do

@@ -1,4 +1,4 @@
---- A world: servers, clients, the links between them, and the time that passes for all of them.
+--- A world: servers, clients, the links between them, and their common time.
 
 local ffi = require "ffi"
 local waits = require "redlock.testing.host"
@@ -15,16 +15,16 @@ local format, ffi_string = string.format, ffi.string
 
 local _M = {}
 
-local SECOND = 1e6                   -- in microseconds, as the world counts
-local EPOCH = 1700000000 * SECOND    -- what the servers' clocks say when it begins
-local BEFORE = 1000 * SECOND         -- for so long the machines of the clients ran before
+local SECOND = 1e6                   -- in microseconds, the world's unit
+local EPOCH = 1700000000 * SECOND    -- the servers' clocks when it begins
+local BEFORE = 1000 * SECOND         -- uptime of a client's machine when the client opens
 
 local World = {}
 World.__index = World
 
 local C, redlock, part, finalize   -- of the library in the world
-local known = {}             -- commands that servers were sent, by the numbers that C gives them
-local present                -- the world that there is
+local known = {}             -- commands sent to servers, by the numbers that C gives them
+local present                -- the current world, or nil
 
 local function key_of(round)
     return tonumber(ffi.cast("intptr_t", round))
@@ -59,7 +59,7 @@ local function address(node)
     return node.path or node.host .. ":" .. node.port
 end
 
---- A world with servers, and nobody else. The one before is over.
+--- A world with servers and no clients. Ends the previous one.
 -- @param opts  nodes: a list of addresses; seed; round_trip: seconds
 function _M.new(opts)
     load()
@@ -70,7 +70,7 @@ function _M.new(opts)
     local self = setmetatable({
         redlock = redlock, nodes = opts.nodes, link = opts.round_trip * SECOND / 2,
         servers = {}, places = {}, timers = {}, timer = 0, processes = 0,
-        clients = {},            -- a list of { client, process }: those that are open
+        clients = {},            -- a list of { client, process }: the open ones
         tasks = setmetatable({}, { __mode = "k" }), waiting = {},
     }, World)
     present = self
@@ -82,7 +82,7 @@ function _M.new(opts)
     return self
 end
 
---- Ends it: nobody in it waits any more, and its clients are closed.
+--- Ends the world: drops all waits, and closes its clients.
 function World:over()
     for _, open in ipairs(self.clients) do
         open.client.core, open.client.closed = nil, true
@@ -99,21 +99,21 @@ local function check(self)
     end
 end
 
---- What went wrong is raised by whoever lets time pass.
+--- The call that lets time pass raises this text.
 function World:fail(text)
     self.failure = self.failure or text
 end
 
 -- ---- clients -----------------------------------------------------------------------
 
--- Links of a process to a server: as long as all others, or cut.
+-- Makes the link of a process to a server: as long as all others, or cut.
 local function lay(self, process, server)
     local until_us = server.cut and 2 ^ 60 or 0
     C.sim_path(process, server.index, self.link, self.link / 10)
     C.sim_silence(process, server.index, until_us, until_us)
 end
 
---- A client opens its core, with these addresses.
+--- Connects a client that opens its core; its nodes' addresses become those of the servers.
 function World:connect(client, nodes)
     for i, node in ipairs(client.options.nodes) do
         local server = self.servers[self.places[address(node)]]
@@ -137,7 +137,7 @@ function World:connect(client, nodes)
     C.sim_enter(process)
 end
 
--- Its place among those that are open, and its process; nil: it is not.
+-- The place of a client among the open ones, and its process; nil: it is not open.
 local function place_of(self, client)
     for i, open in ipairs(self.clients) do
         if open.client == client then
@@ -153,7 +153,7 @@ function World:disconnect(client)
     end
 end
 
---- What is held by coroutines that have ended is looked for after so many seconds.
+--- After `seconds`, releases the holds of coroutines that have ended.
 function World:patrol(seconds)
     if self.patrolling then
         return
@@ -174,7 +174,7 @@ end
 
 -- ---- coroutines --------------------------------------------------------------------
 
---- The task that runs; nil: it is not one of this world's.
+--- The running task; nil: no coroutine of this world runs.
 function World:this_task()
     local co = running()
     return co and self.tasks[co]
@@ -200,14 +200,14 @@ local function settle(self, task, ok, ...)
     C.rl_round_notify(what)
 end
 
--- Whatever was begun or ended by Lua is noticed.
+-- Has the simulated processes notice what Lua has begun or ended.
 local function notice(self)
     for _, open in ipairs(self.clients) do
         C.sim_waiting(open.process, 0)
     end
 end
 
--- Lets a task go on.
+-- Continues a task.
 local function resume(self, task, ...)
     if not task.done then
         settle(self, task, coroutine.resume(task.co, ...))
@@ -219,8 +219,8 @@ local Task = {}
 Task.__index = Task
 
 --- Starts fn(...) as a coroutine, which runs until it waits.
--- @param fn      the function; or, of a future, its body
--- @param future  of a call in the background, or the first argument
+-- @param fn      the function; or the body of a future
+-- @param future  the future of a call in the background; else the first argument
 -- @return a task
 function World:spawn(fn, future, ...)
     check(self)
@@ -236,7 +236,7 @@ function World:spawn(fn, future, ...)
     return task
 end
 
---- Ends what a task waits for with an error.
+--- Ends a task's wait with an error.
 -- @return whether it waited
 function World:interrupt(task, err)
     if not task or not task.round then
@@ -254,8 +254,8 @@ function Task:isDone()
 end
 
 --- Lets time pass until the function has returned.
--- @param seconds  how long at most; default: as long as it takes
--- @return what it returned; nothing: it has not, in so long a time
+-- @param seconds  how long at most; default: no limit
+-- @return what it returned; nothing if it has not returned in time
 function Task:join(seconds)
     local world, late = self.world, false
     check(world)
@@ -270,7 +270,7 @@ end
 
 -- ---- time --------------------------------------------------------------------------
 
---- Calls fn after so many microseconds.
+--- Calls fn after `us` microseconds.
 function World:later(us, fn)
     self.timer = self.timer + 1
     self.timers[self.timer] = fn
@@ -301,7 +301,7 @@ local function on_round(self)
     end
 end
 
--- What the cores have lost is told.
+-- Has clients report the leases that their cores have lost.
 local function look(self)
     for _, open in ipairs(self.clients) do
         local client = open.client
@@ -311,7 +311,7 @@ local function look(self)
     end
 end
 
--- The next thing happens.
+-- Runs the world's next event.
 local function go_on(self)
     local why = C.sim_run()
     if why == C.SIM_COMMAND then
@@ -348,7 +348,7 @@ function World:pass(done)
     end
 end
 
---- Lets so many seconds pass.
+--- Lets `seconds` pass.
 function World:sleep(seconds)
     check(self)
     local task, over = self:this_task(), false
@@ -365,7 +365,7 @@ function World:sleep(seconds)
     end
 end
 
---- @return how many seconds have passed since it began
+--- @return seconds since the world began
 function World.now()
     return C.sim_now() / SECOND
 end
@@ -379,7 +379,7 @@ function World:set_server(server, state)
     C.sim_server(server.index, server.state, 0)
 end
 
---- A server that is down comes back.
+--- Starts a server that is down.
 function World:start_server(server, forgotten)
     if server.state ~= C.SIM_DOWN then
         validate.bad("server", "one that was killed is needed")
@@ -388,7 +388,7 @@ function World:start_server(server, forgotten)
     self:set_server(server, "up")
 end
 
---- All servers of the new cluster may vote at once.
+--- Admits all servers of the new cluster, so that they may vote at once.
 function World:admit_all()
     local client = redlock.new { nodes = self.nodes }
     local ok, err = client:init()
@@ -398,7 +398,7 @@ function World:admit_all()
     end
 end
 
--- A reply as it is for Lua.
+-- A reply as Lua clients return it.
 local function value_of(result)
     if type(result) ~= "table" then
         return result or nil
@@ -433,7 +433,7 @@ function World:call(server, ...)
     return value_of(result)
 end
 
---- Whether the links of all clients to a server let nothing through.
+--- Cuts the links of all clients to a server (on), or mends them.
 function World:cut(server, on)
     server.cut = on
     for _, open in ipairs(self.clients) do
@@ -444,7 +444,7 @@ function World:cut(server, on)
     end
 end
 
--- The process of a client that is to suffer.
+-- The process of a client, and the client's place. Raises if the client is not open.
 local function process_of(self, client)
     local i, process = place_of(self, client)
     if not i then
@@ -453,13 +453,13 @@ local function process_of(self, client)
     return process, i
 end
 
---- The process of a client stands still for so long; the caller waits for that.
+--- Stops the process of a client for `seconds`; the caller waits meanwhile.
 function World:stop_client(client, seconds)
     C.sim_stop(process_of(self, client), C.sim_now() + seconds * SECOND, 0)
     self:sleep(seconds)
 end
 
---- The process of a client is no more, and nobody in it goes on.
+--- Kills the process of a client; its coroutines never continue.
 function World:crash_client(client)
     local process, i = process_of(self, client)
     C.sim_kill(process)
