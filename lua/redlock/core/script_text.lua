@@ -1,4 +1,8 @@
---- Reads the texts of the Redis-side scripts, which are files beside the modules.
+--- Reads the texts of the scripts that run inside Redis, from lua/redlock/scripts.
+--
+-- That folder has one folder per kind of lock. Several files make one script; each says which
+-- files come before it. A script knows the data and the clock of its server. It must not know of
+-- other servers or majorities, which are the core's.
 
 local errors = require "redlock.core.errors"
 

@@ -264,7 +264,7 @@ command("INCRBY", 3, 3, function(self, argv)
     return increase(self, argv[2], integer(argv[3]))
 end)
 
--- Returns all keys at once, in order, as a small real server may.
+-- Returns all keys at once, in order, as a real server with few keys may.
 command("SCAN", 2, -1, function(self, argv, n)
     local pattern, list = "*", {}
     for i = 3, n, 2 do

@@ -200,7 +200,7 @@ local function settle(self, task, ok, ...)
     C.rl_round_notify(what)
 end
 
--- Has the simulated processes notice what Lua has begun or ended.
+-- Has the loops of all processes look for what Lua has begun or ended.
 local function notice(self)
     for _, open in ipairs(self.clients) do
         C.sim_waiting(open.process, 0)

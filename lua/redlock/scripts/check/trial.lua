@@ -1,6 +1,6 @@
--- Tries what locks ask of a server, for client:check(). KEYS[1]: a lock that nobody else takes.
--- ARGV: "take" or "release", its counter, the floors, its channel. {1, how many connections there
--- are or -1, a line "COMMAND why" for each command that failed}.
+-- Tries the commands that locks need, for client:check(). KEYS[1]: a lock that no other client
+-- uses. ARGV: "take" or "release", its counter, the floors, its channel. {1, the number of
+-- connections or -1, a line "COMMAND why" for each command that failed}.
 local OURS = 'redlock check'
 local fence, floor, failed = ARGV[2], ARGV[3], ''
 local function try(...)

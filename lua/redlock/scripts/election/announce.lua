@@ -1,6 +1,6 @@
--- KEYS[1] a fenced lock, [2] its counter, [3] who leads: '1 term who'. ARGV[1] the lock's value,
--- [2] the term, its token, [3] who, [4] how long that stays, in ms, [5] the channel of those who
--- look on. 1; 0: not the leader here.
+-- KEYS[1] a fenced lock, [2] its counter, [3] the leader: '1 term who'. ARGV[1] the lock's value,
+-- [2] the term (its token), [3] who, [4] how long KEYS[3] stays, in ms, [5] the channel of
+-- observers. 1; 0: not the leader here.
 local found = redis.call('mget', KEYS[1], KEYS[2], KEYS[3])
 if string.sub(found[3] or '1 ', 1, 2) ~= '1 ' then
     return redis.error_reply('FORMAT the leader of ' .. KEYS[1] .. ' is of another version')

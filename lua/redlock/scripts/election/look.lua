@@ -1,10 +1,10 @@
--- KEYS as in announce.lua. {1, ms, 'term who'}: somebody leads for so long still; who: '' where it
--- is not known. 0: nobody.
+-- KEYS as in announce.lua. {1, ms, 'term who'}: there is a leader, for `ms`; who: '' if unknown.
+-- 0: no leader.
 local found = redis.call('mget', KEYS[1], KEYS[2], KEYS[3])
 if string.sub(found[3] or '1 ', 1, 2) ~= '1 ' then
     return redis.error_reply('FORMAT the leader of ' .. KEYS[1] .. ' is of another version')
 end
--- The counter is that of the lock's holder: the text ends with the beginning of its value.
+-- A counter of the lock's holder ends with the beginning of its value.
 local term, whose = string.match(string.sub(found[2] or '', 9), '^(%d+) (.*)$')
 if not found[1] or whose ~= string.sub(found[1], 1, 8) then
     return 0

@@ -1,4 +1,4 @@
--- KEYS[3] who leads; ARGV[1] the channel of those who look on, [2] a term that is over. 1.
+-- KEYS[3] the leader; ARGV[1] the channel of observers, [2] a term that has ended. 1.
 local term = string.match(redis.call('get', KEYS[3]) or '', '^1 (%d+) ')
 if term == ARGV[2] then
     redis.call('del', KEYS[3])

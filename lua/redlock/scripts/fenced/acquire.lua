@@ -1,7 +1,7 @@
--- 3 + counter: taken (a table would take longer); {2, counter}: it was ours already (a
--- request sent twice); {0, ms, who}: as in lock/acquire.lua; {3, marker}: as in
--- marker/check.lua; -2: no floor, or the last number was given out. The counter is written first:
--- whatever fails half-way must not leave a lock that was not counted.
+-- 3 + counter: acquired (a table would be slower); {2, counter}: this value held it already (a
+-- request sent twice); {0, ms, who}: as in lock/acquire.lua; {3, marker}: as in marker/check.lua;
+-- -2: no floor, or no numbers left. Writes the counter first, so that a failure half-way never
+-- leaves a lock that was not counted.
 local guarded = #ARGV[7] ~= 40       -- else it is a master_replid
 local found = call('mget', KEYS[1], KEYS[2], guarded and 'redlock:{server}:marker' or KEYS[1])
 local value = found[1]
@@ -32,7 +32,7 @@ end
 if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then
     return 3 + counter
 end
-if counted_in(found[2]) then         -- nobody was told of the next one
+if counted_in(found[2]) then         -- no client has seen the new number
     call('set', KEYS[2], found[2], 'PX', ARGV[5])
 end
-return {0, call('pttl', KEYS[1])}    -- a key of another type: readers have it
+return {0, call('pttl', KEYS[1])}    -- a key of another type: readers hold it

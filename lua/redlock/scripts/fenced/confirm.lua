@@ -1,5 +1,5 @@
--- 1: still ours, and the counter is the token; {0, counter}: it is past that; -1: not ours;
--- -2: no floor.
+-- 1: this value still holds it, and the counter is the token; {0, counter}: the counter is past
+-- the token; -1: another value; -2: no floor.
 if value ~= ARGV[1] then
     return -1
 end

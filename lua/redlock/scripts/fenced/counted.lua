@@ -1,21 +1,21 @@
--- What those scripts of a fenced lease go on with, behind counter.lua, that not every hold
--- needs: acquire and release have it shorter.
--- With the guard the memory must be that of now: a client may not know yet of a restart.
+-- Follows counter.lua in the rarer scripts of a fenced lease; acquire and release have a shorter
+-- version of it. With the guard the memory must be the present one: a client may not yet know of
+-- a restart.
 local guarded = #ARGV[7] > 40
 local found = call('mget', KEYS[1], KEYS[2], guarded and 'redlock:{server}:marker' or KEYS[1])
 if guarded and sub(found[3] or '', 1, RUN) ~= run then
-    run = '?'                -- as if nothing had been counted
+    run = '?'                -- no counter is of this run
 end
 local value, stored = found[1], counted_in(found[2])
 local token = tonumber(ARGV[3])
 local counter = stored or of_this_run(call('hget', KEYS[3], ARGV[4]))
--- In the place of a counter, of a server that never counted for the hold, but has heard of larger
--- numbers of the bucket (heal.lua): no counter, but whoever counts here next writes over it.
+-- Stands in for the counter on a server that never counted for the hold, but has been taught larger
+-- numbers of the bucket (heal.lua). It is not a counter; the next count overwrites it.
 local lent = run .. '=' .. ARGV[3] .. mine
 
--- False: nothing was written, for want of a floor, or out of range.
+-- False: without a floor, or out of range; nothing was written.
 local function count_to(n)
-    if found[2] == run .. n .. mine then      -- works when the server is out of memory, too
+    if found[2] == run .. n .. mine then      -- pexpire works even when memory is full
         call('pexpire', KEYS[2], ARGV[5])
         return true
     end

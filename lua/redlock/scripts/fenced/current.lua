@@ -1,6 +1,6 @@
--- KEYS as in counter.lua; ARGV[1] a token, ARGV[2] the value of its hold, or "": whichever has
--- the lock; ARGV[3] "1" with the guard, which tells what was counted in a memory that is over.
--- 1: that is held, and the token was counted for it, and none since; 0: not.
+-- KEYS as in counter.lua; ARGV[1] a token, ARGV[2] the value of its hold, or "": any holder's;
+-- ARGV[3] "1" with the guard, which shows if a number was counted in an earlier memory.
+-- 1: that value holds the lock, and the token was counted for it, and none since; 0: not.
 local guarded = ARGV[3] == '1'
 local found = redis.call('mget', KEYS[1], KEYS[2], guarded and 'redlock:{server}:marker' or KEYS[1])
 if guarded and string.sub(found[2] or '', 1, 8) ~= string.sub(found[3] or '', 1, 8) then

@@ -1,6 +1,6 @@
--- Never shortens. 1: ours until then at least; 0: gone, or its counter is, and the floor is
--- past it; {-1, 0, who}: somebody else's, as in lock/acquire.lua; -1: a newer token may have been
--- issued; -2: no floor.
+-- Never shortens. 1: held until then at least; 0: gone, or its counter is gone and the floor is
+-- past the token; {-1, 0, who}: another holder, as in lock/acquire.lua; -1: a newer token may have
+-- been issued; -2: no floor.
 if not value then
     return 0
 end

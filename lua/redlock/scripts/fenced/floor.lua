@@ -1,5 +1,5 @@
--- {1, floor}: of the bucket; {0, floor}: one from before a restart, or 0: none; {2, floor}: it is
--- out of range, whichever run it is of; -1: in quarantine.
+-- {1, floor}: the bucket's; {0, floor}: from before a restart, or 0: none; {2, floor}: out of
+-- range, of any run; -1: in quarantine.
 if not admitted then
     return -1
 end

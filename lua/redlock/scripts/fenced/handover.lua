@@ -1,7 +1,7 @@
--- A hold passes to the next holder, and is counted as an acquire.
--- {1, counter}: done; {2, counter}: it was done already (a request sent twice); 0: gone;
--- -1: somebody else's; -2: no floor. The counter is written first, as in acquire.lua.
--- Replaces, and never takes what is free: a server that forgot the lock has no say.
+-- Hands a hold over to the next holder, and counts as an acquire does.
+-- {1, counter}: done; {2, counter}: done already (a request sent twice); 0: gone; -1: another
+-- holder; -2: no floor. Writes the counter first, as acquire.lua does.
+-- Only replaces a hold, never acquires a free lock: a server that forgot the lock has no vote.
 if value == ARGV[1] then
     return counter and {2, counter} or -2
 end

@@ -1,8 +1,8 @@
--- Gives the lock back to a server that lost it, or never had it, unless it has counted past the
--- token. 1: it is ours; 0: no; so too where readers have it, whose key has no value.
+-- Writes the lock again on a server that lost it, or never had it, unless it has counted past the
+-- token. 1: done; 0: not, also where readers hold it, whose key has no value.
 -- Where only the floor is past the token, as on a server that was taught it, nothing is counted:
--- the lock is lent (counted.lua). So it is on a server that has forgotten and was not taught yet;
--- who takes it next finds that it has to be.
+-- the lock is lent (counted.lua). It is lent too on a server that forgot its floor and was not
+-- taught yet; the next acquire finds that the server has to be taught.
 local counter = counter or token + 1
 if value or run == '?' or counter > token and stored or call('pttl', KEYS[1]) ~= -2 then
     return 0

@@ -1,5 +1,5 @@
--- KEYS[1] the floors of this server. {1, the largest floor of this memory or
--- 0, how many floors it knows}.
+-- KEYS[1] the floors of this server. {1, the largest floor of this memory or 0, how many floors
+-- it has}.
 local name = redis.call('get', 'redlock:{server}:marker')
     or string.match(redis.call('info', 'replication'), 'master_replid:(%w+)')
 local run, largest, known = string.sub(name, 1, 8), 0, 0

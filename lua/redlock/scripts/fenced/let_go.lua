@@ -1,7 +1,7 @@
--- What a release begins with. Where no counter can be behind, as its client knows, it gets
--- KEYS[1], ARGV[1] and ARGV[2] alone.
--- It deletes and announces as scripts/lock/release.lua does, and is apart from that: a plain lock
--- is released by one text that reads one key; here key and counter are read in one call.
+-- Begins a release. A client that knows that no counter is behind sends only KEYS[1], ARGV[1] and
+-- ARGV[2].
+-- Deletes and announces like scripts/lock/release.lua, but reads key and counter in one call. The
+-- release of a plain lock reads one key and stays a single text.
 local found = KEYS[2] and redis.call('mget', KEYS[1], KEYS[2]) or redis.call('mget', KEYS[1])
 if found[1] ~= ARGV[1] then
     return found[1] and -1 or 0
@@ -12,7 +12,7 @@ local function let_go()
     if ARGV[2] == '0' then
         return 1
     end
-    -- pcall: a user without channels can release as well.
+    -- pcall: a user without permission for channels can still release.
     local n = redis.pcall('publish', 'redlock:{' .. KEYS[1] .. '}:free', '')
     return type(n) == 'number' and n > 0 and {1, n} or 1
 end

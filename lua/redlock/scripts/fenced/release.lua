@@ -1,5 +1,5 @@
--- ARGV[2] 0: not to be announced. 1: deleted, and announced to those who wait; {1, n}: to n
--- of them; 0: it was gone; -1: somebody else's. The counter catches up first.
+-- ARGV[2] 0: not to be announced. 1: deleted; {1, n}: deleted, and n waiters were woken; 0: it was
+-- gone; -1: another holder. The counter catches up first.
 if found[2] ~= run .. ARGV[3] .. mine then
     local token, stored = tonumber(ARGV[3]), counted_in(found[2])
     local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))

@@ -1,3 +1,3 @@
--- What the script of a hand-over begins with: the value that it takes the place of comes
--- behind the token, and the rest is as counter.lua has it.
+-- Begins the script of a hand-over: ARGV[4] is the value to replace; the other arguments are as in
+-- counter.lua.
 local replaced = table.remove(ARGV, 4)

@@ -1,14 +1,14 @@
--- What the scripts about floors begin with. KEYS[1] the floors of this server; ARGV[1] a bucket,
--- ARGV[2] "1" with the guard, else "", ARGV[3] what no counter can have come to.
+-- Begins the scripts about floors. KEYS[1] the floors of this server; ARGV[1] a bucket, ARGV[2]
+-- "1" with the guard, else "", ARGV[3] a number that no counter can have reached.
 local info = redis.pcall('info', 'replication')
 if type(info) == 'table' then
-    return info              -- who may not ask which life this is must not count
+    return info              -- a user that cannot learn the server's life must not count
 end
 local life = string.match(info, 'master_replid:(%w+)')
 local run = string.sub(life, 1, 8)
 
--- The marker is written together with a field of the floors: where that is gone, the floors
--- have been lost since, and the quarantine begins anew.
+-- A field of the floors is written with the marker. If the field is gone, the floors have been
+-- lost since, and the quarantine begins anew.
 local admitted = true
 local found = redis.call('hmget', KEYS[1], ARGV[1], 'marker')
 if ARGV[2] ~= '' then

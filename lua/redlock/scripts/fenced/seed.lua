@@ -1,5 +1,5 @@
--- ARGV[4] the floor to begin with, as enough others have it where this one is out of range.
--- 1: it is set; 0: there was one; -1: in quarantine.
+-- ARGV[4] the floor to begin with; if this server's is out of range, the one that enough others
+-- have. 1: set; 0: there was one; -1: in quarantine.
 if not admitted then
     return -1
 end
@@ -7,8 +7,8 @@ if tag == run and not wild then
     return 0
 end
 if tag == run and ARGV[2] ~= '' then
-    -- What was counted here is not known: as if the floors had been lost (see run.lua).
-    redis.call('del', 'redlock:{server}:marker')      -- first: not every user may
+    -- It is unknown what was counted here: treat the floors as lost (see run.lua).
+    redis.call('del', 'redlock:{server}:marker')      -- first, as the user may lack permission
     redis.call('hset', KEYS[1], ARGV[1], '')
     return -1
 end

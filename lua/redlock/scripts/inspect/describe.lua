@@ -1,16 +1,15 @@
--- Behind now.lua. What is known of a key that is a lock, in one text: 'kind left waiting queue
--- token length length:', and of those lengths the name behind the prefix, and who has it. kind: l:
--- a lock, f: a fenced one, r: readers, p: permits, c: a latch that is not open, x: what another
--- library may have locked. left: in ms. token: of readers and permits how many there are, of a
--- latch how many are missing. who: 20 digits of a digest of the value, and its card; of readers and
--- permits 8 digits for each of the last 64; of a latch none. ARGV[1] the prefix,
--- [2] '1': x, too.
+-- After now.lua. Describes a key that is a lock, in one text: 'kind left waiting queue token length
+-- length:', then in these lengths the name after the prefix, and the holder. kind: l: a lock, f: a
+-- fenced one, r: readers, p: permits, c: a latch that is not open, x: perhaps another library's
+-- lock. left: in ms. token: the number of readers or permits; of a latch how many are missing.
+-- Holder: 20 digits of a digest of the value, and its card; of readers and permits 8 digits for
+-- each of the last 64; of a latch nothing. ARGV[1] the prefix, [2] '1': include x.
 local prefix, foreign = ARGV[1], ARGV[2] == '1'
 local OWN, KINDS, MOST, LONG = 'redlock:{', { ['}:slots'] = 'p', ['}:latch'] = 'c' }, 64, 1024
 local VALUE = '^' .. string.rep('%x', 40) .. ' '
 local sub = string.sub
 
--- The key of the lock, and 'p' or 'c' where that is not meant; nil: the key is none of this prefix.
+-- The key of the lock, and 'p' or 'c' if it is for permits or a latch; nil: not of this prefix.
 local function named(key)
     local many = KINDS[sub(key, -7)]
     if sub(key, 1, #OWN) ~= OWN then
@@ -29,7 +28,7 @@ local function row(kind, key, left, token, who)
         .. sub(key, #prefix + 1) .. who
 end
 
--- Of a sorted set, by when each of them ends.
+-- The row of a sorted set whose scores are the ends of leases.
 local function of_many(kind, key, set)
     local count = call('zcount', set, '(' .. now, '+inf')
     if count == 0 then
@@ -66,7 +65,7 @@ local function of_latch(key, from, left)
     return missing > 0 and row('c', key, left, missing, '') or nil
 end
 
--- nil: it is no lock.
+-- nil: not a lock.
 local function describe(key, many, from)
     local kind, left = call('type', from).ok, call('pttl', from)
     if left <= 0 then

@@ -1,11 +1,10 @@
--- Behind now.lua. KEYS[1] a lock, [2] the slots of its permits, [3] who has them, [4] the queue of
--- a fair lock, [5] what each stands there with, [6] when each of them must have come again, [7] a
--- latch, [8] who has arrived; ARGV[1], [2] the channels of those who wait for the lock, and for a
--- permit.
+-- After now.lua. KEYS[1] a lock, [2] the slots of its permits, [3] their holders, [4] the queue of
+-- a fair lock, [5] the entry of each waiter in it, [6] when each entry expires, [7] a latch, [8]
+-- its arrivals; ARGV[1], [2] the channels of waiters for the lock, and for a permit.
 -- {1, 0, text}: 'r left 0 length:who' for each reader, 'p left slot length:who' for each permit,
--- 'q ticket 0 length:waiter who' for each who stands in line, 100 of each at most, 'l missing count
--- length:id' of a latch that is not open, and 'w lock permits 0:' of those who wait. who: 20 digits
--- of a digest of the value, and its card. left: ms.
+-- 'q ticket 0 length:waiter who' for each waiter in the queue, 100 of each at most, 'l missing
+-- count length:id' of a latch that is not open, and 'w lock permits 0:', the numbers of waiters.
+-- who: 20 digits of a digest of the value, and its card. left: ms.
 local MOST, rows = 100, {}
 
 local function who(value)

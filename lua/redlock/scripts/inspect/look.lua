@@ -1,5 +1,5 @@
--- Behind describe.lua. KEYS locks, and the slots of permits. {1, 0, '0 0 rows'}, as page.lua: what
--- is said of those of them that are held.
+-- After describe.lua. KEYS locks, and the slots of permits. {1, 0, '0 0 rows'}, as page.lua, with
+-- the rows of those that are held.
 local rows = {}
 for i = 1, #KEYS do
     local key, many = named(KEYS[i])

@@ -1,7 +1,6 @@
--- Behind describe.lua. ARGV[3] where to go on ('0': at the beginning), [4] what keys may look like,
--- for SCAN, [5] how many keys to look at. {1, how many that were, 'cursor long rows'}: where to go
--- on ('0': that was all), how many names are too long to be told, and what describe.lua says of
--- the others.
+-- After describe.lua. ARGV[3] the cursor ('0': the beginning), [4] SCAN's pattern, [5] how many
+-- keys to look at. {1, how many were, 'cursor long rows'}: the next cursor ('0': none), how many
+-- names are too long to report, and the rows of the others from describe.lua.
 local cursor, looked, long, rows = ARGV[3], 0, 0, {}
 repeat
     local page = call('scan', cursor, 'match', ARGV[4], 'count', 50)

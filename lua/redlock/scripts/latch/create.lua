@@ -1,6 +1,6 @@
--- KEYS[1] the latch: hash of format, id, count; KEYS[2] who has arrived. ARGV[1] its id, the
--- attempt's value, [2] the lease in ms, [3] the count. 1; 2; {0, ms, who}: one is
--- there, and not open, with the beginning of its id.
+-- KEYS[1] the latch: hash of format, id, count; KEYS[2] the arrivals. ARGV[1] its id, the attempt's
+-- value, [2] the lease in ms, [3] the count. 1; 2: made before; {0, ms, who}: there is one, not
+-- open; who: the beginning of its id.
 local format, id, count = unpack(redis.call('hmget', KEYS[1], 'format', 'id', 'count'))
 if id == ARGV[1] then
     return 2

@@ -1,4 +1,4 @@
--- KEYS as in create.lua; ARGV[1] the channel. 1: there was one; 0.
+-- KEYS as in create.lua; ARGV[1] the channel. 1: deleted; 0: there was none.
 if (redis.call('hget', KEYS[1], 'format') or '1') ~= '1' then
     return redis.error_reply('FORMAT the latch ' .. KEYS[1] .. ' is of another version')
 end

@@ -1,14 +1,14 @@
--- Goes before an acquire script when the guard is on: the last argument, which the script does not
--- see, must be the server's marker ("": whatever it is). With a "!" behind it the server must be in
--- the life that the marker names, too. The marker is none of the KEYS, as Redis 7 asks for the
--- right to write each of those.
--- {3, marker}: it is another one, and nothing was done; {3, "!" and the marker}: another life.
+-- Precedes an acquire script when the guard is on. The last argument, which is removed for the
+-- script, must be the server's marker ("": any). With a "!" appended, the server must also be in
+-- the life that the marker names. The marker is not in KEYS, as Redis 7 then demands permission to
+-- write it.
+-- {3, marker}: another marker, nothing was done; {3, "!" and the marker}: another life.
 local want, marker = table.remove(ARGV), redis.pcall('get', 'redlock:{server}:marker')
 local look = string.byte(want, -1) == 33
 if look then want = string.sub(want, 1, -2) end
 if want ~= '' and marker ~= want then
     if type(marker) == 'table' and not string.find(marker.err, 'WRONGTYPE', 1, true) then
-        return marker        -- this user may not look
+        return marker        -- the user may not read it
     end
     return {3, type(marker) == 'string' and marker or ''}
 end

@@ -1,5 +1,5 @@
 -- KEYS the locks, each a plain lock's key; ARGV[1] the value, [2] the lease in ms. All or none.
--- 1; 2: all were ours already; {0, ms, 'i who'}: not free for so long, KEYS[i] the longest.
+-- 1; 2: this value held all already; {0, ms, 'i who'}: not free for `ms`, KEYS[i] the longest.
 local n, mine, found = #KEYS, 0, redis.call('mget', unpack(KEYS))
 for i = 1, n do
     mine = mine + (found[i] == ARGV[1] and 1 or 0)
@@ -16,7 +16,7 @@ end
 local longest, which = -2, 0
 for i = 1, n do
     local left = found[i] ~= ARGV[1] and redis.call('pttl', KEYS[i]) or -2
-    left = left == -1 and 2 ^ 31 or left         -- without an end
+    left = left == -1 and 2 ^ 31 or left         -- without an expiry
     if left > longest then
         longest, which = left, i
     end

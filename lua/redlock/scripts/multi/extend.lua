@@ -1,4 +1,4 @@
--- Never shortens. 1: all are ours, until then at least; 0: some are gone; -1: somebody else's.
+-- Never shortens. 1: all held until then at least; 0: some are gone; -1: some have another holder.
 local n, mine, found = #KEYS, 0, redis.call('mget', unpack(KEYS))
 for i = 1, n do
     mine = mine + (found[i] == ARGV[1] and 1 or 0)

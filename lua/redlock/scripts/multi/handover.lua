@@ -1,5 +1,5 @@
--- ARGV[1] the next holder's value, [2] its lease in ms, [3] the value it takes the place of: on all
--- keys or none. 1; 2: it was done before; 0: some are gone; -1: some are somebody else's.
+-- ARGV[1] the next holder's value, [2] its lease in ms, [3] the value to replace, on all keys or
+-- none. 1; 2: done before; 0: some are gone; -1: some have another holder.
 local n, old, new, found = #KEYS, 0, 0, redis.call('mget', unpack(KEYS))
 for i = 1, n do
     old = old + (found[i] == ARGV[3] and 1 or 0)

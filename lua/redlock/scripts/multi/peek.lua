@@ -1,5 +1,5 @@
--- {1, ms, digest of a value, and its card}: some key is held, for so long at least, until all are
--- free; 0: none.
+-- {1, ms, digest of a value, and its card}: of the key that is held longest; ms until all are
+-- free; 0: none is held.
 local found, longest, who = redis.call('mget', unpack(KEYS)), -2, ''
 for i = 1, #KEYS do
     local left = redis.call('pttl', KEYS[i])

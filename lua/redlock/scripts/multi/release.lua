@@ -1,5 +1,5 @@
--- One DEL for all, and messages only where somebody listens. 1; {1, n}: n were told; 0: none was
--- ours any more; -1: none, and somebody else has some.
+-- One DEL for all, and messages only to channels with subscribers. 1; {1, n}: n waiters were woken;
+-- 0: this value held none any more; -1: none, and some have another holder.
 local found, ours = redis.call('mget', unpack(KEYS)), {}
 for i = 1, #KEYS do
     if found[i] == ARGV[1] then

@@ -1,2 +1,2 @@
--- Before owner.lua: from here on it is mine, whoever had it.
+-- Before owner.lua: takes the resource from its previous owner.
 redis.call('set', KEYS[1], ARGV[1])

@@ -1,4 +1,4 @@
--- After mark.lua or owner.lua: one command, if any. ARGV[3] its name; KEYS[2..] and ARGV[4..]
+-- After mark.lua or owner.lua: runs a command, if any. ARGV[3] its name; KEYS[2..] and ARGV[4..]
 -- its arguments. {1, reply}
 if not ARGV[3] then
     return {1}

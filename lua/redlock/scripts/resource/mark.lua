@@ -1,9 +1,9 @@
--- What a script begins with that works on a resource under a fencing token.
--- KEYS[1] the mark, KEYS[2..] the data. ARGV[1] the token, [2] how long the mark stays
--- without use in ms (0: for ever), [3..] for the rest of the script, which returns {1, reply}.
+-- Begins a script that works on a resource under a fencing token.
+-- KEYS[1] the mark, KEYS[2..] the data. ARGV[1] the token, [2] how long an unused mark stays, in
+-- ms (0: for ever), [3..] for the rest of the script, which returns {1, reply}.
 --
--- {0, highest}: refused, and nothing was touched. The mark is raised before the data is
--- written: a command that fails must not leave a write that the mark knows nothing of.
+-- {0, highest}: refused; nothing was changed. Raises the mark before it writes the data, so that
+-- a command that fails half-way never leaves a write without its mark.
 local function number(digits)
     return string.find(digits, '^%d+$') and #digits < 15 and tonumber(digits)
 end

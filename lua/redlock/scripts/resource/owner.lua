@@ -1,7 +1,7 @@
--- What a script begins with that works on a resource claimed by a random value.
--- KEYS[1] the value of whoever claimed it last, KEYS[2..] the data. ARGV[1] my value, [2] how
--- long a claim stays without use in ms (0: for ever), [3..] for the rest of the script, which
--- returns {1, reply}. {0}: refused, and nothing was touched.
+-- Begins a script that works on a resource claimed with a random value.
+-- KEYS[1] the value of the last claim, KEYS[2..] the data. ARGV[1] the caller's value, [2] how
+-- long an unused claim stays, in ms (0: for ever), [3..] for the rest of the script, which
+-- returns {1, reply}. {0}: refused; nothing was changed.
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
     return {0}
 end

@@ -1,4 +1,3 @@
--- What all scripts of a fenced writer begin with. ARGV[7] for how long one that waits keeps the
--- door closed, in ms; 0: it does not wait. What follows finds its arguments as if that were not
--- there.
+-- Begins all scripts of a fenced writer. Removes ARGV[7], for how long a writer that waits keeps
+-- the door closed, in ms (0: it does not wait), so that later parts find their own arguments.
 local door, keep = 'redlock:{' .. KEYS[1] .. '}:door', table.remove(ARGV, 7)

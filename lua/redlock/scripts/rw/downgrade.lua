@@ -1,6 +1,6 @@
--- Behind now.lua. KEYS as in readers.lua. A writer becomes a reader: ARGV[1] the reader's value,
--- [2] its lease, [3] the writer's value. 1; 2: it was before; 0: gone; -1: somebody else's.
--- Replaces, and never takes what is free. Others may read at once, until a writer is refused.
+-- After now.lua. KEYS as in readers.lua. A writer becomes a reader: ARGV[1] the reader's value,
+-- [2] its lease in ms, [3] the writer's value. 1; 2: done before; 0: gone; -1: another holder.
+-- Only replaces, never acquires a free lock. Opens the door, until a writer is refused.
 local value, me = redis.pcall('get', KEYS[1]), '1 ' .. ARGV[1]
 if value ~= ARGV[3] then
     local again = type(value) == 'table' and redis.pcall('zscore', KEYS[1], me)

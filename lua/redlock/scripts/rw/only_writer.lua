@@ -1,4 +1,4 @@
--- Before lock/force.lua: readers are left alone.
+-- Before lock/force.lua: spares readers.
 if redis.call('type', KEYS[1]).ok == 'zset' then
     return 0
 end

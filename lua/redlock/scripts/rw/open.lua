@@ -1,4 +1,5 @@
--- A writer waits no more: opens the door (others who wait close it again). 1: it was closed; 0.
+-- A writer stops waiting: opens the door (other waiting writers close it again). 1: it was closed;
+-- 0: it was open.
 local n = redis.call('del', KEYS[2])
 if n == 1 then
     redis.pcall('publish', 'redlock:{' .. KEYS[1] .. '}:free', '')

@@ -1,4 +1,4 @@
--- 1; 2: it was in already; {0, ms, who}: a writer has it, or waits for it.
+-- 1; 2: this value read already; {0, ms, who}: a writer holds the lock, or waits for it.
 if mine > 0 then
     return 2
 end

@@ -1,4 +1,4 @@
--- As acquire, past the door: the majority has let it in before.
+-- Acquires despite a closed door: the majority has let this reader in before.
 if kind ~= 'zset' and kind ~= 'none' then
     return 0
 end

@@ -1,4 +1,4 @@
--- Behind now.lua. {1, ms until the last one is out, 'readers'}; 0: there is none.
+-- After now.lua. {1, ms until the last lease ends, 'readers'}; 0: no readers.
 if call('type', KEYS[1]).ok ~= 'zset' then
     return 0
 end

@@ -1,13 +1,13 @@
--- 1; {1, n}: the last one out, and n who wait were told; 0: gone; -1: a writer has it.
--- Behind a closed door the last one tells them also when it kept nobody out by itself (lease 0):
--- with others of its kind it did.
+-- 1; {1, n}: it was the last reader, and n waiters were woken; 0: gone; -1: a writer has it.
+-- If the door is closed, the last reader announces even an undone attempt (ARGV[2] 0): together
+-- such attempts may have kept a writer out.
 if kind ~= 'zset' then
     return kind == 'none' and 0 or -1
 end
 local gone = call('zrem', KEYS[1], me)
 local last = call('zrange', KEYS[1], -1, -1, 'withscores')[2]
 if last and tonumber(last) <= now then
-    last = call('del', KEYS[1]) == 0         -- only of those whose time is over
+    last = call('del', KEYS[1]) == 0         -- only expired readers are left
 end
 if last then
     call('pexpireat', KEYS[1], last)

@@ -1,17 +1,18 @@
--- Behind now.lua. KEYS[1] the lock: a string while a writer has it (a plain or a fenced lock of
--- that name is one), a sorted set while readers have it: '1 ' and the value of each, by when its
--- lease ends. KEYS[2] the door: there while a writer waits. ARGV[1] the value, [2] the lease in ms.
+-- After now.lua. KEYS[1] the lock: a string while a writer has it (or a plain or fenced lock of
+-- that name), a sorted set while readers have it: '1 ' and the value of each, with the end of its
+-- lease as score. KEYS[2] the door: exists while a writer waits. ARGV[1] the value, [2] the lease,
+-- in ms.
 local kind, me = call('type', KEYS[1]).ok, '1 ' .. ARGV[1]
 local mine = kind == 'zset' and tonumber(call('zscore', KEYS[1], me)) or 0
 if mine <= now then
-    mine = 0                 -- its time is over, only the key is kept by others
+    mine = 0                 -- expired; the key exists for other readers
 end
 local first = kind == 'zset' and call('zrange', KEYS[1], 0, 0)[1]
 if first and string.sub(first, 1, 2) ~= '1 ' then
     return redis.error_reply('FORMAT the readers of ' .. KEYS[1] .. ' are of another version')
 end
 
--- The key lasts as long as the last of them.
+-- The key lasts as long as the longest lease.
 local function put(ends)
     call('zadd', KEYS[1], ends, me)
     if kind == 'none' then

@@ -1,9 +1,9 @@
--- The plain lock's, and the door. KEYS as in readers.lua; ARGV[3] how long a writer that waits
--- keeps the door closed, in ms; 0: it does not wait. 1; 2; {0, ms, who}.
+-- The plain lock's acquire, and the door. KEYS as in readers.lua; ARGV[3] how long a writer that
+-- waits keeps the door closed, in ms; 0: it does not wait. 1; 2; {0, ms, who}.
 if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
     return 1                 -- the door stays as it is: this may be a minority
 end
-local value = redis.pcall('getrange', KEYS[1], 0, 256)   -- never all of a huge one
+local value = redis.pcall('getrange', KEYS[1], 0, 256)   -- the value may be huge
 if value == ARGV[1] then
     return 2
 end

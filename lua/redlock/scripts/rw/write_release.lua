@@ -1,4 +1,5 @@
--- The plain lock's; and opens the door: whoever comes first gets in, until a writer is refused.
+-- The plain lock's release, which also opens the door: the first to come gets in, until a writer
+-- is refused.
 local value = redis.pcall('getrange', KEYS[1], 0, 256)
 if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
     return value

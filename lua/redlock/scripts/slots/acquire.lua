@@ -1,8 +1,8 @@
--- {1, slot}; {2, slot}: it was ours already; {0, ms}: none is free for so long.
+-- {1, slot}; {2, slot}: this value had it already; {0, ms}: no slot is free for `ms`.
 if mine and (agreed == 0 or mine == agreed) then
     return {2, mine}
 elseif mine then
-    free(mine)               -- a majority has given another one
+    free(mine)               -- a majority gave another one
 end
 local n, from = tonumber(ARGV[4]), tonumber(ARGV[5])
 for i = 0, agreed > 0 and 0 or n - 1 do

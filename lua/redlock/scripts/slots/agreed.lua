@@ -1,4 +1,4 @@
--- Before extend and settle: the slot that a majority gave. Another one is changed for it.
+-- Before extend and settle: replaces any other slot by the one that a majority gave.
 if mine and mine ~= agreed then
     free(mine)
     mine = not call('zscore', KEYS[1], agreed) and agreed

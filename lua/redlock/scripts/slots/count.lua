@@ -1,8 +1,8 @@
--- Behind memory.lua and fenced/counter.lua. KEYS[1] who has which slot, [2] the counter of the
--- slot, [3] the floors of this server. ARGV[1] the permit's value, [2] its slot, [3] the token that
--- is to be confirmed, or 0; the others as in counter.lua.
--- {1, counter, text}: it was counted for this permit last, and up to the token at least; 0: the
--- permit has another slot here, or none; -1: no floor.
+-- After memory.lua and fenced/counter.lua. KEYS[1] the holders of the slots, [2] the slot's
+-- counter, [3] the floors of this server. ARGV[1] the permit's value, [2] its slot, [3] the token
+-- to confirm, or 0; the others as in counter.lua.
+-- {1, counter, text}: it was counted last for this permit, up to the token at least; 0: the permit
+-- has another slot here, or none; -1: no floor.
 if call('hget', KEYS[1], ARGV[2]) ~= ARGV[1] then
     return 0
 end
@@ -16,4 +16,4 @@ local n = math.max(known and counter or (counter or least) + 1, tonumber(ARGV[3]
 if n ~= counter and not write(n, least) then
     return -1
 end
-return {1, n, n .. ''}       -- as a text, too: servers agree in that
+return {1, n, n .. ''}       -- also as text, in which the servers must agree

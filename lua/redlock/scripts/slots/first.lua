@@ -1,5 +1,5 @@
--- Behind now.lua, before slots.lua: where nobody has a permit there is nothing to look for. KEYS
--- and ARGV as there. {1, slot}.
+-- After now.lua, before slots.lua: a short cut if no permit is held. KEYS and ARGV as in slots.lua.
+-- {1, slot}.
 if call('exists', KEYS[1], KEYS[2]) == 0 then
     local slot, ends = tonumber(ARGV[3]), now + ARGV[2]
     slot = slot > 0 and slot or ARGV[5] % ARGV[4] + 1

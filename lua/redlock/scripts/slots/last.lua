@@ -1,5 +1,5 @@
--- Before now.lua: the last one out leaves nothing; also when its time is over, as nobody has come
--- since. KEYS and ARGV as in slots.lua; 1 and {1, n} as in release.lua.
+-- Before now.lua: releasing the last permit deletes both keys, even if its lease has ended, as no
+-- other permit was given since. KEYS and ARGV as in slots.lua; 1 and {1, n} as in release.lua.
 if redis.call('zcard', KEYS[1]) == 1 then
     local who = redis.call('hmget', KEYS[2], 'format', ARGV[1])
     if who[1] == '1' and who[2] then

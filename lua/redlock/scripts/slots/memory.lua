@@ -1,5 +1,5 @@
--- Before fenced/counter.lua, which wants in ARGV[7] what names the memory that is counted in.
--- ARGV[7] "1" with the guard.
+-- Before fenced/counter.lua: replaces ARGV[7], "1" with the guard, by the name of the memory that
+-- counts.
 local name = redis.call('get', 'redlock:{server}:marker')
 if ARGV[7] ~= '1' then
     name = string.match(redis.call('info', 'replication'), 'master_replid:(%w+)')

@@ -1,4 +1,4 @@
--- KEYS as in slots.lua; ARGV[3] the channel. Frees all slots, whoever has them. 1: there were; 0.
+-- Frees all slots. KEYS as in slots.lua; ARGV[3] the channel. 1: some were taken; 0: none.
 if (redis.call('hget', KEYS[2], 'format') or '1') ~= '1' then
     return redis.error_reply('FORMAT the permits of ' .. KEYS[1] .. ' are of another version')
 end

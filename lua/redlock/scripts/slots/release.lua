@@ -1,4 +1,4 @@
--- 1; {1, n}: n who wait were told; 0: gone; -1: somebody else's.
+-- 1; {1, n}: n waiters were woken; 0: gone; -1: another holder.
 if not mine then
     return call('zscore', KEYS[1], agreed) and -1 or 0
 end

@@ -1,6 +1,6 @@
--- Behind now.lua. KEYS[1] the slots that are taken, by when their leases end; KEYS[2] who has
--- which: slot -> value, value -> slot, and 'format' -> 1. ARGV[1] the value, [2] the lease in ms,
--- [3] the slot that was agreed upon (0: none yet), [4] how many there are, [5] where to begin,
+-- After now.lua. KEYS[1] the taken slots, with the ends of their leases as scores; KEYS[2] their
+-- holders: slot -> value, value -> slot, and 'format' -> 1. ARGV[1] the value, [2] the lease in ms,
+-- [3] the slot that the majority gave (0: none yet), [4] the number of slots, [5] where to begin,
 -- [6] the channel.
 local format, held = unpack(call('hmget', KEYS[2], 'format', ARGV[1]))
 if format and format ~= '1' then
@@ -19,7 +19,7 @@ for i = 1, #over do
 end
 local agreed, mine = tonumber(ARGV[3]), tonumber(held or nil)
 
--- Both keys last as long as the last of them.
+-- Both keys last as long as the longest lease.
 local function put(slot, ends)
     call('zadd', KEYS[1], ends, slot)
     call('hset', KEYS[2], slot, ARGV[1], ARGV[1], slot, 'format', 1)

@@ -1,5 +1,5 @@
--- Behind now.lua. KEYS as in slots.lua; ARGV[1] how many slots there are.
--- {taken, ms until one is free, bits}: those that are taken, four to a hex digit.
+-- After now.lua. KEYS as in slots.lua; ARGV[1] the number of slots.
+-- {taken, ms until one is free, bits}: the bits of taken slots, four to a hex digit.
 if (call('hget', KEYS[2], 'format') or '1') ~= '1' then
     return redis.error_reply('FORMAT the permits of ' .. KEYS[1] .. ' are of another version')
 end
