@@ -30,7 +30,7 @@ local function character(s, i)
     end
 end
 
---- @return whether all bytes beyond ASCII are of UTF-8
+--- @return whether all bytes beyond ASCII are UTF-8
 function _M.is_utf8(s)
     for _, pattern in ipairs(CHARACTERS) do
         s = s:gsub(pattern:sub(2), "-")
@@ -38,7 +38,7 @@ function _M.is_utf8(s)
     return not s:find "[\128-\255]"
 end
 
--- Bytes that are no UTF-8 become U+FFFD, one each.
+-- Replaces each byte that is not UTF-8 by U+FFFD.
 local function repaired(s)
     local parts, i = {}, 1
     while i <= #s do

@@ -1,5 +1,5 @@
---- Functions of users that run in the middle of something: what they call must not wait, on no
--- host, and answers `phase` where it would have to.
+--- Runs users' functions inside other calls, where they must not wait, on any host: a call of the
+-- library that would have to wait returns the error `phase`.
 
 local pcall, setmetatable = pcall, setmetatable
 local running = coroutine.running
@@ -10,7 +10,7 @@ local MAIN = {}
 local count, inside = 0, setmetatable({}, { __mode = "k" })
 
 --- Calls fn(...), which must not wait.
--- @return as pcall(), one result at most
+-- @return as pcall(), with at most one result
 function _M.call(fn, ...)
     local co = running() or MAIN
     local before = inside[co]
@@ -20,7 +20,7 @@ function _M.call(fn, ...)
     return ok, result
 end
 
---- Whether the caller is such a function.
+--- Whether the caller runs inside such a function.
 function _M.applies()
     return count > 0 and inside[running() or MAIN] == true
 end
