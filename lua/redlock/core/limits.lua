@@ -1,5 +1,5 @@
---- Bounds that several modules know, each once. What the core has too is compared with it by
--- spec/process/core_spec.lua.
+--- Bounds that several modules share. spec/process/core_spec.lua compares them, except VALUE_MAX,
+-- with the core's.
 
 return {
     MAX_NODES = 32,           -- RL_MAX_NODES: votes are kept in masks of 32 bits
@@ -8,7 +8,7 @@ return {
     MAX_NAME = 65536,         -- bytes of the name of a lock or a resource
     MAX_KEYS = 128,           -- RL_MAX_KEYS: of one script call
     MAX_ARGS = 16,            -- RL_MAX_ARGS
-    TOKEN_END = 1e14,         -- tokens are below: exact in Lua, JSON and a printed text ...
-    TOKEN_DIGITS = 14,        -- ... which has so many digits
+    TOKEN_END = 1e14,         -- tokens are below it: exact in Lua, JSON and printed text ...
+    TOKEN_DIGITS = 14,        -- ... of at most that many digits
     DAY = 86400,              -- seconds
 }
