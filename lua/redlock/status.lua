@@ -120,7 +120,6 @@ function methods:serve()
     ngx.print(body)
 end
 
---- For people.
 function Status.__tostring()
     return "status"
 end

@@ -36,12 +36,8 @@ local function forget(core)
     rounds.load().rl_unshare(core, 0)
 end
 
---- The core that all callers with the same key share.
--- @param key       a string with all that the core is opened with
--- @param settings  as for open()
--- @param nodes     as for open()
--- @param n         as for open()
--- @return as open()
+--- Like open(), for a core that all callers with the same key share. key: a string with all that
+-- the core is opened with.
 function _M.share(key, settings, nodes, n)
     local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
     return kept(C.rl_share(key, #key, settings, nodes, n, text, MAX_TEXT), forget, text)
@@ -52,11 +48,7 @@ function _M.leave(core)
     rounds.load().rl_unshare(ffi.gc(core, nil), 1)
 end
 
---- Changes the credentials that node i's next connections use.
--- @param core      the core, open
--- @param i         from 1
--- @param user      or nil
--- @param password  a string
+--- Changes the credentials that the next connections of node i (from 1) use. user may be nil.
 function _M.set_password(core, i, user, password)
     if rounds.load().rl_set_password(core, i - 1, user, password) ~= 0 then
         error("redlock: out of memory", 0)

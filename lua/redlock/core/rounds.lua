@@ -359,7 +359,7 @@ end
 -- @param granted  whether it was granted when the wait ended
 -- @return true, how many waiters the servers woke, and whether nodes had no vote because they do
 --   not know which fencing tokens they counted; or nil, an error: expired, held, unknown,
---   not_held, closed; and who has the keys (values.lua), or false
+--   not_held, closed; and the holder of the keys (values.lua), or false
 function _M.let_go(client, subject, handle, round, granted)
     ffi_gc(handle, nil)
     local told = granted and tonumber(C.rl_round_let_go(round, unseeded_out)) or -1
