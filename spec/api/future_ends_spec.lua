@@ -76,46 +76,6 @@ describe("a future of a plain script", function()
         end
     end)
 
-    -- Its rounds are not those that the futures' client looks for.
-    for _, how in ipairs { "at once", "after a wait", "in a future", "closes" } do
-        it("lets its callbacks use another client, who gets it " .. how, function()
-            local other, told = support.warm_client(cluster), nil
-            local theirs = support.child(cluster, '{ restart_guard = "ignore" }', [[
-                assert(client:getLock("y"):tryLock(0, 10))
-                print "taken"
-                io.read()
-                client:getLock("y"):unlock()
-                io.read()
-            ]])
-            theirs:read_line(20)
-            assert.equal("taken", theirs:read_line(20))
-            local c = support.warm_client(cluster, { on_event = function(event)
-                if event.type ~= "acquired" or event.name ~= "x2" then
-                    return
-                elseif how == "after a wait" then
-                    theirs:write "\n"
-                    told = { other:getLock("y"):tryLock(20, 5) }
-                elseif how == "in a future" then
-                    told = { other:getLock("z"):tryLockAsync(20, 5):get(20) }
-                elseif how == "closes" then
-                    told = { other:getLock("z"):tryLock(0, 5), other:close() }
-                else
-                    told = { other:getLock("z"):tryLock(0, 5) }
-                end
-            end })
-            finally(function() c:close() other:close() end)
-            local futures = {}
-            for i = 1, 3 do
-                futures[i] = c:getLock("x" .. i):tryLockAsync(5, 5)
-            end
-            for i = 1, 3 do
-                assert.is_true(futures[i]:get(20))
-                assert.is_true(c:getLock("x" .. i):isValid())
-            end
-            assert.is_true(told[1])
-        end)
-    end
-
     it("is looked for in a list of them", function()
         somebody_has "x"
         local f = client:getLock("x"):tryLockAsync(5)

@@ -243,8 +243,8 @@ end
 -- Besides what opts has it answers /ping, /stats, /memory, and /once?name=&wait=&lease=&hold=,
 -- which takes a lock, gives it back, and says "ok" or the code of the error.
 -- opts: nodes, server, http, main, first, init, init_worker (parts of the configuration), workers,
--- user, options (of the client, as Lua text), code_cache, modules, shutdown, root (a checkout to take
--- the library from), core (the folder of another core)
+-- user, options (of the client, as Lua text), code_cache, modules, shutdown, root (a checkout to
+-- take the library from), core (the folder of another core)
 function _M.nginx(opts)
     local self = setmetatable({ opts = opts, dir = scope.tmpdir() }, Nginx)
     self.port = sys.free_port()
