@@ -1,4 +1,4 @@
-/* marker.c - the text on a server that says who may count its votes. */
+/* marker.c - the text on a server that decides which clients count its votes. */
 #include "core/marker.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* marker.h - the text on a server that says who may count its votes. Pure.
+/* marker.h - the text on a server that decides which clients count its votes. Pure.
  *
  *   INC v3 STATE REPLID DB MAX CLUSTER [OBSERVED]
  *   3f9c0a1b2c3d4e5f v3 a 9d0b1c2d3e4f5061 0 60000 orders

@@ -3,8 +3,8 @@
  * Each node picks a place that is free there, and tells which. Votes for different places
  * are not added up: every place is a lock of its own. Two majorities for one place share
  * a node, which gave the place to only one of them. A node that picked another place
- * keeps a stray: it never counts, takes up room on that node, and is dropped there by the
- * first extension or by the release.
+ * keeps a stray: it never counts, takes up room on that node, and is dropped there once
+ * the acquire is won (mend_strays()), or by the release.
  */
 #include "core/same.h"
 

@@ -100,7 +100,7 @@ struct core {
     struct timer health;
     struct pace pace;
     int unattended;               /* active rounds that no caller waits for */
-    int strays;                   /* replies that no caller waits for may show some */
+    int strays;                   /* a place was taken: late replies may show strays */
     int64_t late_ms;              /* by how much the running tick is late */
     _Atomic int64_t losses;       /* leases lost so far */
     const struct rl_lease *lost[NOTED_MAX]; /* the last ones, a ring; may be reused */

@@ -69,7 +69,7 @@ enum request_kind {
     REQUEST_SELECT,
     REQUEST_NAME,
     REQUEST_LOAD,
-    REQUEST_KNOCK,                /* PING to a server that was silent: any answer will do */
+    REQUEST_KNOCK,                /* PING to a server that was silent: any answer does */
     REQUEST_PING,
     REQUEST_INFO,
     REQUEST_TIME,
@@ -86,7 +86,7 @@ struct request {
     int16_t kind;
     int16_t script;
     int8_t by_sha;                /* EVALSHA: NOSCRIPT is an answer worth a retry */
-    int8_t calls;                 /* > 0: so many, from this one on, share an answer */
+    int8_t calls;                 /* > 0: how many, from this one on, share an answer */
 };
 
 enum node_event {
