@@ -94,7 +94,7 @@ function _M.join(client, close)
     end
 end
 
--- Clients that have not been used have no handles.
+-- Notices the end of the state also without handles, as of clients that were never used.
 _M.sentinel = gc(new "char[1]", _M.last(nothing))
 
 return _M

@@ -1,11 +1,11 @@
---- Ctrl-C in a program of luajit, which raises an error wherever the program is.
+--- Ctrl-C in a program of luajit: it raises an error at any instruction.
 
 local error, find, type = error, string.find, type
 
 local _M = {}
 
---- Raises it once more where somebody caught it: it is meant for the whole program.
--- @param err  what was caught; anything else is left to the caller
+--- Raises a caught interrupt again, as it is meant for the whole program.
+-- @param err  what was caught; returns if it is something else
 function _M.rethrow(err)
     if type(err) == "string" and find(err, "interrupted!$") then
         error(err, 0)

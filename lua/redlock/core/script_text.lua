@@ -33,8 +33,8 @@ function _M.read(...)
     return concat(parts)
 end
 
---- The number of a script in a client's core, C. Raises when there is no room for it, or no memory.
--- @param what  what an error calls it
+--- Gives a script to a client's core, and returns its number there. C: that core's namespace; what:
+-- the script's name in errors. Raises when the core has no room or no memory.
 function _M.register(C, client, what, body)
     local id = C.rl_script(client.core, body, #body)
     if id == -1 then
