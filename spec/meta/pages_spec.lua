@@ -78,7 +78,7 @@ describe("the pages", function()
             assert.is_true(found >= least, path .. ": " .. found)
         end
         has("examples/from-redisson/README.md", "`([%l_]+)` %((%d+)", 2)
-        has("examples/locks/README.md", "`([%l_]+)` %((%d[%d,]*)", 3)
+        has("examples/locks/README.md", "`([%l_]+)` %((%d[%d,.]*)", 3)
         assert.equal(0.01, defaults.drift_factor)
         assert.equal(60, defaults.max_lease)
         assert.equal(30, defaults.lease)
