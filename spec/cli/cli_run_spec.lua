@@ -211,6 +211,14 @@ describe("redlock run", function()
             end)
         end
 
+        it("waits where that has ended: a daemon that it started", function()
+            local dir = support.tmpdir()
+            assert.equal(0, (ends(start(("(setsid sh -c 'while [ ! -e %s/go ]; do sleep 0.1; done; "
+                .. "%s run x -- echo ran' > %s/seen 2>&1 &)"):format(dir, cli.REDLOCK, dir)))))
+            sys.write_file(dir .. "/go", "")
+            support.eventually(function() return sys.read_file(dir .. "/seen") == "ran\n" end, 60)
+        end)
+
         it("is refused at once if it is not to wait", function()
             local status, text = nested({}, "run x --no-wait -- true")
             assert.equal(124, status, text)

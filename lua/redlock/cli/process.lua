@@ -300,6 +300,15 @@ function _M.is_running(pid)
     return state ~= nil and state ~= "Z" and state ~= "X"
 end
 
+--- Whether a process is the parent of this one, or a parent's parent, and so on.
+function _M.is_below(ancestor)
+    local pid = C.rlc_getppid()
+    while pid and pid > 1 and pid ~= ancestor do
+        pid = tonumber(read(("/proc/%d/stat"):format(pid)):match "%) %a (%d+)[^)]*$")
+    end
+    return pid == ancestor
+end
+
 --- The process group of a process.
 function _M.group(pid)
     return C.rlc_getpgid(pid)

@@ -4,14 +4,17 @@
 local args = require "redlock.cli.args"
 local hash = require "redlock.core.hash"
 local places = require "redlock.core.places"
+local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local restart_guard = require "redlock.policy.restart_guard"
 
 local _M = {}
 
-local HELD = "REDLOCK_HELD"   -- for nested commands: a line for each name that is held around them
+-- For nested commands: a line for each name that is held around them: the number of the process
+-- that holds it, and what line() says.
+local HELD = "REDLOCK_HELD"
 
--- A line of it: which servers and prefix, whether readers are let in, and the name.
+-- Which servers and prefix, whether readers are let in, and the name.
 local function line(client, name, shared)
     local o, labels = client.options, {}
     for i = 1, places.count(client) do
@@ -30,7 +33,7 @@ end
 function _M.around(client, names, shared)
     local list = { os.getenv(HELD) or "" }
     for _, name in ipairs(names) do
-        list[#list + 1] = line(client, name, shared)
+        list[#list + 1] = process.id() .. " " .. line(client, name, shared)
     end
     return table.concat(list)
 end
@@ -40,12 +43,13 @@ end
 -- @param names   that are wanted
 -- @param shared  whether as a reader
 function _M.check(client, names, shared)
-    local around = "\n" .. (os.getenv(HELD) or "")
-    for _, name in ipairs(names) do
-        if around:find("\n" .. line(client, name), 1, true)
-            or not shared and around:find("\n" .. line(client, name, true), 1, true) then
-            args.fail(("deadlock: the redlock around this one holds '%s' until its command ends")
-                :format(report.name(name)))
+    for pid, held in (os.getenv(HELD) or ""):gmatch "(%d+) ([^\n]*\n)" do
+        for _, name in ipairs(names) do
+            if (held == line(client, name) or not shared and held == line(client, name, true))
+                and process.is_below(tonumber(pid)) then       -- a daemon may have outlived it
+                args.fail(("deadlock: the redlock around this one holds '%s' until its command "
+                    .. "ends"):format(report.name(name)))
+            end
         end
     end
 end
