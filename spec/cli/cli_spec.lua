@@ -184,7 +184,7 @@ describe("redlock", function()
         end)
 
         it("holds the lock meanwhile, for longer than a lease", function()
-            local p = start({}, "run", "x", "--lease", "2", "--", "sh", "-c", stay(6))
+            local p = start({}, "run", "x", "--lease", "5", "--", "sh", "-c", stay(11))
             assert.equal("in", p:read_line(20))
             assert.equal(0, (redlock("status", "x")))
             local status, text = redlock("run", "x", "--no-wait", "--", "echo", "ran")
