@@ -24,6 +24,7 @@ local MISSED = {
     [SCRIPT] = "no lock can be taken", SET = "no lock can be taken",
     GET = "locks cannot be looked at or extended",
     GETRANGE = "released locks stay closed until their lease is over",
+    EVAL = "no lock can be taken when a server has forgotten its scripts; new ones stay guarded",
     PTTL = "leases are not extended", PEXPIRE = "leases are not extended",
     DEL = "released locks stay closed until their lease is over",
     PUBLISH = "waiters are not woken by a release, and ask from time to time",
@@ -75,8 +76,12 @@ function _M.try(client, rows, found)
             for command, why in gmatch(said.data or "", "(%u+) ([^\n]*)") do
                 failed[place][command] = gsub(why, "[^ -~]", "?")
             end
-            failed[place][SCRIPT] = code and not code.silent and said.message
-                or failed[place][SCRIPT]
+            local list = failed[place]
+            if said.data then            -- by EVALSHA, where EVAL has failed
+                list.EVAL, list[SCRIPT] = list[SCRIPT], nil
+            elseif code and not code.silent then
+                list[SCRIPT] = said.message
+            end
             few[#few + 1] = said.data and said.info > 1 and said.info <= LISTED
                 and { place = place } or nil
         end
