@@ -287,7 +287,10 @@ describe("over the host", function()
                 spawn(function()
                     assert(c:getLock("y"):tryLock(5))
                     if waits ~= "no" then assert(c:getLock("x", { owner = 1 }):unlock()) end
-                    repeat sleep(0.01) until waits ~= "yes" or waiting
+                    repeat           -- the next call that waits has the handle made again
+                        assert(c:getLock("z"):isLocked() == false)
+                        sleep(0.01)
+                    until waits ~= "yes" or waiting
                     print "goes on"
                     os.exit(0)
                 end)
