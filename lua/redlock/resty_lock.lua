@@ -54,9 +54,8 @@ local GUARD = newproxy(true)
 
 getmetatable(GUARD).__gc = function(guard)
     local held = getfenv(guard)
-    local drop = held.owner and held.client.host.drop
-    if drop then             -- in other hosts the collector finds the owner, some time later
-        drop(held.owner)
+    if held.owner then       -- without an event loop the collector finds the owner, some time later
+        held.client.host.drop(held.owner)
     end
 end
 
@@ -143,10 +142,7 @@ function Lock:lock(key)
     if not lock then
         return nil, why
     end
-    local let_go = self.client.host.let_go
-    if let_go then           -- an object that was just collected may have held the lock
-        let_go()
-    end
+    self.client.host.let_go()            -- what objects held that were just collected
     local began, elapsed = self.client.now(), 0
     local ok, err = lock:tryLock(0, self.lease)
     if not ok and self.timeout > 0 and AGAIN[err.code] then

@@ -22,6 +22,8 @@
 --   host.look_within(seconds)  the client is to look at its holds by then
 --   host.attend()     somebody is to be told of a loss when it happens ...
 --   host.look_again() ... and nobody any more
+--   host.drop(owner)  for finalizers: what an owner holds is released soon, or by ...
+--   host.let_go()     ... this
 --   host.poll_at(time)  when the core is to be looked at for what ends then
 --   host.nap          for how many seconds who stands in line may sleep at a time
 
@@ -104,7 +106,7 @@ local function nothing()
 end
 
 _M.accept, _M.took, _M.look_within = nothing, nothing, nothing
-_M.attend, _M.look_again = nothing, nothing
+_M.attend, _M.look_again, _M.drop, _M.let_go = nothing, nothing, nothing, nothing
 
 function _M.open(client, settings, nodes)
     return cores.open(settings, nodes, #client.options.nodes)

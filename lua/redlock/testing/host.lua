@@ -17,6 +17,7 @@ local function nothing()
 end
 
 _M.attend, _M.look_again, _M.look_within = nothing, nothing, nothing
+_M.drop, _M.let_go = nothing, nothing
 
 --- Makes this the host of a world.
 -- @param new   a world (world.lua), or nil: of none
