@@ -104,7 +104,7 @@ local function note(title, list, values)
     local ahead = {}
     for i = 2, #list do
         if values[i] and (not values[1] or values[i] < values[1]) then
-            ahead[#ahead + 1] = ("%s, N = %d (%.3g beside %.3g)"):format(list[i].name,
+            ahead[#ahead + 1] = ("%s, N = %d (%.4g beside %.4g)"):format(list[i].name,
                 #list[i].members, values[i], values[1] or 0 / 0)
         end
     end
