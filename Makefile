@@ -63,7 +63,7 @@ LINK  = -shared -pthread -Wl,-z,nodelete -Wl,-z,relro,-z,now -Wl,-Bsymbolic \
         $(if $(HIREDIS_LIBDIR),-L$(HIREDIS_LIBDIR))
 
 SRC  = $(filter-out c/world/% $(if $(filter yes,$(TLS)),c/io/tls_none.c,c/io/tls.c c/io/openssl.c),\
-           $(wildcard c/*/*.c))
+           $(wildcard c/*/*.c c/*/*/*.c))
 OBJ  = $(SRC:c/%.c=$(BUILD)/obj/%.o)
 CORE = $(BUILD)/redlock/core-$(ABI).so
 

@@ -40,7 +40,7 @@ $(CC) $(FLAGS) -g -pthread -o $@ $(filter %.o,$^) $1 $(LIBHIREDIS) -ldl
 endef
 
 # The unit tests link the objects that ship; the sanitizers want them compiled again.
-PURE = $(patsubst c/%.c,%,$(wildcard c/node/*.c c/core/*.c) c/engine/cleanups.c \
+PURE = $(patsubst c/%.c,%,$(wildcard c/node/*.c c/core/*.c c/core/*/*.c) c/engine/cleanups.c \
        c/engine/mailbox.c c/io/address.c)
 UNIT = $(filter-out %/threads.o %/refused.o %/ends.o,\
        $(patsubst %.c,$(BUILD)/$1/%.o,$(wildcard spec/unit/*.c)))
@@ -170,7 +170,7 @@ FUZZ = clang $(FLAGS) -g -O1 -fsanitize=fuzzer,address,undefined \
 
 $(BUILD)/fuzz/guarded: spec/fuzz/core.c
 $(filter-out $(BUILD)/fuzz/lua,$(FUZZERS)): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
-        $(PURE:%=c/%.c) $(wildcard c/*.h c/*/*.h) $(BUILD)/flags
+        $(PURE:%=c/%.c) $(wildcard c/*.h c/*/*.h c/*/*/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(FUZZ) -o $@ $< $(PURE:%=c/%.c) $(LIBHIREDIS) -ldl
 

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/guard.h"
-#include "core/release.h"
-#include "core/round.h"
-#include "core/subscription.h"
-#include "core/watchdog.h"
+#include "core/eligibility/guard.h"
+#include "core/leases/release.h"
+#include "core/leases/watchdog.h"
+#include "core/rounds/round.h"
+#include "core/rounds/subscription.h"
 #include "node/health.h"
 
 static void end_rounds(struct core *core)

@@ -2,7 +2,7 @@
 #ifndef CLOSE_H
 #define CLOSE_H
 
-#include "core/state.h"
+#include "core/base/state.h"
 
 /* Ends all rounds and begins to release what is held, which lasts until close_finish().
  * Nothing can be started any more. */

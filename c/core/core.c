@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/answer.h"
 #include "core/close.h"
-#include "core/guard.h"
-#include "core/release.h"
-#include "core/subscription.h"
-#include "core/suspect.h"
-#include "core/watchdog.h"
+#include "core/eligibility/guard.h"
+#include "core/eligibility/suspect.h"
+#include "core/leases/answer.h"
+#include "core/leases/release.h"
+#include "core/leases/watchdog.h"
+#include "core/rounds/subscription.h"
 #include "node/health.h"
 
 int core_init(struct core *core, const struct node_config *configs, int n,

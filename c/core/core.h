@@ -9,7 +9,7 @@
 #ifndef CORE_H
 #define CORE_H
 
-#include "core/state.h"
+#include "core/base/state.h"
 
 /* configs[0..n-1] configure the nodes, and must outlive the core. seed: any number. 0, or
  * -1: out of memory. */

@@ -6,14 +6,14 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "core/fence.h"
-#include "core/guard.h"
-#include "core/acquire.h"
-#include "core/handover.h"
-#include "core/holder.h"
-#include "core/query.h"
-#include "core/subscription.h"
-#include "core/watchdog.h"
+#include "core/eligibility/guard.h"
+#include "core/leases/acquire.h"
+#include "core/leases/fence.h"
+#include "core/leases/handover.h"
+#include "core/leases/holder.h"
+#include "core/leases/watchdog.h"
+#include "core/rounds/query.h"
+#include "core/rounds/subscription.h"
 #include "engine/card.h"
 
 int rl_abi(void)

@@ -7,8 +7,8 @@
 #include <sys/random.h>
 
 #include "core/close.h"
-#include "core/guard.h"
-#include "core/lease.h"
+#include "core/eligibility/guard.h"
+#include "core/leases/lease.h"
 #include "engine/card.h"
 #include "engine/mailbox.h"
 #include "engine/signals.h"

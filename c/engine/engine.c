@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-#include "core/round.h"
+#include "core/rounds/round.h"
 #include "engine/mailbox.h"
 #include "engine/signals.h"
 #include "engine/times.h"

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "core/round.h"
+#include "core/rounds/round.h"
 
 /* The round is done; with the mutex of its client. True: rl_mailbox_ring() is to be
  * called, best without that mutex, which the loop that hears the bell will want. */

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/lease.h"
-#include "core/round.h"
-#include "core/cluster.h"
-#include "core/standing.h"
+#include "core/base/cluster.h"
+#include "core/eligibility/standing.h"
+#include "core/leases/lease.h"
+#include "core/rounds/round.h"
 
 const char *rl_code_name(int code)
 {

@@ -2,7 +2,7 @@
 #ifndef TIMES_H
 #define TIMES_H
 
-#include "core/round.h"
+#include "core/rounds/round.h"
 #include "engine/client.h"
 
 /* With the mutex: a caller has begun a round. */

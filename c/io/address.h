@@ -1,4 +1,4 @@
-/* address.h - the servers of a configuration, written in one way (core/cluster.h). Pure. */
+/* address.h - the servers of a configuration, written in one way (core/base/cluster.h). Pure. */
 #ifndef ADDRESS_H
 #define ADDRESS_H
 

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "node/buf.h"
 #include "io/tls.h"
+#include "node/buf.h"
 
 struct net;
 struct node_config;

@@ -3,8 +3,8 @@
 #ifndef NET_H
 #define NET_H
 
-#include "io/conn.h"
 #include "core/core.h"
+#include "io/conn.h"
 
 enum {
     NET_EVENTS = 64,

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "core/close.h"
-#include "core/lease.h"
+#include "core/leases/lease.h"
 
 struct world world;
 

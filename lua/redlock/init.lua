@@ -5,11 +5,11 @@
 --                                            "redis://10.0.0.3" } }
 --     local ok, err = client:getLock("invoice:42"):tryLock(5, 10)
 
-local client = require "redlock.api.client"
-local errors = require "redlock.core.errors"
-local future = require "redlock.api.future"
+local client = require "redlock.client.client"
+local errors = require "redlock.runtime.errors"
+local future = require "redlock.lock.future"
 local resource = require "redlock.resource"
-local primitive = require "redlock.api.primitive"
+local primitive = require "redlock.kinds.primitive"
 
 local _M = { _VERSION = "0.1.0~dev" }
 

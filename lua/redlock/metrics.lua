@@ -16,7 +16,7 @@ local collect = require "redlock.metrics.collect"
 local meters = require "redlock.metrics.meter"
 local shared = require "redlock.metrics.shared"
 local text = require "redlock.metrics.text"
-local validate = require "redlock.core.validate"
+local validate = require "redlock.runtime.validate"
 
 local pairs, pcall, rawget, setmetatable, tostring, type =
     pairs, pcall, rawget, setmetatable, tostring, type

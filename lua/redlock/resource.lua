@@ -16,10 +16,10 @@
 -- one primary. A resource without a mark accepts any token, and a mark is lost if it is evicted,
 -- flushed, or not replicated before a failover.
 
-local codec = require "redlock.core.codec"
-local limits = require "redlock.core.limits"
-local validate = require "redlock.core.validate"
-local script_text = require "redlock.core.script_text"
+local codec = require "redlock.runtime.codec"
+local limits = require "redlock.runtime.limits"
+local validate = require "redlock.runtime.validate"
+local script_text = require "redlock.runtime.script_text"
 
 local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring, type
 local ceil, select, unpack = math.ceil, select, unpack

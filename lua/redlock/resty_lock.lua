@@ -10,8 +10,8 @@
 -- Each object is its own owner, as in lua-resty-lock: any code that has the object may unlock it,
 -- in any phase, request or timer. Collecting it releases its lock. Leases are not renewed.
 
-local options = require "redlock.api.options"
-local validate = require "redlock.core.validate"
+local options = require "redlock.servers.options"
+local validate = require "redlock.runtime.validate"
 
 local getmetatable, newproxy, pcall, setmetatable, tostring, type =
     getmetatable, newproxy, pcall, setmetatable, tostring, type

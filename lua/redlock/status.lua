@@ -6,10 +6,10 @@
 --
 -- Readers learn names of locks and addresses of servers: restrict access with allow and deny.
 
-local json = require "redlock.core.json"
-local nonce = require "redlock.core.nonce"
+local json = require "redlock.runtime.json"
+local nonce = require "redlock.runtime.nonce"
 local page = require "redlock.status.page"
-local validate = require "redlock.core.validate"
+local validate = require "redlock.runtime.validate"
 
 local ipairs, pairs, rawget, setmetatable, type = ipairs, pairs, rawget, setmetatable, type
 local find = string.find

@@ -304,7 +304,7 @@ describe("client:check()", function()
     end)
 
     it("tells what an old server cannot do, and whom that concerns", function()
-        local lacks = require("redlock.policy.health").lacks
+        local lacks = require("redlock.servers.health").lacks
         for version, said in pairs {
             ["5.0.14"] = "version channels", ["2.8"] = "version channels", ["6.0.16"] = "channels",
             ["6.1.241"] = "channels", ["6.2.0"] = "", ["7.0.15"] = "", ["10.0.1"] = "",

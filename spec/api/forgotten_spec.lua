@@ -67,7 +67,7 @@ describe("the reasons of a loss", function()
         end
         local reasons = read "c/redlock.h":match "typedef enum rl_loss (%b{})"
         local row = read "examples/locks/README.md":match "\n%- `onLost` functions.-\n%- "
-        local doc = read "lua/redlock/api/lock.lua"
+        local doc = read "lua/redlock/lock/lock.lua"
             :match "%-%-%- Calls fn%(lock, reason[%w_, ]*%)(.-)\nfunction"
         local n = 0
         for word in reasons:gmatch "RL_LOSS_(%u[%u_]*)" do

@@ -1,6 +1,6 @@
 -- Futures, ownership across coroutines and processes, events.
 local support = require "spec.support"
-local checksum = require "redlock.core.checksum"
+local checksum = require "redlock.runtime.checksum"
 local redlock = require "redlock"
 
 describe("futures", function()

@@ -61,7 +61,7 @@ describe("a brand-new cluster", function()
     end)
 
     it("is not brand-new any more when a majority was admitted by init itself", function()
-        local client, rounds = support.client(cluster), require "redlock.core.rounds"
+        local client, rounds = support.client(cluster), require "redlock.runtime.rounds"
         local admit = rounds.admit
         finally(function() rounds.admit = admit end)
         function rounds.admit(...)               -- loses its memory on the way

@@ -34,7 +34,7 @@ describe("the locks that are held", function()
     end
 
     it("are waited for by as many as the middle one of the servers says", function()
-        local detail = require "redlock.policy.detail"
+        local detail = require "redlock.inspect.detail"
         for i, n in ipairs { 4, 0, 2, 3, 9 } do
             for _ = 1, n do
                 local listener = support.connect(cluster[i].port, 20)

@@ -1,5 +1,5 @@
 -- client:locks finds all names that were held all the time, whatever servers and tables do.
-local each = require "redlock.core.each"
+local each = require "redlock.runtime.each"
 local support = require "spec.support"
 
 local VALUE = ("%x"):rep(40):gsub("%%x", "a") .. " 19ab0000000 web-1"

@@ -147,7 +147,7 @@ describe("a multi-lock", function()
     end)
 
     it("takes a name for several ones only if it is made of them", function()
-        local names_of = require("redlock.api.multi_lock").primitive.names
+        local names_of = require("redlock.kinds.multi_lock").primitive.names
         local function joined(names)
             local parts = {}
             for i, name in ipairs(names) do

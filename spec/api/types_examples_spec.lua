@@ -164,7 +164,7 @@ describe("in the reference", function()
             ["redlock.FencedLock"] = fenced,
             ["redlock.MultiLock"] = client:getMultiLock { "x", "y" },
             ["redlock.Semaphore"] = client:getSemaphore("x", 2),
-            ["redlock.Permit"] = require("redlock.api.semaphore").permit_of {
+            ["redlock.Permit"] = require("redlock.kinds.semaphore").permit_of {
                 client = client, name = "x", permits = 2 },
             ["redlock.CountDownLatch"] = client:getCountDownLatch "x",
             ["redlock.Election"] = client:getElection("x", { id = "a" }),
@@ -177,7 +177,7 @@ describe("in the reference", function()
             observe(class, object)
         end
         -- Of locks of one's own alone, whose classes are made when an example asks for them.
-        local inherited = require("redlock.api.lock").methods
+        local inherited = require("redlock.lock.lock").methods
         replace(inherited, "ask", observed(inherited.ask,
             typing.methods(model, "redlock.Lock").ask))
     end)

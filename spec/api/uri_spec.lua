@@ -1,4 +1,4 @@
-local uri = require "redlock.api.uri"
+local uri = require "redlock.runtime.uri"
 
 local function node(value)
     return uri.node(value, "nodes[1]")

@@ -1,5 +1,5 @@
 -- client:using() of each kind: what it holds meanwhile, what its function gets, and what is left.
-local future = require "redlock.api.future"
+local future = require "redlock.lock.future"
 local support = require "spec.support"
 
 describe("using", function()

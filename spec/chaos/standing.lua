@@ -1,11 +1,11 @@
 -- Tells of each attempt of those who stand in the line of a fair lock: which servers have entered
 -- them in their queues. The library keeps that to itself.
 local ffi = require "ffi"
-local ffi_core = require "redlock.core.ffi"
-local fair_lock = require "redlock.api.fair_lock"
-local hooks = require "redlock.policy.hooks"
+local ffi_core = require "redlock.runtime.ffi"
+local fair_lock = require "redlock.kinds.fair_lock"
+local hooks = require "redlock.lock.hooks"
 local marks = require "spec.chaos.marks"
-local places = require "redlock.core.places"
+local places = require "redlock.runtime.places"
 
 -- What a server answers that did nothing; of others nobody knows what they have done.
 local NOTHING = { "GUARDED", "UNSEEDED", "READONLY", "LOADING", "OOM" }

@@ -11,7 +11,7 @@ local proc = require "spec.support.proc"
 local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
 local resp = require "spec.support.resp"
-local restart_guard = require "redlock.policy.restart_guard"
+local restart_guard = require "redlock.servers.restart_guard"
 local scope = require "spec.support.scope"
 local sys = require "spec.support.sys"
 

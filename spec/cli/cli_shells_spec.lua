@@ -1,6 +1,6 @@
 -- What the command takes, what --help says, the manual page, and what shells complete agree.
 local cli = require "spec.support.command"
-local options = require "redlock.api.options"
+local options = require "redlock.servers.options"
 local help = require "redlock.cli.help"
 local flags = require "redlock.cli.flags"
 local support = require "spec.support"

@@ -1,7 +1,7 @@
 -- `make types`: writes into lua/redlock/types.lua what stands elsewhere, once: the options
 -- (options.rows) and the codes of servers (node_codes). types_spec fails where it was forgotten.
-local node_codes = require "redlock.core.node_codes"
-local options = require "redlock.api.options"
+local node_codes = require "redlock.runtime.node_codes"
+local options = require "redlock.servers.options"
 
 local FILE = "lua/redlock/types.lua"
 

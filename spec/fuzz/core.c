@@ -8,18 +8,18 @@
 #include <sanitizer/allocator_interface.h>
 #include <string.h>
 
-#include "fuzz.h"
-#include "node/reader.h"
 #include "core/close.h"
 #include "core/core.h"
-#include "core/acquire.h"
-#include "core/guard.h"
-#include "core/handover.h"
-#include "core/holder.h"
-#include "core/query.h"
-#include "core/standing.h"
-#include "core/subscription.h"
-#include "core/watchdog.h"
+#include "core/eligibility/guard.h"
+#include "core/eligibility/standing.h"
+#include "core/leases/acquire.h"
+#include "core/leases/handover.h"
+#include "core/leases/holder.h"
+#include "core/leases/watchdog.h"
+#include "core/rounds/query.h"
+#include "core/rounds/subscription.h"
+#include "fuzz.h"
+#include "node/reader.h"
 
 #ifndef GUARDED
 #define GUARDED 0

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "core/marker.h"
+#include "core/base/marker.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -96,7 +96,7 @@ describe("over the host", function()
     it("luv, an answer is not taken for that of a call that was cancelled", function()
         somebody_has "held"
         local text = says(behaviour.loops.luv, [[
-            local uv, rounds = require "luv", require "redlock.core.rounds"
+            local uv, rounds = require "luv", require "redlock.runtime.rounds"
             local c = new { wake = "poll", retry_delay = 0.3 }
             local l = c:getLock("held", { owner = "A" })
             assert(l:isLocked())
@@ -195,8 +195,8 @@ describe("over the host", function()
             somebody_has "x"
             assert.equal("over\n", says(loop, [[
                 assert(client:open())
-                local C = require("redlock.core.ffi").load()
-                client:scripts(require "redlock.api.plain_lock")
+                local C = require("redlock.runtime.ffi").load()
+                client:scripts(require "redlock.kinds.plain_lock")
                 local round = C.rl_check(client.core)        -- all are connected
                 C.rl_wait(round)
                 C.rl_round_free(round)

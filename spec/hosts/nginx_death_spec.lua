@@ -1,6 +1,6 @@
 -- Requests that die: what they hold ends, what they wait for is cleaned up [44].
 local support = require "spec.support"
-local hash = require "redlock.core.hash"
+local hash = require "redlock.runtime.hash"
 
 local SERVER = [[
     location /take { content_by_lua_block {
@@ -23,7 +23,7 @@ local SERVER = [[
         ngx.print "taken"
     } }
     location /early { content_by_lua_block {
-        local core, wait = require("redlock.core.ffi").load(), client.host.wait
+        local core, wait = require("redlock.runtime.ffi").load(), client.host.wait
         function client.host.wait(round, ...)
             while core.rl_round_outcome(round) == 0 do end
             return wait(round, ...)

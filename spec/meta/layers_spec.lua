@@ -1,15 +1,10 @@
 -- Each folder of c/ and lua/redlock knows only those below it, and the pure ones know nothing of
 -- sockets, threads and clocks.
 
--- A folder may include from itself and from those that are named; "" is redlock.h.
-local C = {
-    node = { "" },
-    core = { "node", "" },
-    io = { "core", "node", "" },
-    engine = { "io", "core", "node", "" },
-    world = { "engine", "io", "core", "node", "" },
-}
-local PURE = { node = true, core = true }
+-- A folder of c/ may include from itself and from those before it; "" is redlock.h.
+local C = { "", "node", "core/base", "core/eligibility", "core/rounds", "core/leases", "core", "io",
+    "engine", "world" }
+local PURE = { ["core"] = true, ["node"] = true }
 local IMPURE = { "^sys/", "^net", "^arpa/", "^pthread", "^time%.h", "^poll", "^unistd", "^signal",
     "^openssl/", "^dlfcn" }
 
@@ -21,20 +16,20 @@ local BITS = { bit = true, link_bit = true }
 
 -- cdef is what make generates of redlock.h; init, resource, resty_lock, metrics and status are what
 -- users require, and types what their editors read. What is in scripts/ runs inside Redis.
+local ROOMS = { "cdef", "runtime", "host", "servers", "inspect", "lock", "kinds", "client" }
 local LUA = {
-    core = { "cdef" },
-    host = { "core" },
-    policy = { "host", "core" },
-    api = { "policy", "host", "core", "cdef" },
-    resource = { "core" },
-    resty_lock = { "api", "core" },
-    metrics = { "policy", "core" },
-    status = { "core" },
-    init = { "api", "resource", "core", "testing" },
-    cli = { "init", "api", "policy", "core" },
-    testing = { "init", "core", "cdef" },
+    resource = { "runtime" },
+    resty_lock = { "servers", "runtime" },
+    metrics = { "servers", "runtime" },
+    status = { "runtime" },
+    init = { "client", "kinds", "lock", "resource", "runtime", "testing" },
+    cli = { "init", "client", "kinds", "lock", "inspect", "servers", "runtime" },
+    testing = { "init", "runtime", "cdef" },
     types = { "init", "host", "resty_lock", "metrics", "status" },
 }
+for i, room in ipairs(ROOMS) do
+    LUA[room] = { unpack(ROOMS, 1, i - 1) }
+end
 
 local function read(path)
     local f = assert(io.open(path))
@@ -52,6 +47,14 @@ local function files(command)
     return list
 end
 
+local function is_below(order, folder, other)
+    for _, name in ipairs(order) do
+        if name == other or name == folder then
+            return name == other
+        end
+    end
+end
+
 local function allows(rules, folder, other)
     for _, name in ipairs(rules[folder] or {}) do
         if name == other then
@@ -65,14 +68,14 @@ end
 local function wrong_includes(sources)
     local wrong = {}
     for path, text in pairs(sources) do
-        local folder = path:match "^c/(%w+)/"
+        local folder = path:match "^c/(.-)/?[^/]+$"
         for name in text:gmatch '#%s*include%s+"([^"]+)"' do
-            if folder and not allows(C, folder, name:match "^(.-)/?[^/]+$") then
+            if folder ~= "" and not is_below(C, folder, name:match "^(.-)/?[^/]+$") then
                 wrong[#wrong + 1] = path .. ": " .. name
             end
         end
         for name in text:gmatch "#%s*include%s+<([^>]+)>" do
-            for _, pattern in ipairs(PURE[folder] and IMPURE or {}) do
+            for _, pattern in ipairs(PURE[folder:match "^%w*"] and IMPURE or {}) do
                 if name:find(pattern) and not EXCEPT[path .. ": " .. name] then
                     wrong[#wrong + 1] = path .. ": " .. name
                 end
@@ -170,7 +173,7 @@ end
 local function core_needs(sources)
     local owner, code, needs = {}, {}, {}
     for path, text in pairs(sources) do
-        local file = path:match "^c/core/([%w_]+)%.[ch]$"
+        local file = path:match "^c/core/.-([%w_]+)%.[ch]$"
         if file then
             code[path], needs[file] = code_of(text), needs[file] or {}
             for kind, name in ("\n" .. code[path]):gmatch(FUNCTION) do
@@ -178,7 +181,7 @@ local function core_needs(sources)
                     owner[name] = file
                 end
             end
-            for other in text:gmatch '#include "core/([%w_]+)%.h"' do
+            for other in text:gmatch '#include "core/[^"]-([%w_]+)%.h"' do
                 if other ~= file then
                     add(needs[file], other)
                 end
@@ -226,14 +229,14 @@ describe("the layers", function()
 
     it("ask a host what it does, and not what it is", function()
         assert.same({}, peeks(lua))
-        assert.same({ "lua/redlock/api/a.lua: host.shared", "lua/redlock/api/a.lua: host.box" },
-            peeks { ["lua/redlock/api/a.lua"] = "if self.host.shared then host.box:look() end",
+        assert.same({ "lua/redlock/client/a.lua: host.shared", "lua/redlock/client/a.lua: host.box" },
+            peeks { ["lua/redlock/client/a.lua"] = "if self.host.shared then host.box:look() end",
                 ["lua/redlock/host/a.lua"] = "host.box:look()" })
     end)
 
     it("have no file outside of them", function()
         for path in pairs(c) do
-            assert.is_truthy(path == "c/redlock.h" or C[path:match "^c/(%w+)/" or 0], path)
+            assert.is_truthy(path == "c/redlock.h" or is_below(C, nil, path:match "^c/(.+)/"), path)
         end
         for path in pairs(lua) do
             assert.is_truthy(LUA[path:match "^lua/redlock/([%w_]+)"], path)
@@ -245,11 +248,11 @@ describe("the layers", function()
             ["c/core/a.c"] = '#include "io/net.h"\n#include "node/buf.h"\n#include "redlock.h"' })
         assert.same({ "c/node/a.c: sys/socket.h" }, wrong_includes {
             ["c/node/a.c"] = "#include <sys/socket.h>\n#include <string.h>" })
-        assert.same({ "lua/redlock/core/a.lua: redlock.api.lock" }, wrong_requires {
-            ["lua/redlock/core/a.lua"] = 'local l = require "redlock.api.lock"\n'
-                .. 'local q = require("redlock.core.quorum")' })
-        assert.same({ "lua/redlock/policy/a.lua: redlock" }, wrong_requires {
-            ["lua/redlock/policy/a.lua"] = 'require "redlock"' })
+        assert.same({ "lua/redlock/runtime/a.lua: redlock.lock.lock" }, wrong_requires {
+            ["lua/redlock/runtime/a.lua"] = 'local l = require "redlock.lock.lock"\n'
+                .. 'local q = require("redlock.runtime.quorum")' })
+        assert.same({ "lua/redlock/lock/a.lua: redlock" }, wrong_requires {
+            ["lua/redlock/lock/a.lua"] = 'require "redlock"' })
         assert.equal(1, #circles { a = { "b" }, b = { "c" }, c = { "a" } })
         local calls, owner = core_needs {
             ["c/core/a.c"] = '#include "core/b.h"\n\nvoid a_do(void)\n{\n    b_do();\n}\n',

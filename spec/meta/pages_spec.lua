@@ -68,7 +68,7 @@ describe("the pages", function()
             end
         end
         assert.is_true(n > 100, n)
-        local defaults = require("redlock.api.options").defaults
+        local defaults = require("redlock.servers.options").defaults
         local function has(path, pattern, least)
             local found = 0
             for option, value in pages.text(path):gmatch(pattern) do

@@ -104,7 +104,7 @@ local OBJECTS = {
     ["redlock.FencedLock"] = fenced,
     ["redlock.MultiLock"] = client:getMultiLock { "x", "y" },
     ["redlock.Semaphore"] = client:getSemaphore("x", 2),
-    ["redlock.Permit"] = require("redlock.api.semaphore").permit_of {
+    ["redlock.Permit"] = require("redlock.kinds.semaphore").permit_of {
         client = client, name = "x", permits = 2 },
     ["redlock.CountDownLatch"] = client:getCountDownLatch "x",
     ["redlock.Election"] = client:getElection("x", { id = "a" }),

@@ -108,11 +108,11 @@ describe("contenders", function()
     after_each(support.cleanup)
 
     local PAUSES = [[
-        local ffi_core = require "redlock.core.ffi"
+        local ffi_core = require "redlock.runtime.ffi"
         ffi_core.load()
         local list = {}
         for i = 1, 4 do
-            list[i] = ("%%.17g"):format(require("redlock.core.rounds").random(client))
+            list[i] = ("%%.17g"):format(require("redlock.runtime.rounds").random(client))
         end
         print(table.concat(list, " "))
         %s
@@ -138,7 +138,7 @@ describe("contenders", function()
         local p = support.child(cluster, "{}", [[
             local ffi = require "ffi"
             ffi.cdef "int fork(void); int waitpid(int, int *, int);"
-            local random = require("redlock.core.rounds").random
+            local random = require("redlock.runtime.rounds").random
             io.stdout:setvbuf "line"
             for _ = 1, 2 do
                 local pid = ffi.C.fork()

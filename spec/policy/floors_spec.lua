@@ -56,7 +56,7 @@ describe("a fenced lock of servers without floors", function()
 end)
 
 describe("all names, of servers without floors", function()
-    local floors = require "redlock.policy.floors"
+    local floors = require "redlock.servers.floors"
     local cluster, proxies, view
     local KEY = "redlock:{server}:floor"
 

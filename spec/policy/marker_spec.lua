@@ -1,7 +1,7 @@
 -- What a server's marker says beside "admitted": which life of it, which database, which version
 -- of the library; and how far a quarantine is.
 local quarantine = require "spec.support.quarantine"
-local script_text = require "redlock.core.script_text"
+local script_text = require "redlock.runtime.script_text"
 local support = require "spec.support"
 
 local MAX_LEASE, GUARD, options = quarantine.MAX_LEASE, quarantine.GUARD, quarantine.options

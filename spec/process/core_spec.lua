@@ -12,7 +12,7 @@ local function output(...)
 end
 
 describe("the core", function()
-    setup(function() require("redlock.core.ffi").load() end)
+    setup(function() require("redlock.runtime.ffi").load() end)
     teardown(support.cleanup)
 
     it("exports rl_* and nothing else", function()
@@ -43,8 +43,8 @@ describe("the core", function()
     end)
 
     it("has the bounds that Lua has, too", function()
-        local C = require("redlock.core.ffi").load()
-        local limits = require "redlock.core.limits"
+        local C = require("redlock.runtime.ffi").load()
+        local limits = require "redlock.runtime.limits"
         assert.equal(tonumber(C.RL_MAX_NODES), limits.MAX_NODES)
         assert.equal(tonumber(C.RL_VALUE_LEN), limits.VALUE_LEN)
         assert.equal(tonumber(C.RL_MAX_KEYS), limits.MAX_KEYS)
@@ -81,7 +81,7 @@ describe("the core", function()
     end)
 
     it("takes no client for one that is closed", function()
-        local C, prim = require("redlock.core.ffi").load(), ffi.new "rl_primitive"
+        local C, prim = require("redlock.runtime.ffi").load(), ffi.new "rl_primitive"
         local lease, stats = ffi.new "rl_lease *[1]", ffi.new("rl_node_stats", { requests = 7 })
         for _, started in ipairs {
             C.rl_acquire(nil, prim, nil, 0, nil, 0, nil, 1000, 1000, -1, lease) == nil,
@@ -107,7 +107,7 @@ describe("the core", function()
     end)
 
     it("lets nobody else listen to a mailbox that is reached by a path", function()
-        local C, EPERM, ENAMETOOLONG = require("redlock.core.ffi").load(), 1, 36
+        local C, EPERM, ENAMETOOLONG = require("redlock.runtime.ffi").load(), 1, 36
         local box, path = C.rl_mailbox_open(), ffi.new "char[108]"
         local dir = support.tmpdir()
         assert.equal(0, C.rl_mailbox_listen(box, dir, path, 108))
@@ -125,7 +125,7 @@ describe("the core", function()
     end)
 
     it("finds nothing in a mailbox that was given back before", function()
-        local C = require("redlock.core.ffi").load()
+        local C = require("redlock.runtime.ffi").load()
         local options = ffi.new("rl_options", { timeout_ms = 100, connect_timeout_ms = 100 })
         local nodes = ffi.new("rl_node_options[1]", { { label = "x", host = "127.0.0.1",
             port = 1 } })
@@ -161,7 +161,7 @@ describe("the core", function()
     end)
 
     it("has a word for every code", function()
-        local C = require("redlock.core.ffi").load()
+        local C = require("redlock.runtime.ffi").load()
         local seen = {}
         for code = 0, tonumber(C.RL_CODES) - 1 do
             local name = ffi.string(C.rl_code_name(code))

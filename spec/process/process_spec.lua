@@ -94,7 +94,7 @@ describe("10,000 cycles", function()
     it("leak nothing when each attempt is cancelled", function()
         local cluster = support.cluster(3)
         local c = child(cluster, "{ timeout = 5 }", [[
-            local rounds = require("redlock.core.rounds").load()
+            local rounds = require("redlock.runtime.rounds").load()
             local function cycles(n)
                 for i = 1, n do
                     local future = client:getLock("x"):tryLockAsync(5, 1)
@@ -274,7 +274,7 @@ describe("a process", function()
             repeat
                 n, line = n + 1, 0
                 debug.sethook(function()
-                    if debug.getinfo(2, "S").source:find "redlock/policy/holds%.lua$" then
+                    if debug.getinfo(2, "S").source:find "redlock/lock/holds%.lua$" then
                         line = line + 1
                         if line == n then
                             debug.sethook()
@@ -499,7 +499,7 @@ describe("values [37]", function()
             io.stdout:flush()
             local pid = ffi.C.fork()
             local values = {}
-            local value_of = require("redlock.core.values").of
+            local value_of = require("redlock.runtime.values").of
             for i = 1, 500 do
                 coroutine.wrap(function()
                     local l = client:getLock(("%d.%d"):format(pid, i))

@@ -29,7 +29,7 @@ end
 -- Calls a method, and tells the invariants of an error.
 -- @return what it returned
 local function call(sim, t, object, method, ...)
-    local errors = require "redlock.core.errors"
+    local errors = require "redlock.runtime.errors"
     t.calling, t.began_us = method, sim.now()
     local token, began_us = nil, t.began_us
     if method == "extend" then

@@ -7,12 +7,12 @@ local SCRIPTS = "lua/redlock/scripts/"
 return {
     -- ---- permits ----
 
-    { name = "votes for different slots add up", file = "c/core/same.c", family = "permit",
+    { name = "votes for different slots add up", file = "c/core/rounds/same.c", family = "permit",
         from = "granted(&round->slot[i]) && round->slot[i].extra == number",
         to = "granted(&round->slot[i])",
         by = { "strays never counted" } },
 
-    { name = "the agreed slot is not sent", file = "c/core/lease.c", family = "permit",
+    { name = "the agreed slot is not sent", file = "c/core/leases/lease.c", family = "permit",
         from = "    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, token);\n"
             .. "    lease->token = token;",
         to = "    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, 0);\n"
@@ -44,7 +44,7 @@ return {
         family = "permit", from = " and sub(text, -RUN) == sub(ARGV[1], 1, RUN)", to = "",
         by = { "tokens of a slot grow" } },
 
-    { name = "the largest number is the token", file = "lua/redlock/api/permit_token.lua",
+    { name = "the largest number is the token", file = "lua/redlock/kinds/permit_token.lua",
         family = "permit", from = "if token then",
         to = "token = most > 0 and most or nil\n        if token then",
         by = { "tokens of a slot grow" } },
@@ -126,7 +126,7 @@ return {
 
     -- ---- a line ----
 
-    { name = "another ticket each time", file = "lua/redlock/api/fair_lock.lua",
+    { name = "another ticket each time", file = "lua/redlock/kinds/fair_lock.lua",
         family = "fair", from = "if wait.ticket or wait.left == 0", to = "if wait.left == 0",
         by = { "place kept by ticket" } },
 
@@ -150,14 +150,14 @@ return {
             .. "redis.call('zcard', KEYS[2])), 1, 16))\n",
         by = { "a latch never opens early" } },
 
-    { name = "arrivals are asked for without the guard", file = "lua/redlock/api/arrivals.lua",
+    { name = "arrivals are asked for without the guard", file = "lua/redlock/kinds/arrivals.lua",
         family = "latch", guarded = true, from = "arrive = { arrive, guarded = true }",
         to = "arrive = { arrive }", faults = { "all memory lost", "all memory lost again" },
         by = { "no arrival vote in quarantine" } },
 
     -- ---- elections, jobs, rates ----
 
-    { name = "a campaign that is cancelled leads on", file = "lua/redlock/api/election.lua",
+    { name = "a campaign that is cancelled leads on", file = "lua/redlock/kinds/election.lua",
         family = "election", faults = { "cancel", "cancel", "cancel", "cancel" },
         from = "        pcall(view.unlock, view)\n", to = "",
         by = { "who leads was told so" } },
@@ -175,17 +175,17 @@ return {
         faults = { "server clock steps", "server clock steps", "server clock steps" },
         by = { "no place for longer than that" } },
 
-    { name = "a job begins behind its period", file = "lua/redlock/api/once.lua", family = "once",
+    { name = "a job begins behind its period", file = "lua/redlock/kinds/once.lua", family = "once",
         from = "elseif client.now() >= ends then", to = "elseif false then",
         faults = { "stopped client", "stopped client", "suspend" },
         by = { "once in a period" }, budget = 20000 },
 
-    { name = "a job begins behind its lease", file = "lua/redlock/api/once.lua", family = "once",
+    { name = "a job begins behind its lease", file = "lua/redlock/kinds/once.lua", family = "once",
         from = "if not view:isValid() then ", to = "if false then ",
         faults = { "pauses" },
         by = { "once in a period" } },
 
-    { name = "a start is let go", file = "lua/redlock/api/rate_limiter.lua", family = "limiter",
+    { name = "a start is let go", file = "lua/redlock/kinds/rate_limiter.lua", family = "limiter",
         from = "    rounds.disown(hold.lease)\n", to = "    rounds.orphan(hold.lease)\n",
         by = { "starts in a period" } },
 }

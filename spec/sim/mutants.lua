@@ -17,50 +17,50 @@
 return {
     -- ---- counting ----
 
-    { name = "quorum of a half", file = "c/core/quorum.c",
+    { name = "quorum of a half", file = "c/core/base/quorum.c",
         from = "return n / 2 + 1;", to = "return n > 1 ? n / 2 : 1;",
         by = { "a majority confirmed" } },
 
-    { name = "a tie wins", file = "c/core/quorum.c",
+    { name = "a tie wins", file = "c/core/base/quorum.c",
         from = "return n / 2 + 1;", to = "return (n + 1) / 2;", prefix = "C11",
         by = { "a majority confirmed" } },
 
-    { name = "lost one vote too early", file = "c/core/quorum.c",
+    { name = "lost one vote too early", file = "c/core/base/quorum.c",
         from = "return t->yes + t->pending < want ? LOST", to =
             "return t->yes + t->pending <= want ? LOST",
         faults = { "gone for good", "gone for good" } },
 
-    { name = "errors count as yes", file = "c/core/answer.c",
+    { name = "errors count as yes", file = "c/core/leases/answer.c",
         from = "    if (code) {\n        round_miss(round, i, code, now_ms);\n"
             .. "        return;\n    }\n    if (keep_data",
         to = "    if (code)\n        vote.vote = RL_VOTE_YES;\n    if (keep_data",
         by = { "a majority confirmed", "a majority let go" } },
 
-    { name = "a re-sent attempt counts as refused", file = "c/core/acquire.c",
+    { name = "a re-sent attempt counts as refused", file = "c/core/leases/acquire.c",
         from = "        vote->vote = RL_VOTE_YES;\n", to = "        vote->vote = RL_VOTE_ABSENT;\n",
         prefix = "an attempt sent again" },
 
-    { name = "kept after a majority disowned it", file = "c/core/quorum.c",
+    { name = "kept after a majority disowned it", file = "c/core/base/quorum.c",
         from = "return t->absent + t->foreign >= quorum_size(t->n);", to = "return 0;",
         by = { "no is no" } },
 
-    { name = "let go before the holder knows of the loss", file = "c/core/watchdog.c",
+    { name = "let go before the holder knows of the loss", file = "c/core/leases/watchdog.c",
         from = "&& !lease->promised_ms)\n        end_as_said(lease);",
         to = ")\n        release_end(lease, now_ms);",
         by = { "valid as long as it was said" } },
 
-    { name = "a missing key counts as extended", file = "c/core/answer.c",
+    { name = "a missing key counts as extended", file = "c/core/leases/answer.c",
         from = "vote.vote >= RL_VOTE_YES ",
         to = "vote.vote >= RL_VOTE_YES || (vote.vote == 0 && kind->expired == RL_LOST) ",
         by = { "a majority confirmed", "keys outlive the hold" } },
 
-    { name = "a loser opens the name", file = "c/core/holder.c",
+    { name = "a loser opens the name", file = "c/core/leases/holder.c",
         from = "    if (watchdog_delays(lease, now_ms))\n", to = "    if (0)\n",
         prefix = "a loser lets go", by = { "closed behind a loser" } },
 
     -- ---- time ----
 
-    { name = "no drift subtracted", file = "c/core/quorum.c",
+    { name = "no drift subtracted", file = "c/core/base/quorum.c",
         from = "return started_ms + lease_ms - quorum_drift_ms(lease_ms, drift_ppm);",
         to = "return (void)drift_ppm, started_ms + lease_ms;" },
 
@@ -70,26 +70,26 @@ return {
     { name = "a clock that stops in suspend", file = "c/io/monotonic.c",
         from = "clock_ms(CLOCK_BOOTTIME)", to = "clock_ms(CLOCK_MONOTONIC)" },
 
-    { name = "validity counted from the end", file = "c/core/acquire.c",
+    { name = "validity counted from the end", file = "c/core/leases/acquire.c",
         from = "quorum_deadline_ms(round->started_ms, round->lease_ms,\n"
             .. "                                             lease->core->drift_ppm);",
         to = "quorum_deadline_ms(now_ms, round->lease_ms, lease->core->drift_ppm);" },
 
-    { name = "extension counted from the end", file = "c/core/watchdog.c",
+    { name = "extension counted from the end", file = "c/core/leases/watchdog.c",
         from = "quorum_deadline_ms(round->started_ms, round->lease_ms,\n"
             .. "                                             lease->core->drift_ppm);",
         to = "quorum_deadline_ms(now_ms, round->lease_ms, lease->core->drift_ppm);" },
 
-    { name = "granted too late is granted", file = "c/core/acquire.c",
+    { name = "granted too late is granted", file = "c/core/leases/acquire.c",
         from = "    if (now_ms >= deadline_ms ||\n        deadline_ms - now_ms < "
             .. "lease->core->options.min_validity_ms)\n        return RL_EXPIRED;\n", to = "",
         by = { "validity" }, faults = { "stopped client", "stopped client", "suspend" } },
 
-    { name = "the deadline is seen late", file = "c/core/lease.c",
+    { name = "the deadline is seen late", file = "c/core/leases/lease.c",
         from = "int64_t left_ms = lease->deadline_ms - now_ms;",
         to = "int64_t left_ms = lease->deadline_ms - now_ms + 20;" },
 
-    { name = "max_hold is ignored", file = "c/core/watchdog.c",
+    { name = "max_hold is ignored", file = "c/core/leases/watchdog.c",
         from = "    if (now_ms >= lease->hold_until_ms)\n        lease->keep_ms = 0;\n", to = "",
         prefix = "held beyond max_hold", by = { "max_hold" } },
 
@@ -123,21 +123,21 @@ return {
 
     -- ---- keeping ----
 
-    { name = "heal without a majority", file = "c/core/watchdog.c",
+    { name = "heal without a majority", file = "c/core/leases/watchdog.c",
         from = "for (int i = 0; round->outcome == RL_GRANTED && i < round->core->n; i++) {",
         to = "for (int i = 0; i < round->core->n; i++) {",
         by = { "heals after a majority" }, prefix = "an extension alone" },
 
-    { name = "a loss is not told", file = "lua/redlock/policy/holds.lua",
+    { name = "a loss is not told", file = "lua/redlock/lock/holds.lua",
         from = "local those = hold.on_lost or {}", to = "local those = {}",
         by = { "lost is told" } },
 
-    { name = "a loss is told twice", file = "lua/redlock/policy/holds.lua",
+    { name = "a loss is told twice", file = "lua/redlock/lock/holds.lua",
         from = "        report(self, hold, those[i])\n",
         to = "        report(self, hold, those[i])\n        report(self, hold, those[i])\n",
         by = { "lost is told" } },
 
-    { name = "what is forgotten is taken", file = "c/core/watchdog.c",
+    { name = "what is forgotten is taken", file = "c/core/leases/watchdog.c",
         from = "round->tally.foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN",
         to = "round->tally.foreign >= 0 ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN",
         by = { "taken is by somebody" } },
@@ -147,26 +147,26 @@ return {
         from = "return stored and -1 or 0", to = "return -1", fenced = 100,
         by = { "a lost counter is nobody's" } },
 
-    { name = "the watchdog's losses are not counted", file = "c/core/watchdog.c",
+    { name = "the watchdog's losses are not counted", file = "c/core/leases/watchdog.c",
         from = "    core->losses++;\n", to = "",
         by = { "lost is told" } },
 
-    { name = "the wrong lease is noted as lost", file = "c/core/watchdog.c",
+    { name = "the wrong lease is noted as lost", file = "c/core/leases/watchdog.c",
         from = "core->lost[core->losses % NOTED_MAX] = lease;",
         to = "core->lost[core->losses % NOTED_MAX] = lease - 1;",
         by = { "lost is told" } },
 
-    { name = "renewed without a pause", file = "c/core/watchdog.c",
+    { name = "renewed without a pause", file = "c/core/leases/watchdog.c",
         from = "lease->renew_ms = now_ms + (wait_ms > RETRY_MIN_MS ? wait_ms : RETRY_MIN_MS);",
         to = "(void)wait_ms, lease->renew_ms = now_ms;", by = { "requests are bounded" },
         faults = { "errors", "errors", "errors" } },
 
-    { name = "renewed at once after success", file = "c/core/watchdog.c",
+    { name = "renewed at once after success", file = "c/core/leases/watchdog.c",
         from = "lease->renew_ms = from_ms + lease->keep_ms / RENEW_AFTER;",
         to = "lease->renew_ms = from_ms + 1;",
         by = { "requests are bounded", "time goes on" } },
 
-    { name = "who waits for a turn is kept no more", file = "c/core/pace.c",
+    { name = "who waits for a turn is kept no more", file = "c/core/leases/pace.c",
         { "    return lease->deadline_ms - lease->keep_ms / URGENT;",
             "    return lease->deadline_ms;" },
         { "    if (core->unattended >= UNDER_WAY_MAX)\n", "    if (pace)\n" },
@@ -177,8 +177,8 @@ return {
 
     -- ---- letting go ----
 
-    { name = "only what was granted is released", file = "c/core/round.c",
-        { '#include "core/guard.h"\n', '#include "core/guard.h"\n#include "core/lease.h"\n' },
+    { name = "only what was granted is released", file = "c/core/rounds/round.c",
+        { '#include "core/eligibility/guard.h"\n', '#include "core/eligibility/guard.h"\n#include "core/leases/lease.h"\n' },
         { "    if (nd->state == NODE_READY) {\n        int spared",
             "    if (round->kind->to_all && !insists) {\n"
             .. "        round_miss(round, i, RL_TIMEOUT, now_ms);\n        return;\n    }\n"
@@ -188,54 +188,54 @@ return {
             .. "        round->lease->touched &= ~bit(i);\n    if (code == RL_TIMEOUT)\n" },
         guarded = false, fenced = 0, budget = 20000 },
 
-    { name = "no debt to servers that are away", file = "c/core/release.c",
+    { name = "no debt to servers that are away", file = "c/core/leases/release.c",
         from = "lease_owes(lease, lease->touched);\n    release->cap_ms",
         to = "lease_owes(lease, 0);\n    release->cap_ms",
         lease = 20, guarded = false, faults = { "cut", "crash", "crash", "gone for good" },
         by = { "nothing is left" }, budget = 20000 },
 
     -- What is left shows when it outlives the calm.
-    { name = "a torn write is forgotten", file = "c/core/acquire.c",
+    { name = "a torn write is forgotten", file = "c/core/leases/acquire.c",
         from = "    lease_torn(round, i, written, now_ms);\n    if (!written && !(",
         to = "    (void)written, (void)now_ms;\n    if (!(", lease = 20, guarded = false,
         faults = { "cut", "cut", "cut", "lost replies", "crash" },
         by = { "nothing is left" }, budget = 20000 },
 
-    { name = "a torn write is released once", file = "c/core/release.c",
+    { name = "a torn write is released once", file = "c/core/leases/release.c",
         from = "if (!code && lease->torn & bit(i)) {", to = "if (0) {",
         prefix = "a straggler",
         by = { "nothing is left" } },
 
     -- Equivalent here: the Lua library has released an attempt before it drops it.
     -- spec/unit/test_core.c (dropping_an_attempt_cancels_it) has the core alone.
-    { name = "a cancelled attempt is not released", file = "c/core/holder.c",
+    { name = "a cancelled attempt is not released", file = "c/core/leases/holder.c",
         from = "if (lease->state == LEASE_ACQUIRING && !lease_void(lease))\n        "
             .. "release_end(lease, now_ms);\n    else if",
         to = "if", equivalent = true },
 
-    { name = "a release is sure without a majority", file = "c/core/quorum.c",
+    { name = "a release is sure without a majority", file = "c/core/base/quorum.c",
         from = "if (!quorum_answered(t) || t->foreign + t->pending >= q)\n"
             .. "        return UNDECIDED;",
         to = "if (t->yes + t->absent + t->foreign == 0)\n        return UNDECIDED;",
         by = { "a majority let go" } },
 
-    { name = "a re-sent release believes others", file = "c/core/release.c",
+    { name = "a re-sent release believes others", file = "c/core/leases/release.c",
         from = "vote->vote <= RL_VOTE_ABSENT && ", to = "vote->vote == RL_VOTE_ABSENT && ",
         by = { "lost only by time" }, prefix = "a release sent again" },
 
-    { name = "an unknown script is not sent again", file = "c/core/answer.c",
+    { name = "an unknown script is not sent again", file = "c/core/leases/answer.c",
         from = "    if (wanted)\n", to = "    if (0)\n",
         faults = { "scripts forgotten", "scripts forgotten", "crash" } },
 
-    { name = "the last leave does not release", file = "lua/redlock/api/lock.lua",
+    { name = "the last leave does not release", file = "lua/redlock/lock/lock.lua",
         from = "if hold.count > 1 then", to = "if hold.count >= 1 then" },
 
-    { name = "an inner leave does not say that it is over", file = "lua/redlock/api/lock.lua",
+    { name = "an inner leave does not say that it is over", file = "lua/redlock/lock/lock.lua",
         from = "if client.holds:remaining(hold) <= 0 then\n            return failure(self, "
             .. "\"expired\")", to = "if false then\n            return nil",
         by = { "validity" }, budget = 20000 },
 
-    { name = "entering again is not counted", file = "lua/redlock/policy/holds.lua",
+    { name = "entering again is not counted", file = "lua/redlock/lock/holds.lua",
         from = "hold.count = hold.count + 1\n", to = "hold.count = hold.count + 0\n" },
 
     -- ---- values, replies ----
@@ -257,12 +257,12 @@ return {
 
     -- ---- fencing tokens: design rules 1 to 7, and counterexamples ----
 
-    { name = "no confirmation", file = "c/core/fence.c",
+    { name = "no confirmation", file = "c/core/leases/fence.c",
         from = "        if (witnessed)\n            return WON;\n    }",
         to = "        return WON;\n    }",
         prefix = "C1", by = { "a token has its witnesses", "tokens grow" } },
 
-    { name = "the second largest of all counters", file = "c/core/fence.c", prefix = "C5",
+    { name = "the second largest of all counters", file = "c/core/leases/fence.c", prefix = "C5",
         from = "    if (!round->token) {\n        enum verdict v = quorum_vote(&round->tally);",
         to = "    const struct tally *t = &round->tally;\n"
             .. "    if (!round->token && t->yes == t->n) {\n        int64_t token = 0;\n"
@@ -277,7 +277,7 @@ return {
             .. "    if (!round->token) {\n        enum verdict v = quorum_vote(&round->tally);",
         by = { "a token has its witnesses", "tokens grow" } },
 
-    { name = "late grants count unconfirmed", file = "c/core/fence.c",
+    { name = "late grants count unconfirmed", file = "c/core/leases/fence.c",
         { "    for (int i = 0; i < round->core->n; i++) {\n"
             .. "        if (granted(&round->slot[i]) && ",
             "    int late = round->confirm && round->confirm->token == round->token;\n"
@@ -285,7 +285,7 @@ return {
             .. "        if (granted(&round->slot[i]) && " },
         prefix = "C3 below", by = { "a token has its witnesses", "tokens grow" } },
 
-    { name = "late grants may be above the token", file = "c/core/fence.c",
+    { name = "late grants may be above the token", file = "c/core/leases/fence.c",
         from = "    if (most > round->token)\n        round->token = most;\n", to = "",
         prefix = "C3", by = { "a token has its witnesses", "tokens grow" } },
 
@@ -355,13 +355,13 @@ return {
             "a lost counter is nobody's" } },
 
     { name = "a floor out of range is taught",
-        file = "lua/redlock/policy/floors.lua", guarded = true,
+        file = "lua/redlock/servers/floors.lua", guarded = true,
         fenced = 100, faults = { "a floor out of range", "a floor out of range", "crash",
             "floors lost" },
         from = "if vote == OUT_OF_RANGE then", to = "if false then",
         by = { "nobody learns a floor out of range" } },
 
-    { name = "the clock where floors are out of range", file = "lua/redlock/policy/floors.lua",
+    { name = "the clock where floors are out of range", file = "lua/redlock/servers/floors.lua",
         from = "if seeded < enough and wild > 0 then", to = "if false then",
         prefix = "C12", by = { "tokens grow", "counters never go back",
             "counted above what was witnessed" } },
@@ -373,12 +373,12 @@ return {
         by = { "floors are seeded after the quarantine", "counted above what was witnessed",
             "tokens grow" } },
 
-    { name = "an import raises counters", file = "lua/redlock/api/transfer.lua", fenced = 100,
+    { name = "an import raises counters", file = "lua/redlock/kinds/transfer.lua", fenced = 100,
         from = "if ok and prim.is_current then", to = "if false then",
         by = { "a forged token is refused", "a held lock is held", "a majority confirmed",
             "tokens fit" } },
 
-    { name = "any number is a counter", file = "c/core/acquire.c", fenced = 100,
+    { name = "any number is a counter", file = "c/core/leases/acquire.c", fenced = 100,
         from = "    if ((rule == RL_RULE_LARGEST && !fence_is_token(vote->extra)) ||\n"
             .. "        (rule == RL_RULE_SAME && vote->extra <= 0))\n"
             .. "        return RL_PROTOCOL;\n", to = "    (void)rule;\n",
@@ -402,18 +402,18 @@ return {
         by = { "floors are seeded after the quarantine", "counted above what was witnessed",
             "tokens grow" }, budget = 20000 },
 
-    { name = "floors by too few", file = "lua/redlock/policy/floors.lua", prefix = "C6",
+    { name = "floors by too few", file = "lua/redlock/servers/floors.lua", prefix = "C6",
         from = "local enough = n - quorum(n) + 1", to = "local enough = 1",
         by = { "counted above what was witnessed", "tokens grow" } },
 
     -- ---- the restart guard ----
 
-    { name = "the guard is off", file = "lua/redlock/policy/restart_guard.lua", guarded = true,
+    { name = "the guard is off", file = "lua/redlock/servers/restart_guard.lua", guarded = true,
         from = "return options.restart_guard ~= false", to = "return false",
         by = { "who forgot does not vote", "one holder",
             "floors are seeded after the quarantine" } },
 
-    { name = "the quarantine is too short", file = "c/core/state.c", guarded = true,
+    { name = "the quarantine is too short", file = "c/core/base/state.c", guarded = true,
         from = "return core->max_lease_ms + (core->max_lease_ms + 99) / 100 + STATE_SLACK_MS;",
         to = "return core->max_lease_ms / 2;",
         by = { "who forgot does not vote", "one holder",
@@ -429,20 +429,20 @@ return {
         guarded = true, fenced = 100,
         from = "if guarded and found[3] ~= ARGV[7] then", to = "if false then" },
 
-    { name = "a server in another life is admitted", file = "c/core/guard.c", guarded = true,
+    { name = "a server in another life is admitted", file = "c/core/eligibility/guard.c", guarded = true,
         fenced = 0, from = "return !replid[0] || !strcmp(replid, core->guards[i].is.replid);",
         to = "return 1;",
         by = { "who forgot does not vote", "one holder", "everybody is served" } },
 
-    { name = "another nonce is the same quarantine", file = "c/core/guard.c", guarded = true,
+    { name = "another nonce is the same quarantine", file = "c/core/eligibility/guard.c", guarded = true,
         from = "        strcmp(g->observed, g->is.inc))",
         to = "        0)",
         by = { "who forgot does not vote", "one holder" }, budget = 20000 },
 
-    { name = "a nonce admits", file = "c/core/guard.c", guarded = true,
+    { name = "a nonce admits", file = "c/core/eligibility/guard.c", guarded = true,
         from = "pending = m->state == MARKER_QUARANTINED;", to = "pending = 0;" },
 
-    { name = "the life is not looked at by the acquire", file = "c/core/guard.c", guarded = true,
+    { name = "the life is not looked at by the acquire", file = "c/core/eligibility/guard.c", guarded = true,
         faults = { "fails over and back", "fails over and back", "fails over and back" },
         from = "return nd->config->behind_proxy || nd->info.replicas || nd->info.failed_over;",
         to = "return 0 * nd->info.replicas;", by = { "who forgot does not vote", "one holder" } },
@@ -459,11 +459,11 @@ return {
         from = "    elseif not string.find(", to = "    elseif false and not string.find(" },
 
     -- Clients of one schedule agree on everything, so the unit tests have to notice these.
-    { name = "a server is admitted without a majority", file = "c/core/guard.c",
+    { name = "a server is admitted without a majority", file = "c/core/eligibility/guard.c",
         unit = "guard.admission_needs_a_majority",
         from = "    return state_majority(core, known);", to = "    return known != 0;" },
 
-    { name = "clusters are not compared", file = "c/core/guard.c", unit = "cluster.",
+    { name = "clusters are not compared", file = "c/core/eligibility/guard.c", unit = "cluster.",
         from = "return !strcmp(cluster, core->cluster) || !strcmp(cluster, core->hash);",
         to = "return (void)cluster, 1;" },
 
@@ -471,7 +471,7 @@ return {
         unit = "cluster.", to = "",
         from = "        qsort(address, (size_t)n, sizeof(address[0]), by_text);\n" },
 
-    { name = "a name is a hash", file = "c/core/cluster.c", unit = "cluster.",
+    { name = "a name is a hash", file = "c/core/base/cluster.c", unit = "cluster.",
         from = "strspn(text, NAME) == len && !hash;", to = "strspn(text, NAME) == len;" },
 
     { name = "what counts does not compare the memory", file =
@@ -479,7 +479,7 @@ return {
         from = "if guarded and sub(found[3] or '', 1, RUN) ~= run then", to = "if false then",
         budget = 20000 },
 
-    { name = "what was seen of a quarantine is counted again", file = "c/core/guard.c",
+    { name = "what was seen of a quarantine is counted again", file = "c/core/eligibility/guard.c",
         guarded = true, from = "        g->text_ms = now_ms;\n", to =
             "        g->text_ms = g->text_ms && g->state == RL_GUARD_QUARANTINED ? g->text_ms"
             .. " : now_ms;\n",
@@ -494,33 +494,33 @@ return {
 
     -- ---- passing on ----
 
-    { name = "passed on for ever", file = "lua/redlock/policy/handover.lua",
+    { name = "passed on for ever", file = "lua/redlock/lock/handover.lua",
         from = "hold.passed >= client.options.handover", to = "false",
         by = { "passed on within bounds" } },
 
-    { name = "passed on for longer than the run", file = "lua/redlock/policy/handover.lua",
+    { name = "passed on for longer than the run", file = "lua/redlock/lock/handover.lua",
         from = "client.now() - _M.run_since(hold) >= RUN", to = "false",
         by = { "passed on within bounds" } },
 
-    { name = "passing on is not counted", file = "lua/redlock/policy/attempt.lua",
+    { name = "passing on is not counted", file = "lua/redlock/lock/attempt.lua",
         from = "hold.passed, hold.run = from.passed + 1,", to = "hold.passed, hold.run = 0,",
         by = { "passed on within bounds" } },
 
-    { name = "a worn lease passes on as it is", file = "lua/redlock/policy/handover.lua",
+    { name = "a worn lease passes on as it is", file = "lua/redlock/lock/handover.lua",
         from = "left >= seconds * (1 - o.drift_factor - WORN)", to = "left >= 0",
         by = { "passed on as good as new" } },
 
-    { name = "a lease of another length passes on", file = "lua/redlock/policy/handover.lua",
+    { name = "a lease of another length passes on", file = "lua/redlock/lock/handover.lua",
         { " and from.seconds == seconds\n", "\n" },
         { " and from.kept == (call.lease == nil)\n", "\n" },
         { " and left <= seconds\n", "\n" },
         prefix = "a hand-over half-way", by = { "passed on as good as new" } },
 
-    { name = "an extended lease passes on as it is", file = "lua/redlock/policy/handover.lua",
+    { name = "an extended lease passes on as it is", file = "lua/redlock/lock/handover.lua",
         from = "not from.extended and ", to = "", prefix = "an extension at a hand-over",
         by = { "a lease as long as was asked for", "passed on as good as new" } },
 
-    { name = "a token passes on with the lock", file = "lua/redlock/policy/handover.lua",
+    { name = "a token passes on with the lock", file = "lua/redlock/lock/handover.lua",
         from = "lock.primitive.vote ~= \"largest\" and ", to = "",
         by = { "passed on as good as new" } },
 
@@ -541,32 +541,32 @@ return {
         from = "if value ~= replaced then", to = "if value and value ~= replaced then",
         by = { "only what is ours" } },
 
-    { name = "the value before stays where it was", file = "c/core/handover.c",
+    { name = "the value before stays where it was", file = "c/core/leases/handover.c",
         from = "    if (old->touched)\n        release_owe(old, now_ms);\n", to = "",
         prefix = "a hand-over half-way", by = { "nothing is left" } },
 
-    { name = "a hand-over that fails leaves the value before", file = "c/core/release.c",
+    { name = "a hand-over that fails leaves the value before", file = "c/core/leases/release.c",
         from = "    if (old->state == LEASE_PASSED)\n        release_end(old, now_ms);\n", to = "",
         prefix = "a hand-over that fails",
         by = { "nothing is left" } },
 
-    { name = "what was offered to the dead is forgotten", file = "lua/redlock/policy/queues.lua",
+    { name = "what was offered to the dead is forgotten", file = "lua/redlock/lock/queues.lua",
         from = "    if hold and not _M.offer(self.queue, hold) then\n", to = "    if false then\n",
         prefix = "an offer to the dead" },
 
-    { name = "floors take as long as they take", file = "lua/redlock/policy/attempt.lua",
+    { name = "floors take as long as they take", file = "lua/redlock/lock/attempt.lua",
         from = "call.seeding = unseeded(lock, place, time_left(call))",
         to = "call.seeding = unseeded(lock, place)", prefix = "floors of slow servers",
         by = { "calls return in time" } },
 
     -- ---- from process to process ----
 
-    { name = "what is imported is not asked for", file = "lua/redlock/core/rounds.lua",
+    { name = "what is imported is not asked for", file = "lua/redlock/runtime/rounds.lua",
         from = "local ok, err = _M.extend(client, subject, handle, lease)",
         to = "local ok, err = true",
         by = { "a held lock is held", "a majority confirmed", "one holder" } },
 
-    { name = "what was given away is held still", file = "lua/redlock/api/transfer.lua",
+    { name = "what was given away is held still", file = "lua/redlock/kinds/transfer.lua",
         from = "    self.client.holds:remove(owner, self.id)\n    local parcel",
         to = "    local parcel" },
 
@@ -577,65 +577,65 @@ return {
         to = "        round_end(round, RL_CLOSED);\n",
         prefix = "a close under fire", by = { "a close lets go" } },
 
-    { name = "a close has no end", file = "lua/redlock/api/client.lua",
+    { name = "a close has no end", file = "lua/redlock/client/client.lua",
         from = "local LINGER = 0.05 ", to = "local LINGER = 5 ", prefix = "a close under fire",
         by = { "calls return in time", "a close lets go" } },
 
-    { name = "a lock is taken while it is closed", file = "lua/redlock/policy/attempt.lua",
+    { name = "a lock is taken while it is closed", file = "lua/redlock/lock/attempt.lua",
         from = "    if client.closed then\n        rounds.claim(call)", to =
             "    if false then\n        rounds.claim(call)",
         prefix = "a close that waits", by = { "closed is closed", "crash" } },
 
-    { name = "a client that is being closed goes on", file = "lua/redlock/api/client.lua",
+    { name = "a client that is being closed goes on", file = "lua/redlock/client/client.lua",
         from = "    if self.closed then      -- also while close() waits\n        return nil\n"
             .. "    end\n    if self.core then\n        return true\n    end\n",
         to = "    if self.core then\n        return true\n    end\n"
             .. "    if self.closed then\n        return nil\n    end\n",
         prefix = "a close that waits", by = { "closed is closed", "crash" } },
 
-    { name = "owed to who was not asked", file = "c/core/release.c",
+    { name = "owed to who was not asked", file = "c/core/leases/release.c",
         from = "lease_owes(lease, lease->touched);\n    release->cap_ms",
         to = "lease_owes(lease, (uint32_t)(link_bit(core->n) - 1));\n    release->cap_ms",
         by = { "nothing is owed in vain" } },
 
-    { name = "owed where nothing was written", file = "c/core/release.c",
+    { name = "owed where nothing was written", file = "c/core/leases/release.c",
         from = "    if (lease_owing(lease) && !(lease->touched & bit(i)))\n"
             .. "        lease_untouched(lease, i);", to = "    if (0)\n        ;",
         by = { "nothing is owed in vain" } },
 
-    { name = "what was paid is owed", file = "c/core/lease.c",
+    { name = "what was paid is owed", file = "c/core/leases/lease.c",
         from = "        lease->core->nodes[i].stats.owed += nodes & bit(i) ? 1 : -1;",
         to = "        lease->core->nodes[i].stats.owed += nodes & bit(i) ? 1 : 0;",
         by = { "nothing is owed in vain" } },
 
     -- ---- one server under two addresses ----
 
-    { name = "one server under two addresses is not refused", file = "c/core/guard.c",
+    { name = "one server under two addresses is not refused", file = "c/core/eligibility/guard.c",
         from = "    int twin = guard_twin(core, i);", to = "    int twin = -1;",
         prefix = "one server twice", by = { "one server, one vote" } },
 
-    { name = "ours already counts as a vote, always", file = "c/core/acquire.c",
+    { name = "ours already counts as a vote, always", file = "c/core/leases/acquire.c",
         { "        if (!slot->resends)\n            return RL_CONFIG;",
             "        if (0)\n            return RL_CONFIG;" },
         { "        if (k != i && other->vote", "        if (0 && other->vote" },
         prefix = "one server twice, in secret", by = { "a majority confirmed" } },
 
-    { name = "a server votes through two addresses, in turn", file = "c/core/acquire.c",
+    { name = "a server votes through two addresses, in turn", file = "c/core/leases/acquire.c",
         from = "        if (k != i && other->vote", to = "        if (0 && other->vote",
         unit = "release_late.a_server_that_may_have_voted_has_no_second_vote" },
 
     -- ---- owners that are gone ----
 
-    { name = "who is gone is not looked for", file = "lua/redlock/policy/holds.lua",
+    { name = "who is gone is not looked for", file = "lua/redlock/lock/holds.lua",
         from = "    elseif not self.client.host.alive(owner) then\n"
             .. "        self.client:bury(owner)\n    end\nend",
         to = "    end\nend", by = { "everybody is served" } },
 
-    { name = "what one held who is gone is renewed on", file = "lua/redlock/api/client.lua",
+    { name = "what one held who is gone is renewed on", file = "lua/redlock/client/client.lua",
         from = "        rounds.orphan(hold.lease)\n        queues.wake_first",
         to = "        queues.wake_first", by = { "everybody is served" } },
 
-    { name = "what one held who is gone is not his only", file = "lua/redlock/api/client.lua",
+    { name = "what one held who is gone is not his only", file = "lua/redlock/client/client.lua",
         from = "    for id, hold in pairs(self.holds:of(owner)) do\n"
             .. "        self.holds:remove(owner, id)",
         to = "    for _, hold in ipairs(self.holds:all()) do\n        local id = hold.id\n"
@@ -644,70 +644,70 @@ return {
 
     -- ---- waiting ----
 
-    { name = "who is not first is told that it is held", file = "lua/redlock/policy/turn.lua",
+    { name = "who is not first is told that it is held", file = "lua/redlock/lock/turn.lua",
         from = "pause > 0 and is_held(call)", to = "pause > 0",
         by = { "held means held" } },
 
-    { name = "woken is granted", file = "lua/redlock/policy/acquire.lua",
+    { name = "woken is granted", file = "lua/redlock/lock/acquire.lua",
         from = "    return attempt.make(call) or try_again(call)\n", to =
             "    return attempt.make(call) or try_again(call)\n"
             .. "        or call.subscription and call.seen > 0 or nil\n" },
 
-    { name = "a waiter without a timer", file = "lua/redlock/policy/waking.lua",
+    { name = "a waiter without a timer", file = "lua/redlock/lock/waking.lua",
         from = "min(pause_of(call, free_in), left)",
         to = "call.subscription and 1 / 0 or min(pause_of(call, free_in), left)" },
 
-    { name = "the next one in the queue is not woken", file = "lua/redlock/policy/queues.lua",
+    { name = "the next one in the queue is not woken", file = "lua/redlock/lock/queues.lua",
         from = "        rounds.wake(first.round)\n", to = "        first.round = nil\n" },
 
-    { name = "waiters wake each other", file = "c/core/release.c",
+    { name = "waiters wake each other", file = "c/core/leases/release.c",
         from = "    if (lease->state == LEASE_ACQUIRING)\n        leave_unannounced(lease);\n",
         to = "",
         by = { "attempts are bounded" }, budget = 100000, rare = true },
 
-    { name = "waits for less than a millisecond", file = "lua/redlock/policy/acquire.lua",
+    { name = "waits for less than a millisecond", file = "lua/redlock/lock/acquire.lua",
         from = "rounds.to_ms(call.deadline - now) <= 0", to = "call.deadline - now <= 0",
         by = { "time goes on" }, prefix = "the last of a wait" },
 
-    { name = "silence is a no", file = "lua/redlock/policy/peek.lua",
+    { name = "silence is a no", file = "lua/redlock/inspect/peek.lua",
         from = "elseif #said < q or most > 0 and most + n - #said >= q then",
         to = "elseif false then", by = { "a holder sees its lock" } },
 
     -- ---- split votes ----
 
-    { name = "whoever is refused hears held", file = "lua/redlock/policy/votes.lua",
+    { name = "whoever is refused hears held", file = "lua/redlock/lock/votes.lua",
         from = 'if most >= q and (whose ~= "" or yes == 0) then', to = "if true then",
         prefix = "all at one instant", by = { "one of all gets it" } },
 
-    { name = "one server names the holder", file = "lua/redlock/policy/votes.lua",
+    { name = "one server names the holder", file = "lua/redlock/lock/votes.lua",
         from = "if most >= q and (", to = "if most >= 1 and (",
         prefix = "all at one instant", by = { "one of all gets it" } },
 
-    { name = "split votes are not tried again", file = "lua/redlock/policy/acquire.lua",
+    { name = "split votes are not tried again", file = "lua/redlock/lock/acquire.lua",
         from = "call.split and votes.try_again(call, now)", to = "false",
         prefix = "all at one instant", by = { "one of all gets it" } },
 
-    { name = "no home", file = "c/core/acquire.c", unit = "acquire.home_is_asked_first",
+    { name = "no home", file = "c/core/leases/acquire.c", unit = "acquire.home_is_asked_first",
         from = "home < 0 ? -1 : pick_gate(core, now_ms)", to = "-1" },
 
-    { name = "each has a home of its own", file = "c/core/acquire.c",
+    { name = "each has a home of its own", file = "c/core/leases/acquire.c",
         unit = "acquire.home_is_asked_first",
         from = "core->nodes[gate].info.run_id) < 0))",
         to = "core->nodes[gate].info.run_id) > 0))" },
 
-    { name = "home lets go at once", file = "c/core/acquire.c",
+    { name = "home lets go at once", file = "c/core/leases/acquire.c",
         unit = "acquire.home_asks_the_rest_again",
         from = "            round_ask_again(round, i, now_ms);\n            return 1;\n",
         to = "            return 0;\n" },
 
-    { name = "a silent server keeps contenders out", file = "c/core/acquire.c",
+    { name = "a silent server keeps contenders out", file = "c/core/leases/acquire.c",
         unit = "acquire.contended_does_not_wait_for_the_silent",
         from = "state == SLOT_SENT && health_pauses(nd, now_ms)", to = "0" },
 
-    { name = "each server picks a slot of its own", file = "c/core/acquire.c",
+    { name = "each server picks a slot of its own", file = "c/core/leases/acquire.c",
         unit = "same.home_picks_the_number",
         from = "rule == RL_RULE_SAME && i == round->gate", to = "0" },
 
-    { name = "strays stay", file = "c/core/acquire.c", unit = "same.strays_are_mended",
+    { name = "strays stay", file = "c/core/leases/acquire.c", unit = "same.strays_are_mended",
         from = "    mend_strays(lease, round, now_ms);\n", to = "" },
 }

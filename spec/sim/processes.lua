@@ -391,11 +391,11 @@ end
 -- @param lib      the core as it is
 function _M.load(library, lib)
     redlock = library
-    rounds, errors = require "redlock.core.rounds", require "redlock.core.errors"
+    rounds, errors = require "redlock.runtime.rounds", require "redlock.runtime.errors"
     rounds.load()
     step = C.sim_record()
     switch_pauses = wrap_core(lib)
-    watch_passing(require "redlock.policy.handover", require "redlock.policy.holds")
+    watch_passing(require "redlock.lock.handover", require "redlock.lock.holds")
 end
 
 --- Makes the processes and their coroutines.

@@ -213,10 +213,10 @@ end
 
 -- The members of the family.
 local function family()
-    local rw = require "redlock.api.read_write_lock"
-    return { rw.reading, rw.writing, require("redlock.api.multi_lock").primitive,
-        require("redlock.api.semaphore").permit, require "redlock.api.fair_lock",
-        require("redlock.api.arrivals").primitive }
+    local rw = require "redlock.kinds.read_write_lock"
+    return { rw.reading, rw.writing, require("redlock.kinds.multi_lock").primitive,
+        require("redlock.kinds.semaphore").permit, require "redlock.kinds.fair_lock",
+        require("redlock.kinds.arrivals").primitive }
 end
 
 -- What a script is for, unless another one of the same text is known for something.
@@ -226,7 +226,7 @@ local function know(script, role)
 end
 
 local function know_family()
-    local restart_guard = require "redlock.policy.restart_guard"
+    local restart_guard = require "redlock.servers.restart_guard"
     for _, prim in ipairs(family()) do
         for _, role in ipairs { "acquire", "extend", "release", "handover", "settle", "arrive",
             "heal" } do
@@ -242,10 +242,10 @@ end
 --- Learns what each script is for.
 local function know_scripts()
     local sha1 = require "redlock.testing.sha1"
-    local restart_guard = require "redlock.policy.restart_guard"
-    local script_text = require "redlock.core.script_text"
-    local prims = { require "redlock.api.plain_lock", require "redlock.api.fenced_lock",
-        require "redlock.api.fenced_write_lock" }
+    local restart_guard = require "redlock.servers.restart_guard"
+    local script_text = require "redlock.runtime.script_text"
+    local prims = { require "redlock.kinds.plain_lock", require "redlock.kinds.fenced_lock",
+        require "redlock.kinds.fenced_write_lock" }
     for _, prim in ipairs(prims) do
         for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "handover",
             "seed" } do
@@ -256,7 +256,7 @@ local function know_scripts()
         end
         roles[sha1.hex(restart_guard.wrap(prim.acquire_script))] = "acquire"
     end
-    roles[sha1.hex(require("redlock.api.plain_lock").extend_many)] = "extend_many"
+    roles[sha1.hex(require("redlock.kinds.plain_lock").extend_many)] = "extend_many"
     roles[sha1.hex(script_text.read "redlock.scripts.marker.set")] = "mark"
 end
 

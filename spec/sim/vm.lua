@@ -82,7 +82,7 @@ function _M.load(opts)
     package.path = table.concat({ lua .. "/?.lua", lua .. "/?/init.lua", "build/?.lua", "?.lua",
         package.path }, ";")
     _G.pairs = ordered_pairs
-    local loader = require "redlock.core.ffi"
+    local loader = require "redlock.runtime.ffi"
     local lib = loader.load()
     ffi.cdef(require("redlock.cdef").world)
     math.random = function() -- luacheck: ignore 122

@@ -13,7 +13,7 @@ local _M = {}
 local CLOSE_US = 60 * MS      -- 50 ms, and what its sleeps are late
 
 local function is_error(value)
-    return require("redlock.core.errors").is_error(value)
+    return require("redlock.runtime.errors").is_error(value)
 end
 
 local function set(...)

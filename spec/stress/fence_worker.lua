@@ -7,7 +7,7 @@
 -- second round: each confirmation is believed unseen. Prints what is wrong, then "done HOLDS".
 local support = require "spec.support"
 local redlock = require "redlock"
-local fenced = require "redlock.api.fenced_lock"
+local fenced = require "redlock.kinds.fenced_lock"
 local resp = require "spec.support.resp"
 
 local NAMES = 4

@@ -150,7 +150,7 @@ _M.list = {
         -- Whether so many stand in line on a majority.
         local function stand(count)
             local n, script = 0, "return { 1, redis.call('zcard', KEYS[1]) }"
-            for _, said in ipairs(assert(require("redlock.core.rounds").ask_all(client, "a line",
+            for _, said in ipairs(assert(require("redlock.runtime.rounds").ask_all(client, "a line",
                 script, { "redlock:{f}:queue" }))) do
                 n = n + (said.info >= count and 1 or 0)
             end

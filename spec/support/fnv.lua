@@ -1,4 +1,4 @@
--- The FNV-1a hash of a text, 64 bits (Fowler, Noll, Vo), as c/core/cluster.c has it.
+-- The FNV-1a hash of a text, 64 bits (Fowler, Noll, Vo), as c/core/base/cluster.c has it.
 local bit = require "bit"
 
 return function(text)

@@ -1,7 +1,7 @@
 -- Finds who touches a lease, a round or a watch that was given back. The core may have freed
 -- it by then; mostly it is in a pool, and nothing shows.
 local ffi = require "ffi"
-local ffi_core = require "redlock.core.ffi"
+local ffi_core = require "redlock.runtime.ffi"
 
 local _M = {}
 

@@ -1,11 +1,11 @@
 -- The model of a Redis server, which the simulator and redlock.testing run, against a real one: the
 -- same commands and scripts, the same replies, and the same keys in the end. The scripts of the
 -- family: scripts_spec.lua.
-local fenced = require "redlock.api.fenced_lock"
+local fenced = require "redlock.kinds.fenced_lock"
 local redis = require "redlock.testing.redis"
 local resource = require "redlock.resource"
-local restart_guard = require "redlock.policy.restart_guard"
-local script_text = require "redlock.core.script_text"
+local restart_guard = require "redlock.servers.restart_guard"
+local script_text = require "redlock.runtime.script_text"
 local sha1 = require "redlock.testing.sha1"
 local support = require "spec.support"
 local twins = require "spec.support.twins"

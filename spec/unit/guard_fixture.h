@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/guard.h"
+#include "core/eligibility/guard.h"
 #include "sim.h"
 
 enum { MAX_LEASE_MS = 5000, GUARD_MS = 5000 + 50 + 1000 };

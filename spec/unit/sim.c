@@ -1,7 +1,7 @@
 /* sim.c - the driver: bytes, time, what the user does. The servers are in sim_server.c. */
 #include "sim.h"
 
-#include "core/guard.h"
+#include "core/eligibility/guard.h"
 
 #include <stdio.h>
 #include <stdlib.h>

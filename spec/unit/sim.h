@@ -11,12 +11,12 @@
 
 #include "core/close.h"
 #include "core/core.h"
-#include "core/fence.h"
-#include "core/acquire.h"
-#include "core/handover.h"
-#include "core/holder.h"
-#include "core/query.h"
-#include "core/watchdog.h"
+#include "core/leases/acquire.h"
+#include "core/leases/fence.h"
+#include "core/leases/handover.h"
+#include "core/leases/holder.h"
+#include "core/leases/watchdog.h"
+#include "core/rounds/query.h"
 #include "node/health.h"
 #include "test.h"
 

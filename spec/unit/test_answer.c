@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/query.h"
+#include "core/rounds/query.h"
 #include "sim.h"
 
 /* ---- what a node says instead of a vote ---- */

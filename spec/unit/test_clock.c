@@ -1,6 +1,6 @@
 /* test_clock.c - steps of a server's clock are told from drift and slow answers; and what
  * INFO says is read, whatever it says. */
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 #include <string.h>
 

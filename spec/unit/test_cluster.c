@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/standing.h"
+#include "core/eligibility/standing.h"
 #include "guard_fixture.h"
 #include "io/address.h"
 

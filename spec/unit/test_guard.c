@@ -1,11 +1,11 @@
 /* test_guard.c - who may vote on an acquire: markers, quarantines, steps of clocks, and
  * servers that are not what they should be. */
-#include "core/guard.h"
+#include "core/eligibility/guard.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "core/standing.h"
+#include "core/eligibility/standing.h"
 #include "guard_fixture.h"
 
 static struct sim *brand_new(int n)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/marker.h"
+#include "core/base/marker.h"
 #include "test.h"
 
 static const char admitted[] =

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/rounds/subscription.h"
 #include "sim.h"
-#include "core/subscription.h"
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);

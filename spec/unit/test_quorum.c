@@ -1,6 +1,6 @@
 /* test_quorum.c - against definitions that count possible futures instead of computing:
  * a verdict is certain when every way the pending votes may fall gives the same one. */
-#include "core/quorum.h"
+#include "core/base/quorum.h"
 
 #include "test.h"
 

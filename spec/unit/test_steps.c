@@ -1,6 +1,6 @@
 /* test_steps.c - clocks of a majority that are stepped forward, or our own that stood still:
  * keys end earlier, and nothing may be valid for longer than they last. */
-#include "core/guard.h"
+#include "core/eligibility/guard.h"
 #include "sim.h"
 
 enum { STEP_MS = 20000, LEASE_MS = 30000, MAX_LEASE_MS = 60000 };

@@ -2,7 +2,7 @@
  * and later for fewer. */
 #include "core/close.h"
 #include "core/core.h"
-#include "core/subscription.h"
+#include "core/rounds/subscription.h"
 #include "node/health.h"
 
 #include <stdio.h>

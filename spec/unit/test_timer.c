@@ -1,5 +1,5 @@
 /* test_timer.c - the heap against a list that is searched. */
-#include "core/timer.h"
+#include "core/base/timer.h"
 
 #include "test.h"
 

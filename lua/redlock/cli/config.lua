@@ -4,8 +4,8 @@
 
 local args = require "redlock.cli.args"
 local report = require "redlock.cli.report"
-local options = require "redlock.api.options"
-local health = require "redlock.policy.health"
+local options = require "redlock.servers.options"
+local health = require "redlock.servers.health"
 
 local _M = {}
 

@@ -1,9 +1,9 @@
 --- redlock dev [N]: servers to throw away.
 
-local core = require "redlock.core.ffi"
+local core = require "redlock.runtime.ffi"
 local args = require "redlock.cli.args"
-local json = require "redlock.core.json"
-local nonce = require "redlock.core.nonce"
+local json = require "redlock.runtime.json"
+local nonce = require "redlock.runtime.nonce"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local redlock = require "redlock"

@@ -5,7 +5,7 @@
 --
 -- A verb has its own as `flags`; those of all verbs are here.
 
-local options = require "redlock.api.options"
+local options = require "redlock.servers.options"
 
 local _M = {}
 

@@ -3,8 +3,8 @@
 -- itself.
 
 local args = require "redlock.cli.args"
-local card = require "redlock.core.card"
-local client_options = require "redlock.api.options"
+local card = require "redlock.runtime.card"
+local client_options = require "redlock.servers.options"
 
 local _M = {}
 

@@ -1,7 +1,7 @@
 --- redlock ls: which locks are held, and whose they are.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local json = require "redlock.core.json"
+local json = require "redlock.runtime.json"
 local report = require "redlock.cli.report"
 
 local _M = { usage = "ls [PATTERN]", summary = "which locks are held, and by whom",

@@ -7,7 +7,7 @@
 
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local defaults = require("redlock.api.options").defaults
+local defaults = require("redlock.servers.options").defaults
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local redlock = require "redlock"

@@ -1,8 +1,8 @@
 --- What the command says: aligned rows, and errors with what to do about them.
 
-local json = require "redlock.core.json"
-local node_codes = require "redlock.core.node_codes"
-local printable = require("redlock.core.printable").printable
+local json = require "redlock.runtime.json"
+local node_codes = require "redlock.runtime.node_codes"
+local printable = require("redlock.runtime.printable").printable
 
 local _M = {}
 

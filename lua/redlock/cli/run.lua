@@ -2,12 +2,12 @@
 
 local args = require "redlock.cli.args"
 local attend = require "redlock.cli.attend"
-local client_options = require "redlock.api.options"
+local client_options = require "redlock.servers.options"
 local config = require "redlock.cli.config"
 local kinds = require "redlock.cli.kinds"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
-local restart_guard = require "redlock.policy.restart_guard"
+local restart_guard = require "redlock.servers.restart_guard"
 local stay = require "redlock.cli.stay"
 local waiting = require "redlock.cli.waiting"
 

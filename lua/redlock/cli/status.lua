@@ -1,13 +1,13 @@
 --- redlock status: who holds a lock, as each server and their majority see it.
 local args = require "redlock.cli.args"
-local card = require "redlock.core.card"
+local card = require "redlock.runtime.card"
 local config = require "redlock.cli.config"
-local detail = require "redlock.policy.detail"
-local each = require "redlock.core.each"
-local health = require "redlock.policy.health"
-local json = require "redlock.core.json"
-local peek = require "redlock.policy.peek"
-local printable = require("redlock.core.printable").printable
+local detail = require "redlock.inspect.detail"
+local each = require "redlock.runtime.each"
+local health = require "redlock.servers.health"
+local json = require "redlock.runtime.json"
+local peek = require "redlock.inspect.peek"
+local printable = require("redlock.runtime.printable").printable
 local report = require "redlock.cli.report"
 
 local _M = { usage = "status NAME", summary = "who holds it, for how long, server by server",

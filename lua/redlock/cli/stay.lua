@@ -1,7 +1,7 @@
 --- Staying with the servers until they vote: a quarantine goes on only while a client sees it.
 
-local floors = require "redlock.policy.floors"
-local node_codes = require "redlock.core.node_codes"
+local floors = require "redlock.servers.floors"
+local node_codes = require "redlock.runtime.node_codes"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 

@@ -1,9 +1,9 @@
 --- redlock top: what the locks do, again and again.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local floors = require "redlock.policy.floors"
-local health = require "redlock.policy.health"
-local json = require "redlock.core.json"
+local floors = require "redlock.servers.floors"
+local health = require "redlock.servers.health"
+local json = require "redlock.runtime.json"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"

@@ -1,9 +1,9 @@
 --- redlock unlock: opens a lock for everybody.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local json = require "redlock.core.json"
+local json = require "redlock.runtime.json"
 local report = require "redlock.cli.report"
-local semaphore = require "redlock.api.semaphore"
+local semaphore = require "redlock.kinds.semaphore"
 
 local _M = { usage = "unlock --force NAME", summary = "opens it for everybody",
     flags = { { "--force", nil, "whoever holds it", short = "-f" } } }

@@ -1,12 +1,12 @@
 --- redlock wait: until a name is free.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local detail = require "redlock.policy.detail"
-local primitive = require "redlock.api.primitive"
+local detail = require "redlock.inspect.detail"
+local primitive = require "redlock.kinds.primitive"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
-local subscription = require "redlock.core.subscription"
+local subscription = require "redlock.runtime.subscription"
 local waiting = require "redlock.cli.waiting"
 
 local _M = { usage = "wait NAME", summary = "until nobody holds it",

@@ -2,11 +2,11 @@
 -- around it holds that name; else after a while, who holds it.
 
 local args = require "redlock.cli.args"
-local hash = require "redlock.core.hash"
-local places = require "redlock.core.places"
+local hash = require "redlock.runtime.hash"
+local places = require "redlock.runtime.places"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
-local restart_guard = require "redlock.policy.restart_guard"
+local restart_guard = require "redlock.servers.restart_guard"
 
 local _M = {}
 

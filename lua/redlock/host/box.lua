@@ -1,10 +1,10 @@
 --- Where an event loop finds the rounds that are done, and those who wait for them.
 
 local ffi = require "ffi"
-local errors = require "redlock.core.errors"
-local finalizers = require "redlock.core.finalizers"
-local ffi_core = require "redlock.core.ffi"
-local rounds = require "redlock.core.rounds"
+local errors = require "redlock.runtime.errors"
+local finalizers = require "redlock.runtime.finalizers"
+local ffi_core = require "redlock.runtime.ffi"
+local rounds = require "redlock.runtime.rounds"
 
 local error, pairs, pcall, setmetatable, tonumber = error, pairs, pcall, setmetatable, tonumber
 local running = coroutine.running

@@ -30,10 +30,10 @@
 -- See examples/own_loop.lua for one, and host/luv.lua.
 
 local boxes = require "redlock.host.box"
-local cores = require "redlock.core.cores"
-local errors = require "redlock.core.errors"
-local no_wait = require "redlock.core.no_wait"
-local validate = require "redlock.core.validate"
+local cores = require "redlock.runtime.cores"
+local errors = require "redlock.runtime.errors"
+local no_wait = require "redlock.runtime.no_wait"
+local validate = require "redlock.runtime.validate"
 
 local assert, pairs, pcall, type = assert, pairs, pcall, type
 local huge = math.huge

@@ -5,9 +5,9 @@
 -- after a reload. Without it one of those who wait looks for all.
 
 local ffi = require "ffi"
-local finalizers = require "redlock.core.finalizers"
+local finalizers = require "redlock.runtime.finalizers"
 local loop = require "redlock.host.loop"
-local validate = require "redlock.core.validate"
+local validate = require "redlock.runtime.validate"
 
 local assert, error, ipairs, next, pairs, pcall, tonumber, tostring =
     assert, error, ipairs, next, pairs, pcall, tonumber, tostring

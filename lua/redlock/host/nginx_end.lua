@@ -3,7 +3,7 @@
 -- something else still refers to it.
 
 local ffi = require "ffi"
-local ffi_core = require "redlock.core.ffi"
+local ffi_core = require "redlock.runtime.ffi"
 
 local pairs, pcall, setmetatable, tonumber = pairs, pcall, setmetatable, tonumber
 local cast = ffi.cast

@@ -10,7 +10,7 @@
 -- request went on without it (ngx.exec), nothing tells but the collector.
 
 local ffi = require "ffi"
-local finalizers = require "redlock.core.finalizers"
+local finalizers = require "redlock.runtime.finalizers"
 local get_request = require "resty.core.base".get_request
 local nginx_end = require "redlock.host.nginx_end"
 

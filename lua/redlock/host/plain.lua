@@ -27,11 +27,11 @@
 --   host.poll_at(time)  when the core is to be looked at for what ends then
 --   host.nap          for how many seconds who stands in line may sleep at a time
 
-local cores = require "redlock.core.cores"
-local ffi_core = require "redlock.core.ffi"
-local no_wait = require "redlock.core.no_wait"
-local rounds = require "redlock.core.rounds"
-local tasks = require "redlock.core.tasks"
+local cores = require "redlock.runtime.cores"
+local ffi_core = require "redlock.runtime.ffi"
+local no_wait = require "redlock.runtime.no_wait"
+local rounds = require "redlock.runtime.rounds"
+local tasks = require "redlock.runtime.tasks"
 
 local type = type
 local running, status = coroutine.running, coroutine.status

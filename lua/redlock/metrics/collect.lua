@@ -5,10 +5,10 @@
 -- meter, through the option `metrics`. Only shared knows the dictionary.
 
 local ffi = require "ffi"
-local health = require "redlock.policy.health"
+local health = require "redlock.servers.health"
 local layout = require "redlock.metrics.layout"
-local printable = require("redlock.core.printable").printable
-local rounds = require "redlock.core.rounds"
+local printable = require("redlock.runtime.printable").printable
+local rounds = require "redlock.runtime.rounds"
 
 local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonumber
 

@@ -4,9 +4,9 @@
 -- name seen recently. They are fields of the object itself, as LuaJIT's interpreter takes ten
 -- times as long to find them through a metatable.
 
-local interrupt = require "redlock.core.interrupt"
+local interrupt = require "redlock.runtime.interrupt"
 local layout = require "redlock.metrics.layout"
-local printable = require("redlock.core.printable").printable
+local printable = require("redlock.runtime.printable").printable
 
 local pairs, pcall, tostring, type = pairs, pcall, tostring, type
 local ceil, log, min = math.ceil, math.log, math.min

@@ -24,8 +24,8 @@ _M.drop, _M.let_go = nothing, nothing
 -- @param part  a function that loads modules of its library
 function _M.enter(new, part)
     world = new
-    cores, rounds = part "redlock.core.cores", part "redlock.core.rounds"
-    errors = part "redlock.core.errors"
+    cores, rounds = part "redlock.runtime.cores", part "redlock.runtime.rounds"
+    errors = part "redlock.runtime.errors"
 end
 
 -- ---- owners ----------------------------------------------------------------------

@@ -18,7 +18,7 @@
 -- the model of Redis (redis, store and one file per type). Only world and library know the
 -- simulated core; the model of Redis must not know what locks are.
 
-local validate = require "redlock.core.validate"
+local validate = require "redlock.runtime.validate"
 local worlds = require "redlock.testing.world"
 
 local ipairs, pairs, setmetatable, type = ipairs, pairs, setmetatable, type

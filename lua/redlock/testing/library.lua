@@ -15,7 +15,7 @@ local sort, type = table.sort, type
 
 local _M = {}
 
-local SHARED = { ["redlock.core.errors"] = true, ["redlock.api.primitive"] = true }
+local SHARED = { ["redlock.runtime.errors"] = true, ["redlock.kinds.primitive"] = true }
 
 -- ---- order -----------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ function _M.load(host)
     local finalizers = {}
     local loaded = {
         ffi = own_ffi(finalizers),
-        ["redlock.core.ffi"] = { load = _M.core },
+        ["redlock.runtime.ffi"] = { load = _M.core },
         ["redlock.host.plain"] = host,
     }
     local env = setmetatable({ _G = {}, pairs = _M.ordered_pairs }, { __index = _G })

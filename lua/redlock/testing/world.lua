@@ -4,7 +4,7 @@ local ffi = require "ffi"
 local waits = require "redlock.testing.host"
 local library = require "redlock.testing.library"
 local redis = require "redlock.testing.redis"
-local validate = require "redlock.core.validate"
+local validate = require "redlock.runtime.validate"
 
 local coroutine, error, ipairs, tonumber, tostring, type = coroutine, error, ipairs, tonumber,
     tostring, type
@@ -36,7 +36,7 @@ local function load()
     if not redlock then
         C = library.core()
         redlock, part, finalize = library.load(waits)
-        part("redlock.core.rounds").load()
+        part("redlock.runtime.rounds").load()
     end
 end
 

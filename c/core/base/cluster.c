@@ -1,0 +1,37 @@
+/* cluster.c - the identity of a cluster. */
+#include "core/base/cluster.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789._-";
+
+int cluster_is_name(const char *text)
+{
+    size_t len = strlen(text);
+    int hash = len == CLUSTER_HASH && strspn(text, "0123456789abcdefABCDEF") == len;
+    return len >= 1 && len < RL_CLUSTER_MAX && strspn(text, NAME) == len && !hash;
+}
+
+int cluster_is_hash(const char *text)
+{
+    return strlen(text) == CLUSTER_HASH && strspn(text, "0123456789abcdef") == CLUSTER_HASH;
+}
+
+/* FNV-1a, 64 bits (http://www.isthe.com/chongo/tech/comp/fnv). */
+void cluster_hash(const char *list, char *hash)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (; *list; list++)
+        h = (h ^ (unsigned char)*list) * UINT64_C(1099511628211);
+    snprintf(hash, CLUSTER_HASH + 1, "%016" PRIx64, h);
+}
+
+int cluster_is_of(const char *word, const char *list)
+{
+    char hash[CLUSTER_HASH + 1];
+    cluster_hash(list, hash);
+    return !strcmp(word, hash);
+}

@@ -1,0 +1,88 @@
+/* guard.h - inside the core: which nodes may vote on an acquire.
+ *
+ * A server that lost its memory must not vote while a lock that it forgot may still be
+ * held. A marker in that same memory (marker.h) shows the loss. Its state:
+ *
+ *   a  the server is admitted; every acquire checks the whole text
+ *   p  the server is in quarantine, and has kept its memory since
+ *
+ * A marker that is gone, not ours, or of another life of the server means a restart, a
+ * failover or a flush: the quarantine begins. A client that finds this writes p with a
+ * new INC. A client that has seen this INC for max_lease * 1.01 + 1 s on its own clock
+ * may write a. The time that other clients saw it counts as well: they add to the text
+ * how long they saw it unchanged. A quarantined node still extends and releases, and gets
+ * keys by healing: if it forgets them, its marker is gone as well, and the quarantine
+ * begins anew.
+ *
+ * Clients must agree on the servers, max_lease and the database: one with a shorter
+ * max_lease would end quarantines too early. So a client admits a node only when it knows
+ * the markers of a majority and none disagrees. A client that finds the marker of another
+ * cluster (cluster.h) on any node asks for no new holds. Texts of unknown versions stay.
+ */
+#ifndef GUARD_H
+#define GUARD_H
+
+#include "core/base/state.h"
+
+/* key: of the marker, NULL: no guard; must outlive the core, like the script. The script
+ * replaces KEYS[1] by ARGV[2] if it is ARGV[1], and returns the marker as it is then (see
+ * lua/redlock/scripts/marker/set.lua). Both times are as in rl_options. */
+void guard_init(struct core *core, const char *key, const char *script,
+                int64_t max_lease_ms, int64_t lease_ms);
+
+/* Sets the cluster of the client: its name; NULL: the list of its servers stands for it
+ * (cluster.h). The list must outlive the core. */
+void guard_join(struct core *core, const char *name, const char *servers);
+
+/* Another node that is ready and the same server as node i, by run_id; -1: none. */
+int guard_twin(const struct core *core, int i);
+
+/* True: these nodes were the same server when each last became ready to vote. A node may
+ * become so while its twin is disconnected. */
+int guard_same_voter(const struct core *core, int i, int k);
+
+/* Call after node i's handshake. 1: usable; 0: the node's code and text say why not. */
+int guard_up(struct core *core, int i, int64_t now_ms);
+
+/* Handles node i's answer to INFO or about its marker. 1: usable; 0: as guard_up(). */
+int guard_told(struct core *core, int i, const struct request *request, int64_t now_ms);
+
+/* Takes node i's marker as its server just told it; "": none. A "!" before it: the
+ * server's life is not the one that INFO told. */
+void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t now_ms);
+
+/* Call when node i has executed a guarded acquire: it found the marker that we wanted.
+ * Returns as standing_objects(): other answers may have told of another life, or a clock
+ * step. */
+int guard_passed(struct core *core, int i, int64_t now_ms);
+
+/* Call when node i refuses writes: it may be in another life when it takes them again. */
+void guard_demoted(struct core *core, int i, int64_t now_ms);
+
+/* Call before sending to node i: queues questions and marker changes that are due. */
+void guard_visit(struct core *core, int i, int64_t now_ms);
+
+/* The last argument of a call to node i: for an acquire the marker that it must find,
+ * else "" (any); NULL: no guard. Valid until the next call of this or guard_run(). */
+const char *guard_marker(struct core *core, int i, int acquire);
+
+/* Like guard_marker(), for a lease whose scripts must know which memory they count in.
+ * Without the guard: the server's life. The first letters name the memory. */
+const char *guard_run(struct core *core, int i, int acquire);
+
+/* True, with the node's text: node i does not tell its server's life, so tokens could be
+ * counted twice. Without the guard, which asks for the life, this does: counters are of
+ * one life. */
+int guard_nameless(struct core *core, int i, int64_t now_ms);
+
+/* Visits the nodes once a second while a lease is held. */
+void guard_arm_timer(struct core *core, int64_t now_ms);
+void guard_on_timer(struct core *core, int64_t now_ms);
+
+/* Call when the client ends: notes in the markers how long it observed quarantines. */
+void guard_leave(struct core *core, int64_t now_ms);
+
+/* The first half of rl_admit(): sends what admits the nodes, or names their cluster. */
+void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms);
+
+#endif

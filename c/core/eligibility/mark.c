@@ -1,0 +1,80 @@
+/* mark.c - what a client writes into the marker of a server. */
+#include "core/eligibility/mark.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "node/health.h"
+
+void mark_asks(struct core *core, int i)
+{
+    core->want_write |= link_bit(i);
+    if (!core->node_timers[i].at)
+        timer_set(&core->timers, &core->node_timers[i],
+                  health_give_up_ms(&core->nodes[i]));
+}
+
+enum { MARK_MS = 1000 };          /* between two requests to replace the same text */
+
+int mark_may(const struct guard *g, int64_t now_ms)
+{
+    return !g->marked_ms || now_ms - g->marked_ms >= MARK_MS;
+}
+
+void mark_replace(struct core *core, int i, const struct marker *want, int64_t now_ms)
+{
+    struct guard *g = &core->guards[i];
+    const char *script = core->marker_script;
+    char text[MARKER_MAX];
+    marker_write(want, text);
+    const char *servers = want->state == MARKER_ADMITTED ? core->servers : "";
+    if (node_set_marker(&core->nodes[i], script, strlen(script), g->marker, text, servers,
+                        now_ms) < 0)
+        return;                   /* at the next visit */
+    g->asked = 1;
+    g->marked_ms = now_ms;
+    mark_asks(core, i);
+}
+
+/* The name of the cluster; but the hash while any server's marker has it, as clients
+ * without a name must not refuse what we write. */
+static const char *cluster_word(const struct core *core)
+{
+    for (int i = 0; i < core->n; i++) {
+        const struct guard *g = &core->guards[i];
+        if (g->kind == MARKER_READ && !strcmp(g->is.cluster, core->hash))
+            return core->hash;
+    }
+    return core->cluster;
+}
+
+struct marker mark_fresh(struct core *core, int i, enum marker_state state)
+{
+    struct marker m = {.state = (char)state, .db = core->nodes[i].config->db,
+                       .max_lease_ms = core->max_lease_ms};
+    snprintf(m.cluster, sizeof(m.cluster), "%s", cluster_word(core));
+    marker_hex(state_random(core), MARKER_HEX, m.inc);
+    marker_replid(core->nodes[i].info.replid, m.replid);
+    return m;
+}
+
+struct marker mark_turned(const struct guard *g, enum marker_state state)
+{
+    struct marker m = g->is;
+    m.state = (char)state;
+    m.observed_ms = 0;
+    return m;
+}
+
+/* No two clients count the same time, as each replaces the text that it saw. */
+void mark_progress(struct core *core, int i, int64_t now_ms)
+{
+    const struct guard *g = &core->guards[i];
+    struct marker m = g->is;
+    int64_t most_ms = state_guard_ms(core);
+    m.observed_ms += now_ms - g->text_ms;
+    if (m.observed_ms > most_ms)
+        m.observed_ms = most_ms;
+    if (m.observed_ms > g->is.observed_ms)
+        mark_replace(core, i, &m, now_ms);
+}

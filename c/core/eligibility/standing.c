@@ -1,0 +1,176 @@
+/* standing.c - explains a node's right to vote. */
+#include "core/eligibility/standing.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "node/node.h"
+
+enum { SHOWN = 160 };             /* bytes of a list of servers in a text */
+
+/* ---- the cluster of a server ---- */
+
+static int put(char *text, int len, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Appends to the text. Returns its new length. */
+static int put(char *text, int len, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    len += vsnprintf(text + len, (size_t)(RL_TEXT_MAX - len), format, args);
+    va_end(args);
+    return len < RL_TEXT_MAX ? len : RL_TEXT_MAX - 1;
+}
+
+/* Appends the cluster that a marker names; servers: the list beside it, or NULL. */
+static int put_cluster(char *text, int len, const char *cluster, const char *servers)
+{
+    if (!cluster_is_hash(cluster))
+        return put(text, len, "cluster %s", cluster);
+    if (!servers || !cluster_is_of(cluster, servers))
+        return put(text, len, "another list of servers (%s)", cluster);
+    size_t shown = strlen(servers);
+    if (shown <= SHOWN)
+        return put(text, len, "{%s}", servers);
+    for (shown = SHOWN; shown > 0 && servers[shown] != ' '; shown--)
+        ;
+    return put(text, len, "{%.*s ...}", (int)shown, servers);
+}
+
+void standing_name_both(const struct core *core, int i, char *text)
+{
+    const struct node *nd = &core->nodes[i];
+    const char *label = nd->config->label;
+    int len = put(text, 0, "%s belongs to ", label ? label : "it");
+    len = put_cluster(text, len, core->guards[i].is.cluster, nd->servers);
+    len = put(text, len, ", and this client to ");
+    len = put_cluster(text, len, core->cluster, core->servers);
+    put(text, len, "; the same servers under other addresses? Set the same `cluster` "
+        "everywhere");
+}
+
+/* ---- why a server has no vote ---- */
+
+void standing_explain(const struct core *core, int i, char *text)
+{
+    const struct guard *g = &core->guards[i];
+    text[0] = '\0';
+    if (g->state != RL_GUARD_DISAGREES)
+        return;
+    switch ((enum objection)g->objection) {
+    case OTHER_VERSION:
+        snprintf(text, RL_TEXT_MAX, "its marker is of version %d, which this library does "
+                 "not know: upgrade this client (if that is a mistake: DEL %s there)",
+                 g->version, core->marker);
+        break;
+    case OTHER_CLUSTER:
+        standing_name_both(core, i, text);
+        break;
+    case OTHER_DATABASE:
+        snprintf(text, RL_TEXT_MAX, "its marker is of database %" PRId64 ", and this client "
+                 "uses %d: by SWAPDB, or a copy; stop all clients, then redlock init --force",
+                 g->is.db, core->nodes[i].config->db);
+        break;
+    default:
+        snprintf(text, RL_TEXT_MAX, "max_lease is %g s there, by another client, and %g s "
+                 "here; it must be the same for all (to change it: redlock init --force)",
+                 (double)g->is.max_lease_ms / 1000, (double)core->max_lease_ms / 1000);
+    }
+}
+
+/* True: EVAL is missing, so we cannot begin its quarantine, and no other client has. */
+static int is_stuck(const struct guard *g)
+{
+    return g->state == RL_GUARD_QUARANTINED && g->no_eval && !g->until_ms;
+}
+
+/* Milliseconds until node i may vote; -1: unknown. */
+static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
+{
+    const struct guard *g = &core->guards[i];
+    int64_t left_ms = g->suspect_ms > now_ms ? g->suspect_ms - now_ms : 0;
+    if (core->nodes[i].state != NODE_READY || g->no_evalsha || is_stuck(g))
+        return -1;
+    if (g->state == RL_GUARD_QUARANTINED) {
+        int64_t until_ms = g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
+        left_ms = until_ms > left_ms ? until_ms : left_ms;
+    }
+    return g->state >= RL_GUARD_DISAGREES ? -1 : left_ms;
+}
+
+int64_t standing_left_ms(const struct core *core, int64_t now_ms)
+{
+    int64_t left[RL_MAX_NODES];
+    int known = 0;
+    for (int i = 0; i < core->n; i++) {
+        int64_t ms = node_left_ms(core, i, now_ms);
+        if (ms >= 0)
+            left[known++] = ms;
+    }
+    return quorum_free_in_ms(left, known, quorum_with(core->n, core->options.margin));
+}
+
+void standing_tell(const struct core *core, int i, rl_node_info *out, int64_t now_ms)
+{
+    const struct guard *g = &core->guards[i];
+    out->guard = !core->marker ? RL_GUARD_OFF : is_stuck(g) || !g->state ? RL_GUARD_UNKNOWN
+                                              : g->state;
+    out->marker_code = g->refused;
+    out->twin = g->twin;
+    if (out->guard == RL_GUARD_QUARANTINED)
+        out->guard_left_ms = node_left_ms(core, i, now_ms);
+    standing_explain(core, i, out->why);
+    memcpy(out->cluster, g->is.cluster, sizeof(out->cluster));
+    if (g->suspect_ms > now_ms)
+        out->suspect_left_ms = g->suspect_ms - now_ms;
+    out->step_ms = g->step_ms;
+    out->steps = g->steps;
+    out->clock = g->clock.known;
+    out->offset_ms = clock_offset_ms(&g->clock);
+    out->offset_error_ms = (g->clock.hi_ms - g->clock.lo_ms) / 2;
+    out->round_trip_ms = g->clock.round_trip_ms;
+}
+
+static int64_t seconds(int64_t ms)
+{
+    return (ms + 999) / 1000;
+}
+
+int standing_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
+{
+    struct node *nd = &core->nodes[i];
+    const struct guard *g = &core->guards[i];
+    char text[RL_TEXT_MAX];
+    if (now_ms < g->suspect_ms) {
+        node_refuse(nd, RL_GUARDED, "its clock was stepped by %+.3f s; %" PRId64 " s left",
+                    (double)g->step_ms / 1000, seconds(g->suspect_ms - now_ms));
+        return RL_GUARDED;
+    }
+    if (core->refusing) {
+        standing_name_both(core, __builtin_ctz(core->refusing), text);
+        node_refuse(nd, RL_CONFIG, "%s", text);
+        return RL_CONFIG;
+    }
+    if (suspect_only)
+        return RL_OK;
+    standing_explain(core, i, text);
+    if (text[0]) {
+        node_refuse(nd, RL_CONFIG, "%s", text);
+        return RL_CONFIG;
+    }
+    if (is_stuck(g)) {
+        node_refuse(nd, g->refused, "EVAL is missing or forbidden: it cannot be admitted");
+        return g->refused;
+    }
+    int64_t left_ms = g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
+    if (left_ms > 0)
+        node_refuse(nd, RL_GUARDED, "%" PRId64 " s left; new cluster? run redlock init",
+                    seconds(left_ms));
+    else
+        node_refuse(nd, RL_GUARDED, "quarantine over; waiting for a majority of servers "
+                    "to be connected with the same max_lease");
+    return RL_GUARDED;
+}

@@ -1,0 +1,359 @@
+/* acquire.c - an attempt: asked for on all nodes, won by a majority that confirms in
+ * time. */
+#include "core/leases/acquire.h"
+
+#include <string.h>
+
+#include "core/eligibility/guard.h"
+#include "core/eligibility/standing.h"
+#include "core/leases/fence.h"
+#include "core/leases/heal.h"
+#include "core/leases/release.h"
+#include "core/leases/vote.h"
+#include "core/leases/watchdog.h"
+#include "core/rounds/query.h"
+#include "core/rounds/same.h"
+#include "node/health.h"
+
+/* ---- votes ---- */
+
+/* Two nodes may be one server under two addresses, unless both are ready and have said
+ * who they are: guard_up() compares them. */
+static int may_be_one(const struct node *a, const struct node *b)
+{
+    return a->state != NODE_READY || b->state != NODE_READY || !a->info.run_id[0] ||
+           !b->info.run_id[0];
+}
+
+/* A value that was there when a node was asked again came by the first request, or
+ * through another address of the server, which has voted: one address may be ready while
+ * the other is not. */
+static int may_have_voted(const struct rl_round *round, int i)
+{
+    const struct node *nodes = round->core->nodes;
+    for (int k = 0; k < round->core->n; k++) {
+        const struct slot *other = &round->slot[k];
+        int again = other->again || round->slot[i].again;
+        if (k != i && other->vote >= RL_VOTE_YES && again &&
+            may_be_one(&nodes[i], &nodes[k]))
+            return 1;
+    }
+    return 0;
+}
+
+/* The node that was asked first has picked a number: the others are asked for that one. */
+static void ask_for_that(struct rl_round *round, int64_t number)
+{
+    struct cmd_pool *cmds = &round->core->cmds;
+    struct cmd *cmd = cmd_with_token(cmds, round->lease->cmd, number);
+    if (!cmd)
+        return;
+    cmd_unref(cmds, round->cmd);
+    round->cmd = cmd;
+}
+
+int acquire_granted(struct rl_round *round, int i, struct vote *vote)
+{
+    struct slot *slot = &round->slot[i];
+    if (vote->vote == RL_VOTE_AGAIN) {
+        if (!slot->resends)
+            return RL_CONFIG;    /* asked once: another address is this server as well */
+        slot->again = 1;
+        vote->vote = RL_VOTE_YES;
+    }
+    if (vote->vote != RL_VOTE_YES)
+        return RL_OK;
+    int rule = round->lease->primitive.rule;
+    if ((rule == RL_RULE_LARGEST && !fence_is_token(vote->extra)) ||
+        (rule == RL_RULE_SAME && vote->extra <= 0))
+        return RL_PROTOCOL;
+    if (rule == RL_RULE_SAME && i == round->gate)
+        ask_for_that(round, vote->extra);
+    return may_have_voted(round, i) ? RL_TIMEOUT : RL_OK;
+}
+
+/* A fenced acquire that was granted may say so in one number, above all other votes. */
+static int is_count(const struct rl_round *round, const struct reply *reply)
+{
+    return lease_fenced(round->lease) && reply->nums == 1 &&
+           reply->num[0] > RL_VOTE_GUARDED &&
+           (reply->type == REPLY_INTEGER || reply->type == REPLY_ARRAY);
+}
+
+static int acquire_read(struct rl_round *round, int i, const struct reply *reply,
+                        struct vote *vote)
+{
+    if (is_count(round, reply)) {
+        *vote = (struct vote){.vote = RL_VOTE_YES,
+                              .extra = reply->num[0] - RL_VOTE_GUARDED};
+        return acquire_granted(round, i, vote);
+    }
+    if (round->core->marker && !query_number(round, i, reply, vote) &&
+        vote->vote == RL_VOTE_GUARDED)
+        return RL_GUARDED;
+    int code = vote_of_lease(round, i, reply, vote);
+    return code ? code : acquire_granted(round, i, vote);
+}
+
+/* ---- a round's hooks ---- */
+
+static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    struct core *core = round->core;
+    int objection = standing_objects(core, i, 1, now_ms);
+    if (objection)
+        return objection;
+    if (round->lease->primitive.knows_run && guard_nameless(core, i, now_ms))
+        return RL_NOPERM;
+    return round_call(round, i,
+                      round->lease->primitive.knows_run
+                          ? guard_run(core, i, 1)
+                          : guard_marker(core, i, 1),
+                      now_ms);
+}
+
+static int acquire_answered(struct rl_round *round, int i, int code,
+                            const struct vote *vote, int64_t now_ms)
+{
+    if (code) {
+        round->lease->failed |= bit(i);
+        return code;
+    }
+    if (vote->vote != RL_VOTE_YES)
+        lease_refused(round->lease, i);
+    return guard_passed(round->core, i, now_ms);
+}
+
+/* Node i has another number than the one that was agreed upon, or none. */
+static int is_stray(const struct rl_lease *lease, int vote, int64_t extra)
+{
+    return lease->primitive.rule == RL_RULE_SAME && lease->token &&
+           (vote < RL_VOTE_YES || extra != lease->token);
+}
+
+/* Strays take up the room of others: they are to go at once, not with the first
+ * extension. */
+static void mend_strays(struct rl_lease *lease, const struct rl_round *round,
+                        int64_t now_ms)
+{
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state == SLOT_ANSWERED && is_stray(lease, slot->vote, slot->extra))
+            heal_begin(lease, round, i, now_ms);
+    }
+}
+
+void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
+{
+    if (vote->vote != RL_VOTE_YES)
+        return;
+    if (is_stray(round->lease, vote->vote, vote->extra)) {
+        heal_begin(round->lease, round, i, now_ms);
+        return;
+    }
+    round->lease->confirmed |= bit(i);
+    fence_counted(round->lease, i, vote->extra);
+}
+
+void acquire_torn(struct rl_round *round, int i, int written, int64_t now_ms)
+{
+    lease_torn(round, i, written, now_ms);
+    if (!written && !(round->lease->torn & bit(i)))
+        lease_untouched(round->lease, i);    /* nothing was sent there before */
+}
+
+static void acquire_refused(struct rl_round *round, int64_t now_ms)
+{
+    struct rl_lease *lease = round->lease;
+    lease->acquire = NULL;
+    round_end(round, RL_HELD);
+    release_end(lease, now_ms);
+}
+
+int acquire_won(struct rl_lease *lease, const struct rl_round *round, int64_t now_ms)
+{
+    int64_t deadline_ms = quorum_deadline_ms(round->started_ms, round->lease_ms,
+                                             lease->core->drift_ppm);
+    lease->acquire = NULL;
+    if (now_ms >= deadline_ms ||
+        deadline_ms - now_ms < lease->core->options.min_validity_ms)
+        return RL_EXPIRED;
+    lease_confirmed(lease, round);
+    if (lease_fenced(lease))
+        fence_issue(lease, round);
+    else if (round->token)
+        lease_issue(lease, round->token);
+    watchdog_hold(lease, deadline_ms, now_ms);
+    mend_strays(lease, round, now_ms);
+    lease->core->strays |= lease->primitive.rule == RL_RULE_SAME;
+    return RL_GRANTED;
+}
+
+static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
+                           enum verdict verdict, int64_t now_ms)
+{
+    if (verdict == WON)
+        return acquire_won(lease, round, now_ms);
+    lease->acquire = NULL;
+    if (!quorum_missing(&round->tally))
+        return RL_HELD;
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state == SLOT_MISSING && slot->code == RL_CONFIG)
+            return RL_CONFIG;          /* asking again would not help */
+    }
+    return RL_NO_QUORUM;
+}
+
+static enum verdict judge(struct rl_round *round, int64_t now_ms)
+{
+    switch (round->lease->primitive.rule) {
+    case RL_RULE_SAME:
+        return same_judge(round);
+    case RL_RULE_LARGEST:
+        return fence_judge(round, now_ms);
+    default:
+        return quorum_vote(&round->tally);
+    }
+}
+
+/* The node at which contenders meet has granted it: whoever was before us elsewhere lets
+ * it go at this moment, and those nodes are asked once more. True: one is. */
+static int ask_rest_again(struct rl_round *round, int64_t now_ms)
+{
+    const struct slot *home = round->home < 0 ? NULL : &round->slot[round->home];
+    if (round->lease->primitive.rule == RL_RULE_SAME || !home || home->state != SLOT_ANSWERED || home->vote < RL_VOTE_YES)
+        return 0;
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state == SLOT_ANSWERED && slot->vote < RL_VOTE_YES &&
+            !(round->twice & bit(i))) {
+            round->twice |= bit(i);
+            round_ask_again(round, i, now_ms);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Others want the same: a node has refused, or nodes have given several numbers. */
+static int is_contended(const struct rl_round *round)
+{
+    int64_t number = 0;
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state != SLOT_ANSWERED)
+            continue;
+        if (slot->vote < RL_VOTE_YES || (number && slot->extra != number))
+            return 1;
+        number = round->lease->primitive.rule == RL_RULE_SAME ? slot->extra : 0;
+    }
+    return 0;
+}
+
+/* A contended attempt keeps others out while it lasts: when a majority has answered it
+ * waits neither for a node that failed before to be connected, nor for one that says
+ * nothing for longer than is usual. True: there was one. */
+static int forgo_silent(struct rl_round *round, int64_t now_ms)
+{
+    if (!round->tally.pending || !quorum_answered(&round->tally) || !is_contended(round))
+        return 0;
+    for (int i = 0; i < round->core->n; i++) {
+        const struct node *nd = &round->core->nodes[i];
+        int state = round->slot[i].state;
+        if ((state == SLOT_WAITING && nd->failures) ||
+            (state == SLOT_SENT && health_pauses(nd, now_ms))) {
+            round_miss(round, i, nd->code ? nd->code : RL_TIMEOUT, now_ms);
+            return 1;
+        }
+    }
+    round_decide_at(round, now_ms + NODE_PAUSE_MS);
+    return 0;
+}
+
+void acquire_decide_as(struct rl_round *round, acquire_outcome_fn *outcome,
+                       int64_t now_ms)
+{
+    struct rl_lease *lease = round->lease;
+    if (ask_rest_again(round, now_ms) || forgo_silent(round, now_ms))
+        return;
+    enum verdict v = judge(round, now_ms);
+    if (v == UNDECIDED || (v == LOST && quorum_open(&round->tally)))
+        return;
+    round_ref(round);        /* the lease goes with its last round */
+    round_end(round, outcome(lease, round, v, now_ms));
+    if (round->outcome != RL_GRANTED)
+        release_end(lease, now_ms);
+    round_unref(round);
+}
+
+static void acquire_decide(struct rl_round *round, int64_t now_ms)
+{
+    acquire_decide_as(round, acquire_outcome, now_ms);
+}
+
+static const struct round_kind acquire_kind = {
+    .name = "acquire",
+    .timed = RL_TIMES_ACQUIRE,
+    .margin = 1,
+    .expired = RL_EXPIRED,
+    .used = lease_used,
+    .unused = lease_unused,
+    .put = acquire_put,
+    .sent = lease_sent_value,
+    .read = acquire_read,
+    .answered = acquire_answered,
+    .late = acquire_late,
+    .unknown = lease_unknown,
+    .torn = acquire_torn,
+    .refused = acquire_refused,
+    .decide = acquire_decide,
+    .ended = fence_end,
+};
+
+/* ---- beginning ---- */
+
+/* The node at which contenders meet, the first by its run_id, which all clients see alike;
+ * -1: none is up. */
+static int pick_gate(const struct core *core, int64_t now_ms)
+{
+    int gate = -1;
+    for (int i = 0; i < core->n; i++) {
+        const struct node *nd = &core->nodes[i];
+        if (nd->state == NODE_READY && !state_spares(core, i, now_ms) &&
+            (gate < 0 || strcmp(nd->info.run_id, core->nodes[gate].info.run_id) < 0))
+            gate = i;
+    }
+    return gate;
+}
+
+rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
+                        const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                        rl_bytes value, int64_t lease_ms, int64_t within_ms, int home,
+                        int64_t now_ms, rl_lease **out)
+{
+    struct rl_lease *lease = lease_new(core, &release_kind, primitive, keys, nkeys, args,
+                                       nargs, value, lease_ms, 0);
+    if (!lease)
+        return NULL;
+    struct rl_round *acquire =
+        round_new(core, &acquire_kind, primitive->acquire, lease, cmd_ref(lease->cmd));
+    if (!acquire) {
+        lease_recycle(lease);
+        return NULL;
+    }
+    acquire->gate = acquire->home = home < 0 ? -1 : pick_gate(core, now_ms);
+    /* An answer after the validity is used up is of no use, and not waited for. */
+    int64_t useful_ms = quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm);
+    if (lease_ms < core->lease_ms)
+        core->lease_ms = lease_ms;
+    acquire->lease_ms = lease_ms;
+    acquire->cap_ms = now_ms + within_ms < useful_ms ? now_ms + within_ms : useful_ms;
+    lease->acquire = acquire;
+    lease->refs++;
+    core->handles++;
+    *out = lease;
+    round_handle(acquire);
+    round_begin(acquire, now_ms);
+    return acquire;
+}

@@ -1,0 +1,162 @@
+/* answer.c - what a node's answer, or the end of its connection, means for a round. */
+#include "core/leases/answer.h"
+
+#include <string.h>
+
+#include "core/eligibility/guard.h"
+#include "core/eligibility/standing.h"
+#include "core/leases/vote.h"
+
+void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms)
+{
+    struct slot *slot = &round->slot[i];
+    if (round->kind->torn)
+        round->kind->torn(round, i, written, now_ms);
+    int resent = slot->resends;
+    slot->resends |= (uint8_t)written;     /* also one that was missing already: a release */
+    if (round->outcome || slot->state != SLOT_SENT)
+        return;
+    slot->state = SLOT_WAITING;
+    if (resent || now_ms >= slot->deadline_ms)
+        slot->deadline_ms = now_ms;        /* no vote: see core_lost() */
+}
+
+void answer_alone(struct rl_round *round, int i, int64_t now_ms)
+{
+    int wanted = round->kind->unknown ? round->kind->unknown(round, i, now_ms)
+                                      : !round->outcome;
+    if (wanted)
+        round_send(round, i, now_ms);
+}
+
+/* The marker was not the one wanted, and nothing was done: why that is, as a code. */
+static int read_guarded(struct rl_round *round, int i, const struct reply *reply,
+                        int64_t now_ms)
+{
+    struct core *core = round->core;
+    guard_saw(core, i, reply->text, reply->text_len, now_ms);
+    guard_visit(core, i, now_ms);
+    if (round->lease)
+        lease_refused(round->lease, i);
+    if (core->guards[i].state == RL_GUARD_ADMITTED && !round->outcome) {
+        round_send(round, i, now_ms);       /* by another client, meanwhile */
+        return RL_OK;
+    }
+    return standing_objects(core, i, 0, now_ms);
+}
+
+/* Node i is the server of another node; either may be the later one next time. */
+static void note_twin(struct core *core, int i)
+{
+    for (int k = 0; k < core->n; k++) {
+        if (core->guards[k].twin)
+            return;
+    }
+    core->guards[i].twin = 1;
+    core->node_changes++;
+}
+
+/* Has the server said yes under another address, which is out of reach now? */
+static int said_yes_already(const struct rl_round *round, int i)
+{
+    for (int k = 0; k < round->core->n; k++) {
+        const struct slot *other = &round->slot[k];
+        if (k != i && other->state == SLOT_ANSWERED && other->vote >= RL_VOTE_YES &&
+            guard_same_voter(round->core, i, k))
+            return 1;
+    }
+    return 0;
+}
+
+static int read_vote(struct rl_round *round, int i, const struct reply *reply,
+                     struct vote *vote)
+{
+    if (reply->type == REPLY_ERROR)
+        return wire_error_code(reply->text);
+    int code = round->kind->read(round, i, reply, vote);
+    if (!code && vote->vote >= RL_VOTE_YES && said_yes_already(round, i))
+        return RL_CONFIG;
+    return code;
+}
+
+/* The same from another node; or a new one, or NULL: out of memory. */
+static struct said *said_alike(const struct rl_round *round, const char *bytes, size_t len)
+{
+    for (int i = 0; i < round->core->n; i++) {
+        struct said *said = round->slot[i].more;
+        if (said && said->len == len && !memcmp(said->bytes, bytes, len))
+            return said_ref(said);
+    }
+    return said_new(bytes, len);
+}
+
+/* 0, or -1: out of memory. */
+static int keep_data(struct rl_round *round, struct slot *slot, const struct reply *reply)
+{
+    const char *text = reply->text;
+    size_t len = reply->text_len < RL_DATA_MAX ? reply->text_len : RL_DATA_MAX;
+    if (round->kind->whole && reply->whole) {
+        text = reply->whole;
+        len = reply->whole_len;
+    }
+    if (len <= SLOT_ROOM)
+        memcpy(slot->data, text, len);
+    else if (!(slot->more = said_alike(round, text, len)))
+        return -1;
+    slot->data_len = (uint32_t)len;
+    return 0;
+}
+
+void answer_take(struct rl_round *round, int i, const struct reply *reply, int by_sha,
+                 int64_t now_ms)
+{
+    const struct round_kind *kind = round->kind;
+    struct slot *slot = &round->slot[i];
+    if (by_sha && reply->type == REPLY_ERROR && !strncmp(reply->text, "NOSCRIPT", 8)) {
+        node_unload(&round->core->nodes[i], round->script);    /* its text goes with it */
+        answer_alone(round, i, now_ms);
+        return;
+    }
+    if (reply->type == REPLY_ERROR && !strncmp(reply->text, "READONLY", 8))
+        guard_demoted(round->core, i, now_ms);
+    if (by_sha)
+        round->core->guards[i].no_evalsha = wire_no_command(reply);
+    struct vote vote = {0};
+    int code = read_vote(round, i, reply, &vote);
+    if (code == RL_GUARDED) {
+        code = read_guarded(round, i, reply, now_ms);
+        if (!code)
+            return;
+    } else if (code) {
+        vote_explain(round, i, code, reply);
+        if (code == RL_CONFIG)
+            note_twin(round->core, i);
+    }
+    if (code == RL_UNSEEDED)
+        round->lease->unseeded |= bit(i);
+    if (kind->answered)
+        code = kind->answered(round, i, code, &vote, now_ms);
+
+    if (round->outcome || slot->state == SLOT_ANSWERED) {
+        if (kind->late && !code)
+            kind->late(round, i, &vote, now_ms);
+        return;              /* late: absorbed */
+    }
+    if (code) {
+        round_miss(round, i, code, now_ms);
+        return;
+    }
+    if (keep_data(round, slot, reply)) {
+        round_miss(round, i, RL_NOMEM, now_ms);
+        return;
+    }
+    slot->code = RL_OK;
+    slot->vote = vote.vote;
+    slot->extra = vote.extra;
+    struct tally *t = &round->tally;
+    round_count(round, i, SLOT_ANSWERED,
+                vote.vote >= RL_VOTE_YES      ? &t->yes
+                : vote.vote == RL_VOTE_ABSENT ? &t->absent
+                                              : &t->foreign);
+    round_decide(round, now_ms);
+}

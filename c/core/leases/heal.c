@@ -1,0 +1,55 @@
+/* heal.c - a node that lost the keys of a lease gets them again. */
+#include "core/leases/heal.h"
+
+#include "core/eligibility/guard.h"
+#include "core/leases/vote.h"
+
+static int heal_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    struct core *core = round->core;
+    return round_call(round, i,
+                      round->lease->primitive.knows_run ? guard_run(core, i, 0)
+                                                        : guard_marker(core, i, 0),
+                      now_ms);
+}
+
+static void heal_late(struct rl_round *heal, int i, const struct vote *vote, int64_t now_ms)
+{
+    (void)now_ms;
+    if (vote->vote >= RL_VOTE_YES)
+        heal->lease->confirmed |= bit(i);
+}
+
+static const struct round_kind heal_kind = {
+    .name = "heal",
+    .used = lease_used,
+    .unused = lease_unused,
+    .put = heal_put,
+    .sent = lease_sent_value,
+    .read = vote_of_lease,
+    .late = heal_late,
+    .unknown = lease_unknown,
+    .torn = lease_torn,
+};
+
+void heal_begin(struct rl_lease *lease, const struct rl_round *round, int i,
+                int64_t now_ms)
+{
+    struct core *core = lease->core;
+    int64_t left_ms = round->started_ms + round->lease_ms - now_ms;
+    if (lease->state != LEASE_HELD || lease->lost || left_ms <= 0 ||
+        core->nodes[i].state != NODE_READY)
+        return;
+    struct cmd *cmd =
+        cmd_with_lease(&core->cmds, lease->cmd, left_ms + core->options.lock_delay_ms);
+    int script = lease->primitive.heal >= 0 ? lease->primitive.heal
+                                            : lease->primitive.acquire;
+    struct rl_round *heal = cmd ? round_new(core, &heal_kind, script, lease, cmd) : NULL;
+    if (!heal)
+        return;              /* the next renewal tries again */
+    heal->lease_ms = left_ms;
+    heal->outcome = RL_GRANTED;          /* decided: its answers are no votes */
+    round_ref(heal);
+    round_send(heal, i, now_ms);
+    round_unref(heal);
+}

@@ -1,0 +1,253 @@
+/* lease.c - leases: the record of one, and the lists of those that are held, or owe. */
+#include "core/leases/lease.h"
+
+#include <assert.h>
+#include <string.h>
+
+static struct rl_lease *from_pool(struct core *core)
+{
+    struct rl_lease *lease = core->lease_pool;
+    if (lease) {
+        core->lease_pool = lease->next;
+    } else {
+        lease = state_alloc(core, sizeof(*lease));
+        if (!lease)
+            return NULL;
+    }
+    memset(lease, 0, sizeof(*lease));
+    lease->core = core;
+    lease->epoch = core->epoch;
+    lease->timer.kind = TIMER_LEASE;
+    return lease;
+}
+
+void lease_recycle(struct rl_lease *lease)
+{
+    struct core *core = lease->core;
+    assert(!lease->list && !lease->timer.at && !lease->turn.at);
+    if (lease->before)
+        lease_unref(lease->before);
+    if (lease->release)
+        round_recycle(lease->release);
+    if (lease->cmd)
+        cmd_unref(&core->cmds, lease->cmd);
+    said_unref(lease->taker);
+    lease->next = core->lease_pool;
+    core->lease_pool = lease;
+}
+
+void lease_unref(struct rl_lease *lease)
+{
+    assert(lease->refs > 0);
+    if (--lease->refs == 0)
+        lease_recycle(lease);
+}
+
+/* A lease with this cmd, whose reference it takes over, and its release; no reference.
+ * NULL: out of memory. */
+static struct rl_lease *lease_of(struct core *core, const struct round_kind *release,
+                                 const rl_primitive *primitive, rl_bytes value,
+                                 struct cmd *cmd, int64_t token)
+{
+    struct rl_lease *lease = cmd ? from_pool(core) : NULL;
+    if (!lease) {
+        if (cmd)
+            cmd_unref(&core->cmds, cmd);
+        return NULL;
+    }
+    assert(value.len >= RL_VALUE_LEN && value.len <= RL_VALUE_MAX);
+    memcpy(lease->value, value.data, RL_VALUE_LEN);
+    lease->primitive = *primitive;
+    lease->token = token;
+    lease->settled = -1;
+    lease->cmd = cmd;
+    lease->release = round_new(core, release, primitive->release, lease, cmd_ref(cmd));
+    if (lease->release)
+        return lease;
+    lease_recycle(lease);
+    return NULL;
+}
+
+struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
+                           const rl_primitive *primitive, const rl_bytes *keys, int nkeys,
+                           const rl_bytes *args, int nargs, rl_bytes value,
+                           int64_t lease_ms, int64_t token)
+{
+    if (core->closed)
+        return NULL;
+    return lease_of(core, release, primitive, value,
+                    cmd_new_lease(&core->cmds, keys, nkeys, value,
+                                  lease_ms + core->options.lock_delay_ms,
+                                  primitive->rule ? token : -1, args, nargs),
+                    token);
+}
+
+struct rl_lease *lease_like(const struct rl_lease *old, const rl_primitive *primitive,
+                            rl_bytes value, int64_t lease_ms)
+{
+    struct core *core = old->core;
+    if (core->closed)
+        return NULL;
+    struct cmd *cmd =
+        cmd_with_value(&core->cmds, old->cmd, value,
+                       lease_ms + core->options.lock_delay_ms);
+    if (cmd && lease_fenced(old)) {          /* no token is issued yet */
+        struct cmd *unissued = cmd_with_token(&core->cmds, cmd, 0);
+        cmd_unref(&core->cmds, cmd);
+        cmd = unissued;
+    }
+    return lease_of(core, old->release->kind, primitive, value, cmd, 0);
+}
+
+void lease_confirmed(struct rl_lease *lease, const struct rl_round *round)
+{
+    lease->confirmed = 0;
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES)
+            lease->confirmed |= bit(i);
+    }
+}
+
+void lease_issue(struct rl_lease *lease, int64_t token)
+{
+    struct core *core = lease->core;
+    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, token);
+    lease->token = token;
+    if (!cmd)
+        return;              /* scripts that see token 0 leave the counters alone */
+    cmd_unref(&core->cmds, lease->cmd);
+    cmd_unref(&core->cmds, lease->release->cmd);
+    lease->cmd = cmd;
+    lease->release->cmd = cmd_ref(cmd);
+}
+
+/* ---- the held and the owing list, each with a reference ---- */
+
+void lease_enlist(struct rl_lease **list, struct rl_lease *lease)
+{
+    lease->list = list;
+    lease->core->owing_len += lease_owing(lease);
+    lease->refs++;
+    lease->prev = NULL;
+    lease->next = *list;
+    if (*list)
+        (*list)->prev = lease;
+    *list = lease;
+}
+
+void lease_forget(struct rl_lease *lease)
+{
+    if (lease->prev)
+        lease->prev->next = lease->next;
+    else
+        *lease->list = lease->next;
+    if (lease->next)
+        lease->next->prev = lease->prev;
+    lease->next = lease->prev = NULL;
+    lease->core->owing_len -= lease_owing(lease);
+    lease->list = NULL;
+    lease_owes(lease, 0);
+    lease_unkeep(lease);
+    timer_clear(&lease->core->timers, &lease->timer);
+    lease_unref(lease);
+}
+
+void lease_unkeep(struct rl_lease *lease)
+{
+    lease->keep_ms = 0;
+    timer_clear(&lease->core->pace.waiting, &lease->turn);
+}
+
+void lease_owes(struct rl_lease *lease, uint32_t nodes)
+{
+    for (uint32_t other = lease->owed ^ nodes; other; other &= other - 1) {
+        int i = __builtin_ctz(other);
+        lease->core->nodes[i].stats.owed += nodes & bit(i) ? 1 : -1;
+    }
+    lease->owed = nodes;
+}
+
+void lease_paid(struct rl_lease *lease, int i)
+{
+    lease_owes(lease, lease->owed & ~bit(i));
+    if (!lease->owed)
+        lease_forget(lease);
+}
+
+void lease_untouched(struct rl_lease *lease, int i)
+{
+    lease->touched &= ~bit(i);
+    if (lease_owing(lease) && !(lease->releasing & bit(i)))
+        lease_paid(lease, i);
+}
+
+/* ---- validity, and where there may be keys ---- */
+
+int64_t lease_remaining_ms(const rl_lease *lease, int64_t now_ms)
+{
+    int64_t left_ms = lease->deadline_ms - now_ms;
+    return left_ms > 0 && !lease_void(lease) ? left_ms : 0;
+}
+
+void lease_may_live(struct rl_lease *lease, int64_t until_ms)
+{
+    until_ms += lease->core->options.lock_delay_ms;
+    if (until_ms > lease->gone_ms)
+        lease->gone_ms = until_ms;
+}
+
+void lease_refused(struct rl_lease *lease, int i)
+{
+    if (!(lease->torn & bit(i)))
+        lease_untouched(lease, i);
+}
+
+/* ---- hooks of its rounds ---- */
+
+void lease_used(struct rl_round *round)
+{
+    round->lease->refs++;
+}
+
+void lease_unused(struct rl_round *round)
+{
+    struct rl_lease *lease = round->lease;
+    round_recycle(round);
+    lease_unref(lease);
+}
+
+int lease_insists(const struct rl_round *round, int i)
+{
+    return (round->lease->touched & bit(i)) != 0;
+}
+
+void lease_sent(struct rl_round *round, int i, int64_t now_ms)
+{
+    (void)i;
+    lease_may_live(round->lease, now_ms + round->lease_ms);
+}
+
+void lease_sent_value(struct rl_round *round, int i, int64_t now_ms)
+{
+    round->lease->touched |= bit(i);
+    lease_sent(round, i, now_ms);
+}
+
+/* When the lease is over, nothing is sent again: the value would come after its
+ * release. */
+int lease_unknown(struct rl_round *round, int i, int64_t now_ms)
+{
+    if (!round->outcome || lease_remaining_ms(round->lease, now_ms) > 0)
+        return 1;
+    lease_refused(round->lease, i);
+    return 0;
+}
+
+void lease_torn(struct rl_round *round, int i, int written, int64_t now_ms)
+{
+    if (!written)
+        return;
+    round->lease->torn |= bit(i);
+    lease_may_live(round->lease, now_ms + round->lease_ms);
+}

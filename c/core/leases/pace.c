@@ -1,0 +1,68 @@
+/* pace.c - whose renewal begins when many are due.
+ *
+ * A server takes 2 us for a renewal that goes with others, and the client three times that.
+ * Thousands at once make everybody wait who asks for anything behind them; and those that
+ * are due together once are so a third of the lease later again. So they begin in steps:
+ * few of them all in one, as what goes in one request costs the least; of many as many as
+ * bring the number down within a part of the lease, which spreads them a little more each
+ * time. Shorter steps take the client more (of 1 ms half as much again), longer ones make a
+ * neighbour's p99 worse (make bench: 1.3, 1.7 and 2.3 of what it is alone, of 1, 2 and 4 ms).
+ *
+ * That is for renewals that have time. One whose lease is half over begins at once,
+ * whatever else is under way: servers that are far away, or were silent for a while, cost a
+ * lock no more than when it was alone.
+ */
+#include "core/leases/pace.h"
+
+enum {
+    STEP_MS = 2,
+    AT_ONCE = 16,            /* so many a step wait for nobody */
+    SPREAD = 16,             /* what is due together takes a 16th of a lease */
+    UNDER_WAY_MAX = 256,     /* what is asked of a server that does not answer */
+    URGENT = 2               /* half of the lease is over */
+};
+
+int64_t pace_urgent_ms(const struct rl_lease *lease)
+{
+    return lease->deadline_ms - lease->keep_ms / URGENT;
+}
+
+int pace_waits(struct rl_lease *lease, int64_t now_ms)
+{
+    struct timers *waiting = &lease->core->pace.waiting;
+    if (pace_urgent_ms(lease) <= now_ms || timers_reserve(waiting, waiting->len + 1) < 0) {
+        timer_clear(waiting, &lease->turn);
+        return 0;
+    }
+    timer_set(waiting, &lease->turn, lease->deadline_ms);
+    return 1;
+}
+
+static int may_begin(const struct core *core, const struct rl_lease *lease)
+{
+    const struct pace *pace = &core->pace;
+    int64_t spread_ms = lease->keep_ms / SPREAD + 1;
+    if (core->unattended >= UNDER_WAY_MAX)
+        return 0;
+    return pace->begun < AT_ONCE ||
+           pace->begun * spread_ms < (int64_t)pace->waiting.len * STEP_MS;
+}
+
+struct rl_lease *pace_next(struct core *core, int64_t now_ms)
+{
+    struct pace *pace = &core->pace;
+    if (!pace->waiting.len)
+        return NULL;
+    if (now_ms >= pace->step_ms) {
+        pace->step_ms = now_ms + STEP_MS;
+        pace->begun = 0;
+    }
+    struct rl_lease *lease = TIMER_OWNER(pace->waiting.heap[1], struct rl_lease, turn);
+    if (!may_begin(core, lease)) {
+        timer_set(&core->timers, &pace->timer, pace->step_ms);
+        return NULL;
+    }
+    pace->begun++;
+    timer_clear(&pace->waiting, &lease->turn);
+    return lease;
+}

@@ -1,0 +1,250 @@
+/* release.c - a lease is let go, and cleaned up after until every server has confirmed
+ * it, or the keys are gone anyway. */
+#include "core/leases/release.h"
+
+#include "core/leases/fence.h"
+#include "core/leases/vote.h"
+
+/* The next retry, doubled each time from one node time-out up to 8. */
+static void retry_later(struct rl_lease *lease, int i, int64_t now_ms)
+{
+    int64_t wait_ms = (int64_t)lease->core->nodes[i].config->timeout_ms
+                      << (lease->retries < 3 ? lease->retries : 3);
+    lease->retries++;
+    int64_t due_ms = now_ms + wait_ms;
+    timer_set(&lease->core->timers, &lease->timer,
+              due_ms < lease->gone_ms ? due_ms : lease->gone_ms);
+}
+
+/* If only a minority can have the keys nobody was kept out, so the release is not
+ * announced (lease 0): otherwise waiters who are refused, and release what they got,
+ * would wake each other for ever. */
+static void leave_unannounced(struct rl_lease *lease)
+{
+    struct core *core = lease->core;
+    struct rl_round *release = lease->release;
+    if (state_majority(core, lease->touched & ~lease->failed))
+        return;
+    struct cmd *cmd = cmd_with_lease(&core->cmds, lease->cmd, 0);
+    if (!cmd)
+        return;
+    cmd_unref(&core->cmds, release->cmd);
+    release->cmd = cmd;
+}
+
+/* The lease whose value was to be replaced ends as well. */
+static void end_before(struct rl_lease *lease, int64_t now_ms)
+{
+    struct rl_lease *old = lease->before;
+    lease->before = NULL;
+    if (old->state == LEASE_PASSED)
+        release_end(old, now_ms);
+    lease_unref(old);
+}
+
+void release_end(struct rl_lease *lease, int64_t now_ms)
+{
+    struct core *core = lease->core;
+    struct rl_round *release = lease->release;
+    if (lease->state == LEASE_OVER)
+        return;
+    if (lease->state == LEASE_ACQUIRING)
+        leave_unannounced(lease);
+    lease->refs++;                     /* while the lease is in no list */
+    if (lease->list)
+        lease_forget(lease);
+    lease->ended_valid_until_ms = lease->deadline_ms;
+    lease->state = LEASE_OVER;
+    lease->deadline_ms = 0;
+    lease_enlist(&core->owing, lease);
+    lease_unref(lease);
+    if (lease->acquire) {
+        struct rl_round *acquire = lease->acquire;
+        lease->acquire = NULL;
+        round_end(acquire, RL_CANCELLED);
+    }
+    if (lease->before)
+        end_before(lease, now_ms);         /* the old value first: see handover.c */
+    /* A node that was asked for nothing is sent the release when that is easy, no
+     * more. */
+    lease_owes(lease, lease->touched);
+    release->cap_ms = INT64_MAX;
+    timer_set(&core->timers, &lease->timer, lease->gone_ms);
+    round_begin(release, now_ms);
+    for (int i = 0; i < core->n; i++) {
+        if (!(lease->owed & ~lease->releasing & bit(i)))
+            continue;
+        if (core->nodes[i].state == NODE_DOWN)
+            state_reconnect(core, i, now_ms);
+        else if (core->nodes[i].state == NODE_READY)
+            retry_later(lease, i, now_ms);     /* no room or memory to send it */
+    }
+    int over = core->owing_len > OWING_MAX;
+    core->forgone += lease->owed && over;      /* sent to connected nodes only */
+    if (!lease->owed || over)
+        lease_forget(lease);
+}
+
+void release_owe(struct rl_lease *lease, int64_t now_ms)
+{
+    lease_owes(lease, lease->touched);
+    lease_enlist(&lease->core->owing, lease);
+    retry_later(lease, __builtin_ctz(lease->owed), now_ms);
+    for (int i = 0; i < lease->core->n; i++) {
+        if (lease->owed & bit(i) && lease->core->nodes[i].state == NODE_DOWN)
+            state_reconnect(lease->core, i, now_ms);
+    }
+}
+
+void release_leave(struct rl_lease *lease, int outcome)
+{
+    lease->deadline_ms = 0;
+    lease->state = LEASE_OVER;
+    lease->release->outcome = outcome;
+    lease_forget(lease);
+}
+
+/* ---- clean-up until every server has confirmed it, or the keys are gone anyway ---- */
+
+void release_pay(struct rl_lease *lease, int i, int64_t now_ms)
+{
+    if ((lease->owed & ~lease->releasing) & bit(i))
+        round_send(lease->release, i, now_ms);
+    if ((lease->owed & ~lease->releasing) & bit(i))
+        retry_later(lease, i, now_ms);         /* no room or memory */
+}
+
+void release_pay_all(struct core *core, int i, int silent, int64_t now_ms)
+{
+    for (struct rl_lease *lease = core->owing; lease; lease = lease->next) {
+        int waiting = lease->release->slot[i].state == SLOT_WAITING;    /* sent at once */
+        if (silent && !waiting && lease->torn & lease->owed & bit(i)) {
+            lease->torn &= ~bit(i);
+            retry_later(lease, i, now_ms);
+        } else {
+            release_pay(lease, i, now_ms);
+        }
+    }
+}
+
+void release_by_twin(struct core *core, int i, int twin, int64_t now_ms)
+{
+    struct rl_lease *next;
+    for (struct rl_lease *lease = twin >= 0 ? core->owing : NULL; lease; lease = next) {
+        next = lease->next;
+        if (!(lease->owed & bit(i)))
+            continue;
+        lease->touched |= bit(twin);
+        lease->torn |= lease->torn & bit(i) ? bit(twin) : 0;
+        lease_owes(lease, (lease->owed & ~bit(i)) | bit(twin));
+        release_pay(lease, twin, now_ms);
+    }
+}
+
+void release_on_timer(struct rl_lease *lease, int64_t now_ms)
+{
+    if (now_ms >= lease->gone_ms) {
+        lease_forget(lease);
+        return;
+    }
+    timer_set(&lease->core->timers, &lease->timer, lease->gone_ms);
+    for (int i = 0; i < lease->core->n; i++) {
+        if (lease->core->nodes[i].state == NODE_READY)
+            release_pay(lease, i, now_ms);
+    }
+}
+
+/* ---- a round's hooks ---- */
+
+static void release_unused(struct rl_round *release)
+{
+    lease_unref(release->lease);       /* the round goes with its lease */
+}
+
+static void release_sent(struct rl_round *release, int i, int64_t now_ms)
+{
+    (void)now_ms;
+    release->lease->releasing |= bit(i);
+}
+
+static int release_read(struct rl_round *release, int i, const struct reply *reply,
+                        struct vote *vote)
+{
+    int code = vote_of_lease(release, i, reply, vote);
+    /* The first release may have been executed although its answer was lost, and another
+     * holder may have got the keys since. */
+    if (!code && vote->vote <= RL_VOTE_ABSENT && release->slot[i].resends)
+        vote->vote = RL_VOTE_YES;
+    return code;
+}
+
+static int release_answered(struct rl_round *release, int i, int code,
+                            const struct vote *vote, int64_t now_ms)
+{
+    (void)vote;
+    struct rl_lease *lease = release->lease;
+    lease->releasing &= ~bit(i);
+    if (!lease_owing(lease))
+        return code;
+    if (!code && lease->torn & bit(i)) {
+        lease->torn &= ~bit(i);        /* once more: the lost write may come late */
+        retry_later(lease, i, now_ms);
+    } else if (!code || !(lease->touched & bit(i))) {
+        lease_paid(lease, i);
+    } else {
+        retry_later(lease, i, now_ms);
+    }
+    return code;
+}
+
+static int release_unknown(struct rl_round *release, int i, int64_t now_ms)
+{
+    (void)now_ms;
+    release->lease->releasing &= ~bit(i);
+    return 1;
+}
+
+static void release_torn(struct rl_round *release, int i, int written, int64_t now_ms)
+{
+    (void)written, (void)now_ms;
+    struct rl_lease *lease = release->lease;
+    lease->releasing &= ~bit(i);
+    if (lease_owing(lease) && !(lease->touched & bit(i)))
+        lease_untouched(lease, i);     /* nor was what is to be released written */
+}
+
+static int outcome_of(struct rl_lease *lease, enum verdict verdict)
+{
+    if (verdict == LOST) {
+        if (!quorum_answered(&lease->release->tally))
+            return RL_UNKNOWN;
+        return quorum_foreign(&lease->release->tally) ? RL_HELD : RL_EXPIRED;
+    }
+    int in_time = !lease->lost &&
+                  lease->release->started_ms < lease->ended_valid_until_ms;
+    return in_time ? RL_GRANTED : RL_EXPIRED;
+}
+
+static void release_decide(struct rl_round *release, int64_t now_ms)
+{
+    (void)now_ms;
+    enum verdict v = quorum_release(&release->tally);
+    if (v != UNDECIDED)
+        round_end(release, outcome_of(release->lease, v));
+}
+
+const struct round_kind release_kind = {
+    .name = "release",
+    .timed = RL_TIMES_RELEASE,
+    .to_all = 1,
+    .used = lease_used,
+    .unused = release_unused,
+    .insists = lease_insists,
+    .put = fence_release,
+    .sent = release_sent,
+    .read = release_read,
+    .answered = release_answered,
+    .unknown = release_unknown,
+    .torn = release_torn,
+    .decide = release_decide,
+};

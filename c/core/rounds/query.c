@@ -1,0 +1,241 @@
+/* query.c - rounds without a lease: questions, probes, pauses. */
+#include "core/rounds/query.h"
+
+#include "core/eligibility/guard.h"
+#include "core/eligibility/standing.h"
+#include "node/questions.h"
+
+int query_number(struct rl_round *round, int i, const struct reply *reply,
+                 struct vote *vote)
+{
+    (void)round, (void)i;
+    if ((reply->type != REPLY_INTEGER && reply->type != REPLY_ARRAY) || !reply->nums ||
+        reply->num[0] < INT32_MIN || reply->num[0] > INT32_MAX)
+        return RL_PROTOCOL;
+    vote->vote = (int)reply->num[0];
+    vote->extra = reply->nums > 1 ? reply->num[1] : 0;
+    return RL_OK;
+}
+
+/* ---- a question, until a majority agrees ---- */
+
+/* WON when a majority has the same vote and data. */
+static enum verdict agreement(struct rl_round *round)
+{
+    const struct core *core = round->core;
+    uint32_t pending = 0;
+    int n = core->n, may_be = 0;
+    for (int i = 0; i < n; i++)
+        pending |= round->slot[i].state < SLOT_ANSWERED ? bit(i) : 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t group = round_alike(round, i);
+        may_be |= state_majority(core, group | pending);
+        if (state_majority(core, group)) {
+            round->agreed = group;
+            return WON;
+        }
+    }
+    if (may_be)
+        return UNDECIDED;
+    /* No majority can agree. The outcome needs to know if a majority answered. */
+    return quorum_answered(&round->tally) || quorum_missing(&round->tally) ? LOST : UNDECIDED;
+}
+
+static void ask_decide(struct rl_round *round, int64_t now_ms)
+{
+    (void)now_ms;
+    if (agreement(round) != UNDECIDED)
+        round_end(round, quorum_answered(&round->tally) ? RL_GRANTED : RL_NO_QUORUM);
+}
+
+static const struct round_kind ask_kind = {
+    .name = "ask",
+    .read = query_number,
+    .decide = ask_decide,
+};
+
+/* ---- a question for nodes that may vote ---- */
+
+static int guarded_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    struct core *core = round->core;
+    int objection = standing_objects(core, i, 1, now_ms);
+    if (objection)
+        return objection;
+    return round_call(round, i, guard_marker(core, i, 1), now_ms);
+}
+
+static int guarded_read(struct rl_round *round, int i, const struct reply *reply,
+                        struct vote *vote)
+{
+    int code = query_number(round, i, reply, vote);
+    if (code)
+        return code;
+    if (round->core->marker && vote->vote == RL_VOTE_GUARDED)
+        return RL_GUARDED;
+    return vote->vote < RL_VOTE_FOREIGN || vote->vote > RL_VOTE_AGAIN ? RL_PROTOCOL : RL_OK;
+}
+
+static int guarded_answered(struct rl_round *round, int i, int code,
+                            const struct vote *vote, int64_t now_ms)
+{
+    (void)vote;
+    if (code)
+        return code;
+    return guard_passed(round->core, i, now_ms);
+}
+
+static const struct round_kind guarded_kind = {
+    .name = "guarded ask",
+    .put = guarded_put,
+    .read = guarded_read,
+    .answered = guarded_answered,
+    .decide = ask_decide,
+};
+
+/* ---- until each node has answered ---- */
+
+static void all_decide(struct rl_round *round, int64_t now_ms)
+{
+    (void)now_ms;
+    if (!round->tally.pending)
+        round_end(round, RL_GRANTED);
+}
+
+static const struct round_kind ask_all_kind = {
+    .name = "ask_all",
+    .read = query_number,
+    .decide = all_decide,
+};
+
+/* ---- one node alone ---- */
+
+static const struct round_kind ask_one_kind = {
+    .name = "ask_one",
+    .alone = 1,
+    .whole = 1,
+    .read = query_number,
+};
+
+/* The list of a node's connections; scripts may not call CLIENT LIST. */
+static int clients_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    const char *words[] = {"CLIENT", "LIST", "TYPE", "normal"};
+    struct node *nd = &round->core->nodes[i];
+    int failed = node_tell(nd, REQUEST_CALL, 4, words, round, now_ms);
+    nd->stats.requests += !failed;
+    return failed;
+}
+
+static int clients_read(struct rl_round *round, int i, const struct reply *reply,
+                        struct vote *vote)
+{
+    (void)round, (void)i, (void)vote;
+    return reply->type == REPLY_STRING ? RL_OK : RL_PROTOCOL;
+}
+
+static const struct round_kind clients_kind = {
+    .name = "clients",
+    .alone = 1,
+    .whole = 1,
+    .put = clients_put,
+    .read = clients_read,
+};
+
+/* Asks every node about itself; struct node keeps the answers. */
+static int probe_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    return node_probe(&round->core->nodes[i], round, now_ms);
+}
+
+static int probe_read(struct rl_round *round, int i, const struct reply *reply,
+                      struct vote *vote)
+{
+    (void)round, (void)i, (void)vote;
+    (void)reply;
+    return RL_OK;
+}
+
+static const struct round_kind probe_kind = {
+    .name = "probe",
+    .put = probe_put,
+    .read = probe_read,
+    .decide = all_decide,
+};
+
+/* ---- no node is asked ---- */
+
+static const struct round_kind sleep_kind = {
+    .name = "sleep",
+    .pause = 1,
+};
+
+/* ---- beginning ---- */
+
+/* Ends at until_ms at the latest. Takes over cmd. only: the node to ask; -1: all. */
+static rl_round *begin(struct core *core, const struct round_kind *kind, int script,
+                       struct cmd *cmd, int only, int64_t until_ms, int64_t now_ms)
+{
+    struct rl_round *round = round_new(core, kind, script, NULL, cmd);
+    if (!round)
+        return NULL;
+    round->cap_ms = until_ms;
+    round->gate = only;
+    round_begin(round_handle(round), now_ms);
+    return round;
+}
+
+static rl_round *ask(struct core *core, const struct round_kind *kind, int script,
+                     const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                     int only, int64_t within_ms, int64_t now_ms)
+{
+    int known = script >= 0 && script < core->scripts.count;
+    struct cmd *cmd = core->closed || !known
+                          ? NULL
+                          : cmd_new(&core->cmds, keys, nkeys, args, nargs);
+    return cmd ? begin(core, kind, script, cmd, only, now_ms + within_ms, now_ms) : NULL;
+}
+
+rl_round *query_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
+                    const rl_bytes *args, int nargs, int64_t within_ms, int guarded,
+                    int64_t now_ms)
+{
+    return ask(core, guarded ? &guarded_kind : &ask_kind, script, keys, nkeys, args, nargs,
+               -1, within_ms, now_ms);
+}
+
+rl_round *query_ask_one(struct core *core, int i, int script, const rl_bytes *keys,
+                        int nkeys, const rl_bytes *args, int nargs, int64_t within_ms,
+                        int64_t now_ms)
+{
+    if (i < 0 || i >= core->n)
+        return NULL;
+    return ask(core, &ask_one_kind, script, keys, nkeys, args, nargs, i, within_ms,
+               now_ms);
+}
+
+rl_round *query_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
+                        const rl_bytes *args, int nargs, int64_t within_ms,
+                        int64_t now_ms)
+{
+    return ask(core, &ask_all_kind, script, keys, nkeys, args, nargs, -1, within_ms,
+               now_ms);
+}
+
+rl_round *query_clients(struct core *core, int i, int64_t within_ms, int64_t now_ms)
+{
+    int there = !core->closed && i >= 0 && i < core->n;
+    return there ? begin(core, &clients_kind, -1, NULL, i, now_ms + within_ms, now_ms)
+                 : NULL;
+}
+
+rl_round *query_probe(struct core *core, int64_t now_ms)
+{
+    return core->closed ? NULL : begin(core, &probe_kind, -1, NULL, -1, INT64_MAX, now_ms);
+}
+
+rl_round *query_sleep(struct core *core, int64_t ms, int64_t now_ms)
+{
+    return core->closed ? NULL
+                        : begin(core, &sleep_kind, -1, NULL, -1, now_ms + ms, now_ms);
+}

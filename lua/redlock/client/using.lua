@@ -1,0 +1,127 @@
+--- Functions that run while a lock is held, which is let go whatever happens: client:using.
+
+local fair_lock = require "redlock.kinds.fair_lock"
+local fenced_lock = require "redlock.kinds.fenced_lock"
+local fenced_write_lock = require "redlock.kinds.fenced_write_lock"
+local lock = require "redlock.lock.lock"
+local multi_lock = require "redlock.kinds.multi_lock"
+local permit_token = require "redlock.kinds.permit_token"
+local plain_lock = require "redlock.kinds.plain_lock"
+local read_write_lock = require "redlock.kinds.read_write_lock"
+local semaphore = require "redlock.kinds.semaphore"
+local validate = require "redlock.runtime.validate"
+
+local error, pcall, select, type, unpack = error, pcall, select, type, unpack
+
+local _M = {}
+
+local OPTIONS = { wait = true, lease = true, owner = true, fenced = true, kind = true,
+    permits = true, label = true, traceparent = true }
+
+-- Kinds of one name that an owner has.
+local KINDS = { plain = plain_lock, fenced = fenced_lock, fair = fair_lock,
+    read = read_write_lock.reading, write = read_write_lock.writing }
+
+-- Those that may have tokens.
+local FENCED = { fenced = fenced_lock, write = fenced_write_lock, permit = semaphore.permit }
+
+-- What is to be held; it has an owner already, or is to belong to the running coroutine.
+local function view_of(client, name, opts)
+    local kind, fenced = opts.kind, validate.flag("fenced", opts.fenced)
+    if kind == nil then
+        kind = type(name) == "table" and "multi" or opts.permits ~= nil and "permit"
+            or fenced and "fenced" or "plain"
+    end
+    if fenced and not FENCED[kind] then
+        validate.bad("fenced", 'true is for the kinds "fenced", "write" and "permit" alone')
+    end
+    if (opts.permits ~= nil) ~= (kind == "permit") then
+        validate.bad("permits", 'needed for the kind "permit", and for no other')
+    elseif kind == "permit" then
+        if opts.owner ~= nil then
+            validate.bad("owner", "a permit is its own owner")
+        end
+        return semaphore.permit_of(semaphore.new(client, name, opts.permits, { fenced = fenced }))
+    end
+    local whose = { owner = opts.owner, label = opts.label, traceparent = opts.traceparent }
+    if kind == "multi" then
+        return multi_lock.new(client, name, whose)
+    elseif not KINDS[kind] then
+        validate.bad("kind", '"plain", "fenced", "read", "write", "fair", "multi" or "permit" is '
+            .. "needed")
+    end
+    return lock.new(client, fenced and FENCED[kind] or KINDS[kind], name, whose)
+end
+
+-- What a lock has entered: the hold, and which field of it says how often. Who writes may read
+-- as well, without a hold for that.
+local function entered_by(l)
+    local owner = lock.owner_of(l)
+    local hold = lock.hold_of(l, owner)
+    if hold or not l.within then
+        return hold, "count"
+    end
+    hold = l.client.holds:get(owner, l.within)
+    return hold and hold.reads and hold, "reads"
+end
+
+-- Leaves a lock as often as it was entered since then.
+-- @param entered  the hold, as it was entered then
+-- @param before   how often it had been entered before
+-- @return whether that was held until now, or left by the caller before; false: it was lost
+local function leave(l, entered, before)
+    local held = l:isValid() and not entered.lost
+    local hold, count = entered_by(l)
+    if not hold or hold[count] <= before then
+        return not entered.lost
+    end
+    hold[count] = before + 1
+    local ok, err = l:unlock()
+    -- No answer to the release says nothing against the time before it.
+    return held and (ok or err.code == "unknown")
+end
+
+-- What a function returns behind its first value.
+local function pack(ok, ...)
+    return ok, select("#", ...), { ... }
+end
+
+local function use(l, opts, fn)
+    local got, err
+    local before = l:getHoldCount()
+    if opts.wait == nil then
+        got, err = l:lock(opts.lease)
+    else
+        got, err = l:tryLock(opts.wait, opts.lease)
+    end
+    if l.semaphore then
+        got, err = permit_token.taken(l, got, err)
+    end
+    if not got then
+        return nil, err
+    end
+    local hold = entered_by(l)
+    local ok, n, results = pack(pcall(fn, l))
+    local kept = leave(l, hold, before)
+    if not ok then
+        error(results[1], 0)
+    end
+    return kept, unpack(results, 1, n)
+end
+
+--- See Client:using.
+function _M.using(client, name, opts, fn)
+    if fn == nil and type(opts) == "function" then
+        opts, fn = nil, opts
+    end
+    opts = validate.options("options", opts, OPTIONS)
+    validate.is_function("fn", fn)
+    local l = view_of(client, name, opts)
+    local enclose = client.host.enclose
+    if enclose and l.owner == nil then
+        return enclose(l, use, opts, fn)
+    end
+    return use(l, opts, fn)
+end
+
+return _M

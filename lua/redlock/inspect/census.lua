@@ -1,0 +1,384 @@
+--- Which names are held, as a majority of the servers says.
+--
+-- Each server is asked for its names by SCAN, from the beginning to the end of its own table, over
+-- one connection: that gives all keys that were there all the time. A name that somebody holds is
+-- on a majority, so it is among those of any N - q + 1 servers that have come to their end. Who
+-- misses an answer goes on; who was connected anew may have another order, and begins again. One
+-- server that lies can hide no name while one more than those have come to their end, and can
+-- name nobody: what is told has q servers behind it.
+
+local card = require "redlock.runtime.card"
+local each = require "redlock.runtime.each"
+local ffi = require "ffi"
+local glob = require "redlock.runtime.glob"
+local load = require("redlock.runtime.ffi").load
+local peek = require "redlock.inspect.peek"
+local places = require "redlock.runtime.places"
+local quorum = require "redlock.runtime.quorum"
+local rounds = require "redlock.runtime.rounds"
+local script_text = require "redlock.runtime.script_text"
+
+local ipairs, pairs, tonumber = ipairs, pairs, tonumber
+local format, match, sub = string.format, string.match, string.sub
+local max, sort = math.max, table.sort
+
+local _M = {}
+
+local INSPECT = "redlock.scripts.inspect."
+local NOW, DESCRIBE = "redlock.scripts.now", INSPECT .. "describe"
+local PAGE = script_text.read(NOW, DESCRIBE, INSPECT .. "page")
+local LOOK = script_text.read(NOW, DESCRIBE, INSPECT .. "look")
+
+local LOOKED = 1000           -- keys that a server looks at in one call
+local PAUSE = 0.1             -- seconds behind an answer that was missed
+local BATCH = 64              -- names that are asked for in one call
+local MISSES, AGAIN = 3, 5    -- answers that a server may miss in a row, connections it may lose
+local ROWS = 500000           -- names that a server may have
+local DIGITS = 8              -- of each of many
+local KINDS = { l = "lock", f = "fenced lock", r = "readers", p = "permits", c = "latch",
+    x = "foreign" }
+local SUFFIX = { p = "}:slots", c = "}:latch" }        -- of keys that are not the lock's own
+
+-- ---- what a server says ------------------------------------------------------------
+
+-- Rows of describe.lua into a table, by their name behind "p" for permits, "c" for latches, "l" for
+-- others.
+-- @return where to go on; how many names were too long; how many rows there were
+local function read(data, into, now)
+    local cursor, long, at = match(data, "^(%d+) (%d+) ()")
+    local n = 0
+    while at and at <= #data do
+        local kind, left, waiting, queue, token, name_len, who_len, from = match(data,
+            "^(%l) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+):()", at)
+        if not KINDS[kind] then
+            return nil           -- no answer of ours
+        end
+        name_len, who_len = tonumber(name_len), tonumber(who_len)
+        at = from + name_len + who_len
+        if at > #data + 1 then
+            return nil
+        end
+        local who = sub(data, from + name_len, at - 1)
+        into[(SUFFIX[kind] and kind or "l") .. sub(data, from, from + name_len - 1)] = {
+            kind = kind, who = who, waiting = tonumber(waiting), queue = tonumber(queue),
+            token = tonumber(token), ends = now + tonumber(left) / 1000 }
+        n = n + 1
+    end
+    return cursor, tonumber(long), n
+end
+_M.read = read
+
+-- ---- from server to server -----------------------------------------------------------
+
+local stats
+
+local function connects(client, place)
+    stats = stats or ffi.new "rl_node_stats"
+    load().rl_node_get_stats(client.core, place - 1, stats)
+    return tonumber(stats.connects)
+end
+
+local function begin(server)
+    server.cursor, server.rows, server.n, server.long = "0", {}, 0, 0
+    server.pages, server.misses, server.connects = 0, 0, nil
+end
+
+local function fail(server, code, message)
+    server.failed = { node = server.label, code = code, message = message }
+end
+
+-- Takes what a server has said to a page.
+local function take(client, server, said, before, now)
+    if said.code then
+        server.misses = server.misses + 1
+        local broke = said.code == "refused" and server.pages > 0
+        if server.misses >= MISSES or said.code ~= "timeout" and not broke then
+            fail(server, said.code, said.message)
+        end
+        return
+    end
+    local after = connects(client, server.place)
+    if before ~= after or server.connects and server.connects ~= after then
+        server.again = (server.again or 0) + 1
+        begin(server)
+        if server.again > AGAIN then
+            fail(server, "refused", "its connection breaks again and again")
+        end
+        return
+    end
+    local cursor, long, n = read(said.data, server.rows, now)
+    if said.vote ~= 1 or not cursor then
+        fail(server, "protocol", "no answer to what was asked")
+        return
+    end
+    server.connects, server.misses, server.cursor = after, 0, cursor
+    server.long, server.n, server.pages = server.long + long, server.n + n, server.pages + 1
+    server.looked = max(said.info, 1)
+    server.done = cursor == "0"
+    if server.n > ROWS then
+        fail(server, "overload", "it has too many names")
+    end
+end
+
+-- Those that are asked still; and how many are done, and the pages of the one that had the most.
+local function left_of(servers)
+    local list, done, pages = {}, 0, 0
+    for _, server in ipairs(servers) do
+        if server.done then
+            done, pages = done + 1, max(pages, server.pages)
+        elseif not server.failed then
+            list[#list + 1] = server
+        end
+    end
+    return list, done, pages
+end
+
+-- Who has far more than all others is not waited for, when those are enough.
+local function without_stragglers(list, done, need, pages)
+    if done < need then
+        return list
+    end
+    local rest = {}
+    for _, server in ipairs(list) do
+        if server.pages <= 4 * pages + 100 then
+            rest[#rest + 1] = server
+        else
+            fail(server, "timeout", "it does not come to an end")
+        end
+    end
+    return rest
+end
+
+-- @return how many keys were looked at, on the server with the most
+local function turn(client, list, args)
+    local asked, before = {}, {}
+    for k, server in ipairs(list) do
+        if server.misses > 0 then        -- its connection may be made anew
+            rounds.sleep(client, PAUSE)
+        end
+        before[k] = connects(client, server.place)
+        asked[k] = { place = server.place, keys = {}, args = { args[1], args[2], server.cursor,
+            args[3], format("%d", LOOKED) } }
+    end
+    local said, now, looked = each.ask(client, PAGE, asked), client.now(), 0
+    for k, server in ipairs(list) do
+        take(client, server, said[k], before[k], now)
+        looked = max(looked, said[k].info or 0)
+    end
+    return looked
+end
+
+--- Reads the names of all servers.
+-- @param client  opened
+-- @param opts    pattern; foreign; rate: keys a second; within: seconds; pause: function(client,
+--   seconds), or nil
+-- @return a list of servers, each with its rows if it is done, else with failed = { node, code,
+--   message }; and how many are done. Enough are when that is N - q + 1
+function _M.scan(client, opts)
+    local servers, n = {}, places.count(client)
+    for place = 1, places.count(client) do
+        servers[place] = { place = place, label = places.label(client, place) }
+        begin(servers[place])
+    end
+    local prefix = client.options.prefix
+    local args = { prefix, opts.foreign and "1" or "0",
+        "*" .. glob.escaped(prefix .. glob.literal(opts.pattern)) .. "*" }
+    local pause = opts.pause or rounds.sleep
+    local need, began, looked = n - quorum(n) + 1, client.now(), 0
+    local list, done = servers, 0
+    while #list > 0 and not client.closed do
+        looked = looked + turn(client, list, args)
+        local pages
+        list, done, pages = left_of(servers)
+        list = without_stragglers(list, done, need, pages)
+        local spent = client.now() - began
+        if #list > 0 and spent > opts.within then
+            for _, server in ipairs(list) do
+                fail(server, "timeout", "it did not come to its end in time")
+            end
+            break
+        elseif #list > 0 and looked / opts.rate > spent then
+            pause(client, looked / opts.rate - spent)
+        end
+    end
+    return servers, done, need
+end
+
+-- ---- what a majority says ------------------------------------------------------------
+
+-- The middle one of what servers say.
+local function median(list)
+    sort(list)
+    return list[math.floor(#list / 2) + 1] or 0
+end
+
+-- What a majority says is said of a field of those rows.
+local function agreed(rows, field, q)
+    local count = {}
+    for _, row in ipairs(rows) do
+        local value = row[field]
+        count[value] = (count[value] or 0) + 1
+        if count[value] >= q then
+            return value
+        end
+    end
+end
+
+-- How many of many are on a majority: those that are named, and of more than are told as many as q
+-- servers count.
+local function count_of(rows, q)
+    local seen, n, counts = {}, 0, {}
+    for i, row in ipairs(rows) do
+        for at = 1, #row.who, DIGITS do
+            local digits = sub(row.who, at, at + DIGITS - 1)
+            seen[digits] = (seen[digits] or 0) + 1
+            n = n + (seen[digits] == q and 1 or 0)
+        end
+        counts[i] = row.token
+    end
+    sort(counts, function(a, b) return a > b end)
+    return (counts[q] or 0) > 64 and counts[q] or n
+end
+
+-- Of what each server says that was asked, a list with false for those who have no such name.
+-- @return a row for users; false: nobody has it; nil: that is not certain
+local function merge(name, list, n, now)
+    local rows, said, numbers = {}, {}, { waiting = {}, queue = {}, token = {} }
+    for i, row in ipairs(list) do
+        said[i] = row and { who = row.kind:find "[rpc]" and row.kind or row.who,
+            left = max(row.ends - now, 0) } or {}
+        if row then
+            rows[#rows + 1] = row
+            for field, values in pairs(numbers) do
+                values[#values + 1] = row[field]
+            end
+        end
+    end
+    local held, who, left = peek.view(said, n)
+    if not held then
+        return held
+    end
+    local q, result = quorum(n), { name = name, remaining = left,
+        waiting = median(numbers.waiting), queue = median(numbers.queue) }
+    if #who == 1 then
+        result.kind = KINDS[who]
+        result.count = who == "c" and median(numbers.token) or count_of(rows, q)
+        return result.count > 0 and result
+    end
+    local token = agreed(rows, "token", q)
+    result.kind = KINDS[token and token > 0 and "f" or agreed(rows, "kind", q) or "l"]
+    result.token = token and token > 0 and token or nil
+    result.hold = sub(who, 1, DIGITS)
+    local its = card.behind(who, 20)
+    result.holder = its and { label = its.label, since = its.since, remaining = left } or nil
+    return result
+end
+
+-- The key that an entry of read() is of.
+local function key_of(client, entry)
+    local key = client.options.prefix .. sub(entry, 2)
+    local suffix = SUFFIX[sub(entry, 1, 1)]
+    return suffix and "redlock:{" .. key .. suffix or key
+end
+
+--- Asks all servers for some names at once.
+-- @param client   opened
+-- @param entries  as read() has them, at most 64
+-- @param foreign  whether values of other libraries count
+-- @return entry -> as merge(); how many servers have answered
+function _M.look(client, entries, foreign)
+    local keys, asked = {}, {}
+    for i, entry in ipairs(entries) do
+        keys[i] = key_of(client, entry)
+    end
+    for place = 1, places.count(client) do
+        asked[place] = { place = place, keys = keys,
+            args = { client.options.prefix, foreign and "1" or "0" } }
+    end
+    local all, now = {}, client.now()
+    for _, said in ipairs(each.ask(client, LOOK, asked)) do
+        local rows = {}
+        if said.vote == 1 and read(said.data, rows, now) then
+            all[#all + 1] = rows
+        end
+    end
+    local found, n = {}, places.count(client)
+    for _, entry in ipairs(entries) do
+        local list = {}
+        for i, rows in ipairs(all) do
+            list[i] = rows[entry] or false
+        end
+        found[entry] = merge(sub(entry, 2), list, n, now)
+    end
+    return found, #all
+end
+
+-- Names that so many of those servers have, in order.
+local function seen_by(servers, least, pattern)
+    local count, list = {}, {}
+    for _, server in ipairs(servers) do
+        for entry in pairs(server.rows) do
+            local n = (count[entry] or 0) + 1
+            count[entry] = n
+            if n == least and glob.matches(pattern, sub(entry, 2)) then
+                list[#list + 1] = entry
+            end
+        end
+    end
+    sort(list, function(a, b)
+        local x, y = sub(a, 2), sub(b, 2)
+        return x < y or x == y and a < b
+    end)
+    return list
+end
+
+--- The names that a majority has.
+-- @param client   opened
+-- @param servers  from scan(), of which enough are done
+-- @param opts     as of scan(), and limit
+-- @return a list of rows, with long, more
+function _M.result(client, servers, opts)
+    local whole, list, n, unsure = {}, { long = 0 }, places.count(client), {}
+    local longs = {}
+    for _, server in ipairs(servers) do
+        if server.done then
+            whole[#whole + 1] = server
+            longs[#longs + 1] = server.long
+        end
+    end
+    list.long = median(longs)
+    -- One of those who have a name may hide it.
+    local least = max(#whole - (n - quorum(n)) - 1, 1)
+    local found, entries, now = {}, seen_by(whole, least, opts.pattern), client.now()
+    for _, entry in ipairs(entries) do
+        local said = {}
+        for i, server in ipairs(whole) do
+            said[i] = server.rows[entry] or false
+        end
+        found[entry] = merge(sub(entry, 2), said, n, now) or nil
+        if not found[entry] then
+            unsure[#unsure + 1] = entry      -- it passed from one to another meanwhile
+        end
+    end
+    for from = 1, #unsure, BATCH do
+        local some = {}
+        for i = from, math.min(from + BATCH - 1, #unsure) do
+            some[#some + 1] = unsure[i]
+        end
+        if not client.closed then
+            for entry, row in pairs(_M.look(client, some, opts.foreign)) do
+                found[entry] = row
+            end
+        end
+    end
+    for _, entry in ipairs(entries) do
+        if found[entry] and #list >= opts.limit then
+            list.more = true
+            break
+        end
+        list[#list + 1] = found[entry] or nil
+    end
+    return list
+end
+
+return _M

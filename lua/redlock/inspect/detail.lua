@@ -1,0 +1,118 @@
+--- All that a majority of the servers knows of one name: readers, permits, a latch, who stands in
+-- line.
+
+local card = require "redlock.runtime.card"
+local each = require "redlock.runtime.each"
+local places = require "redlock.runtime.places"
+local quorum = require "redlock.runtime.quorum"
+local script_text = require "redlock.runtime.script_text"
+
+local ipairs, pairs, tonumber = ipairs, pairs, tonumber
+local match, sub, floor, huge, sort = string.match, string.sub, math.floor, math.huge, table.sort
+
+local _M = {}
+
+local DETAIL = script_text.read("redlock.scripts.now", "redlock.scripts.inspect.detail")
+local LISTS = { r = "readers", p = "permits", q = "queue", l = "latches" }
+
+-- Rows of one server into what all say: what is said of each reader, permit or waiter.
+local function read(data, all, waiting)
+    local at, seen = 1, {}
+    while at <= #data do
+        local kind, a, b, len, from = match(data, "^(%l) (%d+) (%d+) (%d+):()", at)
+        if not from or from + len - 1 > #data then
+            return               -- no answer of ours
+        end
+        at = from + tonumber(len)
+        local text = sub(data, from, at - 1)
+        local waiter, who = match(text, "^(%S+) (.*)$")
+        local id = kind == "q" and "q" .. waiter or kind .. b .. " " .. text
+        if kind == "w" then
+            waiting.lock[#waiting.lock + 1] = tonumber(a)
+            waiting.permits[#waiting.permits + 1] = tonumber(b)
+        elseif LISTS[kind] and not seen[id] then
+            seen[id] = true
+            all[id] = all[id] or { kind = kind, slot = tonumber(b), numbers = {},
+                who = kind == "q" and who or text }
+            all[id].numbers[#all[id].numbers + 1] = tonumber(a)
+        end
+    end
+end
+
+local function median(list)
+    sort(list)
+    return list[floor(#list / 2) + 1] or 0
+end
+
+local function row_of(one, q)
+    local its = card.behind(one.who, 20) or {}
+    sort(one.numbers, function(a, b) return a > b end)
+    local row = { hold = sub(one.who, 1, 8), label = its.label, since = its.since }
+    if one.kind == "l" then
+        return { missing = one.numbers[#one.numbers - q + 1], count = one.slot }
+    elseif one.kind == "q" then
+        row.ticket, row.hold = one.numbers[q], nil
+    else
+        row.remaining = one.numbers[q] / 1000
+        row.slot = one.kind == "p" and one.slot or nil
+    end
+    return row
+end
+
+local function order(row)
+    return row.ticket or row.slot or row.remaining
+end
+
+--- Asks the servers.
+-- @param client  opened
+-- @param name    of a lock
+-- @return { readers, permits, queue (lists of { hold, label, since, remaining, slot, ticket }),
+--   latch ({ missing, count }; nil: there is none, or it is open), waiting, waiting_for_permits };
+--   busy: there are permits or a latch; nil: fewer than a majority have answered
+function _M.of(client, name)
+    local key = client.options.prefix .. name
+    local own, asked = "redlock:{" .. key .. "}:", {}
+    for place = 1, places.count(client) do
+        asked[place] = { place = place,
+            keys = { key, own .. "slots", own .. "who", own .. "queue", own .. "standing",
+                own .. "living", own .. "latch", own .. "arrived" },
+            args = { own .. "free", "redlock:{" .. key .. ":slots}:free" } }
+    end
+    local all, waiting, n = {}, { lock = {}, permits = {} }, 0
+    for _, said in ipairs(each.ask(client, DETAIL, asked)) do
+        if said.vote == 1 then
+            n = n + 1
+            read(said.data, all, waiting)
+        end
+    end
+    local q = quorum(places.count(client))
+    if n < q then
+        return nil
+    end
+    local result = { readers = {}, permits = {}, queue = {}, latches = {},
+        waiting = median(waiting.lock), waiting_for_permits = median(waiting.permits) }
+    for _, one in pairs(all) do
+        if #one.numbers >= q then
+            local list = result[LISTS[one.kind]]
+            list[#list + 1] = row_of(one, q)
+        end
+    end
+    for _, list in ipairs { result.readers, result.permits, result.queue } do
+        sort(list, function(a, b) return order(a) < order(b) end)
+    end
+    result.latch, result.latches = result.latches[1], nil
+    result.busy = result.permits[1] ~= nil or result.latch ~= nil
+    return result
+end
+
+--- As lock:holder(), of any kind: also where permits are taken, or a latch is not open.
+function _M.holder(lock)
+    local holder, err = lock:holder()
+    local found = holder == false and _M.of(lock.client, lock.name)
+    if found and found.busy then
+        return { remaining = found.permits[1] and found.permits[1].remaining or huge }
+    end
+    return holder, err
+end
+
+return _M

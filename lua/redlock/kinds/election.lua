@@ -1,0 +1,199 @@
+--- Elections: one of several candidates leads, until it resigns or is lost.
+--
+-- The leader holds a fenced lock, and its term is the token: so terms are unique and grow, and one
+-- leader at most is valid. Beside the counter stands the leader's announcement; one of another term
+-- than the lock's counts for nothing, so nobody renews it or takes it back.
+
+local asking = require "redlock.lock.asking"
+local fenced_lock = require "redlock.kinds.fenced_lock"
+local future = require "redlock.lock.future"
+local lock = require "redlock.lock.lock"
+local printable = require("redlock.runtime.printable").printable
+local places = require "redlock.runtime.places"
+local quorum = require "redlock.runtime.quorum"
+local rounds = require "redlock.runtime.rounds"
+local values = require "redlock.runtime.values"
+local subscriptions = require "redlock.runtime.subscription"
+local validate = require "redlock.runtime.validate"
+
+local error, ipairs, pairs, pcall, max, min = error, ipairs, pairs, pcall, math.max, math.min
+local setmetatable, tonumber, format, match = setmetatable, tonumber, string.format, string.match
+
+local _M, Election, methods = {}, {}, {}
+local OPTIONS = { id = true, on_elected = true, on_lost = true }
+local MAX_ID, ANNOUNCEMENTS = 160, 3  -- bytes; tries, until a majority has it
+
+local function keys_of(self)
+    local keys = fenced_lock.keys(self.client, self.name)
+    return { keys[1], keys[2], "redlock:{" .. keys[1] .. "}:who" }
+end
+
+local function channel(self)
+    return "redlock:{" .. self.client.options.prefix .. self.name .. ":leader}:free"
+end
+
+local function ask(self, question, args)
+    return asking.ask(self.view, question, args, keys_of(self))
+end
+
+-- Says who leads to the servers that have counted the term.
+local function announce(self, hold, term)
+    local client = self.client
+    local args = { values.of(hold.lease), format("%.0f", term), self.id,
+        format("%d", rounds.to_ms(client.options.fence_ttl)), channel(self) }
+    for _ = 1, ANNOUNCEMENTS do
+        local yes = 0
+        for _, answer in ipairs(ask(self, "announce", args) or {}) do
+            yes = yes + (answer.vote == 1 and 1 or 0)
+        end
+        if yes >= quorum(places.count(client)) or lock.hold_of(self.view) ~= hold then
+            return
+        end
+    end
+end
+
+--- Stands for election, and waits until it is won. A leader stays what it is.
+-- @param wait  seconds; default: as long as somebody else leads
+-- @return the term, a whole number that is larger than all before; or nil and an error, as
+--   Lock:tryLock
+function methods:campaign(wait)
+    local view = self.view
+    lock.check_wait(wait)
+    if view:isValid() then
+        return view:token()
+    end
+    local ok, term = view[wait == nil and "lock" or "tryLock"](view, wait)
+    if not ok then
+        return nil, term
+    end
+    local hold = lock.hold_of(view)
+    if not hold then
+        return lock.failure(view, "lost")
+    end
+    view:onLost(function(_, reason) self.on_lost(self, reason) end)
+    local done, why = pcall(announce, self, hold, term)
+    if not done then                 -- cancelled: nobody would resign
+        pcall(view.unlock, view)
+        error(why, 0)
+    elseif not view:isValid() then   -- meanwhile
+        return lock.failure(view, "lost")
+    end
+    self.on_elected(self, term)
+    return term
+end
+
+--- @return whether this candidate leads now, by the local clock. No round trip.
+function methods:isLeader() return self.view:isValid() end
+--- @return for how many seconds it leads, if the lease is not prolonged; 0: it does not
+function methods:remaining() return self.view:remaining() end
+--- @return the term; or nil and an error: not_held, lost
+function methods:term() return self.view:token() end
+
+--- Leads no more.
+-- @return as Lock:unlock
+function methods:resign()
+    local term = self.view:token()
+    local ok, err = self.view:unlock()
+    if ok and term and self.client.core then
+        rounds.say(self.client, fenced_lock, "retire", keys_of(self),
+            { channel(self), format("%.0f", term) })
+    end
+    return ok, err
+end
+
+-- What each term has on its side: term -> { votes, left, term, id }.
+local function terms_in(answers)
+    local by = {}
+    for _, answer in ipairs(answers) do
+        local term, who = match(answer.data, "^(%d+) (.*)$")
+        if answer.vote == 1 and term then
+            by[term] = by[term] or { votes = 0, left = answer.info, term = tonumber(term) }
+            local seen = by[term]
+            seen.votes, seen.left = seen.votes + 1, min(seen.left, answer.info)
+            seen.id = seen.id or who ~= "" and who or nil
+        end
+    end
+    return by
+end
+
+--- Asks the servers who leads. That may be over when the answer is there: act by the term.
+-- @return { id, term }, and for how many seconds at least; false: nobody; or nil and an error:
+--   no_quorum, phase, closed. id is nil while it is not known
+function methods:leader()
+    local answers, err = ask(self, "look", {})
+    if not answers then
+        return nil, err
+    end
+    local n, most, some = places.count(self.client), 0, 0
+    for _, seen in pairs(terms_in(answers)) do
+        if seen.votes >= quorum(n) then
+            return { id = seen.id, term = seen.term }, max(seen.left / 1000, 0)
+        end
+        most, some = max(most, seen.votes), some + seen.votes
+    end
+    if most + n - #answers >= quorum(n) and #answers - some < quorum(n) then
+        return lock.failure(self.view, "no_quorum")
+    end
+    return false
+end
+
+-- Calls fn for each change, for ever.
+local function observe(self, fn)
+    local client, last, id, highest = self.client, nil, nil, 0
+    local ok, err = lock.open_to_wait(self.view)
+    if not ok then
+        return nil, err
+    end
+    local subscription, seen = subscriptions.open(client, channel(self)), 0
+    while not client.closed do
+        local found, left = self:leader()
+        local term = found and found.term
+        if found and term >= highest and (term ~= last or found.id ~= id)
+            or found == false and last ~= false then
+            last, id, highest = term, found and found.id, term or highest
+            fn(found or nil)
+        end
+        seen = subscriptions.sleep(client, subscription, seen,
+            found and max(min(left, client.options.lease), 0.01) or client.options.fallback)
+    end
+    return lock.failure(self.view, "closed")
+end
+
+--- Calls fn(leader) now and when somebody else leads, or nobody (nil): never with a term below one
+-- that it was called with.
+-- @return a future, which is done when the client is closed; cancel() ends it
+function methods:observe(fn)
+    validate.is_function("fn", fn)
+    return future.start(self.client, observe, self, fn)
+end
+
+--- @return a future of what campaign() returns
+function methods:campaignAsync(wait)
+    lock.check_wait(wait)
+    return future.start(self.client, self.campaign, self, wait)
+end
+
+function methods:getName() return self.name end
+--- For people: election(scheduler, leads in term 7)
+function methods:__tostring()
+    local term = self:isLeader() and self:term()
+    return format("election(%s, %s)", printable(self.name),
+        term and format("leads in term %.0f", term) or "does not lead")
+end
+
+Election.__index = Election
+validate.methods(Election, "election", methods)
+
+local function callback(opts, what)
+    return opts[what] == nil and function() end or validate.is_function(what, opts[what])
+end
+
+--- See Client:getElection.
+function _M.new(client, name, opts)
+    opts = validate.options("options", opts, OPTIONS)
+    return setmetatable({ client = client, name = name, id = validate.name("id", opts.id, MAX_ID),
+        on_elected = callback(opts, "on_elected"), on_lost = callback(opts, "on_lost"),
+        view = lock.new(client, fenced_lock, name, { owner = {} }) }, Election)
+end
+
+return _M

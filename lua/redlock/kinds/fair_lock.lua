@@ -1,0 +1,95 @@
+--- The fair lock: those who wait get it in the order in which they came.
+--
+-- It is a plain lock with a queue beside it on each server. Whoever is refused draws a ticket, one
+-- more than the largest that a majority has seen, and keeps it for the whole wait; each attempt
+-- enters the queues anew, and a server gives the lock to the lowest ticket that has come again in
+-- time. So a call whose ticket had reached a majority before another call began is served before
+-- that one. Calls that overlap may come in either order. Safety is the plain lock's: only progress
+-- and order depend on the queue.
+--
+-- What a waiter stands with is kept beside its place, for a release that gives the lock to the next
+-- one; this one only announces it, on a channel of the first in line, and never sends a value.
+
+local primitive = require "redlock.kinds.primitive"
+local places = require "redlock.runtime.places"
+local quorum = require "redlock.runtime.quorum"
+local rounds = require "redlock.runtime.rounds"
+local script_text = require "redlock.runtime.script_text"
+
+local ipairs, tonumber, format, match = ipairs, tonumber, string.format, string.match
+local max = math.max
+
+local KEPT = 3                -- a place is kept for so many times the longest time between attempts
+
+local PLAIN = "redlock.scripts.lock."
+
+local FAIR = "redlock.scripts.fair."
+
+local function script(name)
+    return script_text.read("redlock.scripts.now", FAIR .. "queue", FAIR .. name)
+end
+
+-- The same with the short way of those who meet nobody.
+local function with_short_way(name)
+    return script_text.read(FAIR .. "alone_" .. name) .. script(name)
+end
+
+local function keys(client, name)
+    local key = client.options.prefix .. name
+    local own = "redlock:{" .. key .. "}:"
+    return { key, own .. "queue", own .. "living", own .. "standing" }
+end
+
+local function args(view, wait)
+    local ttl = format("%d", rounds.to_ms(KEPT * view.client.options.fallback))
+    if not wait.ticket then
+        return { "-", "0", ttl, "0" }
+    end
+    return { wait.id, format("%d", wait.ticket), ttl, format("%d", wait.n) }
+end
+
+-- The first refusals of a majority say which ticket is the next one.
+local function refused(view, wait, answers)
+    if wait.ticket or wait.left == 0 or #answers < quorum(places.count(view.client)) then
+        return
+    end
+    local last = 0
+    for _, answer in ipairs(answers) do
+        last = max(last, tonumber(match(answer.data, "^%d+")) or 0)
+    end
+    wait.ticket = last + 1
+end
+
+local function gave_up(view, wait)
+    if wait.ticket then
+        local list = args(view, wait)
+        rounds.say(view.client, view.primitive, "leave", keys(view.client, view.name),
+            { "", "0", list[1], list[2], list[3], list[4] })
+    end
+end
+
+-- Of the first in line alone; who has no ticket yet listens as for a plain lock.
+local function channel(client, name, wait)
+    return primitive.channel(client, wait.ticket and name .. ":" .. wait.id or name)
+end
+
+return primitive.new {
+    name = "fair lock",
+    rivals = { "lock", "fenced lock", "read lock", "write lock", "fenced write lock" },
+    line = false,
+    waits = true,
+    everywhere = true,
+    acquire = with_short_way "acquire",
+    extend = script_text.read(PLAIN .. "extend"),
+    heal = script_text.read(PLAIN .. "acquire"),
+    release = with_short_way "release",
+    peek = script_text.read(PLAIN .. "peek"),
+    force = script_text.read(PLAIN .. "force"),
+    settle = script_text.read(PLAIN .. "settle"),
+    asks = { leave = { script "leave" } },
+    keys = keys,
+    args = args,
+    channel = channel,
+    refused = refused,
+    gave_up = gave_up,
+}

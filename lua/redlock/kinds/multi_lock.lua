@@ -1,0 +1,146 @@
+--- The multi-lock: several names at once, all or none.
+--
+-- Its keys are the plain locks' own, so a multi-lock and plain, fenced or read-write locks of any
+-- of its names exclude each other. Each server gives all of the keys or none, in one step, and one
+-- majority is for all: nothing is held while it waits, so there is no deadlock between sets.
+--
+-- Its name for the rest of the library is the length and the bytes of each name, in order.
+
+local lock = require "redlock.lock.lock"
+local limits = require "redlock.runtime.limits"
+local primitive = require "redlock.kinds.primitive"
+local printable = require("redlock.runtime.printable").printable
+local script_text = require "redlock.runtime.script_text"
+local validate = require "redlock.runtime.validate"
+
+local ipairs, tonumber, type = ipairs, tonumber, type
+local concat, sort, format = table.concat, table.sort, string.format
+local match, sub = string.match, string.sub
+
+local _M = {}
+
+-- name -> the names that it stands for, until they are collected
+local known = setmetatable({}, { __mode = "v" })
+
+-- The names that a name stands for; nil: it stands for none. Sorted, as they were joined.
+local function names_of(joined)
+    if known[joined] then
+        return known[joined]
+    end
+    local names, at = {}, 1
+    while at <= #joined do
+        local digits, first = match(joined, "^([1-9]%d*):()", at)
+        local last = digits and #digits <= 5 and first + tonumber(digits) - 1
+        if not last or last > #joined or #names == limits.MAX_KEYS
+            or #names > 0 and names[#names] >= sub(joined, first, last) then
+            return nil
+        end
+        names[#names + 1] = sub(joined, first, last)
+        at = last + 1
+    end
+    known[joined] = names[1] and names
+    return known[joined]
+end
+
+local function join(names)
+    local parts = {}
+    for i, name in ipairs(names) do
+        parts[i] = #name .. ":" .. name
+    end
+    return concat(parts)
+end
+
+local function keys(client, name)
+    local list = {}
+    for i, one in ipairs(names_of(name)) do
+        list[i] = client.options.prefix .. one
+    end
+    return list
+end
+
+-- Where the release of that key is announced that is held the longest, as the servers said last.
+local function channel(client, name, wait)
+    return primitive.channel(client, names_of(name)[wait.blocking or 1])
+end
+
+local function refused(_, wait, answers)
+    local longest = -1
+    for _, answer in ipairs(answers) do
+        local i = tonumber(match(answer.data, "^%d+"))
+        if answer.vote == 0 and i and answer.info > longest then
+            longest, wait.blocking = answer.info, i
+        end
+    end
+end
+
+local methods = {}
+
+--- @return the names, a sorted list without doubles
+function methods:getNames()
+    local list = {}
+    for i, name in ipairs(names_of(self.name)) do
+        list[i] = name
+    end
+    return list
+end
+
+local function describe(view)
+    local names = names_of(view.name)
+    local first = format("'%s'", printable(names[1]))
+    return #names == 1 and first or format("%s and %d more", first, #names - 1)
+end
+
+function methods:describe()
+    return "multi-lock " .. describe(self)
+end
+
+--- For people: multi-lock('a' and 2 more, held, 3.1 s)
+function methods:__tostring()
+    local left = self:remaining()
+    return format("multi-lock(%s, %s)", describe(self),
+        left > 0 and format("held, %.1f s", left) or "not held")
+end
+
+local function script(name)
+    return script_text.read("redlock.scripts.multi." .. name)
+end
+
+_M.primitive = primitive.new {
+    name = "multi-lock",
+    rivals = { "lock", "fenced lock", "read lock", "write lock", "fair lock",
+        "fenced write lock" },
+    waits = true,
+    names = names_of,
+    acquire = script "acquire",
+    extend = script "extend",
+    release = script "release",
+    handover = script "handover",
+    peek = script "peek",
+    keys = keys,
+    channel = channel,
+    refused = refused,
+    methods = methods,
+}
+
+--- See Client:getMultiLock.
+function _M.new(client, names, opts)
+    if type(names) ~= "table" or #names < 1 then
+        validate.bad("names", "a list of names is needed")
+    end
+    local list, seen = {}, {}
+    for i = 1, #names do
+        local name = validate.name(format("names[%d]", i), names[i], limits.MAX_NAME)
+        if lock.is_reserved(client, name) then
+            validate.bad(format("names[%d]", i), "such keys are the library's own")
+        elseif not seen[name] then
+            seen[name], list[#list + 1] = true, name
+        end
+    end
+    if #list > limits.MAX_KEYS then
+        validate.bad("names", format("%d names are too many; at most %d", #list, limits.MAX_KEYS))
+    end
+    sort(list)
+    return lock.new(client, _M.primitive, join(list), opts)
+end
+
+return _M

@@ -1,0 +1,74 @@
+--- Once per period: a job that several machines start at about the same time runs on one of them.
+--
+-- The lock of the name stays closed until the period is over, counted from when it was taken. By
+-- default it is held while the job runs, and settled when that has returned: a job that fails, or
+-- dies, opens the lock, and may be repeated elsewhere. With `before` it is settled before the job
+-- begins, and nobody holds it: nothing that becomes of the job, or of the client, opens it.
+
+local errors = require "redlock.runtime.errors"
+local lock = require "redlock.lock.lock"
+local plain_lock = require "redlock.kinds.plain_lock"
+local rounds = require "redlock.runtime.rounds"
+local validate = require "redlock.runtime.validate"
+
+local error, pcall, select, unpack = error, pcall, select, unpack
+
+local _M = {}
+
+local OPTIONS = { before = true, owner = true }
+
+-- What a function returns behind its first value.
+local function pack(ok, ...)
+    return ok, select("#", ...), { ... }
+end
+
+-- Runs fn while the lock is held, which stays closed then. An error of fn opens it, and is raised.
+local function run(view, period, fn)
+    local hold = lock.hold_of(view)
+    if not view:isValid() then         -- the process stood still
+        view:unlock()
+        return nil, errors.new("expired", view)
+    end
+    local ok, n, results = pack(pcall(fn))
+    local still = lock.hold_of(view) == hold and view:isValid()
+    if not ok then
+        view:unlock()
+        error(results[1], 0)
+    elseif not still then
+        return nil, errors.new("lost", view)
+    end
+    local closed, err = view:unlock { closed_for = period }
+    if not closed then
+        return nil, err
+    end
+    return true, unpack(results, 1, n)
+end
+
+--- See Client:once.
+function _M.once(client, name, period, fn, opts)
+    opts = validate.options("options", opts, OPTIONS)
+    validate.seconds("period", period, 0.001, rounds.FOREVER)
+    validate.is_function("fn", fn)
+    local before = validate.flag("before", opts.before)
+    local view = lock.new(client, plain_lock, name, { owner = opts.owner or {} })
+    local ok, err = view:tryLock()
+    if not ok then
+        if err.code == "held" then
+            return false
+        end
+        return nil, err
+    end
+    if not before then
+        return run(view, period, fn)
+    end
+    local ends = client.now() + period
+    ok, err = view:settle(period)
+    if not ok then
+        return nil, err
+    elseif client.now() >= ends then   -- as above: somebody else may have run it since
+        return nil, errors.new("expired", view)
+    end
+    return true, fn()
+end
+
+return _M

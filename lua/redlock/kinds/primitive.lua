@@ -1,0 +1,245 @@
+--- Primitives: scripts that run on every server, and how their replies vote.
+--
+-- A primitive is what a kind of lock is made of. The core sends a script to all N servers
+-- at once and counts; the primitive says what taking, keeping and letting go mean on one
+-- server, which votes add up, and what becomes of the answers. See redlock.primitive in init.lua
+-- for the contract of the scripts and the functions.
+
+local ffi = require "ffi"
+local validate = require "redlock.runtime.validate"
+local limits = require "redlock.runtime.limits"
+local restart_guard = require "redlock.servers.restart_guard"
+local script_text = require "redlock.runtime.script_text"
+
+local loadstring, pairs, pcall, ipairs = loadstring, pairs, pcall, ipairs
+local setmetatable, getmetatable, type = setmetatable, getmetatable, type
+local format, gsub, match = string.format, string.gsub, string.match
+local unpack = unpack
+
+local _M = {}
+
+local Primitive = {}
+Primitive.__index = Primitive
+
+local MAX_SCRIPT = 65536
+local MAX_CHANNEL = 2 * limits.MAX_NAME
+
+-- Scripts that take part in a lease; the others are questions, as are those of `asks`.
+local OF_A_LEASE = { "acquire", "extend", "release", "handover", "confirm", "heal" }
+local QUESTIONS = { "peek", "force", "settle" }
+-- Those that put something new onto a server: only where it has not forgotten what is there.
+local GUARDED = { acquire = true, heal = true }
+
+local FUNCTIONS = { "keys", "args", "channel" }
+local HOOKS = { "refused", "granted", "gave_up", "reenter" }
+local RULES = { yes = "RL_RULE_YES", same = "RL_RULE_SAME", largest = "RL_RULE_LARGEST" }
+
+-- What users may define; see redlock.primitive.
+local FIELDS = { name = true, vote = true, asks = true, shared = true, line = true,
+    methods = true }
+for _, list in ipairs { OF_A_LEASE, QUESTIONS, FUNCTIONS, HOOKS } do
+    for _, field in ipairs(list) do
+        FIELDS[field] = true
+    end
+end
+
+-- What the library's own have besides:
+--   unseeded   function(lock, ...): gives servers what they go on from (attempt.lua)
+--   knows_run  true: its scripts get the server's run_id, and its acquire looks at the restart
+--              guard's marker itself (rl_primitive)
+--   rivals     the kinds of locks that exclude this one under the same name
+--   waits      true: its args and channel want the wait (hooks.lua)
+--   names      function(name): the names that a name stands for, a list; nil: it cannot be one
+--   within     the kind of lock whose owner may enter this one as well
+--   unlabelled  true: its values have no cards
+--   extend_many  a script that extends many of them at once (rl_primitive)
+--   everywhere  true: attempts of those in line go to all servers, also after votes were split
+local OWN = { unseeded = true, knows_run = true, rivals = true, waits = true, names = true,
+    within = true, everywhere = true, unlabelled = true, extend_many = true }
+for field in pairs(FIELDS) do
+    OWN[field] = true
+end
+
+-- The text of a script as this client's servers get it.
+local function text_of(self, client, name, guarded)
+    local body = self[name .. "_script"]
+    if body and guarded and client.guarded and not self.knows_run then
+        return restart_guard.wrap(body)
+    end
+    return body
+end
+
+--- Registers the scripts with an opened client.
+-- @param client  who will run them
+-- @param C       the core that the client is of
+-- @return { primitive = rl_primitive, peek = id, force = id, ... }
+function Primitive:register(client, C)
+    local ids = { primitive = ffi.new("rl_primitive") }
+    for _, name in ipairs(OF_A_LEASE) do
+        local body = text_of(self, client, name, GUARDED[name])
+        ids.primitive[name] = body and script_text.register(C, client, name, body) or -1
+    end
+    ids.primitive.extend_many = self.extend_many
+        and script_text.register(C, client, "extend_many", self.extend_many) or 0
+    ids.primitive.rule = C[RULES[self.vote]]
+    ids.primitive.knows_run = self.knows_run and 1 or 0
+    for name, guarded in pairs(self.questions) do
+        ids[name] = script_text.register(C, client, name, text_of(self, client, name, guarded))
+    end
+    return ids
+end
+
+local function default_keys(client, name)
+    return { client.options.prefix .. name }
+end
+
+local NOTHING = {}
+local function default_args()
+    return NOTHING
+end
+
+-- A function of the user, with its results checked: they go to C.
+local function checked(what, fn, most)
+    return function(...)
+        return validate.strings(what, fn(...), most)
+    end
+end
+
+-- A script: its text, or the names of the files that it is read from. It must compile, as the
+-- servers' Lua is ours, less the lines that begin with #.
+local function script_in(what, value)
+    local text = value
+    if type(value) == "table" then
+        for i = 1, #value do
+            validate.name(format("%s[%d]", what, i), value[i], 256)
+        end
+        local ok, read = pcall(script_text.read, unpack(value))
+        if not ok or #value == 0 then
+            validate.bad(what, ok and "names of files are needed" or read)
+        end
+        text = read
+    end
+    validate.name(what, text, MAX_SCRIPT)
+    local ok, err = loadstring(gsub(text, "^#[^\n]*", ""), "=script")
+    if not ok then
+        validate.bad(what, "it does not compile: " .. err)
+    end
+    return text
+end
+
+-- The same for a function that gives a name.
+local function named(what, fn)
+    return function(...)
+        return validate.name(what, fn(...), MAX_CHANNEL)
+    end
+end
+
+local function read_scripts(self, def)
+    for _, scripts in ipairs { OF_A_LEASE, QUESTIONS } do
+        for _, name in ipairs(scripts) do
+            local optional = name ~= "acquire" and name ~= "release"
+            if not (optional and def[name] == nil) then
+                self[name .. "_script"] = script_in("primitive." .. name, def[name])
+            end
+        end
+    end
+    for _, name in ipairs(QUESTIONS) do
+        if self[name .. "_script"] then
+            self.questions[name] = false
+        end
+    end
+    for name, ask in pairs(def.asks == nil and {} or validate.options("primitive.asks", def.asks,
+        def.asks)) do
+        local what = "primitive.asks." .. name
+        if type(name) ~= "string" or not match(name, "^%a[%w_]*$") or OWN[name] then
+            validate.bad("primitive.asks", "names are needed, none of them another field's")
+        end
+        local rest = {}
+        for key, value in pairs(validate.options(what, ask, ask)) do
+            if key ~= 1 then
+                rest[key] = value
+            end
+        end
+        validate.options(what, rest, { guarded = true })
+        self[name .. "_script"] = script_in(what, ask[1])
+        self.questions[name] = validate.flag(what .. ".guarded", ask.guarded)
+        self.asks[name] = true
+    end
+end
+
+local function read_rule(self, def)
+    local rule = def.vote == nil and "yes" or def.vote
+    if not RULES[rule] then
+        validate.bad("primitive.vote", '"yes", "same" or "largest" is needed')
+    elseif (rule == "largest") ~= (def.confirm ~= nil) then
+        validate.bad("primitive.confirm", 'needed with vote = "largest", and of no use without')
+    end
+    self.vote = rule
+end
+
+local function make(def)
+    validate.name("primitive.name", def.name, 64)
+    local self = setmetatable({ name = def.name, questions = {}, asks = {},
+        methods = {} }, Primitive)
+    read_scripts(self, def)
+    read_rule(self, def)
+    for _, fields in ipairs { FUNCTIONS, HOOKS, { "unseeded", "names" } } do
+        for _, field in ipairs(fields) do
+            if def[field] ~= nil then
+                self[field] = validate.is_function("primitive." .. field, def[field])
+            end
+        end
+    end
+    for name, method in pairs(validate.options("primitive.methods", def.methods,
+        def.methods or {})) do
+        self.methods[name] = validate.is_function("primitive.methods." .. name, method)
+    end
+    self.shared = validate.flag("primitive.shared", def.shared)
+    self.line = def.line == nil or validate.flag("primitive.line", def.line)
+    self.everywhere, self.within = def.everywhere, def.within
+    self.extend_many = def.extend_many
+    self.labelled = not def.unlabelled
+    self.knows_run, self.rivals = def.knows_run, def.rivals or NOTHING
+    self.keys, self.args = def.keys or default_keys, def.args or default_args
+    self.waits = def.waits or def.refused ~= nil or def.granted ~= nil or def.gave_up ~= nil
+    return self
+end
+
+-- Names of the library's own kinds, which a user's kind must not have: holds are told apart by
+-- them.
+local names = {}
+
+--- A primitive of the user's; see redlock.primitive.
+function _M.define(def)
+    def = validate.options("primitive", def, FIELDS)
+    local self = make(def)
+    if names[self.name] then
+        validate.bad("primitive.name", "'" .. self.name .. "' is a lock of the library's own")
+    end
+    self.keys = def.keys and checked("primitive.keys()", def.keys, limits.MAX_KEYS) or self.keys
+    self.args = def.args and checked("primitive.args()", def.args, limits.MAX_ARGS) or self.args
+    self.channel = def.channel and named("primitive.channel()", def.channel)
+    self.waits = self.waits or def.args ~= nil or def.channel ~= nil
+    return self
+end
+
+--- Makes a primitive of the library's own, whose functions need no checks.
+function _M.new(def)
+    validate.options("primitive", def, OWN)
+    names[def.name] = true
+    local self = make(def)
+    self.asks = NOTHING          -- for the library alone
+    return self
+end
+
+--- The channel of the locks: as in their scripts for release and force.
+function _M.channel(client, name)
+    return "redlock:{" .. client.options.prefix .. name .. "}:free"
+end
+
+--- @return whether a value came from _M.new
+function _M.is_primitive(value)
+    return getmetatable(value) == Primitive
+end
+
+return _M

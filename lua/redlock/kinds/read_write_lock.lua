@@ -1,0 +1,205 @@
+--- The read-write lock: many readers at once, or one writer.
+--
+-- Readers are a sorted set in the plain lock's own key, and a writer is a plain lock: so plain and
+-- fenced locks of the name, and other libraries' locks of the Redlock page, keep out readers and
+-- writers, and are kept out by them. Majorities of a writer and of a reader have a server in
+-- common, which refused one of the two while the other's entry lived.
+--
+-- A writer that is refused, and waits, closes the door for new readers. The owner who writes may
+-- read as well, and goes on reading when it writes no more: on each server the reader takes the
+-- place of the writer in one step. Who reads cannot write: two of them would wait for each other.
+
+local handover = require "redlock.lock.handover"
+local lock = require "redlock.lock.lock"
+local plain_lock = require "redlock.kinds.plain_lock"
+local primitive = require "redlock.kinds.primitive"
+local printable = require("redlock.runtime.printable").printable
+local rounds = require "redlock.runtime.rounds"
+local script_text = require "redlock.runtime.script_text"
+local validate = require "redlock.runtime.validate"
+
+local ipairs, setmetatable, huge = ipairs, setmetatable, math.huge
+local format, min = string.format, math.min
+
+local _M, Lock = {}, lock.methods
+local RW, PLAIN = "redlock.scripts.rw.", "redlock.scripts.lock."
+
+-- A script of a reader.
+local function reader(name)
+    return script_text.read("redlock.scripts.now", RW .. "readers", RW .. name)
+end
+
+local function keys(client, name)
+    local key = client.options.prefix .. name
+    return { key, "redlock:{" .. key .. "}:door" }
+end
+
+local writing, reading
+
+-- The same owner's view as a writer, while that owner writes and has entered to read, too; or nil.
+local function as_writer(view)
+    local owner = lock.owner_of(view)
+    local hold = view.client.holds:get(owner, view.within)
+    if hold and hold.reads and not lock.hold_of(view, owner) then
+        return lock.view(view, writing, owner), hold
+    end
+end
+
+-- Enters to read beside one's own writing.
+-- @return whether the owner writes
+local function enter_beside(view)
+    local client, owner = view.client, lock.owner_of(view)
+    local hold = client.core and client.holds:get(owner, view.within)
+    if not hold or client.holds:remaining(hold) <= 0 then
+        return false
+    end
+    hold.reads = (hold.reads or 0) + 1
+    return true
+end
+
+local read_methods, write_methods = {}, {}
+
+function read_methods:lock(lease)
+    lock.check_lease(self, lease)
+    if enter_beside(self) then
+        return true
+    end
+    return Lock.lock(self, lease)
+end
+
+function read_methods:tryLock(wait, lease)
+    lock.check_wait(wait)
+    lock.check_lease(self, lease)
+    if enter_beside(self) then
+        return true
+    end
+    return Lock.tryLock(self, wait, lease)
+end
+
+function read_methods:unlock(opts)
+    local _, hold = as_writer(self)
+    if not hold then
+        return Lock.unlock(self, opts)
+    end
+    hold.reads = hold.reads > 1 and hold.reads - 1 or nil
+    if self.client.holds:remaining(hold) <= 0 then
+        return lock.failure(self, "expired")
+    end
+    return true
+end
+
+function read_methods:getHoldCount()
+    local writer, hold = as_writer(self)
+    return writer and (writer:isValid() and hold.reads or 0) or Lock.getHoldCount(self)
+end
+
+function read_methods:check()
+    Lock.check(as_writer(self) or self)
+    return self
+end
+
+function read_methods:onLost(fn)
+    local _, hold = as_writer(self)
+    if not hold then
+        return Lock.onLost(self, fn)
+    end
+    validate.is_function("fn", fn)
+    return self.client.holds:on_lost(hold, fn, self)
+end
+for _, name in ipairs { "extend", "remaining", "isValid", "isHeldByCurrentThread", "onEnding",
+        "isLocked", "remainTimeToLive", "holder", "votes" } do
+    read_methods[name] = function(self, a, b)
+        return Lock[name](as_writer(self) or self, a, b)     -- some are loaded later
+    end
+end
+
+--- The last unlock of an owner who has entered to read as well makes it a reader.
+-- @return as Lock:unlock; also lost, no_quorum: nothing is held any more
+function write_methods:unlock(opts)
+    local owner = lock.owner_of(self)
+    local hold = self.client.holds:get(owner, self.id)
+    local reads = hold and hold.count == 1 and hold.reads
+    if not reads or opts ~= nil or not self.client.host.can_wait()
+        or self.client.holds:remaining(hold) <= 0 then
+        return Lock.unlock(self, opts)
+    end
+    local view = lock.view(self, reading, owner)
+    return handover.change(view, owner, hold, reads)
+end
+
+reading = primitive.new {
+    name = "read lock",
+    rivals = { "lock", "fenced lock", "write lock", "fair lock", "fenced write lock" },
+    within = "write lock",
+    shared = true,
+    line = false,
+    acquire = reader "read_acquire",
+    extend = reader "read_extend",
+    heal = reader "read_heal",
+    release = reader "read_release",
+    handover = script_text.read("redlock.scripts.now", RW .. "downgrade"),
+    peek = script_text.read("redlock.scripts.now", RW .. "read_peek"),
+    force = script_text.read(RW .. "only_readers", PLAIN .. "force"),
+    keys = keys,
+    channel = primitive.channel,
+    methods = read_methods,
+}
+
+-- For how long a writer that waits keeps the door closed: until its next attempt, and its answer.
+local function door(view, wait)
+    local o = view.client.options
+    return { format("%d", rounds.to_ms(min(wait.left or huge, 2 * o.fallback + o.timeout))) }
+end
+
+writing = primitive.new {
+    name = "write lock",
+    rivals = { "lock", "fenced lock", "read lock", "fair lock", "fenced write lock" },
+    waits = true,
+    acquire = script_text.read(RW .. "write_acquire"),
+    extend = script_text.read(PLAIN .. "extend"),
+    heal = script_text.read(PLAIN .. "acquire"),
+    release = script_text.read(RW .. "write_release"),
+    handover = script_text.read(PLAIN .. "handover"),
+    peek = script_text.read(RW .. "write_peek"),
+    force = script_text.read(RW .. "only_writer", PLAIN .. "force"),
+    settle = script_text.read(PLAIN .. "settle"),
+    asks = { open = { script_text.read(RW .. "open") } },
+    keys = keys,
+    args = door,
+    channel = primitive.channel,
+    gave_up = function(view)
+        rounds.say(view.client, view.primitive, "open", keys(view.client, view.name), {})
+    end,
+    methods = write_methods,
+}
+
+_M.reading, _M.writing = reading, writing
+local Pair, methods = {}, {}
+
+--- See Client:getReadWriteLock.
+function _M.new(client, name, opts)
+    return setmetatable({ reader = lock.new(client, reading, name, opts),
+        writer = lock.new(client, writing, name, opts) }, Pair)
+end
+
+--- @return the view of who reads, a lock
+function methods:readLock() return self.reader end
+--- @return the view of who writes, a lock
+function methods:writeLock() return self.writer end
+--- @return the name as it was given
+function methods:getName() return self.reader.name end
+--- Deletes it, whoever reads or writes.
+-- @return as Lock:forceUnlock
+function methods:forceUnlockBoth()
+    return lock.new(self.reader.client, plain_lock, self.reader.name):forceUnlock()
+end
+
+--- For people: read-write lock(prices)
+function methods:__tostring()
+    return format("read-write lock(%s)", printable(self.reader.name))
+end
+
+Pair.__index = Pair
+validate.methods(Pair, "lock", methods)
+
+return _M

@@ -1,0 +1,199 @@
+--- Semaphores: at most so many holders at once, each with a permit that ends by itself.
+--
+-- There are as many slots as permits, and each slot is a Redlock of its own: a server gives a slot
+-- that is free there, and says which; only votes for the same slot add up. So there are never more
+-- holders than slots. (To count holders on each server would not do: two majorities share one
+-- server, and three takers would find room for two.)
+--
+-- A server that gave another slot than the others keeps a stray: it is never counted, and changed
+-- for the slot of the others when its answer is read.
+--
+-- A permit is an object, and its own owner: whoever has it may release it, from wherever. It is
+-- released as well when the collector finds it.
+
+local bit = require "bit"
+local lock = require "redlock.lock.lock"
+local permit_token = require "redlock.kinds.permit_token"
+local primitive = require "redlock.kinds.primitive"
+local printable = require("redlock.runtime.printable").printable
+local places = require "redlock.runtime.places"
+local quorum = require "redlock.runtime.quorum"
+local rounds = require "redlock.runtime.rounds"
+local script_text = require "redlock.runtime.script_text"
+local validate = require "redlock.runtime.validate"
+local asking = require "redlock.lock.asking"
+local future = require "redlock.lock.future"
+
+local ipairs, setmetatable, tonumber, floor = ipairs, setmetatable, tonumber, math.floor
+local format, sub = string.format, string.sub
+local band, rshift = bit.band, bit.rshift
+
+local _M = { MAX = 1024 }        -- what the 256 bytes of an answer can tell, four to a digit
+
+local Lock = lock.methods
+
+local SLOTS = "redlock.scripts.slots."
+
+local NOW = "redlock.scripts.now"
+
+-- Of what is said of the slot that a majority gave.
+local function agreed(name)
+    return script_text.read(NOW, SLOTS .. "slots", SLOTS .. "agreed", SLOTS .. name)
+end
+
+local function keys(client, name)
+    local key = "redlock:{" .. client.options.prefix .. name .. "}:"
+    return { key .. "slots", key .. "who" }
+end
+
+local function channel(client, name)
+    return "redlock:{" .. client.options.prefix .. name .. ":slots}:free"
+end
+
+-- How many slots there are, and where to begin, is for taking one; later scripts know the slot.
+-- An attempt that begins somewhere else each time meets no other; but the slot that was let go last
+-- is free. Where the servers split over a slot, the next one is tried.
+local function args(permit)
+    local client, semaphore = permit.client, permit.semaphore or { permits = 1 }
+    local n = semaphore.permits
+    local from = permit.given or semaphore.from or floor(rounds.random(client) * n)
+    semaphore.from = nil
+    return { format("%d", n), format("%d", from), channel(client, permit.name) }
+end
+
+-- ---- permits ---------------------------------------------------------------------
+
+local permit_methods = {}
+
+--- Lets the permit go.
+-- @return as Lock:unlock
+function permit_methods:release()
+    local hold = lock.hold_of(self)
+    if hold and self.semaphore then
+        self.semaphore.from = (rounds.token(hold.lease) or 1) - 1
+    end
+    return Lock.unlock(self)
+end
+
+--- @return the number of its slot, from 1; or nil and an error: not_held, lost
+function permit_methods:slot()
+    return lock.number_of(self)
+end
+
+--- @return the fencing token of this hold of its slot; or nil and an error: see permit_token.lua
+permit_methods.token = permit_token.of
+
+_M.permit = primitive.new {
+    name = "permit",
+    vote = "same",
+    shared = true,
+    acquire = script_text.read(NOW, SLOTS .. "first", SLOTS .. "slots", SLOTS .. "acquire"),
+    extend = agreed "extend",
+    release = script_text.read(SLOTS .. "last", NOW, SLOTS .. "slots", SLOTS .. "release"),
+    settle = agreed "settle",
+    asks = { open = { script_text.read(SLOTS .. "open") },
+        taken = { script_text.read(NOW, SLOTS .. "taken") }, count = permit_token.asks.count,
+        floor = permit_token.asks.floor, seed = permit_token.asks.seed },
+    keys = keys,
+    args = args,
+    channel = channel,
+    reenter = function() return nil, "unsupported" end,      -- one permit is one hold
+    methods = permit_methods,
+}
+
+_M.permit.recount = permit_token.recount
+
+--- An object for one permit, which is not taken yet.
+-- @param semaphore  { client, name, permits, from: where to begin, or nil }
+function _M.permit_of(semaphore)
+    local permit = lock.new(semaphore.client, _M.permit, semaphore.name, { owner = {} })
+    permit.semaphore = semaphore
+    return permit
+end
+
+-- ---- semaphores ------------------------------------------------------------------
+
+local Semaphore, methods = {}, {}
+local OPTIONS = { fenced = true }
+
+--- Waits as long as all permits are taken.
+-- @param lease  seconds, not renewed; default: the client's lease, kept by the watchdog
+-- @return a permit; or nil and an error, as Lock:lock
+function methods:acquire(lease)
+    local permit = _M.permit_of(self)
+    return permit_token.taken(permit, permit:lock(lease))
+end
+
+--- Tries for `wait` seconds; 0 or nil: once.
+-- @param wait   seconds
+-- @param lease  as of acquire()
+-- @return a permit; or nil and an error, as Lock:tryLock
+function methods:tryAcquire(wait, lease)
+    local permit = _M.permit_of(self)
+    return permit_token.taken(permit, permit:tryLock(wait, lease))
+end
+
+--- @return a future of what acquire() returns; and so on
+function methods:acquireAsync(lease)
+    lock.check_lease(self, lease)
+    return future.start(self.client, self.acquire, self, lease)
+end
+
+function methods:tryAcquireAsync(wait, lease)
+    lock.check_wait(wait)
+    lock.check_lease(self, lease)
+    return future.start(self.client, self.tryAcquire, self, wait, lease)
+end
+
+--- @return how many permits nobody has on a majority of the servers; or nil and an error:
+--   no_quorum, phase, closed
+function methods:availablePermits()
+    local n, q, free = self.permits, quorum(places.count(self.client)), self.permits
+    local answers, err = asking.ask(_M.permit_of(self), "taken", { format("%d", n) })
+    if not answers then
+        return nil, err
+    end
+    for slot = 1, n do
+        local at, say_so = floor((slot + 3) / 4), 0
+        for _, answer in ipairs(answers) do
+            local digit = tonumber(sub(answer.data, at, at), 16) or 0
+            say_so = say_so + band(rshift(digit, (slot - 1) % 4), 1)
+        end
+        free = free - (say_so >= q and 1 or 0)
+    end
+    return free
+end
+
+--- Frees all permits of a name, whoever has them; for redlock unlock.
+-- @return as Lock:forceUnlock
+function _M.open(client, name)
+    return asking.force(_M.permit_of { client = client, name = name, permits = 1 }, "open")
+end
+
+_M.available = methods.availablePermits
+
+--- @return the name as it was given
+function methods:getName() return self.name end
+
+function methods:describe()
+    return "semaphore '" .. printable(self.name) .. "'"
+end
+
+--- For people: semaphore(downloads, 3 permits)
+function methods:__tostring()
+    return format("semaphore(%s, %d permits)", printable(self.name), self.permits)
+end
+
+Semaphore.__index = Semaphore
+validate.methods(Semaphore, "semaphore", methods)
+
+--- See Client:getSemaphore.
+function _M.new(client, name, permits, opts)
+    local fenced = validate.options("options", opts, OPTIONS).fenced
+    validate.integer("permits", permits, 1, _M.MAX)
+    lock.new(client, _M.permit, name)        -- checks the name
+    return setmetatable({ client = client, name = name, permits = permits,
+        fenced = validate.flag("fenced", fenced) }, Semaphore)
+end
+
+return _M

@@ -1,0 +1,41 @@
+--- Sequencers: a hold in one printable string (name, mode, token), as in Chubby.
+
+local validate = require "redlock.runtime.validate"
+local checksum = require "redlock.runtime.checksum"
+local codec = require "redlock.runtime.codec"
+local limits = require "redlock.runtime.limits"
+
+local tonumber, type = tonumber, type
+local format, match = string.format, string.match
+
+local _M = {}
+
+-- What it begins with is its format: later ones are called fence2, fence3.
+local LATER = "^fence%d+;"
+
+-- Names travel as they are, but for what a URL or a log line would not keep.
+local KEPT, DIGITS = "%w._:/-", "%%%02x"
+
+--- @param seq  { name, mode = "exclusive", token }
+-- @return such as "fence;invoice:42;exclusive;17;5d0c2a91", without spaces
+function _M.format(seq)
+    local name = codec.escape(seq.name, KEPT, DIGITS)
+    return checksum.add(format("fence;%s;%s;%.0f", name, seq.mode, seq.token), ";")
+end
+
+--- @return { name, mode, token }; nil: the text is not what format() made, and whether another
+--   version's did
+function _M.parse(text)
+    if type(text) ~= "string" then
+        validate.bad("sequencer", "a string is needed, not " .. type(text))
+    end
+    local name, mode, token =
+        match(checksum.strip(text, ";") or "", "^fence;([^;]+);(%l+);(%d+)$")
+    name = name and codec.unescape(name)
+    if name and #name <= limits.MAX_NAME then
+        return { name = name, mode = mode, token = tonumber(token) }
+    end
+    return nil, match(text, LATER) ~= nil
+end
+
+return _M

@@ -1,0 +1,140 @@
+--- Transfers: a hold on its way to another process, as one printable string.
+
+local checksum = require "redlock.runtime.checksum"
+local codec = require "redlock.runtime.codec"
+local errors = require "redlock.runtime.errors"
+local limits = require "redlock.runtime.limits"
+local lock = require "redlock.lock.lock"
+local options = require "redlock.servers.options"
+local printable = require("redlock.runtime.printable").printable
+local rounds = require "redlock.runtime.rounds"
+
+local tonumber, type = tonumber, type
+local format, match, sub = string.format, string.match, string.sub
+
+local _M = {}
+
+local VALUE_LEN = limits.VALUE_LEN
+local FORMAT = "redlock1."           -- a later one has a larger number
+local hex, unhex = codec.hex, codec.unhex
+
+-- A value without a card is written as it is, else the card, in hex, comes last.
+-- @param parcel  { kind, prefix (of the client), name, value, ms (of the lease), token (or the slot
+--   of a permit; 0: none), fence (the token of a permit, or nil) }
+local function to_text(parcel)
+    local digits, card = sub(parcel.value, 1, VALUE_LEN), sub(parcel.value, VALUE_LEN + 1)
+    return checksum.add(FORMAT .. format("%s.%s.%s.%s.%d.%.0f%s%s", hex(parcel.kind),
+        hex(parcel.prefix), hex(parcel.name), digits, parcel.ms, parcel.token,
+        parcel.fence and format("+%.0f", parcel.fence) or "",
+        card ~= "" and "." .. hex(card) or ""), ".")
+end
+
+-- @return the parcel; nil: the text was not made by to_text()
+local function parse(text)
+    if type(text) ~= "string" then
+        return nil
+    end
+    local kind, prefix, name, value, ms, token, fence, card = match(
+        checksum.strip(text, ".") or "",
+        "^redlock1%.(%x+)%.(%x*)%.(%x+)%.(%x+)%.(%d+)%.(%d+)(%+?%d*)%.?(%x*)$")
+    if not kind or #value ~= VALUE_LEN or #token > limits.TOKEN_DIGITS
+        or #fence > limits.TOKEN_DIGITS + 1
+        or fence ~= "" and (tonumber(sub(fence, 2)) or 0) < 1
+        or #kind % 2 ~= 0 or #prefix % 2 ~= 0 or #name % 2 ~= 0 or #name > 2 * limits.MAX_NAME
+        or #card % 2 ~= 0 or VALUE_LEN + #card / 2 > limits.VALUE_MAX then
+        return nil
+    end
+    return { kind = unhex(kind), prefix = unhex(prefix), name = unhex(name),
+        value = value .. unhex(card), ms = tonumber(ms), token = tonumber(token),
+        fence = tonumber(sub(fence, 2)) }
+end
+
+--- Gives the hold away: this owner holds the lock no more, and the servers keep it locked. The
+-- lease ends in its time unless client:import() takes it over somewhere before.
+-- @return a transfer, a printable string for client:import(), once; or nil and an error:
+--   not_held, lost, unsupported (a primitive without extend), closed
+function lock.methods:export()
+    local owner = lock.owner_of(self)
+    local hold, err = lock.valid_hold(self, owner)
+    if not hold then
+        return nil, err
+    elseif not self.primitive.extend_script then
+        return lock.failure(self, "unsupported")      -- nobody could import it
+    end
+    self.client.holds:remove(owner, self.id)
+    local parcel = { kind = self.primitive.name, prefix = self.client.options.prefix,
+        name = self.name, fence = hold.fence,
+        ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }
+    parcel.value = rounds.disown(hold.lease)
+    return to_text(parcel)
+end
+
+-- Whether a majority has counted the hold's token, for the hold's value. (The extension that
+-- confirms the import makes the other servers count up to that token, too.)
+-- @return true; or nil and an error
+local function is_counted(self, parcel)
+    local current, err = self.primitive.is_current(self, parcel.token, parcel.value)
+    if self.client.closed then
+        return lock.failure(self, "closed")
+    elseif current == false then
+        return lock.failure(self, "lost")
+    end
+    return current, err
+end
+
+--- See client:import.
+-- @param client  which takes the hold over
+-- @param prims   the primitives that the hold may be of, by their names
+-- @param text    what export() returned
+-- @param opts    owner, as for getLock
+function _M.import(client, prims, text, opts)
+    local parcel = parse(text)
+    if not parcel and type(text) == "string" and match(text, "^redlock%d+%.")
+        and sub(text, 1, #FORMAT) ~= FORMAT then
+        return nil, errors.new("config", "the transfer is of another version of the library")
+    end
+    local prim = parcel and prims[parcel.kind]
+    local seconds = parcel and parcel.ms / 1000
+    local fits = prim and seconds <= options.longest_lease(client.options)
+        and seconds >= options.min_lease(client.options)
+    if not fits or lock.is_reserved(client, parcel.name)
+        or prim.names and not prim.names(parcel.name)
+        or (prim.vote ~= "yes") ~= (parcel.token > 0) or parcel.fence and not prim.recount then
+        return nil, errors.new("config", "the transfer was changed on its way, is not of this "
+            .. "kind of lock, or has a lease over max_lease")
+    elseif parcel.prefix ~= client.options.prefix then
+        return nil, errors.new("config", format("the transfer is of a client with prefix '%s', "
+            .. "which is '%s' here: the key would be another one", printable(parcel.prefix),
+            printable(client.options.prefix)))
+    end
+    local self = lock.new(client, prim, parcel.name, opts)
+    local ok, err = lock.open_to_wait(self)
+    if ok and prim.is_current then
+        ok, err = is_counted(self, parcel)
+    end
+    if not ok then
+        return nil, err
+    end
+    local handle
+    handle, err = rounds.adopt(client, self, prim, prim.keys(client, self.name),
+        prim.args(self, { n = 0 }), parcel.value, seconds, parcel.token)
+    if not handle then
+        return nil, err
+    end
+    if client.closed then    -- meanwhile
+        rounds.abandon(handle)
+        return lock.failure(self, "closed")
+    end
+    rounds.keep(handle, seconds, client.options.max_hold)
+    local now = client.now()
+    client.holds:set(lock.owner_of(self), self.id,
+        { lease = handle, count = 1, seconds = seconds, kept = true, name = self.name,
+            primitive = prim, taker = false,
+            passed = 0, since = now }, now, now + rounds.remaining(handle))
+    if parcel.fence then
+        return prim.recount(self, parcel.fence)
+    end
+    return self
+end
+
+return _M

@@ -1,0 +1,331 @@
+--- The way of a lock: a call waits for its turn, tries once, decides, and sleeps until the next
+-- attempt is worth it.
+--
+-- All that is known of a call of lock() or tryLock() is in one record, which every step gets:
+--   lock, owner  what is wanted, and for whom
+--   lease        seconds, or nil: the client's, kept by the watchdog
+--   patience     seconds without the answer of a majority after which the call gives up
+--   started      when the call began, of client.now()
+--   deadline     when the wait is over; huge: it has no end
+--   now, ends    when the attempt begins, and when it must be over
+--   got          when it has got the lock
+--   answered     when servers were last known to answer, or to have a reason not to; nil: never
+--   lease_out    where the core puts the lease of an attempt; empty when that has its owner
+--                (rounds.claim)
+--   place        in the queue of this process, or nil: there is none
+--   free         whether it contends beside the others of this process, who do not block it
+--   alone        what ends with such a call when its coroutine is killed, once it waits (turn.lua)
+--   wait         what the primitive's functions are told (hooks.lua), or nil
+--   answers      of the servers to the attempt that was granted, with `wait`
+--   tried        whether the call has tried to take what it was offered, in this turn
+--   waits        whether the first attempt has failed, or could not be made at once
+--   round        of the last attempt, which failed; nil: it could not even be started
+--   outcome      what became of that attempt, a code
+--   guarded      seconds until quarantines let a majority vote, or nil
+--   seeding      the error of the primitive's unseeded(), or nil
+-- and from the first sleep between two attempts on (waking.lua):
+--   subscription what wakes the call, or nil
+--   channel      of the subscription
+--   seen         how many wakes lie behind; nil: the call has not subscribed
+--   opened       how many of those wakes had a majority of servers behind them
+--   woken        whether a message ended the last sleep
+--   vain         wakes in a row after which the same holders were found
+--   holders      by server: who had the lock
+--   splits       attempts in a row that split the votes
+-- and when an attempt has split the votes (votes.lua):
+--   split        what the last attempt came to: "votes", "home", or nil
+--   home         whether the server where contenders meet is asked first, from the first such
+--                attempt until that server refuses
+--   trip, among, whose, may   see votes.look()
+--   tries, limit how often it has failed since its time was over, and when it gives up
+--
+-- A step returns nil: the next one follows; true: the lock is held; or the error that the call
+-- ends with.
+
+local attempt = require "redlock.lock.attempt"
+local deadlock = require "redlock.lock.deadlock"
+local errors = require "redlock.runtime.errors"
+local handover = require "redlock.lock.handover"
+local hooks = require "redlock.lock.hooks"
+local naming = require "redlock.inspect.naming"
+local queues = require "redlock.lock.queues"
+local restart_guard = require "redlock.servers.restart_guard"
+local rounds = require "redlock.runtime.rounds"
+local tally = require "redlock.lock.tally"
+local turn = require "redlock.lock.turn"
+local votes = require "redlock.lock.votes"
+local waking = require "redlock.lock.waking"
+
+local error, format, pcall = error, string.format, pcall
+local max, min, huge = math.max, math.min, math.huge
+
+local _M = {}
+
+local RETRY = { held = true, no_quorum = true, expired = true }
+
+local function new_call(lock, owner, lease, wait, patience)
+    local client = lock.client
+    local o, now = client.options, client.now()
+    -- The first attempt of all may take the time to connect.
+    local answer = client.used and o.timeout or max(o.connect_timeout, o.timeout)
+    client.used = true
+    return {
+        lock = lock, owner = owner, lease = lease, patience = patience, started = now, now = now,
+        deadline = wait and now + wait or huge, ends = wait and now + wait + answer or huge,
+        got = now, lease_out = rounds.lease_out(), place = nil, free = false, waits = false,
+        wait = hooks.begin(lock),
+    }
+end
+
+-- ---- the steps -------------------------------------------------------------------
+
+-- Waits until no other owner of this process is before the call.
+local function wait_for_turn(call)
+    if call.place then
+        return turn.wait(call)
+    elseif not call.waits and call.deadline > call.started then
+        local client, pause = call.lock.client, handover.yield_for(call.lock)
+        if pause > 0 then
+            rounds.sleep(client, min(pause, call.deadline - call.started))
+            call.now = client.now()
+        end
+    end
+end
+
+-- Makes another attempt at once where the last may have failed for want of a new password.
+local function try_again(call)
+    local client = call.lock.client
+    if client.credentials:poll() then
+        attempt.forget(call)
+        call.now = client.now()
+        return attempt.make(call)
+    end
+end
+
+-- Makes an attempt.
+local function try_once(call)
+    local client = call.lock.client
+    if call.waits then
+        call.now = client.now()
+        call.ends = call.tries and votes.ends(call, call.now)
+            or max(call.deadline, call.now) + client.options.timeout
+    end
+    return attempt.make(call) or try_again(call)
+end
+
+-- The error of a call whose last attempt failed.
+local function failure(call, code)
+    local lock, holder, text = call.lock, nil, nil
+    local least = lock.client.options.min_validity
+    local split = call.split and not (call.whose and call.may)
+    if split then
+        text = format("the votes were split among %d", call.among)
+    elseif code == "held" then
+        holder, text = naming.refused(call)
+    elseif code == "expired" and least > 0 then
+        text = format("less than min_validity, %g s, was left of it", least)
+    end
+    local err = rounds.failure(lock.client, lock, attempt.take_round(call), call.seeding)
+    if split then
+        err.code = "no_quorum"
+    end
+    if text then
+        errors.name(err, lock, holder, text)
+    end
+    return err
+end
+
+-- Whether there is to be another attempt.
+local function decide(call)
+    local client = call.lock.client
+    local err = hooks.refused(call) or turn.begin_waiting(call)
+    if err then
+        return err
+    end
+    local now, code = client.now(), rounds.outcome(client, call.round)
+    local guarded = code == "no_quorum" and restart_guard.left(client) or nil
+    call.split = (code == "held" or call.tries and code == "no_quorum")
+        and votes.look(call, now) or nil
+    if call.place then
+        naming.note(call, code == "held" and not call.split)
+    end
+    if code == "held" or guarded then
+        call.answered = now   -- patience is for servers that do not answer
+    end
+    local over = rounds.to_ms(call.deadline - now) <= 0
+    if not RETRY[code] or now - (call.answered or call.started) >= call.patience
+        or over and not (call.split and votes.try_again(call, now)) then
+        return failure(call, code)
+    end
+    call.outcome, call.guarded = code, guarded
+end
+
+local function sleep_until_worth_it(call)
+    local lock, client = call.lock, call.lock.client
+    waking.sleep(call)
+    if client.closed then
+        return errors.new("closed", lock)
+    elseif not call.tries and not call.place and not call.free and deadlock.is_certain(call) then
+        return errors.new("deadlock", lock)
+    end
+    client.credentials:poll()
+end
+
+-- Redlock: (1) note the time, (2) ask all servers, (3) hold the lock if a majority grants it in
+-- less than the lease, (4) for what is left of the lease, (5) else release it on every server,
+-- and try again after a random pause. (1) to (5) are try_once(), (2) to (5) within the core.
+-- @return true, or the error that the call ends with
+local function run(call)
+    -- The first try stands before the loop: LuaJIT gives up a trace that enters one.
+    local result = wait_for_turn(call) or try_once(call)
+    while not result do
+        result = decide(call) or sleep_until_worth_it(call)
+            or wait_for_turn(call) or try_once(call)
+    end
+    return result
+end
+
+-- The same of a call whose first attempt has failed.
+local function run_on(call)
+    local result = try_again(call)
+    while not result do
+        result = decide(call) or sleep_until_worth_it(call)
+            or wait_for_turn(call) or try_once(call)
+    end
+    return result
+end
+
+-- ---- the call --------------------------------------------------------------------
+
+-- Gives back what a call that is over has: a round, a subscription, a place in the queue.
+local function leave(call)
+    attempt.forget(call)
+    waking.finish(call)
+    turn.leave(call)
+    local place = call.place
+    if place and place.offer then        -- too late for this call: goes to the next one
+        place:vanish()
+    elseif place then
+        place:leave()
+    end
+end
+
+-- Does the steps that a call begins with, and leaves. An interrupt (Ctrl-C) may raise between any
+-- two instructions of it: run it under pcall.
+local function go(call, steps)
+    local result = steps(call)
+    leave(call)
+    return result
+end
+
+-- The end of a call.
+-- @param ok, result  of go(), under pcall
+-- @return as acquire()
+local function conclude(call, ok, result)
+    local lock, client = call.lock, call.lock.client
+    if not ok then
+        rounds.interrupted(call)
+        leave(call)
+    end
+    if result ~= true then
+        hooks.gave_up(call)
+    end
+    if not ok then
+        error(result, 0)
+    end
+    if result == true then
+        tally.acquired(client, lock.name, call.started, call.got)
+        if client.events.fn then
+            client.events:emit { type = "acquired", name = lock.name, owner = call.owner,
+                waited = client.now() - call.started, traceparent = lock.traceparent }
+        end
+        return true
+    end
+    tally.failed(client, lock.name, result.code)
+    result.waited = client.now() - call.started
+    return nil, result
+end
+
+local function run_in_line(call)
+    call.place:join()
+    return run(call)
+end
+
+--- Takes the lock for an owner who does not hold it.
+-- @param lock      a lock object
+-- @param owner     who wants it
+-- @param lease     seconds, or nil: the client's, kept by the watchdog
+-- @param wait      seconds, or nil: as long as it is held
+-- @param patience  seconds without a majority after which it gives up
+-- @return true, or nil and an error: also `deadlock`, `overload`
+function _M.acquire(lock, owner, lease, wait, patience)
+    local client = lock.client
+    local call = new_call(lock, owner, lease, wait, patience)
+    if wait ~= 0 and client.host.concurrent(client) then
+        if lock.primitive.line then
+            call.place = queues.place(client, lock.id, call.deadline)
+            return conclude(call, pcall(go, call, run_in_line))
+        end
+        call.free = true
+    end
+    return conclude(call, pcall(go, call, run))
+end
+
+-- ---- the same for a future that needs no coroutine -----------------------------------
+
+--- A call for begin(). The arguments are those of acquire().
+-- @return the call; or nil: it is not a plain lock, somebody of this process holds or waits for
+--   it, or somebody is told of all this
+function _M.new_directly(lock, owner, lease, wait, patience)
+    local client = lock.client
+    if lock.primitive.name ~= "lock" or client.events.fn or client.queues[lock.id]
+        or client.holds:left_here(lock.id) > 0 or handover.yield_for(lock) > 0 then
+        return nil
+    end
+    return new_call(lock, owner, lease, wait, patience)
+end
+
+--- Begins its first attempt, and waits for nothing. An interrupt may raise between any two
+-- instructions of it and of decided(): then the call is to be given up.
+-- @return the round; or nil: it could not begin, and the call is over
+function _M.begin(call)
+    if call.deadline > call.started then
+        call.place = queues.place(call.lock.client, call.lock.id, call.deadline)
+        call.place:join()
+    end
+    local round = attempt.begin(call)
+    if round == nil then
+        leave(call)
+    end
+    return round
+end
+
+--- The round of begin() is done.
+-- @return true, and the lock is held; or nil: go_on() is to be called
+function _M.decided(call, round)
+    if attempt.decided(call, round) then
+        leave(call)
+        tally.acquired(call.lock.client, call.lock.name, call.started, call.got)
+        return true
+    end
+end
+
+--- Goes on with a call whose first attempt has failed.
+-- @return as acquire()
+function _M.go_on(call)
+    return conclude(call, pcall(go, call, run_on))
+end
+
+--- Ends a call that nobody waits for any more.
+-- @param call   from new_directly()
+-- @param round  of begin(), if that is not decided; or nil
+function _M.give_up(call, round)
+    if round ~= nil then
+        rounds.give_up(call, round)
+    else
+        rounds.interrupted(call)
+    end
+    leave(call)
+end
+
+return _M

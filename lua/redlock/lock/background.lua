@@ -1,0 +1,129 @@
+--- A lock's calls as futures (see future.lua), on behalf of the owner who makes them: the call
+-- has begun when these return; in a plain script its requests are on their way as soon as somebody
+-- waits, or 1 ms later. Bad arguments raise at once.
+
+local acquire = require "redlock.lock.acquire"
+local closing = require "redlock.lock.closing"
+local future_of = require "redlock.lock.future"
+local leaving = require "redlock.lock.leaving"
+local lock = require "redlock.lock.lock"
+local rounds = require "redlock.runtime.rounds"
+
+local getmetatable, setmetatable = getmetatable, setmetatable
+local huge = math.huge
+
+local methods = lock.methods
+
+-- Runs a method in a coroutine, on the same lock for the same owner.
+local function start(self, method, ...)
+    local view = setmetatable({ client = self.client, primitive = self.primitive,
+        name = self.name, id = self.id, label = self.label,
+        owner = lock.owner_of(self) }, getmetatable(self))
+    return future_of.start(self.client, method, view, ...)
+end
+
+-- ---- without a coroutine, as long as nothing goes wrong ---------------------------------
+
+-- `what` of such a future is the call (lock/acquire.lua) of one that takes a lock, and the hold
+-- of one that leaves it.
+
+local taking, letting_go = {}, {}
+
+function taking.begin(future, owner, lease, wait, patience)
+    local self = future.lock
+    if not lock.open(self) or lock.hold_of(self, owner) then
+        return nil
+    end
+    local call = acquire.new_directly(self, owner, lease, wait, patience)
+    future.what = call
+    return call and acquire.begin(call)
+end
+
+local function take_on(self, call)
+    local ok, err = acquire.go_on(call)
+    if not ok then
+        return nil, err
+    end
+    return lock.granted(self, call.owner)
+end
+
+function taking.finish(future)
+    local call, round = future.what, future.round
+    future.round = nil       -- the call has it
+    if acquire.decided(call, round) then
+        future:settle_true()
+    else
+        future_of.go_on(future, take_on, future.lock, call)
+    end
+end
+
+function taking.fail(future, err)
+    if future.what then
+        acquire.give_up(future.what, future.round)
+    end
+    future:settle(false, err)
+end
+
+local function leave_on(self, hold, round, granted)
+    return leaving.done(self, hold, rounds.let_go(self.client, self, hold.lease, round, granted))
+end
+
+--- Only if it is the last leave, and nobody of this process waits for it.
+function letting_go.begin(future, owner)
+    local self = future.lock
+    self.client.credentials:poll()
+    local hold = lock.current_hold(self, owner)
+    if not hold or hold.count > 1 or self.client.queues[self.id]
+        or self.primitive.name ~= "lock" then
+        return nil
+    end
+    future.what = hold
+    local round = leaving.begin(self, owner, hold, true)
+    if round == nil then
+        future_of.go_on(future, leave_on, self, hold, nil, false)
+    end
+    return round
+end
+
+function letting_go.finish(future)
+    local hold, round = future.what, future.round
+    future.round = nil
+    if rounds.is_granted(round) then
+        leave_on(future.lock, hold, round, true)
+        future:settle_true()
+    else                     -- somebody may be told of a loss
+        future_of.go_on(future, leave_on, future.lock, hold, round, false)
+    end
+end
+
+function letting_go.fail(future, err)
+    rounds.free(future.round)
+    future:settle(false, err)
+end
+
+-- ---- what users call ---------------------------------------------------------------------
+
+--- @return a future of what lock() returns; and so on
+function methods:lockAsync(lease)
+    lock.check_lease(self, lease)
+    return future_of.start_directly(self, taking, lock.owner_of(self), lease, nil,
+        self.client.options.patience) or start(self, self.lock, lease)
+end
+
+function methods:tryLockAsync(wait, lease)
+    wait = lock.check_wait(wait)
+    lock.check_lease(self, lease)
+    return future_of.start_directly(self, taking, lock.owner_of(self), lease, wait, huge)
+        or start(self, self.tryLock, wait, lease)
+end
+
+function methods:unlockAsync(opts)
+    closing.options(opts)
+    return opts == nil and future_of.start_directly(self, letting_go, lock.owner_of(self))
+        or start(self, self.unlock, opts)
+end
+
+function methods:extendAsync(lease)
+    lock.check_lease(self, lease)
+    return start(self, self.extend, lease)
+end

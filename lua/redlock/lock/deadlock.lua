@@ -1,0 +1,68 @@
+--- Waits that cannot end well: for a lock whose holder waits for the caller, or may do so.
+
+local rounds = require "redlock.runtime.rounds"
+
+local ipairs, huge = ipairs, math.huge
+
+local _M = {}
+
+-- Whether a hold, or nil, is kept for longer than a call waits.
+-- @param left  seconds
+local function outlasts(hold, left)
+    local remaining = hold and rounds.remaining(hold.lease) or 0
+    return remaining > 0 and (hold.kept or remaining > left)
+end
+
+-- What excludes a lock in this process beside its own kind: a list of kind:name.
+local function rivals_of(lock)
+    local prim, ids = lock.primitive, {}
+    for _, name in ipairs(prim.names and prim.names(lock.name) or { lock.name }) do
+        for _, kind in ipairs(prim.rivals) do
+            ids[#ids + 1] = kind .. ":" .. name
+        end
+    end
+    return ids
+end
+
+--- Whether the holder may wait for the owner of a call in a queue, and keeps the lock for longer
+-- than the call waits.
+-- @param call  see acquire.lua
+-- @param left  seconds that it waits still
+function _M.is_in_vain(call, left)
+    local client = call.lock.client
+    local in_vain = not call.lock.primitive.shared and client.host.in_vain
+    return in_vain and outlasts(in_vain(client.holds, call.lock.id, call.owner), left)
+end
+
+--- Whether that is so of a lock of another kind under this name, whose holder may be the owner
+-- of the call as well.
+-- @param call  see acquire.lua
+-- @param left  seconds that it waits still
+function _M.is_in_vain_beside(call, left)
+    local lock, owner = call.lock, call.owner
+    local client = lock.client
+    local in_vain = client.host.in_vain
+    for _, id in ipairs(rivals_of(lock)) do
+        if outlasts(client.holds:get(owner, id), left)
+            or in_vain and outlasts(in_vain(client.holds, id, owner), left) then
+            return true
+        end
+    end
+    return false
+end
+
+--- Whether a call that blocks its thread waits for what another owner of the thread holds for
+-- longer, or any owner as another kind of lock: none of them can let go meanwhile.
+-- @param call  see acquire.lua
+function _M.is_certain(call)
+    local lock, client = call.lock, call.lock.client
+    client.tasks:poll()          -- a future of the thread may have got the lock
+    local left = not lock.primitive.shared and client.holds:held_by_others(call.owner, lock.id)
+        or nil
+    for _, id in ipairs(rivals_of(lock)) do
+        left = left or client.holds:held_by_others(nil, id)
+    end
+    return left == huge or left and left > call.deadline - client.now()
+end
+
+return _M

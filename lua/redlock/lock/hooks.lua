@@ -1,0 +1,91 @@
+--- What the functions of a primitive are told of a call that waits, and of a hold.
+--
+-- A call has one table for them, its `wait`:
+--   n     attempts that have failed so far
+--   left  seconds until its time is over; nil: it has no end
+--   id    16 random hex digits, the call's own; made when it is read first
+-- and whatever the functions put there. They must not wait for anything.
+
+local answers = require "redlock.runtime.answers"
+local errors = require "redlock.runtime.errors"
+local nonce = require "redlock.runtime.nonce"
+local rounds = require "redlock.runtime.rounds"
+
+local setmetatable, type, huge, max = setmetatable, type, math.huge, math.max
+
+local _M = {}
+
+local Wait = {}
+
+function Wait.__index(wait, field)
+    if field == "id" then
+        wait.id = nonce()
+        return wait.id
+    end
+end
+
+--- @return the wait of a call; nil: its primitive has no use for one
+function _M.begin(lock)
+    return lock.primitive.waits and setmetatable({ n = 0 }, Wait) or nil
+end
+
+--- An attempt begins.
+-- @return the call's wait, brought up to date
+function _M.attempt(call)
+    local wait = call.wait
+    wait.left = call.deadline < huge and max(call.deadline - call.lock.client.now(), 0) or nil
+    return wait
+end
+
+--- An attempt has failed.
+-- @return nil; or the error that the call ends with, by the will of the primitive
+function _M.refused(call)
+    local lock, wait = call.lock, call.wait
+    if not wait or call.round == nil then
+        return nil
+    end
+    wait.n = wait.n + 1
+    local refused = lock.primitive.refused
+    local code = refused
+        and refused(lock, _M.attempt(call), answers.of(lock.client, call.round))
+    return type(code) == "string" and errors.new(code, lock) or nil
+end
+
+--- A hold is the caller's, who does not know it yet.
+function _M.granted(call, hold)
+    local lock = call.lock
+    hold.agreed = rounds.token(hold.lease)
+    hold.data = hold.data or {}
+    if lock.primitive.granted then
+        lock.primitive.granted(lock, hold, call.answers or {})
+    end
+end
+
+--- A call has ended without the hold that it has asked for.
+function _M.gave_up(call)
+    local lock, wait = call.lock, call.wait
+    if wait and wait.n > 0 and lock.primitive.gave_up and not lock.client.closed then
+        lock.primitive.gave_up(lock, wait)
+    end
+end
+
+--- Enters again what an owner holds.
+-- @return true; false: the owner does not hold it; or nil and a code: the primitive refuses
+function _M.enter(lock, owner)
+    local holds, reenter = lock.client.holds, lock.primitive.reenter
+    if not reenter then
+        return holds:enter(owner, lock.id)
+    end
+    local hold = holds:get(owner, lock.id)
+    if not hold or rounds.remaining(hold.lease) <= 0 then
+        return false
+    end
+    local ok, code = reenter(lock, hold)
+    if not ok then
+        return nil, code or "deadlock"
+    end
+    hold.count = hold.count + 1
+    return true
+end
+
+return _M

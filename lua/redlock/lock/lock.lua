@@ -1,0 +1,497 @@
+--- Lock objects: retry, reentrancy, ownership. Cheap views of what an owner holds.
+--
+-- Every method that asks the servers returns its result, or nil and an error object (see
+-- errors.lua). Durations are seconds; fractions are fine.
+
+local acquire = require "redlock.lock.acquire"
+local card = require "redlock.runtime.card"
+local hooks = require "redlock.lock.hooks"
+local handover = require "redlock.lock.handover"
+local validate = require "redlock.runtime.validate"
+local closing = require "redlock.lock.closing"
+local errors = require "redlock.runtime.errors"
+local happenings = require "redlock.runtime.happenings"
+local leaving = require "redlock.lock.leaving"
+local options = require "redlock.servers.options"
+local rounds = require "redlock.runtime.rounds"
+local tally = require "redlock.lock.tally"
+local printable = require("redlock.runtime.printable").printable
+
+local setmetatable, type = setmetatable, type
+local format, sub = string.format, string.sub
+local huge = math.huge
+
+local _M = {}
+
+-- What every lock can do; asking.lua, background.lua and transfer.lua have
+-- more of it.
+local Lock = {}
+_M.methods = Lock
+
+local MAX_NAME = require("redlock.runtime.limits").MAX_NAME
+local OWN_KEYS = "redlock:{"
+local OPTIONS = { owner = true, label = true, traceparent = true }
+local SETTLE = { keep = true }
+
+-- The class of a primitive's objects: a lock's methods and its own.
+local function class_of(prim)
+    local class = {}
+    class.__index = class
+    validate.methods(class, "lock", Lock)
+    validate.any_methods(class, "lock", prim.methods)
+    prim.class = class
+    return class
+end
+
+-- The owner, the label and the trace in the options of a lock of this client.
+local function read_options(client, opts)
+    local owner, job = validate.options("options", opts, OPTIONS).owner, opts.label
+    local trace = opts.traceparent
+    if owner ~= owner then
+        validate.bad("owner", "must not be NaN, which equals nothing")
+    elseif job ~= nil then
+        validate.name("label", job, card.MAX)
+    end
+    if trace ~= nil then
+        validate.traceparent("traceparent", trace)
+    end
+    return owner, card.with_job(client.label, job), trace
+end
+
+--- Whether a name would stand for one of the library's own keys.
+function _M.is_reserved(client, name)
+    return sub(client.options.prefix .. sub(name, 1, #OWN_KEYS), 1, #OWN_KEYS) == OWN_KEYS
+end
+
+--- A view of the lock `name` of this primitive; checked, no I/O.
+function _M.new(client, prim, name, opts)
+    validate.name("name", name, MAX_NAME)
+    if _M.is_reserved(client, name) then
+        validate.bad("name", "keys that begin with '" .. OWN_KEYS .. "' are the library's own; "
+            .. "give the client a prefix if names come from outside")
+    end
+    local owner, label, trace = nil, client.label, nil
+    if opts ~= nil then
+        owner, label, trace = read_options(client, opts)
+    end
+    return setmetatable({
+        client = client,
+        primitive = prim,
+        name = name,
+        id = prim.name .. ":" .. name,
+        owner = owner,
+        label = prim.labelled and label,
+        traceparent = trace,
+        within = prim.within and prim.within .. ":" .. name,
+    }, prim.class or class_of(prim))
+end
+
+--- The same lock for an owner as another kind.
+function _M.view(self, prim, owner)
+    local view = _M.new(self.client, prim, self.name, { owner = owner })
+    view.label = self.label
+    return view
+end
+
+--- How errors call it: lock 'invoice:42'. Made when an error is printed: most never are.
+function Lock:describe()
+    return self.primitive.name .. " '" .. printable(self.name) .. "'"
+end
+
+-- ---- what the owner holds --------------------------------------------------------
+
+function _M.owner_of(self)
+    local owner = self.owner
+    if owner == nil then
+        local client = self.client
+        owner = client.host.owner(client.holds, self.id, self.within)
+    end
+    return owner
+end
+local owner_of = _M.owner_of
+
+--- The hold of an owner, also when its time is over; or nil.
+--
+-- Whatever waits, or calls a function of the user, gives others the time to let it go, pass it
+-- on or close the client: then its lease is not to be touched any more. So the hold is looked
+-- up after that, or again.
+function _M.hold_of(self, owner)
+    return self.client.holds:get(owner or owner_of(self), self.id)
+end
+local hold_of = _M.hold_of
+
+function _M.failure(self, code)
+    return nil, errors.new(code, self)
+end
+local failure = _M.failure
+
+local function not_held(self)
+    return failure(self, self.client.closed and "closed" or "not_held")
+end
+
+function _M.open(self)
+    local client = self.client
+    local ok, err = client:open()
+    if ok then
+        client.holds:poll()
+        client.credentials:poll()
+        return true
+    elseif err then
+        return nil, err
+    end
+    return failure(self, "closed")
+end
+local open = _M.open
+
+--- The same for a call that waits for the servers.
+function _M.open_to_wait(self)
+    if not self.client.host.can_wait() then
+        return failure(self, "phase")
+    end
+    return open(self)
+end
+
+--- The hold of the current owner, after a look at what was lost meanwhile.
+function _M.current_hold(self, owner)
+    local client = self.client
+    if client.core then
+        client.holds:poll()
+        return hold_of(self, owner)
+    end
+end
+local current_hold = _M.current_hold
+
+--- The hold of the current owner while it is valid.
+-- @return the hold; or nil and an error: not_held, lost (its time is over), closed
+function _M.valid_hold(self, owner)
+    local hold = current_hold(self, owner)
+    if not hold then
+        return not_held(self)
+    end
+    if self.client.holds:remaining(hold) <= 0 then
+        return failure(self, "lost")
+    end
+    return hold
+end
+
+--- What goes with a valid hold: its token, or its slot; or nil and an error, as valid_hold().
+function _M.number_of(self)
+    local hold, err = _M.valid_hold(self)
+    if not hold then
+        return nil, err
+    end
+    return rounds.token(hold.lease)
+end
+
+-- ---- acquire ---------------------------------------------------------------------
+
+--- What an owner gets who holds it: true, and the token if there is one. An on_event function
+-- may have let it go.
+function _M.granted(self, owner)
+    local hold = hold_of(self, owner)
+    if not hold then
+        return not_held(self)
+    end
+    if self.primitive.vote == "largest" then
+        return true, rounds.token(hold.lease)
+    end
+    return true
+end
+local granted = _M.granted
+
+-- Enters again what the owner holds already; what the owner has lost is let go: there will be a
+-- new attempt, with a new value.
+-- @return whether it was held; or nil and a code: the primitive refuses
+local function reenter(self, owner)
+    local entered, code = hooks.enter(self, owner)
+    if entered or code then
+        return entered, code
+    end
+    local hold = hold_of(self, owner)
+    if not hold then
+        return false
+    elseif self.client.holds:remaining(hold) > 0
+        or hold_of(self, owner) ~= hold then     -- taken anew by a function that the loss was told
+        return reenter(self, owner)
+    end
+    self.client.holds:remove(owner, self.id)
+    rounds.leave(hold.lease, rounds.release(hold.lease))
+    return false
+end
+
+function _M.check_lease(self, lease)
+    local o = self.client.options
+    if lease == nil then
+        return nil
+    end
+    if type(lease) == "number" and lease > options.longest_lease(o) then
+        validate.bad("lease", options.too_long(o, lease) .. ", or extend in time")
+    end
+    return validate.seconds("lease", lease, options.min_lease(o))
+end
+
+local check_lease = _M.check_lease
+
+function _M.check_wait(wait)
+    return wait == nil and 0 or validate.seconds("wait", wait, 0)
+end
+local check_wait = _M.check_wait
+
+-- Takes it for the caller, who may have it already.
+-- @param lease, wait, patience  as for acquire()
+-- @return as lock() and tryLock()
+local function take(self, lease, wait, patience)
+    local ok, err = open(self)
+    if not ok then
+        return nil, err
+    end
+    local owner = owner_of(self)
+    local entered, code = reenter(self, owner)
+    if code then
+        return failure(self, code)
+    elseif not entered then
+        if not self.client.host.can_wait() then
+            return failure(self, "phase")
+        end
+        ok, err = acquire.acquire(self, owner, lease, wait, patience)
+        if not ok then
+            return nil, err
+        end
+    end
+    return granted(self, owner)
+end
+
+--- Waits as long as somebody else holds it.
+-- @param lease  seconds, not renewed; default: the client's lease, kept by the watchdog
+--   until unlock(), for max_hold at most
+-- @return true, and the token of a fenced lock; or nil and an error: no_quorum (no majority
+--   answered for the client's `patience`), expired (not in time for the lease), deadlock
+--   (another coroutine of this thread has it), overload (max_waiting of this process wait
+--   already), closed
+function Lock:lock(lease)
+    return take(self, check_lease(self, lease), nil, self.client.options.patience)
+end
+
+--- Tries for `wait` seconds; 0 or nil: once, and again only where votes were split. Returns within
+-- wait + timeout, or after split votes wait + 2 * timeout (the first attempt of all, which
+-- connects, may take connect_timeout).
+-- @param wait   seconds
+-- @param lease  as of lock()
+-- @return true, and the token of a fenced lock; or nil and an error: held, no_quorum,
+--   expired (granted too late), deadlock, overload, closed
+function Lock:tryLock(wait, lease)
+    wait = check_wait(wait)
+    return take(self, check_lease(self, lease), wait, huge)
+end
+
+-- ---- release ---------------------------------------------------------------------
+
+-- Settles it, for so many seconds.
+-- @param keep  whether the owner goes on to hold it; else it is left for the last time
+local function settle(self, owner, hold, seconds, keep)
+    local client = self.client
+    if not self.primitive.settle_script then
+        return failure(self, "unsupported")
+    end
+    local now = client.now()
+    local ends = now + rounds.remaining(hold.lease)
+    if not keep then
+        client.holds:remove(owner, self.id)
+        hold.looked = now
+    end
+    local ok, err = closing.settle(self, hold, seconds, keep)
+    if keep then
+        return ok, err
+    end
+    handover.released(self, 0)
+    tally.released(client, hold, err)
+    if ok then
+        return true
+    end
+    if err.code == "expired" or err.code == "held" then
+        client.holds:lose(hold, closing.reason(err, client.now() < ends), false)
+        errors.because(err, self, hold.lost)
+    end
+    return nil, err
+end
+
+--- Leaves it once; the last leave releases it on all servers, or passes it on to another
+-- owner of this process who waits for it. The others ask nobody. Where the caller cannot
+-- wait (nginx's log phase) the release is sent, and nothing is known of its outcome.
+-- @param opts  closed_for: the last leave keeps the name closed for everybody until so many
+--   seconds after it was taken
+-- @return true; or nil and an error: expired (it was ours, its time ran out), held
+--   (somebody else has it now), not_held, unknown (no majority answered), closed; with
+--   closed_for also unsupported (a primitive of your own)
+function Lock:unlock(opts)
+    local client, owner = self.client, owner_of(self)
+    local closed_for = opts ~= nil and closing.options(opts) or nil
+    client.credentials:poll()
+    local hold = current_hold(self, owner)
+    if not hold then
+        return not_held(self)
+    end
+    if hold.count > 1 then
+        hold.count = hold.count - 1
+        if client.holds:remaining(hold) <= 0 then
+            return failure(self, "expired")
+        end
+        return true
+    end
+    local left = closed_for and closing.left(self, hold, closed_for) or 0
+    if left > 0 and rounds.remaining(hold.lease) > 0 then
+        return settle(self, owner, hold, left)
+    end
+    if handover.pass(self, hold) then
+        client.holds:remove(owner, self.id)
+        hold.looked = client.now()
+        tally.released(client, hold)
+        return true
+    end
+    local round = leaving.begin(self, owner, hold)
+    if not client.host.can_wait() then
+        rounds.leave(hold.lease, round)
+        tally.released(client, hold)
+        handover.released(self, nil, hold)
+        return true
+    end
+    return leaving.done(self, hold, rounds.released(client, self, hold.lease, round))
+end
+
+--- Gives what the hold has on the servers an end of its own, which may be far behind max_lease,
+-- and ends the hold, however often it was entered: from then on nobody can release or extend it.
+-- @param seconds  that it stays, from now on
+-- @param opts     keep: true, and the hold goes on; unlock() lets it go all the same
+-- @return true; or nil and an error: expired, held, unknown (no majority answered), not_held,
+--   lost, unsupported (the primitive has no script for it), phase, closed
+function Lock:settle(seconds, opts)
+    validate.seconds("seconds", seconds, 0.001, rounds.FOREVER)
+    local keep = validate.flag("keep", validate.options("options", opts, SETTLE).keep)
+    local owner = owner_of(self)
+    if not self.client.host.can_wait() then
+        return failure(self, "phase")
+    end
+    local hold, err = _M.valid_hold(self, owner)
+    if not hold then
+        return nil, err
+    end
+    return settle(self, owner, hold, seconds, keep)
+end
+
+-- ---- holding ---------------------------------------------------------------------
+
+--- Makes the hold last `lease` seconds from now; never shortens it.
+-- @param lease  seconds; default: as it was taken
+-- @return true and the seconds of validity left; or nil and an error: lost (not ours any
+--   more), no_quorum (the old validity stands), not_held (also: let go meanwhile), phase,
+--   unsupported, closed
+function Lock:extend(lease)
+    return _M.prolong(self, check_lease(self, lease))
+end
+
+--- @param self   a lock
+-- @param lease  seconds; 0: only asks; nil: as it was taken
+-- @return as Lock:extend
+function _M.prolong(self, lease)
+    local client, owner = self.client, owner_of(self)
+    local can_wait = client.host.can_wait()
+    if can_wait then
+        client.credentials:poll()
+    end
+    local hold = current_hold(self, owner)
+    if not hold then
+        return not_held(self)
+    elseif not can_wait then
+        return failure(self, "phase")
+    end
+    hold.extended = hold.extended or lease ~= 0
+    local ok, err = rounds.extend(client, self, hold.lease, lease or hold.seconds)
+    if hold_of(self, owner) ~= hold then
+        return not_held(self)
+    elseif ok then
+        return true, rounds.remaining(hold.lease)
+    end
+    if err.code == "not_held" then       -- voided meanwhile: the owner did hold it
+        err = errors.new("lost", self)
+    end
+    if err.code == "lost" then
+        client.holds:lose(hold, happenings.why_lost(hold.lease) or "expired")
+        errors.because(err, self, hold.lost)
+    end
+    return nil, err
+end
+
+--- @return seconds of validity left, 0 when it is not held by this owner or over. Local:
+--   one clock read.
+function Lock:remaining()
+    local hold = current_hold(self)
+    return hold and self.client.holds:remaining(hold) or 0
+end
+
+--- @return whether this owner holds it now, by the local clock. No round trip.
+function Lock:isValid()
+    return self:remaining() > 0
+end
+
+--- Raises unless this owner holds it now. No round trip.
+-- @return the lock itself
+function Lock:check()
+    local hold = current_hold(self)
+    if not hold then
+        validate.raise(format("redlock: not_held: %s is not held by this owner", self:describe()))
+    end
+    if self.client.holds:remaining(hold) <= 0 then
+        validate.raise(format("redlock: lost: %s: its lease is over (%s)", self:describe(),
+            hold.lost or "expired"))
+    end
+    return self
+end
+
+--- Calls fn(lock, reason, holder) once when this hold is lost: expired (no majority confirmed it
+-- in time), taken (a majority does not have it, and somebody else has it on some servers),
+-- forgotten (a majority does not have it, and nobody else was seen there: its keys or counters
+-- were deleted or evicted), max_hold, suspended (the process did not run), closed. holder: of
+-- `taken`, if a majority says who it is: { label, since }, as Lock:holder(). In plain
+-- LuaJIT that is during the owner's next call into the library after the loss, at once when it
+-- is lost already. An error in fn goes to stderr.
+-- @return true; or nil and an error: not_held
+function Lock:onLost(fn)
+    validate.is_function("fn", fn)
+    local hold = current_hold(self)
+    if not hold then
+        return not_held(self)
+    end
+    return self.client.holds:on_lost(hold, fn, self)
+end
+
+--- How many times this owner has entered it; 0: not held.
+function Lock:getHoldCount()
+    local hold = current_hold(self)
+    return hold and self.client.holds:remaining(hold) > 0 and hold.count or 0
+end
+
+--- @return how many servers have confirmed this hold when it was taken or extended last, or
+--   since; 0: not held
+function Lock:votes()
+    local hold = current_hold(self)
+    return hold and self.client.holds:remaining(hold) > 0 and rounds.votes(hold.lease) or 0
+end
+
+--- @return whether this owner (in plain LuaJIT: this coroutine) holds it
+Lock.isHeldByCurrentThread = Lock.isValid
+
+-- ---- looking ---------------------------------------------------------------------
+
+--- @return the name as it was given
+function Lock:getName()
+    return self.name
+end
+
+--- For people: lock(invoice:42, held, 27.3 s)
+function Lock:__tostring()
+    local left = self:remaining()
+    local state = left > 0 and format("held, %.1f s", left) or "not held"
+    return format("%s(%s, %s)", self.primitive.name, printable(self.name), state)
+end
+
+return _M

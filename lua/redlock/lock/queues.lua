@@ -1,0 +1,165 @@
+--- Queues of the calls in one process that want one name: kind:name -> queue, of places.
+--
+-- The first call contends on the network, and only while nobody of the process holds the lock;
+-- the others sleep. An owner who lets the lock go passes it to the first place that sleeps.
+-- Only where a wait does not block the others.
+--
+-- A place refers to its call's owner in no way: the owner may be killed while the call sleeps, and
+-- is found by being collected.
+
+local rounds = require "redlock.runtime.rounds"
+local subscriptions = require "redlock.runtime.subscription"
+
+local setmetatable = setmetatable
+
+local _M = {}
+
+local Place = {}
+Place.__index = Place
+
+--- A place for a call, which has joined no queue yet.
+-- @param client  whose queue it is
+-- @param id      kind:name
+-- @param ends    when the wait is over; huge: it has no end
+function _M.place(client, id, ends)
+    return setmetatable({ client = client, id = id, queue = nil, behind = client.waiting,
+        ends = ends }, Place)
+end
+
+--- Joins the end of the queue for its name. (An interrupt may come between any two steps: then it
+-- can leave.)
+function Place:join()
+    local client = self.client
+    local queue = client.queues[self.id]
+    if not queue then
+        queue = { first = 1, last = 0, gone = 0, watching = 0, held = false }
+        client.queues[self.id] = queue
+    end
+    self.queue = queue
+    client.waiting = client.waiting + 1
+    queue[queue.last + 1] = self
+    queue.last = queue.last + 1
+end
+
+--- @return whether no other place is before this one
+function Place:is_first()
+    local queue = self.queue
+    return queue[queue.first] == self
+end
+
+--- Lets the first call of a queue look again, if it sleeps.
+-- @param queue  or nil
+function _M.wake_first(queue)
+    local first = queue and queue[queue.first]
+    if first and first.round then
+        rounds.wake(first.round)
+    end
+end
+
+--- Lets all calls of a queue look again.
+function _M.wake_all(queue)
+    for i = queue.first, queue.last do
+        if queue[i].round then
+            rounds.wake(queue[i].round)
+        end
+    end
+end
+
+-- An interrupt (Ctrl-C) may come between any two of the following steps, and leave() is called
+-- again then: no place gets lost.
+
+-- Closes the gaps that others have left behind the first place, when they are most of the queue.
+local function close_ranks(queue)
+    if queue.gone * 2 <= queue.last - queue.first then
+        return
+    end
+    local to, last = queue.first, queue.last
+    for i = queue.first, last do
+        local place = queue[i]
+        if not place.gone then
+            queue[to] = place
+            to = to + 1
+        end
+    end
+    queue.last, queue.gone = to - 1, 0
+    for i = to, last do
+        queue[i] = nil
+    end
+end
+
+-- Takes those who are gone from the head of the queue.
+-- @return whether there were any
+local function advance(queue)
+    local from = queue.first
+    while queue.first <= queue.last and queue[queue.first].gone do
+        queue.first, queue.gone = queue.first + 1, queue.gone - 1
+        queue[queue.first - 1] = nil
+    end
+    return queue.first > from
+end
+
+--- Leaves the queue; when another place is first now, its call is woken.
+function Place:leave()
+    local queue, again = self.queue, self.gone
+    if self.left or not queue then       -- it was given up before, or has not joined
+        return
+    end
+    if not again then
+        self.gone, self.round = true, nil
+        self.client.waiting = self.client.waiting - 1
+        queue.gone = queue.gone + 1
+    end
+    if not advance(queue) and not again then
+        close_ranks(queue)
+    elseif queue.first > queue.last then
+        self.client.queues[self.id] = nil
+    else
+        _M.wake_first(queue)
+    end
+    self.left = true
+end
+
+--- Offers a hold that was let go to the first place whose call sleeps and has time left; the call
+-- takes the hold when it has woken.
+-- @return whether there is such a place
+function _M.offer(queue, hold)
+    for i = queue.first, queue.last do
+        local place = queue[i]
+        if place.round and not place.gone and not place.offer
+            and place.client.now() < place.ends then
+            place.offer = hold
+            rounds.wake(place.round)
+            return true
+        end
+    end
+    return false
+end
+
+--- Leaves the queue when the coroutine was killed: what it was offered goes to the next place.
+function Place:vanish()
+    local hold = self.offer
+    self.round, self.offer = nil, nil
+    self:leave()
+    if hold and not _M.offer(self.queue, hold) then
+        rounds.abandon(hold.lease)
+    end
+end
+
+--- Sleeps for so long, or until it is woken. Not at all with an offer, which may have come when
+-- the last sleep was over.
+-- @param place    of the caller
+-- @param call     whose subscription may end the sleep, or nil
+-- @param seconds  at most
+function _M.sleep(place, call, seconds)
+    local client = place.client
+    if place.offer then
+        return
+    end
+    place.round = call and call.subscription
+        and subscriptions.begin_pause(call.subscription, call.seen, seconds)
+        or rounds.begin_sleep(client, seconds)
+    rounds.finish_sleep(client, place.round, place)
+    place.round = nil
+end
+
+return _M

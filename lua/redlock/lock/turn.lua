@@ -1,0 +1,165 @@
+--- A call waits for its turn (see acquire.lua): in a process whose owners do not block each other,
+-- one of them at a time contends on the network, and only while none of them holds the lock.
+
+local deadlock = require "redlock.lock.deadlock"
+local errors = require "redlock.runtime.errors"
+local hooks = require "redlock.lock.hooks"
+local handover = require "redlock.lock.handover"
+local naming = require "redlock.inspect.naming"
+local queues = require "redlock.lock.queues"
+local rounds = require "redlock.runtime.rounds"
+local tally = require "redlock.lock.tally"
+
+local getmetatable, setmetatable, min, type = getmetatable, setmetatable, math.min, type
+
+local _M = {}
+
+local function tell_contended(lock, owner)
+    local client = lock.client
+    tally.contended(client, lock.name)
+    if client.events.fn then
+        client.events:emit { type = "contended", name = lock.name, owner = owner,
+            traceparent = lock.traceparent }
+    end
+end
+
+-- A call that waits, and has no place in a queue. As a place, it does not refer to the owner.
+local Alone = {}
+Alone.__index = Alone
+
+local function stand_alone(call)
+    local lock, client = call.lock, call.lock.client
+    client.waiting = client.waiting + 1
+    local view = setmetatable({ client = client, primitive = lock.primitive, name = lock.name,
+        id = lock.id }, getmetatable(lock))
+    return setmetatable({ lock = view, wait = call.wait, gone = false }, Alone)
+end
+
+--- It waits no more.
+function Alone:leave()
+    local client = self.lock.client
+    client.waiting = client.waiting - (self.gone and 0 or 1)
+    self.gone = true
+end
+
+--- Its coroutine was killed.
+function Alone:vanish()
+    self:leave()
+    hooks.gave_up(self)
+end
+
+-- What keeps a call from waiting.
+-- @return nil, or a code: deadlock, overload (too many of this process wait already)
+local function why_not_wait(call)
+    local client, place = call.lock.client, call.place
+    local left = call.deadline - client.now()
+    if not place and not call.free then
+        local vain = call.deadline > call.started and deadlock.is_certain
+            or deadlock.is_in_vain_beside      -- what others have of it is just held
+        return vain(call, left) and "deadlock" or nil
+    elseif deadlock.is_in_vain_beside(call, left)
+        or call.free and deadlock.is_in_vain(call, left) then
+        return "deadlock"
+    end
+    local most = client.options.max_waiting      -- and this call is one of them, if it was early
+    local before = place and place.behind or client.waiting
+    if before >= most and (client.waiting > most or not place) then
+        client.counters.overloaded = client.counters.overloaded + 1
+        return "overload"
+    end
+end
+
+--- Counts a call as contended, the first time that it has to wait.
+-- @return nil; or an error: deadlock, overload
+function _M.begin_waiting(call)
+    if call.waits then
+        return nil
+    end
+    tell_contended(call.lock, call.owner)
+    local code = why_not_wait(call)
+    if code then
+        return errors.new(code, call.lock)
+    end
+    call.waits = true
+    if call.free then
+        call.alone = stand_alone(call)
+    end
+    return nil
+end
+
+--- A call without a place waits no more.
+function _M.leave(call)
+    if call.alone then
+        call.alone:leave()
+    end
+end
+
+-- For how long somebody else of this process keeps a call from getting it, at least.
+local function left_here(lock)
+    return lock.primitive.shared and 0 or lock.client.holds:left_here(lock.id)
+end
+
+-- Whether it is known that somebody has the lock. If not, the servers owe every call an answer.
+local function is_held(call)
+    return call.place.queue.held or left_here(call.lock) > 0
+end
+
+-- For how many seconds at least it is not the turn of a call; 0: it is.
+local function wait_at_least(call)
+    local lock, client = call.lock, call.lock.client
+    if not call.place:is_first() then
+        return client.host.nap   -- whoever was killed in its sleep must not keep its place
+    end
+    client.holds:poll()          -- of owners that are gone nobody else may tell
+    local pause = left_here(lock)
+    if pause == 0 then
+        pause = handover.yield_for(lock)
+    end
+    return min(pause, client.options.fallback)
+end
+
+-- What a call in a queue is to do now.
+-- @return the seconds that it is to sleep; or as wait()
+local function next_step(call)
+    local lock, client = call.lock, call.lock.client
+    if call.place.offer then
+        call.tried = true
+        if handover.take(call) then
+            return true
+        end
+    else
+        local entered, code = hooks.enter(lock, call.owner)  -- got by another of its coroutines?
+        if entered or code then
+            return entered or errors.new(code, lock)
+        end
+    end
+    local left = call.deadline - client.now()
+    if deadlock.is_in_vain(call, left) then
+        return errors.new("deadlock", lock)
+    end
+    local pause, over = wait_at_least(call), rounds.to_ms(left) <= 0
+    if over and (call.tried or pause > 0 and is_held(call)) then
+        local err = errors.new("held", lock)
+        errors.name(err, lock, naming.unasked(call))
+        return err
+    elseif over or pause == 0 then
+        return nil
+    end
+    return _M.begin_waiting(call) or min(left, pause + 0.001)
+end
+
+--- Sleeps in the queue until it is the call's turn to try, or its time is over and those before
+-- it have no answer yet.
+-- @return nil: the call is to try; true: it holds the lock; or an error: held, deadlock,
+--   overload, closed
+function _M.wait(call)
+    call.tried = false
+    local step = next_step(call)
+    while type(step) == "number" do
+        queues.sleep(call.place, nil, step)
+        step = call.lock.client.closed and errors.new("closed", call.lock) or next_step(call)
+    end
+    return step
+end
+
+return _M

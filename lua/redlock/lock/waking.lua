@@ -1,0 +1,173 @@
+--- What a call does between two attempts (see acquire.lua): it subscribes, sleeps, and is woken.
+--
+-- A message is a hint; the truth is the next attempt. A call that waits subscribes, tries again,
+-- and then sleeps until a majority of the servers has announced a release, until a majority may
+-- be free by itself (the refusals say when), or for the fallback.
+
+local answers = require "redlock.runtime.answers"
+local attempt = require "redlock.lock.attempt"
+local queues = require "redlock.lock.queues"
+local rounds = require "redlock.runtime.rounds"
+local subscriptions = require "redlock.runtime.subscription"
+local votes = require "redlock.lock.votes"
+
+local min, max = math.min, math.max
+local random = rounds.random
+
+local _M = {}
+
+-- After votes were split: uniform in [0.5, 1.5] of a round trip, or of a millisecond if that is
+-- longer (the core's clock is no finer), doubled each time up to 2^5.
+-- So often at most in a row: then the votes are not split, but a node has lost the holder's key.
+local SPLIT_DELAY, SPLIT_DOUBLINGS, SPLIT_TRIES = 0.001, 5, 10
+
+-- Who was refused by the server that was asked first asks all at once the next time: the other way
+-- takes a round trip more, and who took it for good would come too late each time. That is after
+-- so many seconds if nothing wakes the call before: the holder there may have been one of those who
+-- split the votes, who say nothing when they give up.
+local ALONE = 0.05
+
+-- A message may be anybody's who may publish. A call that was woken so often, and each time found
+-- the holders that were there before, does not try again for a millisecond, doubled each time up
+-- to a second, whatever messages come. One such time is a matter of course: when the subscription
+-- is confirmed.
+local VAIN, DEAF, DEAF_MAX = 2, 0.001, 1
+
+-- Subscribes to what wakes the call, if anything can.
+local function subscribe(call)
+    local lock, client, prim = call.lock, call.lock.client, call.lock.primitive
+    call.splits, call.holders, call.vain, call.woken = 0, {}, 0, false
+    if client.options.wake == "push" and prim.channel then
+        call.channel = prim.channel(client, lock.name, call.wait)
+        call.subscription = subscriptions.open(client, call.channel)
+    end
+    -- A subscription that others share is confirmed already: what woke them before our first
+    -- attempt failed may have been meant for us.
+    call.seen = call.subscription and max(subscriptions.wakes(call.subscription) - 1, 0) or 0
+    if call.place and call.subscription then
+        call.place.queue.watching = call.place.queue.watching + 1
+    end
+end
+
+-- Subscribes anew where another channel is of interest now.
+local function follow(call)
+    local lock, prim = call.lock, call.lock.primitive
+    if not call.subscription or prim.channel(lock.client, lock.name, call.wait) == call.channel then
+        return
+    end
+    _M.finish(call)
+    subscribe(call)
+end
+
+-- Looks who has the lock, after an attempt: counts those in a row that a message led to and that
+-- found no other holder.
+local function learn(call)
+    if not call.subscription or call.round == nil then
+        return
+    end
+    local same, new = answers.compare_holders(call.lock.client, call.round, call.holders)
+    if new > 0 and same == 0 then    -- one of both: perhaps a key that nobody has let go
+        call.vain = 0
+    elseif call.woken then
+        call.vain = call.vain + 1
+    end
+end
+
+-- Sleeps for so long, or until it is woken.
+-- @param deaf  whether messages do not wake it
+local function nap(call, seconds, deaf)
+    local client, subscription = call.lock.client, not deaf and call.subscription
+    if call.place then
+        queues.sleep(call.place, not deaf and call or nil, seconds)
+    else
+        rounds.finish_sleep(client, subscription
+            and subscriptions.begin_pause(subscription, call.seen, seconds)
+            or rounds.begin_sleep(client, seconds), call.alone)
+    end
+end
+
+-- How long after an attempt no message leads to the next one, in seconds.
+local function deaf_for(call)
+    local vain = call.vain
+    return vain >= VAIN and min(DEAF * 2 ^ (vain - VAIN), DEAF_MAX)
+        * (1 + random(call.lock.client)) / 2 or 0
+end
+
+-- Seconds until the next attempt makes sense after votes were split, and where it begins.
+local function split_pause(call)
+    local spread = 0.5 + random(call.lock.client)
+    if call.split == "home" then
+        call.home = nil
+        return ALONE * spread
+    end
+    call.home = not (call.lock.primitive.everywhere and call.wait.ticket)
+    call.splits = (call.splits or 0) + 1
+    return max(SPLIT_DELAY, call.trip) * 2 ^ min(call.splits - 1, SPLIT_DOUBLINGS) * spread
+end
+
+-- Seconds until the next attempt makes sense, if no message comes.
+-- @param free_in  seconds until a majority may be free, or nil
+local function pause_of(call, free_in)
+    local client, guarded, held = call.lock.client, call.guarded, call.outcome == "held"
+    local o = client.options
+    local pause = ((call.subscription and held or guarded) and o.fallback or o.retry_delay)
+        * (0.5 + random(client))
+    if guarded then
+        pause = min(pause, guarded + 0.001)
+    end
+    if call.split == "home" or call.split and call.splits < SPLIT_TRIES then
+        return min(pause, split_pause(call))
+    elseif free_in then
+        pause = min(pause, free_in + 0.001 + random(client) * 0.002)
+    end
+    return pause
+end
+
+--- Sleeps until the next attempt makes sense, or the call's time is over.
+-- @param call  see acquire.lua; its round is given back
+function _M.sleep(call)
+    if call.tries then
+        attempt.forget(call)
+        nap(call, min(split_pause(call), votes.longest_pause(call, call.lock.client.now())), true)
+        return
+    elseif not call.seen then
+        subscribe(call)
+    elseif call.wait then
+        follow(call)
+    end
+    local client = call.lock.client
+    local left = max(call.deadline - client.now(), 0)
+    local free_in = answers.free_in(call.round)
+    learn(call)
+    attempt.forget(call)
+    local pause = min(pause_of(call, free_in), left)
+    local subscription, began = call.subscription, client.now()
+    nap(call, pause)
+    if not subscription then
+        return
+    end
+    call.woken = subscriptions.wakes(subscription) > call.seen
+    local rest = call.woken and began + min(deaf_for(call), pause) - client.now() or 0
+    if rest > 0 then
+        nap(call, rest, true)
+    end
+    local opened = subscriptions.opened(subscription)
+    call.splits = opened ~= call.opened and call.vain < VAIN and 0 or call.splits
+    -- Before the attempt: later wakes are news.
+    call.seen, call.opened = subscriptions.wakes(subscription), opened
+end
+
+--- Ends the subscription of a call that waits no more.
+function _M.finish(call)
+    local subscription = call.subscription
+    if not subscription then
+        return
+    end
+    call.subscription = nil
+    subscriptions.close(subscription)
+    if call.place then
+        call.place.queue.watching = call.place.queue.watching - 1
+    end
+end
+
+return _M

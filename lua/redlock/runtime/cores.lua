@@ -1,0 +1,58 @@
+--- Opens and closes a client's C core: its own, or one that the clients of an event loop share.
+
+local ffi = require "ffi"
+local finalizers = require "redlock.runtime.finalizers"
+local rounds = require "redlock.runtime.rounds"
+
+local _M = {}
+
+local MAX_TEXT = 1024        -- bytes of an error of rl_open, which may name a file
+
+-- @param core   the opened core, or NULL
+-- @param close  called when the core is collected
+local function kept(core, close, text)
+    if core == nil then
+        return nil, ffi.string(text)
+    end
+    return ffi.gc(core, finalizers.of(close))
+end
+
+--- Opens a core for one client.
+-- @param settings  rl_options
+-- @param nodes     array of rl_node_options
+-- @param n         its length
+-- @return the core, which closes when collected; or nil and a sentence: what is wrong
+function _M.open(settings, nodes, n)
+    local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
+    return kept(C.rl_open(settings, nodes, n, text, MAX_TEXT), C.rl_close, text)
+end
+
+--- Releases all locks of a core, and closes its connections.
+function _M.close(core)
+    rounds.load().rl_close(ffi.gc(core, nil))
+end
+
+local function forget(core)
+    rounds.load().rl_unshare(core, 0)
+end
+
+--- Like open(), for a core that all callers with the same key share. key: a string with all that
+-- the core is opened with.
+function _M.share(key, settings, nodes, n)
+    local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
+    return kept(C.rl_share(key, #key, settings, nodes, n, text, MAX_TEXT), forget, text)
+end
+
+--- Stops using a shared core.
+function _M.leave(core)
+    rounds.load().rl_unshare(ffi.gc(core, nil), 1)
+end
+
+--- Changes the credentials that the next connections of node i (from 1) use. user may be nil.
+function _M.set_password(core, i, user, password)
+    if rounds.load().rl_set_password(core, i - 1, user, password) ~= 0 then
+        error("redlock: out of memory", 0)
+    end
+end
+
+return _M

@@ -1,0 +1,128 @@
+--- Structured errors: what happened as a code, as a sentence, and node by node.
+--
+-- err.code     one of: held no_quorum expired lost not_held not_found unknown cancelled closed
+--              config unsupported deadlock phase overload timeout (of a future's get)
+-- err.message  a sentence
+-- err.nodes    { { node = "redis://...", code = "timeout", message = "..." }, ... } or nil;
+--              code is "ok" for a node that answered (see vote), "pending" for one that is up
+--              or connecting and whose answer did not matter any more
+-- err.waited   seconds spent in the call, or nil
+-- err.reason   if the hold was lost: why, with the words of onLost; or nil
+-- err.holder   of `held`: the holder { label, since, remaining }, as a majority of the servers
+--              names it (inspect/naming.lua); or nil
+--
+-- Errors are plain values: cjson.encode(err) gives these fields. tostring(err) and "text" .. err
+-- give "redlock: <code>: <message>", and string methods work on that text. table.concat takes
+-- strings only: pass it tostring(err).
+
+local node_codes = require "redlock.runtime.node_codes"
+local quorum = require "redlock.runtime.quorum"
+
+local setmetatable, getmetatable, tostring, type, ipairs, pairs =
+    setmetatable, getmetatable, tostring, type, ipairs, pairs
+local format, concat = string.format, table.concat
+
+local _M = {}
+
+local SENTENCES = {
+    held = "%s is held by somebody else",
+    no_quorum = "%s: no majority of the servers answered",
+    expired = "%s: the lease is over",
+    lost = "%s: the lease is lost",
+    not_found = "%s is not there: it was not made, or too many servers have forgotten it",
+    not_held = "%s is not held by this owner",
+    unknown = "%s: no majority of the servers confirmed the release; what is left ends with "
+        .. "its lease",
+    cancelled = "%s was cancelled",
+    closed = "%s: the client is closed",
+    unsupported = "%s cannot do that: its primitive has no script for it",
+    deadlock = "%s is held by another owner of this thread or request, or by this one as another "
+        .. "kind of lock, and may not be released while this one waits; use the same opts.owner, "
+        .. "or lockAsync in plain LuaJIT",
+    phase = "%s: the caller cannot wait here; in nginx that is possible in rewrite, access, "
+        .. "content, ssl_certificate and timers, in other loops in a coroutine",
+    overload = "%s: too many wait for locks in this process already; let fewer in, wait for "
+        .. "less long, or raise the option max_waiting",
+    timeout = "%s was not done in time",
+    config = "%s",
+    nomem = "%s: out of memory or file descriptors",
+}
+
+local NO_VOTES = "%s: no majority of the servers gave its vote"
+
+-- String methods work on an error's text: err:find "timeout", err:match, err:sub ...
+local Error, methods = {}, {}
+Error.__index = methods
+
+for name, fn in pairs(string) do
+    methods[name] = function(err, ...)
+        return fn(tostring(err), ...)
+    end
+end
+
+function Error:__tostring()
+    return "redlock: " .. self.code .. ": " .. self.message
+end
+
+function Error.__concat(a, b)
+    return tostring(a) .. tostring(b)
+end
+
+-- Whether a majority answered (of a failed round: with reasons for giving no vote).
+local function answered(nodes)
+    local n = 0
+    for _, row in ipairs(nodes or {}) do
+        local code = node_codes[row.code]
+        n = n + (code and code.silent and 0 or 1)
+    end
+    return nodes ~= nil and n >= quorum(#nodes)
+end
+
+local function sentence(code, subject, nodes, reason)
+    local what = type(subject) == "table" and subject:describe() or subject
+    local known = code == "no_quorum" and answered(nodes) and NO_VOTES or SENTENCES[code]
+    local text = format(known or "%s: " .. code, what)
+        .. (reason and " (" .. reason .. ")" or "")
+    if not nodes then
+        return text
+    end
+    local said = {}
+    for i, row in ipairs(nodes) do
+        said[i] = row.node .. " " .. (row.code == "ok" and row.message
+            or row.code .. " (" .. row.message .. ")")
+    end
+    return text .. ": " .. concat(said, "; ")
+end
+
+--- @param code     from the list above
+-- @param subject  what the error is about: a string, or an object with describe()
+-- @param nodes    as err.nodes, or nil
+-- @return an error object
+function _M.new(code, subject, nodes)
+    return setmetatable({ code = code, message = sentence(code, subject, nodes), nodes = nodes },
+        Error)
+end
+
+--- Adds to an error why its hold was lost.
+-- @param err      the error, which is changed
+-- @param subject  as for new()
+-- @param reason   as onLost gets it
+function _M.because(err, subject, reason)
+    err.reason, err.message = reason, sentence(err.code, subject, err.nodes, reason)
+end
+
+--- Adds to an error who holds its lock.
+-- @param err      the error, which is changed
+-- @param subject  as for new()
+-- @param holder   for err.holder, or nil
+-- @param text     what the message says about the holder, or nil
+function _M.name(err, subject, holder, text)
+    err.holder, err.message = holder, sentence(err.code, subject, err.nodes, text)
+end
+
+--- @return whether a value is one of our errors
+function _M.is_error(value)
+    return getmetatable(value) == Error
+end
+
+return _M

@@ -1,0 +1,100 @@
+--- Finalizers of the library's cdata, and the end of the Lua state.
+--
+-- When a state closes, LuaJIT finalizes all cdata in any order, and then all userdata, though all
+-- of it is still reachable. Finalizers of the program's own objects may call the library at any
+-- time. Once the first of ours has run, they find all clients closed. Handles that they give back
+-- before that keep their finalizers, as ffi.gc() no longer works.
+
+local ffi = require "ffi"
+local load = require("redlock.runtime.ffi").load
+
+local ipairs, next, setmetatable = ipairs, next, setmetatable
+local running = coroutine.running
+local cast, gc, new = ffi.cast, ffi.gc, ffi.new
+
+local _M = {}
+
+local clients = setmetatable({}, { __mode = "k" })     -- client -> its close function
+local over = false
+
+-- ffi.gc() sets a bit in a byte at this offset from a cdata, except in a state that closes.
+-- (Two layouts: with pointers of 64 and of 32 bits.)
+local MARKS = { -8, -4 }
+
+local function nothing()
+end
+
+local function sets_mark(at)
+    local probe = new "char[1]"
+    local header = cast("const volatile uint8_t *", probe)
+    local before = header[at]
+    gc(probe, nothing)
+    local is_set = header[at] ~= before
+    gc(probe, nil)
+    return is_set
+end
+if jit then
+    jit.off(sets_mark)
+end
+
+local mark
+for _, at in ipairs(MARKS) do
+    mark = mark or sets_mark(at) and at
+end
+
+-- No loop by pairs(): see Box:note_end.
+local function end_all()
+    over = true
+    local client, close = next(clients)
+    while client do
+        clients[client] = nil
+        close(client)
+        client, close = next(clients)
+    end
+end
+
+-- Whether the state closes; if so, ends all clients first.
+local function is_over()
+    if not over and mark and not sets_mark(mark) then
+        end_all()
+    end
+    return over
+end
+
+--- Whether the caller is a finalizer in a state that closes, which runs outside of all
+-- coroutines. For hosts: their event loop no longer exists then.
+function _M.are_last()
+    local co, is_main = running()
+    return (not co or is_main) and is_over()
+end
+
+--- A finalizer for handles of the core: calls fn(handle) unless the handle was given back.
+function _M.of(fn)
+    return function(handle)
+        if not is_over() or load().rl_known(handle) ~= 0 then
+            fn(handle)
+        end
+    end
+end
+
+--- A finalizer for an object that lives as long as the state.
+function _M.last(fn)
+    return function(object)
+        is_over()
+        fn(object)
+    end
+end
+
+--- Has close(client) called when the state closes. close must not call the core.
+function _M.join(client, close)
+    if over then
+        close(client)
+    else
+        clients[client] = close
+    end
+end
+
+-- Notices the end of the state also without handles, as of clients that were never used.
+_M.sentinel = gc(new "char[1]", _M.last(nothing))
+
+return _M

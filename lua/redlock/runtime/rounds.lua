@@ -1,0 +1,491 @@
+--- Rounds from Lua: starts them in the core, waits through the host, reads the answers.
+
+local ffi = require "ffi"
+local answers = require "redlock.runtime.answers"
+local finalizers = require "redlock.runtime.finalizers"
+local round_error = require "redlock.runtime.round_error"
+local ffi_core = require "redlock.runtime.ffi"
+local script_text = require "redlock.runtime.script_text"
+local values = require "redlock.runtime.values"
+local words = require "redlock.runtime.words"
+
+local pcall, error, tonumber = pcall, error, tonumber
+local yield, type = coroutine.yield, type
+local ceil, bytes, fill = math.ceil, values.bytes, words.fill
+local cast, ffi_new, ffi_gc = ffi.cast, ffi.new, ffi.gc
+
+local _M = { failure = round_error.of }
+local failure = round_error.of
+
+local FOREVER_MS = 2 ^ 40
+
+--- Seconds; longer times count as this.
+_M.FOREVER = FOREVER_MS / 1000
+
+local C, GRANTED, orphan, disown
+local keys_buf, args_buf, lease_place, unseeded_out
+
+--- Loads the core and prepares its buffers, at first use in a process.
+function _M.load()
+    if C then
+        return C
+    end
+    C = ffi_core.load()
+    GRANTED = tonumber(C.RL_GRANTED)
+    orphan, disown = finalizers.of(C.rl_lease_orphan), finalizers.of(C.rl_disown)
+    words.load(C)
+    keys_buf, args_buf = words.keys, words.args
+    lease_place, unseeded_out = ffi.typeof "rl_lease *[1]", ffi_new "uint32_t[1]"
+    return C
+end
+
+--- Milliseconds of a number of seconds, rounded up.
+function _M.to_ms(seconds)
+    local ms = seconds * 1000
+    return ms >= FOREVER_MS and FOREVER_MS or ceil(ms - 1e-6)
+end
+local to_ms = _M.to_ms
+
+--- A random number in [0, 1), independent of other processes and of math.random.
+function _M.random(client)
+    return C.rl_random(client.core)
+end
+
+-- ---- waiting for a round ------------------------------------------------------------
+
+-- Frees what a waiter held when its wait ends early (for example, when it is killed).
+-- @param handle  the lease of an attempt, or nil
+-- @param op      an object whose op:vanish() is called too, or nil
+local function vanish(round, handle, op)
+    C.rl_round_free(round)
+    if handle ~= nil then
+        C.rl_lease_abandon(handle)
+    end
+    if op then
+        op:vanish()
+    end
+end
+
+-- A host's wait that has called vanish() itself raises this.
+_M.GIVEN_UP = "redlock: a wait was given up, as the event loop was blocked for too long"
+
+-- Waits for a round; nil: it could not start. If the wait raises (Ctrl-C, a cancelled future),
+-- frees the round and, of an attempt, the lease.
+-- @param lease_out  of an attempt, or nil
+-- @return whether the round was granted; the caller keeps the round
+local function wait(client, round, lease_out, op)
+    if round == nil then
+        return false
+    end
+    local handle = lease_out and lease_out[0]
+    local ok, outcome = pcall(client.host.wait, round, vanish, handle, op, client)
+    if not ok then
+        if lease_out then
+            lease_out[0] = nil
+        end
+        if outcome ~= _M.GIVEN_UP then
+            vanish(round, handle)
+        end
+        error(outcome, 0)
+    end
+    return outcome == GRANTED
+end
+_M.await = wait
+
+--- Whether a round was granted and still is: the process may have been stopped since.
+function _M.is_granted(round)
+    return C.rl_round_outcome(round) == GRANTED
+end
+local is_granted = _M.is_granted
+
+-- Waits for a round and frees it.
+-- @return true when it was granted, or nil and an error
+local function conclude(client, subject, round, op)
+    if wait(client, round, nil, op) and is_granted(round) then
+        C.rl_round_free(round)
+        return true
+    end
+    return nil, failure(client, subject, round)
+end
+
+-- ---- acquire ---------------------------------------------------------------------
+
+--- A place where the core puts the lease of an attempt, so that an interrupt (Ctrl-C) that raises
+-- before the lease has an owner finds it.
+function _M.lease_out()
+    return lease_place()
+end
+
+--- Takes the result of a decided attempt.
+-- @param call   the call that made the attempt
+-- @param round  of the attempt
+-- @param won    whether it was granted when the wait ended
+-- @return the lease (cdata), with its validity in call.left: call claim() once it has an owner; or
+--   nil and the round, for failure() or free()
+function _M.decided(call, round, won)
+    local lease_out = call.lease_out
+    local handle = lease_out[0]
+    if won then
+        if call.wait then
+            call.answers = answers.of(call.lock.client, round)
+        end
+        local left = tonumber(C.rl_round_won(round))
+        if left > 0 then
+            call.left = left / 1000
+            return ffi_gc(handle, orphan)
+        end
+    end
+    lease_out[0] = nil
+    if handle ~= nil then
+        C.rl_lease_abandon(handle)
+    end
+    return nil, round
+end
+
+-- @return as decided(), after the wait
+local function await_lease(call, round)
+    return _M.decided(call, round,
+        wait(call.lock.client, round, call.lease_out, call.place or call.alone))
+end
+
+-- @return the core's primitive of an attempt, and how many KEYS and ARGV are in the buffers
+local function prepare(call, prim, keys, args)
+    call.lease_out[0] = nil
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    return call.lock.client:scripts(prim).primitive, nkeys, nargs
+end
+
+--- Tries once to acquire the keys on a majority. An interrupt (Ctrl-C) can raise between any
+-- two steps: run it under pcall, and call interrupted() on an error.
+-- @param call    of lock/acquire.lua: lock, lease_out, place or alone (its vanish() is called if
+--   the waiter is killed; or nil), home (whether the node where contenders meet is asked first)
+-- @param prim    the primitive
+-- @param keys    the KEYS of its scripts
+-- @param args    their further ARGV
+-- @param lease   seconds
+-- @param within  seconds the attempt may last
+-- @return as decided()
+function _M.acquire(call, prim, keys, args, lease, within)
+    local primitive, nkeys, nargs = prepare(call, prim, keys, args)
+    return await_lease(call, C.rl_acquire(call.lock.client.core, primitive, keys_buf, nkeys,
+        args_buf, nargs, bytes(call.lock.label), to_ms(lease), to_ms(within), call.home and 0 or -1,
+        call.lease_out))
+end
+
+--- Begins the same for a future; rl_next() reports when the round is done.
+-- @return the round, for decided(); or nil
+function _M.begin_acquire(call, prim, keys, args, lease, within)
+    local primitive, nkeys, nargs = prepare(call, prim, keys, args)
+    return C.rl_acquire_async(call.lock.client.core, primitive, keys_buf, nkeys, args_buf, nargs,
+        bytes(call.lock.label), to_ms(lease), to_ms(within), -1, call.lease_out)
+end
+
+--- Gives up an attempt whose caller no longer waits.
+-- @param call   the call that made the attempt
+-- @param round  of the attempt
+function _M.give_up(call, round)
+    local handle = call.lease_out[0]
+    call.lease_out[0] = nil
+    vanish(round, handle)
+end
+
+--- Hands a lease over to another owner in this process, with a new value on the servers.
+-- @param call    the call that gets the lease
+-- @param handle  the lease; given back
+-- @param lease   seconds
+-- @param kind    the lease's new primitive, or nil: the same
+-- @return as acquire()
+function _M.handover(call, handle, lease, kind)
+    local lease_out = call.lease_out
+    lease_out[0] = nil
+    local primitive = kind and call.lock.client:scripts(kind).primitive or nil
+    local round = C.rl_handover(handle, primitive, bytes(call.lock.label), to_ms(lease), lease_out)
+    if round == nil then
+        _M.abandon(handle)
+    else
+        _M.drop(handle)
+    end
+    return await_lease(call, round)
+end
+
+--- The lease just acquired has its owner: an interrupt no longer releases it.
+function _M.claim(call)
+    call.lease_out[0] = nil
+end
+
+--- After an error raised in acquire() or before claim(): releases what may have been acquired.
+-- The handle's finalizer frees it. Without one, after an interrupt at the wrong instruction, a
+-- few hundred bytes leak.
+function _M.interrupted(call)
+    local lease_out = call.lease_out
+    if lease_out[0] ~= nil then
+        C.rl_round_free(C.rl_release(lease_out[0]))
+        lease_out[0] = nil
+    end
+end
+
+--- The code of a failed attempt, as in errors.
+function _M.outcome(client, round)
+    if round == nil then
+        return client.closed and "closed" or "nomem"
+    end
+    return round_error.code_name(C.rl_round_outcome(round))
+end
+
+--- Whether nodes had no vote because they do not know which fencing tokens they counted.
+function _M.is_unseeded(round)
+    return round ~= nil and C.rl_round_unseeded(round) ~= 0
+end
+
+--- Frees a round; nil: it could not start.
+function _M.free(round)
+    if round ~= nil then
+        C.rl_round_free(round)
+    end
+end
+
+--- For hosts that do not block: yields the round and SUSPENDED, until the coroutine is resumed
+-- with the round's outcome. Raises an outcome that is an error, or { raise = any error }.
+_M.SUSPENDED = {}
+function _M.suspend(round)
+    local outcome = yield(round, _M.SUSPENDED)
+    if type(outcome) == "table" then
+        error(outcome.raise or outcome, 0)
+    end
+    return outcome
+end
+
+function _M.is_done(round)
+    return C.rl_round_outcome(round) ~= 0
+end
+
+-- ---- holding ---------------------------------------------------------------------
+
+--- Seconds of validity left; 0: expired. No round trip.
+function _M.remaining(handle)
+    return tonumber(C.rl_remaining_ms(handle)) / 1000
+end
+
+--- Hands a lease to the watchdog.
+-- @param handle    the lease
+-- @param lease     seconds, of each renewal
+-- @param max_hold  seconds, or false
+function _M.keep(handle, lease, max_hold)
+    if C.rl_keep(handle, to_ms(lease), max_hold and to_ms(max_hold) or 0) ~= 0 then
+        error("redlock: no thread for the watchdog could be started", 0)
+    end
+end
+
+--- The core's number for a lease, valid until its handle is given back.
+function _M.key(handle)
+    return tonumber(cast("intptr_t", handle))
+end
+
+--- How many servers have confirmed a lease. With `settled`: how many had when its last extension
+-- began; -1: there was none.
+function _M.votes(handle, settled)
+    return C.rl_lease_votes(handle, settled and 1 or 0)
+end
+
+--- The fencing token of a lease, or the number that the servers agreed on; nil: none.
+function _M.token(handle)
+    local token = tonumber(C.rl_lease_token(handle))
+    return token > 0 and token or nil
+end
+
+--- Takes over another process's lease, given its value and its token (0: none), if a majority
+-- confirms it.
+-- @return the lease (cdata); or nil and an error: lost, no_quorum, closed
+function _M.adopt(client, subject, prim, keys, args, value, lease, token)
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    local handle = C.rl_adopt(client.core, client:scripts(prim).primitive, keys_buf, nkeys,
+        args_buf, nargs, bytes(value), to_ms(lease), token)
+    if handle == nil then
+        return nil, failure(client, subject, nil)
+    end
+    ffi_gc(handle, disown)
+    local ok, err = _M.extend(client, subject, handle, lease)
+    if not ok then
+        C.rl_disown(ffi_gc(handle, nil))
+        return nil, err
+    end
+    return ffi_gc(handle, orphan)
+end
+
+--- Forgets a lease that another process will take over.
+-- @return its value
+function _M.disown(handle)
+    local value = values.of(handle)
+    C.rl_disown(ffi_gc(handle, nil))
+    return value
+end
+
+--- Frees a lease's handle without a release: the lease is no longer renewed, and expires.
+function _M.drop(handle)
+    C.rl_lease_drop(ffi_gc(handle, nil))
+end
+
+--- Frees the handle of a lease whose owner no longer exists, and releases the lease without
+-- waiting, as its finalizer does.
+function _M.orphan(handle)
+    C.rl_lease_orphan(ffi_gc(handle, nil))
+end
+
+--- Extends a lease to `lease` seconds from now.
+-- @return true, or nil and an error: lost, no_quorum (the old validity stands), not_held,
+--   unsupported, closed
+function _M.extend(client, subject, handle, lease)
+    return conclude(client, subject, C.rl_extend(handle, to_ms(lease)))
+end
+
+--- Begins the release. Writes what the sockets accept before it returns; for a future it does
+-- not, and rl_next() reports when the round is done.
+-- @return the round, for released(), or for let_go() when it is done; or nil
+function _M.release(handle, for_future)
+    return for_future and C.rl_release_async(handle) or C.rl_release(handle)
+end
+
+--- Waits for a release.
+-- @return as let_go()
+function _M.released(client, subject, handle, round)
+    return _M.let_go(client, subject, handle, round, wait(client, round))
+end
+
+--- Takes the result of a release that is done.
+-- @param client   the client of the lease
+-- @param subject  what an error is about
+-- @param handle   the lease; given back
+-- @param round    the round of the release; given back
+-- @param granted  whether it was granted when the wait ended
+-- @return true, how many waiters the servers woke, and whether nodes had no vote because they do
+--   not know which fencing tokens they counted; or nil, an error: expired, held, unknown,
+--   not_held, closed; and the holder of the keys (values.lua), or false
+function _M.let_go(client, subject, handle, round, granted)
+    ffi_gc(handle, nil)
+    local told = granted and tonumber(C.rl_round_let_go(round, unseeded_out)) or -1
+    if told >= 0 then
+        return true, told, unseeded_out[0] ~= 0
+    end
+    local taker = values.taker(handle) or false
+    C.rl_lease_drop(handle)
+    return nil, failure(client, subject, round), taker
+end
+
+--- Frees the round and the handle of a release that no caller waits for.
+function _M.leave(handle, round)
+    _M.free(round)
+    _M.drop(handle)
+end
+
+--- Releases a lease that has no owner, or whose release was sent already, and does not wait for
+-- the answers.
+function _M.abandon(handle)
+    C.rl_lease_abandon(ffi_gc(handle, nil))
+end
+
+-- ---- questions and pauses --------------------------------------------------------
+
+--- Begins what ask() does.
+-- @return the round, or nil
+function _M.begin_ask(client, prim, script, keys, args, within)
+    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
+    return C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf, nargs,
+        within and to_ms(within) or FOREVER_MS, prim.questions[script] and 1 or 0)
+end
+
+--- Runs one of a primitive's further scripts ("peek", "force") on all nodes.
+-- @param client   whose servers are asked
+-- @param subject  what an error is about
+-- @param prim     the primitive
+-- @param script   its name
+-- @param keys     the KEYS
+-- @param args     the ARGV
+-- @param op       as for acquire()
+-- @param within   as for acquire()
+-- @return a list of { node, vote, info, data, agreed: whether a majority gave the same answer }
+--   for the nodes that answered; or nil and an error
+function _M.ask(client, subject, prim, script, keys, args, op, within)
+    local round = _M.begin_ask(client, prim, script, keys, args, within)
+    if not wait(client, round, nil, op) then
+        return nil, failure(client, subject, round)
+    end
+    return answers.take(client, round)
+end
+
+--- Runs a script on all nodes, and waits until each has answered or failed.
+-- @param client   whose servers are asked
+-- @param subject  what an error is about
+-- @param body     the text of the script
+-- @param keys     the KEYS
+-- @param args     the ARGV; nil: none
+-- @return as ask()
+function _M.ask_all(client, subject, body, keys, args)
+    local nkeys, nargs = fill(keys_buf, keys), args and fill(args_buf, args) or 0
+    local id = script_text.register(C, client, "a question", body)
+    local round = C.rl_ask_all(client.core, id, keys_buf, nkeys, args_buf, nargs, FOREVER_MS)
+    if not wait(client, round) then
+        return nil, failure(client, subject, round)
+    end
+    return answers.take(client, round)
+end
+
+--- Like ask(), without waiting for the answers.
+function _M.say(client, prim, script, keys, args)
+    _M.free(_M.begin_ask(client, prim, script, keys, args))
+end
+
+-- Callers read the results from the client: true, or nil and an error when it is closed.
+local function learned(client, subject, ok, err)
+    if ok and client.closed then
+        return nil, failure(client, subject, nil)
+    end
+    return ok, err
+end
+
+--- Asks every server for what health.lua reads.
+-- @return true once each has answered or failed; or nil and an error: closed
+function _M.check(client)
+    return learned(client, "check", conclude(client, "check", C.rl_check(client.core)))
+end
+
+--- Admits the servers that are in the same quarantine as at `seen` (a time of client.now()); with
+-- `force`, in any quarantine. Returns as check().
+function _M.admit(client, force, seen)
+    return learned(client, "init", conclude(client, "init",
+        C.rl_admit(client.core, force and 1 or 0, to_ms(seen))))
+end
+
+--- Begins a pause, which the host may end early with rl_round_wake().
+-- @return the round, or nil
+function _M.begin_sleep(client, seconds)
+    return C.rl_sleep(client.core, to_ms(seconds))
+end
+
+function _M.wake(round)
+    C.rl_round_wake(round)
+end
+
+--- Waits for a pause and frees its round.
+-- @param client  as for begin_sleep()
+-- @param round   from begin_sleep() or begin_pause()
+-- @param op      as for acquire()
+function _M.finish_sleep(client, round, op)
+    conclude(client, "a pause", round, op)
+end
+
+--- Pauses while the connections are served.
+function _M.sleep(client, seconds)
+    conclude(client, "a pause", C.rl_sleep(client.core, to_ms(seconds)))
+end
+
+--- Waits until all rounds of a list are done, at most `seconds`.
+function _M.settle(client, list, seconds)
+    local finish = client.now() + seconds
+    for i = 1, #list do
+        while list[i] ~= nil and not _M.is_done(list[i]) and client.now() < finish do
+            _M.sleep(client, 0.001)
+        end
+    end
+end
+
+return _M

@@ -1,0 +1,52 @@
+--- Subscriptions to the channels on which releases are announced.
+
+local ffi = require "ffi"
+local finalizers = require "redlock.runtime.finalizers"
+local core = require("redlock.runtime.ffi").load
+local rounds = require "redlock.runtime.rounds"
+
+local tonumber = tonumber
+
+local _M = {}
+
+local close = finalizers.of(function(subscription) core().rl_unsubscribe(subscription) end)
+
+--- Subscribes to a channel, until close() or collection; nil: could not subscribe.
+function _M.open(client, channel)
+    local subscription = core().rl_subscribe(client.core, channel, #channel)
+    return subscription ~= nil and ffi.gc(subscription, close) or nil
+end
+
+function _M.close(subscription)
+    core().rl_unsubscribe(ffi.gc(subscription, nil))
+end
+
+--- How many wake-ups a subscription has had.
+function _M.wakes(subscription)
+    return tonumber(core().rl_subscription_wakes(subscription))
+end
+
+--- How many of those wake-ups a majority of the servers sent.
+function _M.opened(subscription)
+    return tonumber(core().rl_subscription_opened(subscription))
+end
+
+--- Sleeps until the subscription has had more than `seen` wake-ups.
+-- @param client        the client that sleeps
+-- @param subscription  or nil
+-- @param seen          how many wake-ups the caller knows
+-- @param seconds       at most
+-- @return how many there are now
+function _M.sleep(client, subscription, seen, seconds)
+    rounds.finish_sleep(client, subscription and _M.begin_pause(subscription, seen, seconds)
+        or rounds.begin_sleep(client, seconds))
+    return subscription and _M.wakes(subscription) or 0
+end
+
+--- Begins a pause that ends early when the subscription has had more than `seen` wake-ups.
+-- @return the round, for rounds.finish_sleep(), or nil
+function _M.begin_pause(subscription, seen, seconds)
+    return core().rl_pause(subscription, seen, rounds.to_ms(seconds))
+end
+
+return _M

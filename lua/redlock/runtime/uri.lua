@@ -1,0 +1,203 @@
+--- Server addresses: URIs or tables, checked and brought into one shape.
+
+local codec = require "redlock.runtime.codec"
+local validate = require "redlock.runtime.validate"
+
+local type, tonumber, tostring, ipairs, pairs = type, tonumber, tostring, ipairs, pairs
+local format, find, match = string.format, string.find, string.match
+local bad = validate.bad
+
+local _M = {}
+
+local SCHEMES = { redis = true, valkey = true, rediss = true, valkeys = true }
+local SECURE = { rediss = true, valkeys = true }
+local FIELDS = { host = true, port = true, path = true, user = true, password = true, db = true,
+    password_file = true, password_env = true, tls = true, server_name = true }
+local DEFAULT_PORT = 6379
+local MAX_DB = 65535
+
+local function unescape(s)
+    return s and codec.unescape(s)
+end
+
+-- The part of a label that reads as s again; keep: characters that stay besides the usual.
+local function escape(s, keep)
+    return codec.escape(s, "%w._~" .. keep .. "-")
+end
+
+-- Splits "user:password@rest". The password may contain ":".
+local function split_credentials(rest)
+    local credentials, host = match(rest, "^(.*)@([^@]*)$")
+    if not credentials then
+        return rest
+    end
+    local user, password = match(credentials, "^([^:]*):(.*)$")
+    if not user then
+        user, password = nil, credentials      -- redis://password@host, as redis-cli has it
+    end
+    return host, user ~= "" and unescape(user) or nil, unescape(password)
+end
+
+local function parse_unix(rest, what)
+    local before, path, query = match(rest, "^([^/]*)(/[^?]*)%??(.*)$")
+    if not path or path == "/" then
+        bad(what, "unix:// needs an absolute path: unix:///run/redis.sock")
+    end
+    local _, user, password = split_credentials(before)
+    local db
+    if query ~= "" then
+        db = tonumber(match(query, "^db=(%d+)$"))
+        if not db then
+            bad(what, "only ?db=<number> may follow a unix socket's path")
+        end
+    end
+    return { path = unescape(path), user = user, password = password, db = db }
+end
+
+local function parse_tcp(rest, what)
+    local authority, db = match(rest, "^([^/?]*)/?([^/?]*)$")
+    if not authority then
+        bad(what, "a URI is redis://[user[:password]@]host[:port][/db]")
+    end
+    local host_port, user, password = split_credentials(authority)
+    local host, port = match(host_port, "^%[([^%]]+)%]:?(%d*)$")
+    if not host then
+        host, port = match(host_port, "^([^:]+):?(%d*)$")
+    end
+    if not host then
+        bad(what, "there is no host, or the port is not a number; IPv6 addresses go in "
+            .. "brackets: redis://[::1]:6379")
+    end
+    if db ~= "" and not find(db, "^%d+$") then
+        bad(what, "the path is the number of a database: redis://host/0")
+    end
+    return { host = unescape(host), port = tonumber(port), user = user, password = password,
+        db = tonumber(db) }
+end
+
+local function parse(uri, what)
+    local scheme, rest = match(uri, "^([%a][%w+.-]*)://(.*)$")
+    if not scheme then
+        bad(what, "a URI is redis://host[:port][/db] or unix:///path")
+    end
+    scheme = scheme:lower()
+    if scheme == "unix" then
+        return parse_unix(rest, what)
+    elseif SCHEMES[scheme] then
+        local n = parse_tcp(rest, what)
+        n.tls = SECURE[scheme]
+        return n
+    end
+    bad(what, "unknown scheme '" .. scheme .. "'; use redis, rediss (TLS), valkey or unix")
+end
+
+local function check_string(what, value)
+    if value ~= nil and (type(value) ~= "string" or find(value, "%z")) then
+        bad(what, "a string without NUL bytes is needed")
+    end
+end
+
+--- Where the password comes from: at most one of the fields password (a string or a function),
+-- password_file and password_env, which becomes a password.
+-- @param what    put before the fields' names in errors
+-- @param fields  a table with them, which is changed
+function _M.password(what, fields)
+    local source
+    for _, field in ipairs { "password", "password_file", "password_env" } do
+        local value = fields[field]
+        if value ~= nil and source then
+            bad(what .. field, "there is " .. source .. " already; one of them is enough")
+        elseif value ~= nil then
+            source = field
+            if not (field == "password" and type(value) == "function") then
+                check_string(what .. field, value)
+            end
+        end
+    end
+    if fields.password_env then
+        fields.password = os.getenv(fields.password_env)
+        if not fields.password then
+            bad(what .. "password_env", "there is no environment variable "
+                .. fields.password_env)
+        end
+        fields.password_env = nil
+    end
+    if fields.password == "" or fields.password_file == "" then
+        bad(what .. source, "must not be empty")
+    end
+    return source ~= nil
+end
+
+local function label(n)
+    if n.path then
+        return "unix://" .. escape(n.path, "/") .. (n.db > 0 and "?db=" .. n.db or "")
+    end
+    return format(find(n.host, ":", 1, true) and "%s://[%s]:%d%s" or "%s://%s:%d%s",
+        n.tls and "rediss" or "redis", escape(n.host, ":"), n.port,
+        n.db > 0 and "/" .. tostring(n.db) or "")
+end
+
+local function check_tls(what, n)
+    if n.tls ~= nil and type(n.tls) ~= "boolean" then
+        bad(what .. ".tls", "true or false is needed")
+    elseif n.tls and n.path then
+        bad(what .. ".tls", "a unix socket has no TLS")
+    elseif n.server_name and not n.tls then
+        bad(what .. ".server_name", "it is of use with TLS only")
+    elseif n.tls and not require("redlock.cdef").tls then
+        bad(what, "unsupported: this build has no TLS; install libssl-dev and pkg-config and "
+            .. "build again, or use redis:// on a trusted network or a TLS tunnel")
+    end
+end
+
+--- One node's address.
+-- @param node  a URI string or a table of FIELDS
+-- @param what  how to name it in errors, as "nodes[1]"
+-- @param shared  what nodes without a password of their own have: user, and password or
+--   password_file; or nil
+-- @return { host, port, path, user, password, password_file, db, tls, server_name, label };
+--   label has no secrets
+function _M.node(node, what, shared)
+    local n
+    if type(node) == "string" then
+        n = parse(node, what)
+    elseif type(node) == "table" then
+        validate.options(what, node, FIELDS)
+        n = {}
+        for field in pairs(FIELDS) do
+            n[field] = node[field]
+        end
+    else
+        bad(what, "a URI or a table is needed, not " .. type(node))
+    end
+    for _, field in ipairs { "host", "path", "user", "server_name" } do
+        check_string(what .. "." .. field, n[field])
+    end
+    if not _M.password(what .. ".", n) and shared then
+        n.user = n.user or shared.user
+        n.password, n.password_file = shared.password, shared.password_file
+    end
+    check_tls(what, n)
+    if (n.host == nil) == (n.path == nil) or n.host == "" then
+        bad(what, "either host or path is needed")
+    end
+    if n.path and n.port ~= nil then
+        bad(what .. ".port", "a unix socket has none")
+    end
+    if n.user and not (n.password or n.password_file) then
+        bad(what, "a user needs a password")
+    end
+    if n.path and not find(n.path, "^/.") then
+        bad(what, "the path of a unix socket is absolute: /run/redis.sock")
+    elseif n.path and #n.path > 107 then
+        bad(what, "the path of a unix socket has at most 107 bytes")
+    end
+    n.db = validate.integer(what .. ".db", n.db or 0, 0, MAX_DB)
+    if n.host then
+        n.port = validate.integer(what .. ".port", n.port or DEFAULT_PORT, 1, 65535)
+    end
+    n.label = label(n)
+    return n
+end
+
+return _M

@@ -1,0 +1,74 @@
+--- client:connect(): waits until a majority of the servers may vote.
+
+local ffi = require "ffi"
+local errors = require "redlock.runtime.errors"
+local health = require "redlock.servers.health"
+local quorum = require "redlock.runtime.quorum"
+local rounds = require "redlock.runtime.rounds"
+
+local ipairs, max, min = ipairs, math.max, math.min
+
+local _M = {}
+
+local PAUSE, PAUSE_MAX = 0.001, 0.05      -- seconds between two looks; doubled each time
+
+-- A connection is opened for a round that waits for it, and again when that failed: there is
+-- always one that asks all servers.
+-- @param round  the one before, or nil
+-- @return it, or the next one; nil: out of memory
+local function keep_asking(client, round)
+    local C = rounds.load()
+    if round and not rounds.is_done(round) then
+        return round
+    end
+    local fresh = C.rl_check(client.core)
+    return fresh ~= nil and ffi.gc(fresh, C.rl_round_free) or nil
+end
+
+-- How many servers may vote, how many have neither connected nor failed yet, and whether one is
+-- connected that has not answered yet.
+local function count(rows)
+    local voting, open, silent = 0, 0, false
+    for _, row in ipairs(rows) do
+        local unknown = row.guard == "unknown" and not row.marker_code
+        if not row.ready then
+            open = open + (row.lost and 0 or 1)
+            silent = silent or row.code == "timeout" and not row.lost
+        elseif row.verdict ~= "error" then
+            voting, open = voting + (unknown and 0 or 1), open + (unknown and 1 or 0)
+        end
+    end
+    return voting, open, silent
+end
+
+--- See client:connect.
+-- @param client   which is open
+-- @param seconds  how long it may take
+function _M.connect(client, seconds)
+    local began, pause, round = client.now(), PAUSE, nil
+    local ends, answers_due = began + seconds, began + client.options.timeout
+    while true do
+        client.credentials:poll()        -- a password function may wait
+        if client.closed then
+            return nil, errors.new("closed", "connect")
+        end
+        client.holds:poll()
+        local rows = health.rows(client, began)
+        local voting, open, silent = count(rows)
+        local enough = voting >= quorum(#rows) + client.options.margin
+        local left = (silent and max(ends, answers_due) or ends) - client.now()
+        if enough and (open == 0 or left <= 0) then
+            return true
+        elseif left <= 0 then
+            return nil, errors.new("no_quorum", "connect", health.complaints(rows))
+        end
+        round = keep_asking(client, round)
+        rounds.sleep(client, min(pause, left))
+        pause = min(2 * pause, PAUSE_MAX)
+        if client.closed then
+            return nil, errors.new("closed", "connect")
+        end
+    end
+end
+
+return _M

@@ -1,0 +1,237 @@
+--- Floors of fencing tokens: what a server that has lost a counter goes on from.
+--
+-- A server keeps, for each of 1024 buckets of names, a number above which it never gave out
+-- a counter. A server that was restarted or has lost its floors (scripts/fenced/run.lua) has no
+-- vote for a bucket until it has a floor again: the largest of N - q + 1 others, because any
+-- majority that witnessed a token has a member among those. Before that the server must have been
+-- through the quarantine of the restart guard, so that no attempt counts on earlier answers.
+
+local each = require "redlock.runtime.each"
+local errors = require "redlock.runtime.errors"
+local health = require "redlock.servers.health"
+local limits = require "redlock.runtime.limits"
+local places = require "redlock.runtime.places"
+local quorum = require "redlock.runtime.quorum"
+local rounds = require "redlock.runtime.rounds"
+local script_text = require "redlock.runtime.script_text"
+
+local ipairs, tonumber = ipairs, tonumber
+local format, floor, max, min = string.format, math.floor, math.max, math.min
+local sort = table.sort
+
+local _M = {}
+
+_M.KEY = "redlock:{server}:floor"
+
+--- How many floors a server has: at most 80 KB. Names that share one only skip numbers.
+_M.BUCKETS = 1024
+
+local AT_ONCE = 64            -- floors that are taught: fewer than a server may be behind (node.h)
+
+-- With too few others to ask (a new cluster, all floors lost at once, or the servers that have one
+-- are out of reach) tokens go on from the clock: above all earlier ones, if fewer than 16 were
+-- given out in a millisecond. A floor that is years ahead of the clock is a mistake, made by
+-- somebody who wrote to the server: following it once would force all later tokens to be larger.
+-- No token is 10^14 or more: below, tokens are exact in Lua, JSON and printed texts.
+local PER_MS, END, STEP = 16, limits.TOKEN_END, 32     -- STEP: of scripts/fenced/counter.lua
+local AHEAD_MS, ROOM = 10 * 365 * 86400e3, 2 ^ 32
+local SET_MS = 1767225600e3                          -- 2026: a clock before that is not set
+
+-- Looks at the clocks, ours and those of the servers. From the latest one follows what no counter
+-- can have come to: client.token_limit, a text.
+-- @return the middle clock of the servers, of two the later: a single one that was set back does
+--   not decide, nor does that of a client, of which the next one knows nothing; ours where a
+--   server's is not known
+local function look_at_clocks(client)
+    local ours = tonumber(rounds.load().rl_unix_ms())
+    local clocks = {}
+    for _, row in ipairs(health.rows(client)) do
+        if row.ready and row.clock_offset then
+            clocks[#clocks + 1] = ours + row.clock_offset * 1000
+        end
+    end
+    sort(clocks)
+    local latest = max(clocks[#clocks] or ours, ours, SET_MS)
+    client.token_limit = format("%.0f", min(PER_MS * (latest + AHEAD_MS), END - STEP))
+    return clocks[floor(#clocks / 2) + 1] or ours
+end
+
+--- What no counter can have come to.
+-- @param client  whose clocks say so
+-- @return a number, as the text that the scripts want
+function _M.limit(client)
+    if not client.token_limit then
+        look_at_clocks(client)
+    end
+    return client.token_limit
+end
+
+local function has_a_yes(answers)
+    for i = 1, #answers do
+        if answers[i].vote > 0 then
+            return true
+        end
+    end
+    return false
+end
+
+local function finding(n)
+    return { kind = "tokens", verdict = "warning", message = format("it counts tokens from "
+        .. "%.0f, years ahead of every clock, and has no vote on them; where too few others can "
+        .. "teach it better, delete redlock:{server}:floor on it", n) }
+end
+
+local OUT_OF_RANGE = 2        -- a vote of the script "floor"
+
+-- Servers whose floor is out of range keep the others from being taught: the error names them.
+local function not_taught(view, answers)
+    local client, rows = view.client, {}
+    for i = 1, places.count(client) do
+        rows[i] = { node = places.label(client, i), code = "ok", message = "-" }
+    end
+    for i = 1, #answers do
+        if answers[i].vote == OUT_OF_RANGE then
+            rows[answers[i].node].code = "unseeded"
+            rows[answers[i].node].message = finding(answers[i].info).message
+        end
+    end
+    return nil, errors.new("no_quorum", view, rows)
+end
+
+-- What servers that were asked for a bucket's floor have answered.
+-- @return how many have one, the largest of all, and how many are out of range
+local function count(client, answers)
+    local seeded, most, wild = 0, 0, 0
+    for i = 1, #answers do
+        local vote, n = answers[i].vote, answers[i].info
+        if vote == OUT_OF_RANGE then
+            wild = wild + 1
+            client.events:warn_once(places.label(client, answers[i].node), finding(n))
+        elseif vote >= 0 then
+            seeded, most = seeded + vote, max(most, n)
+        end
+    end
+    return seeded, most, wild
+end
+
+-- What servers that need a floor for a bucket get.
+-- @param answers    of all that were asked for theirs
+-- @param middle_ms  from look_at_clocks()
+-- @return that, as a text; and whether too few others had one; or nil and an error
+local function choose(view, answers, middle_ms)
+    local client = view.client
+    local n = places.count(client)
+    local enough = n - quorum(n) + 1
+    local seeded, most, wild = count(client, answers)
+    if seeded < enough and wild > 0 then
+        return not_taught(view, answers)
+    elseif seeded < enough then
+        most = max(most, min(PER_MS * middle_ms, tonumber(client.token_limit) - ROOM))
+    end
+    return format("%.0f", most), seeded < enough
+end
+
+local KEYS = { _M.KEY }
+
+--- Gives a floor to the servers that need one for a bucket. Two round trips. When the first
+-- takes too long, `client.unseeded` names the bucket from then on; when the second does, the
+-- next attempt finds the servers seeded, as its requests arrive behind.
+-- A floor out of range is replaced where enough other servers have a floor: then no majority can
+-- have counted so far.
+-- @param view    a lock of the primitive that has the scripts "floor" and "seed"
+-- @param bucket  a string
+-- @param op      as for rounds.acquire
+-- @param within  as for rounds.acquire
+-- @return true; or nil and an error: no_quorum (also: too many are out of range), closed
+function _M.seed(view, bucket, op, within)
+    local client, prim = view.client, view.primitive
+    local ends = within and client.now() + within
+    local middle_ms = look_at_clocks(client)
+    local args = { bucket, client.guarded and "1" or "", client.token_limit }
+    local answers, err = rounds.ask(client, view, prim, "floor", KEYS, args, op, within)
+    client.unseeded[bucket] = not answers and within and true or nil
+    if not answers then
+        return nil, err
+    end
+    local guessed
+    args[4], guessed = choose(view, answers, middle_ms)
+    if not args[4] then
+        return nil, guessed
+    end
+    answers, err = rounds.ask(client, view, prim, "seed", KEYS, args, op,
+        ends and max(ends - client.now(), 0))
+    if guessed and (not answers or has_a_yes(answers)) then
+        client.events:emit { type = "fence_seeded", name = view.name, floor = tonumber(args[4]) }
+    end
+    return answers and true, err
+end
+
+--- The same for several buckets at once, in two round trips for all of them, without an event.
+-- @param view     as for seed()
+-- @param buckets  a list of strings
+-- @param within   seconds for each of the two
+-- @return how many of them were guessed; or nil and an error as of seed(): some may have got theirs
+function _M.seed_all(view, buckets, within)
+    local client, prim, asked, guesses = view.client, view.primitive, {}, 0
+    local middle_ms = look_at_clocks(client)
+    for i, bucket in ipairs(buckets) do
+        asked[i] = { bucket, client.guarded and "1" or "", client.token_limit }
+    end
+    local said, err = each.ask_all(client, view, prim, "floor", KEYS, asked, within)
+    for i = 1, said and #said or 0 do
+        local text, guessed = choose(view, said[i], middle_ms)
+        if not text then
+            return nil, guessed
+        end
+        asked[i][4], guesses = text, guesses + (guessed and 1 or 0)
+    end
+    if said then
+        said, err = each.ask_all(client, view, prim, "seed", KEYS, asked, within)
+    end
+    return said and guesses, err
+end
+
+local LARGEST = script_text.read "redlock.scripts.fenced.largest"
+
+--- What the servers know of floors: for client:check().
+-- @param client  whose servers are asked
+-- @param _       rows, of which nothing is needed
+-- @param found   function(place, finding): is told of each node whose floors are out of range
+-- @return how many of the 1024 floors each node knows, by its place: none where its user may not
+--   look
+function _M.look(client, _, found)
+    local known = {}
+    look_at_clocks(client)
+    for _, answer in ipairs(rounds.ask_all(client, "check", LARGEST, KEYS) or {}) do
+        known[answer.node] = tonumber(answer.data)
+        if answer.info + 1 >= tonumber(client.token_limit) then
+            found(answer.node, finding(answer.info))
+        end
+    end
+    return known
+end
+
+--- Teaches all floors to the servers that vote and do not know them all.
+-- @param view  a fenced lock of the client: its scripts are used, its name is not
+-- @return how many floors were guessed from the clock, because too few servers knew them; or nil
+--   and an error, as of seed(): some may have been taught
+function _M.teach(view)
+    local first, n, guessed = 0, AT_ONCE, 0
+    while first < _M.BUCKETS do
+        local buckets = {}
+        for i = 1, n do
+            buckets[i] = format("%d", first + i - 1)
+        end
+        local ok, err = _M.seed_all(view, buckets, 5)
+        if ok then
+            first, guessed = first + n, guessed + ok
+        elseif n == 1 or err.code ~= "no_quorum" then
+            return nil, err
+        else
+            n = n / 2
+        end
+    end
+    return guessed
+end
+
+return _M

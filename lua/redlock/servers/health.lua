@@ -1,0 +1,406 @@
+--- What the servers tell of themselves, what is wrong with it, and what to do: for
+-- client:check(), and for warnings as events.
+
+local ffi = require "ffi"
+local errors = require "redlock.runtime.errors"
+local node_codes = require "redlock.runtime.node_codes"
+local quorum = require "redlock.runtime.quorum"
+local places = require "redlock.runtime.places"
+local rounds = require "redlock.runtime.rounds"
+
+local ipairs, setmetatable, tonumber, tostring = ipairs, setmetatable, tonumber, tostring
+local format, rep = string.format, string.rep
+local concat, insert = table.concat, table.insert
+local max, abs, ceil = math.max, math.abs, math.ceil
+local ffi_string = ffi.string
+
+local _M = {}
+
+local ROLES, GUARDS           -- words for RL_ROLE_* and rl_guard
+
+local function name_states(C)
+    ROLES = { [tonumber(C.RL_ROLE_MASTER)] = "master", [tonumber(C.RL_ROLE_REPLICA)] = "replica" }
+    GUARDS = {
+        [tonumber(C.RL_GUARD_OFF)] = "off",
+        [tonumber(C.RL_GUARD_UNKNOWN)] = "unknown",
+        [tonumber(C.RL_GUARD_ADMITTED)] = "admitted",
+        [tonumber(C.RL_GUARD_QUARANTINED)] = "guarded",
+        [tonumber(C.RL_GUARD_DISAGREES)] = "disagrees",
+    }
+end
+
+-- ---- one node --------------------------------------------------------------------
+
+local function persistence_of(info)
+    return info.aof ~= 0 and "aof" or info.rdb ~= 0 and "rdb" or "none seen"
+end
+
+-- Reads one node's row, without verdict.
+-- @param since  when nodes were asked that must have answered since (of client.now()); or nil
+local function read(client, i, info, text, since)
+    local C = rounds.load()
+    if not GUARDS then
+        name_states(C)
+    end
+    C.rl_node_get_info(client.core, i - 1, info)
+    local row = { node = places.label(client, i), ready = info.ready ~= 0 }
+    row.code = ffi_string(C.rl_code_name(info.code))
+    if not row.ready then
+        C.rl_node_text(client.core, i - 1, text)
+        row.message = ffi_string(text)
+    elseif since and tonumber(info.heard_ms) / 1000 < since then
+        row.ready, row.code, row.message = false, "timeout", "connected, but no answer in time"
+    end
+    row.reachable = row.ready or node_codes[row.code] ~= nil and node_codes[row.code].up == true
+    row.lost = info.lost ~= 0 and ffi_string(C.rl_code_name(info.lost)) or nil
+    row.twin = info.twin ~= 0
+    row.guard = GUARDS[tonumber(info.guard)]
+    row.steps = info.steps
+    row.step = tonumber(info.step_ms) / 1000
+    row.suspect_left = tonumber(info.suspect_left_ms) / 1000
+    if row.guard == "guarded" and info.guard_left_ms >= 0 then       -- else it is down
+        row.guard_left = tonumber(info.guard_left_ms) / 1000
+    end
+    row.marker_code = info.marker_code ~= 0 and ffi_string(C.rl_code_name(info.marker_code))
+        or nil
+    row.unverified = info.unverified ~= 0
+    if row.unverified and row.guard == "admitted" then
+        row.guard = "unverified"
+    end
+    row.cluster = info.cluster[0] ~= 0 and ffi_string(info.cluster) or nil
+    row.why = info.why[0] ~= 0 and ffi_string(info.why) or nil
+    if info.known ~= 0 then
+        row.stale = not row.ready or nil
+        row.version, row.run_id = ffi_string(info.version), ffi_string(info.run_id)
+        row.role = ROLES[tonumber(info.role)] or "unknown"
+        row.uptime = tonumber(info.uptime_s)
+        row.persistence = persistence_of(info)
+        row.maxmemory = tonumber(info.maxmemory)
+        row.eviction = ffi_string(info.policy)
+    end
+    if info.clock ~= 0 then
+        row.round_trip = tonumber(info.round_trip_ms) / 1000
+        row.clock_offset = tonumber(info.offset_ms) / 1000
+        row.clock_error = tonumber(info.offset_error_ms) / 1000
+    end
+    return row
+end
+
+-- What servers before a version cannot do (Valkey began as 7.2), and for whom that matters.
+local LACKS = {
+    { before = 6.00, kind = "version", verdict = "warning", message = "it is older than Redis "
+        .. "6.0, the first one that the library is tested with; upgrade it" },
+    { before = 6.02, kind = "channels", verdict = "warning", user = true, message = "Redis before "
+        .. "6.2 has no ACL rules for channels: leave &redlock:{...}:free out of this user's, who "
+        .. "may read and send all messages; upgrade it" },
+}
+
+--- Adds to a list what a server of a version cannot do.
+-- @param list of findings: { kind, verdict, message }
+-- @param version as INFO has it: "6.0.16", "valkey 8.1.1"; nil: not known
+-- @param user whether the client has a user with ACL rules there
+-- @return the list
+function _M.lacks(list, version, user)
+    local major, minor = (version or ""):match "(%d+)%.(%d+)"
+    for _, lack in ipairs(LACKS) do
+        if major and major + minor / 100 < lack.before and (user or not lack.user) then
+            list[#list + 1] = { kind = lack.kind, verdict = lack.verdict,
+                message = lack.message }
+        end
+    end
+    return list
+end
+
+-- For how long a server that may have forgotten locks has no votes, and what there is to do.
+local function quarantine(options, left)
+    if not left then
+        return " before it is back: it may have forgotten locks"
+    end
+    local whole = options.max_lease * 1.01 + 1
+    return format(" for %d s: it may have forgotten locks (%d of %d s observed; goes on only while "
+        .. "a client stays: redlock check --wait)", ceil(left), max(whole - left, 0), ceil(whole))
+end
+
+-- States of the guard whose row says what is wrong, and the verdict on each.
+local EXPLAINED = { disagrees = "error" }
+
+-- What is wrong with a node: a list of { kind, verdict, message }.
+local function findings_of(client, row, user)
+    local list = {}
+    local function found(kind, verdict, ...)
+        list[#list + 1] = { kind = kind, verdict = verdict, message = format(...) }
+    end
+    local guarded = client.guarded
+    if not row.ready then
+        found(row.code, "error", "%s%s", row.message, row.stale
+            and " (what is shown of it is what it said before)" or "")
+    elseif row.role == "replica" then
+        found("replica", "error", "a replica; only masters can vote")
+    end
+    if row.ready and row.twin then
+        found("twin", "error", "the same server has voted under another address; name each once")
+    end
+    if EXPLAINED[row.guard] then
+        found(row.guard, EXPLAINED[row.guard], "%s", row.why)
+    elseif row.guard == "guarded" then
+        found("guarded", "error", "no votes%s; new cluster? run redlock init",
+            quarantine(client.options, row.guard_left))
+    end
+    if row.ready and row.marker_code then
+        found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "
+            .. "read or set (%s); allow this user the keys redlock:{server}:marker and "
+            .. "redlock:{server}:floor, and GET, SET, HSET, EVAL", row.marker_code)
+    end
+    if row.suspect_left > 0 then
+        found("clock_step", "error", "no votes for %d s: its clock was stepped by %+.3f s; "
+            .. "let NTP slew it", ceil(row.suspect_left), row.step)
+    end
+    if row.ready and row.unverified then
+        found("unverified", "warning", "it does not say which life of it this is (INFO)%s, and "
+            .. "gives no fencing tokens; allow INFO to this user",
+            guarded and ", so a restart that keeps its keys is not noticed" or "")
+    end
+    if row.ready and not row.clock_offset then
+        found("no_clock", "warning", "steps of its clock are not noticed; allow TIME to this "
+            .. "user")
+    end
+    if row.maxmemory and row.maxmemory > 0 and row.eviction ~= "noeviction" then
+        found("eviction", "warning", "maxmemory-policy %s can drop locks; set it to "
+            .. "noeviction", row.eviction)
+    end
+    if row.ready and not guarded and row.persistence == "none seen" then
+        found("persistence", "warning", "it may forget its locks when it restarts (INFO shows no "
+            .. "persistence), and the guard is off; set restart_guard = true, or appendonly "
+            .. "yes with appendfsync always")
+    end
+    local o = client.options
+    local bound = o.lease * o.drift_factor + 0.002
+    if row.clock_offset and abs(row.clock_offset) - row.clock_error > bound then
+        found("clock", "warning", "its clock and ours differ by %+.3f s, which is more than "
+            .. "the %.3f s that a lease allows for: a step would free locks early; let NTP "
+            .. "slew them", row.clock_offset, bound)
+    end
+    return _M.lacks(list, row.version, user)
+end
+
+--- That everybody may read a file with a secret in it, or write one that is trusted.
+-- @param path    of the file
+-- @param secret  whether there is one in it
+-- @return a sentence; or nil: neither
+function _M.exposed(path, secret)
+    local modes = rounds.load().rl_file_exposed(path)
+    if modes >= 2 then
+        return format("everybody on this machine may write %s, or replace it, and so decide which "
+            .. "servers are trusted: chmod go-w it and its folder", path)
+    end
+    return modes == 1 and secret and format("everybody on this machine may read %s, and with it a "
+        .. "secret: chmod 600 it", path) or nil
+end
+
+-- The files of a client: a list, and how many of them have a secret in them, which come first.
+local function files(client)
+    local o = client.options
+    local list, seen = { o.key_file or nil }, {}
+    for _, node in ipairs(o.nodes) do
+        local path = node.password_file
+        list[#list + 1], seen[path or 1] = not seen[path or 1] and path or nil, true
+    end
+    local secrets = #list
+    list[#list + 1] = o.ca_file or nil
+    list[#list + 1] = o.cert_file or nil
+    return list, secrets
+end
+
+--- What is wrong with the whole: the same.
+function _M.findings(client)
+    local n, list = places.count(client), {}
+    local function found(kind, ...)
+        list[#list + 1] = { kind = kind, verdict = "warning", message = format(...) }
+    end
+    if n == 2 then
+        found("two", "2 servers tolerate no failure: a majority is both; use 1, or 3 or more")
+    elseif n % 2 == 0 then
+        found("even", "%d servers tolerate no more failures than %d; use an odd number", n, n - 1)
+    end
+    local plain, tls
+    for i, node in ipairs(client.options.nodes) do
+        tls = tls or node.tls
+        plain = plain or not node.tls and not node.path and places.label(client, i)
+    end
+    if tls and not client.options.tls_verify then
+        found("tls_verify", "certificates are not verified (tls_verify = false): whoever is "
+            .. "between can read and change all; give ca_file instead")
+    end
+    if tls and plain then
+        found("tls_mix", "there is TLS to some servers, and none to others (%s): passwords and "
+            .. "locks can be read and changed on the way there", plain)
+    end
+    local paths, secrets = files(client)
+    for i, path in ipairs(paths) do
+        local message = _M.exposed(path, i <= secrets)
+        if message then
+            found("exposed", "%s", message)
+        end
+    end
+    return list
+end
+
+-- A node's row with what is wrong with it, and what to do.
+local function judged(client, i, row, more)
+    local node = client.options.nodes[i]
+    row.findings = findings_of(client, row, node.user)
+    for _, found in ipairs(more and more[i] or {}) do
+        row.findings[#row.findings + 1] = found
+    end
+    row.verdict = "ok"
+    local remedies = {}
+    for k, found in ipairs(row.findings) do
+        remedies[k] = found.message
+        if row.verdict ~= "error" then
+            row.verdict = found.verdict
+        end
+    end
+    row.remedy = #remedies > 0 and concat(remedies, "; ") or nil
+    return row
+end
+
+--- The rows of all nodes, as far as is known now; with verdict and remedy.
+-- @param client  whose nodes they are
+-- @param since   when nodes were asked that must have answered since (of client.now()); or nil
+-- @param more    lists of further findings of nodes, by their places; or nil
+function _M.rows(client, since, more)
+    local C = rounds.load()
+    local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)
+    local rows = {}
+    for i = 1, places.count(client) do
+        rows[i] = judged(client, i, read(client, i, info, text, since), more)
+    end
+    return rows
+end
+-- Why a server gives no vote, as a code of errors; "ok": it does.
+local function code_of(row)
+    if not row.ready then
+        return row.lost or row.code == "timeout" and "timeout" or "pending"
+    elseif row.guard == "guarded" or row.suspect_left > 0 then
+        return "guarded"
+    elseif row.guard == "disagrees" or row.twin then
+        return "config"
+    elseif row.guard == "unknown" then
+        return row.marker_code or "pending"
+    end
+    return "ok"
+end
+
+--- The rows as an error has them.
+function _M.complaints(rows)
+    local list = {}
+    for i, row in ipairs(rows) do
+        local code = code_of(row)
+        list[i] = { node = row.node, code = code,
+            message = code == "pending" and "not connected yet"
+                or row.remedy and row.remedy ~= "" and row.remedy or code }
+    end
+    return list
+end
+
+-- ---- for people ------------------------------------------------------------------
+
+local COLUMNS = { "node", "verdict", "version", "role", "run_id", "uptime", "round trip",
+    "clock", "persistence", "eviction", "guard" }
+
+local function duration(seconds)
+    if not seconds then
+        return "-"
+    elseif seconds < 0.001 then
+        return "< 1 ms"
+    elseif seconds < 1 then
+        return format("%.0f ms", seconds * 1000)
+    elseif seconds < 600 then
+        return format("%.0f s", seconds)
+    elseif seconds < 2 * 86400 then
+        return format("%.1f h", seconds / 3600)
+    end
+    return format("%.0f days", seconds / 86400)
+end
+
+-- Servers tell whole seconds of it.
+local function age(uptime)
+    return uptime == 0 and "< 1 s" or duration(uptime)
+end
+
+local function cells(row)
+    local run_id = row.run_id and row.run_id ~= "" and row.run_id:sub(1, 8) or "-"
+    local now = row.ready and row or {}              -- what may be otherwise by now
+    return { row.node, row.verdict, row.version or "-", row.role or "-", run_id,
+        age(now.uptime), duration(now.round_trip),
+        now.clock_offset and format("%+.3f s", now.clock_offset) or "-",
+        row.persistence or "-", row.eviction or "-", row.guard }
+end
+
+local Report = {}
+
+--- A table with a line per node, and below it what to do.
+function Report:__tostring()
+    local lines, widths = { COLUMNS }, {}
+    for i, row in ipairs(self) do
+        lines[i + 1] = cells(row)
+    end
+    for _, line in ipairs(lines) do
+        for c, cell in ipairs(line) do
+            widths[c] = max(widths[c] or 0, #cell)
+        end
+    end
+    local out = {}
+    for k, line in ipairs(lines) do
+        local padded = {}
+        for c, cell in ipairs(line) do
+            padded[c] = cell .. rep(" ", widths[c] - #cell)
+        end
+        out[k] = (concat(padded, "  "):gsub("%s+$", ""))
+    end
+    for _, row in ipairs(self) do
+        if row.remedy then
+            out[#out + 1] = row.node .. ": " .. row.remedy
+        end
+    end
+    for _, found in ipairs(self.findings) do
+        out[#out + 1] = "all: " .. found.message
+    end
+    out[#out + 1] = "verdict: " .. tostring(self.verdict)
+    return concat(out, "\n")
+end
+
+--- See client:check.
+-- @param client  which is open
+-- @param more    function(client, rows, found): asks for further findings, of which it tells
+--   found(place, finding), and returns how many floors each node knows
+function _M.check(client, more)
+    local began = client.now()
+    local ok, err = rounds.check(client)
+    if not ok then
+        return nil, err
+    end
+    local findings = {}
+    local known = more(client, _M.rows(client, began), function(place, found)
+        findings[place] = findings[place] or {}
+        insert(findings[place], found)
+    end)
+    if client.closed then    -- meanwhile
+        return nil, errors.new("closed", "check")
+    end
+    local rows = _M.rows(client, began, findings)
+    rows.findings = _M.findings(client)
+    rows.quorum = quorum(#rows)
+    local voting, warned = 0, #rows.findings > 0
+    for i, row in ipairs(rows) do
+        row.floors = known[i]
+        voting = voting + (row.verdict == "error" and 0 or 1)
+        warned = warned or row.verdict ~= "ok"
+    end
+    rows.voting = voting
+    local wanted = rows.quorum + client.options.margin
+    rows.verdict = voting < wanted and "error" or warned and "warning" or "ok"
+    return setmetatable(rows, Report)
+end
+
+return _M

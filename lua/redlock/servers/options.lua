@@ -1,0 +1,369 @@
+--- The options of redlock.new and their defaults, in one place.
+
+local card = require "redlock.runtime.card"
+local limits = require "redlock.runtime.limits"
+local quorum = require "redlock.runtime.quorum"
+local validate = require "redlock.runtime.validate"
+local uri = require "redlock.runtime.uri"
+
+local MAX_NODES, DAY = limits.MAX_NODES, limits.DAY
+local type, ipairs, pairs, tostring = type, ipairs, pairs, tostring
+local format = string.format
+local bad = validate.bad
+
+local _M = {}
+
+local MAX_PREFIX = 1024
+
+-- ---- how a value is checked: check(what, value, o, given) ------------------------------
+
+-- Bounds may be functions of all options.
+local function bound(limit, o)
+    if type(limit) == "function" then
+        return limit(o)
+    end
+    return limit
+end
+
+local function seconds(least, most)
+    return function(what, value, o)
+        validate.seconds(what, value, bound(least, o), bound(most, o))
+    end
+end
+
+local function seconds_or_false(least)
+    return function(what, value)
+        if value ~= false then
+            validate.seconds(what, value, least)
+        end
+    end
+end
+
+local function whole(least, most)
+    return function(what, value)
+        validate.integer(what, value, least, most)
+    end
+end
+
+local function one_of(words, ...)
+    local known = {}
+    for _, value in ipairs { ... } do
+        known[value] = true
+    end
+    return function(what, value)
+        if not known[value] then
+            bad(what, words .. " is needed")
+        end
+    end
+end
+
+local function path(what, value)
+    if value ~= false then
+        validate.text(what, value, 4096)
+    end
+end
+
+local function drift(what, value)
+    if type(value) ~= "number" or not (value >= 0 and value <= 0.5) then
+        bad(what, "a number from 0 to 0.5 is needed")
+    end
+end
+
+local function prefix(what, value)
+    if type(value) ~= "string" or #value > MAX_PREFIX then
+        bad(what, format("a string of at most %d bytes is needed", MAX_PREFIX))
+    end
+end
+
+local function client_name(what, value)
+    if value ~= false then
+        validate.name(what, value, 64)
+        if value:find "[^!-~]" then
+            bad(what, "printable characters without spaces are needed")
+        end
+    end
+end
+
+local function cluster(what, value)
+    if value ~= false and (type(value) ~= "string" or #value > 32
+        or not value:find "^[%w._-]+$" or value:find("^" .. ("%x"):rep(16) .. "$")) then
+        bad(what, "a name of 1 to 32 letters, digits and . _ - is needed, which is not 16 hex "
+            .. "digits; or leave it out: the addresses of the servers are compared then")
+    end
+end
+
+local function label(what, value)
+    if type(value) == "string" then
+        validate.name(what, value, card.MAX)
+    elseif type(value) ~= "boolean" then
+        bad(what, "a text, true or false is needed, not " .. type(value))
+    end
+end
+
+local function on_event(what, value)
+    if value ~= false and value ~= "auto" and type(value) ~= "function" then
+        bad(what, 'a function, false or "auto" is needed, not ' .. type(value))
+    end
+end
+
+local function metrics(what, value)
+    if value ~= false and (type(value) ~= "table" or type(value.attach) ~= "function") then
+        bad(what, "what new() of the module redlock.metrics returned is needed, or false")
+    end
+end
+
+local function host(what, value)
+    if value ~= false and (type(value) ~= "table" or type(value.wait) ~= "function") then
+        bad(what, 'a module as require "redlock.host.luv", or what '
+            .. 'require("redlock.host.loop").new returned, is needed')
+    end
+end
+
+--- Those that end a process, unless it catches them (RL_SIGNAL_* of the core).
+_M.signals = { HUP = true, INT = true, QUIT = true, USR1 = true, USR2 = true, TERM = true }
+
+local function signals(what, list)
+    if list == false then
+        return
+    elseif type(list) ~= "table" then
+        bad(what, 'a list as { "TERM", "HUP" } is needed, not ' .. type(list))
+    end
+    for key, name in pairs(list) do
+        if type(key) ~= "number" or not _M.signals[name] then
+            bad(what, "a list of HUP, INT, QUIT, USR1, USR2, TERM is needed")
+        end
+    end
+end
+
+--- The allowance for clocks: lease * drift_factor + 2 ms; a lease must be longer, and leave what
+-- its holder wants at least.
+function _M.min_lease(o)
+    return (0.003 + o.min_validity) / (1 - o.drift_factor)
+end
+local min_lease = _M.min_lease
+
+--- What max_lease leaves for a lease.
+function _M.longest_lease(o)
+    return o.max_lease - o.lock_delay
+end
+
+--- Why a lease is too long, and what to do.
+function _M.too_long(o, lease)
+    return format("%g s is over max_lease%s (%g s); raise max_lease for every client", lease,
+        o.lock_delay > 0 and " - lock_delay" or "", _M.longest_lease(o))
+end
+
+-- @param given  what the user said: the others are defaults
+local function lease(what, value, o, given)
+    local longest = _M.longest_lease(o)
+    if type(value) == "number" and value > longest then
+        if given.lease == nil and given.max_lease ~= nil then
+            bad("option max_lease", format("%g s%s is less than the lease (%g s, unless you give "
+                .. "another one); give a shorter lease as well", o.max_lease,
+                o.lock_delay > 0 and " - lock_delay" or "", value))
+        end
+        bad(what, _M.too_long(o, value))
+    end
+    validate.seconds(what, value, min_lease(o))
+end
+
+-- ---- the options -----------------------------------------------------------------------
+
+-- One row for each: name, default, type (as editors know it), what is said of it. And
+--   check     see above; those with `late` come after all others, which they compare it with
+--   c, as     the field of rl_options, and how it is made of the value (see client.lua)
+--   flag      of the command, which begins with --no- when it sets false; arg: what follows it
+--   env       an environment variable of the command
+--   of        the verb that the flag is an option of; absent: of all
+-- Sources: 1 % + 2 ms of drift and the retry delay of 200 ms are those of the Redlock page.
+local NUMBER, WORDS = "number", "string|false"
+_M.rows = {
+    { "max_lease", 60, NUMBER, "seconds; a longer lease is refused; for all clients alike",
+        check = seconds(min_lease, DAY), late = true, c = "max_lease_ms", as = "ms" },
+    { "lock_delay", 0, NUMBER, "seconds a name stays closed behind a lost holder",
+        check = seconds(0, function(o) return o.max_lease - min_lease(o) end), late = true,
+        c = "lock_delay_ms", as = "ms" },
+    { "lease", 30, NUMBER, "seconds of `lock` and `tryLock` without a lease",
+        check = lease, late = true, c = "lease_ms", as = "ms", flag = "--lease", of = "run" },
+    { "timeout", 0.25, NUMBER, "seconds for one server's answer",
+        check = seconds(0.001, DAY), c = "timeout_ms", as = "ms", flag = "--timeout" },
+    { "connect_timeout", 1, NUMBER, "seconds for name, connection and handshake",
+        check = seconds(0.001, DAY), c = "connect_timeout_ms", as = "ms",
+        flag = "--connect-timeout" },
+    { "max_hold", 3600, "number|false", "seconds the watchdog keeps a lock; false: no end",
+        check = seconds_or_false(0.001), flag = "--max-hold", of = "run" },
+    { "wake", "push", '"push"|"poll"', "waiters are woken by messages, or only ask",
+        check = one_of('"push" or "poll"', "push", "poll") },
+    { "retry_delay", 0.2, NUMBER, "seconds between attempts without messages, +- half",
+        check = seconds(0.001, DAY) },
+    { "fallback", 1, NUMBER, "seconds between attempts with messages, +- half",
+        check = seconds(0.001, DAY) },
+    { "patience", 10, NUMBER, "seconds without a majority until `lock` gives up",
+        check = seconds(0) },
+    { "drift_factor", 0.01, NUMBER, "no unit: how much faster a server's clock may run",
+        check = drift, c = "drift_ppm", as = "ppm" },
+    { "prefix", "", "string", "before every name; the same in all programs that share locks",
+        check = prefix, flag = "--prefix", arg = "TEXT" },
+    { "cluster", false, WORDS, "a name for these servers; the same in all programs",
+        check = cluster, c = "cluster", as = "text", flag = "--cluster", arg = "NAME",
+        env = "REDLOCK_CLUSTER" },
+    { "client_name", "redlock", WORDS, "in `CLIENT LIST`; false: none", check = client_name,
+        c = "client_name", as = "text" },
+    { "label", true, "string|boolean", "whose a lock is; true: host, process, program",
+        check = label, flag = "--label", arg = "TEXT", of = "run" },
+    { "on_event", "auto", '"auto"|false|fun(e: redlock.Event)', "\"auto\": nginx's log",
+        check = on_event },
+    { "metrics", false, "redlock.Metrics|false", "counts what becomes of locks",
+        check = metrics },
+    { "fence_ttl", DAY, NUMBER, "seconds an idle fenced lock's counter stays",
+        check = seconds(function(o) return o.max_lease end), late = true },
+    { "handover", 16, "integer", "hand-overs in the process in a row; 0: none",
+        check = whole(0, 1e6) },
+    { "max_waiting", 10000, "integer", "how many may wait in the process, of all names",
+        check = whole(1, 1e9) },
+    { "margin", 0, "integer", "servers beyond a majority that a lock wants to be taken",
+        check = whole(0, 31), c = "margin", as = "number" },
+    { "min_validity", 0, NUMBER, "seconds; a lock of which less is left is not taken",
+        check = seconds(0, DAY), c = "min_validity_ms", as = "ms" },
+    { "signals", false, "redlock.Signal[]|false", "plain: they release first what is held",
+        check = signals, c = "signals", as = "signals" },
+    { "host", false, "redlock.Host|false", "who knows how to wait; false: found out",
+        check = host },
+    { "restart_guard", "auto", 'boolean|"auto"|"require"|"ignore"', "where there are several",
+        check = one_of('true, false, "auto", "require" or "ignore"', true, false, "auto", "require",
+            "ignore") },
+    { "behind_proxy", false, "boolean", "servers may restart behind a connection that stays",
+        check = one_of("true or false", true, false) },
+    { "user", false, WORDS, "of the nodes that have no password of their own",
+        flag = "--user", arg = "NAME" },
+    { "password", false, "false|string|fun(): string, string?", "also a function" },
+    { "password_file", false, WORDS, "a file whose first line is the password",
+        flag = "--password-file", arg = "FILE" },
+    { "password_env", false, WORDS, "the environment variable with the password",
+        flag = "--password-env", arg = "NAME" },
+    { "password_refresh", 300, NUMBER, "seconds a password function's answer is used",
+        check = seconds(0.001) },
+    { "ca_file", false, WORDS, "certificates to trust; false: the system's", check = path,
+        c = "ca_file", as = "text", flag = "--ca-file", arg = "FILE" },
+    { "cert_file", false, WORDS, "the client's certificate, with its chain", check = path,
+        c = "cert_file", as = "text", flag = "--cert-file", arg = "FILE" },
+    { "key_file", false, WORDS, "the key of the client's certificate", check = path,
+        c = "key_file", as = "text", flag = "--key-file", arg = "FILE" },
+    { "tls_verify", true, "boolean", "false: any certificate will do",
+        check = one_of("true or false", true, false), c = "tls_verify", as = "flag",
+        flag = "--no-tls-verify" },
+}
+
+--- name -> default.
+_M.defaults = {}
+for _, row in ipairs(_M.rows) do
+    row.name, row.default, row.type, row.text = row[1], row[2], row[3], row[4]
+    _M.defaults[row.name] = row.default
+end
+
+local function check_values(o, given)
+    for pass = 1, 2 do
+        for _, row in ipairs(_M.rows) do
+            if row.check and (row.late == true) == (pass == 2) then
+                row.check("option " .. row.name, o[row.name], o, given)
+            end
+        end
+    end
+    if (o.cert_file == false) ~= (o.key_file == false) then
+        bad("option " .. (o.cert_file and "key_file" or "cert_file"), "a client certificate "
+            .. "needs cert_file and key_file")
+    end
+end
+
+-- A gap or a name in the list would silently make N, and with it the majority, smaller.
+local function check_list(nodes)
+    local n = 0
+    for _ in pairs(nodes) do
+        n = n + 1
+    end
+    for key in pairs(nodes) do
+        if type(key) ~= "number" or key % 1 ~= 0 or key < 1 or key > n then
+            bad("option nodes", format("a list without gaps is needed; nodes[%s] is out of it",
+                tostring(key)))
+        end
+    end
+    if n == 0 then
+        bad("option nodes", "a list of one or more server addresses is needed")
+    elseif n > MAX_NODES then
+        bad("option nodes", format("%d are too many; at most %d", n, MAX_NODES))
+    end
+end
+
+-- What the nodes without a password of their own have.
+local function shared_password(o)
+    local shared = {}
+    for _, field in ipairs { "user", "password", "password_file", "password_env" } do
+        shared[field] = o[field] or nil
+    end
+    if shared.user ~= nil then
+        validate.text("option user", shared.user, 4096)
+    end
+    local given = uri.password("option ", shared)
+    if shared.user and not given then
+        bad("option user", "a user needs a password, password_file or password_env")
+    end
+    return shared
+end
+
+local function check_nodes(nodes, shared)
+    if type(nodes) == "string" then
+        local text = nodes
+        nodes = {}
+        for word in text:gmatch "%S+" do
+            nodes[#nodes + 1] = word
+        end
+    elseif type(nodes) ~= "table" then
+        bad("option nodes", "a list of one or more server addresses is needed")
+    end
+    check_list(nodes)
+    local list, seen = {}, {}
+    for i, node in ipairs(nodes) do
+        local n = uri.node(node, format("nodes[%d]", i), shared)
+        if seen[n.label] then
+            bad(format("nodes[%d]", i), format("%s is nodes[%d] already; one server must not "
+                .. "vote twice", n.label, seen[n.label]))
+        end
+        seen[n.label] = i
+        list[i] = n
+    end
+    return list
+end
+
+--- Checks the argument of redlock.new.
+-- @return a table with every option set, and nodes as a list of checked addresses
+function _M.new(opts)
+    if type(opts) ~= "table" then
+        bad("options", "a table is needed: redlock.new { nodes = { \"redis://...\" } }")
+    end
+    if opts.socket_dir ~= nil then
+        bad("option socket_dir", "not of a client, but of all workers of nginx; in init_by_lua: "
+            .. 'require("redlock.host.nginx").set_socket_dir(path)')
+    end
+    local known = { nodes = true }
+    local o = {}
+    for name, default in pairs(_M.defaults) do
+        known[name] = true
+        o[name] = opts[name]
+        if o[name] == nil then
+            o[name] = default
+        end
+    end
+    validate.options("options", opts, known)
+    check_values(o, opts)
+    local shared = shared_password(o)
+    o.user, o.password, o.password_file, o.password_env = nil, nil, nil, nil
+    o.nodes = check_nodes(opts.nodes, shared)
+    local spare = #o.nodes - quorum(#o.nodes)
+    if o.margin > spare then
+        bad("option margin", format("of %d servers a majority is %d, and %d are left", #o.nodes,
+            quorum(#o.nodes), spare))
+    end
+    return o
+end
+
+return _M

@@ -1,0 +1,123 @@
+--- For client:check(): whether locks can be taken, kept and released, which is tried on each server
+-- with a lock of its own; and whether clients with another list of servers are connected.
+
+local each = require "redlock.runtime.each"
+local ffi = require "ffi"
+local floors = require "redlock.servers.floors"
+local load = require("redlock.runtime.ffi").load
+local node_codes = require "redlock.runtime.node_codes"
+local script_text = require "redlock.runtime.script_text"
+
+local ipairs, pairs = ipairs, pairs
+local format, gmatch, gsub, match, concat = string.format, string.gmatch, string.gsub,
+    string.match, table.concat
+
+local _M = {}
+
+local TRIAL = script_text.read "redlock.scripts.check.trial"
+local LISTED = 2000           -- of more connections a server is not asked who they are
+local SCRIPT = "EVAL or EVALSHA"
+
+-- What follows when a command fails. Other commands are of fenced locks: a user who may run none of
+-- those has plain locks only.
+local MISSED = {
+    [SCRIPT] = "no lock can be taken", SET = "no lock can be taken",
+    GET = "locks cannot be looked at or extended",
+    GETRANGE = "released locks stay closed until their lease is over",
+    EVAL = "no lock can be taken when a server has forgotten its scripts; new ones stay guarded",
+    PTTL = "leases are not extended", PEXPIRE = "leases are not extended",
+    DEL = "released locks stay closed until their lease is over",
+    PUBLISH = "waiters are not woken by a release, and ask from time to time",
+}
+local ERRORS = { [SCRIPT] = true, SET = true, GET = true, GETRANGE = true }
+local ALL_FENCED, FENCED = 4, "there are no fenced locks, of which redlock run takes one unless it "
+    .. "has --plain"
+
+-- @param failed  of one server: why, by command
+-- @param found   function(finding)
+local function judge(failed, user, found)
+    local fenced, reason = {}, nil
+    local function tell(what, why, missed)
+        found { kind = "trial", verdict = ERRORS[what] and "error" or "warning", message = format(
+            "a lock was tried as user %s, and %s failed (%s): %s", user, what, why, missed) }
+    end
+    for command, why in pairs(failed) do
+        if MISSED[command] then
+            tell(command, why, MISSED[command])
+        else
+            fenced[#fenced + 1], reason = command, why
+        end
+    end
+    if #fenced > 0 and #fenced < ALL_FENCED then
+        tell(concat(fenced, ", "), reason, FENCED)
+    end
+end
+
+--- Takes a lock on each server that is ready, and then releases it.
+-- @param client  which is open
+-- @param rows    of client:check(), so far
+-- @param found   function(place, finding): is told what is wrong with a server
+-- @return a list of { place } of servers whose connections are not too many to be listed
+function _M.try(client, rows, found)
+    local name, asked, failed, few = client.options.prefix .. "redlock:check", {}, {}, {}
+    for place, row in ipairs(rows) do
+        asked[#asked + 1] = row.ready and { place = place, keys = { name }, args = { "",
+            format("redlock:{%s}:fence", name), floors.KEY, format("redlock:{%s}:free", name) } }
+            or nil
+        failed[place] = {}
+    end
+    for _, step in ipairs { "take", "release" } do    -- the first by EVAL, the second by EVALSHA
+        for _, one in ipairs(asked) do
+            one.args[1] = step
+        end
+        few = {}
+        for k, said in ipairs(each.ask(client, TRIAL, asked)) do
+            local place, code = asked[k].place, node_codes[said.code]
+            for command, why in gmatch(said.data or "", "(%u+) ([^\n]*)") do
+                failed[place][command] = gsub(why, "[^ -~]", "?")
+            end
+            local list = failed[place]
+            if said.data then            -- by EVALSHA, where EVAL has failed
+                list.EVAL, list[SCRIPT] = list[SCRIPT], nil
+            elseif code and not code.silent then
+                list[SCRIPT] = said.message
+            end
+            few[#few + 1] = said.data and said.info > 1 and said.info <= LISTED
+                and { place = place } or nil
+        end
+    end
+    for place, list in ipairs(failed) do
+        local _, user = client.credentials:of(place)
+        judge(list, user or "default", function(what) found(place, what) end)
+    end
+    return few
+end
+
+--- Counts the connections of clients with another list of servers, where CLIENT LIST is allowed:
+-- their names end in 8 digits of a hash of it.
+-- @param client  as for try()
+-- @param asked   from try()
+-- @param found   as for try()
+function _M.count_strangers(client, asked, found)
+    local info, name = ffi.new "rl_node_info", client.options.client_name
+    load().rl_node_get_info(client.core, 0, info)
+    local list = ffi.string(info.list)
+    for k, said in ipairs(each.ask_clients(client, asked)) do
+        local n, hosts, seen = 0, 0, {}
+        for line in gmatch(said.data or "", "[^\n]+") do
+            local whose, theirs = match(line, " name=(%S-):(%x%x%x%x%x%x%x%x) ")
+            if (whose == "redlock" or whose == name) and theirs ~= list then
+                local host = match(line, " addr=(%S+):%d+ ") or "?"
+                n, hosts, seen[host] = n + 1, hosts + (seen[host] and 0 or 1), true
+            end
+        end
+        if n > 0 then
+            found(asked[k].place, { kind = "lists", verdict = "warning", message = format("%d "
+                .. "connection%s of %d host%s use%s another list of servers; all clients need the "
+                .. "same", n, n == 1 and "" or "s", hosts, hosts == 1 and "" or "s",
+                n == 1 and "s" or "") })
+        end
+    end
+end
+
+return _M
