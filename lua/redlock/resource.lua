@@ -16,7 +16,7 @@
 -- one primary. A resource without a mark accepts any token, and a mark is lost if it is evicted,
 -- flushed, or not replicated before a failover.
 
-local codec = require "redlock.runtime.codec"
+local encoding = require "redlock.runtime.encoding"
 local limits = require "redlock.runtime.limits"
 local validate = require "redlock.runtime.validate"
 local script_text = require "redlock.runtime.script_text"
@@ -232,7 +232,7 @@ function _M.value()
     local file = assert(io.open("/dev/urandom", "rb"))
     local bytes = file:read(20)
     file:close()
-    return codec.hex(bytes)
+    return encoding.hex(bytes)
 end
 
 -- ---- public ------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 local crowd = require "spec.support.crowd"
 local support = require "spec.support"
 local redlock = require "redlock"
-local hash = require "redlock.runtime.hash"
+local hash = require("redlock.runtime.encoding").hash
 
 local FENCE, FLOORS = "redlock:{x}:fence", "redlock:{server}:floor"
 local BUCKET = ("%d"):format(hash "x" % 1024)

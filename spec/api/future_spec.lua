@@ -1,6 +1,6 @@
 -- Futures, ownership across coroutines and processes, events.
 local support = require "spec.support"
-local checksum = require "redlock.runtime.checksum"
+local encoding = require "redlock.runtime.encoding"
 local redlock = require "redlock"
 
 describe("futures", function()
@@ -223,7 +223,7 @@ describe("a hold", function()
         local l = client:getLock "x"
         assert.is_true(l:tryLock(5, 10))
         local text = l:export()
-        local new = checksum.add(checksum.strip(text, "."):gsub("^redlock1", "redlock2"), ".")
+        local new = encoding.add_checksum(encoding.strip_checksum(text, "."):gsub("^redlock1", "redlock2"), ".")
         for _, made in ipairs { new, "redlock12.{ it may be anything" } do
             local err = support.fails("config", client:import(made))
             assert.matches("the transfer is of another version", err.message, 1, true)
@@ -245,7 +245,7 @@ describe("a hold", function()
         assert.equal("lost", err.code)
         assert.is_true(client:getLock("x", { owner = 2 }):isLocked())
         assert.is_true(client:getLock("x", { owner = 2 }):unlock())
-        local whole = checksum.strip(token, ".")
+        local whole = encoding.strip_checksum(token, ".")
         local body = whole:gsub("%.%x+$", "")            -- without the card
         for _, bad in ipairs { "", "garbage", body:gsub("redlock1", "redlock9"),
             body:gsub("%d+$", "99999999"), body:gsub("%d+(%.%d+)$", "99999999%1"),
@@ -255,7 +255,7 @@ describe("a hold", function()
             ok, err = client:import(bad)
             assert.is_nil(ok)
             assert.equal("config", err.code)
-            ok, err = client:import(checksum.add(bad, "."))
+            ok, err = client:import(encoding.add_checksum(bad, "."))
             assert.is_nil(ok)
             assert.equal("config", err.code)
         end

@@ -2,7 +2,7 @@
 -- given, it is taken as documented, or refused by an error that names the argument.
 local redlock = require "redlock"
 local card = require "redlock.runtime.card"
-local checksum = require "redlock.runtime.checksum"
+local encoding = require "redlock.runtime.encoding"
 local options = require "redlock.servers.options"
 local uri = require "redlock.runtime.uri"
 
@@ -251,7 +251,7 @@ local function transfers(input)
         text = transfer:sub(1, at) .. tostring(text) .. transfer:sub(at + 1 + input:byte() % 4)
     end
     if how % 4 == 3 then
-        text = checksum.add(text, ".")       -- else most end there
+        text = encoding.add_checksum(text, ".")       -- else most end there
     end
     local ok, got, err = pcall(client.import, client, text)
     assert(ok == (type(text) == "string"), "an import that should not be")

@@ -2,7 +2,7 @@
 
 local json = require "redlock.runtime.json"
 local node_codes = require "redlock.runtime.node_codes"
-local printable = require("redlock.runtime.printable").printable
+local printable = require("redlock.runtime.encoding").printable
 
 local _M = {}
 

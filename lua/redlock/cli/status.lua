@@ -7,7 +7,7 @@ local each = require "redlock.runtime.each"
 local health = require "redlock.servers.health"
 local json = require "redlock.runtime.json"
 local peek = require "redlock.inspect.peek"
-local printable = require("redlock.runtime.printable").printable
+local printable = require("redlock.runtime.encoding").printable
 local report = require "redlock.cli.report"
 
 local _M = { usage = "status NAME", summary = "who holds it, for how long, server by server",

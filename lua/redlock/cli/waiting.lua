@@ -2,7 +2,7 @@
 -- around it holds that name; else after a while, who holds it.
 
 local args = require "redlock.cli.args"
-local hash = require "redlock.runtime.hash"
+local hash = require("redlock.runtime.encoding").hash
 local places = require "redlock.runtime.places"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"

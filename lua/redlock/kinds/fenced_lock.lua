@@ -7,7 +7,7 @@
 
 local asking = require "redlock.lock.asking"
 local floors = require "redlock.servers.floors"
-local hash = require "redlock.runtime.hash"
+local hash = require("redlock.runtime.encoding").hash
 local lock = require "redlock.lock.lock"
 local places = require "redlock.runtime.places"
 local primitive = require "redlock.kinds.primitive"

@@ -7,7 +7,7 @@
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
-local printable = require("redlock.runtime.printable").printable
+local printable = require("redlock.runtime.encoding").printable
 local rounds = require "redlock.runtime.rounds"
 local values = require "redlock.runtime.values"
 local semaphore = require "redlock.kinds.semaphore"

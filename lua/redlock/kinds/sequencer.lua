@@ -1,8 +1,7 @@
 --- Sequencers: a hold in one printable string (name, mode, token), as in Chubby.
 
 local validate = require "redlock.runtime.validate"
-local checksum = require "redlock.runtime.checksum"
-local codec = require "redlock.runtime.codec"
+local encoding = require "redlock.runtime.encoding"
 local limits = require "redlock.runtime.limits"
 
 local tonumber, type = tonumber, type
@@ -19,8 +18,8 @@ local KEPT, DIGITS = "%w._:/-", "%%%02x"
 --- @param seq  { name, mode = "exclusive", token }
 -- @return such as "fence;invoice:42;exclusive;17;5d0c2a91", without spaces
 function _M.format(seq)
-    local name = codec.escape(seq.name, KEPT, DIGITS)
-    return checksum.add(format("fence;%s;%s;%.0f", name, seq.mode, seq.token), ";")
+    local name = encoding.escape(seq.name, KEPT, DIGITS)
+    return encoding.add_checksum(format("fence;%s;%s;%.0f", name, seq.mode, seq.token), ";")
 end
 
 --- @return { name, mode, token }; nil: the text is not what format() made, and whether another
@@ -30,8 +29,8 @@ function _M.parse(text)
         validate.bad("sequencer", "a string is needed, not " .. type(text))
     end
     local name, mode, token =
-        match(checksum.strip(text, ";") or "", "^fence;([^;]+);(%l+);(%d+)$")
-    name = name and codec.unescape(name)
+        match(encoding.strip_checksum(text, ";") or "", "^fence;([^;]+);(%l+);(%d+)$")
+    name = name and encoding.unescape(name)
     if name and #name <= limits.MAX_NAME then
         return { name = name, mode = mode, token = tonumber(token) }
     end

@@ -1,12 +1,11 @@
 --- Transfers: a hold on its way to another process, as one printable string.
 
-local checksum = require "redlock.runtime.checksum"
-local codec = require "redlock.runtime.codec"
+local encoding = require "redlock.runtime.encoding"
 local errors = require "redlock.runtime.errors"
 local limits = require "redlock.runtime.limits"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
-local printable = require("redlock.runtime.printable").printable
+local printable = require("redlock.runtime.encoding").printable
 local rounds = require "redlock.runtime.rounds"
 
 local tonumber, type = tonumber, type
@@ -16,14 +15,14 @@ local _M = {}
 
 local VALUE_LEN = limits.VALUE_LEN
 local FORMAT = "redlock1."           -- a later one has a larger number
-local hex, unhex = codec.hex, codec.unhex
+local hex, unhex = encoding.hex, encoding.unhex
 
 -- A value without a card is written as it is, else the card, in hex, comes last.
 -- @param parcel  { kind, prefix (of the client), name, value, ms (of the lease), token (or the slot
 --   of a permit; 0: none), fence (the token of a permit, or nil) }
 local function to_text(parcel)
     local digits, card = sub(parcel.value, 1, VALUE_LEN), sub(parcel.value, VALUE_LEN + 1)
-    return checksum.add(FORMAT .. format("%s.%s.%s.%s.%d.%.0f%s%s", hex(parcel.kind),
+    return encoding.add_checksum(FORMAT .. format("%s.%s.%s.%s.%d.%.0f%s%s", hex(parcel.kind),
         hex(parcel.prefix), hex(parcel.name), digits, parcel.ms, parcel.token,
         parcel.fence and format("+%.0f", parcel.fence) or "",
         card ~= "" and "." .. hex(card) or ""), ".")
@@ -35,7 +34,7 @@ local function parse(text)
         return nil
     end
     local kind, prefix, name, value, ms, token, fence, card = match(
-        checksum.strip(text, ".") or "",
+        encoding.strip_checksum(text, ".") or "",
         "^redlock1%.(%x+)%.(%x*)%.(%x+)%.(%x+)%.(%d+)%.(%d+)(%+?%d*)%.?(%x*)$")
     if not kind or #value ~= VALUE_LEN or #token > limits.TOKEN_DIGITS
         or #fence > limits.TOKEN_DIGITS + 1

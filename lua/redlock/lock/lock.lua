@@ -15,7 +15,7 @@ local leaving = require "redlock.lock.leaving"
 local options = require "redlock.servers.options"
 local rounds = require "redlock.runtime.rounds"
 local tally = require "redlock.lock.tally"
-local printable = require("redlock.runtime.printable").printable
+local printable = require("redlock.runtime.encoding").printable
 
 local setmetatable, type = setmetatable, type
 local format, sub = string.format, string.sub

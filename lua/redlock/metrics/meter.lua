@@ -6,7 +6,7 @@
 
 local interrupt = require "redlock.runtime.interrupt"
 local layout = require "redlock.metrics.layout"
-local printable = require("redlock.runtime.printable").printable
+local printable = require("redlock.runtime.encoding").printable
 
 local pairs, pcall, tostring, type = pairs, pcall, tostring, type
 local ceil, log, min = math.ceil, math.log, math.min

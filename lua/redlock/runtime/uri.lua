@@ -1,6 +1,6 @@
 --- Server addresses: URIs or tables, checked and brought into one shape.
 
-local codec = require "redlock.runtime.codec"
+local encoding = require "redlock.runtime.encoding"
 local validate = require "redlock.runtime.validate"
 
 local type, tonumber, tostring, ipairs, pairs = type, tonumber, tostring, ipairs, pairs
@@ -17,12 +17,12 @@ local DEFAULT_PORT = 6379
 local MAX_DB = 65535
 
 local function unescape(s)
-    return s and codec.unescape(s)
+    return s and encoding.unescape(s)
 end
 
 -- The part of a label that reads as s again; keep: characters that stay besides the usual.
 local function escape(s, keep)
-    return codec.escape(s, "%w._~" .. keep .. "-")
+    return encoding.escape(s, "%w._~" .. keep .. "-")
 end
 
 -- Splits "user:password@rest". The password may contain ":".

@@ -1,0 +1,81 @@
+--- Texts: bytes written in printable characters, and the hash and checksum of a text.
+
+local bit = require "bit"
+
+local bxor, tobit, lshift = bit.bxor, bit.tobit, bit.lshift
+local byte, char, format, gsub, match = string.byte, string.char, string.format, string.gsub,
+    string.match
+local tonumber = tonumber
+
+local _M = {}
+
+local PRINTABLE_MAX = 64
+
+local function to_char(digits)
+    return char(tonumber(digits, 16))
+end
+
+--- @return two lower-case hex digits for each byte
+function _M.hex(bytes)
+    return (gsub(bytes, ".", function(c) return format("%02x", byte(c)) end))
+end
+
+--- @return the bytes that hex() had
+function _M.unhex(text)
+    return (gsub(text, "%x%x", to_char))
+end
+
+--- @param bytes  any
+-- @param keep   the characters to leave as they are, as in a set of a pattern
+-- @param digits how other bytes are written; default: "%%%02X", as in URIs
+function _M.escape(bytes, keep, digits)
+    digits = digits or "%%%02X"
+    return (gsub(bytes, "[^" .. keep .. "]", function(c) return format(digits, byte(c)) end))
+end
+
+--- @return the bytes that escape() had, with its default for `digits`
+function _M.unescape(text)
+    return (gsub(text, "%%(%x%x)", to_char))
+end
+
+--- For terminals and logs: text that others chose must not move a cursor or break a line.
+-- @return printable ASCII: the name cut to 64 characters, and other bytes written as \xNN
+function _M.printable(name)
+    if #name > PRINTABLE_MAX then
+        name = name:sub(1, PRINTABLE_MAX - 3) .. "..."
+    end
+    return (gsub(name, "[^ -~]", function(c)
+        return format("\\x%02x", byte(c))
+    end))
+end
+
+--- FNV-1a, 32 bits. All clients must compute the same hash, so it never changes.
+-- @return a whole number in [0, 2^32)
+function _M.hash(s)
+    local h = 0x811c9dc5
+    for i = 1, #s do
+        h = bxor(h, byte(s, i))
+        h = tobit(h + lshift(h, 1) + lshift(h, 4) + lshift(h, 7) + lshift(h, 8)
+            + lshift(h, 24))
+    end
+    return h % 2 ^ 32
+end
+
+local function checksum(text)
+    return format("%08x", _M.hash(text))
+end
+
+--- Adds a checksum to a text that people copy. It shows typing errors; it stops no forger.
+-- @param mark  one punctuation character between the text and its checksum
+function _M.add_checksum(text, mark)
+    return text .. mark .. checksum(text)
+end
+
+--- @param mark  as for add_checksum()
+-- @return the text without its checksum; nil: the checksum is missing or wrong
+function _M.strip_checksum(text, mark)
+    local body, found = match(text, "^(.*)%" .. mark .. "(%x+)$")
+    return found == (body and checksum(body)) and body or nil
+end
+
+return _M
