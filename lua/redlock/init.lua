@@ -8,7 +8,7 @@
 local client = require "redlock.client.client"
 local errors = require "redlock.runtime.errors"
 local future = require "redlock.lock.future"
-local resource = require "redlock.resource"
+local lazy = require "redlock.runtime.lazy"
 local primitive = require "redlock.kinds.primitive"
 
 local _M = { _VERSION = "0.1.0~dev" }
@@ -111,16 +111,15 @@ end
 -- @return true when all are done, false otherwise; or nil and an error: phase
 _M.wait_all = future.wait_all
 
---- Resources in Redis that refuse late writers (see resource.lua).
-_M.resource = resource
-
 --- @return whether a value is an error object of this library
 _M.is_error = errors.is_error
 
--- For specs of programs (testing/init.lua): loaded when it is asked for.
+-- Loaded when they are asked for: resources in Redis that refuse late writers (resource.lua), and
+-- worlds for specs of programs (testing/init.lua).
+local PARTS = { resource = lazy.loader "redlock.resource",
+    testing = function() return require "redlock.testing" end }
+
 return setmetatable(_M, { __index = function(_, name)
-    if name == "testing" then
-        _M.testing = require "redlock.testing"
-    end
+    _M[name] = PARTS[name] and PARTS[name]()
     return rawget(_M, name)
 end })

@@ -5,7 +5,6 @@ local ffi_core = require "redlock.runtime.ffi"
 local fair_lock = require "redlock.kinds.fair_lock"
 local hooks = require "redlock.lock.hooks"
 local marks = require "spec.chaos.marks"
-local places = require "redlock.runtime.places"
 
 -- What a server answers that did nothing; of others nobody knows what they have done.
 local NOTHING = { "GUARDED", "UNSEEDED", "READONLY", "LOADING", "OOM" }
@@ -13,7 +12,7 @@ local NOTHING = { "GUARDED", "UNSEEDED", "READONLY", "LOADING", "OOM" }
 -- @return the servers that have refused an attempt, and how many have said that it got nothing
 local function refusals(client, round)
     local C, node, servers, no = ffi_core.load(), ffi.new "rl_node_result", {}, 0
-    for i = 0, places.count(client) - 1 do
+    for i = 0, client.size - 1 do
         C.rl_round_node(round, i, node)
         if node.answered ~= 0 and node.vote == 0 then
             servers[#servers + 1], no = i + 1, no + 1

@@ -3,7 +3,6 @@
 
 local args = require "redlock.cli.args"
 local hash = require("redlock.runtime.encoding").hash
-local places = require "redlock.runtime.places"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local restart_guard = require "redlock.servers.restart_guard"
@@ -17,8 +16,8 @@ local HELD = "REDLOCK_HELD"
 -- Which servers and prefix, whether readers are let in, and the name.
 local function line(client, name, shared)
     local o, labels = client.options, {}
-    for i = 1, places.count(client) do
-        labels[i] = places.label(client, i)
+    for i = 1, client.size do
+        labels[i] = client.options.nodes[i].label
     end
     table.sort(labels)
     return ("%08x %s %s\n"):format(hash(o.prefix .. (o.cluster or table.concat(labels, " "))),

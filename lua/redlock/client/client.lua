@@ -3,7 +3,6 @@
 local ffi = require "ffi"
 local bit = require "bit"
 local card = require "redlock.runtime.card"
-local connecting = require "redlock.servers.connecting"
 local interrupt = require "redlock.runtime.interrupt"
 local validate = require "redlock.runtime.validate"
 local credentials = require "redlock.servers.credentials"
@@ -11,33 +10,38 @@ local errors = require "redlock.runtime.errors"
 local events = require "redlock.client.events"
 local family = require "redlock.kinds.family"
 local finalizers = require "redlock.runtime.finalizers"
-local fenced_lock = require "redlock.kinds.fenced_lock"
-local floors = require "redlock.servers.floors"
 local handover = require "redlock.lock.handover"
 local tasks = require "redlock.runtime.tasks"
+local quorum = require("redlock.runtime.majority").quorum
 local restart_guard = require "redlock.servers.restart_guard"
 local health = require "redlock.servers.health"
 local holds = require "redlock.lock.holds"
+local lazy = require "redlock.runtime.lazy"
 local lately = require "redlock.runtime.lately"
 local queues = require "redlock.lock.queues"
 local inspection = require "redlock.client.inspection"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
 local plain_host = require "redlock.host.plain"
-local places = require "redlock.runtime.places"
 local plain_lock = require "redlock.kinds.plain_lock"
 local primitive = require "redlock.kinds.primitive"
 local happenings = require "redlock.runtime.happenings"
 local rounds = require "redlock.runtime.rounds"
-local sequencer = require "redlock.kinds.sequencer"
-local transfer = require "redlock.kinds.transfer"
-local trial = require "redlock.servers.trial"
-local using = require "redlock.client.using"
+require "redlock.lock.asking"
 require "redlock.lock.background"
 require "redlock.lock.notices"
 
+local connecting = lazy.loader "redlock.servers.connecting"
+local fenced_lock = lazy.loader "redlock.kinds.fenced_lock"
+local floors = lazy.loader "redlock.servers.floors"
+local sequencer = lazy.loader "redlock.kinds.sequencer"
+local transfer = lazy.loader "redlock.kinds.transfer"
+local trial = lazy.loader "redlock.servers.trial"
+local using = lazy.loader "redlock.client.using"
+
 local pcall, pairs, ipairs = pcall, pairs, ipairs
 local ngx = rawget(_G, "ngx")
+local nginx = ngx and ngx.get_phase and ngx.config
 local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring, type
 
 local _M = {}
@@ -48,12 +52,9 @@ Client.__index = Client
 local LINGER = 0.05          -- LINGER_MS of the core, which goes on with it
 local IMPORT = { owner = true, primitive = true }
 local INIT = { force = true }
-local BUILT_IN = family.kinds
-BUILT_IN[plain_lock.name], BUILT_IN[fenced_lock.name] = plain_lock, fenced_lock
 
 -- nginx's when this is nginx, else one that blocks.
 local function default_host()
-    local nginx = ngx and ngx.get_phase and ngx.config
     return require(nginx and "redlock.host.nginx" or "redlock.host.plain")
 end
 
@@ -69,6 +70,8 @@ function _M.new(opts)
     opts = options.new(opts)
     local self = setmetatable({
         options = opts,
+        size = #opts.nodes,      -- how many servers there are
+        quorum = quorum(#opts.nodes),
         host = opts.host or default_host(),
         label = card.label(opts.label),
         counters = { acquired = 0, contended = 0, failed = 0, released = 0, handed_over = 0,
@@ -229,7 +232,7 @@ end
 -- return true and the token.
 -- @return a lock object, with token(), stillMine() and sequencer() (see fenced_lock.lua)
 function methods:getFencedLock(name, opts)
-    return lock.new(self, fenced_lock, name, opts)
+    return lock.new(self, fenced_lock(), name, opts)
 end
 
 --- An object of a primitive of your own, with the methods of a lock. No I/O.
@@ -254,14 +257,23 @@ function methods:import(text, opts)
     if type(text) ~= "string" then
         validate.bad("transfer", "what lock:export() returned is needed, not " .. type(text))
     end
-    local prims, prim = BUILT_IN, opts.primitive
+    local prim = opts.primitive
+    local prims
     if prim ~= nil then
         if not primitive.is_primitive(prim) then
             validate.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
         end
         prims = { [prim.name] = prim }
+    else
+        prims = family.kinds()
+        prims[plain_lock.name] = plain_lock
     end
-    return transfer.import(self, prims, text, { owner = opts.owner })
+    return transfer().import(self, prims, text, { owner = opts.owner })
+end
+
+--- See kinds/transfer.lua.
+function lock.methods:export()
+    return transfer().export(self)
 end
 
 --- Asks the servers whether the hold that a sequencer stands for is still current: the lock
@@ -270,12 +282,13 @@ end
 -- @return true; false: it is over; or nil and an error: no_quorum, config (not a
 --   sequencer), closed
 function methods:checkSequencer(text)
-    local seq, later = sequencer.parse(text)
+    local seq, later = sequencer().parse(text)
     if not seq or lock.is_reserved(self, seq.name) then
         return nil, errors.new("config", later and "a sequencer of another version of the library"
             or "a text that lock:sequencer() did not make")
     end
-    return fenced_lock.is_current(lock.new(self, fenced_lock, seq.name), seq.token)
+    local fenced = fenced_lock()
+    return fenced.is_current(lock.new(self, fenced, seq.name), seq.token)
 end
 
 --- Runs fn(lock) while holding the lock `name`, and releases it whatever happens.
@@ -289,7 +302,7 @@ end
 --   when the lease was lost before fn was done; nil and an error when fn did not run. An
 --   error in fn is raised again after the release.
 function methods:using(name, opts, fn)
-    return using.using(self, name, opts, fn)
+    return using().using(self, name, opts, fn)
 end
 
 --- Releases everything that the current owner holds through this client, however often it was
@@ -339,13 +352,13 @@ function methods:connect(seconds)
     if not ok then
         return nil, err
     end
-    return connecting.connect(self, seconds)
+    return connecting().connect(self, seconds)
 end
 
 -- What is found out beside what servers tell of themselves: see health.check().
 local function look_closer(client, rows, found)
-    local known = floors.look(client, rows, found)
-    trial.count_strangers(client, trial.try(client, rows, found), found)
+    local known = floors().look(client, rows, found)
+    trial().count_strangers(client, trial().try(client, rows, found), found)
     return known
 end
 
@@ -414,10 +427,10 @@ function methods:stats()
     stats.owed, stats.forgone = tonumber(C.rl_owed(self.core)), tonumber(C.rl_forgone(self.core))
     stats.renewals = tonumber(C.rl_renewals(self.core))
     local s = ffi.new("rl_node_stats")
-    for i = 1, places.count(self) do
+    for i = 1, self.size do
         C.rl_node_get_stats(self.core, i - 1, s)
         stats.nodes[i] = {
-            node = places.label(self, i),
+            node = self.options.nodes[i].label,
             ready = s.ready ~= 0,
             code = ffi.string(C.rl_code_name(s.code)),
             requests = tonumber(s.requests),
@@ -483,6 +496,9 @@ function Client:__tostring()
 end
 
 validate.methods(Client, "client", methods)
+if nginx then
+    lazy.load_all()              -- in the master, as a rule: a request must not read files
+end
 validate.any_methods(Client, "client", family.methods)
 validate.any_methods(Client, "client", inspection.methods)
 

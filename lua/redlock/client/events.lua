@@ -39,8 +39,6 @@ local health = require "redlock.servers.health"
 local happenings = require "redlock.runtime.happenings"
 local interrupt = require "redlock.runtime.interrupt"
 local no_wait = require "redlock.runtime.no_wait"
-local places = require "redlock.runtime.places"
-local quorum = require "redlock.runtime.quorum"
 local rounds = require "redlock.runtime.rounds"
 
 local tonumber, tostring, ipairs, setmetatable, type =
@@ -227,7 +225,7 @@ end
 -- A hold that has fewer servers behind it than the margin wants is told of once.
 local function look_at_votes(self, hold)
     local client = self.client
-    local wanted = quorum(places.count(client)) + client.options.margin
+    local wanted = client.quorum + client.options.margin
     local votes = client.options.margin > 0 and rounds.votes(hold.lease, true) or wanted
     if votes < 0 then        -- there was no extension before
         return

@@ -1,10 +1,12 @@
 --- What a client can see of locks, whoever has them: which there are, and whose each is.
 
-local census = require "redlock.inspect.census"
+local loader = require("redlock.runtime.lazy").loader
 local errors = require "redlock.runtime.errors"
 local lock = require "redlock.lock.lock"
 local plain_lock = require "redlock.kinds.plain_lock"
 local validate = require "redlock.runtime.validate"
+
+local census = loader "redlock.inspect.census"
 
 local ipairs = ipairs
 
@@ -48,11 +50,11 @@ function methods:locks(pattern, opts)
     if not ok then
         return nil, err
     end
-    local servers, done, need = census.scan(self, opts)
+    local servers, done, need = census().scan(self, opts)
     if done < need or self.closed then
         return nil, failure(self, servers)
     end
-    local list = census.result(self, servers, opts)
+    local list = census().result(self, servers, opts)
     if self.closed then
         return nil, failure(self, servers)
     end

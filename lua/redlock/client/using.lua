@@ -1,15 +1,17 @@
 --- Functions that run while a lock is held, which is let go whatever happens: client:using.
 
-local fair_lock = require "redlock.kinds.fair_lock"
-local fenced_lock = require "redlock.kinds.fenced_lock"
-local fenced_write_lock = require "redlock.kinds.fenced_write_lock"
+local loader = require("redlock.runtime.lazy").loader
 local lock = require "redlock.lock.lock"
-local multi_lock = require "redlock.kinds.multi_lock"
-local permit_token = require "redlock.kinds.permit_token"
 local plain_lock = require "redlock.kinds.plain_lock"
-local read_write_lock = require "redlock.kinds.read_write_lock"
-local semaphore = require "redlock.kinds.semaphore"
 local validate = require "redlock.runtime.validate"
+
+local fair_lock = loader "redlock.kinds.fair_lock"
+local fenced_lock = loader "redlock.kinds.fenced_lock"
+local fenced_write_lock = loader "redlock.kinds.fenced_write_lock"
+local multi_lock = loader "redlock.kinds.multi_lock"
+local permit_token = loader "redlock.kinds.permit_token"
+local read_write_lock = loader "redlock.kinds.read_write_lock"
+local semaphore = loader "redlock.kinds.semaphore"
 
 local error, pcall, select, type, unpack = error, pcall, select, type, unpack
 
@@ -18,12 +20,15 @@ local _M = {}
 local OPTIONS = { wait = true, lease = true, owner = true, fenced = true, kind = true,
     permits = true, label = true, traceparent = true }
 
--- Kinds of one name that an owner has.
-local KINDS = { plain = plain_lock, fenced = fenced_lock, fair = fair_lock,
-    read = read_write_lock.reading, write = read_write_lock.writing }
-
--- Those that may have tokens.
-local FENCED = { fenced = fenced_lock, write = fenced_write_lock, permit = semaphore.permit }
+-- Kinds of one name that an owner has, and those that may have tokens.
+local KINDS = {
+    plain = function() return plain_lock end,
+    fenced = fenced_lock,
+    fair = fair_lock,
+    read = function() return read_write_lock().reading end,
+    write = function() return read_write_lock().writing end,
+}
+local FENCED = { fenced = fenced_lock, write = fenced_write_lock, permit = semaphore }
 
 -- What is to be held; it has an owner already, or is to belong to the running coroutine.
 local function view_of(client, name, opts)
@@ -41,16 +46,17 @@ local function view_of(client, name, opts)
         if opts.owner ~= nil then
             validate.bad("owner", "a permit is its own owner")
         end
-        return semaphore.permit_of(semaphore.new(client, name, opts.permits, { fenced = fenced }))
+        local whole = semaphore().new(client, name, opts.permits, { fenced = fenced })
+        return semaphore().permit_of(whole)
     end
     local whose = { owner = opts.owner, label = opts.label, traceparent = opts.traceparent }
     if kind == "multi" then
-        return multi_lock.new(client, name, whose)
+        return multi_lock().new(client, name, whose)
     elseif not KINDS[kind] then
         validate.bad("kind", '"plain", "fenced", "read", "write", "fair", "multi" or "permit" is '
             .. "needed")
     end
-    return lock.new(client, fenced and FENCED[kind] or KINDS[kind], name, whose)
+    return lock.new(client, (fenced and FENCED or KINDS)[kind](), name, whose)
 end
 
 -- What a lock has entered: the hold, and which field of it says how often. Who writes may read
@@ -95,7 +101,7 @@ local function use(l, opts, fn)
         got, err = l:tryLock(opts.wait, opts.lease)
     end
     if l.semaphore then
-        got, err = permit_token.taken(l, got, err)
+        got, err = permit_token().taken(l, got, err)
     end
     if not got then
         return nil, err

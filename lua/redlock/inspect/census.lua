@@ -13,8 +13,7 @@ local ffi = require "ffi"
 local glob = require "redlock.runtime.glob"
 local load = require("redlock.runtime.ffi").load
 local peek = require "redlock.inspect.peek"
-local places = require "redlock.runtime.places"
-local quorum = require "redlock.runtime.quorum"
+local majority = require "redlock.runtime.majority"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
@@ -175,16 +174,16 @@ end
 -- @return a list of servers, each with its rows if it is done, else with failed = { node, code,
 --   message }; and how many are done. Enough are when that is N - q + 1
 function _M.scan(client, opts)
-    local servers, n = {}, places.count(client)
-    for place = 1, places.count(client) do
-        servers[place] = { place = place, label = places.label(client, place) }
+    local servers = {}
+    for place = 1, client.size do
+        servers[place] = { place = place, label = client.options.nodes[place].label }
         begin(servers[place])
     end
     local prefix = client.options.prefix
     local args = { prefix, opts.foreign and "1" or "0",
         "*" .. glob.escaped(prefix .. glob.literal(opts.pattern)) .. "*" }
     local pause = opts.pause or rounds.sleep
-    local need, began, looked = n - quorum(n) + 1, client.now(), 0
+    local need, began, looked = client.size - client.quorum + 1, client.now(), 0
     local list, done = servers, 0
     while #list > 0 and not client.closed do
         looked = looked + turn(client, list, args)
@@ -205,12 +204,6 @@ function _M.scan(client, opts)
 end
 
 -- ---- what a majority says ------------------------------------------------------------
-
--- The middle one of what servers say.
-local function median(list)
-    sort(list)
-    return list[math.floor(#list / 2) + 1] or 0
-end
 
 -- What a majority says is said of a field of those rows.
 local function agreed(rows, field, q)
@@ -258,11 +251,11 @@ local function merge(name, list, n, now)
     if not held then
         return held
     end
-    local q, result = quorum(n), { name = name, remaining = left,
-        waiting = median(numbers.waiting), queue = median(numbers.queue) }
+    local q, result = majority.quorum(n), { name = name, remaining = left,
+        waiting = majority.median(numbers.waiting), queue = majority.median(numbers.queue) }
     if #who == 1 then
         result.kind = KINDS[who]
-        result.count = who == "c" and median(numbers.token) or count_of(rows, q)
+        result.count = who == "c" and majority.median(numbers.token) or count_of(rows, q)
         return result.count > 0 and result
     end
     local token = agreed(rows, "token", q)
@@ -291,7 +284,7 @@ function _M.look(client, entries, foreign)
     for i, entry in ipairs(entries) do
         keys[i] = key_of(client, entry)
     end
-    for place = 1, places.count(client) do
+    for place = 1, client.size do
         asked[place] = { place = place, keys = keys,
             args = { client.options.prefix, foreign and "1" or "0" } }
     end
@@ -302,7 +295,7 @@ function _M.look(client, entries, foreign)
             all[#all + 1] = rows
         end
     end
-    local found, n = {}, places.count(client)
+    local found, n = {}, client.size
     for _, entry in ipairs(entries) do
         local list = {}
         for i, rows in ipairs(all) do
@@ -338,7 +331,7 @@ end
 -- @param opts     as of scan(), and limit
 -- @return a list of rows, with long, more
 function _M.result(client, servers, opts)
-    local whole, list, n, unsure = {}, { long = 0 }, places.count(client), {}
+    local whole, list, n, unsure = {}, { long = 0 }, client.size, {}
     local longs = {}
     for _, server in ipairs(servers) do
         if server.done then
@@ -346,9 +339,9 @@ function _M.result(client, servers, opts)
             longs[#longs + 1] = server.long
         end
     end
-    list.long = median(longs)
+    list.long = majority.median(longs)
     -- One of those who have a name may hide it.
-    local least = max(#whole - (n - quorum(n)) - 1, 1)
+    local least = max(#whole - (client.size - client.quorum) - 1, 1)
     local found, entries, now = {}, seen_by(whole, least, opts.pattern), client.now()
     for _, entry in ipairs(entries) do
         local said = {}

@@ -3,8 +3,7 @@
 
 local card = require "redlock.runtime.card"
 local each = require "redlock.runtime.each"
-local places = require "redlock.runtime.places"
-local quorum = require "redlock.runtime.quorum"
+local median = require("redlock.runtime.majority").median
 local script_text = require "redlock.runtime.script_text"
 
 local ipairs, pairs, tonumber = ipairs, pairs, tonumber
@@ -39,11 +38,6 @@ local function read(data, all, waiting)
     end
 end
 
-local function median(list)
-    sort(list)
-    return list[floor(#list / 2) + 1] or 0
-end
-
 local function row_of(one, q)
     local its = card.behind(one.who, 20) or {}
     sort(one.numbers, function(a, b) return a > b end)
@@ -72,7 +66,7 @@ end
 function _M.of(client, name)
     local key = client.options.prefix .. name
     local own, asked = "redlock:{" .. key .. "}:", {}
-    for place = 1, places.count(client) do
+    for place = 1, client.size do
         asked[place] = { place = place,
             keys = { key, own .. "slots", own .. "who", own .. "queue", own .. "standing",
                 own .. "living", own .. "latch", own .. "arrived" },
@@ -85,7 +79,7 @@ function _M.of(client, name)
             read(said.data, all, waiting)
         end
     end
-    local q = quorum(places.count(client))
+    local q = client.quorum
     if n < q then
         return nil
     end

@@ -7,9 +7,8 @@
 local answers = require "redlock.runtime.answers"
 local card = require "redlock.runtime.card"
 local peek = require "redlock.inspect.peek"
-local places = require "redlock.runtime.places"
 local rounds = require "redlock.runtime.rounds"
-local values = require "redlock.runtime.values"
+local ffi_values = require "redlock.runtime.ffi_values"
 
 local max, huge = math.max, math.huge
 
@@ -35,7 +34,7 @@ local function view(client, list, vote)
             said[#said + 1] = { who = who, left = answer.info < 0 and huge or answer.info / 1000 }
         end
     end
-    local held, who, left = peek.view(said, places.count(client))
+    local held, who, left = peek.view(said, client.size)
     return held, who, left, any
 end
 
@@ -106,7 +105,7 @@ end
 local function here(lock)
     local hold = lock.client.holds.here[lock.id]
     local left = hold and rounds.remaining(hold.lease) or 0
-    return left > 0 and holder_of(values.of(hold.lease), SEEN_DIGITS, left) or nil
+    return left > 0 and holder_of(ffi_values.of(hold.lease), SEEN_DIGITS, left) or nil
 end
 
 --- The same for a call whose turn never came.

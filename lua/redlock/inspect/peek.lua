@@ -1,6 +1,6 @@
 --- Who holds a name, as a majority of the servers sees it.
 
-local quorum = require "redlock.runtime.quorum"
+local quorum = require("redlock.runtime.majority").quorum
 
 local sort = table.sort
 

@@ -8,8 +8,6 @@
 local asking = require "redlock.lock.asking"
 local lock = require "redlock.lock.lock"
 local primitive = require "redlock.kinds.primitive"
-local places = require "redlock.runtime.places"
-local quorum = require "redlock.runtime.quorum"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
@@ -64,7 +62,7 @@ end
 -- @return its id, its count, and how many of those who answered say that it is open; or nil and a
 --   code
 function _M.known_to_a_majority(self, answers)
-    local n, by, left = places.count(self.client), {}, #answers
+    local client, by, left = self.client, {}, #answers
     for _, answer in ipairs(answers) do
         local id, count = match(answer.data, "^(%x+) (%d+) ")
         if answer.vote == 1 and id then
@@ -75,12 +73,12 @@ function _M.known_to_a_majority(self, answers)
     end
     local most = 0
     for id, of in pairs(by) do
-        if of.known >= quorum(n) then
+        if of.known >= client.quorum then
             return id, of.count, of.open
         end
         most = max(most, of.known)
     end
-    return nil, most + n - left >= quorum(n) and "no_quorum" or "not_found"
+    return nil, most + client.size - left >= client.quorum and "no_quorum" or "not_found"
 end
 
 -- Adds who is named in answers about a latch.
@@ -113,7 +111,7 @@ local function write_back(self, view, id, count, union)
         for _, answer in ipairs(answers) do
             yes = yes + (answer.vote == 1 and 1 or 0)
         end
-        if yes < quorum(places.count(self.client)) then
+        if yes < self.client.quorum then
             return lock.failure(self, "no_quorum")
         end
     end
@@ -136,7 +134,7 @@ function _M.look(self)
             return lock.failure(self, id and "no_quorum" or that)
         end
         id, count = this, that
-        if open >= quorum(places.count(self.client)) then
+        if open >= self.client.quorum then
             return 0
         end
         for _, answer in ipairs(answers) do

@@ -9,10 +9,8 @@ local fenced_lock = require "redlock.kinds.fenced_lock"
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
 local printable = require("redlock.runtime.encoding").printable
-local places = require "redlock.runtime.places"
-local quorum = require "redlock.runtime.quorum"
 local rounds = require "redlock.runtime.rounds"
-local values = require "redlock.runtime.values"
+local ffi_values = require "redlock.runtime.ffi_values"
 local subscriptions = require "redlock.runtime.subscription"
 local validate = require "redlock.runtime.validate"
 
@@ -39,14 +37,14 @@ end
 -- Says who leads to the servers that have counted the term.
 local function announce(self, hold, term)
     local client = self.client
-    local args = { values.of(hold.lease), format("%.0f", term), self.id,
+    local args = { ffi_values.of(hold.lease), format("%.0f", term), self.id,
         format("%d", rounds.to_ms(client.options.fence_ttl)), channel(self) }
     for _ = 1, ANNOUNCEMENTS do
         local yes = 0
         for _, answer in ipairs(ask(self, "announce", args) or {}) do
             yes = yes + (answer.vote == 1 and 1 or 0)
         end
-        if yes >= quorum(places.count(client)) or lock.hold_of(self.view) ~= hold then
+        if yes >= client.quorum or lock.hold_of(self.view) ~= hold then
             return
         end
     end
@@ -124,14 +122,14 @@ function methods:leader()
     if not answers then
         return nil, err
     end
-    local n, most, some = places.count(self.client), 0, 0
+    local client, most, some = self.client, 0, 0
     for _, seen in pairs(terms_in(answers)) do
-        if seen.votes >= quorum(n) then
+        if seen.votes >= client.quorum then
             return { id = seen.id, term = seen.term }, max(seen.left / 1000, 0)
         end
         most, some = max(most, seen.votes), some + seen.votes
     end
-    if most + n - #answers >= quorum(n) and #answers - some < quorum(n) then
+    if most + client.size - #answers >= client.quorum and #answers - some < client.quorum then
         return lock.failure(self.view, "no_quorum")
     end
     return false

@@ -11,8 +11,6 @@
 -- one; this one only announces it, on a channel of the first in line, and never sends a value.
 
 local primitive = require "redlock.kinds.primitive"
-local places = require "redlock.runtime.places"
-local quorum = require "redlock.runtime.quorum"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
@@ -50,7 +48,7 @@ end
 
 -- The first refusals of a majority say which ticket is the next one.
 local function refused(view, wait, answers)
-    if wait.ticket or wait.left == 0 or #answers < quorum(places.count(view.client)) then
+    if wait.ticket or wait.left == 0 or #answers < view.client.quorum then
         return
     end
     local last = 0

@@ -1,25 +1,32 @@
---- The other members of the family, as methods of clients.
+--- The other members of the family, as methods of clients. Each is loaded at its first use.
 
-local election = require "redlock.kinds.election"
-local fair_lock = require "redlock.kinds.fair_lock"
-local fenced_write_lock = require "redlock.kinds.fenced_write_lock"
-local latch = require "redlock.kinds.latch"
+local loader = require("redlock.runtime.lazy").loader
 local lock = require "redlock.lock.lock"
-local multi_lock = require "redlock.kinds.multi_lock"
-local once = require "redlock.kinds.once"
-local rate_limiter = require "redlock.kinds.rate_limiter"
-local read_write_lock = require "redlock.kinds.read_write_lock"
-local semaphore = require "redlock.kinds.semaphore"
+
+local election = loader "redlock.kinds.election"
+local fair_lock = loader "redlock.kinds.fair_lock"
+local fenced_lock = loader "redlock.kinds.fenced_lock"
+local fenced_write_lock = loader "redlock.kinds.fenced_write_lock"
+local latch = loader "redlock.kinds.latch"
+local multi_lock = loader "redlock.kinds.multi_lock"
+local once = loader "redlock.kinds.once"
+local rate_limiter = loader "redlock.kinds.rate_limiter"
+local read_write_lock = loader "redlock.kinds.read_write_lock"
+local semaphore = loader "redlock.kinds.semaphore"
 
 local ipairs = ipairs
 
 local _M = {}
 
---- The primitives whose holds can be exported, by their names.
-_M.kinds = {}
-for _, prim in ipairs { read_write_lock.reading, read_write_lock.writing, multi_lock.primitive,
-    fenced_write_lock, semaphore.permit, fair_lock } do
-    _M.kinds[prim.name] = prim
+--- @return the primitives whose holds can be exported, by their names
+function _M.kinds()
+    local kinds = {}
+    for _, prim in ipairs { read_write_lock().reading, read_write_lock().writing,
+        multi_lock().primitive, fenced_lock(), fenced_write_lock(), semaphore().permit,
+        fair_lock() } do
+        kinds[prim.name] = prim
+    end
+    return kinds
 end
 
 local methods = {}
@@ -32,7 +39,7 @@ _M.methods = methods
 -- @return an object with readLock() and writeLock(), each with the methods of a lock (see
 --   read_write_lock.lua)
 function methods:getReadWriteLock(name, opts)
-    return fenced_write_lock.pair(self, name, opts)
+    return fenced_write_lock().pair(self, name, opts)
 end
 
 --- Several names at once, all or none. No I/O.
@@ -40,7 +47,7 @@ end
 -- @param opts   as for getLock
 -- @return a lock object, with getNames() (see multi_lock.lua)
 function methods:getMultiLock(names, opts)
-    return multi_lock.new(self, names, opts)
+    return multi_lock().new(self, names, opts)
 end
 
 --- At most so many holders at once, each with a permit that ends by itself. No I/O.
@@ -50,7 +57,7 @@ end
 -- @param opts     fenced: true: each permit has a token, counted per slot
 -- @return a semaphore (see semaphore.lua)
 function methods:getSemaphore(name, permits, opts)
-    return semaphore.new(self, name, permits, opts)
+    return semaphore().new(self, name, permits, opts)
 end
 
 --- The same: permits always end by themselves.
@@ -61,7 +68,7 @@ methods.getPermitExpirableSemaphore = methods.getSemaphore
 -- @param opts  ttl: seconds that it stays on the servers after the last arrival; default: 86400
 -- @return a latch (see latch.lua)
 function methods:getCountDownLatch(name, opts)
-    return latch.new(self, name, opts)
+    return latch().new(self, name, opts)
 end
 
 --- One of several candidates leads. No I/O.
@@ -70,7 +77,7 @@ end
 --   election, reason)
 -- @return an election, as one candidate sees it (see election.lua)
 function methods:getElection(name, opts)
-    return election.new(self, name, opts)
+    return election().new(self, name, opts)
 end
 
 --- Runs fn() if nobody has run it in this period.
@@ -83,7 +90,7 @@ end
 --   expired, unknown, closed: with `before` fn did not run; without it the period may be open, also
 --   lost: somebody else may have run it as well
 function methods:once(name, period, fn, opts)
-    return once.once(self, name, period, fn, opts)
+    return once().once(self, name, period, fn, opts)
 end
 
 --- At most so many starts in any window of a period. No I/O.
@@ -92,7 +99,7 @@ end
 -- @param period  seconds
 -- @return a limiter (see rate_limiter.lua)
 function methods:getRateLimiter(name, n, period)
-    return rate_limiter.new(self, name, n, period)
+    return rate_limiter().new(self, name, n, period)
 end
 
 --- A lock that those who wait get in the order in which they came. No I/O.
@@ -100,7 +107,7 @@ end
 -- @param opts  as for getLock
 -- @return a lock object (see fair_lock.lua)
 function methods:getFairLock(name, opts)
-    return lock.new(self, fair_lock, name, opts)
+    return lock.new(self, fair_lock(), name, opts)
 end
 
 return _M

@@ -1,17 +1,15 @@
 --- The fenced lock: a lock whose every hold has a token, a number that only grows.
 --
 -- A resource that refuses tokens below the largest it has seen is safe from holders who do
--- not know that their time is over. How a token is agreed upon: c/core/leases/fence.c; what each server
--- keeps: scripts/fenced/counter.lua. On the servers the lock itself is a plain lock's key, so plain
--- and fenced locks of one name exclude each other.
+-- not know that their time is over. How a token is agreed upon: c/core/leases/fence.c; what each
+-- server keeps: scripts/fenced/counter.lua. On the servers the lock itself is a plain lock's key:
+-- plain and fenced locks of one name exclude each other.
 
 local asking = require "redlock.lock.asking"
 local floors = require "redlock.servers.floors"
 local hash = require("redlock.runtime.encoding").hash
 local lock = require "redlock.lock.lock"
-local places = require "redlock.runtime.places"
 local primitive = require "redlock.kinds.primitive"
-local quorum = require "redlock.runtime.quorum"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 local sequencer = require "redlock.kinds.sequencer"
@@ -128,7 +126,7 @@ function fenced.is_current(view, token, value)
     if not answers then
         return nil, err
     end
-    local yes, no, n = 0, 0, places.count(view.client)
+    local yes, no, client = 0, 0, view.client
     for i = 1, #answers do
         if answers[i].vote > 0 then
             yes = yes + 1
@@ -136,10 +134,10 @@ function fenced.is_current(view, token, value)
             no = no + 1
         end
     end
-    if yes < quorum(n) and no <= n - quorum(n) then
+    if yes < client.quorum and no <= client.size - client.quorum then
         return lock.failure(view, "no_quorum")
     end
-    return yes >= quorum(n)
+    return yes >= client.quorum
 end
 
 return fenced

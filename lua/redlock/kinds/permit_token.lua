@@ -13,7 +13,7 @@ local floors = require "redlock.servers.floors"
 local lock = require "redlock.lock.lock"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
-local values = require "redlock.runtime.values"
+local ffi_values = require "redlock.runtime.ffi_values"
 
 local error, format, max, pcall = error, string.format, math.max, pcall
 
@@ -52,7 +52,7 @@ local function count(permit, hold)
     local keys = fenced_lock.keys(client, name)
     keys[1] = permit.primitive.keys(client, permit.name)[2]
     local of_slot = fenced_lock.args { client = client, name = name }
-    local args = { values.of(hold.lease), slot, "0", of_slot[1], of_slot[2], of_slot[3],
+    local args = { ffi_values.of(hold.lease), slot, "0", of_slot[1], of_slot[2], of_slot[3],
         client.guarded and "1" or "" }
     for _ = 1, ROUNDS do
         local answers, err = asking.ask(permit, "count", args, keys)

@@ -9,7 +9,7 @@ local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
 local printable = require("redlock.runtime.encoding").printable
 local rounds = require "redlock.runtime.rounds"
-local values = require "redlock.runtime.values"
+local ffi_values = require "redlock.runtime.ffi_values"
 local semaphore = require "redlock.kinds.semaphore"
 local validate = require "redlock.runtime.validate"
 
@@ -33,7 +33,7 @@ local function leave(self, permit)
     if not hold then
         return lock.failure(permit, "closed")
     end
-    local args = { values.of(hold.lease), format("%d", rounds.to_ms(self.period)),
+    local args = { ffi_values.of(hold.lease), format("%d", rounds.to_ms(self.period)),
         format("%.0f", rounds.token(hold.lease)), "1", "0", "" }
     client.holds:remove(owner, permit.id)
     rounds.disown(hold.lease)

@@ -16,8 +16,6 @@ local lock = require "redlock.lock.lock"
 local permit_token = require "redlock.kinds.permit_token"
 local primitive = require "redlock.kinds.primitive"
 local printable = require("redlock.runtime.encoding").printable
-local places = require "redlock.runtime.places"
-local quorum = require "redlock.runtime.quorum"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 local validate = require "redlock.runtime.validate"
@@ -148,7 +146,7 @@ end
 --- @return how many permits nobody has on a majority of the servers; or nil and an error:
 --   no_quorum, phase, closed
 function methods:availablePermits()
-    local n, q, free = self.permits, quorum(places.count(self.client)), self.permits
+    local n, q, free = self.permits, self.client.quorum, self.permits
     local answers, err = asking.ask(_M.permit_of(self), "taken", { format("%d", n) })
     if not answers then
         return nil, err

@@ -52,7 +52,7 @@ end
 -- lease ends in its time unless client:import() takes it over somewhere before.
 -- @return a transfer, a printable string for client:import(), once; or nil and an error:
 --   not_held, lost, unsupported (a primitive without extend), closed
-function lock.methods:export()
+function _M.export(self)
     local owner = lock.owner_of(self)
     local hold, err = lock.valid_hold(self, owner)
     if not hold then

@@ -8,10 +8,8 @@
 
 local validate = require "redlock.runtime.validate"
 local errors = require "redlock.runtime.errors"
-local quorum = require "redlock.runtime.quorum"
-local places = require "redlock.runtime.places"
 local rounds = require "redlock.runtime.rounds"
-local values = require "redlock.runtime.values"
+local ffi_values = require "redlock.runtime.ffi_values"
 
 local ipairs, format, max = ipairs, string.format, math.max
 
@@ -53,15 +51,15 @@ function _M.reason(err, early)
 end
 
 -- By what a majority answered, if it did: as for a release.
-local function failure(lock, answers, n)
-    local foreign = 0
+local function failure(lock, answers)
+    local foreign, q = 0, lock.client.quorum
     for i = 1, #answers do
         foreign = foreign + (answers[i].vote < 0 and 1 or 0)
     end
-    if #answers < quorum(n) then
+    if #answers < q then
         return errors.new("unknown", lock)
     end
-    return errors.new(foreign >= quorum(n) and "held" or "expired", lock)
+    return errors.new(foreign >= q and "held" or "expired", lock)
 end
 
 -- ARGV of settle: as of the other scripts of a lease.
@@ -86,7 +84,7 @@ end
 function _M.settle(lock, hold, seconds, keep)
     local client, prim = lock.client, lock.primitive
     local keys = prim.keys(client, lock.name)
-    local args = args_of(lock, hold, values.of(hold.lease), seconds)
+    local args = args_of(lock, hold, ffi_values.of(hold.lease), seconds)
     args[#args + 1] = keep and "" or "closed"
     if not keep then
         rounds.disown(hold.lease)
@@ -99,14 +97,14 @@ function _M.settle(lock, hold, seconds, keep)
     if not answers then
         return nil, err.code == "no_quorum" and errors.new("unknown", lock, err.nodes) or err
     end
-    local yes, n = 0, places.count(client)
+    local yes = 0
     for i = 1, #answers do
         yes = yes + (answers[i].vote > 0 and 1 or 0)
     end
-    if yes >= quorum(n) then
+    if yes >= client.quorum then
         return true
     end
-    return nil, failure(lock, answers, n)
+    return nil, failure(lock, answers)
 end
 
 return _M

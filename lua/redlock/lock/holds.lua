@@ -19,7 +19,7 @@ local happenings = require "redlock.runtime.happenings"
 local rounds = require "redlock.runtime.rounds"
 local tally = require "redlock.lock.tally"
 local told = require "redlock.lock.told"
-local values = require "redlock.runtime.values"
+local ffi_values = require "redlock.runtime.ffi_values"
 
 local pairs, ipairs, setmetatable, next = pairs, ipairs, setmetatable, next
 local huge, max, min = math.huge, math.max, math.min
@@ -343,7 +343,7 @@ function Holds:lose(hold, reason, taker)
     hold.lost, hold.lost_at = reason, self.client.now()
     if reason == "taken" then
         if taker == nil then
-            taker = values.taker(hold.lease)
+            taker = ffi_values.taker(hold.lease)
         end
         hold.holder = taker and card.behind(taker, 20)
     end

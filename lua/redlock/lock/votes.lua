@@ -8,8 +8,7 @@
 
 local answers = require "redlock.runtime.answers"
 local card = require "redlock.runtime.card"
-local places = require "redlock.runtime.places"
-local quorum = require "redlock.runtime.quorum"
+local quorum = require("redlock.runtime.majority").quorum
 
 local max, min = math.max, math.min
 
@@ -35,7 +34,7 @@ local TRIP = 8
 --   was asked; "votes": the votes were split
 function _M.look(call, now)
     local client = call.lock.client
-    local list, n = answers.of(client, call.round), places.count(client)
+    local list, n = answers.of(client, call.round), client.size
     local q, by, whose, most, some, yes, given = quorum(n), {}, nil, 0, 0, 0, nil
     for i = 1, #list do
         if list[i].vote > 0 then

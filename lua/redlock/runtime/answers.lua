@@ -3,7 +3,6 @@
 local bit = require "bit"
 local ffi = require "ffi"
 local ffi_core = require "redlock.runtime.ffi"
-local places = require "redlock.runtime.places"
 
 local tonumber, ffi_string = tonumber, ffi.string
 local band, lshift = bit.band, bit.lshift
@@ -22,7 +21,7 @@ end
 --- @return the answers in a round: a list of { node, vote, info, data, agreed }
 function _M.of(client, round)
     local answers, agreed = {}, load().rl_round_agreed(round)
-    for i = 0, places.count(client) - 1 do
+    for i = 0, client.size - 1 do
         C.rl_round_node(round, i, node_out)
         if node_out.answered ~= 0 then
             answers[#answers + 1] = { node = i + 1, vote = node_out.vote,
@@ -56,7 +55,7 @@ end
 function _M.compare_holders(client, round, said)
     local same, new = 0, 0
     load()
-    for i = 1, places.count(client) do
+    for i = 1, client.size do
         C.rl_round_node(round, i - 1, node_out)
         if node_out.answered ~= 0 and node_out.vote == 0 then
             local who = node_out.data_len > 0 and ffi_string(node_out.data, node_out.data_len)

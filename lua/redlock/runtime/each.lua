@@ -6,7 +6,7 @@ local load = require("redlock.runtime.ffi").load
 local round_error = require "redlock.runtime.round_error"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
-local words = require "redlock.runtime.words"
+local ffi_values = require "redlock.runtime.ffi_values"
 
 local error, ipairs, pcall, tonumber = error, ipairs, pcall, tonumber
 local ffi_new, ffi_string = ffi.new, ffi.string
@@ -84,9 +84,10 @@ function _M.ask(client, body, asked)
     local C, begun = load(), {}
     local id = script_text.register(C, client, "a question", body)
     for k, one in ipairs(asked) do
-        local nkeys, nargs = words.fill(words.keys, one.keys), words.fill(words.args, one.args)
-        local round = C.rl_ask_one(client.core, one.place - 1, id, words.keys, nkeys, words.args,
-            nargs, rounds.FOREVER * 1000)
+        local nkeys = ffi_values.fill(ffi_values.keys, one.keys)
+        local nargs = ffi_values.fill(ffi_values.args, one.args)
+        local round = C.rl_ask_one(client.core, one.place - 1, id, ffi_values.keys, nkeys,
+            ffi_values.args, nargs, rounds.FOREVER * 1000)
         begun[k] = round ~= nil and round
     end
     return finish(client, asked, begun)

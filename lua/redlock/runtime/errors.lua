@@ -16,7 +16,7 @@
 -- strings only: pass it tostring(err).
 
 local node_codes = require "redlock.runtime.node_codes"
-local quorum = require "redlock.runtime.quorum"
+local quorum = require("redlock.runtime.majority").quorum
 
 local setmetatable, getmetatable, tostring, type, ipairs, pairs =
     setmetatable, getmetatable, tostring, type, ipairs, pairs

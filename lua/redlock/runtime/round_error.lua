@@ -3,7 +3,6 @@
 local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
 local load = require("redlock.runtime.ffi").load
-local places = require "redlock.runtime.places"
 
 local ipairs, tonumber = ipairs, tonumber
 local format = string.format
@@ -50,7 +49,7 @@ local function read_node(client, round, i, text)
     local C = load()
     node_out = node_out or ffi_new "rl_node_result"
     C.rl_round_node(round, i - 1, node_out)
-    local row = { node = places.label(client, i) }
+    local row = { node = client.options.nodes[i].label }
     if node_out.answered ~= 0 then
         row.code, row.vote = "ok", node_out.vote
         if node_out.vote == 0 and node_out.extra > 0 then
@@ -109,7 +108,7 @@ function _M.of(client, subject, round, seeding)
     end
     local C, rows = load(), {}
     local text = ffi_new("char[?]", C.RL_TEXT_MAX)
-    for i = 1, places.count(client) do
+    for i = 1, client.size do
         local row = read_node(client, round, i, text)
         rows[i] = explain(row, of_node(seeding, row.node))
     end

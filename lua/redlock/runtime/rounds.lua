@@ -6,12 +6,11 @@ local finalizers = require "redlock.runtime.finalizers"
 local round_error = require "redlock.runtime.round_error"
 local ffi_core = require "redlock.runtime.ffi"
 local script_text = require "redlock.runtime.script_text"
-local values = require "redlock.runtime.values"
-local words = require "redlock.runtime.words"
+local ffi_values = require "redlock.runtime.ffi_values"
 
 local pcall, error, tonumber = pcall, error, tonumber
 local yield, type = coroutine.yield, type
-local ceil, bytes, fill = math.ceil, values.bytes, words.fill
+local ceil, bytes, fill = math.ceil, ffi_values.bytes, ffi_values.fill
 local cast, ffi_new, ffi_gc = ffi.cast, ffi.new, ffi.gc
 
 local _M = { failure = round_error.of }
@@ -33,8 +32,8 @@ function _M.load()
     C = ffi_core.load()
     GRANTED = tonumber(C.RL_GRANTED)
     orphan, disown = finalizers.of(C.rl_lease_orphan), finalizers.of(C.rl_disown)
-    words.load(C)
-    keys_buf, args_buf = words.keys, words.args
+    ffi_values.load(C)
+    keys_buf, args_buf = ffi_values.keys, ffi_values.args
     lease_place, unseeded_out = ffi.typeof "rl_lease *[1]", ffi_new "uint32_t[1]"
     return C
 end
@@ -315,7 +314,7 @@ end
 --- Forgets a lease that another process will take over.
 -- @return its value
 function _M.disown(handle)
-    local value = values.of(handle)
+    local value = ffi_values.of(handle)
     C.rl_disown(ffi_gc(handle, nil))
     return value
 end
@@ -359,14 +358,14 @@ end
 -- @param granted  whether it was granted when the wait ended
 -- @return true, how many waiters the servers woke, and whether nodes had no vote because they do
 --   not know which fencing tokens they counted; or nil, an error: expired, held, unknown,
---   not_held, closed; and the holder of the keys (values.lua), or false
+--   not_held, closed; and the holder of the keys (ffi_values.lua), or false
 function _M.let_go(client, subject, handle, round, granted)
     ffi_gc(handle, nil)
     local told = granted and tonumber(C.rl_round_let_go(round, unseeded_out)) or -1
     if told >= 0 then
         return true, told, unseeded_out[0] ~= 0
     end
-    local taker = values.taker(handle) or false
+    local taker = ffi_values.taker(handle) or false
     C.rl_lease_drop(handle)
     return nil, failure(client, subject, round), taker
 end

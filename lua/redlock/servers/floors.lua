@@ -10,8 +10,6 @@ local each = require "redlock.runtime.each"
 local errors = require "redlock.runtime.errors"
 local health = require "redlock.servers.health"
 local limits = require "redlock.runtime.limits"
-local places = require "redlock.runtime.places"
-local quorum = require "redlock.runtime.quorum"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
@@ -86,8 +84,8 @@ local OUT_OF_RANGE = 2        -- a vote of the script "floor"
 -- Servers whose floor is out of range keep the others from being taught: the error names them.
 local function not_taught(view, answers)
     local client, rows = view.client, {}
-    for i = 1, places.count(client) do
-        rows[i] = { node = places.label(client, i), code = "ok", message = "-" }
+    for i = 1, client.size do
+        rows[i] = { node = client.options.nodes[i].label, code = "ok", message = "-" }
     end
     for i = 1, #answers do
         if answers[i].vote == OUT_OF_RANGE then
@@ -106,7 +104,7 @@ local function count(client, answers)
         local vote, n = answers[i].vote, answers[i].info
         if vote == OUT_OF_RANGE then
             wild = wild + 1
-            client.events:warn_once(places.label(client, answers[i].node), finding(n))
+            client.events:warn_once(client.options.nodes[answers[i].node].label, finding(n))
         elseif vote >= 0 then
             seeded, most = seeded + vote, max(most, n)
         end
@@ -120,8 +118,7 @@ end
 -- @return that, as a text; and whether too few others had one; or nil and an error
 local function choose(view, answers, middle_ms)
     local client = view.client
-    local n = places.count(client)
-    local enough = n - quorum(n) + 1
+    local enough = client.size - client.quorum + 1
     local seeded, most, wild = count(client, answers)
     if seeded < enough and wild > 0 then
         return not_taught(view, answers)

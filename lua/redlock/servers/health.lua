@@ -4,8 +4,7 @@
 local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
 local node_codes = require "redlock.runtime.node_codes"
-local quorum = require "redlock.runtime.quorum"
-local places = require "redlock.runtime.places"
+local quorum = require("redlock.runtime.majority").quorum
 local rounds = require "redlock.runtime.rounds"
 
 local ipairs, setmetatable, tonumber, tostring = ipairs, setmetatable, tonumber, tostring
@@ -43,7 +42,7 @@ local function read(client, i, info, text, since)
         name_states(C)
     end
     C.rl_node_get_info(client.core, i - 1, info)
-    local row = { node = places.label(client, i), ready = info.ready ~= 0 }
+    local row = { node = client.options.nodes[i].label, ready = info.ready ~= 0 }
     row.code = ffi_string(C.rl_code_name(info.code))
     if not row.ready then
         C.rl_node_text(client.core, i - 1, text)
@@ -213,7 +212,7 @@ end
 
 --- What is wrong with the whole: the same.
 function _M.findings(client)
-    local n, list = places.count(client), {}
+    local n, list = client.size, {}
     local function found(kind, ...)
         list[#list + 1] = { kind = kind, verdict = "warning", message = format(...) }
     end
@@ -225,7 +224,7 @@ function _M.findings(client)
     local plain, tls
     for i, node in ipairs(client.options.nodes) do
         tls = tls or node.tls
-        plain = plain or not node.tls and not node.path and places.label(client, i)
+        plain = plain or not node.tls and not node.path and client.options.nodes[i].label
     end
     if tls and not client.options.tls_verify then
         found("tls_verify", "certificates are not verified (tls_verify = false): whoever is "
@@ -272,7 +271,7 @@ function _M.rows(client, since, more)
     local C = rounds.load()
     local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)
     local rows = {}
-    for i = 1, places.count(client) do
+    for i = 1, client.size do
         rows[i] = judged(client, i, read(client, i, info, text, since), more)
     end
     return rows

@@ -2,7 +2,7 @@
 
 local card = require "redlock.runtime.card"
 local limits = require "redlock.runtime.limits"
-local quorum = require "redlock.runtime.quorum"
+local quorum = require("redlock.runtime.majority").quorum
 local validate = require "redlock.runtime.validate"
 local uri = require "redlock.runtime.uri"
 

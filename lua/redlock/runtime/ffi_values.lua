@@ -1,0 +1,63 @@
+--- Strings as the core takes and gives them: KEYS and ARGV of a script, and lease values.
+
+local ffi = require "ffi"
+local ffi_core = require "redlock.runtime.ffi"
+
+local ffi_new, ffi_string = ffi.new, ffi.string
+
+local _M = {}
+
+local C, text_out
+
+--- Makes the buffers, once the core is loaded. `keys` and `args` are valid until the next fill().
+-- @param core  the C API
+function _M.load(core)
+    _M.keys = ffi_new("rl_bytes[?]", core.RL_MAX_KEYS)
+    _M.args = ffi_new("rl_bytes[?]", core.RL_MAX_ARGS)
+end
+
+--- Puts strings into `keys` or `args`. The caller keeps the list alive.
+-- @return how many strings there are
+function _M.fill(buffer, list)
+    for i = 1, #list do
+        buffer[i - 1].data, buffer[i - 1].len = list[i], #list[i]
+    end
+    return #list
+end
+
+-- Made once for each text: making one costs a good part of what a lock costs.
+local known = setmetatable({}, { __mode = "v" })
+
+local function make(text)
+    local bytes = ffi_new "rl_bytes[1]"
+    bytes[0].data, bytes[0].len = text, #text
+    known[text] = bytes
+    return bytes
+end
+
+--- @param text  nil or false: none
+-- @return rl_bytes[1], valid while the caller keeps the text; nil: none
+function _M.bytes(text)
+    return text and (known[text] or make(text)) or nil
+end
+
+local function load()
+    C = ffi_core.load()
+    text_out = ffi_new("char[?]", C.RL_VALUE_MAX)        -- RL_DATA_MAX is not larger
+    return C
+end
+
+--- @return the value of a lease: the digits that prove it, and its card (card.lua)
+function _M.of(handle)
+    local len = (C or load()).rl_lease_whole(handle, text_out)
+    return ffi_string(text_out, len)
+end
+
+--- @return the value of the lease that took the keys of this one, cut after the card, as a
+--   majority said; nil: no majority named one
+function _M.taker(handle)
+    local len = (C or load()).rl_lease_taker(handle, text_out)
+    return len > 0 and ffi_string(text_out, len) or nil
+end
+
+return _M
