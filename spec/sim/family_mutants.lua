@@ -20,7 +20,8 @@ return {
         by = { "agreed number in every later script" } },
 
     { name = "a stray is extended", file = SCRIPTS .. "slots/agreed.lua", family = "permit",
-        from = "if mine and mine ~= agreed then\n    free(mine)\n    mine = nil\nend\n", to = "",
+        from = "    free(mine)\n    mine = not call('zscore', KEYS[1], agreed) and agreed\n",
+        to = "",
         by = { "agreed number in every later script" } },
 
     { name = "another slot is given back", file = SCRIPTS .. "slots/first.lua", family = "permit",

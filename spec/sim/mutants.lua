@@ -178,7 +178,8 @@ return {
     -- ---- letting go ----
 
     { name = "only what was granted is released", file = "c/core/rounds/round.c",
-        { '#include "core/eligibility/guard.h"\n', '#include "core/eligibility/guard.h"\n#include "core/leases/lease.h"\n' },
+        { '#include "core/eligibility/guard.h"\n',
+            '#include "core/eligibility/guard.h"\n#include "core/leases/lease.h"\n' },
         { "    if (nd->state == NODE_READY) {\n        int spared",
             "    if (round->kind->to_all && !insists) {\n"
             .. "        round_miss(round, i, RL_TIMEOUT, now_ms);\n        return;\n    }\n"
@@ -403,7 +404,7 @@ return {
             "tokens grow" }, budget = 20000 },
 
     { name = "floors by too few", file = "lua/redlock/servers/floors.lua", prefix = "C6",
-        from = "local enough = n - quorum(n) + 1", to = "local enough = 1",
+        from = "local enough = client.size - client.quorum + 1", to = "local enough = 1",
         by = { "counted above what was witnessed", "tokens grow" } },
 
     -- ---- the restart guard ----
@@ -429,12 +430,14 @@ return {
         guarded = true, fenced = 100,
         from = "if guarded and found[3] ~= ARGV[7] then", to = "if false then" },
 
-    { name = "a server in another life is admitted", file = "c/core/eligibility/guard.c", guarded = true,
+    { name = "a server in another life is admitted", file = "c/core/eligibility/guard.c",
+        guarded = true,
         fenced = 0, from = "return !replid[0] || !strcmp(replid, core->guards[i].is.replid);",
         to = "return 1;",
         by = { "who forgot does not vote", "one holder", "everybody is served" } },
 
-    { name = "another nonce is the same quarantine", file = "c/core/eligibility/guard.c", guarded = true,
+    { name = "another nonce is the same quarantine", file = "c/core/eligibility/guard.c",
+        guarded = true,
         from = "        strcmp(g->observed, g->is.inc))",
         to = "        0)",
         by = { "who forgot does not vote", "one holder" }, budget = 20000 },
@@ -442,7 +445,8 @@ return {
     { name = "a nonce admits", file = "c/core/eligibility/guard.c", guarded = true,
         from = "pending = m->state == MARKER_QUARANTINED;", to = "pending = 0;" },
 
-    { name = "the life is not looked at by the acquire", file = "c/core/eligibility/guard.c", guarded = true,
+    { name = "the life is not looked at by the acquire", file = "c/core/eligibility/guard.c",
+        guarded = true,
         faults = { "fails over and back", "fails over and back", "fails over and back" },
         from = "return nd->config->behind_proxy || nd->info.replicas || nd->info.failed_over;",
         to = "return 0 * nd->info.replicas;", by = { "who forgot does not vote", "one holder" } },

@@ -68,6 +68,7 @@ end
 --- See redlock.new.
 function _M.new(opts)
     opts = options.new(opts)
+    lazy.load_all()
     local self = setmetatable({
         options = opts,
         size = #opts.nodes,      -- how many servers there are

@@ -7,7 +7,7 @@ local median = require("redlock.runtime.majority").median
 local script_text = require "redlock.runtime.script_text"
 
 local ipairs, pairs, tonumber = ipairs, pairs, tonumber
-local match, sub, floor, huge, sort = string.match, string.sub, math.floor, math.huge, table.sort
+local match, sub, huge, sort = string.match, string.sub, math.huge, table.sort
 
 local _M = {}
 

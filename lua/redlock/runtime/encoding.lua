@@ -66,12 +66,14 @@ local function checksum(text)
 end
 
 --- Adds a checksum to a text that people copy. It shows typing errors; it stops no forger.
+-- @param text  any
 -- @param mark  one punctuation character between the text and its checksum
 function _M.add_checksum(text, mark)
     return text .. mark .. checksum(text)
 end
 
---- @param mark  as for add_checksum()
+--- @param text  what add_checksum() returned, somewhere else
+-- @param mark  as for add_checksum()
 -- @return the text without its checksum; nil: the checksum is missing or wrong
 function _M.strip_checksum(text, mark)
     local body, found = match(text, "^(.*)%" .. mark .. "(%x+)$")

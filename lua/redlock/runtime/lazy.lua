@@ -1,41 +1,20 @@
---- Modules that are loaded at their first use; or all at once, where a request must not read files.
+--- Modules that loading the library leaves out. They are loaded at first use, or all at once when a
+-- client is made (later there may be no descriptor left to read a file, or files of another
+-- version), and in nginx when the library is loaded, in its master.
 
-local error, io, pairs, require, type = error, io, pairs, require, type
-local format, package = string.format, package
+local pairs, require = pairs, require
 
 local _M = {}
 
 local names = {}
 
--- The version that the files of this library have now; nil: it is not loaded from files.
-local function version_of_files()
-    local path = package.searchpath("redlock", package.path)
-    local file = path and io.open(path, "rb")
-    if file then
-        local text = file:read "*a"
-        file:close()
-        return text:match '_VERSION = "([^"]*)"'
-    end
-end
-
--- What runs must not meet modules of a package that was upgraded meanwhile.
-local function load(name)
-    local runs, found = package.loaded.redlock, version_of_files()
-    if type(runs) == "table" and found and found ~= runs._VERSION     -- else it is being loaded
-        and not package.loaded[name] then
-        error(format("redlock: %s was installed while this program runs %s: restart it", found,
-            runs._VERSION), 0)
-    end
-    return require(name)
-end
-
 --- @param name  of a module
--- @return a function that returns the module; it raises if the files are of another version
+-- @return a function that returns the module
 function _M.loader(name)
     names[name] = true
     local module
     return function()
-        module = module or load(name)
+        module = module or require(name)
         return module
     end
 end
@@ -43,7 +22,8 @@ end
 --- Loads all of them.
 function _M.load_all()
     for name in pairs(names) do
-        load(name)
+        names[name] = nil
+        require(name)
     end
 end
 
