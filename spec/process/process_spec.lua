@@ -467,7 +467,7 @@ describe("when a client is made a process", function()
             print(before, count())
         ]]
         local before, after = p:read_line(20):match "(%d+)\t(%d+)"
-        assert.is_true(tonumber(before) <= 58, before)
+        assert.is_true(tonumber(before) <= 54, before)
         assert.is_true(tonumber(after) >= before + 10, after)
     end)
 

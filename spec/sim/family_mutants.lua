@@ -151,7 +151,7 @@ return {
             .. "redis.call('zcard', KEYS[2])), 1, 16))\n",
         by = { "a latch never opens early" } },
 
-    { name = "arrivals are asked for without the guard", file = "lua/redlock/kinds/arrivals.lua",
+    { name = "arrivals are asked for without the guard", file = "lua/redlock/kinds/latch.lua",
         family = "latch", guarded = true, from = "arrive = { arrive, guarded = true }",
         to = "arrive = { arrive }", faults = { "all memory lost", "all memory lost again" },
         by = { "no arrival vote in quarantine" } },

@@ -216,7 +216,7 @@ local function family()
     local rw = require "redlock.kinds.read_write_lock"
     return { rw.reading, rw.writing, require("redlock.kinds.multi_lock").primitive,
         require("redlock.kinds.semaphore").permit, require "redlock.kinds.fair_lock",
-        require("redlock.kinds.arrivals").primitive }
+        require("redlock.kinds.latch").primitive }
 end
 
 -- What a script is for, unless another one of the same text is known for something.

@@ -1,6 +1,6 @@
 -- Every script that ships gives the same replies on the model of a server and on a real one, and
 -- leaves the same keys.
-local arrivals = require "redlock.kinds.arrivals"
+local latch = require "redlock.kinds.latch"
 local fair = require "redlock.kinds.fair_lock"
 local fenced = require "redlock.kinds.fenced_lock"
 local fenced_writer = require "redlock.kinds.fenced_write_lock"
@@ -136,7 +136,7 @@ local function fair_call()
 end
 
 local function latch_call()
-    local prim = arrivals.primitive
+    local prim = latch.primitive
     if math.random(3) > 1 then
         local who = {}
         for i = 1, math.random(0, 5) do

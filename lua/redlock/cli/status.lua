@@ -6,7 +6,7 @@ local detail = require "redlock.inspect.detail"
 local each = require "redlock.runtime.each"
 local health = require "redlock.servers.health"
 local json = require "redlock.runtime.json"
-local peek = require "redlock.inspect.peek"
+local holders = require "redlock.inspect.holders"
 local printable = require("redlock.runtime.encoding").printable
 local report = require "redlock.cli.report"
 
@@ -66,7 +66,7 @@ local function summary(rows)
             said[#said + 1] = { who = row.who, left = row.remaining }
         end
     end
-    local held, who, remaining = peek.view(said, #rows)
+    local held, who, remaining = holders.view(said, #rows)
     if held == nil then
         return nil
     end

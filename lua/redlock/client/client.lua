@@ -29,7 +29,6 @@ local happenings = require "redlock.runtime.happenings"
 local rounds = require "redlock.runtime.rounds"
 require "redlock.lock.asking"
 require "redlock.lock.background"
-require "redlock.lock.notices"
 
 local connecting = lazy.loader "redlock.servers.connecting"
 local fenced_lock = lazy.loader "redlock.kinds.fenced_lock"

@@ -12,7 +12,7 @@ local each = require "redlock.runtime.each"
 local ffi = require "ffi"
 local glob = require "redlock.runtime.glob"
 local load = require("redlock.runtime.ffi").load
-local peek = require "redlock.inspect.peek"
+local holders = require "redlock.inspect.holders"
 local majority = require "redlock.runtime.majority"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
@@ -247,7 +247,7 @@ local function merge(name, list, n, now)
             end
         end
     end
-    local held, who, left = peek.view(said, n)
+    local held, who, left = holders.view(said, n)
     if not held then
         return held
     end

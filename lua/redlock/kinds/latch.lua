@@ -8,7 +8,8 @@
 -- forgotten since the last look. Servers that have forgotten acknowledge nothing as long as they
 -- are kept from voting; where fewer than a majority know the latch, it is `not_found`, never open.
 
-local arrivals = require "redlock.kinds.arrivals"
+local primitive = require "redlock.kinds.primitive"
+local script_text = require "redlock.runtime.script_text"
 local asking = require "redlock.lock.asking"
 local errors = require "redlock.runtime.errors"
 local future = require "redlock.lock.future"
@@ -19,10 +20,152 @@ local rounds = require "redlock.runtime.rounds"
 local subscriptions = require "redlock.runtime.subscription"
 local validate = require "redlock.runtime.validate"
 
-local setmetatable, huge = setmetatable, math.huge
-local format, min, max = string.format, math.min, math.max
+local ipairs, pairs, setmetatable, tonumber, unpack = ipairs, pairs, setmetatable, tonumber, unpack
+local format, match = string.format, string.match
+local huge, max, min = math.huge, math.max, math.min
 
 local _M = { MAX = 4096 }
+
+local PAGE, A_MESSAGE = 12, 11         -- ids in an answer (arrive.lua), and in what is written back
+
+local function script(name)
+    return script_text.read("redlock.scripts.latch." .. name)
+end
+
+local function keys(client, name)
+    local key = "redlock:{" .. client.options.prefix .. name .. "}:"
+    return { key .. "latch", key .. "arrived" }
+end
+
+local function channel(client, name)
+    return "redlock:{" .. client.options.prefix .. name .. ":latch}:free"
+end
+
+local arrive = script "arrive"
+local latch_primitive = primitive.new {
+    name = "latch",
+    unlabelled = true,           -- the value is the latch's id
+    acquire = script "create",
+    release = script "release",
+    settle = script "settle",
+    asks = { look = { arrive }, arrive = { arrive, guarded = true }, delete = { script "delete" } },
+    keys = keys,
+    args = function(view) return { format("%d", view.count or 0) } end,
+    channel = channel,
+}
+_M.primitive = latch_primitive
+
+-- ARGV of arrive.lua.
+-- @param self   a latch: client, name, ttl
+-- @param id     of the latch, or "": whichever there is
+-- @param known  the last one who is known; "-": nobody is asked for
+-- @param count  of the latch, where it is to be made if need be; or 0
+-- @param ...    who has arrived
+local function args_of(self, id, known, count, ...)
+    return { id, format("%d", rounds.to_ms(self.ttl)), channel(self.client, self.name), known,
+        format("%d", count), ... }
+end
+
+-- The latch that a majority knows.
+-- @param self     a latch
+-- @param answers  to arrive.lua
+-- @return its id, its count, and how many of those who answered say that it is open; or nil and a
+--   code
+local function known_to_a_majority(self, answers)
+    local client, by, left = self.client, {}, #answers
+    for _, answer in ipairs(answers) do
+        local id, count = match(answer.data, "^(%x+) (%d+) ")
+        if answer.vote == 1 and id then
+            by[id] = by[id] or { known = 0, open = 0, count = tonumber(count) }
+            by[id].known = by[id].known + 1
+            by[id].open = by[id].open + (answer.info == 0 and 1 or 0)
+        end
+    end
+    local most = 0
+    for id, of in pairs(by) do
+        if of.known >= client.quorum then
+            return id, of.count, of.open
+        end
+        most = max(most, of.known)
+    end
+    return nil, most + client.size - left >= client.quorum and "no_quorum" or "not_found"
+end
+
+-- Adds who is named in answers about a latch.
+-- @return the last one up to whom all are known; nil: all are
+local function unite(union, id, answers)
+    local next_one
+    for _, answer in ipairs(answers) do
+        local page, n, last = match(answer.data, "^" .. id .. " %d+ (%x*)$") or "", 0, nil
+        for who in page:gmatch(("%x"):rep(16)) do
+            union[who], n, last = true, n + 1, who
+        end
+        next_one = n == PAGE and (not next_one or last < next_one) and last or next_one
+    end
+    return next_one
+end
+
+-- Writes back who has arrived, a message for some of them each.
+local function write_back(self, view, id, count, union)
+    local list = {}
+    for who in pairs(union) do
+        list[#list + 1] = "=" .. who
+    end
+    for from = 1, #list, A_MESSAGE do
+        local answers, err = asking.ask(view, "arrive", args_of(self, id, "-", count,
+            unpack(list, from, min(from + A_MESSAGE - 1, #list))))
+        if not answers then
+            return nil, err
+        end
+        local yes = 0
+        for _, answer in ipairs(answers) do
+            yes = yes + (answer.vote == 1 and 1 or 0)
+        end
+        if yes < self.client.quorum then
+            return lock.failure(self, "no_quorum")
+        end
+    end
+    return true
+end
+
+-- Looks how many are missing, and gives servers what they lack.
+-- @param self  a latch
+-- @return the number; or nil and an error
+local function look(self)
+    local view = lock.new(self.client, latch_primitive, self.name)
+    local union, known, differ, id, count = {}, "", false
+    repeat
+        local answers, err = asking.ask(view, "look", args_of(self, id or "", known, 0))
+        if not answers then
+            return nil, err
+        end
+        local this, that, open = known_to_a_majority(self, answers)
+        if not this or id and this ~= id then
+            return lock.failure(self, id and "no_quorum" or that)
+        end
+        id, count = this, that
+        if open >= self.client.quorum then
+            return 0
+        end
+        for _, answer in ipairs(answers) do
+            differ = differ or answer.vote ~= 1 or answer.info ~= answers[1].info
+        end
+        known = unite(union, id, answers)
+    until not known
+    local n = 0
+    for _ in pairs(union) do
+        n = n + 1
+    end
+    if n >= count or differ then
+        local ok, err = write_back(self, view, id, count, union)
+        if not ok and n >= count then
+            return nil, err
+        end
+    end
+    return max(count - n, 0)
+end
+
+-- ---- latches -------------------------------------------------------------------------
 
 local OPTIONS = { ttl = true }
 local TTL = 86400
@@ -31,7 +174,7 @@ local Latch, methods = {}, {}
 
 -- A view of the latch, for an owner of its own.
 local function view_of(self, count)
-    local view = lock.new(self.client, arrivals.primitive, self.name, { owner = {} })
+    local view = lock.new(self.client, latch_primitive, self.name, { owner = {} })
     view.count = count
     return view
 end
@@ -59,10 +202,10 @@ function methods:countDown(who)
     who = who == nil and "=" .. nonce() or "+" .. validate.name("who", who, 65536)
     local client, view, ends = self.client, view_of(self), nil
     while true do
-        local answers, err = asking.ask(view, "arrive", arrivals.args_of(self, "", "-", 0, who))
+        local answers, err = asking.ask(view, "arrive", args_of(self, "", "-", 0, who))
         local id, code = nil, err and err.code
         if answers then
-            id, code = arrivals.known_to_a_majority(self, answers)
+            id, code = known_to_a_majority(self, answers)
         end
         ends = ends or client.now() + client.options.patience
         if id then
@@ -76,7 +219,7 @@ end
 
 --- @return how many are missing; or nil and an error: not_found, no_quorum, phase, closed
 function methods:getCount()
-    return arrivals.look(self)
+    return look(self)
 end
 
 --- Waits until all have arrived.
@@ -91,11 +234,11 @@ function methods:await(wait)
         return nil, err
     end
     local ends, patience = client.now() + wait, client.options.patience
-    local subscription = subscriptions.open(client, arrivals.channel(client, self.name))
+    local subscription = subscriptions.open(client, channel(client, self.name))
     local answered, seen = client.now(), 0
     local left
     repeat
-        left, err = arrivals.look(self)
+        left, err = look(self)
         local now = client.now()
         answered = left and now or answered
         if left == 0 or rounds.to_ms(ends - now) <= 0
@@ -117,7 +260,7 @@ end
 --- Deletes it, whoever waits for it.
 -- @return true; false: there was none; or nil and an error: no_quorum, phase, closed
 function methods:delete()
-    return asking.force(view_of(self), "delete", { arrivals.channel(self.client, self.name) })
+    return asking.force(view_of(self), "delete", { channel(self.client, self.name) })
 end
 
 --- @return a future of what await() returns; and so on
@@ -141,7 +284,7 @@ validate.methods(Latch, "latch", methods)
 --- See Client:getCountDownLatch.
 function _M.new(client, name, opts)
     local ttl = validate.options("options", opts, OPTIONS).ttl
-    lock.new(client, arrivals.primitive, name)   -- checks the name
+    lock.new(client, latch_primitive, name)   -- checks the name
     return setmetatable({ client = client, name = name,
         ttl = ttl and validate.seconds("ttl", ttl, client.options.max_lease, rounds.FOREVER)
             or max(TTL, client.options.max_lease) }, Latch)

@@ -47,7 +47,7 @@ local deadlock = require "redlock.lock.deadlock"
 local errors = require "redlock.runtime.errors"
 local handover = require "redlock.lock.handover"
 local hooks = require "redlock.lock.hooks"
-local naming = require "redlock.inspect.naming"
+local holders = require "redlock.inspect.holders"
 local queues = require "redlock.lock.queues"
 local restart_guard = require "redlock.servers.restart_guard"
 local rounds = require "redlock.runtime.rounds"
@@ -117,17 +117,17 @@ end
 local function failure(call, code)
     local lock, holder, text = call.lock, nil, nil
     local least = lock.client.options.min_validity
-    local split = call.split and not (call.whose and call.may)
-    if split then
-        text = format("the votes were split among %d", call.among)
-    elseif code == "held" then
-        holder, text = naming.refused(call)
+    local split, held = call.split and not (call.whose and call.may), nil
+    if split or code == "held" then
+        holder, text, held = holders.refused(call)
+        split = split and not held
+        text = split and format("the votes were split among %d", call.among) or text
     elseif code == "expired" and least > 0 then
         text = format("less than min_validity, %g s, was left of it", least)
     end
     local err = rounds.failure(lock.client, lock, attempt.take_round(call), call.seeding)
-    if split then
-        err.code = "no_quorum"
+    if split or held then
+        err.code = split and "no_quorum" or "held"
     end
     if text then
         errors.name(err, lock, holder, text)
@@ -147,7 +147,7 @@ local function decide(call)
     call.split = (code == "held" or call.tries and code == "no_quorum")
         and votes.look(call, now) or nil
     if call.place then
-        naming.note(call, code == "held" and not call.split)
+        holders.note(call, code == "held" and not call.split)
     end
     if code == "held" or guarded then
         call.answered = now   -- patience is for servers that do not answer

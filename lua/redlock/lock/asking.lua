@@ -2,7 +2,7 @@
 
 local errors = require "redlock.runtime.errors"
 local lock = require "redlock.lock.lock"
-local naming = require "redlock.inspect.naming"
+local holders = require "redlock.inspect.holders"
 local limits = require "redlock.runtime.limits"
 local rounds = require "redlock.runtime.rounds"
 local validate = require "redlock.runtime.validate"
@@ -74,7 +74,7 @@ function methods:forceUnlock()
     return _M.force(self, "force")
 end
 
--- As naming.ask(), with an error where no majority says either.
+-- As holders.ask(), with an error where no majority says either.
 local function look(self)
     local ok, err = lock.open_to_wait(self)
     if not ok then
@@ -83,7 +83,7 @@ local function look(self)
         return lock.failure(self, "unsupported")
     end
     local holder
-    holder, err = naming.ask(self)
+    holder, err = holders.ask(self)
     if holder == nil then
         return nil, err or errors.new("no_quorum", self)
     end

@@ -5,7 +5,6 @@
 local acquire = require "redlock.lock.acquire"
 local closing = require "redlock.lock.closing"
 local future_of = require "redlock.lock.future"
-local leaving = require "redlock.lock.leaving"
 local lock = require "redlock.lock.lock"
 local rounds = require "redlock.runtime.rounds"
 
@@ -65,7 +64,7 @@ function taking.fail(future, err)
 end
 
 local function leave_on(self, hold, round, granted)
-    return leaving.done(self, hold, rounds.let_go(self.client, self, hold.lease, round, granted))
+    return closing.done(self, hold, rounds.let_go(self.client, self, hold.lease, round, granted))
 end
 
 --- Only if it is the last leave, and nobody of this process waits for it.
@@ -78,7 +77,7 @@ function letting_go.begin(future, owner)
         return nil
     end
     future.what = hold
-    local round = leaving.begin(self, owner, hold, true)
+    local round = closing.begin(self, owner, hold, true)
     if round == nil then
         future_of.go_on(future, leave_on, self, hold, nil, false)
     end

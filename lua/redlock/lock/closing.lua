@@ -1,13 +1,13 @@
---- What outlasts its hold: names that stay closed for a while, for jobs that others are about to
--- repeat, and whatever else a primitive's `settle` leaves on the servers.
+--- The end of a hold: its last unlock, and keys that outlive it, such as a name that stays closed.
 --
--- What is there gets an end of its own, with the value of the hold; once the hold is given up,
--- nobody can release or extend it any more. The restart guard keeps out servers that forgot
--- something for max_lease: what is to stay for longer is safe only while no majority of the
--- servers has forgotten it.
+-- Keys that stay get an end of their own, with the value of the hold; once the hold is given up
+-- nobody can release or extend them. The restart guard keeps servers that forgot something from
+-- voting for max_lease: what is to stay longer is safe only while no majority has forgotten it.
 
 local validate = require "redlock.runtime.validate"
 local errors = require "redlock.runtime.errors"
+local handover = require "redlock.lock.handover"
+local tally = require "redlock.lock.tally"
 local rounds = require "redlock.runtime.rounds"
 local ffi_values = require "redlock.runtime.ffi_values"
 
@@ -24,8 +24,8 @@ function _M.options(opts)
     return seconds and validate.seconds("closed_for", seconds, 0, rounds.FOREVER)
 end
 
---- How long the name of a hold is to stay closed still: seconds; 0: it is not. Nothing is added for
--- clocks of servers that are fast: who closes a name for almost a day wants it to open in time.
+--- How many seconds longer the name of a hold is to stay closed; 0: not. Nothing is added for fast
+-- clocks of servers: a name that is closed for almost a day must open in time.
 -- @param lock     whose hold it is
 -- @param hold     one of client.holds
 -- @param seconds  since it was taken
@@ -48,6 +48,49 @@ function _M.reason(err, early)
         end
     end
     return "forgotten"
+end
+
+--- Begins the last unlock: from now on the owner does not hold the lock.
+-- @param lock        a lock object
+-- @param owner       of the hold
+-- @param hold        what is let go
+-- @param for_future  as for rounds.release()
+-- @return the round, or nil
+function _M.begin(lock, owner, hold, for_future)
+    local client = lock.client
+    local now = client.now()
+    hold.ends = now + rounds.remaining(hold.lease)
+    -- In this order: an interrupt between the two must not keep it on the servers.
+    local round = rounds.release(hold.lease, for_future)
+    client.holds:remove(owner, lock.id)
+    hold.looked = now
+    return round
+end
+
+--- Ends it, when its round is done.
+-- @param lock      a lock object
+-- @param hold      what was let go
+-- @param ok        as rounds.released() returns it,
+-- @param told      the same,
+-- @param more      the same
+-- @return as unlock()
+function _M.done(lock, hold, ok, told, more)
+    local client = lock.client
+    handover.released(lock, ok and told or 0, hold)
+    if ok then
+        if more then         -- now, before they are needed
+            lock.primitive.unseeded(lock)
+        end
+        tally.released(client, hold)
+        return true
+    end
+    local err = told
+    tally.released(client, hold, err)
+    if err.code == "expired" or err.code == "held" then
+        client.holds:lose(hold, _M.reason(err, client.now() < hold.ends), more)
+        errors.because(err, lock, hold.lost)
+    end
+    return nil, err
 end
 
 -- By what a majority answered, if it did: as for a release.

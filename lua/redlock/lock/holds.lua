@@ -4,7 +4,7 @@
 -- id, primitive, label unless it is the client's, since = when its owner got it, passed = how often
 -- it was before, from the first owner's `run` on or nil, looked = when somebody looked at it last,
 -- or it was let go, ends = when it was to end, once it is released, taker = what the host notes of
--- it, traceparent or nil, on_lost = { told.lua } or nil, on_ending (endings.lua), lost =
+-- it, traceparent or nil, on_lost = { callbacks.lua } or nil, on_ending (the same), lost =
 -- reason or nil, lost_at (when), holder = who has it now, if that is known when it is lost }. Lock
 -- objects are views of holds: collecting one changes nothing. What an owner held that is gone is
 -- let go when that is found: its coroutine has ended, or it was collected.
@@ -14,11 +14,10 @@
 
 local ffi = require "ffi"
 local card = require "redlock.runtime.card"
-local endings = require "redlock.lock.endings"
+local callbacks = require "redlock.lock.callbacks"
 local happenings = require "redlock.runtime.happenings"
 local rounds = require "redlock.runtime.rounds"
 local tally = require "redlock.lock.tally"
-local told = require "redlock.lock.told"
 local ffi_values = require "redlock.runtime.ffi_values"
 
 local pairs, ipairs, setmetatable, next = pairs, ipairs, setmetatable, next
@@ -93,7 +92,7 @@ function _M.new(client)
         losses = 0,              -- rl_losses()
         next_deadline = huge,    -- when the core has to be asked to look for what is lost
         next_sweep = 0,
-        ending = weak "k",       -- holds whose owners are told before they are over: endings.lua
+        ending = weak "k",       -- holds with onEnding functions: callbacks.lua
         next_ending = huge,      -- when that is
     }, Holds)
 end
@@ -285,13 +284,13 @@ function Holds:count()
 end
 
 local function report(self, hold, one)
-    told.tell(self, hold, one, function() return hold.lost, hold.holder end)
+    callbacks.call(self, hold, one, function() return hold.lost, hold.holder end)
 end
 
 --- Registers fn(lock, reason, holder) for the loss of a hold; at once when it is lost.
 -- @return true
 function Holds:on_lost(hold, fn, lock)
-    local one = told.new("onLost", fn, lock)
+    local one = callbacks.new("onLost", fn, lock)
     if hold.lost then
         report(self, hold, one)
         return true
@@ -453,7 +452,7 @@ function Holds:poll()
     end
     self:look()
     if now >= self.next_ending then
-        endings.look(self, now)
+        callbacks.call_endings(self, now)
     end
     if now >= self.next_sweep then
         sweep(self, now)

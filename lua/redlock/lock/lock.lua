@@ -4,6 +4,7 @@
 -- errors.lua). Durations are seconds; fractions are fine.
 
 local acquire = require "redlock.lock.acquire"
+local callbacks = require "redlock.lock.callbacks"
 local card = require "redlock.runtime.card"
 local hooks = require "redlock.lock.hooks"
 local handover = require "redlock.lock.handover"
@@ -11,7 +12,7 @@ local validate = require "redlock.runtime.validate"
 local closing = require "redlock.lock.closing"
 local errors = require "redlock.runtime.errors"
 local happenings = require "redlock.runtime.happenings"
-local leaving = require "redlock.lock.leaving"
+local limits = require "redlock.runtime.limits"
 local options = require "redlock.servers.options"
 local rounds = require "redlock.runtime.rounds"
 local tally = require "redlock.lock.tally"
@@ -28,7 +29,6 @@ local _M = {}
 local Lock = {}
 _M.methods = Lock
 
-local MAX_NAME = require("redlock.runtime.limits").MAX_NAME
 local OWN_KEYS = "redlock:{"
 local OPTIONS = { owner = true, label = true, traceparent = true }
 local SETTLE = { keep = true }
@@ -65,7 +65,7 @@ end
 
 --- A view of the lock `name` of this primitive; checked, no I/O.
 function _M.new(client, prim, name, opts)
-    validate.name("name", name, MAX_NAME)
+    validate.name("name", name, limits.MAX_NAME)
     if _M.is_reserved(client, name) then
         validate.bad("name", "keys that begin with '" .. OWN_KEYS .. "' are the library's own; "
             .. "give the client a prefix if names come from outside")
@@ -348,14 +348,14 @@ function Lock:unlock(opts)
         tally.released(client, hold)
         return true
     end
-    local round = leaving.begin(self, owner, hold)
+    local round = closing.begin(self, owner, hold)
     if not client.host.can_wait() then
         rounds.leave(hold.lease, round)
         tally.released(client, hold)
         handover.released(self, nil, hold)
         return true
     end
-    return leaving.done(self, hold, rounds.released(client, self, hold.lease, round))
+    return closing.done(self, hold, rounds.released(client, self, hold.lease, round))
 end
 
 --- Gives what the hold has on the servers an end of its own, which may be far behind max_lease,
@@ -462,6 +462,20 @@ function Lock:onLost(fn)
         return not_held(self)
     end
     return self.client.holds:on_lost(hold, fn, self)
+end
+
+--- Calls fn(lock, left) when `seconds` of the validity are left, or fewer, because nobody has
+-- renewed it: once, and again if it was renewed meanwhile. At once if no more are left now.
+-- @return true; or nil and an error: not_held, lost
+function Lock:onEnding(seconds, fn)
+    validate.seconds("seconds", seconds, 0.001, limits.DAY)
+    validate.is_function("fn", fn)
+    local hold, err = _M.valid_hold(self)
+    if not hold then
+        return nil, err
+    end
+    callbacks.on_ending(self.client.holds, hold, seconds, fn, self)
+    return true
 end
 
 --- How many times this owner has entered it; 0: not held.

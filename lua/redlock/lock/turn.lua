@@ -5,7 +5,7 @@ local deadlock = require "redlock.lock.deadlock"
 local errors = require "redlock.runtime.errors"
 local hooks = require "redlock.lock.hooks"
 local handover = require "redlock.lock.handover"
-local naming = require "redlock.inspect.naming"
+local holders = require "redlock.inspect.holders"
 local queues = require "redlock.lock.queues"
 local rounds = require "redlock.runtime.rounds"
 local tally = require "redlock.lock.tally"
@@ -140,7 +140,7 @@ local function next_step(call)
     local pause, over = wait_at_least(call), rounds.to_ms(left) <= 0
     if over and (call.tried or pause > 0 and is_held(call)) then
         local err = errors.new("held", lock)
-        errors.name(err, lock, naming.unasked(call))
+        errors.name(err, lock, holders.unasked(call))
         return err
     elseif over or pause == 0 then
         return nil

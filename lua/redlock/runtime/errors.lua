@@ -9,7 +9,7 @@
 -- err.waited   seconds spent in the call, or nil
 -- err.reason   if the hold was lost: why, with the words of onLost; or nil
 -- err.holder   of `held`: the holder { label, since, remaining }, as a majority of the servers
---              names it (inspect/naming.lua); or nil
+--              names it (inspect/holders.lua); or nil
 --
 -- Errors are plain values: cjson.encode(err) gives these fields. tostring(err) and "text" .. err
 -- give "redlock: <code>: <message>", and string methods work on that text. table.concat takes

@@ -1,4 +1,4 @@
---- Whose a lock is: named by a majority of the servers, or not at all, so that no server that lies
+--- Who holds a lock: named by a majority of the servers, or not at all, so that no server that lies
 -- can name somebody else.
 --
 -- A holder is { label, since (seconds since 1970, by the holder's clock), remaining (seconds that a
@@ -6,13 +6,45 @@
 
 local answers = require "redlock.runtime.answers"
 local card = require "redlock.runtime.card"
-local peek = require "redlock.inspect.peek"
+local quorum = require("redlock.runtime.majority").quorum
 local rounds = require "redlock.runtime.rounds"
 local ffi_values = require "redlock.runtime.ffi_values"
 
-local max, huge = math.max, math.huge
+local max, huge, sort = math.max, math.huge, table.sort
 
 local _M = {}
+
+local function longest_first(a, b)
+    return a > b
+end
+
+--- @param said  of each server that answered: { who = whose key it has, or nil; left = seconds
+--   that it keeps it, huge for a key without an end }
+-- @param n     how many servers there are
+-- @return true, who holds it, and the seconds until it opens by itself; false: nobody has a
+--   majority; nil: with the servers that did not answer somebody may
+function _M.view(said, n)
+    local keys, most, whose, q = {}, 0, nil, quorum(n)
+    for i = 1, #said do
+        local who = said[i].who
+        if who then
+            keys[who] = keys[who] or {}
+            local list = keys[who]
+            list[#list + 1] = said[i].left
+            if #list > most then
+                most, whose = #list, who
+            end
+        end
+    end
+    if most >= q then
+        local left = keys[whose]
+        sort(left, longest_first)
+        return true, whose, left[q]      -- when the q-th longest is gone the majority is
+    elseif #said < q or most > 0 and most + n - #said >= q then
+        return nil
+    end
+    return false
+end
 
 -- What servers vote that see a holder, and the digits before the card in what they say of it.
 local REFUSED, REFUSED_DIGITS = 0, 20
@@ -23,7 +55,7 @@ local SPLIT = "no majority of the servers names one holder"
 local NAMELESS = "by a program that does not say who it is"
 
 -- @param vote  of those that see a holder
--- @return as peek.view(); and whether any sees one that it can tell from others
+-- @return as _M.view(); and whether any sees one that it can tell from others
 local function view(client, list, vote)
     local said, any = {}, false
     for i = 1, #list do
@@ -34,7 +66,7 @@ local function view(client, list, vote)
             said[#said + 1] = { who = who, left = answer.info < 0 and huge or answer.info / 1000 }
         end
     end
-    local held, who, left = peek.view(said, client.size)
+    local held, who, left = _M.view(said, client.size)
     return held, who, left, any
 end
 
@@ -90,15 +122,16 @@ end
 
 --- Whose the lock is that a call was refused at its end. Mostly the servers have said so; where
 -- fewer than a majority have (only the first of them was asked, or one lies), they are asked.
--- @return the holder, or nil; and what is said of it, or nil
+-- @return the holder, or nil; what is said of it, or nil; and whether a majority has named one
 function _M.refused(call)
     local lock, client = call.lock, call.lock.client
     local holder, why = of_round(call)
-    if why and lock.primitive.peek_script then
+    if (why or call.split) and lock.primitive.peek_script then
         holder = _M.ask(lock, call.place or call.alone,
             max((call.limit or call.ends) - client.now(), client.options.timeout / 8))
     end
-    return named(holder, why)
+    local who, text = named(holder, why)
+    return who, text, holder and true or false
 end
 
 -- The hold of another owner of this process.

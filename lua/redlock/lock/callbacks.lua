@@ -1,0 +1,126 @@
+--- Functions that users give for what becomes of a hold: onLost and onEnding.
+--
+-- A callback must not keep the owner of its hold alive: an owner that is not collected keeps what
+-- it holds. So of a lock with an owner of its own only a copy without the owner is kept, and the
+-- lock itself as long as somebody else refers to it.
+
+local interrupt = require "redlock.runtime.interrupt"
+local rounds = require "redlock.runtime.rounds"
+
+local getmetatable, ipairs, pairs, pcall, setmetatable, tostring =
+    getmetatable, ipairs, pairs, pcall, setmetatable, tostring
+local huge, max, min = math.huge, math.max, math.min
+local format = string.format
+
+local _M = {}
+
+local WEAK = { __mode = "v" }
+local SAME = 0.05             -- seconds: ends of a lease that differ by less are the same end
+
+local function copy(lock, owner)
+    local its = {}
+    for name, value in pairs(lock) do
+        its[name] = value
+    end
+    its.owner = owner
+    return setmetatable(its, getmetatable(lock))
+end
+
+--- A callback, for call().
+-- @param event  its name for users, like "onLost"
+-- @param fn     gets the lock, and what call() is given
+-- @param lock   of the caller
+-- @param named  whether fn's lock must name its owner, because fn runs in another coroutine
+function _M.new(event, fn, lock, named)
+    if lock.owner == nil and not named then
+        return { event = event, fn = fn, same = { lock } }
+    end
+    return { event = event, fn = fn, rest = copy(lock),
+        same = setmetatable({ lock.owner ~= nil and lock or nil }, WEAK) }
+end
+
+local function run(host, callback, lock, first, ...)
+    if first ~= nil then
+        local ok, err = pcall(callback.fn, lock, first, ...)
+        if not ok then       -- it must not hit whichever call of the library runs it
+            interrupt.rethrow(err)
+            host.log(format("an %s function failed: %s", callback.event, tostring(err)))
+        end
+    end
+end
+
+--- Calls a callback as soon as the host can; not if the owner is gone.
+-- @param holds     of the client
+-- @param hold      one of them
+-- @param callback  of new()
+-- @param args      function(): the arguments after the lock, taken when it runs; nil: do not run
+function _M.call(holds, hold, callback, args)
+    local host, owner = holds.client.host, holds.whose[hold.mine]
+    local lock = callback.same[1] or owner ~= nil and copy(callback.rest, owner)
+    if lock then
+        host.defer(function() run(host, callback, lock, args()) end)
+    end
+end
+
+-- ---- before the end --------------------------------------------------------------
+
+local function call_on_ending(holds, hold, ending)
+    _M.call(holds, hold, ending.callback, function()
+        local left = holds.live[hold.key] == hold and rounds.remaining(hold.lease) or 0
+        return left > 0 and left or nil      -- else it is lost, and onLost functions are called
+    end)
+end
+
+-- Adds what is due to a list, once for each end.
+-- @return when to look again
+local function due_of(hold, now, due)
+    local left, again = rounds.remaining(hold.lease), huge
+    for _, ending in ipairs(hold.on_ending) do
+        if left > ending.seconds then
+            again = min(again, now + left - ending.seconds)
+        elseif left > 0 then
+            if now + left > ending.called + SAME then
+                ending.called = now + left
+                due[#due + 1] = { hold, ending }
+            end
+            again = min(again, now + max(left / 8, SAME))    -- it may have been renewed by then
+        end
+    end
+    return again
+end
+
+--- Calls the onEnding functions that are due, and sets holds.next_ending.
+-- @param holds  of a client
+-- @param now    client.now()
+function _M.call_endings(holds, now)
+    local due, again = {}, huge
+    for hold in pairs(holds.ending) do
+        if holds.live[hold.key] == hold then
+            again = min(again, due_of(hold, now, due))
+        else
+            holds.ending[hold] = nil
+        end
+    end
+    holds.next_ending = again
+    for _, pair in ipairs(due) do
+        call_on_ending(holds, pair[1], pair[2])
+    end
+end
+
+--- Has fn(lock, left) called when `seconds` of the hold's validity are left, or fewer.
+-- @param holds  of the client
+-- @param hold   one of them
+-- @param lock   of the caller
+function _M.on_ending(holds, hold, seconds, fn, lock)
+    hold.on_ending = hold.on_ending or {}
+    hold.on_ending[#hold.on_ending + 1] = { seconds = seconds, called = 0,
+        callback = _M.new("onEnding", fn, lock, true) }
+    holds.ending[hold] = true
+    local now = holds.client.now()
+    _M.call_endings(holds, now)
+    if holds.next_ending < huge then
+        holds.client.host.look_within(holds.next_ending - now)
+    end
+end
+
+return _M
