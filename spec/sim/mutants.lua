@@ -619,7 +619,7 @@ return {
         prefix = "one server twice", by = { "one server, one vote" } },
 
     { name = "ours already counts as a vote, always", file = "c/core/leases/acquire.c",
-        { "        if (!slot->resends)\n            return RL_CONFIG;",
+        { "        if (!slot->resends && !(round->twice & bit(i)))\n            return RL_CONFIG;",
             "        if (0)\n            return RL_CONFIG;" },
         { "        if (k != i && other->vote", "        if (0 && other->vote" },
         prefix = "one server twice, in secret", by = { "a majority confirmed" } },

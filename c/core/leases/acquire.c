@@ -56,7 +56,7 @@ int acquire_granted(struct rl_round *round, int i, struct vote *vote)
 {
     struct slot *slot = &round->slot[i];
     if (vote->vote == RL_VOTE_AGAIN) {
-        if (!slot->resends)
+        if (!slot->resends && !(round->twice & bit(i)))
             return RL_CONFIG;    /* asked once: another address is this server as well */
         slot->again = 1;
         vote->vote = RL_VOTE_YES;
@@ -222,7 +222,8 @@ static enum verdict judge(struct rl_round *round, int64_t now_ms)
 static int ask_rest_again(struct rl_round *round, int64_t now_ms)
 {
     const struct slot *home = round->home < 0 ? NULL : &round->slot[round->home];
-    if (round->lease->primitive.rule == RL_RULE_SAME || !home || home->state != SLOT_ANSWERED || home->vote < RL_VOTE_YES)
+    if (round->lease->primitive.rule == RL_RULE_SAME || !home ||
+        home->state != SLOT_ANSWERED || home->vote < RL_VOTE_YES)
         return 0;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
