@@ -680,8 +680,7 @@ void rl_lease_abandon(rl_lease *lease);
  * may call this. */
 void rl_lease_orphan(rl_lease *lease);
 
-/* True for the handle of a client, or of a held lease; the handle may be freed, or any
- * pointer. Searches all leases. */
+/* True for the handle of a client. The handle may be freed, or any pointer. */
 int rl_known(const void *handle);
 
 /* Copies why node i gave no vote last to text (RL_TEXT_MAX bytes). */

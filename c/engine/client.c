@@ -412,13 +412,8 @@ int rl_known(const void *handle)
 {
     int known = 0;
     pthread_mutex_lock(&clients_mutex);
-    for (struct rl_client *c = clients; c && !known; c = c->next) {
+    for (const struct rl_client *c = clients; c && !known; c = c->next)
         known = c == handle;
-        engine_lock(c);
-        for (const struct rl_lease *l = c->core.held; l && !known; l = l->next)
-            known = l == handle;
-        engine_unlock(c);
-    }
     pthread_mutex_unlock(&clients_mutex);
     return known;
 }

@@ -57,9 +57,12 @@ local function default_host()
     return require(nginx and "redlock.host.nginx" or "redlock.host.plain")
 end
 
--- The Lua state closes: what is held, and the core, have finalizers of their own. Nobody waits
--- any more, so that no event loop is asked for anything.
-local function vanish(self)
+-- The Lua state closes. Nothing waits any more, so no event loop is asked for anything; the core has
+-- a finalizer of its own.
+local function vanish(self, is_first)
+    if is_first then
+        self.holds:orphan_all()
+    end
     self.closed, self.core, self.host = true, nil, plain_host
     self.holds = holds.new(self)
 end

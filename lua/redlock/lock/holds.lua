@@ -245,6 +245,15 @@ function Holds:listened()
     return self.listeners > 0
 end
 
+--- Gives back what is held, in a finalizer (so without pairs(): see Box:note_end).
+function Holds:orphan_all()
+    local key, hold = next(self.live)
+    while key do
+        rounds.orphan(hold.lease)
+        key, hold = next(self.live, key)
+    end
+end
+
 --- A list of all holds, also of those that are lost.
 function Holds:all()
     local list = {}

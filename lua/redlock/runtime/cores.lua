@@ -14,7 +14,7 @@ local function kept(core, close, text)
     if core == nil then
         return nil, ffi.string(text)
     end
-    return ffi.gc(core, finalizers.of(close))
+    return ffi.gc(core, finalizers.of_core(close))
 end
 
 --- Opens a core for one client.

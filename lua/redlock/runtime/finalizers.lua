@@ -48,7 +48,7 @@ local function end_all()
     local client, close = next(clients)
     while client do
         clients[client] = nil
-        close(client)
+        close(client, mark ~= nil)
         client, close = next(clients)
     end
 end
@@ -68,11 +68,21 @@ function _M.are_last()
     return (not co or is_main) and is_over()
 end
 
---- A finalizer for handles of the core: calls fn(handle) unless the handle was given back.
+--- A finalizer for handles that a core has given. In a state that closes it does nothing: clients
+-- have given back what they hold, and their cores are closed.
 function _M.of(fn)
     return function(handle)
-        if not is_over() or load().rl_known(handle) ~= 0 then
+        if not is_over() then
             fn(handle)
+        end
+    end
+end
+
+--- A finalizer for cores: calls fn(core) unless the core was given back.
+function _M.of_core(fn)
+    return function(core)
+        if not is_over() or load().rl_known(core) ~= 0 then
+            fn(core)
         end
     end
 end
@@ -85,7 +95,8 @@ function _M.last(fn)
     end
 end
 
---- Has close(client) called when the state closes. close must not call the core.
+--- Has close(client, is_first) called when the state closes. is_first: no finalizer of the library
+-- has run, so the core may be called.
 function _M.join(client, close)
     if over then
         close(client)
