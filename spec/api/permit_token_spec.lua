@@ -230,7 +230,7 @@ describe("a history of permits with tokens", function()
     for what, broken in pairs {
         ["a permit was not counted"] = { "scripts/slots/count.lua", "(counter or least) + 1",
             "(counter or least)" },
-        ["the largest number was the token"] = { "api/permit_token.lua",
+        ["the largest number was the token"] = { "kinds/permit_token.lua",
             "if token then", "token = 7 if token then" },
     } do
         it("shows if " .. what, function()

@@ -313,14 +313,11 @@ describe("of two calls for one hold", function()
                 local client = another { password_refresh = 0.05, password = function()
                     if l then support.sleep(0.1) end     -- by then it is over
                     return "any", "default"
-                end, on_event = function(e)
-                    if e.type == "lost" then
-                        l[how](l, how == "tryLock" and 5 or nil, 5)
-                    end
                 end }
                 local view = client:getLock "again"
                 assert(view:tryLock(5, 0.2))
                 l = view
+                assert(l:onLost(function() l[how](l, how == "tryLock" and 5 or nil, 5) end))
                 support.sleep(0.15)
                 assert(l:tryLock(5, 5))
                 assert(l:getHoldCount() == (how == "tryLock" and 2 or 1), l:getHoldCount())
@@ -352,30 +349,6 @@ describe("of two calls for one hold", function()
             run(code .. " for _, text in ipairs(touched) do print(text) end print 'ok'")
         end)
     end
-
-    -- Whose round is given back meanwhile is not woken.
-    it("one waits for a future, and is cancelled before that is done", function()
-        run(behaviour.loops.luv .. [[ main(function()
-            local first, nested
-            local client = another { host = HOST, on_event = function(e)
-                if e.type == "contended" and e.owner == 2 then
-                    nested = result(first.get, first)
-                end
-            end }
-            local l = client:getLock("w", { owner = 0 })
-            assert(l:tryLock(5, 5))
-            first = client:getLock("w", { owner = 1 }):tryLockAsync(20)
-            local second = client:getLock("w", { owner = 2 }):tryLockAsync(20)
-            while not next(first.sleepers) do sleep(0.001) end
-            assert(second:cancel())
-            while not nested do sleep(0.001) end
-            assert(l:unlock() and first:get(20))
-            assert(result(second.get, second) == "cancelled")
-            client:close()
-            for _, text in ipairs(touched) do print(text) end
-            print "ok"
-        end)]])
-    end)
 
     it("the first opens the client, whose password function waits", function()
         run(behaviour.loops.luv .. [[ main(function()

@@ -177,7 +177,7 @@ describe("a worker of nginx that ends", function()
                     ready = ready and node.ready
                 end
             until ready
-            assert(client:getLock("x"):tryLock(1))
+            assert(client:getLock("x", { owner = "kept" }):tryLock(1))
             ngx.print "taken"
         } }
         location /close { content_by_lua_block {

@@ -57,8 +57,8 @@ local function default_host()
     return require(nginx and "redlock.host.nginx" or "redlock.host.plain")
 end
 
--- The Lua state closes. Nothing waits any more, so no event loop is asked for anything; the core has
--- a finalizer of its own.
+-- The Lua state closes. Nothing waits any more, so no event loop is asked for anything; the core
+-- has a finalizer of its own.
 local function vanish(self, is_first)
     if is_first then
         self.holds:orphan_all()
