@@ -1,5 +1,3 @@
-/* acquire.c - an attempt: asked for on all nodes, won by a majority that confirms in
- * time. */
 #include "core/leases/acquire.h"
 
 #include <string.h>
@@ -17,17 +15,17 @@
 
 /* ---- votes ---- */
 
-/* Two nodes may be one server under two addresses, unless both are ready and have said
- * who they are: guard_up() compares them. */
+/* Two nodes may be one server under two addresses, unless both are ready with a run_id:
+ * guard_up() compares those. */
 static int may_be_one(const struct node *a, const struct node *b)
 {
     return a->state != NODE_READY || b->state != NODE_READY || !a->info.run_id[0] ||
            !b->info.run_id[0];
 }
 
-/* A value that was there when a node was asked again came by the first request, or
- * through another address of the server, which has voted: one address may be ready while
- * the other is not. */
+/* A value found when we ask a node again came by our first request, or through another
+ * address of the same server, which has voted: one address may be ready while the other
+ * is not. */
 static int may_have_voted(const struct rl_round *round, int i)
 {
     const struct node *nodes = round->core->nodes;
@@ -41,7 +39,7 @@ static int may_have_voted(const struct rl_round *round, int i)
     return 0;
 }
 
-/* The node that was asked first has picked a number: the others are asked for that one. */
+/* The node asked first has picked a number: asks the others for the same one. */
 static void ask_for_that(struct rl_round *round, int64_t number)
 {
     struct cmd_pool *cmds = &round->core->cmds;
@@ -57,7 +55,7 @@ int acquire_granted(struct rl_round *round, int i, struct vote *vote)
     struct slot *slot = &round->slot[i];
     if (vote->vote == RL_VOTE_AGAIN) {
         if (!slot->resends && !(round->twice & bit(i)))
-            return RL_CONFIG;    /* asked once: another address is this server as well */
+            return RL_CONFIG;    /* asked once: this server has another address, too */
         slot->again = 1;
         vote->vote = RL_VOTE_YES;
     }
@@ -72,7 +70,7 @@ int acquire_granted(struct rl_round *round, int i, struct vote *vote)
     return may_have_voted(round, i) ? RL_TIMEOUT : RL_OK;
 }
 
-/* A fenced acquire that was granted may say so in one number, above all other votes. */
+/* A granted fenced acquire may reply with one number above all votes: its counter. */
 static int is_count(const struct rl_round *round, const struct reply *reply)
 {
     return lease_fenced(round->lease) && reply->nums == 1 &&
@@ -124,15 +122,14 @@ static int acquire_answered(struct rl_round *round, int i, int code,
     return guard_passed(round->core, i, now_ms);
 }
 
-/* Node i has another number than the one that was agreed upon, or none. */
+/* A node without the number that the majority agreed on. */
 static int is_stray(const struct rl_lease *lease, int vote, int64_t extra)
 {
     return lease->primitive.rule == RL_RULE_SAME && lease->token &&
            (vote < RL_VOTE_YES || extra != lease->token);
 }
 
-/* Strays take up the room of others: they are to go at once, not with the first
- * extension. */
+/* A stray takes a place from others: heals it now, not with the first extension. */
 static void mend_strays(struct rl_lease *lease, const struct rl_round *round,
                         int64_t now_ms)
 {
@@ -159,7 +156,7 @@ void acquire_torn(struct rl_round *round, int i, int written, int64_t now_ms)
 {
     lease_torn(round, i, written, now_ms);
     if (!written && !(round->lease->torn & bit(i)))
-        lease_untouched(round->lease, i);    /* nothing was sent there before */
+        lease_untouched(round->lease, i);    /* it never got a write */
 }
 
 static void acquire_refused(struct rl_round *round, int64_t now_ms)
@@ -200,7 +197,7 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
         if (slot->state == SLOT_MISSING && slot->code == RL_CONFIG)
-            return RL_CONFIG;          /* asking again would not help */
+            return RL_CONFIG;          /* a retry would not help */
     }
     return RL_NO_QUORUM;
 }
@@ -217,8 +214,8 @@ static enum verdict judge(struct rl_round *round, int64_t now_ms)
     }
 }
 
-/* The node at which contenders meet has granted it: whoever was before us elsewhere lets
- * it go at this moment, and those nodes are asked once more. True: one is. */
+/* The node where contenders meet has granted it to us, so a contender that came first
+ * elsewhere is releasing now: asks those nodes once more. True: asked one. */
 static int ask_rest_again(struct rl_round *round, int64_t now_ms)
 {
     const struct slot *home = round->home < 0 ? NULL : &round->slot[round->home];
@@ -237,7 +234,7 @@ static int ask_rest_again(struct rl_round *round, int64_t now_ms)
     return 0;
 }
 
-/* Others want the same: a node has refused, or nodes have given several numbers. */
+/* A node has refused, or nodes have given different numbers. */
 static int is_contended(const struct rl_round *round)
 {
     int64_t number = 0;
@@ -252,9 +249,9 @@ static int is_contended(const struct rl_round *round)
     return 0;
 }
 
-/* A contended attempt keeps others out while it lasts: when a majority has answered it
- * waits neither for a node that failed before to be connected, nor for one that says
- * nothing for longer than is usual. True: there was one. */
+/* A contended attempt keeps others out while it lasts. When a majority has answered it
+ * gives up a node that failed before and is not connected, or one that is silent for
+ * longer than usual. True: gave up one. */
 static int forgo_silent(struct rl_round *round, int64_t now_ms)
 {
     if (!round->tally.pending || !quorum_answered(&round->tally) || !is_contended(round))
@@ -281,7 +278,7 @@ void acquire_decide_as(struct rl_round *round, acquire_outcome_fn *outcome,
     enum verdict v = judge(round, now_ms);
     if (v == UNDECIDED || (v == LOST && quorum_open(&round->tally)))
         return;
-    round_ref(round);        /* the lease goes with its last round */
+    round_ref(round);        /* the last round takes the lease with it */
     round_end(round, outcome(lease, round, v, now_ms));
     if (round->outcome != RL_GRANTED)
         release_end(lease, now_ms);
@@ -314,8 +311,8 @@ static const struct round_kind acquire_kind = {
 
 /* ---- beginning ---- */
 
-/* The node at which contenders meet, the first by its run_id, which all clients see alike;
- * -1: none is up. */
+/* The node where contenders meet: the one with the smallest run_id, which is the same for
+ * all clients. -1: none is up. */
 static int pick_gate(const struct core *core, int64_t now_ms)
 {
     int gate = -1;
@@ -344,7 +341,7 @@ rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
         return NULL;
     }
     acquire->gate = acquire->home = home < 0 ? -1 : pick_gate(core, now_ms);
-    /* An answer after the validity is used up is of no use, and not waited for. */
+    /* Waits for no answer that would come after the validity is used up. */
     int64_t useful_ms = quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm);
     if (lease_ms < core->lease_ms)
         core->lease_ms = lease_ms;

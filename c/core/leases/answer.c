@@ -1,4 +1,3 @@
-/* answer.c - what a node's answer, or the end of its connection, means for a round. */
 #include "core/leases/answer.h"
 
 #include <string.h>
@@ -13,7 +12,7 @@ void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms)
     if (round->kind->torn)
         round->kind->torn(round, i, written, now_ms);
     int resent = slot->resends;
-    slot->resends |= (uint8_t)written;     /* also one that was missing already: a release */
+    slot->resends |= (uint8_t)written;     /* also of a missing vote: a release */
     if (round->outcome || slot->state != SLOT_SENT)
         return;
     slot->state = SLOT_WAITING;
@@ -29,7 +28,7 @@ void answer_alone(struct rl_round *round, int i, int64_t now_ms)
         round_send(round, i, now_ms);
 }
 
-/* The marker was not the one wanted, and nothing was done: why that is, as a code. */
+/* The script found another marker and did nothing: why, as a code. RL_OK: asks again. */
 static int read_guarded(struct rl_round *round, int i, const struct reply *reply,
                         int64_t now_ms)
 {
@@ -45,7 +44,7 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
     return standing_objects(core, i, 0, now_ms);
 }
 
-/* Node i is the server of another node; either may be the later one next time. */
+/* Notes, once, that node i is another node's server: next time either may come second. */
 static void note_twin(struct core *core, int i)
 {
     for (int k = 0; k < core->n; k++) {
@@ -56,7 +55,7 @@ static void note_twin(struct core *core, int i)
     core->node_changes++;
 }
 
-/* Has the server said yes under another address, which is out of reach now? */
+/* Whether the server has voted yes under another address, now out of reach. */
 static int said_yes_already(const struct rl_round *round, int i)
 {
     for (int k = 0; k < round->core->n; k++) {
@@ -79,7 +78,7 @@ static int read_vote(struct rl_round *round, int i, const struct reply *reply,
     return code;
 }
 
-/* The same from another node; or a new one, or NULL: out of memory. */
+/* The same bytes of another node's answer, or a copy. NULL: out of memory. */
 static struct said *said_alike(const struct rl_round *round, const char *bytes, size_t len)
 {
     for (int i = 0; i < round->core->n; i++) {
@@ -113,7 +112,7 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
     const struct round_kind *kind = round->kind;
     struct slot *slot = &round->slot[i];
     if (by_sha && reply->type == REPLY_ERROR && !strncmp(reply->text, "NOSCRIPT", 8)) {
-        node_unload(&round->core->nodes[i], round->script);    /* its text goes with it */
+        node_unload(&round->core->nodes[i], round->script);    /* the next has its text */
         answer_alone(round, i, now_ms);
         return;
     }
@@ -140,7 +139,7 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
     if (round->outcome || slot->state == SLOT_ANSWERED) {
         if (kind->late && !code)
             kind->late(round, i, &vote, now_ms);
-        return;              /* late: absorbed */
+        return;              /* late: no vote */
     }
     if (code) {
         round_miss(round, i, code, now_ms);

@@ -4,17 +4,15 @@
 
 #include "core/rounds/round.h"
 
-/* Node i has answered. by_sha: the script was asked for by its sha. */
+/* Node i has answered. by_sha: the request was an EVALSHA. */
 void answer_take(struct rl_round *round, int i, const struct reply *reply, int by_sha,
                  int64_t now_ms);
 
-/* What node i was asked together with others it is to be asked alone, if that is wanted
- * still. */
+/* Asks node i alone what it was asked in a batch, if the round still wants that. */
 void answer_alone(struct rl_round *round, int i, int64_t now_ms);
 
-/* The connection broke before the answer: node i is asked again on the next one, once;
- * else the deadline of its vote is now. Ends no round: other requests are still on the
- * broken queue. */
+/* The connection broke before the answer: asks node i once more on the next one; the
+ * second time its vote is due now. Ends no round: the broken queue has other requests. */
 void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms);
 
 #endif

@@ -1,14 +1,13 @@
-/* fence.c - fencing tokens: a number per hold that only grows.
+/* fence.c - why fencing tokens only grow.
  *
  * Each node counts the grants of a name; a hand-over is one. A token M may be issued
- * when exactly M is witnessed by a majority: by nodes that granted with counter M, and
- * by nodes that granted with a lower one and confirmed M, which means that the key was
- * still ours and the counter not above M, and is M now. Two tokens then have a node in
- * common on which they were witnessed one after the other, so the tokens differ, and the
- * later one is larger. No clock has a part in this.
+ * when a majority witnesses exactly M: nodes that granted with counter M, and nodes that
+ * granted with a lower one and confirmed M (the key was still ours, the counter was not
+ * above M, and is M now). Any two tokens have a node in common that witnessed one after
+ * the other, so they differ, and the later one is larger. This depends on no clock.
  *
- * Counters mostly move in lockstep, and one round trip is enough. A release brings those
- * nodes up to the token that may be below it; no token depends on that.
+ * Counters mostly move in lockstep, and one round trip is enough. A release raises the
+ * counters that may be below the token; no token depends on that.
  */
 #include "core/leases/fence.h"
 
@@ -17,8 +16,8 @@
 #include "core/eligibility/guard.h"
 #include "core/leases/vote.h"
 
-/* Half a round trip in a data centre: counters that differ among the first majority often
- * agree with what is still under way. The clock is no finer. */
+/* Half a round trip in a data centre: if counters differ in the first majority, answers
+ * still under way often complete one that agrees. The clock is no finer. */
 enum { GRACE_MS = 1 };
 
 static int granted(const struct slot *slot)
@@ -26,7 +25,7 @@ static int granted(const struct slot *slot)
     return slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES;
 }
 
-/* The largest counter among the grants, and how many nodes have that counter. */
+/* The largest counter among the grants, and how many nodes have it. */
 static int64_t largest(const struct rl_round *round, int *witnesses)
 {
     int64_t most = 0;
@@ -48,7 +47,7 @@ static int confirm_read(struct rl_round *confirm, int i, const struct reply *rep
 {
     int code = vote_of_lease(confirm, i, reply, vote);
     if (!code && vote->vote == RL_VOTE_ABSENT && !fence_is_token(vote->extra))
-        return RL_PROTOCOL;      /* refused for the counter, which comes with it */
+        return RL_PROTOCOL;      /* a refusal must come with its counter */
     return code;
 }
 
@@ -57,7 +56,7 @@ static int confirm_answered(struct rl_round *confirm, int i, int code,
 {
     struct rl_round *round = confirm->lease->acquire;
     if (!round || round->slot[i].state != SLOT_CONFIRMING)
-        return code;             /* late; else this confirms the token asked for last */
+        return code;             /* late; else it is about the token asked last */
     struct slot *slot = &round->slot[i];
     if (code) {
         round_miss(round, i, code, now_ms);
@@ -67,14 +66,14 @@ static int confirm_answered(struct rl_round *confirm, int i, int code,
         slot->extra = confirm->token;
         round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
     } else if (vote->vote == RL_VOTE_ABSENT && vote->extra > confirm->token) {
-        /* Ours still, but counted past the token: a larger one is tried. */
+        /* Still ours, but its counter is above the token: try a larger token. */
         if (vote->extra > round->token)
             round->token = vote->extra;
         slot->extra = 0;
         round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
     } else {
         slot->vote = RL_VOTE_FOREIGN;
-        slot->extra = -1;        /* for how long is not known */
+        slot->extra = -1;        /* unknown for how long */
         round_count(round, i, SLOT_ANSWERED, &round->tally.foreign);
     }
     round_decide(round, now_ms);
@@ -111,7 +110,7 @@ static const struct round_kind fence_confirm = {
 
 /* ---- tokens ---- */
 
-/* A round that asks for the confirmation of the token; NULL: out of memory. */
+/* The round that asks nodes to confirm the token. NULL: out of memory. */
 static struct rl_round *confirm_round(struct rl_round *round)
 {
     struct core *core = round->core;
@@ -125,7 +124,7 @@ static struct rl_round *confirm_round(struct rl_round *round)
     if (!confirm)
         return NULL;
     confirm->token = round->token;
-    confirm->outcome = RL_GRANTED;           /* decided: its answers are no votes */
+    confirm->outcome = RL_GRANTED;           /* decided: its answers do not vote */
     round->confirm = round_ref(confirm);
     return confirm;
 }
@@ -137,7 +136,7 @@ void fence_end(struct rl_round *round)
     round->confirm = NULL;
 }
 
-/* A grant below the token is pending again, until the node confirms the token. */
+/* Makes a grant below the token pending until the node confirms the token. */
 static void ask_again(struct rl_round *round, int i, int64_t now_ms)
 {
     struct slot *slot = &round->slot[i];

@@ -1,28 +1,25 @@
-/* handover.c - a held lease passes to another holder of the same process: a new value
- * takes the place of the old one on the servers, in one round.
+/* handover.c - one round replaces the old lease's value on the servers by the new one's.
  *
  * Why it is safe. The script replaces the old value and nothing else: a node that says
- * yes had our key up to that moment and has it from then on, for the new lease, so a
- * majority of yes is a majority that nobody else can have had in between. The script
- * never takes a key that is free, so a node that forgot has no vote. The old lease is
- * over before the first byte is written, and never valid again, whatever the outcome.
+ * yes had our key until then, and has it for the new lease from then on, so nobody else
+ * can have had a majority in between. The script never takes a free key, so a node that
+ * forgot has no vote. The old lease ends before we write the first byte, and is never
+ * valid again, whatever the outcome.
  *
- * Fencing tokens. For them a hand-over is an acquire: a new value, and on every node
- * that takes the value the counter goes up by one in the same step, with the floor, the
- * key last. The argument in fence.c asks no more of a grant; it does not ask that the
- * key was free before. So the token is issued by the rule of an acquire, when a majority
- * has witnessed exactly that token, with confirmations where counters differ. The token
- * is larger than the one before, which a majority had witnessed before this round began:
- * the two majorities have a node in common.
- * The token of the old lease is not sent along: until its own is issued, what the next
- * lease sends leaves counters alone. Grants of a hand-over that fails only make a gap.
+ * Fencing tokens. For them a hand-over is an acquire: each node that takes the new value
+ * raises its counter by one in the same step, with the floor, the key last. The argument
+ * in fence.c asks no more of a grant; it does not ask that the key was free. So the token
+ * follows the rule of an acquire: a majority must witness exactly it, with confirmations
+ * where counters differ. It is larger than the old token, which a majority had witnessed
+ * before this round began: the two majorities have a node in common.
+ * The new lease does not send the old token: until its own is issued, what it sends
+ * leaves counters alone. Grants of a failed hand-over only leave a gap.
  *
- * Nothing is left behind. Each of the two leases cleans up after its own value, as
- * lease.c does for every lease. When the round fails, both are released everywhere, the
- * old value first: a straggling replacement then either finds nothing to replace or is
- * undone by the second release. When the round is won, a node that answered has the old
- * value no more, and the others get the release of the old value a little later; on the
- * one ordered connection that release comes behind the replacement, and leaves it alone.
+ * No key is left over. Each lease releases its own value (release.c). If the round fails,
+ * both do so everywhere, the old one first: a late replacement then finds nothing to
+ * replace, or the second release undoes it. If it is won, nodes that answered no longer
+ * have the old value, and the others get its release a little later: on the one ordered
+ * connection that follows the replacement, and leaves it alone.
  */
 #include "core/leases/handover.h"
 
@@ -31,7 +28,7 @@
 #include "core/leases/release.h"
 #include "core/leases/vote.h"
 
-/* Ends an attempt before its first byte. */
+/* Ends an attempt that has sent nothing. */
 static struct rl_round *refused(struct rl_lease *next, struct rl_round *round, int code)
 {
     next->state = LEASE_OVER;
@@ -40,13 +37,13 @@ static struct rl_round *refused(struct rl_lease *next, struct rl_round *round, i
     return round;
 }
 
-/* Out of the held list, valid no more, its keys still there. */
+/* Ends the validity of the old lease; its keys stay on the servers. */
 static void give_up(struct rl_lease *old)
 {
     old->deadline_ms = 0;
     lease_forget(old);
     old->state = LEASE_PASSED;
-    if (old->before) {       /* whose clean-up goes on by itself */
+    if (old->before) {       /* it pays what it owes by itself */
         lease_unref(old->before);
         old->before = NULL;
     }
@@ -68,7 +65,7 @@ static int handover_answered(struct rl_round *round, int i, int code,
     struct rl_lease *lease = round->lease, *old = lease->before;
     if (!code && vote->vote != RL_VOTE_YES)
         lease_refused(lease, i);
-    /* Whatever node i says, the value that was to be replaced is not there any more. */
+    /* Whatever its vote, node i no longer has the old value. */
     if (!code && old && !(old->torn & bit(i)))
         lease_untouched(old, i);
     return code;

@@ -1,4 +1,3 @@
-/* heal.c - a node that lost the keys of a lease gets them again. */
 #include "core/leases/heal.h"
 
 #include "core/eligibility/guard.h"
@@ -48,7 +47,7 @@ void heal_begin(struct rl_lease *lease, const struct rl_round *round, int i,
     if (!heal)
         return;              /* the next renewal tries again */
     heal->lease_ms = left_ms;
-    heal->outcome = RL_GRANTED;          /* decided: its answers are no votes */
+    heal->outcome = RL_GRANTED;          /* decided: its answers do not vote */
     round_ref(heal);
     round_send(heal, i, now_ms);
     round_unref(heal);

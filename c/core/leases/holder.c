@@ -1,5 +1,3 @@
-/* holder.c - what a holder does with its lease: extends, releases, hands out or gives it
- * back. */
 #include "core/leases/holder.h"
 
 #include "core/leases/release.h"
@@ -86,8 +84,7 @@ void holder_abandon(rl_lease *lease, int64_t now_ms)
 void holder_orphan(rl_lease *lease, int64_t now_ms)
 {
     struct core *core = lease->core;
-    /* With a lock delay the name stays closed behind an owner who did not release the
-     * lock. */
+    /* With a lock delay the name stays closed after an owner that did not release it. */
     if (lease->list == &core->held && !lease->lost && !core->options.lock_delay_ms &&
         !lease_void(lease))
         release_end(lease, now_ms);

@@ -1,4 +1,4 @@
-/* holder.h - what a holder does with its lease: contracts in redlock.h. */
+/* holder.h - what a holder does with its lease; redlock.h has the contracts. */
 #ifndef HOLDER_H
 #define HOLDER_H
 

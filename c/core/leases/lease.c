@@ -1,4 +1,3 @@
-/* lease.c - leases: the record of one, and the lists of those that are held, or owe. */
 #include "core/leases/lease.h"
 
 #include <assert.h>
@@ -43,7 +42,7 @@ void lease_unref(struct rl_lease *lease)
         lease_recycle(lease);
 }
 
-/* A lease with this cmd, whose reference it takes over, and its release; no reference.
+/* A lease with this cmd, whose reference it takes, and its release; without a reference.
  * NULL: out of memory. */
 static struct rl_lease *lease_of(struct core *core, const struct round_kind *release,
                                  const rl_primitive *primitive, rl_bytes value,
@@ -91,7 +90,7 @@ struct rl_lease *lease_like(const struct rl_lease *old, const rl_primitive *prim
     struct cmd *cmd =
         cmd_with_value(&core->cmds, old->cmd, value,
                        lease_ms + core->options.lock_delay_ms);
-    if (cmd && lease_fenced(old)) {          /* no token is issued yet */
+    if (cmd && lease_fenced(old)) {          /* its token is not issued yet */
         struct cmd *unissued = cmd_with_token(&core->cmds, cmd, 0);
         cmd_unref(&core->cmds, cmd);
         cmd = unissued;
@@ -122,7 +121,7 @@ void lease_issue(struct rl_lease *lease, int64_t token)
     lease->release->cmd = cmd_ref(cmd);
 }
 
-/* ---- the held and the owing list, each with a reference ---- */
+/* ---- the held and the owing list: each holds a reference ---- */
 
 void lease_enlist(struct rl_lease **list, struct rl_lease *lease)
 {
@@ -182,7 +181,7 @@ void lease_untouched(struct rl_lease *lease, int i)
         lease_paid(lease, i);
 }
 
-/* ---- validity, and where there may be keys ---- */
+/* ---- validity, and which nodes may have keys ---- */
 
 int64_t lease_remaining_ms(const rl_lease *lease, int64_t now_ms)
 {
@@ -234,8 +233,7 @@ void lease_sent_value(struct rl_round *round, int i, int64_t now_ms)
     lease_sent(round, i, now_ms);
 }
 
-/* When the lease is over, nothing is sent again: the value would come after its
- * release. */
+/* Does not send again for a lease that has ended: its value would follow its release. */
 int lease_unknown(struct rl_round *round, int i, int64_t now_ms)
 {
     if (!round->outcome || lease_remaining_ms(round->lease, now_ms) > 0)

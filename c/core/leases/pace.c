@@ -1,25 +1,24 @@
-/* pace.c - whose renewal begins when many are due.
+/* pace.c - why renewals begin in steps.
  *
- * A server takes 2 us for a renewal that goes with others, and the client three times that.
- * Thousands at once make everybody wait who asks for anything behind them; and those that
- * are due together once are so a third of the lease later again. So they begin in steps:
- * few of them all in one, as what goes in one request costs the least; of many as many as
- * bring the number down within a part of the lease, which spreads them a little more each
- * time. Shorter steps take the client more (of 1 ms half as much again), longer ones make a
- * neighbour's p99 worse (make bench: 1.3, 1.7 and 2.3 of what it is alone, of 1, 2 and 4 ms).
+ * A server takes 2 us for a renewal in a batch, and the client three times that.
+ * Thousands at once delay every later request, and those that are due together once are
+ * due together again a third of the lease later. So they begin in steps. A few go in one
+ * step, as one batch costs the least; of many, each step begins enough to finish within a
+ * 16th of the lease, which spreads them a little more each time. Shorter steps cost the
+ * client more (1 ms: half as much again), longer ones raise a neighbour's p99 (make
+ * bench: 1.3, 1.7 and 2.3 times its p99 alone, with steps of 1, 2 and 4 ms).
  *
- * That is for renewals that have time. One whose lease is half over begins at once,
- * whatever else is under way: servers that are far away, or were silent for a while, cost a
- * lock no more than when it was alone.
+ * A renewal whose lease is half over begins at once, whatever is under way: servers that
+ * are far away, or were silent, cost a lock no more than when it is the only one.
  */
 #include "core/leases/pace.h"
 
 enum {
     STEP_MS = 2,
-    AT_ONCE = 16,            /* so many a step wait for nobody */
-    SPREAD = 16,             /* what is due together takes a 16th of a lease */
-    UNDER_WAY_MAX = 256,     /* what is asked of a server that does not answer */
-    URGENT = 2               /* half of the lease is over */
+    AT_ONCE = 16,            /* renewals that every step may begin */
+    SPREAD = 16,             /* renewals due together take a 16th of a lease */
+    UNDER_WAY_MAX = 256,     /* renewals under way: bounds a hung server's queue */
+    URGENT = 2               /* when half of the lease has passed */
 };
 
 int64_t pace_urgent_ms(const struct rl_lease *lease)

@@ -1,11 +1,9 @@
-/* release.c - a lease is let go, and cleaned up after until every server has confirmed
- * it, or the keys are gone anyway. */
 #include "core/leases/release.h"
 
 #include "core/leases/fence.h"
 #include "core/leases/vote.h"
 
-/* The next retry, doubled each time from one node time-out up to 8. */
+/* Sets the timer to the next retry: in one node time-out, doubled each time up to 8. */
 static void retry_later(struct rl_lease *lease, int i, int64_t now_ms)
 {
     int64_t wait_ms = (int64_t)lease->core->nodes[i].config->timeout_ms
@@ -16,9 +14,9 @@ static void retry_later(struct rl_lease *lease, int i, int64_t now_ms)
               due_ms < lease->gone_ms ? due_ms : lease->gone_ms);
 }
 
-/* If only a minority can have the keys nobody was kept out, so the release is not
- * announced (lease 0): otherwise waiters who are refused, and release what they got,
- * would wake each other for ever. */
+/* If only a minority can have the keys nobody was kept out, so the release wakes no
+ * waiters (lease 0). Otherwise refused waiters that release their few grants would wake
+ * each other for ever. */
 static void leave_unannounced(struct rl_lease *lease)
 {
     struct core *core = lease->core;
@@ -32,7 +30,7 @@ static void leave_unannounced(struct rl_lease *lease)
     release->cmd = cmd;
 }
 
-/* The lease whose value was to be replaced ends as well. */
+/* Ends the lease whose value the failed hand-over was to replace. */
 static void end_before(struct rl_lease *lease, int64_t now_ms)
 {
     struct rl_lease *old = lease->before;
@@ -50,7 +48,7 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
         return;
     if (lease->state == LEASE_ACQUIRING)
         leave_unannounced(lease);
-    lease->refs++;                     /* while the lease is in no list */
+    lease->refs++;                     /* while it is in no list */
     if (lease->list)
         lease_forget(lease);
     lease->ended_valid_until_ms = lease->deadline_ms;
@@ -65,8 +63,7 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
     }
     if (lease->before)
         end_before(lease, now_ms);         /* the old value first: see handover.c */
-    /* A node that was asked for nothing is sent the release when that is easy, no
-     * more. */
+    /* The others get one release if they are connected. */
     lease_owes(lease, lease->touched);
     release->cap_ms = INT64_MAX;
     timer_set(&core->timers, &lease->timer, lease->gone_ms);
@@ -77,10 +74,10 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
         if (core->nodes[i].state == NODE_DOWN)
             state_reconnect(core, i, now_ms);
         else if (core->nodes[i].state == NODE_READY)
-            retry_later(lease, i, now_ms);     /* no room or memory to send it */
+            retry_later(lease, i, now_ms);     /* no room or memory */
     }
     int over = core->owing_len > OWING_MAX;
-    core->forgone += lease->owed && over;      /* sent to connected nodes only */
+    core->forgone += lease->owed && over;      /* connected nodes got it */
     if (!lease->owed || over)
         lease_forget(lease);
 }
@@ -104,7 +101,7 @@ void release_leave(struct rl_lease *lease, int outcome)
     lease_forget(lease);
 }
 
-/* ---- clean-up until every server has confirmed it, or the keys are gone anyway ---- */
+/* ---- paying what an ended lease owes ---- */
 
 void release_pay(struct rl_lease *lease, int i, int64_t now_ms)
 {
@@ -158,7 +155,7 @@ void release_on_timer(struct rl_lease *lease, int64_t now_ms)
 
 static void release_unused(struct rl_round *release)
 {
-    lease_unref(release->lease);       /* the round goes with its lease */
+    lease_unref(release->lease);       /* which recycles the round */
 }
 
 static void release_sent(struct rl_round *release, int i, int64_t now_ms)
@@ -171,8 +168,8 @@ static int release_read(struct rl_round *release, int i, const struct reply *rep
                         struct vote *vote)
 {
     int code = vote_of_lease(release, i, reply, vote);
-    /* The first release may have been executed although its answer was lost, and another
-     * holder may have got the keys since. */
+    /* The server may have executed the first release although its answer was lost, and
+     * another holder may have the keys since. */
     if (!code && vote->vote <= RL_VOTE_ABSENT && release->slot[i].resends)
         vote->vote = RL_VOTE_YES;
     return code;
@@ -210,7 +207,7 @@ static void release_torn(struct rl_round *release, int i, int written, int64_t n
     struct rl_lease *lease = release->lease;
     lease->releasing &= ~bit(i);
     if (lease_owing(lease) && !(lease->touched & bit(i)))
-        lease_untouched(lease, i);     /* nor was what is to be released written */
+        lease_untouched(lease, i);     /* no write arrived before, either */
 }
 
 static int outcome_of(struct rl_lease *lease, enum verdict verdict)

@@ -1,4 +1,3 @@
-/* vote.c - what the reply of a node to one of our scripts is worth. */
 #include "core/leases/vote.h"
 
 #include "core/rounds/query.h"

@@ -4,11 +4,11 @@
 
 #include "core/leases/lease.h"
 
-/* A hook for round_kind.read: the reply of a script of a lease, less what an acquire may say beside. */
+/* A hook for round_kind.read: the reply of a lease's script; acquires have more forms. */
 int vote_of_lease(struct rl_round *round, int i, const struct reply *reply,
                   struct vote *vote);
 
-/* Keeps for the node's text why its reply was no vote. */
+/* Puts into the node's text why its reply was no vote. */
 void vote_explain(struct rl_round *round, int i, int code, const struct reply *reply);
 
 #endif

@@ -1,4 +1,3 @@
-/* watchdog.c - holds: extended, renewed in time, and lost. */
 #include "core/leases/watchdog.h"
 
 #include "core/eligibility/guard.h"
@@ -8,11 +7,11 @@
 #include "core/leases/release.h"
 #include "core/leases/vote.h"
 
-/* Shares of a lease, and bounds in ms. A renewal begins after a third of the lease (as
- * the watchdog of Redisson), so two thirds are left for repetitions. */
+/* Shares of a lease, and bounds in ms. A renewal begins after a third of the lease (like
+ * Redisson's watchdog), which leaves two thirds for retries. */
 enum {
     RENEW_AFTER = 3,
-    GRAIN = 32,              /* renewals within a 32nd of a lease go out together */
+    GRAIN = 32,              /* renewals due within a 32nd of a lease go together */
     RETRY_FIRST = 60,        /* after a renewal failed: a 60th, doubled ... */
     RETRY_LAST = 12,         /* ... up to a 12th: at most some 15 in a lease */
     RETRY_MIN_MS = 5,
@@ -41,7 +40,7 @@ void watchdog_hold(struct rl_lease *lease, int64_t deadline_ms, int64_t now_ms)
     guard_arm_timer(lease->core, now_ms);
 }
 
-/* The lease counts from the start of the last round, which may be a while ago. */
+/* The lease counts from the start of the last round, which may be long ago. */
 static void renew_later(struct rl_lease *lease, int64_t now_ms)
 {
     int64_t grain_ms = lease->keep_ms / GRAIN + 1;
@@ -87,9 +86,9 @@ void watchdog_orphan(struct rl_lease *lease)
         lease_forget(lease);
 }
 
-/* Invalid from now on, but the keys are released only at the deadline that the holder
- * was told: until then the holder may act on that deadline, not knowing of the loss. A
- * holder that knows ends the lease by a release. */
+/* Ends the validity now, but releases the keys only at the deadline that the holder has
+ * read: it may act on that until then, not knowing of the loss. A holder that knows ends
+ * the lease by a release. */
 static void end_as_said(struct rl_lease *lease)
 {
     lease->promised_ms =
@@ -112,14 +111,14 @@ static void expire(struct rl_lease *lease, int64_t now_ms)
         return;
     }
     enum rl_loss reason = RL_LOSS_EXPIRED;
-    /* What was due longer ago than renewals are apart is not done: we did not run. */
+    /* A timer this late means that the process did not run. */
     if (lease->keep_ms && state_late_ms(lease->core, now_ms) > lease->keep_ms / 2)
         reason = RL_LOSS_SUSPENDED;
     else if (now_ms >= lease->hold_until_ms && lease->hold_until_ms)
         reason = RL_LOSS_MAX_HOLD;
     watchdog_lose(lease, reason);
-    /* A renewal whose answer was lost may have prolonged the keys, which stay only where
-     * there is a lock delay. */
+    /* A renewal whose answer was lost may have prolonged the keys; they should outlive
+     * the hold only with a lock delay. */
     if (lease->hold_until_ms && !lease->core->options.lock_delay_ms)
         end_as_said(lease);
 }
@@ -131,7 +130,7 @@ int watchdog_lost_why(rl_lease *lease, int64_t now_ms)
     return lease->lost;
 }
 
-/* Who a majority says has the keys; NULL: it does not agree, or there is no memory. */
+/* The holder that a majority names. NULL: no agreement, or out of memory. */
 static struct said *find_taker(const struct rl_round *round)
 {
     for (int i = 0; i < round->core->n; i++) {
@@ -145,7 +144,7 @@ static struct said *find_taker(const struct rl_round *round)
 
 /* The lease is lost: an extension was too late, or a majority of these votes disowns it.
  *
- * Nodes that disown a lease may have lost their memory, and give no votes for a while:
+ * Nodes that disown it may have lost their memory, and do not vote for a while; meanwhile
  * the others keep the name closed, for the lock delay, too. */
 static void disowned(struct rl_lease *lease, const struct rl_round *round, int64_t now_ms)
 {
@@ -156,7 +155,7 @@ static void disowned(struct rl_lease *lease, const struct rl_round *round, int64
     if (lease->list == &lease->core->held && !lease->promised_ms)
         end_as_said(lease);
     else if (lease->list != &lease->core->held && !lease->core->options.lock_delay_ms)
-        release_end(lease, now_ms);        /* an orphan whose time was over already */
+        release_end(lease, now_ms);        /* an orphan that had expired */
 }
 
 int watchdog_delays(struct rl_lease *lease, int64_t now_ms)
@@ -168,7 +167,7 @@ int watchdog_delays(struct rl_lease *lease, int64_t now_ms)
 
 /* ---- extensions ---- */
 
-/* The renewal under way is over. */
+/* Schedules the renewal after the one that ended. */
 static void renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
 {
     lease->renewal = NULL;
@@ -229,7 +228,7 @@ static void extend_decide(struct rl_round *round, int64_t now_ms)
     round_unref(round);
 }
 
-/* An answer may be late for the vote, and still heal its node. */
+/* An answer too late for the vote can still heal its node. */
 static void extend_late(struct rl_round *round, int i, const struct vote *vote,
                         int64_t now_ms)
 {
@@ -239,7 +238,7 @@ static void extend_late(struct rl_round *round, int i, const struct vote *vote,
         heal_begin(round->lease, round, i, now_ms);
 }
 
-/* Renewals that begin together go together. */
+/* Renewals that begin together go in one batch. */
 static int extend_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct node *nd = &round->core->nodes[i];
@@ -249,7 +248,7 @@ static int extend_put(struct rl_round *round, int i, int64_t now_ms)
                : fence_put(round, i, now_ms);
 }
 
-/* It may have been granted without this node, which is still to be healed. */
+/* The extension may be granted without this node, which still needs healing. */
 static int extend_unknown(struct rl_round *round, int i, int64_t now_ms)
 {
     (void)i;
@@ -289,7 +288,7 @@ struct rl_round *watchdog_extension(struct rl_lease *lease, int64_t lease_ms)
 static void renew(struct rl_lease *lease, int64_t now_ms)
 {
     struct rl_round *round = watchdog_extension(lease, lease->keep_ms);
-    if (!round) {            /* out of memory: as good as no answer */
+    if (!round) {            /* out of memory: like no answer */
         renewed(lease, RL_NO_QUORUM, now_ms);
         return;
     }
@@ -299,7 +298,6 @@ static void renew(struct rl_lease *lease, int64_t now_ms)
     round_begin(round, now_ms);
 }
 
-/* The renewal's turn has come. */
 static void begin(struct rl_lease *lease, int64_t now_ms)
 {
     if (now_ms >= lease->hold_until_ms)

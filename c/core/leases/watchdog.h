@@ -1,15 +1,15 @@
-/* watchdog.h - holds: extended, renewed in time, and lost. */
+/* watchdog.h - extends and renews holds, and notices their loss. */
 #ifndef WATCHDOG_H
 #define WATCHDOG_H
 
 #include "core/leases/lease.h"
 
-/* As rl_keep() and rl_lease_lost(). */
+/* See rl_keep() and rl_lease_lost(). */
 void watchdog_start(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms,
                     int64_t now_ms);
 int watchdog_lost_why(rl_lease *lease, int64_t now_ms);
 
-/* The lease is held from now on, until then. */
+/* Makes the lease a held one, valid until deadline_ms. */
 void watchdog_hold(struct rl_lease *lease, int64_t deadline_ms, int64_t now_ms);
 
 /* Sets the timer of a held lease. */
@@ -19,23 +19,23 @@ void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms);
 /* Begins the renewals whose turn it is. */
 void watchdog_go_on(struct core *core, int64_t now_ms);
 
-/* An extension that has not begun, without a reference. NULL: out of memory. */
+/* Makes an extension without beginning it; without a reference. NULL: out of memory. */
 struct rl_round *watchdog_extension(struct rl_lease *lease, int64_t lease_ms);
 
-/* Nobody can release the held lease any more: its keys end with their time, or are
- * released when the client is closed before. */
+/* Nobody has a handle of the held lease now: its keys expire, unless the client closes
+ * first and releases them. */
 void watchdog_orphan(struct rl_lease *lease);
 
-/* Whether the holder has lost the lease, and the name is to stay closed for the lock
- * delay, whatever the holder does now. */
+/* Whether the lease is lost and its name must stay closed for the lock delay, even if the
+ * holder releases it now. */
 int watchdog_delays(struct rl_lease *lease, int64_t now_ms);
 
-/* A server's clock was stepped forward, and may have freed keys of ours: kept leases are
- * renewed now, which puts them back. lost_ms: on a majority by so much at least, so all
- * leases end so much earlier; 0: on fewer. */
+/* A server's clock stepped forward and may have expired our keys: renews kept leases now,
+ * which restores them. lost_ms: a majority stepped by at least that, so all leases end
+ * that much earlier; 0: fewer servers stepped. */
 void watchdog_hurry(struct core *core, int64_t lost_ms, int64_t now_ms);
 
-/* The lease is lost, for the reason given, unless it was lost before. */
+/* Marks the lease as lost for this reason, unless it is lost already. */
 void watchdog_lose(struct rl_lease *lease, enum rl_loss reason);
 
 #endif
