@@ -1,5 +1,4 @@
-/* api.c - the public functions that start, read and give back; engine.c turns the
- * loop. */
+/* api.c - the public functions that start rounds, read results, and free handles. */
 #include "engine/engine.h"
 
 #include <string.h>
@@ -21,8 +20,8 @@ int rl_abi(void)
     return RL_ABI;
 }
 
-/* 20 bytes from the kernel for every attempt, never from a buffer of our own: a fork or
- * a copied machine must not repeat a value. 0, or -1. */
+/* From the kernel for every attempt, never from a buffer of our own: a fork or a copied
+ * machine must not repeat a value. 0, or -1. */
 static int random_hex(char *hex, size_t len)
 {
     unsigned char raw[RL_VALUE_LEN / 2];
@@ -35,7 +34,7 @@ static int random_hex(char *hex, size_t len)
     return 0;
 }
 
-/* A new value with the card of that label. 0, or -1. */
+/* A new value with the label's card. 0, or -1. */
 static int new_value(struct value *value, const rl_bytes *label)
 {
     value->len = RL_VALUE_LEN + card_write(value->bytes + RL_VALUE_LEN, label);
@@ -50,7 +49,7 @@ int rl_nonce(char *out)
 double rl_random(rl_client *c)
 {
     if (!c)
-        return 0.5;          /* a closed one: nobody pauses any more */
+        return 0.5;          /* a closed client does not pause */
     engine_lock(c);
     uint64_t bits = state_random(&c->core);
     engine_unlock(c);
@@ -59,8 +58,8 @@ double rl_random(rl_client *c)
 
 /* ---- starting ---- */
 
-/* The end of a function that starts a round: start is evaluated with the client's mutex,
- * at now_ms. NULL also when there are no descriptors left. started: engine_started or
+/* Ends a function that starts a round: evaluates start with the client's mutex, at
+ * now_ms. Returns NULL also when no descriptors are left. started: engine_started or
  * engine_begun. */
 #define RETURN_ROUND(c, started, start)                           \
     do {                                                          \
@@ -69,8 +68,8 @@ double rl_random(rl_client *c)
     } while (0)
 #define RETURN_STARTED(c, start) RETURN_ROUND(c, engine_started, start)
 
-/* No client (NULL) counts as a closed one: a coroutine may go on with a call that began
- * before another coroutine closed the client, and must not crash. */
+/* NULL counts as a closed client: a coroutine may continue a call after another coroutine
+ * has closed the client, and must not crash. */
 
 static int in_range(int nkeys, int nargs)
 {
@@ -87,7 +86,7 @@ static int lease_in_range(const struct rl_client *c, int64_t lease_ms)
 int rl_script(rl_client *c, const char *body, size_t len)
 {
     if (!c)
-        return 0;            /* no round can be started, so any number will do */
+        return 0;            /* any number will do: no round can start */
     engine_lock(c);
     int64_t now_ms = rl_now_ms();
     int script = core_script(&c->core, body, len, now_ms);
@@ -278,7 +277,7 @@ void rl_disown(rl_lease *lease)
     engine_leave(c);
 }
 
-/* ---- looking ---- */
+/* ---- results ---- */
 
 static int64_t largest_extra(const rl_round *round)
 {
@@ -296,7 +295,7 @@ uint32_t rl_round_unseeded(const rl_round *round)
     return round->lease ? round->lease->unseeded : 0;
 }
 
-/* What is left of what a round gave; 0: too little. */
+/* The validity left of a round's lease in ms; 0: too little. */
 static int64_t worth_ms(const rl_round *round)
 {
     int64_t left_ms = rl_remaining_ms(round->lease);

@@ -1,4 +1,3 @@
-/* card.c - whose a lock is, for people: what rides behind the digits of a value. */
 #include "engine/card.h"
 
 #include <assert.h>
@@ -20,7 +19,7 @@ void card_after_fork(void)
     process = 0;
 }
 
-/* The digits of n to this base, at out. How many. */
+/* Writes the digits of n in this base. How many. */
 static size_t put_number(char *out, uint64_t n, unsigned base)
 {
     char digits[NUMBER_MAX];
@@ -41,7 +40,6 @@ static size_t put_process(char *out)
     return put_number(out, (uint64_t)number, 10);
 }
 
-/* No more than room bytes of it. */
 static size_t put_some(char *out, size_t room, const char *data, size_t len)
 {
     len = len < room ? len : room;

@@ -1,20 +1,19 @@
-/* card.h - whose a lock is, for people: what rides behind the digits of a value. */
+/* card.h - what follows the digits of a value, and tells people who holds the lock. */
 #ifndef CARD_H
 #define CARD_H
 
 #include "redlock.h"
 
-/* A value with its card. */
 struct value {
     size_t len;
     char bytes[RL_VALUE_MAX];
 };
 
-/* Writes the card of a label, as rl_acquire() has it, at most RL_VALUE_MAX - RL_VALUE_LEN
- * bytes. How many; 0: there is no label. */
+/* Writes the card of a label (see rl_acquire()), at most RL_VALUE_MAX - RL_VALUE_LEN
+ * bytes. How many; 0: no label. */
 size_t card_write(char *out, const rl_bytes *label);
 
-/* In the child of a fork: it has another number. */
+/* In the child of a fork, which has another process number. */
 void card_after_fork(void);
 
 #endif

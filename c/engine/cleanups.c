@@ -1,4 +1,4 @@
-/* cleanups.c - what a program cleaned up: nginx calls a handler for each request that ends. */
+/* cleanups.c - notes which requests have ended: nginx calls a handler for each. */
 #include "redlock.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@ struct cleanup {
 };
 
 struct rl_cleanups {
-    struct cleanup *done;         /* and not taken yet */
-    int64_t added;                /* and not done yet */
+    struct cleanup *done;         /* ended, and not taken yet */
+    int64_t added;                /* how many have not ended yet */
     int open;
     rl_mailbox *mailbox;
 };

@@ -1,4 +1,4 @@
-/* client.c - clients begin and end: opened, shared, closed, forked, and left at exit. */
+/* client.c - opening, sharing and closing clients; fork and exit. */
 #include "engine/engine.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "io/linger.h"
 #include "node/reader.h"
 
-/* ---- fork: the child's clients are as new, with no leases and no connections ---- */
+/* ---- fork: the child's clients have no leases and no connections ---- */
 
 static pthread_mutex_t clients_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
@@ -63,15 +63,15 @@ static void after_fork_in_child(void)
         c->kicking = 0;
         uint64_t seed;
         if (random_seed(&seed) == 0)
-            c->core.random = seed | 1;     /* contenders must not pause for the same times */
+            c->core.random = seed | 1;     /* contenders must pause for different times */
         pthread_mutex_init(&c->mutex, NULL);
         pthread_cond_init(&c->turned, NULL);
     }
     pthread_mutex_init(&clients_mutex, NULL);
 }
 
-/* exit() without rl_close(): lets go what is held, of all clients at once. May be called
- * twice: when OpenSSL ends first, nothing may use OpenSSL after that. */
+/* exit() without rl_close(): releases what all clients hold, at once. May run twice: if
+ * OpenSSL ends first it runs before that, as nothing may use OpenSSL afterwards. */
 static void at_exit(void)
 {
     pthread_mutex_lock(&clients_mutex);
@@ -84,7 +84,7 @@ static void at_exit(void)
         net_wake(c->net.wakefd);
         if (c->key)
             keeper_stop(c);
-        if (c->net.epfd >= 0)        /* else another thread has closed the client */
+        if (c->net.epfd >= 0)        /* else another thread has closed it */
             net_flush(&c->net, now_ms);
     }
     for (struct rl_client *c = clients; c; c = c->next) {
@@ -98,7 +98,7 @@ static void at_exit(void)
     pthread_mutex_unlock(&clients_mutex);
 }
 
-/* The next client that has one of these signals; c: from there on. */
+/* The first client from c on that has one of these signals. */
 static struct rl_client *with(struct rl_client *c, int signals)
 {
     while (c && !(c->signals & signals))
@@ -132,7 +132,7 @@ void clients_unlock(int signals)
 {
     for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
         if (c->net.epfd >= 0)
-            net_wake(c->net.wakefd);       /* threads that wait have an answer */
+            net_wake(c->net.wakefd);       /* waiting threads have an answer */
         pthread_cond_broadcast(&c->turned);
         engine_unlock(c);
     }
@@ -181,7 +181,7 @@ static void client_free(struct rl_client *c)
     free(c);
 }
 
-/* Copies a string that may be NULL; *failed is set when there is no memory. */
+/* Copies a string, or NULL. Sets *failed when out of memory. */
 static char *copy(const char *s, int *failed)
 {
     char *s2 = s ? strdup(s) : NULL;
@@ -190,8 +190,8 @@ static char *copy(const char *s, int *failed)
     return s2;
 }
 
-/* The name of the client's connections: NAME, a colon, and the first 8 digits of the hash of
- * its servers, so that CLIENT LIST shows who is configured with other servers. */
+/* The name of the client's connections, NAME:HASH, with 8 digits of the hash of its
+ * servers: CLIENT LIST shows which clients are configured with other servers. */
 static char *connection_name(const char *name, const char *servers, int *failed)
 {
     char hash[CLUSTER_HASH + 1], *to = NULL;
@@ -240,8 +240,8 @@ static int client_configure(struct rl_client *c, const rl_options *o,
 }
 
 /* Loads what TLS needs, if a node has TLS. 0, or -1 with a text in err. With the list's
- * mutex, so that there is no fork meanwhile: the child would have the locks of OpenSSL
- * and of the loader in whatever state they are just then. */
+ * mutex, which keeps forks out: a child would inherit the locks of OpenSSL and of the
+ * loader in their present state. */
 static int client_secure(struct rl_client *c, const rl_options *o,
                          const rl_node_options *nodes, char *err, size_t err_size)
 {
@@ -367,14 +367,14 @@ rl_client *rl_share(const char *key, size_t len, const rl_options *options,
 
 void rl_unshare(rl_client *c, int close)
 {
-    rl_uncork(c);            /* other users must not wait for one that is gone */
+    rl_uncork(c);            /* others must not wait for a user that left */
     pthread_mutex_lock(&clients_mutex);
     int last = --c->users == 0 && close;
     c->unused_ms = rl_now_ms();
     if (!c->users && c->net.wakefd >= 0)
-        net_wake(c->net.wakefd);   /* so that the thread looks once in a while */
+        net_wake(c->net.wakefd);   /* the thread must look once in a while */
     if (last)
-        c->key_len = SIZE_MAX;     /* no key is so long: rl_share() finds it no more */
+        c->key_len = SIZE_MAX;     /* no key is that long: rl_share() cannot find it */
     pthread_mutex_unlock(&clients_mutex);
     if (last)
         rl_close(c);
@@ -387,7 +387,7 @@ int client_is_unused(struct rl_client *c)
     const struct core *core = &c->core;
     if (c->users || core->closed || core->held || core->owing || core->active ||
         core->handles || pthread_mutex_trylock(&clients_mutex))
-        return 0;            /* a thread that has that mutex may wait for this one */
+        return 0;            /* its owner may wait for this thread */
     int unused = !c->users && rl_now_ms() - c->unused_ms >= UNUSED_MS;
     if (unused)
         c->key_len = SIZE_MAX;
@@ -420,7 +420,7 @@ int rl_known(const void *handle)
 
 void client_forget(struct rl_client *c)
 {
-    pthread_mutex_lock(&clients_mutex);    /* a fork or an exit may look at the client */
+    pthread_mutex_lock(&clients_mutex);    /* a fork or an exit may use the client */
     if (c->prev)
         c->prev->next = c->next;
     else
@@ -435,7 +435,7 @@ void rl_close(rl_client *c)
 {
     engine_lock(c);
     int64_t now_ms = rl_now_ms();
-    c->core.handles++;       /* ours: others may give back theirs while we wait */
+    c->core.handles++;       /* ours: others may free theirs while we wait */
     close_begin(&c->core, now_ms);
     if (c->net.epfd >= 0) {
         net_flush(&c->net, now_ms);
@@ -451,7 +451,7 @@ void rl_close(rl_client *c)
     }
     close_finish(&c->core, rl_now_ms());
     net_finish(&c->net);
-    while (c->kicking)       /* by threads that write to wakefd, which is closed now */
+    while (c->kicking)       /* threads that still write to wakefd */
         sched_yield();
     net_void(&c->net);
     c->core.handles--;

@@ -1,4 +1,4 @@
-/* client.h - a client, and how it begins and ends. */
+/* client.h - a client, from opening to the end. */
 #ifndef CLIENT_H
 #define CLIENT_H
 
@@ -13,32 +13,32 @@ struct rl_client {
     struct net net;
     pthread_mutex_t mutex;
     pthread_cond_t turned;
-    int turning;                  /* somebody has the baton */
-    int wanting;                  /* callers in rl_wait: the keeper lets them go first */
+    int turning;                  /* a thread has the baton */
+    int wanting;                  /* callers in rl_wait() or rl_next() */
     int64_t last_turn_ms;
-    _Atomic int lazy;             /* what is begun is written with the next turn, or ... */
-    int timing;                   /* rounds are timed: see times.h */
+    _Atomic int lazy;             /* the next turn writes what callers start, or ... */
+    int timing;                   /* see times.h */
     rl_times times[RL_TIMES_KINDS];
-    int64_t unsent_ms;            /* ... 1 ms after this; 0: nothing waits for that */
+    int64_t unsent_ms;            /* ... the keeper, 1 ms after this; 0: nothing waits */
     struct keeper keeper;
-    /* Shared clients: the keeper turns the loop, and nobody else. */
+    /* Shared clients: only the keeper turns the loop. */
     char *key;                    /* NULL: not shared */
     size_t key_len;
     _Atomic int users;
-    int64_t unused_ms;            /* since when there are none */
+    int64_t unused_ms;            /* when the last user left */
     int given_up;                 /* by rl_close(): freed with the last handle */
-    _Atomic int kicking;          /* how many wake the thread at this moment */
-    struct rl_mailbox *ringing;   /* to be rung when the mutex is free; NULL: none */
-    int64_t rung;                 /* losses and node changes that were announced */
+    _Atomic int kicking;          /* threads that are writing to wakefd */
+    struct rl_mailbox *ringing;   /* rung after the mutex is free; NULL: none */
+    int64_t rung;                 /* losses and node changes announced so far */
     struct rl_client *next, *prev;     /* all clients of the process, for fork and exit */
     struct node_config *configs;       /* n */
-    struct net_address *addresses;     /* the same */
+    struct net_address *addresses;     /* n */
     struct tls_context *tls;           /* NULL: no node has TLS */
     char *client_name;
     char *marker;                 /* of the restart guard; NULL: none */
-    char *cluster;                /* NULL: it has no name */
+    char *cluster;                /* NULL: no name */
     char *servers;                /* in canonical form */
-    int signals;                  /* RL_SIGNAL_* that let go what is held */
+    int signals;                  /* RL_SIGNAL_* that release what is held */
     char *marker_script;
     int n;                        /* nodes */
 };
@@ -48,19 +48,19 @@ static inline struct rl_client *client_of(const struct core *core)
     return (struct rl_client *)core;
 }
 
-/* Takes a client out of the list of all, and frees it. */
+/* Takes a client out of the list of all clients, and frees it. */
 void client_forget(struct rl_client *c);
 
-/* With the mutex, in the client's own thread: whether nobody has used a shared client for a while,
- * and it holds nothing. Nobody can share it any more then: the thread is to close it. */
+/* With the mutex, in the keeper: whether a shared client has had no user for a while and
+ * holds nothing. Nobody can share it from then on: the keeper must close it. */
 int client_is_unused(struct rl_client *c);
 
-/* Closes it, without a mutex held. */
+/* Closes such a client; without a mutex. */
 void client_close_unused(struct rl_client *c);
 
 /* All clients with one of these signals: takes and gives back their mutexes; in between,
- * lets go what they hold, and waits for confirmations, LINGER_MS at most. Nothing can be
- * started with them any more. */
+ * releases what they hold, and waits for confirmations, LINGER_MS at most. Afterwards
+ * these clients start nothing. */
 void clients_lock(int signals);
 void clients_let_go(int signals);
 void clients_unlock(int signals);

@@ -1,9 +1,8 @@
-/* engine.c - one mutex per client, the baton; waiting.
+/* engine.c - the loop.
  *
- * A caller that waits turns the loop: the caller takes the baton, and gives up the mutex
- * only inside net_wait(). Other callers sleep on a condition variable until the baton is
- * free or their round is done. When nobody waits, the keeper (keeper.c) does what is
- * due.
+ * A caller that waits turns the loop: it takes the baton, and gives up the mutex only
+ * inside net_wait(). Other callers sleep on a condition variable until the baton is free
+ * or their round is done. When no caller waits, the keeper (keeper.c) does what is due.
  */
 #include "engine/engine.h"
 
@@ -35,7 +34,7 @@ void rl_uncork(rl_client *c)
     engine_unlock(c);
 }
 
-/* A thread that this wakes finds the mutex free. */
+/* Wakes only after it unlocks: the woken thread finds the mutex free. */
 void engine_unlock(struct rl_client *c)
 {
     struct rl_mailbox *box = c->ringing;
@@ -46,7 +45,7 @@ void engine_unlock(struct rl_client *c)
     pthread_mutex_unlock(&c->mutex);
     if (wakefd >= 0) {
         net_wake(wakefd);
-        c->kicking--;        /* from now on wakefd may be closed */
+        c->kicking--;        /* now rl_close() may close wakefd */
     }
     if (box)
         rl_mailbox_ring(box);
@@ -96,7 +95,7 @@ void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
                  int64_t now_ms)
 {
     net_dispatch(&c->net, events, count, now_ms);
-    /* We were stopped in between: what arrived meanwhile counts before time-outs. */
+    /* The process was stopped: what arrived meanwhile counts before time-outs. */
     if (now_ms - core_due_ms(&c->core) > AWAY_MS) {
         count = net_wait(&c->net, events, 0);
         if (c->net.threaded)
@@ -106,7 +105,7 @@ void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
     core_tick(&c->core, now_ms);
 }
 
-/* From so many bytes on they are written at once: the server can begin. */
+/* Writes this many bytes at once, so that the server can begin. */
 enum { LAZY_MAX = 16384 };
 
 void engine_flush(struct rl_client *c, int64_t now_ms)
@@ -210,7 +209,7 @@ rl_round *engine_begun(struct rl_client *c, rl_round *round, int64_t now_ms)
     return round;
 }
 
-/* Turns the loop once, or waits while somebody else does. 0, or an errno. */
+/* Turns the loop once, or waits while another thread does. 0, or an errno. */
 static int turn_or_wait(struct rl_client *c)
 {
     if (!c->turning && !c->key)

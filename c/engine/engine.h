@@ -1,4 +1,9 @@
-/* engine.h - one mutex per client, the baton; waiting. */
+/* engine.h - one mutex per client, the baton that lets one thread turn the loop; waiting.
+ *
+ * This room has the public functions (api, tell), the threads (keeper, signals), and the
+ * mailboxes that wake event loops. It knows io/, core/ and node/, and no Lua; it decides
+ * nothing about leases, which core/ does.
+ */
 #ifndef ENGINE_H
 #define ENGINE_H
 
@@ -8,44 +13,44 @@
 
 struct epoll_event;
 
-/* A caller that was away for longer first reads what arrived meanwhile, and only then
- * judges whether a node is hung. */
+/* After a longer absence a caller reads what has arrived before it judges whether a node
+ * is hung. */
 enum { AWAY_MS = 20 };
 
 /* One turn of the loop, with the mutex held and the baton free. 0, or an errno. */
 int engine_turn(struct rl_client *c, int block);
 
-/* With the mutex: does what count events tell, and then what is due. */
+/* With the mutex: handles count events, and then what is due. */
 void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
                  int64_t now_ms);
 
-/* Locks, and makes sure that what arrived is read. The time, or -1: no descriptors left
- * (unlocked). */
+/* Locks, and reads what has arrived. The time in ms; -1: unlocked, as there is no client,
+ * or no thread or descriptor left. */
 int64_t engine_enter(struct rl_client *c);
 
-/* With the mutex: sends what a caller has begun, or leaves that to the next turn while
- * rl_lazy() is on. Every caller sends in this way. */
+/* With the mutex: sends what callers have begun, or leaves it to the next turn while
+ * rl_lazy() is on. */
 void engine_send(struct rl_client *c, int64_t now_ms);
 
-/* With the mutex: sends what waits for the next turn, and all else. */
+/* With the mutex: sends everything now. */
 void engine_flush(struct rl_client *c, int64_t now_ms);
 
-/* Sends what was started, and unlocks; gives the round back. */
+/* Sends what was started, and unlocks (engine_leave()). Returns the round. */
 rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms);
 
-/* The same for rl_next(): with rl_round_notify(), and sent as while rl_lazy() is on. */
+/* Like engine_started(), with rl_round_notify(), and sends as while rl_lazy() is on. */
 rl_round *engine_begun(struct rl_client *c, rl_round *round, int64_t now_ms);
 
 typedef rl_round *started_fn(struct rl_client *c, rl_round *round, int64_t now_ms);
 
-/* With the mutex: what is done goes to its mailbox, and what else happened is
- * announced. */
+/* With the mutex: moves rounds that are done to their mailboxes, and announces losses and
+ * node changes. */
 void engine_deliver(struct rl_client *c);
 
-/* The round's handle is given back: nobody is told any more when the round is done. */
+/* Before a round's handle is freed: keeps the round out of all mailboxes. */
 void engine_forget(rl_round *round);
 
-/* Unlocks; frees a client that is closed and of which nobody has a handle any more. */
+/* Delivers and unlocks; frees a closed client without handles. */
 void engine_leave(struct rl_client *c);
 
 static inline void engine_lock(struct rl_client *c)
@@ -53,7 +58,7 @@ static inline void engine_lock(struct rl_client *c)
     pthread_mutex_lock(&c->mutex);
 }
 
-/* Unlocks, and wakes the keeper or the event loop that the caller has something for. */
+/* Unlocks, and wakes the keeper or the event loop if there is something for it. */
 void engine_unlock(struct rl_client *c);
 
 #endif

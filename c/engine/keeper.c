@@ -1,4 +1,3 @@
-/* keeper.c - does what is due while nobody waits: renewals, losses, clean-up. */
 #include "engine/keeper.h"
 
 #include <signal.h>
@@ -14,7 +13,7 @@ static void arm(struct keeper *k, int64_t due_ms)
     k->armed_ms = due_ms;
 }
 
-/* Sleeps until something is due, or somebody says so; without the mutex. */
+/* Sleeps without the mutex until due_ms, or until another thread sets an earlier time. */
 static void sleep_off(struct rl_client *c, int64_t due_ms)
 {
     struct keeper *k = &c->keeper;
@@ -32,8 +31,8 @@ static void sleep_off(struct rl_client *c, int64_t due_ms)
 
 enum { UNUSED_LOOK_MS = 2500 };
 
-/* One turn for a shared client. The mutex is free while bytes are moved: an event loop
- * that starts a round never waits for a system call. */
+/* One turn for a shared client. Moves bytes without the mutex: an event loop that starts
+ * a round never waits for a system call. */
 static void serve(struct rl_client *c)
 {
     struct epoll_event events[NET_EVENTS];
@@ -51,7 +50,7 @@ static void serve(struct rl_client *c)
     pthread_cond_broadcast(&c->turned);
 }
 
-/* Closes a client that nobody uses from its own thread, for which nobody can wait. */
+/* Closes an unused client from its own thread, which no caller can join. */
 static void leave(struct rl_client *c)
 {
     pthread_detach(c->keeper.thread);
@@ -80,7 +79,7 @@ static void *keeper_thread(void *arg)
         } else if (c->unsent_ms) {
             sleep_off(c, c->unsent_ms + 1);
         } else if ((c->turning || c->wanting) && due_ms > now_ms) {
-            sleep_off(c, due_ms);        /* not woken by each turn of the callers' */
+            sleep_off(c, due_ms);        /* the callers' turns do not wake it */
         } else if (c->turning || c->wanting) {
             pthread_cond_wait(&c->turned, &c->mutex);
         } else if (core_busy(&c->core) || core_timing(&c->core)) {
@@ -88,7 +87,7 @@ static void *keeper_thread(void *arg)
             engine_turn(c, 1);
             c->keeper.turning = 0;
         } else if (due_ms <= now_ms) {
-            engine_turn(c, 0);           /* what arrived meanwhile counts first */
+            engine_turn(c, 0);           /* what has arrived counts first */
             now_ms = rl_now_ms();
             core_tick(&c->core, now_ms);
             net_flush(&c->net, now_ms);
@@ -97,7 +96,7 @@ static void *keeper_thread(void *arg)
         }
     }
     if (c->tls)
-        tls_thread_end();        /* with the mutex: there is no fork meanwhile */
+        tls_thread_end();        /* with the mutex, which keeps forks out */
     engine_unlock(c);
     return NULL;
 }
@@ -129,7 +128,7 @@ void keeper_notice(struct rl_client *c)
     if (!k->running)
         return;
     if (c->key) {
-        net_flush(&c->net, rl_now_ms());     /* something may be due earlier now */
+        net_flush(&c->net, rl_now_ms());     /* something may be due earlier */
         return;
     }
     int64_t due_ms = c->unsent_ms          ? c->unsent_ms + 1
@@ -152,9 +151,9 @@ int keeper_hold(struct rl_client *c)
 void keeper_take_over(struct rl_client *c)
 {
     if (c->key || c->turning || c->wanting || c->core.closed)
-        return;              /* somebody turns the loop still */
+        return;              /* others turn the loop */
     if (!c->keeper.running && (core_busy(&c->core) || core_owes_away(&c->core)))
-        keeper_start(c);     /* failing is no harm: the next caller goes on */
+        keeper_start(c);     /* if that fails, the next caller continues */
     keeper_notice(c);
 }
 
@@ -167,7 +166,7 @@ void keeper_make_way(struct rl_client *c)
 void keeper_stop(struct rl_client *c)
 {
     struct keeper *k = &c->keeper;
-    if (k->stop) {           /* another thread waits for the keeper's end already */
+    if (k->stop) {           /* another thread is stopping it */
         while (k->running)
             pthread_cond_wait(&c->turned, &c->mutex);
         return;

@@ -1,5 +1,5 @@
-/* mailbox.c - where an event loop finds the rounds that are done: a list, and one
- * descriptor that is readable while there is something new in it. */
+/* mailbox.c - a list of rounds that are done, and a descriptor that becomes readable when
+ * the list gets its first one. */
 #include "engine/mailbox.h"
 
 #include <errno.h>
@@ -13,21 +13,21 @@
 #include <unistd.h>
 
 struct rl_mailbox {
-    struct rl_mailbox *next;      /* of all that there are */
-    pthread_mutex_t mutex;        /* of the list: */
+    struct rl_mailbox *next;      /* in boxes */
+    pthread_mutex_t mutex;        /* for these: */
     int open;
-    int rung;                     /* or about to be, since the list was found empty */
+    int rung;                     /* or about to be; reset when a take finds no round */
     struct rl_round *first, *last;
-    /* Another mutex, as a loop that hears the bell wants the list at once. */
-    pthread_mutex_t bell;         /* with both to change, with one to read: */
-    int fd;                       /* a write is a ring; -1: nobody listens */
+    /* Another mutex, as a loop that wakes needs the list at once. */
+    pthread_mutex_t bell;         /* both mutexes to change these, one to read: */
+    int fd;                       /* a write rings; -1: no loop listens */
     int counts;                   /* fd is an eventfd; else one end of a connection */
     int listener;                 /* -1: none */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
-/* Mailboxes are never freed, as rounds may still name them, but used again: there are as
- * many as were ever open at once. */
+/* Mailboxes are used again but never freed, as rounds may still point to them: there are
+ * as many as were ever open at once. */
 static pthread_mutex_t boxes_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct rl_mailbox *boxes;
 
@@ -45,8 +45,8 @@ static void unlock(struct rl_mailbox *m)
     pthread_mutex_unlock(&m->mutex);
 }
 
-/* With the bell's mutex: one byte, or one count, for all that arrives until the list has
- * been emptied. When the write fails an earlier byte is unread, or nobody reads. */
+/* With the bell's mutex: one byte, or one count, for all that arrives until the loop has
+ * emptied the list. A write fails if an earlier byte is unread, or nobody reads. */
 static void ring(struct rl_mailbox *m)
 {
     const uint64_t one = 1;
@@ -64,7 +64,7 @@ void rl_mailbox_ring(struct rl_mailbox *m)
     pthread_mutex_unlock(&m->bell);
 }
 
-/* With the list's mutex: true when the caller is to ring, once. */
+/* With the list's mutex: true if the caller must ring, once. */
 static int take_turn_to_ring(struct rl_mailbox *m)
 {
     int ours = !m->rung && m->fd >= 0;
@@ -148,7 +148,7 @@ int rl_mailbox_fd(rl_mailbox *m)
     return fd;
 }
 
-/* A directory of our own (mkdtemp makes it 0700), so that nobody else can connect. */
+/* In a new directory (mkdtemp makes it 0700), so that no other user can connect. */
 static int listen_in(struct rl_mailbox *m, const char *dir)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -259,7 +259,7 @@ int rl_mailbox_take(rl_mailbox *m, rl_done *out, int max)
     int count = 0;
     pthread_mutex_lock(&m->mutex);
     if (!m->first) {
-        uint64_t times;      /* read in any case: a ring may have come since */
+        uint64_t times;      /* always read: a ring may have come since */
         ssize_t ignored = m->counts ? read(m->fd, &times, sizeof(times)) : 0;
         (void)ignored;
         m->rung = 0;
@@ -312,7 +312,7 @@ void mailbox_after_fork(int in_child)
 {
     for (struct rl_mailbox *m = boxes; m; m = m->next) {
         if (in_child) {
-            close_fd(&m->fd);    /* the parent's bell, which is not ours to ring */
+            close_fd(&m->fd);    /* the parent's bell */
             close_fd(&m->listener);
             m->path[0] = '\0';
             m->rung = 0;

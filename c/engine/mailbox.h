@@ -1,5 +1,5 @@
-/* mailbox.h - inside the engine: how rounds that are done get to an event loop. Contracts
- * of the public half are in redlock.h.
+/* mailbox.h - inside the engine: brings rounds that are done to an event loop. redlock.h
+ * has the public half.
  *
  * Order of locking: a client's mutex, the list of mailboxes, a mailbox.
  */
@@ -10,14 +10,14 @@
 
 #include "core/rounds/round.h"
 
-/* The round is done; with the mutex of its client. True: rl_mailbox_ring() is to be
- * called, best without that mutex, which the loop that hears the bell will want. */
+/* Adds a round that is done; with the mutex of its client. True: call rl_mailbox_ring(),
+ * best after that mutex is free, as the loop that it wakes will want it. */
 int mailbox_push(struct rl_mailbox *m, struct rl_round *round);
 
-/* The round's handle is given back: takes the round out of the mailbox. */
+/* Takes a round out of the mailbox, before its handle is freed. */
 void mailbox_remove(struct rl_mailbox *m, struct rl_round *round);
 
-/* Something else happened that event loops may want to look at. */
+/* Wakes all event loops, for news that is not about a round. */
 void mailbox_ring_all(void);
 
 void mailbox_before_fork(void);

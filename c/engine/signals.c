@@ -1,16 +1,12 @@
-/* signals.c - a signal that ends a process first releases what the process holds.
+/* signals.c - the handler rings a bell, and a thread does the rest, even while the main
+ * thread is in a system call or in a loop that LuaJIT has compiled. Then the thread
+ * raises the signal again, with its former effect. Ignored signals stay ignored. The bell
+ * is a semaphore, as a program that becomes a daemon may close all descriptors.
  *
- * The handler rings a bell, and a thread does the rest, also while the main thread is in
- * a system call, or in a loop that LuaJIT has compiled. Then the signal is raised again,
- * with the effect that it had before. Ignored signals stay so. The bell is a semaphore:
- * a program that closes all descriptors when it becomes a daemon does not close the
- * bell.
- *
- * Meanwhile the thread that got the signal stands still in the handler: as its lock may
- * have another owner by now, nothing must go on under that lock. A thread that has one
- * of our mutexes goes on until the mutex is free, and is stopped by the signal once
- * more. A thread may have another mutex that is needed, as that of malloc: none stands
- * still for long.
+ * Meanwhile the thread that got the signal waits in the handler: its lock may soon have
+ * another owner, so it must do nothing under that lock. If it has one of our mutexes it
+ * runs until it gives that back, and a second signal stops it. It may also have another
+ * mutex that we need, such as malloc's, so it never waits for long.
  */
 #include "engine/signals.h"
 
@@ -28,32 +24,32 @@ static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM
 
 enum {
     KINDS = sizeof(numbers) / sizeof(numbers[0]),        /* RL_SIGNAL_* in this order */
-    OFFER_MS = 3,            /* to stand still, perhaps with a mutex of ours */
-    STOP_MS = 5,             /* to stop the thread when it has given the mutex back */
+    OFFER_MS = 3,            /* to wait, perhaps with one of our mutexes */
+    STOP_MS = 5,             /* for the second signal to stop the thread */
     HALT_MS = LINGER_MS + 50,
     NAP_NS = 100000
 };
 
 enum halt {
     GOING,
-    OFFERED,                 /* the thread stands still for a moment ... */
-    HALTED                   /* ... or until all is let go */
+    OFFERED,                 /* the thread waits for a moment ... */
+    HALTED                   /* ... or until all is released */
 };
 
 static struct {
     pthread_mutex_t mutex;
     int running;                       /* the thread */
-    int caught;                        /* signals with our handler: a mask, as ... */
-    struct sigaction before[KINDS];    /* ... these are of */
-    sigset_t outside;                  /* blocked before a fork */
+    int caught;                        /* mask of the signals with our handler, ... */
+    struct sigaction before[KINDS];    /* ... and their former actions */
+    sigset_t outside;                  /* the signal mask before a fork */
     sem_t bell;
-    _Atomic int came;                  /* signals: a mask */
-    _Atomic int served;                /* the thread is about these */
+    _Atomic int came;                  /* mask of signals that came */
+    _Atomic int served;                /* mask of those that the thread handles now */
     _Atomic int halt;                  /* enum halt, of ... */
     _Atomic int tid;                   /* ... the thread that got the last one */
 } this = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* Waits while halt is as given. */
+/* Waits while this.halt has that value, ms at most. */
 static void stay(enum halt halt, int64_t ms)
 {
     int64_t until_ms = rl_now_ms() + ms;
@@ -80,7 +76,7 @@ static void on_signal(int signo)
     errno = saved;
 }
 
-/* With the mutexes of the clients: stops the thread that was told to end, if it can. */
+/* With the clients' mutexes: stops the thread that got the signal, if possible. */
 static void halt(int came)
 {
     int offered = OFFERED;
@@ -91,7 +87,7 @@ static void halt(int came)
     stay(GOING, STOP_MS);
 }
 
-/* With the mutex. Gives the signals back, unless somebody else has taken them since. */
+/* With the mutex. Restores the signals' former actions, unless others replaced ours. */
 static void give_back(int signals)
 {
     struct sigaction now;
@@ -131,13 +127,13 @@ static void *serve(void *arg)
     return arg;
 }
 
-/* ---- fork: the child has no such thread, and signals of its own ---- */
+/* ---- fork: the child has no such thread, and its own signals ---- */
 
 void signals_before_fork(void)
 {
     sigset_t all;
     pthread_mutex_lock(&this.mutex);
-    sigfillset(&all);        /* none may come in the child before signals_after_fork() */
+    sigfillset(&all);        /* the child gets none before signals_after_fork() */
     pthread_sigmask(SIG_SETMASK, &all, &this.outside);
 }
 

@@ -1,4 +1,4 @@
-/* tell.c - what a client tells of itself and its servers: counters, states, words. */
+/* tell.c - the public functions that report on a client and its servers. */
 #include "engine/engine.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@ int64_t rl_losses(const rl_client *c)
     return c ? c->core.losses : 0;
 }
 
-/* The k-th of so many leases that were noted in a ring; 0: not any more. */
+/* The k-th of *count leases, of which the ring keeps the last NOTED_MAX; 0: too old. */
 static uintptr_t noted(rl_client *c, const struct rl_lease *const *ring,
                        const _Atomic int64_t *count, int64_t k)
 {
@@ -89,7 +89,7 @@ void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)
     engine_unlock(c);
 }
 
-/* Our wall clock minus our clock: for people who compare, never for decisions. */
+/* Our wall clock minus our clock; for reports, never for decisions. */
 static int64_t wall_offset_ms(void)
 {
     return rl_unix_ms() - rl_now_ms();
@@ -149,7 +149,7 @@ int64_t rl_forgone(const rl_client *c)
     return c->core.forgone;
 }
 
-/* ---- of leases ---- */
+/* ---- leases and rounds ---- */
 
 size_t rl_lease_whole(rl_lease *lease, char *out)
 {

@@ -1,4 +1,3 @@
-/* times.c - how long the rounds of a client take. */
 #include "engine/times.h"
 
 #include <string.h>
@@ -6,7 +5,7 @@
 
 #include "engine/engine.h"
 
-enum { FIRST_US = 100 };     /* the least bound */
+enum { FIRST_US = 100 };     /* the first bound */
 
 static int64_t now_us(void)
 {
