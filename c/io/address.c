@@ -1,4 +1,3 @@
-/* address.c - the servers of a configuration, written in one way. */
 #include "io/address.h"
 
 #include <arpa/inet.h>
@@ -10,12 +9,12 @@
 
 enum {
     DEFAULT_PORT = 6379,
-    NUMBERS = 96                  /* bytes enough for what is in an address beside the host */
+    NUMBERS = 96                  /* bytes: enough for all but the host or path */
 };
 
 /* ---- addresses ---- */
 
-/* Appends len bytes, those that are not printable, spaces and percent signs as %XX. */
+/* Appends len bytes; %XX for a space, a percent sign, or a byte that is not printable. */
 static char *put_escaped(char *to, const char *text, size_t len)
 {
     for (size_t k = 0; k < len; k++) {
@@ -55,7 +54,7 @@ static char *put_host(char *to, const char *host)
     return put_name(to, host);
 }
 
-/* Writes the address of a server, closed by 0. Behind it. */
+/* Writes the address of a server and a 0. Returns where the 0 ends. */
 static char *put_address(char *to, const rl_node_options *node)
 {
     if (node->path) {

@@ -1,4 +1,3 @@
-/* conn.c - one connection: from a name to a socket, the handshake of TLS, bytes. */
 #include "io/net.h"
 
 #include <errno.h>
@@ -18,10 +17,10 @@
 
 #include "io/lookup.h"
 
-/* An idle connection whose peer vanished is noticed after 15 + 3 * 5 s. */
+/* Notices that the peer of an idle connection vanished, after 15 + 3 * 5 s. */
 enum { KEEPALIVE_IDLE_S = 15, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 3 };
 
-enum { PASSWORD_MAX = 8192 };      /* tokens of clouds have some 2000 bytes */
+enum { PASSWORD_MAX = 8192 };      /* cloud tokens have about 2000 bytes */
 
 void conn_close(struct conn *c)
 {
@@ -67,8 +66,8 @@ static void lost_errno(struct net *net, int i, const char *what, int err, int64_
     lost(net, i, err == ETIMEDOUT ? RL_TIMEOUT : RL_REFUSED, what, strerror(err), now_ms);
 }
 
-/* The server ended the connection. What is said first tells a TLS port from a plain
- * one. */
+/* The server ended the connection. The hint depends on how far it got: it may be a TLS
+ * port, or a plain one. */
 static void lost_peer(struct net *net, int i, const char *why, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
@@ -132,7 +131,7 @@ static int conn_begin(struct net *net, int i, const struct sockaddr *to, socklen
     return 0;
 }
 
-/* Tells what became of the address that is tried, beside those before it. */
+/* Appends to c->tried why the present address failed. The bytes written. */
 static size_t conn_tell(struct conn *c, const char *why)
 {
     char host[64] = "";
@@ -145,7 +144,7 @@ static size_t conn_tell(struct conn *c, const char *why)
     return len < room ? len : room - 1;
 }
 
-/* Goes on with the next address of the list; err is why the one before failed. */
+/* Tries the next address of the list; err: why the one before failed. */
 static void conn_try_next(struct net *net, int i, int err, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
@@ -177,11 +176,11 @@ static void conn_use_list(struct net *net, int i, struct addrinfo *list, int nam
     conn_try_next(net, i, 0, now_ms);
 }
 
-/* Reads the password file: its first line. 0, or -1 with a text in why. */
+/* Reads the first line of the password file. 0, or -1 with a text in why. */
 static int read_password(const struct net_address *a, char *why, size_t why_size)
 {
     char line[PASSWORD_MAX + 2];
-    int fd = open(a->password_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);   /* also a FIFO */
+    int fd = open(a->password_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);   /* a FIFO, too */
     ssize_t len = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
     if (len < 0)
         snprintf(why, why_size, "%s", strerror(errno));
@@ -220,7 +219,7 @@ void conn_open(struct net *net, int i, int64_t now_ms)
     struct conn *c = &net->conns[i];
     const struct net_address *a = c->address;
     char why[RL_TEXT_MAX];
-    if (c->fd >= 0) {        /* the address that is tried has had its share of the time */
+    if (c->fd >= 0) {        /* the present address has used its share of the time */
         if (c->next && !c->up && !c->tls) {
             close(c->fd);
             conn_try_next(net, i, ETIMEDOUT, now_ms);
@@ -246,7 +245,7 @@ void conn_open(struct net *net, int i, int64_t now_ms)
     }
     core_waits_for(net->core, i, "the name is not resolved yet", 1, now_ms);
     c->resolving = 1;
-    if (!c->lookup)          /* else that of an attempt before hangs still */
+    if (!c->lookup)          /* else an earlier attempt's is still under way */
         c->lookup = lookup_start(a->host, a->port, net->wakefd);
     if (!c->lookup)
         lost(net, i, RL_DNS, a->host, "no thread for the lookup", now_ms);
@@ -270,7 +269,7 @@ void conn_finish_lookups(struct net *net, int64_t now_ms)
         const char *why = NULL;
         struct addrinfo *list = lookup_take(c->lookup, &why);
         c->lookup = NULL;
-        if (!c->resolving) {         /* nobody waits for the lookup any more */
+        if (!c->resolving) {         /* the attempt has ended */
             if (list)
                 freeaddrinfo(list);
             continue;
@@ -301,7 +300,7 @@ int conn_send(struct net *net, int i, struct buf *out)
             return 0;
         }
         if (k < 0 && (errno == EPIPE || errno == ECONNRESET)) {
-            conn_poll(net, i, EPOLLIN);     /* the server's last bytes tell the reason */
+            conn_poll(net, i, EPOLLIN);     /* the server's last bytes say why */
             return 0;
         }
         if (k < 0)
@@ -312,8 +311,7 @@ int conn_send(struct net *net, int i, struct buf *out)
     return 0;
 }
 
-/* As conn_send(); 1: all is sent; 0: the rest is sent later, or the connection is
- * lost. */
+/* Like conn_send(). 1: all is sent; 0: the rest is to follow, or the connection lost. */
 static int conn_flush(struct net *net, int i, struct buf *out, int64_t now_ms)
 {
     int err = conn_send(net, i, out);
@@ -358,7 +356,7 @@ void conn_finish(struct net *net, int i, int64_t now_ms)
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
         err = errno;
     if (!err && is_connecting(c->fd))
-        return;              /* the event was of the socket before, closed meanwhile */
+        return;              /* the event was for the previous socket */
     if (!err && is_connected_to_itself(c->fd))
         err = ECONNREFUSED;
     if (err) {
@@ -376,8 +374,8 @@ void conn_finish(struct net *net, int i, int64_t now_ms)
 
 /* ---- bytes ---- */
 
-/* Encrypts and sends one record at a time, which counts as written when all of it is: the
- * server cannot have acted on a part. */
+/* Encrypts and sends one record at a time. It counts as written when all of it is: the
+ * server cannot act on a part. */
 static void conn_encrypt(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
@@ -394,7 +392,7 @@ static void conn_encrypt(struct net *net, int i, int64_t now_ms)
     }
 }
 
-/* Hands the bytes to the thread; counts as written. */
+/* Hands the bytes to the thread; they count as written. */
 static void stage(struct conn *c, struct buf *out)
 {
     if (buf_len(&c->staged))
@@ -427,7 +425,7 @@ int conn_is_over(const struct net *net, int i)
     return net->conns[i].fd < 0 || net->core->want_close >> i & 1;
 }
 
-/* Takes what the filter has decrypted. */
+/* Feeds the core with decrypted bytes. */
 static void conn_decrypt(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
@@ -441,13 +439,13 @@ static void conn_decrypt(struct net *net, int i, int64_t now_ms)
     else if (k == TLS_BROKEN)
         lost(net, i, RL_TLS, "TLS", tls_why(c->tls), now_ms);
     else
-        conn_write(net, i, now_ms);      /* TLS itself answers, too */
+        conn_write(net, i, now_ms);      /* TLS may have to answer */
 }
 
 void conn_read(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
-    int staged = conn_is_staged(net, i);      /* then the thread has read the bytes */
+    int staged = conn_is_staged(net, i);      /* the thread has read them */
     char *input = staged ? c->in : net->input;
     ssize_t k = staged ? c->got : recv(c->fd, input, NET_READ, 0);
     if (staged)
@@ -460,7 +458,7 @@ void conn_read(struct net *net, int i, int64_t now_ms)
         lost_errno(net, i, "read", errno, now_ms);
     } else if (k > 0 && !c->tls) {
         c->heard = 1;
-        /* The time after the read, before which all of it was written. */
+        /* A time after the read: the server wrote all of it before that. */
         core_feed(net->core, i, input, (size_t)k, rl_now_ms());
     } else if (k > 0 && tls_feed(c->tls, input, (size_t)k) < 0) {
         lost(net, i, RL_NOMEM, "TLS", "out of memory", now_ms);

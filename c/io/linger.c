@@ -1,9 +1,9 @@
-/* linger.c - the last moments of a client: what is let go, or given away, gets through.
+/* linger.c - why a client that closes waits.
  *
- * Bytes that were written may not have been read yet. A server that reads the first of
- * our requests and answers when we are gone gets a reset, and with that loses the
- * requests that are still unread. So answers are awaited, as are connections that are
- * being made, but not for long: a process that ends must end.
+ * A server may not have read all that we wrote. If it answers our first request when our
+ * socket is closed it gets a reset, and loses the requests that it has not read. So we
+ * wait for answers, and for connections under way, but not for long: a process that ends
+ * must end.
  */
 #include "io/linger.h"
 
@@ -11,8 +11,7 @@
 
 #include "core/close.h"
 
-/* Whether a server that has not confirmed a release, or another request, may do so until
- * then. */
+/* Whether a server may still confirm a release or answer a request before until_ms. */
 static int is_awaited(const struct net *net, int64_t now_ms, int64_t until_ms)
 {
     int64_t since_ms = now_ms - LINGER_MS;

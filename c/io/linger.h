@@ -1,13 +1,13 @@
-/* linger.h - the last moments of a client. */
+/* linger.h - waits for answers before a client closes. */
 #ifndef LINGER_H
 #define LINGER_H
 
 #include "io/net.h"
 
-enum { LINGER_MS = 50 };     /* how long an answer is awaited, from its request on */
+enum { LINGER_MS = 50 };     /* the wait for an answer, from its request on */
 
-/* After close_begin(), with nobody else in the loop: waits until all servers that are
- * not down have confirmed the releases and answered all other requests, or until
+/* After close_begin(), when no other thread turns the loop: waits until all servers that
+ * are not down have confirmed the releases and answered all other requests, or until
  * until_ms; for each release or request LINGER_MS at most. */
 void linger_until(struct net *net, int64_t until_ms);
 

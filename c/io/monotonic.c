@@ -1,5 +1,5 @@
-/* monotonic.c - the clocks: one that never steps and goes on while the machine is
- * suspended, by which everything is timed, and the time of day. */
+/* monotonic.c - the clocks: the one for all deadlines, which never steps and counts time
+ * in suspend, and the time of day. */
 #include "redlock.h"
 
 #include <time.h>

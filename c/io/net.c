@@ -8,7 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { DRAIN_MAX = 64 };         /* reads from a server that does not stop talking */
+enum { DRAIN_MAX = 64 };         /* reads from a server that keeps sending */
 
 /* Epoll tags beyond the node numbers. */
 enum { TAG_TIMER = 2 * RL_MAX_NODES, TAG_WAKE };
@@ -44,7 +44,7 @@ int net_open(struct net *net)
     net->timerfd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
     net->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     net->armed_ms = INT64_MAX;
-    /* Edges of these two are events, so that nobody has to read the descriptors. */
+    /* Edge-triggered, so that no thread has to read these two descriptors. */
     if (net->epfd >= 0 && net->timerfd >= 0 && net->wakefd >= 0 &&
         net_poll(net, EPOLL_CTL_ADD, net->timerfd, EPOLLIN | EPOLLET, TAG_TIMER) == 0 &&
         net_poll(net, EPOLL_CTL_ADD, net->wakefd, EPOLLIN | EPOLLET, TAG_WAKE) == 0)
@@ -74,7 +74,7 @@ void net_finish(struct net *net)
     for (int i = 0; i < net->n; i++) {
         struct conn *c = &net->conns[i];
         /* Unread input would turn the close into a reset, which may overtake our last
-         * bytes: read the input, and say that no more will come from here. */
+         * bytes: reads the input, and shuts down our side first. */
         for (int k = 0; c->up && k < DRAIN_MAX; k++) {
             if (recv(c->fd, net->input, NET_READ, MSG_DONTWAIT) <= 0)
                 break;
@@ -105,12 +105,12 @@ static void set_timer(struct net *net)
 {
     int64_t due_ms = core_due_ms(net->core);
     if (due_ms >= net->armed_ms)
-        return;      /* an early ring costs less than to set the timer every time */
+        return;      /* an early event costs less than a system call each time */
     net_arm(net->timerfd, due_ms);
     net->armed_ms = due_ms;
 }
 
-/* Takes the lowest bit out of *mask; -1: it is empty. */
+/* Clears the lowest bit of *mask and returns its number. -1: the mask is empty. */
 static int take_bit(uint64_t *mask)
 {
     if (!*mask)
@@ -124,8 +124,8 @@ static void work(struct net *net, int64_t now_ms)
 {
     struct core *core = net->core;
     int i;
-    /* Each step may make the core want more: a failed write is a close, and so on. A
-     * node that cannot be connected backs off, so this ends. */
+    /* Each step may make the core want more, such as a close after a failed write. Failed
+     * connects back off, so this ends. */
     while (core->want_close | core->want_connect | core->want_write) {
         while ((i = take_bit(&core->want_close)) >= 0)
             conn_close(&net->conns[i]);
@@ -147,7 +147,7 @@ void net_flush(struct net *net, int64_t now_ms)
     } else if (!net->kicked && (core->want_close | core->want_connect | core->want_write ||
                                 core_due_ms(core) < net->armed_ms)) {
         net->kicked = 1;
-        /* A closing thread wakes this one itself, before wakefd is closed. */
+        /* rl_close() wakes the thread itself, before it closes wakefd. */
         net->kick = !net->corked && !core->closed;
     }
 }
@@ -165,13 +165,13 @@ int net_kick(struct net *net)
     return wakefd;
 }
 
-/* ---- with a thread of its own ---- */
+/* ---- with a thread ---- */
 
 void net_send(struct net *net)
 {
     for (int i = 0; i < net->n; i++) {
         struct conn *c = &net->conns[i];
-        /* A failure is an event, too, which net_collect() finds. */
+        /* The shutdown is an event, by which net_collect() finds the failure. */
         if (c->up && buf_len(&c->staged) && !(c->events & EPOLLOUT) &&
             conn_send(net, i, &c->staged))
             shutdown(c->fd, SHUT_RDWR);
@@ -201,7 +201,7 @@ void net_collect(struct net *net, const void *events, int count)
 void net_stage(struct net *net, int64_t now_ms)
 {
     net->kicked = 0;
-    /* What did not fit while something was staged. First, as that may end connections. */
+    /* First what waited while other bytes were staged, as that may end connections. */
     for (int i = 0; i < net->n; i++) {
         if (net->conns[i].up && buf_len(core_out(net->core, i)))
             conn_write(net, i, now_ms);
@@ -237,7 +237,7 @@ void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms
         }
         struct conn *c = &net->conns[i];
         if (conn_is_over(net, i))
-            continue;        /* by an event before */
+            continue;        /* by an earlier event */
         if (!c->up && !c->tls) {
             conn_finish(net, i, now_ms);
             continue;

@@ -1,5 +1,8 @@
-/* net.h - moves bytes between a core and its servers: TCP and unix sockets, TLS,
- * epoll. */
+/* net.h - moves bytes between a core and its servers.
+ *
+ * This room has sockets, DNS (lookup), TLS, epoll and the clocks. It does what the core
+ * asks for in its masks, and reports events to it. It knows no leases or votes, and takes
+ * no mutex: engine/ holds the client's where a comment says so. */
 #ifndef NET_H
 #define NET_H
 
@@ -17,12 +20,12 @@ struct net {
     struct conn *conns;
     int epfd;                     /* -1: not opened in this process yet */
     int timerfd;
-    int wakefd;                   /* eventfd: a lookup is done, or net_wake() */
+    int wakefd;                   /* eventfd, for lookups and net_wake() */
     int64_t armed_ms;             /* what timerfd is set to; INT64_MAX: off */
     int threaded;                 /* a thread moves the bytes without the mutex */
-    int kicked;                   /* that thread has been told to look, or will be ... */
+    int kicked;                   /* that thread was woken, or will be ... */
     int corked;                   /* ... by net_uncork() */
-    int kick;                     /* the thread is to be told when the mutex is free */
+    int kick;                     /* wake the thread when the mutex is free */
     char input[NET_READ];
 };
 
@@ -30,52 +33,52 @@ struct net {
 int net_init(struct net *net, struct core *core, const struct net_address *addresses,
              int n);
 
-/* Ends all connections in a way that lets the bytes written before get through. */
+/* Ends all connections so that the bytes written before still arrive. */
 void net_finish(struct net *net);
 
-/* Closes all descriptors without writing: in the child of a fork. */
+/* Closes all descriptors without writing, as the child of a fork must. */
 void net_void(struct net *net);
 
 /* Opens the epoll descriptor if needed. 0, or -1 with errno. */
 int net_open(struct net *net);
 
-/* Does what the core wants: closes, connects, writes, sets the timer; when threaded, has
+/* Does what the core wants: closes, connects, writes, sets the timer; if threaded, has
  * the thread do so. */
 void net_flush(struct net *net, int64_t now_ms);
 
-/* Waits for events: at most until the core's next deadline, or for ms; -1: that has no end. The
- * only call that may be made without the engine's mutex. How many, or -1 with errno. */
+/* Waits for events, ms at most (-1: no limit); the timer ends it at the core's next
+ * deadline. Needs no mutex. How many, or -1 with errno. */
 int net_wait(const struct net *net, void *events, int ms);
 
-/* Feeds the core with what count events tell. */
+/* Handles count events, and feeds the core with what arrived. */
 void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms);
 
 /* ---- with a thread (threaded): the order of a turn ---- */
 
-/* Without the mutex: writes what is staged; after net_wait(), reads what has come. */
+/* Without the mutex: writes what is staged; after net_wait(), reads what has arrived. */
 void net_send(struct net *net);
 void net_collect(struct net *net, const void *events, int count);
 
-/* With the mutex, after net_dispatch(): does what the core wants, but only stages what
- * is to be written. */
+/* With the mutex, after net_dispatch(): does what the core wants, but stages what it
+ * would write. */
 void net_stage(struct net *net, int64_t now_ms);
 
-/* With the mutex: the thread is to be told of what was begun since `corked` was set. */
+/* With the mutex: wakes the thread for what began since `corked` was set. */
 void net_uncork(struct net *net);
 
-/* With the mutex: the argument for a net_wake() when the mutex is free, or -1. */
+/* With the mutex: the argument for a net_wake() after unlocking, or -1: none is due. */
 int net_kick(struct net *net);
 
-/* The thread has ended: net_flush() writes by itself again. */
+/* After the thread's end: net_flush() writes by itself again. */
 void net_unthread(struct net *net);
 
-/* Has epoll poll a descriptor (EPOLL_CTL_ADD), or changes how. 0, or -1 with errno. */
+/* Adds a descriptor to epoll (EPOLL_CTL_ADD), or changes it. 0, or -1 with errno. */
 int net_poll(const struct net *net, int op, int fd, uint32_t events, int tag);
 
-/* Makes a timerfd of CLOCK_BOOTTIME ring at due_ms, at once when that has passed. */
+/* Sets a timerfd of CLOCK_BOOTTIME to due_ms; fires at once if that has passed. */
 void net_arm(int timerfd, int64_t due_ms);
 
-/* Ends a net_wait() that is under way in another thread, or the next one. */
+/* Ends another thread's net_wait(), or the next one. */
 void net_wake(int wakefd);
 
 #endif

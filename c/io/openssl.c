@@ -1,4 +1,3 @@
-/* openssl.c - loads libssl. */
 #include "io/openssl.h"
 
 #include <pthread.h>
@@ -19,7 +18,7 @@ struct openssl o;
 static pthread_once_t loaded_once = PTHREAD_ONCE_INIT;
 static char load_error[256];      /* "": none */
 
-/* dlsym() on the handle looks in libssl and what it needs, and nowhere else. */
+/* dlsym() on the handle looks only in libssl and the libraries that it needs. */
 static void load(void)
 {
     void *lib = dlopen(LIBSSL, LOAD);
@@ -29,7 +28,7 @@ static void load(void)
         missing = #name " is missing in " LIBSSL;
     FUNCTIONS(X)
 #undef X
-    /* No exit handler of OpenSSL's own: our threads may still use OpenSSL then. */
+    /* Without OpenSSL's exit handler: our threads may still use OpenSSL then. */
     if (!missing && !o.OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL))
         missing = LIBSSL " cannot be initialised";
     snprintf(load_error, sizeof(load_error), "%s", missing ? missing : "");

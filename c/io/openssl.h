@@ -1,10 +1,9 @@
-/* openssl.h - OpenSSL 1.1.1 or later: which of its functions are used, and how they are
- * called.
+/* openssl.h - the functions of OpenSSL 1.1.1 or later that we use.
  *
- * libssl is loaded when it is first needed, and its functions are called through a
- * table. Why: programs without TLS do not pay for it, and those that carry an OpenSSL of
- * their own (OpenResty links it statically and exports it) would otherwise lend us some
- * of its functions: the loader looks in the program first.
+ * We load libssl at first use, and call it through a table. Programs without TLS do not
+ * pay for it. And where a program has an OpenSSL of its own (OpenResty links it
+ * statically and exports it) the loader, which looks in the program first, would mix its
+ * functions with ours.
  */
 #ifndef OPENSSL_H
 #define OPENSSL_H
@@ -69,7 +68,7 @@ struct openssl {
 /* The table, once openssl_load() has filled it: o.SSL_new(ctx). */
 extern struct openssl o;
 
-/* Loads OpenSSL, once. NULL: OpenSSL is there; else why not. */
+/* Loads OpenSSL, once. NULL: loaded; else why not. */
 const char *openssl_load(void);
 
 #endif

@@ -1,4 +1,3 @@
-/* tls.c - TLS by OpenSSL: certificates and keys, and connections. */
 #include "io/tls.h"
 
 #include <arpa/inet.h>
@@ -17,7 +16,7 @@ void tls_on_cleanup(void (*fn)(void))
     if (on_cleanup)
         return;
     on_cleanup = fn;
-    o.OPENSSL_atexit(fn);    /* others may have asked OpenSSL to clean up at exit */
+    o.OPENSSL_atexit(fn);    /* others may have OpenSSL clean up at exit */
 }
 
 void tls_thread_end(void)
@@ -33,7 +32,7 @@ static const char *reason(void)
     return text ? text : "unknown error";
 }
 
-/* Never a prompt on the terminal. */
+/* Without this OpenSSL would ask on the terminal. */
 static int no_passphrase(char *buf, int size, int writing, void *arg)
 {
     (void)buf, (void)size, (void)writing, (void)arg;
@@ -42,10 +41,10 @@ static int no_passphrase(char *buf, int size, int writing, void *arg)
 
 enum { FILES = 3 };
 
-/* Which file a path named, and as of when. */
+/* Which file a path named, and its times. */
 struct stamp {
-    int sure;                     /* later writes show in the file's times, which are
-                                     those of the last tick */
+    int sure;                     /* the times are old enough for a later write to
+                                     differ: they have the resolution of a tick */
     dev_t dev;
     ino_t ino;
     off_t size;
@@ -53,7 +52,7 @@ struct stamp {
 };
 
 struct tls_context {
-    SSL_CTX *ctx;                 /* NULL: the files are no good */
+    SSL_CTX *ctx;                 /* NULL: the files are bad */
     char *file[FILES];            /* ca_file, cert_file, key_file; or NULL */
     struct stamp stamps[FILES];   /* before the files were read */
     int verify;
@@ -109,7 +108,7 @@ static int read_files(SSL_CTX *ctx, char *const *file, char *err, size_t err_siz
 
 static int on_verify(int ok, X509_STORE_CTX *store);
 
-/* NULL: with a text in err. */
+/* NULL, with a text in err: a bad file, or OpenSSL failed. */
 static SSL_CTX *new_ctx(const struct tls_context *context, char *err, size_t err_size)
 {
     o.ERR_clear_error();
@@ -135,9 +134,8 @@ static SSL_CTX *new_ctx(const struct tls_context *context, char *err, size_t err
     return NULL;
 }
 
-/* Reads the files if they are not those that were read before, or were no good: what was
- * trusted before is not trusted any more, whatever is there instead. 0, or -1 with a
- * text. */
+/* Reads the files again if they have changed or were bad. Never falls back to what was
+ * trusted before. 0, or -1 with a text. */
 static int context_renew(struct tls_context *context, char *err, size_t err_size)
 {
     int same = context->ctx != NULL;
@@ -149,7 +147,7 @@ static int context_renew(struct tls_context *context, char *err, size_t err_size
     if (same)
         return 0;
     if (context->ctx)
-        o.SSL_CTX_free(context->ctx);        /* connections that stand keep a reference */
+        o.SSL_CTX_free(context->ctx);        /* open connections keep a reference */
     context->ctx = new_ctx(context, err, err_size);
     return context->ctx ? 0 : -1;
 }
@@ -195,7 +193,7 @@ void tls_context_free(struct tls_context *context)
 
 struct tls {
     SSL *ssl;
-    BIO *in, *cipher;             /* both are the ssl's */
+    BIO *in, *cipher;             /* ssl owns both */
     const char *name;
     int shaken;                   /* the handshake is done */
     int nameless;                 /* the server's certificate has no subjectAltName */
@@ -209,7 +207,7 @@ static int is_address(const char *name)
     return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
 }
 
-/* Whose certificate is expected, and which one to ask for. 0, or -1: out of memory. */
+/* Sets the name to verify, and to ask for (SNI). 0, or -1: out of memory. */
 static int expect_name(SSL *ssl, const char *name)
 {
     X509_VERIFY_PARAM *param = o.SSL_get0_param(ssl);
@@ -225,7 +223,7 @@ static int expect_name(SSL *ssl, const char *name)
                : -1;
 }
 
-/* Called by OpenSSL in the handshake. */
+/* OpenSSL calls this in the handshake. */
 static int on_verify(int ok, X509_STORE_CTX *store)
 {
     SSL *ssl = o.X509_STORE_CTX_get_ex_data(store, o.SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -284,7 +282,7 @@ const char *tls_why(const struct tls *t)
     return t->why;
 }
 
-/* ---- what went wrong, in words ---- */
+/* ---- error texts ---- */
 
 static const char *certificate_trouble(long result)
 {
@@ -330,7 +328,7 @@ static const char *protocol_trouble(int code)
     }
 }
 
-/* Explains the usual reasons in words of ours. Always TLS_BROKEN. */
+/* Explains the usual reasons in our words. Always TLS_BROKEN. */
 static int broken(struct tls *t)
 {
     long result = o.SSL_get_verify_result(t->ssl);
@@ -361,7 +359,7 @@ static int broken(struct tls *t)
 
 /* ---- bytes ---- */
 
-/* Brings what was encrypted into our buffer. 0, or -1: out of memory. */
+/* Moves encrypted bytes into our buffer. 0, or -1: out of memory. */
 static int collect(struct tls *t)
 {
     size_t pending;
@@ -375,7 +373,7 @@ static int collect(struct tls *t)
     return 0;
 }
 
-/* What a call that returned r <= 0 means: TLS_MORE, TLS_CLOSED or TLS_BROKEN. */
+/* What r <= 0 of an OpenSSL call means: TLS_MORE, TLS_CLOSED or TLS_BROKEN. */
 static int judge(struct tls *t, int r)
 {
     switch (o.SSL_get_error(t->ssl, r)) {

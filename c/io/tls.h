@@ -1,7 +1,7 @@
-/* tls.h - TLS as a filter between net.c, which moves the bytes, and the core: what
- * arrived goes in, plain bytes come out, and the other way round. Touches no socket.
+/* tls.h - TLS as a filter between conn.c, which moves the bytes, and the core: encrypted
+ * bytes go in, plain bytes come out, and the other way round. Touches no socket.
  *
- * By OpenSSL (tls.c), or not at all (tls_none.c): the Makefile picks one of them.
+ * The Makefile picks OpenSSL (tls.c) or a build without TLS (tls_none.c).
  */
 #ifndef TLS_H
 #define TLS_H
@@ -10,60 +10,59 @@
 
 enum {
     TLS_RECORD = 16384,           /* plain bytes of one record (RFC 8446, 5.1) */
-    TLS_MORE = 0,                 /* nothing without more input */
+    TLS_MORE = 0,                 /* needs more input */
     TLS_BROKEN = -1,              /* see tls_why() */
-    TLS_CLOSED = -2               /* the server said that no more will come */
+    TLS_CLOSED = -2               /* the server sends no more (close_notify) */
 };
 
 struct tls_context;               /* the settings and certificates of one client */
 struct tls;                       /* one connection */
 
 struct tls_options {
-    const char *ca_file;          /* NULL: the certificates that the system trusts */
-    const char *cert_file;        /* of the client, with its chain, and its key; or NULL */
+    const char *ca_file;          /* NULL: the CAs that the system trusts */
+    const char *cert_file;        /* the client's certificate and chain; or NULL */
     const char *key_file;
-    int verify;                   /* 0: any certificate will do */
+    int verify;                   /* 0: accepts any certificate */
 };
 
-/* Reads the files, which are read again when they have been replaced. NULL: with a text
- * in err that names the file; also when there is no TLS in this build, or no libssl on
- * this machine. */
+/* Reads the files; tls_new() reads them again when they have changed. NULL, with a text
+ * in err: a bad file, which it names, a build without TLS, or no libssl. */
 struct tls_context *tls_context_new(const struct tls_options *options, char *err,
                                     size_t err_size);
 void tls_context_free(struct tls_context *context);
 
-/* fn is called before the process gives up OpenSSL (exit()); after it there must be no
- * calls from other threads. Only the first fn counts. */
+/* Has exit() call fn before OpenSSL cleans up; after fn no other thread may call TLS
+ * functions. Only the first fn counts. */
 void tls_on_cleanup(void (*fn)(void));
 
-/* Gives back what this thread has of OpenSSL. Otherwise it does so when it is gone, at a
- * time when a fork would leave the child with locks that nobody opens. */
+/* Frees what OpenSSL keeps for this thread. Otherwise the thread's end does that, without
+ * our mutexes: a fork at that time would leave the child with locks that stay closed. */
 void tls_thread_end(void);
 
-/* A connection to the server of that name or address, which must outlive it. NULL: with a
- * text in err: the files are no good any more, or out of memory. */
+/* A connection to the server with that name or address, a string that must outlive it.
+ * NULL, with a text in err: the files are no longer good, or out of memory. */
 struct tls *tls_new(struct tls_context *context, const char *name, char *err,
                     size_t err_size);
 void tls_free(struct tls *t);
 
-/* What is to be written to the socket. */
+/* What to write to the socket. */
 struct buf *tls_out(struct tls *t);
 
 /* Takes what arrived. 0, or -1: out of memory. */
 int tls_feed(struct tls *t, const char *data, size_t len);
 
-/* Goes on with the handshake: 1: done, TLS_MORE, or TLS_BROKEN. */
+/* Continues the handshake: 1: done; TLS_MORE, or TLS_BROKEN. */
 int tls_handshake(struct tls *t);
 
-/* Decrypts into data: how many bytes, TLS_MORE, TLS_CLOSED or TLS_BROKEN. After the
- * handshake. */
+/* After the handshake: decrypts into data. The number of bytes, TLS_MORE, TLS_CLOSED or
+ * TLS_BROKEN. */
 int tls_read(struct tls *t, char *data, int size);
 
-/* Encrypts len bytes, TLS_RECORD at most, into one record, which a server sees as a whole
- * or not at all. 0, or TLS_BROKEN. After the handshake. */
+/* After the handshake: encrypts len bytes, TLS_RECORD at most, into one record, which a
+ * server reads whole or not at all. 0, or TLS_BROKEN. */
 int tls_write(struct tls *t, const char *data, size_t len);
 
-/* Says that no more will come. */
+/* Tells the server that we send no more (close_notify). */
 void tls_close(struct tls *t);
 
 /* Why the connection is broken. */

@@ -1,4 +1,4 @@
-/* tls_none.c - a build without TLS: there is no context, and so no connection either. */
+/* tls_none.c - a build without TLS: makes no context, and so no connection. */
 #include "io/tls.h"
 
 #include <stdio.h>
