@@ -1,8 +1,11 @@
---- Elections: one of several candidates leads, until it resigns or is lost.
+--- Elections: one of several candidates leads, until it resigns or loses the lock.
 --
--- The leader holds a fenced lock, and its term is the token: so terms are unique and grow, and one
--- leader at most is valid. Beside the counter stands the leader's announcement; one of another term
--- than the lock's counts for nothing, so nobody renews it or takes it back.
+-- The room kinds/ has the kinds of locks, and what is built from them. A kind gives primitive.new()
+-- its scripts, keys and hooks; the core path (lock/) calls those and knows no kind by name.
+--
+-- The leader holds a fenced lock, and the token is its term: terms are unique and grow, and at most
+-- one leader is valid. The announcement (term and id) is a key beside the counter; readers ignore
+-- one whose term is not the lock's, so an outdated one does no harm.
 
 local asking = require "redlock.lock.asking"
 local fenced_lock = require "redlock.kinds.fenced_lock"
@@ -19,7 +22,7 @@ local setmetatable, tonumber, format, match = setmetatable, tonumber, string.for
 
 local _M, Election, methods = {}, {}, {}
 local OPTIONS = { id = true, on_elected = true, on_lost = true }
-local MAX_ID, ANNOUNCEMENTS = 160, 3  -- bytes; tries, until a majority has it
+local MAX_ID, ANNOUNCEMENTS = 160, 3  -- bytes; attempts to reach a majority
 
 local function keys_of(self)
     local keys = fenced_lock.keys(self.client, self.name)
@@ -34,7 +37,7 @@ local function ask(self, question, args)
     return asking.ask(self.view, question, args, keys_of(self))
 end
 
--- Says who leads to the servers that have counted the term.
+-- Tells the servers that counted this term who leads, until a majority knows.
 local function announce(self, hold, term)
     local client = self.client
     local args = { ffi_values.of(hold.lease), format("%.0f", term), self.id,
@@ -50,10 +53,7 @@ local function announce(self, hold, term)
     end
 end
 
---- Stands for election, and waits until it is won. A leader stays what it is.
--- @param wait  seconds; default: as long as somebody else leads
--- @return the term, a whole number that is larger than all before; or nil and an error, as
---   Lock:tryLock
+--- Stands for election, and waits until this candidate leads.
 function methods:campaign(wait)
     local view = self.view
     lock.check_wait(wait)
@@ -70,25 +70,23 @@ function methods:campaign(wait)
     end
     view:onLost(function(_, reason) self.on_lost(self, reason) end)
     local done, why = pcall(announce, self, hold, term)
-    if not done then                 -- cancelled: nobody would resign
+    if not done then                 -- cancelled: nobody else would resign
         pcall(view.unlock, view)
         error(why, 0)
-    elseif not view:isValid() then   -- meanwhile
+    elseif not view:isValid() then   -- lost during the announcement
         return lock.failure(view, "lost")
     end
     self.on_elected(self, term)
     return term
 end
 
---- @return whether this candidate leads now, by the local clock. No round trip.
+--- Whether this candidate leads now, by the local clock.
 function methods:isLeader() return self.view:isValid() end
---- @return for how many seconds it leads, if the lease is not prolonged; 0: it does not
+--- For how many seconds it leads unless the lease is renewed; 0: it does not lead.
 function methods:remaining() return self.view:remaining() end
---- @return the term; or nil and an error: not_held, lost
+--- The term, or nil and an error.
 function methods:term() return self.view:token() end
 
---- Leads no more.
--- @return as Lock:unlock
 function methods:resign()
     local term = self.view:token()
     local ok, err = self.view:unlock()
@@ -99,7 +97,7 @@ function methods:resign()
     return ok, err
 end
 
--- What each term has on its side: term -> { votes, left, term, id }.
+-- Counts the answers per term: term -> { votes, left (ms), term, id }.
 local function terms_in(answers)
     local by = {}
     for _, answer in ipairs(answers) do
@@ -114,9 +112,7 @@ local function terms_in(answers)
     return by
 end
 
---- Asks the servers who leads. That may be over when the answer is there: act by the term.
--- @return { id, term }, and for how many seconds at least; false: nobody; or nil and an error:
---   no_quorum, phase, closed. id is nil while it is not known
+--- Asks the servers who leads; `id` is nil while no server that answered knows it.
 function methods:leader()
     local answers, err = ask(self, "look", {})
     if not answers then
@@ -135,7 +131,7 @@ function methods:leader()
     return false
 end
 
--- Calls fn for each change, for ever.
+-- Calls fn for each change until the client is closed.
 local function observe(self, fn)
     local client, last, id, highest = self.client, nil, nil, 0
     local ok, err = lock.open_to_wait(self.view)
@@ -157,22 +153,20 @@ local function observe(self, fn)
     return lock.failure(self.view, "closed")
 end
 
---- Calls fn(leader) now and when somebody else leads, or nobody (nil): never with a term below one
--- that it was called with.
--- @return a future, which is done when the client is closed; cancel() ends it
+--- Calls fn(leader) now and after each change; terms never go back.
 function methods:observe(fn)
     validate.is_function("fn", fn)
     return future.start(self.client, observe, self, fn)
 end
 
---- @return a future of what campaign() returns
+--- campaign() as a future.
 function methods:campaignAsync(wait)
     lock.check_wait(wait)
     return future.start(self.client, self.campaign, self, wait)
 end
 
 function methods:getName() return self.name end
---- For people: election(scheduler, leads in term 7)
+--- For people: "election(scheduler, leads in term 7)".
 function methods:__tostring()
     local term = self:isLeader() and self:term()
     return format("election(%s, %s)", printable(self.name),

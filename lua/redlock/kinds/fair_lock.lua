@@ -1,14 +1,14 @@
---- The fair lock: those who wait get it in the order in which they came.
+--- The fair lock: waiters get it in the order in which they came.
 --
--- It is a plain lock with a queue beside it on each server. Whoever is refused draws a ticket, one
--- more than the largest that a majority has seen, and keeps it for the whole wait; each attempt
--- enters the queues anew, and a server gives the lock to the lowest ticket that has come again in
--- time. So a call whose ticket had reached a majority before another call began is served before
--- that one. Calls that overlap may come in either order. Safety is the plain lock's: only progress
--- and order depend on the queue.
+-- It is a plain lock with a queue beside it on each server. A refused call draws a ticket, one more
+-- than the largest that a majority has seen, and keeps it for the whole wait. Each attempt enters
+-- the queues again, and a server grants the lock to the lowest ticket that came again in time. So a
+-- call whose ticket reached a majority before another call began is served first; overlapping
+-- calls may come in either order. Safety is the plain lock's: the queue decides only progress and
+-- order.
 --
--- What a waiter stands with is kept beside its place, for a release that gives the lock to the next
--- one; this one only announces it, on a channel of the first in line, and never sends a value.
+-- The queue also keeps what a release needs to grant the lock to the next waiter. The release only
+-- announces that, on a channel of the first in line, and never sends a value.
 
 local primitive = require "redlock.kinds.primitive"
 local rounds = require "redlock.runtime.rounds"
@@ -17,7 +17,7 @@ local script_text = require "redlock.runtime.script_text"
 local ipairs, tonumber, format, match = ipairs, tonumber, string.format, string.match
 local max = math.max
 
-local KEPT = 3                -- a place is kept for so many times the longest time between attempts
+local KEPT = 3                -- a place lasts this many times the longest pause between attempts
 
 local PLAIN = "redlock.scripts.lock."
 
@@ -27,7 +27,7 @@ local function script(name)
     return script_text.read("redlock.scripts.now", FAIR .. "queue", FAIR .. name)
 end
 
--- The same with the short way of those who meet nobody.
+-- Like script(), after a fast path for calls that find no queue.
 local function with_short_way(name)
     return script_text.read(FAIR .. "alone_" .. name) .. script(name)
 end
@@ -46,7 +46,7 @@ local function args(view, wait)
     return { wait.id, format("%d", wait.ticket), ttl, format("%d", wait.n) }
 end
 
--- The first refusals of a majority say which ticket is the next one.
+-- After its first refusal by a majority the call draws its ticket.
 local function refused(view, wait, answers)
     if wait.ticket or wait.left == 0 or #answers < view.client.quorum then
         return
@@ -66,7 +66,7 @@ local function gave_up(view, wait)
     end
 end
 
--- Of the first in line alone; who has no ticket yet listens as for a plain lock.
+-- The channel of this waiter alone; without a ticket, that of the plain lock.
 local function channel(client, name, wait)
     return primitive.channel(client, wait.ticket and name .. ":" .. wait.id or name)
 end

@@ -1,9 +1,9 @@
---- The fenced lock: a lock whose every hold has a token, a number that only grows.
+--- The fenced lock: every hold has a token, a number that only grows.
 --
--- A resource that refuses tokens below the largest it has seen is safe from holders who do
--- not know that their time is over. How a token is agreed upon: c/core/leases/fence.c; what each
--- server keeps: scripts/fenced/counter.lua. On the servers the lock itself is a plain lock's key:
--- plain and fenced locks of one name exclude each other.
+-- A resource that refuses tokens below the largest it has seen is safe from holders that do not
+-- know that their lease has ended. How servers agree on a token: c/core/leases/fence.c; what each
+-- server keeps: scripts/fenced/counter.lua. The lock itself is a plain lock's key, so plain and
+-- fenced locks of one name exclude each other.
 
 local asking = require "redlock.lock.asking"
 local floors = require "redlock.servers.floors"
@@ -16,7 +16,7 @@ local sequencer = require "redlock.kinds.sequencer"
 
 local format, unpack = string.format, unpack
 
--- A script of several parts; each declares what the next ones use.
+-- A script of several parts; each part declares what the next ones use.
 local function parts(...)
     local names = { ... }
     for i = 1, #names do
@@ -42,16 +42,12 @@ end
 
 local methods = {}
 
---- @return the token of this hold, a whole number below 10^14; or nil and an error: not_held,
---   lost (the lease is over, and a token of no use any more)
+--- The token of this hold, or nil and an error.
 function methods:token()
     return lock.number_of(self)
 end
 
---- Asks the servers whether a larger token can have been issued. One round trip; the lease
--- stays as it is.
--- @return true: no larger token had been issued when this was called; or nil and an error: lost,
---   no_quorum, not_held (also: let go meanwhile), phase, closed
+--- Whether no larger token had been issued when this was called; one round trip.
 function methods:stillMine()
     local hold, err = lock.valid_hold(self)
     if not hold then
@@ -65,9 +61,7 @@ function methods:stillMine()
     return true
 end
 
---- The hold as one printable string, for client:checkSequencer(): it can travel with a
--- request to whoever has to know that the lock was held.
--- @return a string; or nil and an error: not_held, lost
+--- The hold as one printable string, for client:checkSequencer().
 function methods:sequencer()
     local token, err = self:token()
     if not token then
@@ -101,7 +95,7 @@ local fenced = primitive.new {
     },
     keys = keys,
     args = args,
-    -- before: in front of an attempt, which finds by itself whether servers are unseeded
+    -- before: called ahead of an attempt, which finds unseeded servers by itself
     unseeded = function(view, op, within, before)
         local bucket = bucket_of(view)
         if before and not view.client.unseeded[bucket] then
@@ -113,13 +107,10 @@ local fenced = primitive.new {
     methods = methods,
 }
 
---- Asks the servers whether a hold is current: the lock is held, and none has counted past
--- its token.
--- @param view   a fenced lock
--- @param token  of the hold
--- @param value  of the hold, or nil: of whoever has the lock
--- @return whether a majority says so; or nil and an error, such as no_quorum, when the servers
---   that have not answered would decide
+--- Asks the servers whether a hold is current: the lock is held (for `value`; nil: for anybody),
+-- and none counted past the hold's token.
+-- @return whether a majority says so; or nil and an error, such as no_quorum when the servers
+--   that did not answer would decide
 function fenced.is_current(view, token, value)
     local answers, err = asking.ask(view, "current", { format("%.0f", token), value or "",
         view.client.guarded and "1" or "" })

@@ -1,10 +1,9 @@
---- The fenced write lock: a writer of the read-write lock whose every hold has a token.
+--- The fenced write lock: the writer of a read-write lock, with a token for every hold.
 --
--- It is a fenced lock that closes the door of the read-write lock. So writers and fenced locks of a
--- name count on, one behind the other: the tokens of both are one sequence. Readers have none. A
--- reader's number would have to be larger than that of the writer before, and smaller than that of
--- the next one; the largest that it meets among its grants may be of a minority, and larger than
--- the next writer's (spec/models/README.md).
+-- It is a fenced lock that closes the door of the read-write lock, so writers and fenced locks of
+-- a name draw tokens from one sequence. Readers have none: a reader's number would have to lie
+-- between those of the writers before and after it, but the largest among its grants may come from
+-- a minority, and exceed the next writer's (spec/models/README.md).
 
 local fenced_lock = require "redlock.kinds.fenced_lock"
 local lock = require "redlock.lock.lock"
@@ -18,7 +17,7 @@ local pairs, unpack = pairs, unpack
 local SCRIPTS, PLAIN = "redlock.scripts.", "redlock.scripts.lock."
 local writing = read_write_lock.writing
 
--- A script of several parts, which are named without "redlock.scripts".
+-- A script of several parts, named without "redlock.scripts".
 local function parts(...)
     local names = { ... }
     for i = 1, #names do

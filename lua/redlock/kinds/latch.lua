@@ -1,12 +1,12 @@
---- Count-down latches: they open when so many parties have arrived, and stay open.
+--- Count-down latches: they open when all parties have arrived, and stay open.
 --
--- Each server keeps a set of those who have arrived, which only grows: messages that are lost, late
--- or repeated change nothing. An arrival counts when a majority has acknowledged it in one round.
--- Whoever looks unites the sets of a majority, and writes the union back, also to servers that have
--- forgotten the latch, before it says that the latch is open: so it never opens early and never
--- closes again, and no acknowledged arrival is lost while at most a minority of the servers has
--- forgotten since the last look. Servers that have forgotten acknowledge nothing as long as they
--- are kept from voting; where fewer than a majority know the latch, it is `not_found`, never open.
+-- Each server keeps a set of arrivals, which only grows: lost, late or repeated messages change
+-- nothing. An arrival counts when a majority has acknowledged it in one round. A look unites the
+-- sets of a majority and writes the union back, also to servers that forgot the latch, before it
+-- says that the latch is open. So it never opens early and never closes again, and no acknowledged
+-- arrival is lost while at most a minority has forgotten since the last look. A server that forgot
+-- acknowledges nothing while it may not vote. Where fewer than a majority know the latch it is
+-- `not_found`, never open.
 
 local primitive = require "redlock.kinds.primitive"
 local script_text = require "redlock.runtime.script_text"
@@ -26,7 +26,7 @@ local huge, max, min = math.huge, math.max, math.min
 
 local _M = { MAX = 4096 }
 
-local PAGE, A_MESSAGE = 12, 11         -- ids in an answer (arrive.lua), and in what is written back
+local PAGE, A_MESSAGE = 12, 11         -- ids in an answer (arrive.lua), and in a message of ours
 
 local function script(name)
     return script_text.read("redlock.scripts.latch." .. name)
@@ -57,20 +57,17 @@ _M.primitive = latch_primitive
 
 -- ARGV of arrive.lua.
 -- @param self   a latch: client, name, ttl
--- @param id     of the latch, or "": whichever there is
--- @param known  the last one who is known; "-": nobody is asked for
--- @param count  of the latch, where it is to be made if need be; or 0
--- @param ...    who has arrived
+-- @param id     of the latch; "": whichever exists
+-- @param known  the last arrival already known; "-": list none
+-- @param count  of the latch if the script may create it; else 0
+-- @param ...    arrivals
 local function args_of(self, id, known, count, ...)
     return { id, format("%d", rounds.to_ms(self.ttl)), channel(self.client, self.name), known,
         format("%d", count), ... }
 end
 
--- The latch that a majority knows.
--- @param self     a latch
--- @param answers  to arrive.lua
--- @return its id, its count, and how many of those who answered say that it is open; or nil and a
---   code
+-- @return the id and count of the latch that a majority knows, and how many servers say that it is
+--   open; or nil and a code
 local function known_to_a_majority(self, answers)
     local client, by, left = self.client, {}, #answers
     for _, answer in ipairs(answers) do
@@ -91,8 +88,8 @@ local function known_to_a_majority(self, answers)
     return nil, most + client.size - left >= client.quorum and "no_quorum" or "not_found"
 end
 
--- Adds who is named in answers about a latch.
--- @return the last one up to whom all are known; nil: all are
+-- Adds the arrivals that answers name to `union`.
+-- @return where the next page begins: up to this one all are known; nil: all are known
 local function unite(union, id, answers)
     local next_one
     for _, answer in ipairs(answers) do
@@ -105,7 +102,7 @@ local function unite(union, id, answers)
     return next_one
 end
 
--- Writes back who has arrived, a message for some of them each.
+-- Writes back the arrivals, some in each message.
 local function write_back(self, view, id, count, union)
     local list = {}
     for who in pairs(union) do
@@ -128,9 +125,7 @@ local function write_back(self, view, id, count, union)
     return true
 end
 
--- Looks how many are missing, and gives servers what they lack.
--- @param self  a latch
--- @return the number; or nil and an error
+-- Counts the missing parties, and gives servers the arrivals they lack.
 local function look(self)
     local view = lock.new(self.client, latch_primitive, self.name)
     local union, known, differ, id, count = {}, "", false
@@ -172,16 +167,14 @@ local TTL = 86400
 
 local Latch, methods = {}, {}
 
--- A view of the latch, for an owner of its own.
+-- A view of the latch, with a new owner.
 local function view_of(self, count)
     local view = lock.new(self.client, latch_primitive, self.name, { owner = {} })
     view.count = count
     return view
 end
 
---- Makes the latch, for so many parties; one that is open may be made anew.
--- @return true; false: there is one that is not open; or nil and an error: no_quorum, unknown
---   (no majority confirmed it: what is there ends soon), phase, closed
+--- Makes the latch, for `n` parties; an open one may be made anew.
 function methods:trySetCount(n)
     validate.integer("count", n, 1, _M.MAX)
     local view, o = view_of(self, n), self.client.options
@@ -194,10 +187,7 @@ function methods:trySetCount(n)
     return nil, err
 end
 
---- Says that a party has arrived. Repeating it with the same `who` changes nothing.
--- @param who  a string that names the party; default: one that nobody else has
--- @return true: a majority has acknowledged it; or nil and an error: not_found (there is no such
---   latch, or too many servers have forgotten it), no_quorum (for `patience`), phase, closed
+--- Records an arrival; repeating it with the same `who` changes nothing.
 function methods:countDown(who)
     who = who == nil and "=" .. nonce() or "+" .. validate.name("who", who, 65536)
     local client, view, ends = self.client, view_of(self), nil
@@ -217,15 +207,12 @@ function methods:countDown(who)
     end
 end
 
---- @return how many are missing; or nil and an error: not_found, no_quorum, phase, closed
+--- How many are missing, or nil and an error.
 function methods:getCount()
     return look(self)
 end
 
---- Waits until all have arrived.
--- @param wait  seconds; default: as long as it takes
--- @return true; false: the time is over; or nil and an error: not_found, no_quorum (for
---   `patience`), phase, closed
+--- Waits until all have arrived; false after `wait` seconds.
 function methods:await(wait)
     wait = wait and validate.seconds("wait", wait, 0) or huge
     local client = self.client
@@ -257,13 +244,12 @@ function methods:await(wait)
     return left == 0
 end
 
---- Deletes it, whoever waits for it.
--- @return true; false: there was none; or nil and an error: no_quorum, phase, closed
+--- Deletes it; waiters find that it no longer exists.
 function methods:delete()
     return asking.force(view_of(self), "delete", { channel(self.client, self.name) })
 end
 
---- @return a future of what await() returns; and so on
+--- await() as a future.
 function methods:awaitAsync(wait)
     return future.start(self.client, self.await, self, wait)
 end

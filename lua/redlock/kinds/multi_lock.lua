@@ -1,8 +1,8 @@
 --- The multi-lock: several names at once, all or none.
 --
--- Its keys are the plain locks' own, so a multi-lock and plain, fenced or read-write locks of any
--- of its names exclude each other. Each server gives all of the keys or none, in one step, and one
--- majority is for all: nothing is held while it waits, so there is no deadlock between sets.
+-- Its keys are the plain locks' own, so a multi-lock and the plain, fenced or read-write locks of
+-- any of its names exclude each other. Each server grants all keys or none in one step, and one
+-- majority decides for all. It holds nothing while it waits, so sets cannot deadlock.
 --
 -- Its name for the rest of the library is the length and the bytes of each name, in order.
 
@@ -19,10 +19,10 @@ local match, sub = string.match, string.sub
 
 local _M = {}
 
--- name -> the names that it stands for, until they are collected
+-- joined name -> its list of names, until the collector frees it
 local known = setmetatable({}, { __mode = "v" })
 
--- The names that a name stands for; nil: it stands for none. Sorted, as they were joined.
+-- Splits a joined name into its sorted list; nil: it is not what join() makes.
 local function names_of(joined)
     if known[joined] then
         return known[joined]
@@ -58,7 +58,7 @@ local function keys(client, name)
     return list
 end
 
--- Where the release of that key is announced that is held the longest, as the servers said last.
+-- The channel of the key that is held the longest, by the last answers.
 local function channel(client, name, wait)
     return primitive.channel(client, names_of(name)[wait.blocking or 1])
 end
@@ -75,7 +75,7 @@ end
 
 local methods = {}
 
---- @return the names, a sorted list without doubles
+--- The names: sorted, without duplicates.
 function methods:getNames()
     local list = {}
     for i, name in ipairs(names_of(self.name)) do
@@ -94,7 +94,7 @@ function methods:describe()
     return "multi-lock " .. describe(self)
 end
 
---- For people: multi-lock('a' and 2 more, held, 3.1 s)
+--- For people: "multi-lock('a' and 2 more, held, 3.1 s)".
 function methods:__tostring()
     local left = self:remaining()
     return format("multi-lock(%s, %s)", describe(self),

@@ -1,9 +1,9 @@
---- Once per period: a job that several machines start at about the same time runs on one of them.
+--- Once per period: of several machines that start a job at about the same time, one runs it.
 --
--- The lock of the name stays closed until the period is over, counted from when it was taken. By
--- default it is held while the job runs, and settled when that has returned: a job that fails, or
--- dies, opens the lock, and may be repeated elsewhere. With `before` it is settled before the job
--- begins, and nobody holds it: nothing that becomes of the job, or of the client, opens it.
+-- The lock of the name stays closed until the period ends, counted from when it was taken. By
+-- default it is held while the job runs, and settled when the job returns: a job that fails or dies
+-- opens the lock, and may be repeated elsewhere. With `before` it is settled before the job begins,
+-- and has no holder: nothing that happens to the job or the client opens it.
 
 local errors = require "redlock.runtime.errors"
 local lock = require "redlock.lock.lock"
@@ -17,15 +17,16 @@ local _M = {}
 
 local OPTIONS = { before = true, owner = true }
 
--- What a function returns behind its first value.
+-- Splits the results of a function: the first, then the number and a list of the others.
 local function pack(ok, ...)
     return ok, select("#", ...), { ... }
 end
 
--- Runs fn while the lock is held, which stays closed then. An error of fn opens it, and is raised.
+-- Runs fn while the lock is held, then closes the lock for the period. An error of fn opens it, and
+-- is raised again.
 local function run(view, period, fn)
     local hold = lock.hold_of(view)
-    if not view:isValid() then         -- the process stood still
+    if not view:isValid() then         -- the process was paused
         view:unlock()
         return nil, errors.new("expired", view)
     end
@@ -65,7 +66,7 @@ function _M.once(client, name, period, fn, opts)
     ok, err = view:settle(period)
     if not ok then
         return nil, err
-    elseif client.now() >= ends then   -- as above: somebody else may have run it since
+    elseif client.now() >= ends then   -- paused: another client may have run it since
         return nil, errors.new("expired", view)
     end
     return true, fn()

@@ -1,11 +1,11 @@
---- Fencing tokens of permits: a number per hold of a slot that only grows.
+--- Fencing tokens of permits: a number for each hold of a slot, which only grows.
 --
--- A permit has its slot by the votes for it; behind that its holder has it counted. Each slot has
--- a counter on each server, which knows for which permit it was counted last. A number is a token
--- when it is the counter of a majority, counted for this permit: the counters of those that are
--- behind are raised to the largest. Two tokens of a slot then have a server in common, on which one
--- followed the other, and the counter grew in between; no clock has a part in this, nor the slot
--- itself (spec/models/family). Floors, for servers that forget, are those of fenced locks.
+-- Votes decide which slot a permit has; then its holder has it counted. Each server has a counter
+-- for each slot, and knows the permit for which it last counted. A number is a token when it is the
+-- counter of a majority, counted for this permit: lower counters are raised to the largest. So any
+-- two tokens of a slot have a server in common, on which the counter grew from one to the other.
+-- Neither clocks nor the slot itself matter for this (spec/models/family). Floors, for servers that
+-- forget, are those of fenced locks.
 
 local asking = require "redlock.lock.asking"
 local fenced_lock = require "redlock.kinds.fenced_lock"
@@ -20,9 +20,9 @@ local error, format, max, pcall = error, string.format, math.max, pcall
 local _M = {}
 
 local FENCED, SLOTS = "redlock.scripts.fenced.", "redlock.scripts.slots."
-local ROUNDS = 5            -- counters that others raise meanwhile, or floors that are not there
+local ROUNDS = 5            -- others may raise counters meanwhile, and floors may be missing
 
---- The questions that a permit's primitive needs for this.
+--- The questions that a permit's primitive needs to count.
 _M.asks = {
     count = { script_text.read(SLOTS .. "memory", FENCED .. "counter", SLOTS .. "count"),
         guarded = true },
@@ -30,8 +30,7 @@ _M.asks = {
     seed = { script_text.read(FENCED .. "run", FENCED .. "seed") },
 }
 
--- @return the counter of a majority, or nil; the largest;
---   and whether a server has no floor
+-- @return the counter of a majority, or nil; the largest counter; whether a server has no floor
 local function read(answers)
     local token, most, unseeded = nil, 0, false
     for i = 1, #answers do
@@ -70,8 +69,7 @@ local function count(permit, hold)
     return lock.failure(permit, "no_quorum")
 end
 
--- Gives a permit its token, or has undo(permit, hold) make it none.
--- @param least  what the token is to be at least
+-- Gives a permit its token, of at least `least`; if that fails, calls undo(permit, hold).
 -- @return the permit; or nil and an error: no_quorum, lost, closed
 local function number(permit, least, undo)
     local hold = lock.hold_of(permit)
@@ -96,7 +94,7 @@ local function let_go(permit)
     permit:release()
 end
 
--- It stays where it was: whoever has the transfer may try again.
+-- Forgets the hold without a release: the transfer may be imported again.
 local function leave(permit, hold)
     if lock.hold_of(permit) == hold then
         permit.client.holds:remove(lock.owner_of(permit), permit.id)
@@ -104,11 +102,7 @@ local function leave(permit, hold)
     end
 end
 
---- What there is to do behind the attempt to take a permit.
--- @param permit  of a semaphore
--- @param ok      as Lock:lock returns it
--- @param err     the error, without ok
--- @return the permit, which has a token if its semaphore gives some; or nil and an error
+--- Finishes taking a permit: gives it a token if its semaphore is fenced. ok, err: from Lock:lock.
 function _M.taken(permit, ok, err)
     if not ok then
         return nil, err
@@ -119,18 +113,14 @@ function _M.taken(permit, ok, err)
     return permit
 end
 
---- Has a permit that came from another process counted again: where a majority has not forgotten
--- it, its token is what it was.
--- @param permit  which is held here, and was with a token there
--- @param token   that one; what the servers have counted is at least that, or the permit is not
---   taken over
+--- Counts an imported permit again. Its token is the same unless a majority has forgotten it; with
+-- a smaller one than before, the permit is not taken over.
 -- @return the permit; or nil and an error: no_quorum, lost, closed
 function _M.recount(permit, token)
     return number(permit, token, leave)
 end
 
---- @return the token of a permit; or nil and an error: not_held, lost, unsupported (its semaphore
---   gives none)
+--- The token of a permit, or nil and an error.
 function _M.of(self)
     local hold, err = lock.valid_hold(self)
     if not hold then

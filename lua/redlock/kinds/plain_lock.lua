@@ -1,4 +1,4 @@
---- The plain lock of the Redlock page, as a primitive. Its scripts are in lock/*.lua.
+--- The plain lock of the Redlock page, as a primitive. Its scripts are in scripts/lock/.
 
 local primitive = require "redlock.kinds.primitive"
 local script_text = require "redlock.runtime.script_text"

@@ -1,9 +1,8 @@
 --- Primitives: scripts that run on every server, and how their replies vote.
 --
--- A primitive is what a kind of lock is made of. The core sends a script to all N servers
--- at once and counts; the primitive says what taking, keeping and letting go mean on one
--- server, which votes add up, and what becomes of the answers. See redlock.primitive in init.lua
--- for the contract of the scripts and the functions.
+-- A kind of lock is a primitive. The core sends a script to all N servers at once and counts; the
+-- primitive says what taking, keeping and releasing mean on one server, which votes add up, and
+-- what to do with the answers. types/primitive.lua has the contract of the scripts and functions.
 
 local ffi = require "ffi"
 local validate = require "redlock.runtime.validate"
@@ -24,17 +23,17 @@ Primitive.__index = Primitive
 local MAX_SCRIPT = 65536
 local MAX_CHANNEL = 2 * limits.MAX_NAME
 
--- Scripts that take part in a lease; the others are questions, as are those of `asks`.
+-- Scripts of a lease; and questions, as are the scripts of `asks`.
 local OF_A_LEASE = { "acquire", "extend", "release", "handover", "confirm", "heal" }
 local QUESTIONS = { "peek", "force", "settle" }
--- Those that put something new onto a server: only where it has not forgotten what is there.
+-- Scripts that add something to a server: only where it has not forgotten its locks.
 local GUARDED = { acquire = true, heal = true }
 
 local FUNCTIONS = { "keys", "args", "channel" }
 local HOOKS = { "refused", "granted", "gave_up", "reenter" }
 local RULES = { yes = "RL_RULE_YES", same = "RL_RULE_SAME", largest = "RL_RULE_LARGEST" }
 
--- What users may define; see redlock.primitive.
+-- What users may define: see types/primitive.lua.
 local FIELDS = { name = true, vote = true, asks = true, shared = true, line = true,
     methods = true }
 for _, list in ipairs { OF_A_LEASE, QUESTIONS, FUNCTIONS, HOOKS } do
@@ -43,24 +42,24 @@ for _, list in ipairs { OF_A_LEASE, QUESTIONS, FUNCTIONS, HOOKS } do
     end
 end
 
--- What the library's own have besides:
---   unseeded   function(lock, ...): gives servers what they go on from (attempt.lua)
---   knows_run  true: its scripts get the server's run_id, and its acquire looks at the restart
+-- Further fields, for the library's own kinds:
+--   unseeded   function(lock, ...): gives servers the floors that they lack (attempt.lua)
+--   knows_run  true: its scripts get the server's run_id, and its acquire checks the restart
 --              guard's marker itself (rl_primitive)
 --   rivals     the kinds of locks that exclude this one under the same name
---   waits      true: its args and channel want the wait (hooks.lua)
---   names      function(name): the names that a name stands for, a list; nil: it cannot be one
+--   waits      true: its args and channel need the wait (hooks.lua)
+--   names      function(name): the list of names that a name stands for; nil: not a valid name
 --   within     the kind of lock whose owner may enter this one as well
 --   unlabelled  true: its values have no cards
 --   extend_many  a script that extends many of them at once (rl_primitive)
---   everywhere  true: attempts of those in line go to all servers, also after votes were split
+--   everywhere  true: attempts of waiters go to all servers, also after split votes
 local OWN = { unseeded = true, knows_run = true, rivals = true, waits = true, names = true,
     within = true, everywhere = true, unlabelled = true, extend_many = true }
 for field in pairs(FIELDS) do
     OWN[field] = true
 end
 
--- The text of a script as this client's servers get it.
+-- The text of a script for this client's servers.
 local function text_of(self, client, name, guarded)
     local body = self[name .. "_script"]
     if body and guarded and client.guarded and not self.knows_run then
@@ -69,9 +68,7 @@ local function text_of(self, client, name, guarded)
     return body
 end
 
---- Registers the scripts with an opened client.
--- @param client  who will run them
--- @param C       the core that the client is of
+--- Registers the scripts with a client whose core is open.
 -- @return { primitive = rl_primitive, peek = id, force = id, ... }
 function Primitive:register(client, C)
     local ids = { primitive = ffi.new("rl_primitive") }
@@ -98,15 +95,15 @@ local function default_args()
     return NOTHING
 end
 
--- A function of the user, with its results checked: they go to C.
+-- A user's function whose results are checked, as C gets them.
 local function checked(what, fn, most)
     return function(...)
         return validate.strings(what, fn(...), most)
     end
 end
 
--- A script: its text, or the names of the files that it is read from. It must compile, as the
--- servers' Lua is ours, less the lines that begin with #.
+-- A script: its text, or the names of the files that it is read from. It must compile here (servers
+-- run the same Lua), except for a first line that begins with #.
 local function script_in(what, value)
     local text = value
     if type(value) == "table" then
@@ -127,7 +124,7 @@ local function script_in(what, value)
     return text
 end
 
--- The same for a function that gives a name.
+-- Like checked(), for a function that returns one name.
 local function named(what, fn)
     return function(...)
         return validate.name(what, fn(...), MAX_CHANNEL)
@@ -205,11 +202,10 @@ local function make(def)
     return self
 end
 
--- Names of the library's own kinds, which a user's kind must not have: holds are told apart by
--- them.
+-- Names of the library's own kinds. A user's kind must not have one: holds are told apart by them.
 local names = {}
 
---- A primitive of the user's; see redlock.primitive.
+--- Makes a primitive of the user's: see redlock.primitive.
 function _M.define(def)
     def = validate.options("primitive", def, FIELDS)
     local self = make(def)
@@ -223,7 +219,7 @@ function _M.define(def)
     return self
 end
 
---- Makes a primitive of the library's own, whose functions need no checks.
+--- Makes one of the library's own, whose functions need no checks.
 function _M.new(def)
     validate.options("primitive", def, OWN)
     names[def.name] = true
@@ -232,7 +228,7 @@ function _M.new(def)
     return self
 end
 
---- The channel of the locks: as in their scripts for release and force.
+--- The channel of a lock, as in the scripts for release and force.
 function _M.channel(client, name)
     return "redlock:{" .. client.options.prefix .. name .. "}:free"
 end

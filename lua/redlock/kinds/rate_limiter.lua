@@ -1,8 +1,8 @@
---- Rate limiters: at most so many starts in any window of the period.
+--- Rate limiters: at most `n` starts in any window of the period.
 --
--- A start takes a slot of a semaphore, which nobody lets go: it ends by itself when the period is
--- over. So there are never more starts in a window of the period, less what clocks drift, than
--- there are slots; a start counts from when it was asked for.
+-- A start takes a slot of a semaphore that nobody releases; the slot ends with the period. So a
+-- window of the period, less the drift of clocks, never has more starts than slots. A start counts
+-- from when it was asked for.
 
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
@@ -20,8 +20,8 @@ local _M = { MAX = 128 }
 
 local Limiter, methods = {}, {}
 
--- Leaves a slot to its time. A permit that was taken for the whole period is just forgotten; where
--- servers gave other slots they are told, as nobody extends it.
+-- Leaves a slot until its time ends. Just forgets a permit that was taken for the whole period, and
+-- tells servers that gave other slots, as no extension will.
 -- @return true; or nil and an error
 local function leave(self, permit)
     local longest = options.longest_lease(self.client.options)
@@ -42,9 +42,7 @@ local function leave(self, permit)
 end
 
 --- Waits until there is room for a start.
--- @param wait  seconds; default: as long as it takes; 0: asks once
--- @return true: start now; or nil and an error: held (there was no room in time), no_quorum,
---   expired, unknown, overload, phase, closed
+-- @param wait  seconds; nil: no end; 0: one attempt
 function methods:acquire(wait)
     lock.check_wait(wait)
     local lease = min(self.period, options.longest_lease(self.client.options))
@@ -56,14 +54,12 @@ function methods:acquire(wait)
     return leave(self, permit)
 end
 
---- The same for a call that does not wait if it is not told to.
--- @param wait  seconds; default: 0
--- @return as acquire()
+--- Like acquire(), but `wait` is 0 by default.
 function methods:tryAcquire(wait)
     return self:acquire(wait or 0)
 end
 
---- @return a future of what acquire() returns; and so on
+--- acquire() as a future.
 function methods:acquireAsync(wait)
     lock.check_wait(wait)
     return future.start(self.client, self.acquire, self, wait)
@@ -73,14 +69,12 @@ function methods:tryAcquireAsync(wait)
     return self:acquireAsync(wait or 0)
 end
 
---- @return how many starts there is room for now, as a majority of the servers sees it; or nil and
---   an error: no_quorum, phase, closed
+--- For how many starts there is room now, by a majority; or nil and an error.
 methods.availablePermits = semaphore.available
 
---- @return the name as it was given
 function methods:getName() return self.given end
 
---- For people: rate limiter(mails, 3 in 60 s)
+--- For people: "rate limiter(mails, 3 in 60 s)".
 function methods:__tostring()
     return format("rate limiter(%s, %d in %g s)", printable(self.given), self.permits, self.period)
 end

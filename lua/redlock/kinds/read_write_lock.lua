@@ -1,13 +1,13 @@
 --- The read-write lock: many readers at once, or one writer.
 --
 -- Readers are a sorted set in the plain lock's own key, and a writer is a plain lock: so plain and
--- fenced locks of the name, and other libraries' locks of the Redlock page, keep out readers and
--- writers, and are kept out by them. Majorities of a writer and of a reader have a server in
--- common, which refused one of the two while the other's entry lived.
+-- fenced locks of the name, and other libraries' locks of the Redlock page, exclude readers and
+-- writers. Any majorities of a writer and a reader share a server, which refused one of the two
+-- while the other's entry lived.
 --
--- A writer that is refused, and waits, closes the door for new readers. The owner who writes may
--- read as well, and goes on reading when it writes no more: on each server the reader takes the
--- place of the writer in one step. Who reads cannot write: two of them would wait for each other.
+-- A refused writer that waits closes the door for new readers. The owner of the writer may read as
+-- well, and still reads after it releases the writer: on each server the reader replaces the writer
+-- in one step. A reader cannot become a writer: two of them would wait for each other.
 
 local handover = require "redlock.lock.handover"
 local lock = require "redlock.lock.lock"
@@ -24,7 +24,6 @@ local format, min = string.format, math.min
 local _M, Lock = {}, lock.methods
 local RW, PLAIN = "redlock.scripts.rw.", "redlock.scripts.lock."
 
--- A script of a reader.
 local function reader(name)
     return script_text.read("redlock.scripts.now", RW .. "readers", RW .. name)
 end
@@ -36,7 +35,7 @@ end
 
 local writing, reading
 
--- The same owner's view as a writer, while that owner writes and has entered to read, too; or nil.
+-- The owner's view as a writer while it holds the writer and has entered to read; or nil.
 local function as_writer(view)
     local owner = lock.owner_of(view)
     local hold = view.client.holds:get(owner, view.within)
@@ -45,8 +44,8 @@ local function as_writer(view)
     end
 end
 
--- Enters to read beside one's own writing.
--- @return whether the owner writes
+-- Enters to read if this owner holds the writer.
+-- @return whether it does
 local function enter_beside(view)
     local client, owner = view.client, lock.owner_of(view)
     local hold = client.core and client.holds:get(owner, view.within)
@@ -113,8 +112,8 @@ for _, name in ipairs { "extend", "remaining", "isValid", "isHeldByCurrentThread
     end
 end
 
---- The last unlock of an owner who has entered to read as well makes it a reader.
--- @return as Lock:unlock; also lost, no_quorum: nothing is held any more
+--- The last unlock of an owner that has entered to read makes it a reader.
+-- @return as Lock:unlock; also lost, no_quorum: it holds nothing any more
 function write_methods:unlock(opts)
     local owner = lock.owner_of(self)
     local hold = self.client.holds:get(owner, self.id)
@@ -145,7 +144,7 @@ reading = primitive.new {
     methods = read_methods,
 }
 
--- For how long a writer that waits keeps the door closed: until its next attempt, and its answer.
+-- How long a waiting writer keeps the door closed: until the answer to its next attempt.
 local function door(view, wait)
     local o = view.client.options
     return { format("%d", rounds.to_ms(min(wait.left or huge, 2 * o.fallback + o.timeout))) }
@@ -182,19 +181,15 @@ function _M.new(client, name, opts)
         writer = lock.new(client, writing, name, opts) }, Pair)
 end
 
---- @return the view of who reads, a lock
 function methods:readLock() return self.reader end
---- @return the view of who writes, a lock
 function methods:writeLock() return self.writer end
---- @return the name as it was given
 function methods:getName() return self.reader.name end
---- Deletes it, whoever reads or writes.
--- @return as Lock:forceUnlock
+--- Deletes the key, whoever reads or writes.
 function methods:forceUnlockBoth()
     return lock.new(self.reader.client, plain_lock, self.reader.name):forceUnlock()
 end
 
---- For people: read-write lock(prices)
+--- For people: "read-write lock(prices)".
 function methods:__tostring()
     return format("read-write lock(%s)", printable(self.reader.name))
 end

@@ -1,15 +1,15 @@
---- Semaphores: at most so many holders at once, each with a permit that ends by itself.
+--- Semaphores: at most `permits` holders at once, each with a permit that ends by itself.
 --
--- There are as many slots as permits, and each slot is a Redlock of its own: a server gives a slot
--- that is free there, and says which; only votes for the same slot add up. So there are never more
--- holders than slots. (To count holders on each server would not do: two majorities share one
--- server, and three takers would find room for two.)
+-- Each permit is a slot, and each slot is a Redlock of its own: a server grants a slot that is free
+-- there, and says which; only votes for the same slot add up. So there are never more holders than
+-- slots. (Counting holders on each server would not do: two majorities may share a single server,
+-- so three takers could find room for two.)
 --
--- A server that gave another slot than the others keeps a stray: it is never counted, and changed
--- for the slot of the others when its answer is read.
+-- A server that granted another slot than the majority keeps a stray. It never counts, and the
+-- server moves it to the majority's slot after its answer is read.
 --
--- A permit is an object, and its own owner: whoever has it may release it, from wherever. It is
--- released as well when the collector finds it.
+-- A permit is an object and its own owner: any code that has it may release it, and so does the
+-- collector.
 
 local bit = require "bit"
 local lock = require "redlock.lock.lock"
@@ -26,7 +26,7 @@ local ipairs, setmetatable, tonumber, floor = ipairs, setmetatable, tonumber, ma
 local format, sub = string.format, string.sub
 local band, rshift = bit.band, bit.rshift
 
-local _M = { MAX = 1024 }        -- what the 256 bytes of an answer can tell, four to a digit
+local _M = { MAX = 1024 }        -- the 256 bytes of an answer tell four slots to a digit
 
 local Lock = lock.methods
 
@@ -34,7 +34,7 @@ local SLOTS = "redlock.scripts.slots."
 
 local NOW = "redlock.scripts.now"
 
--- Of what is said of the slot that a majority gave.
+-- A script that is told which slot the majority gave.
 local function agreed(name)
     return script_text.read(NOW, SLOTS .. "slots", SLOTS .. "agreed", SLOTS .. name)
 end
@@ -48,9 +48,9 @@ local function channel(client, name)
     return "redlock:{" .. client.options.prefix .. name .. ":slots}:free"
 end
 
--- How many slots there are, and where to begin, is for taking one; later scripts know the slot.
--- An attempt that begins somewhere else each time meets no other; but the slot that was let go last
--- is free. Where the servers split over a slot, the next one is tried.
+-- Only acquire needs the number of slots and where to begin; later scripts know the slot. It begins
+-- at the slot that the server asked first has given, else at the one released last, which is free,
+-- else at random, to avoid other attempts.
 local function args(permit)
     local client, semaphore = permit.client, permit.semaphore or { permits = 1 }
     local n = semaphore.permits
@@ -63,8 +63,6 @@ end
 
 local permit_methods = {}
 
---- Lets the permit go.
--- @return as Lock:unlock
 function permit_methods:release()
     local hold = lock.hold_of(self)
     if hold and self.semaphore then
@@ -73,12 +71,12 @@ function permit_methods:release()
     return Lock.unlock(self)
 end
 
---- @return the number of its slot, from 1; or nil and an error: not_held, lost
+--- The number of its slot, from 1; or nil and an error.
 function permit_methods:slot()
     return lock.number_of(self)
 end
 
---- @return the fencing token of this hold of its slot; or nil and an error: see permit_token.lua
+--- The fencing token of this hold of its slot, or nil and an error.
 permit_methods.token = permit_token.of
 
 _M.permit = primitive.new {
@@ -101,8 +99,7 @@ _M.permit = primitive.new {
 
 _M.permit.recount = permit_token.recount
 
---- An object for one permit, which is not taken yet.
--- @param semaphore  { client, name, permits, from: where to begin, or nil }
+--- A permit that is not taken yet, of { client, name, permits, from: where to begin, or nil }.
 function _M.permit_of(semaphore)
     local permit = lock.new(semaphore.client, _M.permit, semaphore.name, { owner = {} })
     permit.semaphore = semaphore
@@ -114,24 +111,19 @@ end
 local Semaphore, methods = {}, {}
 local OPTIONS = { fenced = true }
 
---- Waits as long as all permits are taken.
--- @param lease  seconds, not renewed; default: the client's lease, kept by the watchdog
--- @return a permit; or nil and an error, as Lock:lock
+--- Waits while all permits are taken.
 function methods:acquire(lease)
     local permit = _M.permit_of(self)
     return permit_token.taken(permit, permit:lock(lease))
 end
 
 --- Tries for `wait` seconds; 0 or nil: once.
--- @param wait   seconds
--- @param lease  as of acquire()
--- @return a permit; or nil and an error, as Lock:tryLock
 function methods:tryAcquire(wait, lease)
     local permit = _M.permit_of(self)
     return permit_token.taken(permit, permit:tryLock(wait, lease))
 end
 
---- @return a future of what acquire() returns; and so on
+--- acquire() as a future.
 function methods:acquireAsync(lease)
     lock.check_lease(self, lease)
     return future.start(self.client, self.acquire, self, lease)
@@ -143,8 +135,7 @@ function methods:tryAcquireAsync(wait, lease)
     return future.start(self.client, self.tryAcquire, self, wait, lease)
 end
 
---- @return how many permits nobody has on a majority of the servers; or nil and an error:
---   no_quorum, phase, closed
+--- How many permits are free on a majority of the servers; or nil and an error.
 function methods:availablePermits()
     local n, q, free = self.permits, self.client.quorum, self.permits
     local answers, err = asking.ask(_M.permit_of(self), "taken", { format("%d", n) })
@@ -162,22 +153,20 @@ function methods:availablePermits()
     return free
 end
 
---- Frees all permits of a name, whoever has them; for redlock unlock.
--- @return as Lock:forceUnlock
+--- Frees all permits of a name, for redlock unlock.
 function _M.open(client, name)
     return asking.force(_M.permit_of { client = client, name = name, permits = 1 }, "open")
 end
 
 _M.available = methods.availablePermits
 
---- @return the name as it was given
 function methods:getName() return self.name end
 
 function methods:describe()
     return "semaphore '" .. printable(self.name) .. "'"
 end
 
---- For people: semaphore(downloads, 3 permits)
+--- For people: "semaphore(downloads, 3 permits)".
 function methods:__tostring()
     return format("semaphore(%s, %d permits)", printable(self.name), self.permits)
 end

@@ -9,10 +9,10 @@ local format, match = string.format, string.match
 
 local _M = {}
 
--- What it begins with is its format: later ones are called fence2, fence3.
+-- Later formats are called fence2, fence3.
 local LATER = "^fence%d+;"
 
--- Names travel as they are, but for what a URL or a log line would not keep.
+-- Names stay as they are, except for characters that a URL or a log line would not keep.
 local KEPT, DIGITS = "%w._:/-", "%%%02x"
 
 --- @param seq  { name, mode = "exclusive", token }
@@ -22,8 +22,8 @@ function _M.format(seq)
     return encoding.add_checksum(format("fence;%s;%s;%.0f", name, seq.mode, seq.token), ";")
 end
 
---- @return { name, mode, token }; nil: the text is not what format() made, and whether another
---   version's did
+--- @return { name, mode, token }; or nil if format() did not make the text, and whether a later
+--   version's format() did
 function _M.parse(text)
     if type(text) ~= "string" then
         validate.bad("sequencer", "a string is needed, not " .. type(text))

@@ -14,10 +14,10 @@ local format, match, sub = string.format, string.match, string.sub
 local _M = {}
 
 local VALUE_LEN = limits.VALUE_LEN
-local FORMAT = "redlock1."           -- a later one has a larger number
+local FORMAT = "redlock1."           -- later formats have larger numbers
 local hex, unhex = encoding.hex, encoding.unhex
 
--- A value without a card is written as it is, else the card, in hex, comes last.
+-- The card of a value, if any, comes last, in hex.
 -- @param parcel  { kind, prefix (of the client), name, value, ms (of the lease), token (or the slot
 --   of a permit; 0: none), fence (the token of a permit, or nil) }
 local function to_text(parcel)
@@ -28,7 +28,7 @@ local function to_text(parcel)
         card ~= "" and "." .. hex(card) or ""), ".")
 end
 
--- @return the parcel; nil: the text was not made by to_text()
+-- @return the parcel; nil: to_text() did not make the text
 local function parse(text)
     if type(text) ~= "string" then
         return nil
@@ -48,17 +48,14 @@ local function parse(text)
         fence = tonumber(sub(fence, 2)) }
 end
 
---- Gives the hold away: this owner holds the lock no more, and the servers keep it locked. The
--- lease ends in its time unless client:import() takes it over somewhere before.
--- @return a transfer, a printable string for client:import(), once; or nil and an error:
---   not_held, lost, unsupported (a primitive without extend), closed
+--- Gives the hold away; it ends with its lease unless client:import() takes it over.
 function _M.export(self)
     local owner = lock.owner_of(self)
     local hold, err = lock.valid_hold(self, owner)
     if not hold then
         return nil, err
     elseif not self.primitive.extend_script then
-        return lock.failure(self, "unsupported")      -- nobody could import it
+        return lock.failure(self, "unsupported")      -- no import could extend it
     end
     self.client.holds:remove(owner, self.id)
     local parcel = { kind = self.primitive.name, prefix = self.client.options.prefix,
@@ -69,7 +66,7 @@ function _M.export(self)
 end
 
 -- Whether a majority has counted the hold's token, for the hold's value. (The extension that
--- confirms the import makes the other servers count up to that token, too.)
+-- confirms the import raises the counters of the other servers to that token.)
 -- @return true; or nil and an error
 local function is_counted(self, parcel)
     local current, err = self.primitive.is_current(self, parcel.token, parcel.value)
@@ -81,11 +78,7 @@ local function is_counted(self, parcel)
     return current, err
 end
 
---- See client:import.
--- @param client  which takes the hold over
--- @param prims   the primitives that the hold may be of, by their names
--- @param text    what export() returned
--- @param opts    owner, as for getLock
+--- See client:import. prims: name -> primitive, for all kinds that can be imported.
 function _M.import(client, prims, text, opts)
     local parcel = parse(text)
     if not parcel and type(text) == "string" and match(text, "^redlock%d+%.")
@@ -120,7 +113,7 @@ function _M.import(client, prims, text, opts)
     if not handle then
         return nil, err
     end
-    if client.closed then    -- meanwhile
+    if client.closed then    -- during the import
         rounds.abandon(handle)
         return lock.failure(self, "closed")
     end
