@@ -1,4 +1,7 @@
 --- client:connect(): waits until a majority of the servers may vote.
+--
+-- The room servers/ has what a client knows of its servers: options, passwords, health, admission
+-- and the floors of tokens. It uses runtime/, and knows no locks.
 
 local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
@@ -10,12 +13,11 @@ local ipairs, max, min = ipairs, math.max, math.min
 
 local _M = {}
 
-local PAUSE, PAUSE_MAX = 0.001, 0.05      -- seconds between two looks; doubled each time
+local PAUSE, PAUSE_MAX = 0.001, 0.05      -- seconds between two looks; doubles each time
 
--- A connection is opened for a round that waits for it, and again when that failed: there is
--- always one that asks all servers.
--- @param round  the one before, or nil
--- @return it, or the next one; nil: out of memory
+-- The core opens a connection for a round that waits for it, and again after a failure: so one
+-- round is always open that asks all servers.
+-- @return `round`, or the next one; nil: out of memory
 local function keep_asking(client, round)
     local C = rounds.load()
     if round and not rounds.is_done(round) then
@@ -25,8 +27,8 @@ local function keep_asking(client, round)
     return fresh ~= nil and ffi.gc(fresh, C.rl_round_free) or nil
 end
 
--- How many servers may vote, how many have neither connected nor failed yet, and whether one is
--- connected that has not answered yet.
+-- @return how many servers may vote; how many have neither connected nor failed yet; whether one is
+--   connected that has not answered yet
 local function count(rows)
     local voting, open, silent = 0, 0, false
     for _, row in ipairs(rows) do
@@ -42,8 +44,6 @@ local function count(rows)
 end
 
 --- See client:connect.
--- @param client   which is open
--- @param seconds  how long it may take
 function _M.connect(client, seconds)
     local began, pause, round = client.now(), PAUSE, nil
     local ends, answers_due = began + seconds, began + client.options.timeout

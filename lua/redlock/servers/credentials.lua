@@ -1,9 +1,9 @@
---- Passwords that change: functions that return a fresh one, such as a token of a cloud.
+--- Passwords that change: functions that return a fresh one, such as a cloud token.
 --
--- The core connects by itself, also while no Lua runs, with the password it was given last. The
--- functions are called on the thread of whoever calls the library: at first use, before calls
--- that ask the servers when what they returned is older than password_refresh, and as soon
--- as a server refused it. (Password files are read by the core, for each connection.)
+-- The core connects by itself, also while no Lua runs, with the password it got last. The functions
+-- run on the thread of the library's caller: at first use; before calls that ask the servers, when
+-- the last results are older than password_refresh; and as soon as a server refused one. (The core
+-- reads password files itself, for each connection.)
 
 local errors = require "redlock.runtime.errors"
 local cores = require "redlock.runtime.cores"
@@ -15,17 +15,16 @@ local min = math.min
 
 local _M = {}
 
--- What must not be seen by printing a client, a lock or an error. For each Credentials: `sources`,
--- where each node's password comes from (a string, a function, nil); `given`, the last results.
+-- What printing a client, a lock or an error must not show. For each Credentials: `sources`, where
+-- each node's password comes from (a string, a function, nil); `given`, the last results.
 local private = setmetatable({}, { __mode = "k" })
 
 local Credentials = {}
 Credentials.__index = Credentials
 
--- Seconds between two calls because of refusals: the pause is doubled from the first to the
--- second number.
+-- Seconds between two calls after refusals: the pause doubles from the first to the second.
 local RETRY_MIN, RETRY_MAX = 0.1, 10
-local BUSY = 10               -- how long a call of the functions keeps others from it
+local BUSY = 10               -- seconds for which a running call keeps others out
 
 function _M.new(client)
     local self = setmetatable({ client = client, failures = 0, at = 0, pause = RETRY_MIN },
@@ -53,8 +52,7 @@ local function call(fn)
 end
 
 -- Calls each function once.
--- @return a list with { password, user } for each node that has a function, else false; or
---   nil and what went wrong
+-- @return a list: { password, user } for a node with a function, else false; or nil and what failed
 local function fetch(self)
     local fresh, got = {}, {}
     self.at = self.client.now()
@@ -83,7 +81,7 @@ function Credentials:of(i)
     return private[self].sources[i], user
 end
 
---- Fetches what the core begins with.
+--- Fetches the passwords that the core begins with.
 -- @return true; or nil and a `config` error
 function Credentials:begin()
     if not self.dynamic then
@@ -111,15 +109,15 @@ local function due(self)
     return age >= client.options.password_refresh
 end
 
---- Gives the core fresh passwords when it is time to.
--- @return whether a node has got another one
+--- Gives the core fresh passwords when they are due.
+-- @return whether a node got another one
 function Credentials:poll()
     local client = self.client
     local busy = self.busy_until and client.now() < self.busy_until
     if not self.dynamic or not client.core or busy or not due(self) then
         return false
     end
-    -- A password function may wait while others call this; and it may never return.
+    -- A password function may yield while others call this, and may never return.
     self.busy_until = client.now() + BUSY
     local fresh, why = fetch(self)
     self.busy_until = nil

@@ -1,10 +1,10 @@
---- Floors of fencing tokens: what a server that has lost a counter goes on from.
+--- Floors of fencing tokens: where a server that lost a counter continues.
 --
--- A server keeps, for each of 1024 buckets of names, a number above which it never gave out
--- a counter. A server that was restarted or has lost its floors (scripts/fenced/run.lua) has no
--- vote for a bucket until it has a floor again: the largest of N - q + 1 others, because any
--- majority that witnessed a token has a member among those. Before that the server must have been
--- through the quarantine of the restart guard, so that no attempt counts on earlier answers.
+-- For each of 1024 buckets of names a server keeps a number above which it never gave out a
+-- counter. A server that restarted or lost its floors (scripts/fenced/run.lua) has no vote for a
+-- bucket until it has a floor again: the largest of N - q + 1 others, because any majority that
+-- witnessed a token has a member among those. Before that, the server must have been through the
+-- restart guard's quarantine, so that no attempt counts on its earlier answers.
 
 local each = require "redlock.runtime.each"
 local errors = require "redlock.runtime.errors"
@@ -24,22 +24,21 @@ _M.KEY = "redlock:{server}:floor"
 --- How many floors a server has: at most 80 KB. Names that share one only skip numbers.
 _M.BUCKETS = 1024
 
-local AT_ONCE = 64            -- floors that are taught: fewer than a server may be behind (node.h)
+local AT_ONCE = 64            -- floors taught at once: fewer requests than NODE_BEHIND_MIN (node.h)
 
--- With too few others to ask (a new cluster, all floors lost at once, or the servers that have one
--- are out of reach) tokens go on from the clock: above all earlier ones, if fewer than 16 were
--- given out in a millisecond. A floor that is years ahead of the clock is a mistake, made by
--- somebody who wrote to the server: following it once would force all later tokens to be larger.
--- No token is 10^14 or more: below, tokens are exact in Lua, JSON and printed texts.
+-- Where too few others answer (a new cluster, all floors lost at once, their servers out of reach)
+-- tokens continue from the clock: above all earlier ones, if fewer than 16 were issued in a
+-- millisecond. A floor years ahead of the clock is the mistake of somebody who wrote to the server;
+-- following it once would make all later tokens larger. No token is 10^14 or more: below that,
+-- tokens are exact in Lua, JSON and printed texts.
 local PER_MS, END, STEP = 16, limits.TOKEN_END, 32     -- STEP: of scripts/fenced/counter.lua
 local AHEAD_MS, ROOM = 10 * 365 * 86400e3, 2 ^ 32
-local SET_MS = 1767225600e3                          -- 2026: a clock before that is not set
+local SET_MS = 1767225600e3                          -- 2026: an earlier clock is not set
 
--- Looks at the clocks, ours and those of the servers. From the latest one follows what no counter
--- can have come to: client.token_limit, a text.
--- @return the middle clock of the servers, of two the later: a single one that was set back does
---   not decide, nor does that of a client, of which the next one knows nothing; ours where a
---   server's is not known
+-- Reads the clocks, ours and the servers'. From the latest follows client.token_limit, a text: a
+-- bound that no counter can have reached.
+-- @return the median clock of the servers (of two, the later): neither a single one that was set
+--   back decides, nor ours, which the next client does not know; ours where no other is known
 local function look_at_clocks(client)
     local ours = tonumber(rounds.load().rl_unix_ms())
     local clocks = {}
@@ -54,9 +53,7 @@ local function look_at_clocks(client)
     return clocks[floor(#clocks / 2) + 1] or ours
 end
 
---- What no counter can have come to.
--- @param client  whose clocks say so
--- @return a number, as the text that the scripts want
+--- A bound that no counter can have reached, as text for the scripts.
 function _M.limit(client)
     if not client.token_limit then
         look_at_clocks(client)
@@ -81,7 +78,7 @@ end
 
 local OUT_OF_RANGE = 2        -- a vote of the script "floor"
 
--- Servers whose floor is out of range keep the others from being taught: the error names them.
+-- The error when servers whose floors are out of range keep others from getting one: it names them.
 local function not_taught(view, answers)
     local client, rows = view.client, {}
     for i = 1, client.size do
@@ -96,8 +93,8 @@ local function not_taught(view, answers)
     return nil, errors.new("no_quorum", view, rows)
 end
 
--- What servers that were asked for a bucket's floor have answered.
--- @return how many have one, the largest of all, and how many are out of range
+-- Counts answers about a bucket's floor.
+-- @return how many servers have one, the largest, and how many are out of range
 local function count(client, answers)
     local seeded, most, wild = 0, 0, 0
     for i = 1, #answers do
@@ -112,10 +109,8 @@ local function count(client, answers)
     return seeded, most, wild
 end
 
--- What servers that need a floor for a bucket get.
--- @param answers    of all that were asked for theirs
--- @param middle_ms  from look_at_clocks()
--- @return that, as a text; and whether too few others had one; or nil and an error
+-- Chooses the floor for servers that lack one; middle_ms: from look_at_clocks().
+-- @return the floor, a text; and whether it is a guess; or nil and an error
 local function choose(view, answers, middle_ms)
     local client = view.client
     local enough = client.size - client.quorum + 1
@@ -130,15 +125,12 @@ end
 
 local KEYS = { _M.KEY }
 
---- Gives a floor to the servers that need one for a bucket. Two round trips. When the first
--- takes too long, `client.unseeded` names the bucket from then on; when the second does, the
--- next attempt finds the servers seeded, as its requests arrive behind.
--- A floor out of range is replaced where enough other servers have a floor: then no majority can
--- have counted so far.
--- @param view    a lock of the primitive that has the scripts "floor" and "seed"
--- @param bucket  a string
--- @param op      as for rounds.acquire
--- @param within  as for rounds.acquire
+--- Gives a floor to the servers that lack one for a bucket, in two round trips. If the first takes
+-- too long, `client.unseeded` names the bucket from then on. If the second does, the next attempt
+-- finds the servers seeded, as its requests arrive later. A floor out of range is replaced when
+-- enough other servers have one: then no majority can have counted that far.
+-- `view` is a lock whose primitive has the scripts "floor" and "seed"; op, within: as for
+-- rounds.acquire.
 -- @return true; or nil and an error: no_quorum (also: too many are out of range), closed
 function _M.seed(view, bucket, op, within)
     local client, prim = view.client, view.primitive
@@ -163,11 +155,9 @@ function _M.seed(view, bucket, op, within)
     return answers and true, err
 end
 
---- The same for several buckets at once, in two round trips for all of them, without an event.
--- @param view     as for seed()
--- @param buckets  a list of strings
--- @param within   seconds for each of the two
--- @return how many of them were guessed; or nil and an error as of seed(): some may have got theirs
+--- Like seed() for a list of buckets, in two round trips for all, each within `within` seconds;
+-- without an event.
+-- @return how many floors are guesses; or nil and an error as of seed(): some may be seeded
 function _M.seed_all(view, buckets, within)
     local client, prim, asked, guesses = view.client, view.primitive, {}, 0
     local middle_ms = look_at_clocks(client)
@@ -190,12 +180,9 @@ end
 
 local LARGEST = script_text.read "redlock.scripts.fenced.largest"
 
---- What the servers know of floors: for client:check().
--- @param client  whose servers are asked
--- @param _       rows, of which nothing is needed
--- @param found   function(place, finding): is told of each node whose floors are out of range
--- @return how many of the 1024 floors each node knows, by its place: none where its user may not
---   look
+--- What the servers know of floors, for client:check(); calls found(place, finding) for each node
+-- with floors out of range.
+-- @return how many of the 1024 floors each node knows, by place: none where the user may not look
 function _M.look(client, _, found)
     local known = {}
     look_at_clocks(client)
@@ -208,10 +195,8 @@ function _M.look(client, _, found)
     return known
 end
 
---- Teaches all floors to the servers that vote and do not know them all.
--- @param view  a fenced lock of the client: its scripts are used, its name is not
--- @return how many floors were guessed from the clock, because too few servers knew them; or nil
---   and an error, as of seed(): some may have been taught
+--- Teaches all floors to the voting servers that lack some. `view` is any fenced lock.
+-- @return how many floors are guesses from the clock; or nil and an error as of seed()
 function _M.teach(view)
     local first, n, guessed = 0, AT_ONCE, 0
     while first < _M.BUCKETS do

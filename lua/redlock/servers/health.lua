@@ -1,5 +1,5 @@
---- What the servers tell of themselves, what is wrong with it, and what to do: for
--- client:check(), and for warnings as events.
+--- What the servers report about themselves, what is wrong with it, and what to do: for
+-- client:check(), and for events that warn.
 
 local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
@@ -34,8 +34,8 @@ local function persistence_of(info)
     return info.aof ~= 0 and "aof" or info.rdb ~= 0 and "rdb" or "none seen"
 end
 
--- Reads one node's row, without verdict.
--- @param since  when nodes were asked that must have answered since (of client.now()); or nil
+-- Reads one node's row, without a verdict.
+-- @param since  a node that has not answered since then (client.now()) timed out; or nil
 local function read(client, i, info, text, since)
     local C = rounds.load()
     if not GUARDS then
@@ -57,7 +57,7 @@ local function read(client, i, info, text, since)
     row.steps = info.steps
     row.step = tonumber(info.step_ms) / 1000
     row.suspect_left = tonumber(info.suspect_left_ms) / 1000
-    if row.guard == "guarded" and info.guard_left_ms >= 0 then       -- else it is down
+    if row.guard == "guarded" and info.guard_left_ms >= 0 then       -- negative: it is down
         row.guard_left = tonumber(info.guard_left_ms) / 1000
     end
     row.marker_code = info.marker_code ~= 0 and ffi_string(C.rl_code_name(info.marker_code))
@@ -85,7 +85,7 @@ local function read(client, i, info, text, since)
     return row
 end
 
--- What servers before a version cannot do (Valkey began as 7.2), and for whom that matters.
+-- What old versions cannot do (Valkey began as 7.2).
 local LACKS = {
     { before = 6.00, kind = "version", verdict = "warning", message = "it is older than Redis "
         .. "6.0, the first one that the library is tested with; upgrade it" },
@@ -94,11 +94,8 @@ local LACKS = {
         .. "may read and send all messages; upgrade it" },
 }
 
---- Adds to a list what a server of a version cannot do.
--- @param list of findings: { kind, verdict, message }
--- @param version as INFO has it: "6.0.16", "valkey 8.1.1"; nil: not known
--- @param user whether the client has a user with ACL rules there
--- @return the list
+--- Adds to a list of findings what a server's version (from INFO; nil: unknown) cannot do. `user`:
+-- whether the client has a user with ACL rules there.
 function _M.lacks(list, version, user)
     local major, minor = (version or ""):match "(%d+)%.(%d+)"
     for _, lack in ipairs(LACKS) do
@@ -110,7 +107,7 @@ function _M.lacks(list, version, user)
     return list
 end
 
--- For how long a server that may have forgotten locks has no votes, and what there is to do.
+-- How long a server that may have forgotten locks cannot vote, and what to do.
 local function quarantine(options, left)
     if not left then
         return " before it is back: it may have forgotten locks"
@@ -120,7 +117,7 @@ local function quarantine(options, left)
         .. "a client stays: redlock check --wait)", ceil(left), max(whole - left, 0), ceil(whole))
 end
 
--- States of the guard whose row says what is wrong, and the verdict on each.
+-- States of the guard whose `why` is the message, and the verdict.
 local EXPLAINED = { disagrees = "error" }
 
 -- What is wrong with a node: a list of { kind, verdict, message }.
@@ -182,10 +179,7 @@ local function findings_of(client, row, user)
     return _M.lacks(list, row.version, user)
 end
 
---- That everybody may read a file with a secret in it, or write one that is trusted.
--- @param path    of the file
--- @param secret  whether there is one in it
--- @return a sentence; or nil: neither
+--- @return a warning if every user of the machine may write this file, or read its secret; or nil
 function _M.exposed(path, secret)
     local modes = rounds.load().rl_file_exposed(path)
     if modes >= 2 then
@@ -196,7 +190,7 @@ function _M.exposed(path, secret)
         .. "secret: chmod 600 it", path) or nil
 end
 
--- The files of a client: a list, and how many of them have a secret in them, which come first.
+-- @return the client's files, those with secrets first; how many have secrets
 local function files(client)
     local o = client.options
     local list, seen = { o.key_file or nil }, {}
@@ -210,7 +204,7 @@ local function files(client)
     return list, secrets
 end
 
---- What is wrong with the whole: the same.
+--- What is wrong with the set of servers and the client's files, as findings.
 function _M.findings(client)
     local n, list = client.size, {}
     local function found(kind, ...)
@@ -244,7 +238,7 @@ function _M.findings(client)
     return list
 end
 
--- A node's row with what is wrong with it, and what to do.
+-- Adds findings, verdict and remedy to a node's row.
 local function judged(client, i, row, more)
     local node = client.options.nodes[i]
     row.findings = findings_of(client, row, node.user)
@@ -263,10 +257,10 @@ local function judged(client, i, row, more)
     return row
 end
 
---- The rows of all nodes, as far as is known now; with verdict and remedy.
--- @param client  whose nodes they are
--- @param since   when nodes were asked that must have answered since (of client.now()); or nil
--- @param more    lists of further findings of nodes, by their places; or nil
+--- The rows of all nodes, from what is known now, with verdict and remedy.
+-- @param client  of these nodes
+-- @param since   a node that has not answered since then (client.now()) timed out; or nil
+-- @param more    further findings, lists by a node's place; or nil
 function _M.rows(client, since, more)
     local C = rounds.load()
     local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)
@@ -276,7 +270,7 @@ function _M.rows(client, since, more)
     end
     return rows
 end
--- Why a server gives no vote, as a code of errors; "ok": it does.
+-- Why a server gives no vote, as a code of errors; "ok": it votes.
 local function code_of(row)
     if not row.ready then
         return row.lost or row.code == "timeout" and "timeout" or "pending"
@@ -290,7 +284,7 @@ local function code_of(row)
     return "ok"
 end
 
---- The rows as an error has them.
+--- The rows as errors list them.
 function _M.complaints(rows)
     local list = {}
     for i, row in ipairs(rows) do
@@ -322,14 +316,14 @@ local function duration(seconds)
     return format("%.0f days", seconds / 86400)
 end
 
--- Servers tell whole seconds of it.
+-- Servers report it in whole seconds.
 local function age(uptime)
     return uptime == 0 and "< 1 s" or duration(uptime)
 end
 
 local function cells(row)
     local run_id = row.run_id and row.run_id ~= "" and row.run_id:sub(1, 8) or "-"
-    local now = row.ready and row or {}              -- what may be otherwise by now
+    local now = row.ready and row or {}              -- these may have changed if it is not ready
     return { row.node, row.verdict, row.version or "-", row.role or "-", run_id,
         age(now.uptime), duration(now.round_trip),
         now.clock_offset and format("%+.3f s", now.clock_offset) or "-",
@@ -338,7 +332,7 @@ end
 
 local Report = {}
 
---- A table with a line per node, and below it what to do.
+--- A table with a line for each node, then what to do.
 function Report:__tostring()
     local lines, widths = { COLUMNS }, {}
     for i, row in ipairs(self) do
@@ -369,10 +363,8 @@ function Report:__tostring()
     return concat(out, "\n")
 end
 
---- See client:check.
--- @param client  which is open
--- @param more    function(client, rows, found): asks for further findings, of which it tells
---   found(place, finding), and returns how many floors each node knows
+--- See client:check. more(client, rows, found) calls found(place, finding) for further findings,
+-- and returns how many floors each node knows.
 function _M.check(client, more)
     local began = client.now()
     local ok, err = rounds.check(client)
@@ -384,7 +376,7 @@ function _M.check(client, more)
         findings[place] = findings[place] or {}
         insert(findings[place], found)
     end)
-    if client.closed then    -- meanwhile
+    if client.closed then    -- during the questions
         return nil, errors.new("closed", "check")
     end
     local rows = _M.rows(client, began, findings)

@@ -17,7 +17,7 @@ local MAX_PREFIX = 1024
 
 -- ---- how a value is checked: check(what, value, o, given) ------------------------------
 
--- Bounds may be functions of all options.
+-- A bound is a number, or a function of all options.
 local function bound(limit, o)
     if type(limit) == "function" then
         return limit(o)
@@ -119,7 +119,7 @@ local function host(what, value)
     end
 end
 
---- Those that end a process, unless it catches them (RL_SIGNAL_* of the core).
+--- Signals that end a process unless it catches them (RL_SIGNAL_* of the core).
 _M.signals = { HUP = true, INT = true, QUIT = true, USR1 = true, USR2 = true, TERM = true }
 
 local function signals(what, list)
@@ -135,14 +135,14 @@ local function signals(what, list)
     end
 end
 
---- The allowance for clocks: lease * drift_factor + 2 ms; a lease must be longer, and leave what
--- its holder wants at least.
+--- The shortest lease: it must exceed the allowance for clocks, lease * drift_factor + 2 ms, and
+-- leave the holder min_validity.
 function _M.min_lease(o)
     return (0.003 + o.min_validity) / (1 - o.drift_factor)
 end
 local min_lease = _M.min_lease
 
---- What max_lease leaves for a lease.
+--- max_lease leaves this much for a lease.
 function _M.longest_lease(o)
     return o.max_lease - o.lock_delay
 end
@@ -153,7 +153,7 @@ function _M.too_long(o, lease)
         o.lock_delay > 0 and " - lock_delay" or "", _M.longest_lease(o))
 end
 
--- @param given  what the user said: the others are defaults
+-- @param given  the user's options, without defaults
 local function lease(what, value, o, given)
     local longest = _M.longest_lease(o)
     if type(value) == "number" and value > longest then
@@ -169,12 +169,12 @@ end
 
 -- ---- the options -----------------------------------------------------------------------
 
--- One row for each: name, default, type (as editors know it), what is said of it. And
---   check     see above; those with `late` come after all others, which they compare it with
---   c, as     the field of rl_options, and how it is made of the value (see client.lua)
---   flag      of the command, which begins with --no- when it sets false; arg: what follows it
+-- One row for each: name, default, type (for editors), description. And
+--   check     see above; rows with `late` are checked last, as they compare with other options
+--   c, as     the field of rl_options, and how its value is made (see client.lua)
+--   flag      of the command; it begins with --no- when it sets false; arg: its argument's name
 --   env       an environment variable of the command
---   of        the verb that the flag is an option of; absent: of all
+--   of        the verb that has the flag; absent: all
 -- Sources: 1 % + 2 ms of drift and the retry delay of 200 ms are those of the Redlock page.
 local NUMBER, WORDS = "number", "string|false"
 _M.rows = {
@@ -294,7 +294,7 @@ local function check_list(nodes)
     end
 end
 
--- What the nodes without a password of their own have.
+-- The user and password of nodes without a password of their own.
 local function shared_password(o)
     local shared = {}
     for _, field in ipairs { "user", "password", "password_file", "password_env" } do

@@ -1,8 +1,8 @@
 --- The restart guard's side of Lua: its key, its scripts, and init.
 --
--- A server that lost its memory must not vote while a lock that it forgot may be held. Each
--- acquire checks a marker in that memory (scripts/marker/check.lua) in the same atomic step;
--- the core keeps the quarantines and admits the servers (scripts/marker/set.lua, guard.h).
+-- A server that lost its memory must not vote while a lock it forgot may be held. Each acquire
+-- checks a marker in that memory (scripts/marker/check.lua) in the same atomic step; the core keeps
+-- the quarantines and admits servers (scripts/marker/set.lua, guard.h).
 
 local errors = require "redlock.runtime.errors"
 local health = require "redlock.servers.health"
@@ -15,24 +15,24 @@ local format, match, gsub, concat = string.format, string.match, string.gsub, ta
 
 local _M = {}
 
---- The key of a server's marker. Keys that belong to no lock are called redlock:{server}:<kind>.
+--- The key of a server's marker. Keys that belong to no lock are redlock:{server}:<kind>.
 _M.KEY = "redlock:{server}:marker"
 
-local ATTEMPTS = 3            -- of init: others may be setting markers at the same time
+local ATTEMPTS = 3            -- of init: other clients may set markers at the same time
 
 -- In one line.
 local CHECK = gsub(gsub(script_text.read "redlock.scripts.marker.check", "%-%-[^\n]*", ""), "%s+",
     " ")
-local SET = script_text.read "redlock.scripts.marker.set"   -- the core's settings only point to it
+local SET = script_text.read "redlock.scripts.marker.set"   -- kept here: the core only points to it
 
---- An acquire script that checks the marker first (scripts/marker/check.lua), in its first
--- line, so that the lines of error messages stay true.
+--- Puts the marker's check before an acquire script, in its first line, so that line numbers in
+-- error messages stay true.
 function _M.wrap(script)
     local shebang, body = match(script, "^(#![^\n]*\n)(.*)$")
     return (shebang or "") .. CHECK .. (body or script)
 end
 
---- Whether the guard is on: by the option, else when there is more than one server.
+--- Whether the guard is on: by the option, else with more than one server.
 function _M.is_on(options)
     if options.restart_guard == "auto" then
         return #options.nodes > 1
@@ -40,12 +40,10 @@ function _M.is_on(options)
     return options.restart_guard ~= false and options.restart_guard ~= "ignore"
 end
 
---- Sets what the core needs to know.
--- @param settings  rl_options
--- @param options   of the client
+--- Sets the guard's fields of rl_options.
 function _M.configure(settings, options)
     settings.unguarded = _M.is_on(options) and 0 or 1
-    if options.restart_guard ~= "ignore" then        -- off: markers of others are looked for
+    if options.restart_guard ~= "ignore" then        -- off: the core looks for others' markers
         settings.marker, settings.marker_script = _M.KEY, SET
     end
     settings.require_info = options.restart_guard == "require" and 1 or 0
@@ -60,7 +58,7 @@ local function list(rows)
     return concat(labels, ", ")
 end
 
--- The rows of each kind: admitted, guarded, disagrees, unknown, absent.
+-- Groups the rows: admitted, guarded, disagrees, unknown, absent.
 local function sort_out(rows)
     local by = { admitted = {}, guarded = {}, disagrees = {}, unknown = {}, absent = {} }
     by.unverified = by.admitted
@@ -73,7 +71,8 @@ end
 
 local HOW = " redlock init --force admits what is there at once; only when nobody can hold a lock"
 
--- Why servers must not be admitted at once: an error, or nil. All that are admitted may be named.
+-- Why servers must not be admitted at once: an error, or nil. Where all are admitted they may get
+-- a name.
 local function objection(by, rows)
     local text
     if #by.absent == #rows then
@@ -98,7 +97,7 @@ local function no_quorum(rows)
     return nil, errors.new("no_quorum", "init", health.complaints(rows))
 end
 
--- With the guard off: whether a majority is there.
+-- With the guard off: whether a majority is up.
 local function are_up(rows)
     local up = 0
     for _, row in ipairs(rows) do
@@ -107,7 +106,7 @@ local function are_up(rows)
     return up >= quorum(#rows)
 end
 
--- Whether servers are known by a hash of their addresses, and there is a name for them now.
+-- Whether servers know the cluster by a hash of its addresses although it has a name now.
 local function is_unnamed(client, rows)
     local name = client.options.cluster
     for _, row in ipairs(rows) do
@@ -118,8 +117,8 @@ local function is_unnamed(client, rows)
     return false
 end
 
--- What servers say now.
--- @return the rows of client:check(), and when that was; or nil and an error
+-- Asks the servers.
+-- @return the rows of client:check(), and the time; or nil and an error
 local function look(client)
     local looked, err = rounds.check(client)
     if not looked then
@@ -142,7 +141,7 @@ function _M.init(client, force)
         return no_quorum(rows)
     end
     local by = sort_out(rows)
-    if #by.guarded > 0 then       -- it begins when a majority was heard: has it, behind that?
+    if #by.guarded > 0 then       -- a quarantine begins once a majority was heard: look again
         rows, seen = look(client)
         if not rows then
             return nil, seen
@@ -175,8 +174,7 @@ function _M.init(client, force)
     return no_quorum(health.rows(client))
 end
 
---- Seconds until a majority may vote, when only quarantines or steps of clocks keep it from
--- voting; nil otherwise.
+--- Seconds until a majority may vote, if only quarantines or clock steps prevent it; else nil.
 function _M.left(client)
     local ms = tonumber(rounds.load().rl_guard_left_ms(client.core))
     return ms > 0 and ms / 1000 or nil

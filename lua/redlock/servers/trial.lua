@@ -1,5 +1,5 @@
---- For client:check(): whether locks can be taken, kept and released, which is tried on each server
--- with a lock of its own; and whether clients with another list of servers are connected.
+--- For client:check(): tries to take, keep and release a lock of its own on each server, and counts
+-- clients with another list of servers.
 
 local each = require "redlock.runtime.each"
 local ffi = require "ffi"
@@ -15,10 +15,10 @@ local format, gmatch, gsub, match, concat = string.format, string.gmatch, string
 local _M = {}
 
 local TRIAL = script_text.read "redlock.scripts.check.trial"
-local LISTED = 2000           -- of more connections a server is not asked who they are
+local LISTED = 2000           -- a server with more connections is not asked for a list
 local SCRIPT = "EVAL or EVALSHA"
 
--- What follows when a command fails. Other commands are of fenced locks: a user who may run none of
+-- What a failing command means. Other commands are of fenced locks: a user that may run none of
 -- those has plain locks only.
 local MISSED = {
     [SCRIPT] = "no lock can be taken", SET = "no lock can be taken",
@@ -33,8 +33,7 @@ local ERRORS = { [SCRIPT] = true, SET = true, GET = true, GETRANGE = true }
 local ALL_FENCED, FENCED = 4, "there are no fenced locks, of which redlock run takes one unless it "
     .. "has --plain"
 
--- @param failed  of one server: why, by command
--- @param found   function(finding)
+-- Tells of one server's failures (command -> why) by found(finding).
 local function judge(failed, user, found)
     local fenced, reason = {}, nil
     local function tell(what, why, missed)
@@ -53,11 +52,9 @@ local function judge(failed, user, found)
     end
 end
 
---- Takes a lock on each server that is ready, and then releases it.
--- @param client  which is open
--- @param rows    of client:check(), so far
--- @param found   function(place, finding): is told what is wrong with a server
--- @return a list of { place } of servers whose connections are not too many to be listed
+--- Takes and releases a lock on each server that is ready, by `rows` of client:check(); calls
+-- found(place, finding) for each fault.
+-- @return a list of { place }: the servers whose connections are few enough to list
 function _M.try(client, rows, found)
     local name, asked, failed, few = client.options.prefix .. "redlock:check", {}, {}, {}
     for place, row in ipairs(rows) do
@@ -77,7 +74,7 @@ function _M.try(client, rows, found)
                 failed[place][command] = gsub(why, "[^ -~]", "?")
             end
             local list = failed[place]
-            if said.data then            -- by EVALSHA, where EVAL has failed
+            if said.data then            -- EVALSHA worked where EVAL had failed
                 list.EVAL, list[SCRIPT] = list[SCRIPT], nil
             elseif code and not code.silent then
                 list[SCRIPT] = said.message
@@ -94,10 +91,7 @@ function _M.try(client, rows, found)
 end
 
 --- Counts the connections of clients with another list of servers, where CLIENT LIST is allowed:
--- their names end in 8 digits of a hash of it.
--- @param client  as for try()
--- @param asked   from try()
--- @param found   as for try()
+-- their names end in 8 digits of the list's hash. asked, found: as for try().
 function _M.count_strangers(client, asked, found)
     local info, name = ffi.new "rl_node_info", client.options.client_name
     load().rl_node_get_info(client.core, 0, info)
