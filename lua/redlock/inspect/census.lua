@@ -1,11 +1,13 @@
 --- Which names are held, as a majority of the servers says.
 --
--- Each server is asked for its names by SCAN, from the beginning to the end of its own table, over
--- one connection: that gives all keys that were there all the time. A name that somebody holds is
--- on a majority, so it is among those of any N - q + 1 servers that have come to their end. Who
--- misses an answer goes on; who was connected anew may have another order, and begins again. One
--- server that lies can hide no name while one more than those have come to their end, and can
--- name nobody: what is told has q servers behind it.
+-- The room inspect/ answers who holds what. It asks servers, trusts only what a majority says, and
+-- takes no lock.
+--
+-- Each server lists its names by SCAN, from the beginning to the end of its table, over one
+-- connection: that gives all keys that existed all the time. A held name is on a majority, so any
+-- N - q + 1 servers that have finished include it. A server continues after a missed answer; after
+-- a new connection it begins again, as the order may differ. Once one more server has finished, one
+-- that lies cannot hide a name; it can never invent a holder, which needs q servers.
 
 local card = require "redlock.runtime.card"
 local each = require "redlock.runtime.each"
@@ -29,20 +31,20 @@ local PAGE = script_text.read(NOW, DESCRIBE, INSPECT .. "page")
 local LOOK = script_text.read(NOW, DESCRIBE, INSPECT .. "look")
 
 local LOOKED = 1000           -- keys that a server looks at in one call
-local PAUSE = 0.1             -- seconds behind an answer that was missed
-local BATCH = 64              -- names that are asked for in one call
+local PAUSE = 0.1             -- seconds after a missed answer
+local BATCH = 64              -- names in one question
 local MISSES, AGAIN = 3, 5    -- answers that a server may miss in a row, connections it may lose
 local ROWS = 500000           -- names that a server may have
-local DIGITS = 8              -- of each of many
+local DIGITS = 8              -- for each reader or permit
 local KINDS = { l = "lock", f = "fenced lock", r = "readers", p = "permits", c = "latch",
     x = "foreign" }
 local SUFFIX = { p = "}:slots", c = "}:latch" }        -- of keys that are not the lock's own
 
 -- ---- what a server says ------------------------------------------------------------
 
--- Rows of describe.lua into a table, by their name behind "p" for permits, "c" for latches, "l" for
--- others.
--- @return where to go on; how many names were too long; how many rows there were
+-- Reads rows of describe.lua into a table. Keys: the name after "p" for permits, "c" for latches,
+-- "l" for others.
+-- @return the next cursor; how many names were too long; how many rows it read
 local function read(data, into, now)
     local cursor, long, at = match(data, "^(%d+) (%d+) ()")
     local n = 0
@@ -50,7 +52,7 @@ local function read(data, into, now)
         local kind, left, waiting, queue, token, name_len, who_len, from = match(data,
             "^(%l) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+):()", at)
         if not KINDS[kind] then
-            return nil           -- no answer of ours
+            return nil           -- not our script's answer
         end
         name_len, who_len = tonumber(name_len), tonumber(who_len)
         at = from + name_len + who_len
@@ -86,7 +88,7 @@ local function fail(server, code, message)
     server.failed = { node = server.label, code = code, message = message }
 end
 
--- Takes what a server has said to a page.
+-- Handles a server's answer about a page.
 local function take(client, server, said, before, now)
     if said.code then
         server.misses = server.misses + 1
@@ -119,7 +121,7 @@ local function take(client, server, said, before, now)
     end
 end
 
--- Those that are asked still; and how many are done, and the pages of the one that had the most.
+-- @return the servers to ask further; how many are done; the most pages that one of these had
 local function left_of(servers)
     local list, done, pages = {}, 0, 0
     for _, server in ipairs(servers) do
@@ -132,7 +134,7 @@ local function left_of(servers)
     return list, done, pages
 end
 
--- Who has far more than all others is not waited for, when those are enough.
+-- Once enough servers are done, gives up those with far more pages.
 local function without_stragglers(list, done, need, pages)
     if done < need then
         return list
@@ -148,11 +150,12 @@ local function without_stragglers(list, done, need, pages)
     return rest
 end
 
--- @return how many keys were looked at, on the server with the most
+-- Asks each server in `list` for its next page.
+-- @return how many keys the busiest server looked at
 local function turn(client, list, args)
     local asked, before = {}, {}
     for k, server in ipairs(list) do
-        if server.misses > 0 then        -- its connection may be made anew
+        if server.misses > 0 then        -- its connection may be opened again
             rounds.sleep(client, PAUSE)
         end
         before[k] = connects(client, server.place)
@@ -167,12 +170,10 @@ local function turn(client, list, args)
     return looked
 end
 
---- Reads the names of all servers.
--- @param client  opened
--- @param opts    pattern; foreign; rate: keys a second; within: seconds; pause: function(client,
---   seconds), or nil
--- @return a list of servers, each with its rows if it is done, else with failed = { node, code,
---   message }; and how many are done. Enough are when that is N - q + 1
+--- Reads the names of all servers. opts: pattern; foreign; rate: keys a second; within: seconds;
+-- pause: function(client, seconds), or nil.
+-- @return a list of servers: each has rows if done, else failed = { node, code, message }; how many
+--   are done; how many are enough (N - q + 1)
 function _M.scan(client, opts)
     local servers = {}
     for place = 1, client.size do
@@ -205,7 +206,7 @@ end
 
 -- ---- what a majority says ------------------------------------------------------------
 
--- What a majority says is said of a field of those rows.
+-- @return the value of a field that a majority of rows has; or nil
 local function agreed(rows, field, q)
     local count = {}
     for _, row in ipairs(rows) do
@@ -217,8 +218,8 @@ local function agreed(rows, field, q)
     end
 end
 
--- How many of many are on a majority: those that are named, and of more than are told as many as q
--- servers count.
+-- How many readers or permits are on a majority: rows name up to 64; if q servers count more, the
+-- q-th largest count.
 local function count_of(rows, q)
     local seen, n, counts = {}, 0, {}
     for i, row in ipairs(rows) do
@@ -233,8 +234,8 @@ local function count_of(rows, q)
     return (counts[q] or 0) > 64 and counts[q] or n
 end
 
--- Of what each server says that was asked, a list with false for those who have no such name.
--- @return a row for users; false: nobody has it; nil: that is not certain
+-- Merges the rows of the servers that answered; false: a server without the name.
+-- @return a row for users; false: nobody holds it; nil: uncertain
 local function merge(name, list, n, now)
     local rows, said, numbers = {}, {}, { waiting = {}, queue = {}, token = {} }
     for i, row in ipairs(list) do
@@ -267,18 +268,15 @@ local function merge(name, list, n, now)
     return result
 end
 
--- The key that an entry of read() is of.
+-- The key of an entry of read().
 local function key_of(client, entry)
     local key = client.options.prefix .. sub(entry, 2)
     local suffix = SUFFIX[sub(entry, 1, 1)]
     return suffix and "redlock:{" .. key .. suffix or key
 end
 
---- Asks all servers for some names at once.
--- @param client   opened
--- @param entries  as read() has them, at most 64
--- @param foreign  whether values of other libraries count
--- @return entry -> as merge(); how many servers have answered
+--- Asks all servers for at most 64 entries of read(). foreign: other libraries' values count.
+-- @return entry -> as merge(); how many servers answered
 function _M.look(client, entries, foreign)
     local keys, asked = {}, {}
     for i, entry in ipairs(entries) do
@@ -306,7 +304,7 @@ function _M.look(client, entries, foreign)
     return found, #all
 end
 
--- Names that so many of those servers have, in order.
+-- The entries that `least` servers have, sorted by name.
 local function seen_by(servers, least, pattern)
     local count, list = {}, {}
     for _, server in ipairs(servers) do
@@ -325,10 +323,7 @@ local function seen_by(servers, least, pattern)
     return list
 end
 
---- The names that a majority has.
--- @param client   opened
--- @param servers  from scan(), of which enough are done
--- @param opts     as of scan(), and limit
+--- The names that a majority has. Enough of `servers` are done; opts: as for scan(), and limit.
 -- @return a list of rows, with long, more
 function _M.result(client, servers, opts)
     local whole, list, n, unsure = {}, { long = 0 }, client.size, {}
@@ -340,7 +335,7 @@ function _M.result(client, servers, opts)
         end
     end
     list.long = majority.median(longs)
-    -- One of those who have a name may hide it.
+    -- One of the servers that have a name may hide it.
     local least = max(#whole - (client.size - client.quorum) - 1, 1)
     local found, entries, now = {}, seen_by(whole, least, opts.pattern), client.now()
     for _, entry in ipairs(entries) do
@@ -350,7 +345,7 @@ function _M.result(client, servers, opts)
         end
         found[entry] = merge(sub(entry, 2), said, n, now) or nil
         if not found[entry] then
-            unsure[#unsure + 1] = entry      -- it passed from one to another meanwhile
+            unsure[#unsure + 1] = entry      -- it changed hands during the scan
         end
     end
     for from = 1, #unsure, BATCH do

@@ -1,5 +1,4 @@
---- All that a majority of the servers knows of one name: readers, permits, a latch, who stands in
--- line.
+--- All that a majority of the servers knows of one name: readers, permits, a latch, a queue.
 
 local card = require "redlock.runtime.card"
 local each = require "redlock.runtime.each"
@@ -14,13 +13,13 @@ local _M = {}
 local DETAIL = script_text.read("redlock.scripts.now", "redlock.scripts.inspect.detail")
 local LISTS = { r = "readers", p = "permits", q = "queue", l = "latches" }
 
--- Rows of one server into what all say: what is said of each reader, permit or waiter.
+-- Merges one server's rows into `all`: a reader, permit, waiter or latch -> each server's number.
 local function read(data, all, waiting)
     local at, seen = 1, {}
     while at <= #data do
         local kind, a, b, len, from = match(data, "^(%l) (%d+) (%d+) (%d+):()", at)
         if not from or from + len - 1 > #data then
-            return               -- no answer of ours
+            return               -- not our script's answer
         end
         at = from + tonumber(len)
         local text = sub(data, from, at - 1)
@@ -57,12 +56,10 @@ local function order(row)
     return row.ticket or row.slot or row.remaining
 end
 
---- Asks the servers.
--- @param client  opened
--- @param name    of a lock
+--- Asks the servers about a lock's name.
 -- @return { readers, permits, queue (lists of { hold, label, since, remaining, slot, ticket }),
---   latch ({ missing, count }; nil: there is none, or it is open), waiting, waiting_for_permits };
---   busy: there are permits or a latch; nil: fewer than a majority have answered
+--   latch ({ missing, count }; nil: none, or open), waiting, waiting_for_permits, busy (there are
+--   permits or a latch) }; nil: fewer than a majority answered
 function _M.of(client, name)
     local key = client.options.prefix .. name
     local own, asked = "redlock:{" .. key .. "}:", {}
@@ -99,7 +96,7 @@ function _M.of(client, name)
     return result
 end
 
---- As lock:holder(), of any kind: also where permits are taken, or a latch is not open.
+--- Like lock:holder(), for any kind: also where permits are taken or a latch is closed.
 function _M.holder(lock)
     local holder, err = lock:holder()
     local found = holder == false and _M.of(lock.client, lock.name)

@@ -1,8 +1,8 @@
---- Who holds a lock: named by a majority of the servers, or not at all, so that no server that lies
--- can name somebody else.
+--- Who holds a lock: a majority of the servers names the holder, or nobody does, so that one lying
+-- server cannot name another.
 --
 -- A holder is { label, since (seconds since 1970, by the holder's clock), remaining (seconds that a
--- majority keeps it still) }, without label and since where the value does not say who.
+-- majority keeps it) }; without label and since if the value does not name its holder.
 
 local answers = require "redlock.runtime.answers"
 local card = require "redlock.runtime.card"
@@ -18,10 +18,9 @@ local function longest_first(a, b)
     return a > b
 end
 
---- @param said  of each server that answered: { who = whose key it has, or nil; left = seconds
---   that it keeps it, huge for a key without an end }
--- @param n     how many servers there are
--- @return true, who holds it, and the seconds until it opens by itself; false: nobody has a
+--- What n servers say: for each that answered, { who = whose key it has, or nil; left = seconds
+-- that it keeps it, huge for a key without an end }.
+-- @return true, the holder, and the seconds until the lock opens by itself; false: nobody has a
 --   majority; nil: with the servers that did not answer somebody may
 function _M.view(said, n)
     local keys, most, whose, q = {}, 0, nil, quorum(n)
@@ -39,30 +38,28 @@ function _M.view(said, n)
     if most >= q then
         local left = keys[whose]
         sort(left, longest_first)
-        return true, whose, left[q]      -- when the q-th longest is gone the majority is
+        return true, whose, left[q]      -- the majority ends with the q-th longest
     elseif #said < q or most > 0 and most + n - #said >= q then
         return nil
     end
     return false
 end
 
--- What servers vote that see a holder, and the digits before the card in what they say of it.
+-- The vote of a server that sees a holder, and the digits before the card in its answer.
 local REFUSED, REFUSED_DIGITS = 0, 20
 local SEEN, SEEN_DIGITS = 1, 40
 
--- Why nobody is named.
 local SPLIT = "no majority of the servers names one holder"
 local NAMELESS = "by a program that does not say who it is"
 
--- @param vote  of those that see a holder
--- @return as _M.view(); and whether any sees one that it can tell from others
+-- @return as _M.view(), by votes `vote`; and whether any server knows its holder
 local function view(client, list, vote)
     local said, any = {}, false
     for i = 1, #list do
         local answer = list[i]
         local who = answer.vote == vote and card.who(answer.data) or nil
         any = any or who ~= nil
-        if answer.vote >= 0 then         -- else the server says what cannot be
+        if answer.vote >= 0 then         -- negative: the script found an impossible state
             said[#said + 1] = { who = who, left = answer.info < 0 and huge or answer.info / 1000 }
         end
     end
@@ -76,8 +73,8 @@ local function holder_of(who, digits, left)
     return holder
 end
 
--- As those servers say that refused the last attempt of a call.
--- @return the holder, or nil; and why nobody is named, or nil: no server knows, as of readers
+-- Who the servers said holds the lock when they refused a call's last attempt.
+-- @return the holder, or nil; and why nobody is named; nil: no server knows, as for readers
 local function of_round(call)
     local client = call.lock.client
     local held, who, left, any = view(client, answers.of(client, call.round), REFUSED)
@@ -87,11 +84,8 @@ local function of_round(call)
     return holder_of(who, REFUSED_DIGITS, left)
 end
 
---- Asks the servers, until a majority agrees.
--- @param lock    a lock object whose primitive has a peek
--- @param op      as for rounds.acquire(), or nil
--- @param within  seconds that it may take, or nil
--- @return the holder; false: nobody holds it; nil: no majority says either; or nil and an error
+--- Asks the servers who holds a lock whose primitive has a peek. op, within: for rounds.ask().
+-- @return the holder; false: nobody; nil: no majority says either; or nil and an error
 function _M.ask(lock, op, within)
     local client, prim = lock.client, lock.primitive
     local list, err = rounds.ask(client, lock, prim, "peek", prim.keys(client, lock.name),
@@ -103,7 +97,7 @@ function _M.ask(lock, op, within)
     return held and holder_of(who, SEEN_DIGITS, left) or held
 end
 
--- @return the holder if its label is known; and what is said in the error
+-- @return the holder if its label is known; and the text for the error
 local function named(holder, why)
     if holder and holder.label then
         return holder, holder.label
@@ -111,18 +105,17 @@ local function named(holder, why)
     return nil, holder and NAMELESS or why
 end
 
---- Notes in the queue of a call whose attempt failed whose the lock is, for those behind it.
--- @param call  see acquire.lua
--- @param held  whether a majority refused it; else nobody is known
+--- Notes the holder in a call's local queue after a failed attempt, for the calls after it. held:
+-- whether a majority refused it; else the holder is unknown.
 function _M.note(call, held)
     local queue = call.place.queue
     queue.held, queue.holder = held, held and of_round(call) or nil
     queue.named = call.lock.client.now()
 end
 
---- Whose the lock is that a call was refused at its end. Mostly the servers have said so; where
--- fewer than a majority have (only the first of them was asked, or one lies), they are asked.
--- @return the holder, or nil; what is said of it, or nil; and whether a majority has named one
+--- The holder, for a call that ends refused. Mostly the servers have named it. If fewer than a
+-- majority have (only one was asked, or one lies), it asks them.
+-- @return the holder, or nil; the text for the error, or nil; whether a majority named one
 function _M.refused(call)
     local lock, client = call.lock, call.lock.client
     local holder, why = of_round(call)
@@ -134,14 +127,14 @@ function _M.refused(call)
     return who, text, holder and true or false
 end
 
--- The hold of another owner of this process.
+-- The holder if it is another owner of this process.
 local function here(lock)
     local hold = lock.client.holds.here[lock.id]
     local left = hold and rounds.remaining(hold.lease) or 0
     return left > 0 and holder_of(ffi_values.of(hold.lease), SEEN_DIGITS, left) or nil
 end
 
---- The same for a call whose turn never came.
+--- Like refused(), for a call whose turn never came.
 function _M.unasked(call)
     local lock, queue = call.lock, call.place.queue
     local holder, seen = here(lock), queue.holder
