@@ -1,4 +1,7 @@
---- Where an event loop finds the rounds that are done, and those who wait for them.
+--- Where an event loop finds finished rounds, and the coroutines that wait for them.
+--
+-- The room host/ knows how to wait: plain blocks in C, an event loop suspends coroutines. It uses
+-- runtime/; only its box reaches the holds of clients, to look for losses and owners that ended.
 
 local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
@@ -13,7 +16,7 @@ local cast = ffi.cast
 local _M = {}
 
 local BATCH = 64
-local LATE = 1                -- seconds by which a timer may be late
+local LATE = 1                -- seconds that a timer may be late
 
 local Box = {}
 Box.__index = Box
@@ -22,7 +25,7 @@ local function key_of(round)
     return tonumber(cast("intptr_t", round))
 end
 
--- Both are freed with the Lua state: whoever waits in it is gone.
+-- Runs when the Lua state is closed: its coroutines are gone.
 local function close(self)
     for key, w in pairs(self.waiting) do
         self.waiting[key] = nil
@@ -47,7 +50,7 @@ local function open(self)
     end))
 end
 
---- The descriptor to be polled for reading.
+--- The descriptor that the loop polls for reading.
 function Box:fd()
     local fd = self.C.rl_mailbox_fd(self.mailbox)
     if fd < 0 then
@@ -65,7 +68,7 @@ function Box:forget(key, w)
     end
 end
 
--- The same, of whom no ring may come: the loop looks whether anybody waits still.
+-- Like forget(), for a round that may never ring: the loop checks whether anybody still waits.
 local function give_up(self, key, w)
     self:forget(key, w)
     self:look_again()
@@ -77,13 +80,8 @@ local function check_cancelled(task)
     end
 end
 
---- Suspends the caller until the round is done.
--- @param round   the round, of a client of this process
--- @param vanish  vanish(round, a, b) cleans up when the caller is gone, killed while it
---   waited; it must not wait
--- @param a       for vanish
--- @param b       for vanish
--- @return the round's outcome
+--- Suspends the caller until the round, of a client of this process, is done; returns the outcome.
+-- If the caller is killed meanwhile, vanish(round, a, b) cleans up; it must not wait.
 function Box:wait(round, vanish, a, b)
     local task = self.task_count > 0 and self.tasks[running()] or nil
     check_cancelled(task)
@@ -107,8 +105,8 @@ function Box:wait(round, vanish, a, b)
     self.waits = self.waits + 1
     local suspend = self.host.suspend
     local ok, why = pcall(self.host.listen, self)
-    -- Once before the loop, as it is mostly: LuaJIT gives up a trace that enters a loop, which
-    -- cost a worker of nginx 8 % of its time for a single request.
+    -- The first call is outside of the loop: LuaJIT aborts a trace that enters a loop, which cost
+    -- an nginx worker 8 % of its time for a single request.
     if ok then
         ok, why = pcall(suspend, w)
     end
@@ -116,7 +114,7 @@ function Box:wait(round, vanish, a, b)
         ok, why = pcall(suspend, w)
     end
     if task then
-        task.waiter = nil        -- it will be somebody else's
+        task.waiter = nil        -- the pool gives it to another
     end
     if not ok then
         give_up(self, key, w)
@@ -128,7 +126,7 @@ function Box:wait(round, vanish, a, b)
     local result, err = w.outcome, w.err
     w.came = true
     w.vanish, w.round, w.a, w.b, w.task = nil, nil, nil, nil, nil
-    if not self.host.mortal then     -- else bury() does it
+    if not self.host.mortal then     -- else bury() returns it
         pool[#pool + 1] = w
     end
     if err then
@@ -147,8 +145,8 @@ local function wake(self, w, outcome)
     self.host.wake(w)
 end
 
---- Cleans up after those who were woken and did not come: they were killed. For hosts
--- whose coroutines can be; to be called when all who were woken have had their turn.
+--- Cleans up after woken waiters that did not run: they were killed. For hosts whose coroutines can
+-- be killed, once all woken ones had their turn.
 function Box:bury()
     local woken = self.woken
     for i = 1, #woken do
@@ -168,7 +166,7 @@ function Box:bury()
     end
 end
 
---- Holds back what is started until uncork(), to be sent together.
+--- Holds back requests until uncork(), which sends them together.
 function Box:cork()
     self.corked = true
     for client in pairs(self.clients) do
@@ -183,15 +181,12 @@ function Box:uncork()
     end
 end
 
---- Wakes some of those whose rounds are done.
--- @param together  whether to cork() before several are woken
--- @return how many rounds were done; when 0, and not before, the descriptor is rung again
---   for the next one
+--- Wakes some waiters whose rounds are done; together: corks first if there are several.
+-- @return how many rounds were done; only after 0 does the next one ring the descriptor again
 function Box:take(together)
     local done = self.done
     local n = self.C.rl_mailbox_take(self.mailbox, done, BATCH)
-    -- All of them are found before one is woken: he may give back another's round, whose
-    -- address is used again.
+    -- Finds all before it wakes one, which may free another's round, whose address is then reused.
     local found = n > 1 and {}
     for i = 0, n - 1 do
         local key = key_of(done[i].round)
@@ -214,13 +209,13 @@ function Box:take(together)
     return n
 end
 
---- An owner is gone. Also for the collector, so there must be no loop by pairs() in it: LuaJIT
--- before August 2023 never leaves a compiled one that is entered in a finalizer (its issue 1045).
+--- Notes that an owner is gone. The collector calls it too, so it must have no loop over pairs():
+-- LuaJIT before August 2023 never leaves a compiled one entered in a finalizer (its issue 1045).
 function Box:note_end(owner)
     self.gone[#self.gone + 1] = owner
 end
 
---- Lets go what owners held who are gone.
+--- Releases the holds of owners that are gone.
 function Box:let_go()
     local gone = self.gone
     while #gone > 0 do
@@ -232,8 +227,8 @@ function Box:let_go()
     end
 end
 
---- Tells the clients of what else happened.
--- @return how many wait still; at least 1 while somebody is to be told of a loss
+--- Releases what ended owners held, and has clients look for losses.
+-- @return how many wait; at least 1 while onLost() was called for a hold
 function Box:look()
     self:let_go()
     for client in pairs(self.clients) do
@@ -242,11 +237,8 @@ function Box:look()
     return self.count > 0 and self.count or self:is_listened_to() and 1 or 0
 end
 
---- Wakes those whose rounds are done, and tells the clients of what else happened. What those
--- start is sent together.
--- @param let_run  let_run() returns when those who were woken have run, several of them; nil: they
---   run at once
--- @return as look()
+--- Wakes all waiters whose rounds are done, sends together what they start, and returns look().
+-- let_run() returns when several woken waiters have run; nil: wake() runs them at once.
 function Box:drain(let_run)
     repeat
         local n = self:take(true)
@@ -260,14 +252,14 @@ function Box:drain(let_run)
     return self:look()
 end
 
---- From now on losses are to be told when they happen, and dead owners to be found.
+--- Has the loop listen, to notice losses and dead owners as they happen.
 function Box:attend()
     if self.mailbox then
         self.host.listen(self)
     end
 end
 
--- As long as something is held it is looked once in a third of a lease whether its owner is gone.
+-- Looks for ended owners of holds; again in a third of a lease while something is held.
 local function patrol(self)
     self.reminder = nil
     for client in pairs(self.clients) do
@@ -278,25 +270,24 @@ local function patrol(self)
     end
 end
 
---- Something is held whose owner may be gone, unnoticed.
--- @param seconds  after which it is to be looked, at the latest
+--- Makes sure that patrol() runs within `seconds`, as a hold's owner may end unnoticed.
 function Box:patrol(seconds)
     local before, now = self.reminder, tonumber(ffi_core.load().rl_now_ms()) / 1000
     local due = now + seconds
-    -- One that is long past will not come: its timer was closed.
+    -- One that is long overdue will not come: its timer was closed.
     if before and before.due <= due and before.due + LATE > now then
         return
     end
     local reminder = { seconds = seconds, due = due }
     self.reminder = reminder
     self.host.remind(seconds, function()
-        if self.reminder == reminder then    -- else there is one that comes sooner
+        if self.reminder == reminder then    -- else an earlier one replaced it
             patrol(self)
         end
     end)
 end
 
---- The loop looks whether anybody waits still, or is to be told of a loss.
+--- Has the loop check whether it still must listen.
 function Box:look_again()
     if self.mailbox then
         self.C.rl_mailbox_ring(self.mailbox)
@@ -323,7 +314,7 @@ function Box:holds_something()
     return false
 end
 
---- Whether somebody of this process waits for what another has held for so long.
+--- Whether a call of this process waits for a name that was held for at least `seconds`.
 function Box:is_waited_for(seconds)
     for client in pairs(self.clients) do
         for id in pairs(client.queues) do
@@ -335,7 +326,7 @@ function Box:is_waited_for(seconds)
     return false
 end
 
---- The running coroutine is a future's until end_task().
+--- Makes the running coroutine a future's, until end_task().
 function Box:begin_task(future)
     self.tasks[running()] = future
     self.task_count = self.task_count + 1
@@ -346,8 +337,8 @@ function Box:end_task()
     self.task_count = self.task_count - 1
 end
 
---- Ends the wait of a task, with an error. (If it runs, or is about to, it finds that it is
--- cancelled at the end of its wait, or with its next one.)
+--- Ends the wait of a task with an error. (A task that runs or is about to run finds that it is
+-- cancelled when its wait ends, or at its next one.)
 function Box:cancel(task, err)
     local w = task.waiter
     local key = w and w.round and key_of(w.round)
@@ -358,21 +349,20 @@ function Box:cancel(task, err)
     end
 end
 
---- The box of a host.
--- @param host  as loop.lua wants it
+--- Makes the box of a host (see loop.lua).
 function _M.new(host)
     return setmetatable({
         host = host,
         waiting = {},            -- round -> waiter
         count = 0,               -- of them
-        waits = 0,               -- how many there were so far
-        pool = {},               -- waiters to be used again
-        woken = {},              -- who may not have run yet ...
+        waits = 0,               -- waits so far
+        pool = {},               -- waiters to reuse
+        woken = {},              -- waiters that may not have run yet ...
         wakes = 0,               -- ... and how many were woken so far
-        corked = false,          -- whether what is started is held back
-        gone = {},               -- owners that are, and what they held may not be let go yet
+        corked = false,          -- whether it holds requests back
+        gone = {},               -- ended owners whose holds may not be released yet
         tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future ...
-        task_count = 0,          -- ... and how many are not done, those that were killed included
+        task_count = 0,          -- ... and how many are not done, including killed ones
         clients = setmetatable({}, { __mode = "k" }),    -- those that are open
     }, Box)
 end

@@ -1,4 +1,4 @@
---- Host for cqueues: to be used in the coroutines of a controller.
+--- Host for cqueues, for coroutines of a controller.
 
 local condition = require "cqueues.condition"
 local cqueues = require "cqueues"
@@ -6,10 +6,10 @@ local loop = require "redlock.host.loop"
 
 local setmetatable = setmetatable
 
--- The controllers in which a coroutine listens; it ends while nobody waits.
+-- The controllers in which a coroutine of ours listens; it ends when nobody waits.
 local listening = setmetatable({}, { __mode = "k" })
 
--- Who is woken runs in the next step of the controller, before or after this coroutine.
+-- Woken coroutines run in the controller's next step, before or after this one.
 local function let_run()
     cqueues.poll(0)
     cqueues.poll(0)
@@ -18,11 +18,11 @@ end
 local function listen(box)
     local controller = cqueues.running()
     if not controller or listening[controller] then
-        return               -- outside of all of them nobody can wait
+        return               -- outside of all controllers nobody can wait
     end
     local readable = { pollfd = box:fd(), events = "r" }
     listening[controller] = true
-    if box.corked then       -- by one that has ended
+    if box.corked then       -- by a listener that was stopped
         box:uncork()
     end
     controller:wrap(function()
@@ -33,10 +33,10 @@ local function listen(box)
     end)
 end
 
--- Whatever waits in a controller keeps it running, so it is not a coroutine that waits for the
--- time of a reminder: the controllers' step() returns by then.
+-- A waiting coroutine would keep its controller running, so step() runs the reminder instead: a
+-- step returns when the reminder is due.
 local reminder, remind_at
-local reminding              -- the controller within whose step the reminder runs, outside of all
+local reminding              -- the controller whose step runs the reminder, outside of all
                              -- coroutines; or nil
 
 local function seconds_left()

@@ -1,33 +1,18 @@
---- What the hosts of event loops have in common: a coroutine that waits is suspended, and
--- the loop wakes it when its round is done.
+--- What hosts of event loops share: a waiting coroutine is suspended, and the loop wakes it when
+-- its round is done.
 --
--- The core's thread puts rounds that are done into a mailbox, and rings a descriptor. The
--- loop polls that; the rest is here. A host of your own is a table for new():
---
---   name             a word
---   suspend(waiter)  suspends the running coroutine until wake(waiter). It may return
---                    early; it is called again then. The waiter is yours to write into, and
---                    is used again: it must not refer to the coroutine any more, which could
---                    not be collected when it has ended, and would keep its locks.
---   wake(waiter)     makes suspend return; may be called before it
---   listen(box)      somebody waits: from now on box:drain() is to be called whenever the
---                    descriptor box:fd() can be read, until it returns 0: nobody waits any
---                    more, and the loop may forget it. Called again for the next waiter.
--- and if the defaults do not fit:
---   owner()          who is asking: the key of an ownership, compared by identity, and
---                    kept weakly. Default: the running coroutine
---   alive(owner)     whether that owner can still ask. Default: its coroutine is not dead
---   can_wait()       whether the caller may be suspended now; lock() answers `phase` when
---                    not, and unlock() does not wait. Default: always
---   spawn(fn)        runs fn in a coroutine that may be suspended. Default: a new one
---   defer(fn)        the same, soon, for the user's callbacks. Default: spawn
---   remind(s, fn)    calls fn() after so many seconds, and must not keep the loop running for
---                    that. Default: never; what an owner held that has ended is let go by the
---                    next call into the library, not by itself
---   log(text)        of what fails. Default: to stderr
---   warn(text)       told what becomes of servers, unless the user listens (on_event).
---                    Default: nobody is
--- See examples/own_loop.lua for one, and host/luv.lua.
+-- The core's thread puts finished rounds into a mailbox and rings a descriptor, which the loop
+-- polls. redlock.LoopDefinition (types/) documents what new() takes. Besides:
+--   suspend(waiter)  is called again if it returned early. The waiter is the host's to write into,
+--                    and is reused: it must not keep a reference to the coroutine, which could not
+--                    be collected after its end, and would keep its locks.
+--   listen(box)      the loop may stop polling once box:drain() returns 0: nobody waits. The next
+--                    waiter calls listen again.
+--   owner()          is compared by identity, and kept weakly
+--   can_wait()       false: lock() answers `phase`, and unlock() does not wait
+--   remind(s, fn)    must not keep the loop running. Default: none; then the next call into the
+--                    library releases what an ended owner held
+-- See examples/own_loop.lua and host/luv.lua.
 
 local boxes = require "redlock.host.box"
 local cores = require "redlock.runtime.cores"
@@ -44,8 +29,8 @@ local _M = {}
 
 local MAIN = {}
 
--- A waiter who was killed while he slept is found when he is woken, where that happens at all: he
--- must not keep his place in line, which others may want, for as long as he would have waited.
+-- A waiter killed in its sleep is noticed only when it is woken, if at all. Sleeps are this short
+-- (seconds) so that it does not keep its place in the local queue for its whole wait.
 local NAP = 5
 
 local function owner()
@@ -72,7 +57,7 @@ local function log(text)
     io.stderr:write("redlock: ", text, "\n")
 end
 
--- ---- what the library asks of it: see plain.lua ----------------------------------------
+-- ---- what the library asks of a host: see plain.lua ------------------------------------
 
 local function accept(opts)
     if opts.signals then
@@ -81,12 +66,12 @@ local function accept(opts)
     end
 end
 
--- The core's thread looks by itself.
+-- The core's thread polls by itself.
 local function poll_at()
     return huge
 end
 
--- Clients, which share their cores.
+-- Clients, which share cores.
 local function add_clients(host, box)
     function host.open(client, settings, nodes, key)
         local core, why = cores.share(key(), settings, nodes, #client.options.nodes)
@@ -100,11 +85,11 @@ local function add_clients(host, box)
     end
 end
 
--- Futures: coroutines of the loop.
+-- Futures are coroutines of the loop.
 local function add_futures(host, box)
     function host.start(future, body)
         future.sleepers = {}
-        future.client:open()     -- the loop may start it later than somebody waits for it
+        future.client:open()     -- the loop may start it after another waits for it
         local can_spawn = pcall(host.spawn, function()
             if future.done then      -- cancelled before
                 return
@@ -136,14 +121,14 @@ local function add_holds(host, box)
         if taken then
             taken(hold, who)
         end
-        if host.mortal then      -- his death is to be noticed, also if he never waited
+        if host.mortal then      -- to notice the owner's death even if it never waited
             box:attend()
         elseif host.remind then
             box:patrol(seconds)
         end
     end
 
-    -- For finalizers: what an owner holds is released with the next turn of the loop, or let_go().
+    -- For finalizers: the loop's next turn, or let_go(), releases the owner's holds.
     function host.drop(who)
         box:note_end(who)
         box:look_again()
@@ -168,8 +153,7 @@ local function add_holds(host, box)
     end
 end
 
---- Makes a host of an event loop; see above.
--- @return the host, for `host` of redlock.new
+--- Makes a host of an event loop, for `host` of redlock.new.
 function _M.new(def)
     local host = {}
     for key, value in pairs(def) do

@@ -1,4 +1,4 @@
---- Host for luv (libuv): to be used in coroutines, while uv.run() runs.
+--- Host for luv (libuv), for coroutines while uv.run() runs.
 
 local uv = require "luv"
 local loop = require "redlock.host.loop"
@@ -7,7 +7,7 @@ local running, yield, resume = coroutine.running, coroutine.yield, coroutine.res
 
 local poll, active
 
--- A program may close all handles of its loop, ours among them: then another one is made.
+-- A program may close all handles of its loop, also ours: then listen() makes another.
 local function is_closed(handle)
     local ok, closing = pcall(handle.is_closing, handle)
     return not ok or closing
@@ -24,7 +24,7 @@ local host = loop.new {
     suspend = function(w)
         w.co = running()
         yield()
-        w.co = nil               -- it may end, and the waiter is used again
+        w.co = nil               -- the coroutine may end, but the waiter is reused
     end,
 
     wake = function(w)

@@ -1,8 +1,8 @@
 --- Host for OpenResty and nginx with the Lua module: a request that waits yields.
 --
--- One timer per worker reads the wake-up socket and posts a semaphore per waiter. It runs
--- only while somebody waits: a timer that reads for ever would keep an old worker alive
--- after a reload. Without it one of those who wait looks for all.
+-- One timer in each worker reads the wake-up socket and posts a semaphore for each waiter. It runs
+-- only while somebody waits: a timer that reads for ever would keep an old worker alive after a
+-- reload. Without it one of the waiters polls for all.
 
 local ffi = require "ffi"
 local finalizers = require "redlock.runtime.finalizers"
@@ -12,7 +12,7 @@ local validate = require "redlock.runtime.validate"
 local assert, error, ipairs, next, pairs, pcall, tonumber, tostring =
     assert, error, ipairs, next, pairs, pcall, tonumber, tostring
 local ceil, min = math.ceil, math.min
-local clock = os.clock        -- processor time: it may be the others' turn meanwhile
+local clock = os.clock        -- processor time: while it does not run, others may
 local ngx = ngx
 local get_phase = ngx.get_phase
 
@@ -29,37 +29,37 @@ local nginx_end = require "redlock.host.nginx_end"
 local owners = require "redlock.host.nginx_owner"
 
 local MAX_DIR = 80            -- a path of a socket has 107 bytes at most
-local IDLE_MS = 1000          -- the reader ends after so long without anybody waiting
--- While something is held the collector gets so much processor time so often: a small worker
--- is through at once, a large one is never stopped for long. If somebody of the worker waits
--- for what another request has held for a while, that one may be dead, and a forgotten lock
--- must not keep a worker that is told to quit: then it is hurried until it is through, and so
--- on once a second.
+local IDLE_MS = 1000          -- the reader ends after this long without a waiter
+-- While something is held, the collector gets STOP_S of processor time every CALM_MS: it finishes
+-- at once in a small worker, and never stops a large one for long. A waiter whose name another
+-- request has held for SUSPECT_S may wait for a dead one, and a forgotten lock must not keep a
+-- worker that is told to quit: then the collector runs every HUNT_MS until it has finished, and
+-- again once a second.
 local STOP_S, CALM_MS, HUNT_MS = 0.002, 250, 20
 local SUSPECT_S = 0.5
-local START_MS = 20           -- it may take to start, before the waiters help themselves
-local LATE_MS = 1000          -- before it is logged that it does not
-local POLL_S = 0.001          -- how often they look then
-local TURN_MS = 2             -- the worker's other events wait at most so much longer
-local LONG_S = 86400          -- an end of a wait that only saves a stuck one
-local DROPPED_MS = 50         -- a timer that has not run by then was dropped (too many run)
-local RETRY_MS = 1000         -- between two attempts to start the reader; twice as long each ...
-local RETRY_MAX_MS = 60000    -- ... time, up to this: each is a line or two in the log
+local START_MS = 20           -- the reader may take this long to start; then waiters poll
+local LATE_MS = 1000          -- the log mentions a missing reader after this
+local POLL_S = 0.001          -- between two polls of a waiter
+local TURN_MS = 2             -- the worker's other events wait at most this much longer
+local LONG_S = 86400          -- only saves a wait that is stuck
+local DROPPED_MS = 50         -- nginx dropped a timer that has not run by then (too many run)
+local RETRY_MS = 1000         -- between two attempts to start the reader; doubles each time ...
+local RETRY_MAX_MS = 60000    -- ... up to this: each attempt logs a line or two
 
 local YIELDS = { rewrite = true, server_rewrite = true, access = true, content = true,
     timer = true, ssl_cert = true }
--- A handshake can yield there only with the patches of OpenResty.
+-- A handshake can yield there only with OpenResty's patches.
 local patched = ngx.config.nginx_configure():find "openresty" ~= nil
 YIELDS.ssl_session_fetch, YIELDS.ssl_client_hello = patched, patched
 
 local host
 local reader = { running = false, connected = false,
-    again = 0,                -- it is not tried to start before (ms)
+    again = 0,                -- no attempt to start it before this (ms)
     pause = RETRY_MS,         -- between the next attempt and the one after it
-    starting = 0,             -- until when it may come (ms)
+    starting = 0,             -- waiters wait for it until then (ms)
 }
-local timed = false           -- it was started in this worker
-local poller = {}             -- waiter, at; since: there was no reader; looked: for the dead (ms)
+local timed = false           -- a timer was started in this worker
+local poller = {}             -- waiter, at; since: there is no reader; looked: for the dead (ms)
 local warned = false
 
 local function log(text)
@@ -79,7 +79,7 @@ end
 local path_buf
 local socket_dir = "/tmp"
 
--- A connection to the mailbox; or nil and why.
+-- @return a connection to the mailbox; or nil and why
 local function connect(box)
     path_buf = path_buf or ffi.new "char[108]"
     local errno = box.C.rl_mailbox_listen(box.mailbox, socket_dir, path_buf, 108)
@@ -97,8 +97,7 @@ local function connect(box)
     return sock
 end
 
--- Lets the mailbox ring after a while: a read with a time-out would be logged as an error
--- each time.
+-- Lets the mailbox ring after `ms`. (nginx would log each read that times out as an error.)
 -- @return a round, or nil: no client is open
 local function ring_later(box, ms)
     local client = next(box.clients)
@@ -110,11 +109,11 @@ local function ring_later(box, ms)
     return ffi.gc(round, box.C.rl_round_free)
 end
 
--- Collections to be finished before what the dead held is let go: one that may have been under
--- way when he died, one that finds the owner, and of an opts.owner one for what that held.
+-- Collections to finish before the holds of a dead coroutine are released: one that may have been
+-- under way at its death, one that finds the owner, and one for the holds of an opts.owner.
 local COLLECTIONS = 3
 local left_to_collect = 0
-local hunt = 0                -- how many are left of those that are hurried
+local hunt = 0                -- collections left of those that are hurried
 
 local function collect()
     local stop = clock() + STOP_S
@@ -127,9 +126,9 @@ local function collect()
     end
 end
 
--- Once in a while: whoever died without letting go must be found by the collector for his
--- locks not to be renewed any more, also where nothing else makes it run.
--- @return in how many ms that is to go on; false: not at all
+-- Runs from time to time: the collector must find a coroutine that died without a release, so that
+-- its locks are no longer renewed, also where nothing else makes it run.
+-- @return in how many ms to run again; false: not at all
 local function look_for_dead(box)
     if box:holds_something() then
         left_to_collect = COLLECTIONS
@@ -149,8 +148,8 @@ local function look_for_dead(box)
     return (left_to_collect > 0 or box:holds_something()) and CALM_MS
 end
 
--- What was posted runs in that order, when the running handler is done: who is posted
--- behind all others, and posts us, tells that they have run.
+-- Semaphores run their waiters in the order of the posts, after the running handler. A fence posted
+-- after all others posts us in turn, so then those have run.
 local function new_fence()
     local fence = { behind = semaphore.new(0), passed = semaphore.new(0) }
     ngx.thread.spawn(function()
@@ -166,8 +165,8 @@ local function end_fence(fence)
     fence.behind:post(1)
 end
 
--- Lets those have their turn who were woken; who does not come is dead. Another one who looks
--- (the reader and a poller, for a moment) may wake more meanwhile: they are left to the next turn.
+-- Lets woken waiters run; one that does not come is dead. Another looker (reader and poller may
+-- overlap for a moment) may wake more meanwhile: the next turn handles those.
 local function let_run(box, fence)
     local wakes = box.wakes
     fence.behind:post(1)
@@ -177,7 +176,7 @@ local function let_run(box, fence)
     end
 end
 
--- As let_run(), and what they start is sent together.
+-- Like let_run(), and sends together what they start.
 local function run_together(box, fence)
     local woken = #box.woken
     if woken == 0 then
@@ -193,8 +192,8 @@ end
 
 -- ---- what is due at a time -------------------------------------------------------
 
--- nginx drops a timer, when it is due, if too many run: then the reader does what it was for.
-local deferred = {}           -- functions of users -> when they are late (ms), and what rings then
+-- nginx drops a due timer if too many run: then the reader does its work.
+local deferred = {}           -- a user's function -> when it is late (ms), and what rings then
 local running_late = false
 local reminder = {}           -- at (ms), fn
 
@@ -215,7 +214,7 @@ local function defer(fn)
     end
 end
 
--- Each is an owner of its own, as in a timer, so that they run one after the other.
+-- Each runs as an owner of its own, as in a timer, so they run one after the other.
 local function run_late(now)
     local those = {}
     for run, one in pairs(deferred) do
@@ -231,7 +230,7 @@ local function run_late(now)
     end)
 end
 
--- at_end: nobody looks for the reminder from now on.
+-- @param at_end  nobody will look for the reminder after this
 local function do_what_is_due(box, at_end)
     local now = now_ms(box)
     if next(deferred) and not running_late then
@@ -243,7 +242,7 @@ local function do_what_is_due(box, at_end)
     end
 end
 
--- For those who are told before a lease is over; without a timer their next call tells them.
+-- For Box:patrol(), on which onEnding() relies; without a timer the next call looks.
 local function remind(seconds, fn)
     if reader.connected then
         local ms = ceil(seconds * 1000)
@@ -254,24 +253,24 @@ local function remind(seconds, fn)
     end
 end
 
--- Wakes those whose rounds are done, also those that become so meanwhile: nothing rings
--- for them. All of that is one event of nginx, so after a while the others get their turn.
+-- Wakes waiters whose rounds are done, also those that finish meanwhile, for which nothing rings.
+-- All of it is one event of nginx, so it stops after TURN_MS for the others.
 local function turn(box, fence)
     local ends = now_ms(box) + TURN_MS
     while box:take() > 0 do
         run_together(box, fence)
         if now_ms(box) >= ends then
-            box.C.rl_mailbox_ring(box.mailbox)     -- to be read again behind them
+            box.C.rl_mailbox_ring(box.mailbox)     -- to be read again after the other events
             break
         end
     end
-    owners.look()            -- one that ended holding something has rung
+    owners.look()            -- a request that ended holding something has rung
     do_what_is_due(box)
     return box:look()
 end
 
--- A worker that is told to quit waits for nothing but the reader, once nobody waits. What is held
--- for somebody else than a request that runs is released at the worker's end.
+-- Whether a worker that is told to quit need not wait for the reader any more. The worker's end
+-- releases holds that belong to no running request.
 local function is_over(box)
     if not ngx.worker.exiting() then
         return false
@@ -286,7 +285,7 @@ local function is_over(box)
     return true
 end
 
--- Reads until nobody waits any more, and nothing is held.
+-- Reads until nobody waits and nothing is held.
 local function read(box)
     local sock = assert(connect(box))
     local fence = new_fence()
@@ -331,14 +330,14 @@ local function run(_, box)
     end
 end
 
--- nginx closes the connection behind a worker's timers when that is told to quit. If the first
--- timer is made later, it logs "open socket #-2 left in connection" at the end.
+-- When a worker is told to quit, nginx closes its connections after the timers. A first timer made
+-- later would log "open socket #-2 left in connection" at the end.
 local function too_late()
     return not timed and ngx.worker.exiting()
 end
 
 function listen(box)
-    -- For who wants to hear of a loss it is read all the same.
+    -- It reads in any case if somebody wants to hear of a loss.
     if reader.running or too_late() and not box:is_listened_to() then
         return
     end
@@ -357,7 +356,7 @@ end
 
 -- ---- waiting ---------------------------------------------------------------------
 
--- Without a reader (lua_max_running_timers, too_late) one of those who wait looks for all.
+-- Without a reader (lua_max_running_timers, too_late) one waiter polls for all.
 local function poll(w)
     local box = host.box
     poller.since = poller.since or now_ms(box)
@@ -371,7 +370,7 @@ local function poll(w)
         local now = now_ms(box)
         if poller.waiter == w or not poller.waiter or now - poller.at > 50 then
             poller.waiter, poller.at = w, now
-            w.sem:wait(POLL_S)       -- and no sleep: the reader may wake this one
+            w.sem:wait(POLL_S)       -- no sleep: the reader may wake it
             poller.at = now_ms(box)
             box:drain()
             if #box.woken > 0 and not w.outcome then
@@ -448,8 +447,7 @@ host = loop.new {
 
     remind = remind,
 
-    -- Where workers make the private directory of their wake-up sockets; where there is one, it is
-    -- where the next one is made.
+    -- Where workers make the private directories of their wake-up sockets, from the next one on.
     set_socket_dir = function(path)
         socket_dir = validate.text("socket_dir", path, MAX_DIR)
     end,

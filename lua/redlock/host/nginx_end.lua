@@ -1,7 +1,5 @@
---- Requests of nginx that have ended, however that came about: it calls what was put among a
--- request's cleanups then. The collector would find what belonged to one later; or never, where
--- something else still refers to it.
-
+--- Notices the end of nginx requests, whatever ended them, by a cleanup in each. The collector
+-- would find their owners later; or never, if something else still refers to them.
 local ffi = require "ffi"
 local ffi_core = require "redlock.runtime.ffi"
 
@@ -10,7 +8,7 @@ local cast = ffi.cast
 
 local _M = {}
 
--- ngx_http_request.h of nginx, the same since 0.7; under a name of our own, as other modules may
+-- From ngx_http_request.h of nginx, the same since 0.7; under our own name, as other modules may
 -- declare it otherwise.
 ffi.cdef [[
     void *redlock_ngx_cleanup_add(void *request, size_t size) __asm__("ngx_http_cleanup_add");
@@ -18,11 +16,11 @@ ffi.cdef [[
 local CLEANUP = ffi.typeof "struct { void (*handler)(void *); void *data; void *next; } *"
 
 local C, done                 -- done: false: this nginx has no such function
-local owners = {}             -- address of a request -> a set of those that belong to it
-local counts = {}             -- ... -> { where C has how much is held, until it has ended }
-local mailbox                 -- function(): to be rung when one ends that holds something
+local owners = {}             -- address of a request -> the set of its owners
+local counts = {}             -- address -> { C's counter of its holds, until it has ended }
+local mailbox                 -- function(): rings when a request ends with holds
 
---- Where the loop hears of it; nil: it looks by itself.
+--- Sets the mailbox to ring; nil: the loop looks by itself.
 function _M.ring(fn)
     mailbox = fn
 end
@@ -34,7 +32,7 @@ local function open()
     done = list and list ~= nil and ffi.gc(list, C.rl_cleanups_close) or false
 end
 
---- Calls fn(owner) for all whose request has ended since the last call.
+--- Calls fn(owner) for the owners of requests that ended since the last call.
 function _M.each(fn)
     local at = done and tonumber(C.rl_cleanups_take(done)) or 0
     while at ~= 0 do
@@ -47,7 +45,7 @@ function _M.each(fn)
     end
 end
 
--- Whether its end will be told; else the collector finds it.
+-- @return whether its end will be noticed; else only the collector finds it
 local function add_cleanup(request, at)
     local cleanup = cast(CLEANUP, ffi.C.redlock_ngx_cleanup_add(request, 0))
     local added = cleanup ~= nil and C.rl_cleanups_add(done, at)
@@ -59,10 +57,8 @@ local function add_cleanup(request, at)
     return true
 end
 
---- From now on an owner ends with a request, which runs.
--- @param request  its pointer
--- @param owner    a table; it is not kept
--- @param fn       as for each(): the address may have been that of another request
+--- Ties an owner, kept weakly, to a running request: it ends with that. Calls each(fn) first, as
+-- the request's address may have been another's.
 -- @return for count(); or nil
 function _M.await(request, owner, fn)
     if done == nil then
@@ -77,9 +73,7 @@ function _M.await(request, owner, fn)
     end
 end
 
---- A request holds so much more, or less.
--- @param count  of await(), or nil
--- @param more   how much
+--- Adds 1 or -1 to the number of a request's holds, as of await().
 function _M.count(count, more)
     local held = count and count[1]
     if held then

@@ -1,13 +1,13 @@
---- Who owns what in nginx: the request, and of client:using() one of its coroutines.
+--- Owners in nginx: a request or, in client:using(), one of its coroutines.
 --
--- What getLock() takes is the request's: its light threads share it, and it survives phases.
--- Not the coroutine's: the module uses one thread object for many requests. What using() takes
--- is its coroutine's, as long as the outermost using() on it runs: a scope. So light threads
--- exclude each other there, also of one timer that runs for ever and does many jobs.
+-- The request owns what getLock() takes: its light threads share it, and it survives phases. (Not
+-- the coroutine: the module reuses a thread object for many requests.) In using() the coroutine
+-- owns it, as long as its outermost using() runs: a scope. So light threads exclude each other
+-- there, also those of one timer that runs for ever and does many jobs.
 --
--- Both are tables that nothing refers to but the request's ngx.ctx, or the stack of the scope's
--- coroutine. nginx tells when a request has ended; that a coroutine was killed before, or the
--- request went on without it (ngx.exec), nothing tells but the collector.
+-- Only the request's ngx.ctx, or the stack of the scope's coroutine, refers to an owner. nginx
+-- reports the end of a request. Only the collector notices a coroutine that was killed earlier, or
+-- a request that went on without it (ngx.exec).
 
 local ffi = require "ffi"
 local finalizers = require "redlock.runtime.finalizers"
@@ -28,10 +28,10 @@ local _M = {}
 local Owner = {}
 local NO_REQUEST = setmetatable({}, Owner)
 
--- The request's owner is in its ngx.ctx, under this key.
+-- The key of a request's owner in its ngx.ctx.
 local TOKEN = {}
 
--- Owners have what a table has not, a finalizer.
+-- Gives owners a finalizer, which tables do not have.
 local SENTINEL = newproxy(true)
 
 local function new_owner(fields)
@@ -40,10 +40,10 @@ local function new_owner(fields)
     return setmetatable(fields, Owner)
 end
 
-local at_end                 -- of tell()
+local at_end                 -- set by tell()
 
 local function is_over(owner)
-    owner.connection = nil       -- it is not found again by the address
+    owner.connection = nil       -- find_or_make() must not find it by its address
     owner.over = true
     at_end(owner)
 end
@@ -55,7 +55,7 @@ getmetatable(SENTINEL).__gc = function(sentinel)
     end
 end
 
--- An owner whose request has ended, and what its coroutines own.
+-- Ends an owner whose request has ended, and the scopes of its coroutines.
 local function is_over_with_scopes(owner)
     is_over(owner)
     for scope in pairs(owner.scopes or {}) do
@@ -63,8 +63,7 @@ local function is_over_with_scopes(owner)
     end
 end
 
---- From now on fn(owner) is called when an owner is gone, also by the collector: it must not wait,
--- and nothing in it may fail.
+--- Sets fn(owner), called when an owner is gone, also by the collector: it must not wait or fail.
 function _M.tell(fn)
     at_end = fn
 end
@@ -74,7 +73,7 @@ function _M.look()
     nginx_end.each(is_over_with_scopes)
 end
 
--- A handshake's owner is inherited by the requests of its connection, and does not end with it.
+-- A handshake's owner outlives it: the requests of its connection inherit it.
 local function await_end(owner)
     if owner.connection or get_phase() == "timer" then
         owner.count = nginx_end.await(get_request(), owner, is_over_with_scopes)
@@ -82,8 +81,8 @@ local function await_end(owner)
     owner.is_awaited = true
 end
 
--- ngx.exec empties ngx.ctx; the request is found again by its address and numbers. These are
--- the same for its subrequests, which have addresses of their own.
+-- ngx.exec empties ngx.ctx, but the request still has its address and numbers. Its subrequests have
+-- the same numbers, but other addresses.
 local by_address = setmetatable({}, { __mode = "v" })
 
 local function address()
@@ -100,7 +99,7 @@ end
 
 local function find_or_make()
     local ok, at, connection, number = pcall(numbers)
-    if not ok then            -- a timer's run, or a TLS handshake
+    if not ok then            -- in a timer or TLS handshake
         return new_owner { life = 0 }
     end
     local owner = by_address[at]
@@ -109,7 +108,7 @@ local function find_or_make()
         return owner
     end
     owner = new_owner { connection = connection, number = number, main = not ngx.is_subrequest,
-        life = 0 }            -- how often its coroutines were ended by ngx.exec
+        life = 0 }            -- how often ngx.exec ended its coroutines
     by_address[at] = owner
     return owner
 end
@@ -119,7 +118,7 @@ local function request()
         return NO_REQUEST
     end
     local ctx = ngx.ctx
-    local owner = rawget(ctx, TOKEN)     -- a handshake's is inherited by its requests
+    local owner = rawget(ctx, TOKEN)     -- requests inherit a handshake's
     if not owner then
         owner = find_or_make()
         rawset(ctx, TOKEN, owner)
@@ -129,7 +128,7 @@ end
 
 -- ---- coroutines ------------------------------------------------------------------
 
--- A coroutine is known by a box of its own, which does not keep it.
+-- Stands for a coroutine without keeping it alive.
 local boxes = setmetatable({}, { __mode = "k" })
 
 local function box_of(co)
@@ -141,7 +140,7 @@ local function box_of(co)
     return box
 end
 
--- coroutine -> the last scope that was begun on it
+-- coroutine -> the last scope that began on it
 local scopes = setmetatable({}, { __mode = "kv" })
 
 local function ended(co, ...)
@@ -149,8 +148,8 @@ local function ended(co, ...)
     return ...
 end
 
--- Its frame on a coroutine's stack shows that the last scope of that lasts: the coroutine may
--- have been killed, and its thread object run something else since.
+-- Its frame on a coroutine's stack shows that the coroutine's last scope lasts: the coroutine may
+-- have been killed, and its thread object may run something else since.
 local function within(co, run, ...)
     return ended(co, run(...))
 end
@@ -168,14 +167,14 @@ local function is_on_stack(scope)
     return false
 end
 
--- Whether a scope lasts, of the running request or of one that shares its ngx.ctx: how that
--- one's coroutines are is not known here.
+-- Whether a scope lasts: of the running request, or of one that shares its ngx.ctx, the status of
+-- whose coroutines is not known here.
 local function lasts(scope)
     local co = scope.box[1]
     return co ~= nil and (scope.at ~= address() or status(co) ~= "dead") and is_on_stack(scope)
 end
 
--- The scope of a coroutine of the running request, or nil.
+-- The lasting scope of a coroutine of the running request, or nil.
 local function scope_of(co)
     local scope = scopes[co]
     return scope and lasts(scope) and scope or nil
@@ -188,17 +187,15 @@ local function captures(box)
     return fn ~= nil and (fn == ngx.location.capture or fn == ngx.location.capture_multi)
 end
 
--- ---- who it is -------------------------------------------------------------------
+-- ---- who asks --------------------------------------------------------------------
 
 local function valid(holds, owner, id)
     local hold = holds:get(owner, id)
     return hold and holds:remaining(hold) > 0 and hold or nil
 end
 
---- Who is asking: the scope for what that has, else the request.
--- @param holds   of the client
--- @param id      kind:name
--- @param beside  another kind:name whose owner may enter it as well, or nil
+--- The owner that asks: the scope if it has the lock, or `beside`, whose owner may enter it as
+-- well; else the request.
 function _M.owner(holds, id, beside)
     local owner, co = request(), running()
     local scope = co and scopes[co]
@@ -209,7 +206,7 @@ function _M.owner(holds, id, beside)
     return owner
 end
 
---- All that belong to the running coroutine, and to those of the request that are no more.
+--- All owners of the running coroutine, and of the request's coroutines that have ended.
 function _M.owners()
     local owner, co = request(), running()
     local list, phase = { owner }, owner ~= NO_REQUEST and get_phase()
@@ -221,7 +218,7 @@ function _M.owners()
     return list
 end
 
---- Notes by which of its coroutines a request got a hold.
+--- Notes which coroutine of a request took a hold.
 function _M.taken(hold, owner)
     local mine, co = getmetatable(owner) == Owner, running()
     local of = mine and (owner.of or owner) or request()
@@ -249,20 +246,20 @@ function _M.taken(hold, owner)
     hold.taker = last
 end
 
---- Whether the request that has a hold, or took it for another owner, may run still.
+--- Whether the request that has a hold, or took it for another owner, may still run.
 function _M.is_of_running(hold, owner)
     local of = getmetatable(owner) == Owner and owner or hold.by and hold.by[1]
     return of ~= nil and of ~= NO_REQUEST and not of.over
 end
 
---- It is not held any more.
+--- Notes that a hold has ended.
 function _M.left(hold)
     nginx_end.count(hold.counted, -1)
     hold.counted = nil
 end
 
--- Whether that coroutine is one of the running request that goes on beside the one that asks.
--- Phases come one after the other, and what was resumed for another one comes in its place.
+-- Whether the coroutine that took a hold runs beside the one that asks, in the same request.
+-- (Phases run one after the other, and a resumed coroutine runs in place of its resumer.)
 local function is_beside(hold, owner, co)
     local taker = hold.taker
     local other = taker and taker.box[1]
@@ -273,8 +270,8 @@ local function is_beside(hold, owner, co)
     return state ~= "dead" and state ~= "normal"
 end
 
--- Who is to own what using() takes on the running coroutine: the scope, or the request if
--- that has it by this coroutine, or by one that is no more.
+-- The owner of what using() takes on the running coroutine: the scope; or the request if this
+-- coroutine, or one that has ended, took the lock for it.
 local function owner_for(lock, owner, scope, co)
     local holds = lock.client.holds
     local function of(who)
@@ -288,8 +285,8 @@ local function owner_for(lock, owner, scope, co)
     return owner
 end
 
---- Runs run(lock, ...), which takes and leaves the lock for the running coroutine.
--- @return what that returns
+--- Runs run(lock, ...), which takes and releases the lock for the running coroutine, and returns
+-- its results.
 function _M.enclose(lock, run, ...)
     local owner, co = request(), running()
     if not co or owner == NO_REQUEST then
@@ -311,8 +308,8 @@ end
 
 -- ---- waiting in vain -------------------------------------------------------------
 
--- Whether a scope that lasts waits for the coroutine that asks, which is of its request, or of a
--- subrequest that shares its ngx.ctx.
+-- Whether a lasting scope waits for the asking coroutine, of its request or of a subrequest that
+-- shares its ngx.ctx.
 local function waits(scope)
     if scope.at ~= address() then
         return captures(scope.box)
@@ -320,8 +317,8 @@ local function waits(scope)
     return status(scope.box[1]) == "normal"
 end
 
--- What the same request has for others, who may not go on before this one has done so: the
--- hold, or nil. What one had that was killed is let go: something may refer to it for long.
+-- A hold of the same request whose owner may be unable to go on before the asker does, or nil.
+-- Releases the holds of killed coroutines: something may refer to those for long.
 local function held_beside(holds, id, owner, asker)
     local hold = asker ~= owner and valid(holds, owner, id)
     if hold then
@@ -337,7 +334,7 @@ local function held_beside(holds, id, owner, asker)
     end
 end
 
--- The same of what a request has that waits for a subrequest.
+-- Like held_beside(), for a parent request that waits for a subrequest.
 local function held_above(holds, id, parent)
     local hold = valid(holds, parent, id)
     if hold and (parent.main or hold.taker and captures(hold.taker.box)) then
@@ -351,12 +348,8 @@ local function held_above(holds, id, parent)
     end
 end
 
---- What keeps a name closed that would be waited for in vain, as its owner waits for the one
--- that asks, or may do so.
--- @param holds  of the client
--- @param id     kind:name
--- @param asker  an owner
--- @return the hold, or nil
+--- @return the hold that keeps a name closed if its owner waits, or may wait, for the asker, so
+--   that to wait for the name would be in vain; or nil
 function _M.in_vain(holds, id, asker)
     if getmetatable(asker) ~= Owner then
         return nil

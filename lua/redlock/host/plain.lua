@@ -1,31 +1,26 @@
---- Host for plain LuaJIT: waiting blocks the thread, in C; in a future, it suspends it.
+--- Host for plain LuaJIT: a wait blocks the thread, in C; in a future it suspends the coroutine.
 --
--- A host is the only place that knows how to wait. It has
---   host.owner()      who is asking: the key of an ownership, compared by identity
---   host.alive(owner) whether an owner can still ask for anything
---   host.can_wait()   whether the caller may wait at all
---   host.wait(round, vanish, a, b, client)  returns the outcome of a round of that client
---                     when it is done; vanish: see loop.lua
---   host.concurrent(client)  whether others that use it can go on while the caller waits
---   host.defer(fn)    runs a callback of the user
---   host.log(text)
--- and what only event loops have much to do for (they are made by loop.lua, which says more):
---   host.accept(opts) raises for an option that does not go with it
---   host.open(client, settings, nodes, key)  the core of a client, or nil and what is wrong;
---                     key() tells apart what may be shared
---   host.close(client)  its end
+-- Every host has owner, alive, can_wait, defer, log (see loop.lua), and
+--   host.wait(round, vanish, a, b, client)  returns the outcome of a client's round when it is
+--                     done; vanish: see box.lua
+--   host.concurrent(client)  whether other coroutines can run while the caller waits
+-- and functions that mostly event loops need (made by loop.lua):
+--   host.accept(opts) raises for an option that does not go with the host
+--   host.open(client, settings, nodes, key)  the core of a client, or nil and why; clients whose
+--                     key() is the same may share one
+--   host.close(client)
 --   host.start(future, body)  runs body() as a task, and settles the future if it cannot
 --   host.begin_directly(future, ...)  or nil: see Tasks:begin_directly
 --   host.cancel(future)  ends a task with future.cancelled
---   host.took(hold, owner, seconds)  an owner has got a hold of a client that looks, within so
---                     many seconds, whether the owner is gone
---   host.look_within(seconds)  the client is to look at its holds by then
---   host.attend()     somebody is to be told of a loss when it happens ...
---   host.look_again() ... and nobody any more
---   host.drop(owner)  for finalizers: what an owner holds is released soon, or by ...
+--   host.took(hold, owner, seconds)  an owner took a hold of a client, which checks within
+--                     `seconds` whether the owner is gone
+--   host.look_within(seconds)  the client must look at its holds by then
+--   host.attend()     a loss must be reported when it happens ...
+--   host.look_again() ... and no longer
+--   host.drop(owner)  for finalizers: releases an owner's holds soon, or with ...
 --   host.let_go()     ... this
---   host.poll_at(time)  when the core is to be looked at for what ends then
---   host.nap          for how many seconds who stands in line may sleep at a time
+--   host.poll_at(time)  when to poll the core for a hold that ends at `time`
+--   host.nap          the longest sleep of a waiter in the local queue, in seconds
 
 local cores = require "redlock.runtime.cores"
 local ffi_core = require "redlock.runtime.ffi"
@@ -41,7 +36,7 @@ local _M = { name = "plain", nap = math.huge }
 local MAIN = {}               -- the main thread has no coroutine object everywhere
 local C, INTERRUPTED
 
---- @return the running coroutine, or one fixed value outside of any
+--- @return the running coroutine; outside of any, one fixed value
 function _M.owner()
     local co, is_main = running()
     if not co or is_main then
@@ -70,8 +65,8 @@ function _M.concurrent(client)
     return tasks.is_task(client)
 end
 
--- A signal handler of Lua (Ctrl-C) runs between two calls of rl_wait and may raise from
--- here. Compiled code would not look for it.
+-- A Lua signal handler (Ctrl-C) runs between two calls of rl_wait and may raise from here. Compiled
+-- code would not check for it.
 local function wait_on(round)
     local outcome
     repeat
@@ -83,8 +78,7 @@ if jit then
     jit.off(wait_on)
 end
 
---- Waits until the round is done.
--- @return its outcome
+--- Waits until the round is done, and returns its outcome.
 function _M.wait(round, _, _, _, client)
     if not C then
         C = ffi_core.load()
@@ -100,7 +94,7 @@ function _M.wait(round, _, _, _, client)
     return outcome
 end
 
--- ---- what event loops have more to do for --------------------------------------------
+-- ---- what event loops need -----------------------------------------------------------
 
 local function nothing()
 end
@@ -129,7 +123,7 @@ function _M.cancel(future)
     future.client.tasks:cancel(future)
 end
 
---- Nobody turns the core between two calls.
+--- Between two calls nothing drives the core.
 function _M.poll_at(time)
     return time
 end
