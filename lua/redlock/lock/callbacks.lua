@@ -108,9 +108,11 @@ function _M.call_endings(holds, now)
 end
 
 --- Has fn(lock, left) called when `seconds` of the hold's validity are left, or fewer.
--- @param holds  of the client
--- @param hold   one of them
--- @param lock   of the caller
+-- @param holds    of the client
+-- @param hold     one of them
+-- @param seconds  as users give them
+-- @param fn       the function
+-- @param lock     of the caller
 function _M.on_ending(holds, hold, seconds, fn, lock)
     hold.on_ending = hold.on_ending or {}
     hold.on_ending[#hold.on_ending + 1] = { seconds = seconds, called = 0,
