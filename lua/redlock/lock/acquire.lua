@@ -1,46 +1,50 @@
---- The way of a lock: a call waits for its turn, tries once, decides, and sleeps until the next
--- attempt is worth it.
+--- A call of lock() or tryLock(): waits for its turn, tries once, decides, and sleeps until the
+-- next attempt makes sense.
 --
--- All that is known of a call of lock() or tryLock() is in one record, which every step gets:
---   lock, owner  what is wanted, and for whom
---   lease        seconds, or nil: the client's, kept by the watchdog
---   patience     seconds without the answer of a majority after which the call gives up
+-- This room is the path that all kinds of locks share: lock objects (lock, asking, background),
+-- the call (acquire, attempt, votes), its waits (turn, queues, waking, deadlock), holds and their
+-- end (holds, callbacks, handover, closing, tally). It reaches servers through runtime/rounds, and
+-- knows a kind only as the fields of its primitive: it must not know kinds/ or client/.
+--
+-- Every step gets one table, the call:
+--   lock, owner  what is wanted, and for which owner
+--   lease        seconds; nil: the client's, kept by the watchdog
+--   patience     seconds without an answer of a majority after which the call gives up
 --   started      when the call began, of client.now()
---   deadline     when the wait is over; huge: it has no end
---   now, ends    when the attempt begins, and when it must be over
---   got          when it has got the lock
---   answered     when servers were last known to answer, or to have a reason not to; nil: never
---   lease_out    where the core puts the lease of an attempt; empty when that has its owner
+--   deadline     when the wait ends; huge: never
+--   now, ends    when the attempt begins, and when it must end
+--   got          when the call got the lock
+--   answered     when servers last answered, or had a reason not to; nil: never
+--   lease_out    where the core puts the lease of an attempt; empty once a hold owns the lease
 --                (rounds.claim)
---   place        in the queue of this process, or nil: there is none
---   free         whether it contends beside the others of this process, who do not block it
---   alone        what ends with such a call when its coroutine is killed, once it waits (turn.lua)
---   wait         what the primitive's functions are told (hooks.lua), or nil
---   answers      of the servers to the attempt that was granted, with `wait`
+--   place        in the local queue, or nil
+--   free         whether it contends beside the other calls of this process, without a place
+--   alone        ends such a call, once it waits, when its coroutine is killed (turn.lua)
+--   wait         the table for the primitive's functions (hooks.lua), or nil
+--   answers      of the servers to the granted attempt; only with `wait`
 --   tried        whether the call has tried to take what it was offered, in this turn
---   waits        whether the first attempt has failed, or could not be made at once
---   round        of the last attempt, which failed; nil: it could not even be started
---   outcome      what became of that attempt, a code
+--   waits        whether the first attempt failed, or could not be made at once
+--   round        of the last attempt, which failed; nil: it could not even start
+--   outcome      the error code of that attempt
 --   guarded      seconds until quarantines let a majority vote, or nil
 --   seeding      the error of the primitive's unseeded(), or nil
--- and from the first sleep between two attempts on (waking.lua):
---   subscription what wakes the call, or nil
---   channel      of the subscription
---   seen         how many wakes lie behind; nil: the call has not subscribed
---   opened       how many of those wakes had a majority of servers behind them
+-- From the first sleep between two attempts (waking.lua):
+--   subscription, channel  what wakes the call, or nil
+--   seen         how many wakes came before; nil: the call has not subscribed
+--   opened       how many wakes a majority of the servers announced
 --   woken        whether a message ended the last sleep
---   vain         wakes in a row after which the same holders were found
+--   vain         wakes in a row that led to the same holders
 --   holders      by server: who had the lock
 --   splits       attempts in a row that split the votes
--- and when an attempt has split the votes (votes.lua):
---   split        what the last attempt came to: "votes", "home", or nil
+-- After an attempt that split the votes (votes.lua):
+--   split        the last attempt's result: "votes", "home", or nil
 --   home         whether the server where contenders meet is asked first, from the first such
 --                attempt until that server refuses
 --   trip, among, whose, may   see votes.look()
---   tries, limit how often it has failed since its time was over, and when it gives up
+--   tries, limit how often it failed since its deadline, and when it gives up
 --
--- A step returns nil: the next one follows; true: the lock is held; or the error that the call
--- ends with.
+-- A step returns nil: continue with the next step; true: the lock is held; or an error, which ends
+-- the call.
 
 local attempt = require "redlock.lock.attempt"
 local deadlock = require "redlock.lock.deadlock"
@@ -66,7 +70,7 @@ local RETRY = { held = true, no_quorum = true, expired = true }
 local function new_call(lock, owner, lease, wait, patience)
     local client = lock.client
     local o, now = client.options, client.now()
-    -- The first attempt of all may take the time to connect.
+    -- A client's first attempt may include the time to connect.
     local answer = client.used and o.timeout or max(o.connect_timeout, o.timeout)
     client.used = true
     return {
@@ -79,7 +83,7 @@ end
 
 -- ---- the steps -------------------------------------------------------------------
 
--- Waits until no other owner of this process is before the call.
+-- Waits until no other call of this process is first.
 local function wait_for_turn(call)
     if call.place then
         return turn.wait(call)
@@ -92,7 +96,7 @@ local function wait_for_turn(call)
     end
 end
 
--- Makes another attempt at once where the last may have failed for want of a new password.
+-- Tries again at once if the last attempt may have failed because a password had changed.
 local function try_again(call)
     local client = call.lock.client
     if client.credentials:poll() then
@@ -102,7 +106,6 @@ local function try_again(call)
     end
 end
 
--- Makes an attempt.
 local function try_once(call)
     local client = call.lock.client
     if call.waits then
@@ -113,7 +116,7 @@ local function try_once(call)
     return attempt.make(call) or try_again(call)
 end
 
--- The error of a call whose last attempt failed.
+-- The error of a call whose last attempt failed with `code`.
 local function failure(call, code)
     local lock, holder, text = call.lock, nil, nil
     local least = lock.client.options.min_validity
@@ -135,7 +138,7 @@ local function failure(call, code)
     return err
 end
 
--- Whether there is to be another attempt.
+-- Decides whether there will be another attempt.
 local function decide(call)
     local client = call.lock.client
     local err = hooks.refused(call) or turn.begin_waiting(call)
@@ -172,11 +175,11 @@ local function sleep_until_worth_it(call)
 end
 
 -- Redlock: (1) note the time, (2) ask all servers, (3) hold the lock if a majority grants it in
--- less than the lease, (4) for what is left of the lease, (5) else release it on every server,
--- and try again after a random pause. (1) to (5) are try_once(), (2) to (5) within the core.
--- @return true, or the error that the call ends with
+-- less than the lease, (4) for the rest of the lease, (5) else release it on every server, and
+-- try again after a random pause. try_once() is (1) to (5), of which the core does (2) to (5).
+-- @return true, or the error that ends the call
 local function run(call)
-    -- The first try stands before the loop: LuaJIT gives up a trace that enters one.
+    -- The first try is outside the loop, as LuaJIT aborts a trace that enters a loop.
     local result = wait_for_turn(call) or try_once(call)
     while not result do
         result = decide(call) or sleep_until_worth_it(call)
@@ -185,7 +188,7 @@ local function run(call)
     return result
 end
 
--- The same of a call whose first attempt has failed.
+-- Like run(), for a call whose first attempt has failed.
 local function run_on(call)
     local result = try_again(call)
     while not result do
@@ -197,28 +200,28 @@ end
 
 -- ---- the call --------------------------------------------------------------------
 
--- Gives back what a call that is over has: a round, a subscription, a place in the queue.
+-- Frees what a call has: a round, a subscription, a place in the queue.
 local function leave(call)
     attempt.forget(call)
     waking.finish(call)
     turn.leave(call)
     local place = call.place
-    if place and place.offer then        -- too late for this call: goes to the next one
+    if place and place.offer then        -- too late: offered to the next one
         place:vanish()
     elseif place then
         place:leave()
     end
 end
 
--- Does the steps that a call begins with, and leaves. An interrupt (Ctrl-C) may raise between any
--- two instructions of it: run it under pcall.
+-- Runs the steps of a call, and leaves. Run it under pcall: an interrupt (Ctrl-C) may raise between
+-- any two instructions.
 local function go(call, steps)
     local result = steps(call)
     leave(call)
     return result
 end
 
--- The end of a call.
+-- Ends a call.
 -- @param ok, result  of go(), under pcall
 -- @return as acquire()
 local function conclude(call, ok, result)
@@ -251,11 +254,11 @@ local function run_in_line(call)
     return run(call)
 end
 
---- Takes the lock for an owner who does not hold it.
+--- Acquires the lock for an owner that does not hold it.
 -- @param lock      a lock object
--- @param owner     who wants it
+-- @param owner     for whom
 -- @param lease     seconds, or nil: the client's, kept by the watchdog
--- @param wait      seconds, or nil: as long as it is held
+-- @param wait      seconds, or nil: until it is free
 -- @param patience  seconds without a majority after which it gives up
 -- @return true, or nil and an error: also `deadlock`, `overload`
 function _M.acquire(lock, owner, lease, wait, patience)
@@ -273,9 +276,9 @@ end
 
 -- ---- the same for a future that needs no coroutine -----------------------------------
 
---- A call for begin(). The arguments are those of acquire().
--- @return the call; or nil: it is not a plain lock, somebody of this process holds or waits for
---   it, or somebody is told of all this
+--- Makes a call for begin(). The arguments are those of acquire().
+-- @return the call; or nil: it needs a coroutine, as it is not for a plain lock, this process holds
+--   or wants the name already, or yields it, or somebody listens to events
 function _M.new_directly(lock, owner, lease, wait, patience)
     local client = lock.client
     if lock.primitive.name ~= "lock" or client.events.fn or client.queues[lock.id]
@@ -285,9 +288,9 @@ function _M.new_directly(lock, owner, lease, wait, patience)
     return new_call(lock, owner, lease, wait, patience)
 end
 
---- Begins its first attempt, and waits for nothing. An interrupt may raise between any two
--- instructions of it and of decided(): then the call is to be given up.
--- @return the round; or nil: it could not begin, and the call is over
+--- Begins the first attempt, and waits for nothing. An interrupt may raise between any two
+-- instructions of begin() and decided(): then call give_up().
+-- @return the round; or nil: it could not begin, and the call has ended
 function _M.begin(call)
     if call.deadline > call.started then
         call.place = queues.place(call.lock.client, call.lock.id, call.deadline)
@@ -300,8 +303,8 @@ function _M.begin(call)
     return round
 end
 
---- The round of begin() is done.
--- @return true, and the lock is held; or nil: go_on() is to be called
+--- Decides a call when the round of begin() is done.
+-- @return true: the lock is held; or nil: call go_on()
 function _M.decided(call, round)
     if attempt.decided(call, round) then
         leave(call)
@@ -310,7 +313,7 @@ function _M.decided(call, round)
     end
 end
 
---- Goes on with a call whose first attempt has failed.
+--- Continues a call whose first attempt has failed.
 -- @return as acquire()
 function _M.go_on(call)
     return conclude(call, pcall(go, call, run_on))

@@ -1,4 +1,4 @@
---- What a lock asks the servers of whoever holds it.
+--- Methods of a lock that ask the servers who holds it, or remove its keys.
 
 local errors = require "redlock.runtime.errors"
 local lock = require "redlock.lock.lock"
@@ -13,9 +13,9 @@ local _M = {}
 
 local methods = lock.methods
 
---- The answers of the nodes to one of the primitive's questions.
+--- Asks the servers one of the primitive's scripts.
 -- @param self    a lock
--- @param script  "peek", "force" and the like
+-- @param script  "peek", "force" or one of its asks
 -- @param args    default: the primitive's
 -- @param keys    default: the primitive's
 -- @return a list (see rounds.ask), or nil and an error
@@ -33,12 +33,7 @@ function _M.ask(self, script, args, keys)
 end
 local ask = _M.ask
 
---- Asks the servers one of the primitive's own questions (its `asks`).
--- @param name  of the question
--- @param args  its ARGV: a list of at most 16 strings; default: the primitive's args(lock, wait)
--- @return a list of { node, vote, info, data, agreed } for the servers that answered, a majority
---   of them at least; agreed: whether it is of a majority that said the same; or nil and an error:
---   no_quorum, phase, closed
+--- Asks the servers one of the primitive's own questions.
 function methods:ask(name, args)
     if type(name) ~= "string" or not self.primitive.asks[name] then
         validate.bad("question", "one of the primitive's asks is needed")
@@ -67,14 +62,11 @@ function _M.force(self, script, args)
     return false
 end
 
---- Deletes it on all servers, whoever holds it; the holder is not told before its next
--- extension.
--- @return true: it was there; false: it was not; or nil and an error: no_quorum, closed
 function methods:forceUnlock()
     return _M.force(self, "force")
 end
 
--- As holders.ask(), with an error where no majority says either.
+-- As holders.ask(), with an error where no majority names a holder or says that there is none.
 local function look(self)
     local ok, err = lock.open_to_wait(self)
     if not ok then
@@ -90,9 +82,8 @@ local function look(self)
     return holder
 end
 
---- @return whether somebody holds it on a majority of the servers; or nil and an error:
---   no_quorum, also when servers that did not answer would make a majority with those that
---   see one holder; closed
+--- Whether somebody holds it; no_quorum also if servers that did not answer could complete the
+-- majority of those that see one holder.
 function methods:isLocked()
     local holder, err = look(self)
     if holder == nil then
@@ -101,17 +92,11 @@ function methods:isLocked()
     return holder ~= false
 end
 
---- Whose it is, as a majority of the servers says.
--- @return { label, since (seconds since 1970, by the holder's clock), remaining (seconds) };
---   without label and since where the value does not say who (other libraries, label = false);
---   false: nobody holds it; or nil and an error: no_quorum, also when no majority names one
---   holder; unsupported; phase; closed
 function methods:holder()
     return look(self)
 end
 
---- @return seconds until it opens by itself, 0 when nobody holds it; or nil and an error.
---   huge for a key without an end (not made by this library).
+--- Seconds until it opens by itself.
 function methods:remainTimeToLive()
     local holder, err = look(self)
     if holder == nil then

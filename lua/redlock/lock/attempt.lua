@@ -1,4 +1,4 @@
---- One attempt of a call (see acquire.lua): on all servers at once, and for its owner.
+--- One attempt of a call (see acquire.lua): asks all servers at once.
 
 local hooks = require "redlock.lock.hooks"
 local rounds = require "redlock.runtime.rounds"
@@ -7,17 +7,17 @@ local max, next, huge = math.max, next, math.huge
 
 local _M = {}
 
---- Seconds of the lease that a call wants.
+--- The seconds of the lease that a call wants.
 function _M.seconds(call)
     return call.lease or call.lock.client.options.lease
 end
 local seconds_of = _M.seconds
 
 --- Registers a granted lease as the owner's hold, and starts the watchdog.
--- @param call    who has it now
+-- @param call    which gets it
 -- @param handle  the lease
--- @param from    the hold it was passed on from, or nil
--- @return true; nil: the client was closed meanwhile, and the lease is let go
+-- @param from    the hold that was passed on, or nil
+-- @return true; nil: the client was closed meanwhile, and the lease is released
 function _M.register(call, handle, from)
     local lock, lease = call.lock, call.lease
     local client, prim = lock.client, lock.primitive
@@ -33,7 +33,7 @@ function _M.register(call, handle, from)
     end
     local hold = { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
         primitive = prim, taker = false, passed = 0, since = now,
-        -- Room for what follows: a table that grows is slow.
+        -- Fields for later: a table that grows is slow.
         id = nil, mine = nil, key = nil, looked = nil, line = nil, number = nil, ends = nil }
     if from then
         hold.passed, hold.run = from.passed + 1, from.run or from.since
@@ -53,7 +53,7 @@ function _M.register(call, handle, from)
     return true
 end
 
--- What an attempt asks the servers for.
+-- @return the arguments of rounds.acquire, after the call
 local function request_of(call)
     local lock = call.lock
     local client, prim = lock.client, lock.primitive
@@ -61,32 +61,30 @@ local function request_of(call)
         seconds_of(call), max(call.ends - call.now, 0)
 end
 
--- Asks the servers for the lock, once.
 -- @return as rounds.acquire
 local function ask(call)
     return rounds.acquire(call, request_of(call))
 end
 
---- Begins to try for a future, of a primitive without unseeded().
+--- Begins an attempt for a future, of a primitive without unseeded().
 -- @return the round, or nil
 function _M.begin(call)
     return rounds.begin_acquire(call, request_of(call))
 end
 
---- The attempt that was begun is decided.
--- @return as make()
+--- Registers the lease if the round of begin() was granted.
+-- @return true: the lock is held; or nil: the attempt failed, and its round is call.round
 function _M.decided(call, round)
     return _M.took(call, rounds.decided(call, round, true))
 end
 
--- Seconds that the rest of an attempt may take; nil: it has no end.
+-- Seconds that the rest of an attempt may take; nil: no limit.
 local function time_left(call)
     call.now = call.lock.client.now()
     return call.ends < huge and max(call.ends - call.now, 0) or nil
 end
 
--- Asks for a lock with fencing tokens: servers that do not know what they have counted learn it
--- first.
+-- Asks for a lock with fencing tokens. Servers that lost their counters learn them first.
 -- @return as rounds.acquire
 local function ask_seeded(call)
     local lock, place = call.lock, call.place
@@ -108,7 +106,7 @@ local function ask_seeded(call)
     return ask(call)
 end
 
---- Takes the round of the attempt that failed out of a call.
+--- Removes the round of the failed attempt from a call.
 -- @return the round, or nil
 function _M.take_round(call)
     local round = call.round
@@ -116,21 +114,20 @@ function _M.take_round(call)
     return round
 end
 
---- Gives back the round of an attempt that failed.
+--- Frees the round of the failed attempt.
 function _M.forget(call)
     rounds.free(_M.take_round(call))
 end
 
---- Tries once. An error that is raised (Ctrl-C) leaves the lease in call.lease_out.
--- @return true, and the lock is held; or nil, and call.round is the round of the attempt
+--- Makes one attempt. If it raises (Ctrl-C), the lease stays in call.lease_out.
+-- @return as decided()
 function _M.make(call)
     local request = call.lock.primitive.unseeded and ask_seeded or ask
     return _M.took(call, request(call))
 end
 
---- An attempt is decided.
--- (handle: the lease, or nil.)
--- @return as make()
+--- Registers the lease `handle` of an attempt, or keeps the round of a failed one (nil).
+-- @return as decided()
 function _M.took(call, handle, round)
     if handle then
         return _M.register(call, handle)

@@ -1,6 +1,6 @@
---- A lock's calls as futures (see future.lua), on behalf of the owner who makes them: the call
--- has begun when these return; in a plain script its requests are on their way as soon as somebody
--- waits, or 1 ms later. Bad arguments raise at once.
+--- A lock's calls as futures (see future.lua), for the owner that makes them. The call has begun
+-- when these return; in a plain script its requests are sent as soon as somebody waits, or 1 ms
+-- later. Bad arguments raise at once.
 
 local acquire = require "redlock.lock.acquire"
 local closing = require "redlock.lock.closing"
@@ -23,8 +23,7 @@ end
 
 -- ---- without a coroutine, as long as nothing goes wrong ---------------------------------
 
--- `what` of such a future is the call (lock/acquire.lua) of one that takes a lock, and the hold
--- of one that leaves it.
+-- future.what: for taking, the call (acquire.lua); for letting_go, the hold.
 
 local taking, letting_go = {}, {}
 
@@ -67,7 +66,7 @@ local function leave_on(self, hold, round, granted)
     return closing.done(self, hold, rounds.let_go(self.client, self, hold.lease, round, granted))
 end
 
---- Only if it is the last leave, and nobody of this process waits for it.
+--- Only for the last leave, when no call of this process waits for the lock.
 function letting_go.begin(future, owner)
     local self = future.lock
     self.client.credentials:poll()
@@ -90,7 +89,7 @@ function letting_go.finish(future)
     if rounds.is_granted(round) then
         leave_on(future.lock, hold, round, true)
         future:settle_true()
-    else                     -- somebody may be told of a loss
+    else                     -- a loss may have callbacks
         future_of.go_on(future, leave_on, future.lock, hold, round, false)
     end
 end
@@ -102,7 +101,7 @@ end
 
 -- ---- what users call ---------------------------------------------------------------------
 
---- @return a future of what lock() returns; and so on
+--- The futures of lock(), tryLock(), unlock() and extend().
 function methods:lockAsync(lease)
     lock.check_lease(self, lease)
     return future_of.start_directly(self, taking, lock.owner_of(self), lease, nil,

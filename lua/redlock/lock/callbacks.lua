@@ -1,8 +1,8 @@
---- Functions that users give for what becomes of a hold: onLost and onEnding.
+--- Callbacks of users for a hold: onLost and onEnding.
 --
--- A callback must not keep the owner of its hold alive: an owner that is not collected keeps what
--- it holds. So of a lock with an owner of its own only a copy without the owner is kept, and the
--- lock itself as long as somebody else refers to it.
+-- A callback must not keep the owner of its hold alive, since an owner that is never collected
+-- keeps its hold. So a callback refers weakly to a lock with an owner of its own, and has a copy
+-- of the lock without the owner.
 
 local interrupt = require "redlock.runtime.interrupt"
 local rounds = require "redlock.runtime.rounds"
@@ -15,7 +15,7 @@ local format = string.format
 local _M = {}
 
 local WEAK = { __mode = "v" }
-local SAME = 0.05             -- seconds: ends of a lease that differ by less are the same end
+local SAME = 0.05             -- seconds: closer ends of a lease count as one
 
 local function copy(lock, owner)
     local its = {}
@@ -26,9 +26,9 @@ local function copy(lock, owner)
     return setmetatable(its, getmetatable(lock))
 end
 
---- A callback, for call().
+--- Makes a callback for call().
 -- @param event  its name for users, like "onLost"
--- @param fn     gets the lock, and what call() is given
+-- @param fn     gets the lock, and the arguments of call()
 -- @param lock   of the caller
 -- @param named  whether fn's lock must name its owner, because fn runs in another coroutine
 function _M.new(event, fn, lock, named)
@@ -42,14 +42,14 @@ end
 local function run(host, callback, lock, first, ...)
     if first ~= nil then
         local ok, err = pcall(callback.fn, lock, first, ...)
-        if not ok then       -- it must not hit whichever call of the library runs it
+        if not ok then       -- the library call that runs it must not fail
             interrupt.rethrow(err)
             host.log(format("an %s function failed: %s", callback.event, tostring(err)))
         end
     end
 end
 
---- Calls a callback as soon as the host can; not if the owner is gone.
+--- Calls a callback as soon as the host can, unless the owner no longer exists.
 -- @param holds     of the client
 -- @param hold      one of them
 -- @param callback  of new()
@@ -67,11 +67,11 @@ end
 local function call_on_ending(holds, hold, ending)
     _M.call(holds, hold, ending.callback, function()
         local left = holds.live[hold.key] == hold and rounds.remaining(hold.lease) or 0
-        return left > 0 and left or nil      -- else it is lost, and onLost functions are called
+        return left > 0 and left or nil      -- else it is lost: for onLost
     end)
 end
 
--- Adds what is due to a list, once for each end.
+-- Adds the callbacks that are due to a list, once for each end of the lease.
 -- @return when to look again
 local function due_of(hold, now, due)
     local left, again = rounds.remaining(hold.lease), huge
@@ -83,7 +83,7 @@ local function due_of(hold, now, due)
                 ending.called = now + left
                 due[#due + 1] = { hold, ending }
             end
-            again = min(again, now + max(left / 8, SAME))    -- it may have been renewed by then
+            again = min(again, now + max(left / 8, SAME))    -- perhaps renewed
         end
     end
     return again
@@ -107,12 +107,7 @@ function _M.call_endings(holds, now)
     end
 end
 
---- Has fn(lock, left) called when `seconds` of the hold's validity are left, or fewer.
--- @param holds    of the client
--- @param hold     one of them
--- @param seconds  as users give them
--- @param fn       the function
--- @param lock     of the caller
+--- Has fn(lock, left) called when `seconds` or less of the hold's validity are left.
 function _M.on_ending(holds, hold, seconds, fn, lock)
     hold.on_ending = hold.on_ending or {}
     hold.on_ending[#hold.on_ending + 1] = { seconds = seconds, called = 0,

@@ -1,8 +1,8 @@
---- The end of a hold: its last unlock, and keys that outlive it, such as a name that stays closed.
+--- The end of a hold: its last unlock, and keys that outlive it, such as a name kept closed.
 --
--- Keys that stay get an end of their own, with the value of the hold; once the hold is given up
--- nobody can release or extend them. The restart guard keeps servers that forgot something from
--- voting for max_lease: what is to stay longer is safe only while no majority has forgotten it.
+-- Such keys get an end of their own, and keep the value of the hold; once the hold ends nobody can
+-- release or extend them. The restart guard keeps servers that forgot something from voting for
+-- max_lease: keys that stay longer are safe only while no majority has forgotten them.
 
 local validate = require "redlock.runtime.validate"
 local errors = require "redlock.runtime.errors"
@@ -24,18 +24,18 @@ function _M.options(opts)
     return seconds and validate.seconds("closed_for", seconds, 0, rounds.FOREVER)
 end
 
---- How many seconds longer the name of a hold is to stay closed; 0: not. Nothing is added for fast
--- clocks of servers: a name that is closed for almost a day must open in time.
+--- How many more seconds the name of a hold is to stay closed. Nothing is added for fast clocks of
+-- servers: a name that is closed for almost a day must open in time.
 -- @param lock     whose hold it is
 -- @param hold     one of client.holds
--- @param seconds  since it was taken
+-- @param seconds  since the hold was taken
 function _M.left(lock, hold, seconds)
     return max(hold.since + seconds - lock.client.now(), 0)
 end
 
---- Why a hold was lost, by what the servers said to the release.
+--- Why a hold was lost, by the servers' replies to the release.
 -- @param err    of the release
--- @param early  it was to last still: keys that are gone were removed, not run out
+-- @param early  whether the lease had time left: missing keys were removed, and did not expire
 function _M.reason(err, early)
     if err.code == "held" then
         return "taken"
@@ -53,32 +53,28 @@ end
 --- Begins the last unlock: from now on the owner does not hold the lock.
 -- @param lock        a lock object
 -- @param owner       of the hold
--- @param hold        what is let go
+-- @param hold        to be released
 -- @param for_future  as for rounds.release()
 -- @return the round, or nil
 function _M.begin(lock, owner, hold, for_future)
     local client = lock.client
     local now = client.now()
     hold.ends = now + rounds.remaining(hold.lease)
-    -- In this order: an interrupt between the two must not keep it on the servers.
+    -- In this order: an interrupt in between must not leave it on the servers.
     local round = rounds.release(hold.lease, for_future)
     client.holds:remove(owner, lock.id)
     hold.looked = now
     return round
 end
 
---- Ends it, when its round is done.
--- @param lock      a lock object
--- @param hold      what was let go
--- @param ok        as rounds.released() returns it,
--- @param told      the same,
--- @param more      the same
+--- Ends the last unlock, when its round is done. `ok`, `told` and `more` are what
+-- rounds.released() returned.
 -- @return as unlock()
 function _M.done(lock, hold, ok, told, more)
     local client = lock.client
     handover.released(lock, ok and told or 0, hold)
     if ok then
-        if more then         -- now, before they are needed
+        if more then         -- before the next attempt needs them
             lock.primitive.unseeded(lock)
         end
         tally.released(client, hold)
@@ -93,7 +89,7 @@ function _M.done(lock, hold, ok, told, more)
     return nil, err
 end
 
--- By what a majority answered, if it did: as for a release.
+-- The error of a settle that no majority confirmed, by the answers.
 local function failure(lock, answers)
     local foreign, q = 0, lock.client.quorum
     for i = 1, #answers do
@@ -105,7 +101,7 @@ local function failure(lock, answers)
     return errors.new(foreign >= q and "held" or "expired", lock)
 end
 
--- ARGV of settle: as of the other scripts of a lease.
+-- ARGV of settle, like those of the other scripts of a lease.
 local function args_of(lock, hold, value, seconds)
     local args = { value, format("%d", rounds.to_ms(seconds)) }
     if lock.primitive.vote ~= "yes" then
@@ -117,13 +113,13 @@ local function args_of(lock, hold, value, seconds)
     return args
 end
 
---- Gives what a hold has on the servers an end of its own.
+--- Gives the keys of a hold an end of their own.
 -- @param lock     whose hold it is
 -- @param hold     one of client.holds
--- @param seconds  that it is to stay from now on, be that more or less than before
--- @param keep     whether the hold goes on; else this is its end, whatever comes of it
--- @return true; or nil and an error: expired, held, unknown (no majority answered: what is there
---   ends with its lease, or then), closed
+-- @param seconds  that they stay from now on, more or less than before
+-- @param keep     whether the hold continues; else it ends, whatever the outcome
+-- @return true; or nil and an error: expired, held, unknown (no majority answered: the keys end
+--   with the lease, or after `seconds`), closed
 function _M.settle(lock, hold, seconds, keep)
     local client, prim = lock.client, lock.primitive
     local keys = prim.keys(client, lock.name)

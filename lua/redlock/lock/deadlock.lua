@@ -1,4 +1,4 @@
---- Waits that cannot end well: for a lock whose holder waits for the caller, or may do so.
+--- Waits that cannot end well, because the holder waits for the caller, or may do so.
 
 local rounds = require "redlock.runtime.rounds"
 
@@ -6,8 +6,7 @@ local ipairs, huge = ipairs, math.huge
 
 local _M = {}
 
--- Whether a hold, or nil, is kept for longer than a call waits.
--- @param left  seconds
+-- Whether a hold, or nil, outlasts a wait of `left` seconds.
 local function outlasts(hold, left)
     local remaining = hold and rounds.remaining(hold.lease) or 0
     return remaining > 0 and (hold.kept or remaining > left)
@@ -24,20 +23,17 @@ local function rivals_of(lock)
     return ids
 end
 
---- Whether the holder may wait for the owner of a call in a queue, and keeps the lock for longer
--- than the call waits.
+--- Whether the holder may wait for the owner of a call in a queue, and outlasts the call's wait.
 -- @param call  see acquire.lua
--- @param left  seconds that it waits still
+-- @param left  seconds of its wait
 function _M.is_in_vain(call, left)
     local client = call.lock.client
     local in_vain = not call.lock.primitive.shared and client.host.in_vain
     return in_vain and outlasts(in_vain(client.holds, call.lock.id, call.owner), left)
 end
 
---- Whether that is so of a lock of another kind under this name, whose holder may be the owner
--- of the call as well.
--- @param call  see acquire.lua
--- @param left  seconds that it waits still
+--- Like is_in_vain(), for locks of other kinds under this name, which the owner of the call itself
+-- may hold.
 function _M.is_in_vain_beside(call, left)
     local lock, owner = call.lock, call.owner
     local client = lock.client
@@ -51,9 +47,9 @@ function _M.is_in_vain_beside(call, left)
     return false
 end
 
---- Whether a call that blocks its thread waits for what another owner of the thread holds for
--- longer, or any owner as another kind of lock: none of them can let go meanwhile.
--- @param call  see acquire.lua
+--- Whether a call that blocks its thread waits for a hold that lasts longer than the wait: of
+-- another owner of the thread, or of any owner as another kind of lock. Neither can release it
+-- meanwhile.
 function _M.is_certain(call)
     local lock, client = call.lock, call.lock.client
     client.tasks:poll()          -- a future of the thread may have got the lock

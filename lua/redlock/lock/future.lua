@@ -1,7 +1,8 @@
---- Futures: many calls in flight from one plain script.
+--- Futures: many calls in flight from one plain script. Each call runs in a coroutine, suspended
+-- while it waits for a round. A caller of get() runs the loop for all of them.
 --
--- Each call runs in a coroutine of its own; when it waits for a round, the coroutine is
--- suspended until that round is done. Whoever calls get() turns the loop for all.
+-- In an event loop each call is a coroutine of the loop, and a caller that waits for a future
+-- sleeps until the future wakes it.
 
 local errors = require "redlock.runtime.errors"
 local validate = require "redlock.runtime.validate"
@@ -16,16 +17,13 @@ local _M = {}
 
 -- ---- futures ---------------------------------------------------------------------
 
--- Where an event loop runs the coroutines, each call is one of its own, and whoever waits
--- for a future sleeps until it wakes him.
-
 local Future, methods = {}, {}
 Future.__index, Future.is_future = Future, true
 
--- What a call returned: ok, whether it returned at all; n, how many values; and those.
+-- Results: ok, whether the call returned (did not raise); n, how many values; and the values.
 local TRUE = { ok = true, n = 1, true }
 
---- The first result stands.
+--- Sets the results. The first ones stand.
 function methods:settle(ok, ...)
     if self.done then
         return
@@ -37,14 +35,14 @@ function methods:settle(ok, ...)
     end
 end
 
---- The same with `true`, for a future that nobody sleeps for.
+--- Like settle(true, true), for a future that nobody sleeps for.
 function methods:settle_true()
     self.results = TRUE
-    self.done = true         -- an interrupt may come in between
+    self.done = true         -- last, as an interrupt may come in between
 end
 
--- Who sleeps until a future is done; the round of one who was killed or cancelled is given back
--- before that.
+-- A caller that sleeps until a future is done. vanish() runs before its round is freed, if its
+-- coroutine is killed or cancelled.
 local Sleeper = {}
 Sleeper.__index = Sleeper
 
@@ -52,8 +50,9 @@ function Sleeper:vanish()
     self.future.sleepers[self.round] = nil
 end
 
--- In an event loop: sleeps until it is done; for `nap` of the host at most, as who was killed is
--- found by that. Nothing wakes who waits where its client is closed: then that is the result.
+-- Sleeps, in an event loop, until the future is done, for the host's `nap` at most: that is how a
+-- killed sleeper is found. Once the client is closed nothing wakes a sleeper, so the result is
+-- `closed`.
 local function sleep(future, seconds)
     local client = future.client
     local round = client.core and rounds.begin_sleep(client, min(seconds, client.host.nap))
@@ -70,8 +69,8 @@ local function sleep(future, seconds)
     end
 end
 
--- Waits until it is done, at most `seconds`: of the class, as futures of a world (redlock.testing)
--- have another one.
+-- Waits until it is done, for `seconds` at most. It belongs to the class, as futures of a world
+-- (redlock.testing) have another one.
 -- @return true; or nil and an error: the caller cannot wait
 local function await(future, seconds)
     local client = future.client
@@ -90,13 +89,13 @@ local function await(future, seconds)
     if limit then
         rounds.free(limit)
     end
-    if client.closed then    -- by the end of the Lua state: nobody will come
+    if client.closed then    -- the Lua state ended: nothing will finish it
         future:settle(true, nil, errors.new("closed", "a future"))
     end
     return true
 end
 
-Future.__await = await             -- no method: wait_all() checks what it is given
+Future.__await = await             -- no method, which would check its object again
 
 local function is_future(value)
     local class = getmetatable(value)
@@ -108,7 +107,7 @@ local function start(future, fn, ...)
     local function body()
         future:settle(pcall(fn, unpack(args, 1, n)))
     end
-    if future.client.closed then         -- there is nothing to wait for
+    if future.client.closed then         -- fn fails without a wait
         body()
     else
         future.client.host.start(future, body)
@@ -122,14 +121,10 @@ function _M.start(client, fn, ...)
     return start(setmetatable({ client = client }, Future), fn, ...)
 end
 
---- Starts what needs no coroutine, as long as nothing goes wrong.
--- @param lock  the lock object that is used
--- @param how   see Tasks:begin_directly; it has the future's `lock`, and its `what` to itself
--- @param a     for how.begin(),
--- @param b     the same,
--- @param c     the same,
--- @param d     the same
--- @return its future; or nil: it needs one
+--- Starts a call of `lock` without a coroutine, if the host can and the call allows it. For `how`
+-- see Tasks:begin_directly: its functions find the lock in the future's `lock`, and have its `what`
+-- to themselves. a to d go to how.begin().
+-- @return its future; or nil: it needs a coroutine
 function _M.start_directly(lock, how, a, b, c, d)
     local directly = lock.client.host.begin_directly
     if not directly then
@@ -141,15 +136,12 @@ function _M.start_directly(lock, how, a, b, c, d)
     return directly(future, a, b, c, d) and future or nil
 end
 
---- Goes on with fn(...) as a task of a future that was started directly.
+--- Continues a future that was started directly: with fn(...), as a task.
 function _M.go_on(future, fn, ...)
     start(future, fn, ...)
 end
 
---- The results of the call, as it would have returned them.
--- @param timeout  seconds to wait for them; default: as long as it takes
--- @return the call's results; or nil and an error, and the call goes on: timeout, phase (the
---   caller cannot wait)
+--- The results of the call.
 function methods:get(timeout)
     if timeout ~= nil then
         validate.seconds("timeout", timeout, 0)
@@ -175,7 +167,7 @@ function methods:get(timeout)
     return unpack(results, 1, results.n)
 end
 
---- @return whether get() would return at once
+--- Whether get() would return at once.
 function methods:isDone()
     if not self.done and not self.sleepers then
         self.client.tasks:poll()
@@ -183,9 +175,7 @@ function methods:isDone()
     return self.done == true
 end
 
---- Ends the call: an attempt under way is released, get() returns nil and `cancelled`. In a
--- callback of the call itself: when it waits next.
--- @return false when it was done before
+--- Cancels the call; in a callback of the call itself, when it waits next.
 function methods:cancel()
     if self:isDone() then
         return false
@@ -213,7 +203,7 @@ local function check_list(list)
         end
         n = n + 1
     end
-    for i = 1, n do              -- with a gap, something is behind n, and nil before
+    for i = 1, n do              -- if there is a gap, one of these is nil
         if not is_future(list[i]) then
             validate.bad(("list[%d]"):format(i), "a future is needed, not " .. type(list[i]))
         end
@@ -221,10 +211,6 @@ local function check_list(list)
 end
 
 --- Waits for all futures of a list.
--- @param list     futures, of any clients
--- @param timeout  seconds; default: as long as it takes
--- @return true when all are done, false otherwise; or nil and an error: phase (the caller
---   cannot wait)
 function _M.wait_all(list, timeout)
     check_list(list)
     if timeout ~= nil then

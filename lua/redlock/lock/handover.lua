@@ -1,4 +1,4 @@
---- A hold that is let go passes to another owner of this process, who waits in the queue.
+--- Hand-over: a released hold passes to another owner of this process that waits in the queue.
 
 local attempt = require "redlock.lock.attempt"
 local errors = require "redlock.runtime.errors"
@@ -10,13 +10,13 @@ local max, min = math.max, math.min
 
 local _M = {}
 
--- After a run of hand-overs other processes get their turn: this one yields for so many seconds,
--- as does an owner who released a lock that others wait for, and wants it again at once. It would
--- be there before them every time. Such an owner yields until each of those who wait may have had
--- the lock for as long, at most as long as a run may last: of eight contenders with holds of 5 ms
--- the luckiest got the lock 1.7 times as often as the last, and 3 times with 5 ms for all.
+-- After a run of hand-overs this process yields to others for YIELD seconds. So does an owner that
+-- has released a contended lock and wants it again at once: it would come first every time. It
+-- yields until each waiter may have had the lock for as long, RUN at most. Measured with eight
+-- contenders and holds of 5 ms: the luckiest got the lock 1.7 times as often as the last; if all
+-- yield 5 ms, 3 times.
 local YIELD = 0.005
-local RUN = 0.05              -- seconds that the hold may be passed on in a row
+local RUN = 0.05              -- seconds for which a hold may be passed on in a row
 _M.YIELD_MAX = RUN
 
 --- Seconds for which this process yields a lock to others; 0: it does not.
@@ -24,13 +24,13 @@ function _M.yield_for(lock)
     return lock.client.yield_until:left(lock.id, lock.client.now())
 end
 
---- When the first of the owners got a hold who have passed it on to each other.
+--- When the run of hand-overs began that led to a hold.
 function _M.run_since(hold)
     return hold.run or hold.since
 end
 
---- Passes on a hold that is let go, if an owner of this process waits for it.
--- @return true; or false: the hold is to be released
+--- Passes on a hold, if another owner of this process waits for it.
+-- @return true; or false: release the hold
 function _M.pass(lock, hold)
     local client = lock.client
     local queue = client.queues[lock.id]
@@ -45,12 +45,13 @@ end
 
 --- Notes that a lock was released.
 -- @param lock  a lock object
--- @param told  how many connections were told of the release; nil: not known yet
+-- @param told  how many connections got the message; nil: not known yet
 -- @param hold  what was released; nil: the name stays closed
 function _M.released(lock, told, hold)
     local client = lock.client
     local queue = client.queues[lock.id]
-    -- Our own subscription is one of them. Not known: as if, for those who would be first.
+    -- Our own subscription does not count. If the number is not known, a queue here counts as one:
+    -- its calls would be first.
     local own = queue and queue.watching > 0 and 1 or 0
     local others = told and told - own or queue and 1 or 0
     if hold and others > 0 then
@@ -61,11 +62,11 @@ function _M.released(lock, told, hold)
     queues.wake_first(queue)
 end
 
---- Makes a hold one of another kind, for the same owner, on the servers in one step.
+--- Turns a hold into one of another kind, for the same owner, on the servers in one step.
 -- @param view   a lock object of the other kind
 -- @param owner  whose hold it is
 -- @param hold   one of client.holds
--- @param count  how often it counts as entered then
+-- @param count  its hold count after that
 -- @return true; or nil and an error: lost, no_quorum, expired, closed: nothing is held any more
 function _M.change(view, owner, hold, count)
     local client = view.client
@@ -88,12 +89,12 @@ function _M.change(view, owner, hold, count)
     return true
 end
 
--- A lease that has lost less than this share, beside the drift, passes on as it is.
+-- A lease that has lost less than this share, and the drift, passes on as it is.
 local WORN = 0.01
 
--- Whether a hold may pass to the owner of a call without a word to the servers: what they have
--- is what an attempt would put there, and the owner needs no token of its own. An extension may
--- be under way still, or have got through to some.
+-- Whether a hold may pass to the owner of a call without a request: the servers have what an
+-- attempt would put there, and the owner needs no token of its own. Not after an extension, which
+-- may be under way, or may have reached only some servers.
 local function is_as_new(call, from)
     local lock, seconds = call.lock, attempt.seconds(call)
     local o, left = lock.client.options, rounds.remaining(from.lease)
@@ -108,7 +109,7 @@ end
 
 --- Takes the hold that a call in the queue was offered.
 -- @param call  see acquire.lua
--- @return true; or nil: the call goes on
+-- @return true; or nil: the call continues
 function _M.take(call)
     local client, place = call.lock.client, call.place
     local from = place.offer

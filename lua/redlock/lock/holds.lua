@@ -1,16 +1,21 @@
---- What the owners of one process hold through one client.
+--- What the owners of one process hold through one client. A hold has:
+--   lease, primitive, name, id (kind:name), count, seconds (of the lease, as taken)
+--   kept         whether the watchdog renews it
+--   label        unless it is the client's
+--   traceparent  or nil
+--   since        when its owner got it
+--   passed, run  how often it was passed on before, and since when (nil: never)
+--   looked       when it was last checked; after its release: when that was
+--   ends         once it is released: when it would have ended
+--   taker        the host's note
+--   on_lost, on_ending  callbacks (callbacks.lua), or nil
+--   lost, lost_at, holder  why and when it was lost, and who has the lock now, if known
 --
--- A hold is { lease = cdata, count = hold count, seconds = as taken, kept = by the watchdog, name,
--- id, primitive, label unless it is the client's, since = when its owner got it, passed = how often
--- it was before, from the first owner's `run` on or nil, looked = when somebody looked at it last,
--- or it was let go, ends = when it was to end, once it is released, taker = what the host notes of
--- it, traceparent or nil, on_lost = { callbacks.lua } or nil, on_ending (the same), lost =
--- reason or nil, lost_at (when), holder = who has it now, if that is known when it is lost }. Lock
--- objects are views of holds: collecting one changes nothing. What an owner held that is gone is
--- let go when that is found: its coroutine has ended, or it was collected.
+-- Lock objects are views of holds: collecting one changes nothing. When an owner has ended (its
+-- coroutine) or was collected, its holds are released as soon as that is found.
 --
--- Nothing here takes longer the more is held: the core says which leases were lost, and what
--- has to be looked at once in a while stands in line.
+-- A poll takes no longer the more is held: the core names the leases that were lost, and holds
+-- that need a look from time to time are in a list by age.
 
 local ffi = require "ffi"
 local card = require "redlock.runtime.card"
@@ -25,8 +30,8 @@ local huge, max, min = math.huge, math.max, math.min
 
 local _M = {}
 
--- Leases that are never renewed may be lost by the thousands, where they are not to be released
--- but to run out: so many that were lost are remembered.
+-- How many lost leases are remembered that were never renewed: an application may let thousands
+-- expire instead of releasing them.
 local REMEMBERED = 10000
 
 local Holds = {}
@@ -36,8 +41,7 @@ local function weak(mode)
     return setmetatable({}, { __mode = mode })
 end
 
--- A line of holds by their times in `looked`: number -> hold. Weak, as the owner's end is
--- theirs.
+-- A list of holds by their `looked`: number -> hold. Weak: holds live as long as their owners.
 local function new_line()
     local line = weak "v"
     line.first, line.last = 1, 0
@@ -51,7 +55,7 @@ local function stand_in(line, hold, now)
     line[hold.number] = hold
 end
 
--- Takes it out of its line.
+-- Removes a hold from its list.
 -- @return whether it was in one
 local function leave(hold)
     local line, number = hold.line, hold.number
@@ -65,8 +69,8 @@ local function leave(hold)
     return true
 end
 
--- Takes the first out of a line.
--- @return it, or nil: it was collected
+-- Removes the first hold from a list.
+-- @return the hold, or nil: it was collected
 local function take_first(line)
     local hold = line[line.first]
     line.first = line.first + 1
@@ -81,23 +85,23 @@ function _M.new(client)
         client = client,
         -- Weak: a hold must not keep its owner alive. It does not refer to it either.
         owners = weak "k",       -- owner -> id -> hold
-        whose = weak "kv",       -- what is in there -> owner
+        whose = weak "kv",       -- what `owners` has -> owner
         here = weak "v",         -- id -> the last hold of it
-        live = weak "v",         -- those not known to be lost, by the core's names for them
+        live = weak "v",         -- the core's name -> hold, unless known to be lost
         line = new_line(),
-        run_out = new_line(),    -- of those that were never kept; the others stay in line
-        fixed = 0,               -- how many are live that nobody keeps
-        listeners = 0,           -- and how many of which somebody is told when they are lost
-        happened = 0,            -- rl_happenings() as seen last
+        run_out = new_line(),    -- lost ones that were never kept; the others stay in line
+        fixed = 0,               -- how many live ones the watchdog does not keep
+        listeners = 0,           -- and how many have onLost functions
+        happened = 0,            -- rl_happenings() at the last look
         losses = 0,              -- rl_losses()
-        next_deadline = huge,    -- when the core has to be asked to look for what is lost
+        next_deadline = huge,    -- when to have the core look for losses
         next_sweep = 0,
         ending = weak "k",       -- holds with onEnding functions: callbacks.lua
-        next_ending = huge,      -- when that is
+        next_ending = huge,      -- when the first of them is due
     }, Holds)
 end
 
---- The hold of an owner, also when its time is over; or nil.
+--- The hold of an owner, even after its end; or nil.
 function Holds:get(owner, id)
     local mine = self.owners[owner]
     return mine and mine[id]
@@ -119,14 +123,14 @@ end
 -- @param id     kind:name
 -- @param hold   see above
 -- @param now    of client.now()
--- @param ends   when its time is over, as of now
+-- @param ends   when its validity ends, as known now
 function Holds:set(owner, id, hold, now, ends)
     local mine = self.owners[owner]
     if not mine then
         mine = {}
         self.owners[owner], self.whose[mine] = mine, owner
     end
-    -- First: an interrupt (Ctrl-C) may come between any two.
+    -- First, as an interrupt (Ctrl-C) may come between any two steps.
     hold.id, hold.mine, hold.key = id, mine, rounds.key(hold.lease)
     stand_in(self.line, hold, now)
     mine[id] = hold
@@ -143,11 +147,11 @@ end
 local function is_not_listened_to(self)
     self.listeners = self.listeners - 1
     if self.listeners == 0 then
-        self.client.host.look_again()        -- nothing else may happen that lets a loop end
+        self.client.host.look_again()        -- perhaps nothing else lets the loop end
     end
 end
 
--- It is not held any more, or known to be lost.
+-- The hold was released, or is known to be lost.
 local function is_over(self, hold)
     if self.live[hold.key] == hold then
         self.live[hold.key] = nil
@@ -186,7 +190,7 @@ end
 
 local NOTHING = {}
 
---- What an owner has, also what is lost, by kind:name. Not to be changed.
+--- What an owner has by kind:name, including lost holds. Read only.
 function Holds:of(owner)
     return self.owners[owner] or NOTHING
 end
@@ -202,9 +206,8 @@ function Holds:held_by(owner)
     return list
 end
 
---- How long somebody else of this process (owner nil: anybody) will hold a name: seconds,
--- math.huge when the watchdog keeps it, nil when nobody does. What somebody has who is gone is
--- let go.
+--- For how many seconds another owner of this process (owner nil: any) holds a name; math.huge:
+-- the watchdog keeps it; nil: none does. Releases the holds of an owner that no longer exists.
 function Holds:held_by_others(owner, id)
     local hold = self.here[id]
     local other = hold and self.whose[hold.mine]
@@ -216,31 +219,30 @@ function Holds:held_by_others(owner, id)
     end
 end
 
---- How long some owner of this process will hold a name at least; 0: nobody does.
+--- For how many seconds at least an owner of this process holds a name; 0: none does.
 function Holds:left_here(id)
     local hold = self.here[id]
     return hold and rounds.remaining(hold.lease) or 0
 end
 
---- For how long some owner of this process has held a name; 0: nobody does.
+--- Since how many seconds an owner of this process has held a name; 0: none does.
 function Holds:held_for(id)
     local hold = self.here[id]
     local held = hold and rounds.remaining(hold.lease) > 0
     return held and self.client.now() - (hold.run or hold.since) or 0
 end
 
---- The hold that the core calls so, if it is not known to be lost; or nil.
+--- The hold that the core calls `key`, if it is not known to be lost; or nil.
 function Holds:known_as(key)
     return self.live[key]
 end
 
---- Whether anything is held, perhaps by nobody any more: an owner may be collected long before
--- his hold.
+--- Whether there are holds, perhaps without an owner: an owner may be collected long before them.
 function Holds:any()
     return next(self.live) ~= nil
 end
 
---- Whether somebody is to be told when a hold is lost.
+--- Whether any hold has onLost functions.
 function Holds:listened()
     return self.listeners > 0
 end
@@ -254,7 +256,7 @@ function Holds:orphan_all()
     end
 end
 
---- A list of all holds, also of those that are lost.
+--- A list of all holds, including lost ones.
 function Holds:all()
     local list = {}
     for _, line in ipairs { self.line, self.run_out } do
@@ -265,9 +267,9 @@ function Holds:all()
     return list
 end
 
---- Looks at some of those that are not known to be lost; holds may come and go between two calls.
--- @param number  where to go on; nil: at the first
--- @param most    so many places are looked at
+--- Visits some holds that are not known to be lost; holds may come and go between two calls.
+-- @param number  where to continue; nil: at the first
+-- @param most    how many places to visit
 -- @param fn      function(hold)
 -- @return the number for the next call; nil: that was all
 function Holds:scan(number, most, fn)
@@ -283,7 +285,6 @@ function Holds:scan(number, most, fn)
     return last < line.last and last + 1 or nil
 end
 
---- How many are held now.
 function Holds:count()
     local n = 0
     for _, hold in ipairs(self:all()) do
@@ -296,7 +297,7 @@ local function report(self, hold, one)
     callbacks.call(self, hold, one, function() return hold.lost, hold.holder end)
 end
 
---- Registers fn(lock, reason, holder) for the loss of a hold; at once when it is lost.
+--- Registers fn(lock, reason, holder) for the loss of a hold; calls it at once if that is lost.
 -- @return true
 function Holds:on_lost(hold, fn, lock)
     local one = callbacks.new("onLost", fn, lock)
@@ -306,9 +307,9 @@ function Holds:on_lost(hold, fn, lock)
     end
     hold.on_lost = hold.on_lost or {}
     hold.on_lost[#hold.on_lost + 1] = one
-    if not hold.sentinel then        -- an event loop does not end meanwhile
+    if not hold.sentinel then        -- keeps an event loop from ending
         self.listeners = self.listeners + 1
-        -- Of those that are collected nobody is told any more.
+        -- A collected hold calls nobody any more.
         hold.sentinel = ffi.gc(ffi.new "char[1]", function()
             is_not_listened_to(self)
         end)
@@ -317,14 +318,13 @@ function Holds:on_lost(hold, fn, lock)
     return true
 end
 
--- Gives back what nobody asks for any more.
+-- Frees a lost hold that nobody asks for any more.
 local function forget(self, hold)
     rounds.drop(hold.lease)
     take_out(self, hold)
 end
 
--- Those that have run out are forgotten when they were lost before that time, and when they
--- are too many.
+-- Forgets holds in run_out that were lost before `time`, or that are too many.
 local function forget_run_out(self, time)
     local line = self.run_out
     while line.first <= line.last do
@@ -339,11 +339,10 @@ local function forget_run_out(self, time)
     end
 end
 
---- Marks a hold as lost, once, and tells those who asked for it.
--- @param hold   one of these
--- @param reason  why, as events tell it
--- @param taker  who has the keys, or false: of a hold whose lease was given back; nil: its
---   lease knows
+--- Marks a hold as lost, once, and calls its onLost functions.
+-- @param hold    one of these
+-- @param reason  as in events
+-- @param taker   who has the keys, or false: of a hold whose lease was freed; nil: the lease knows
 function Holds:lose(hold, reason, taker)
     if hold.lost then
         return
@@ -370,7 +369,7 @@ function Holds:lose(hold, reason, taker)
     end
 end
 
---- Seconds of validity left; 0: over, and the loss is told.
+--- Seconds of validity left. 0: it has ended, and is marked as lost.
 function Holds:remaining(hold)
     local left = rounds.remaining(hold.lease)
     if left <= 0 then
@@ -379,9 +378,9 @@ function Holds:remaining(hold)
     return left
 end
 
--- Looks at all that is held, as the core has lost so much that it does not know what.
+-- Looks at all holds, when the core has lost more than it can name.
 local function look_at_all(self)
-    local list = self:all()      -- who is told of a loss may take another lock, or let one go
+    local list = self:all()      -- a copy, as onLost functions may change the holds
     for _, hold in ipairs(list) do
         if self.live[hold.key] == hold then
             self:remaining(hold)
@@ -404,7 +403,7 @@ end
 
 local function let_go_of_the_gone(self, hold)
     local owner = self.whose[hold.mine]
-    if owner == nil then         -- collected; so will be the hold, but who knows when
+    if owner == nil then         -- collected, before the hold is
         rounds.orphan(hold.lease)
         take_out(self, hold)
     elseif not self.client.host.alive(owner) then
@@ -412,8 +411,8 @@ local function let_go_of_the_gone(self, hold)
     end
 end
 
--- Looks at those at which nobody has looked for a third of a lease: has the owner ended
--- without letting go? Was it lost so long ago that nobody asks?
+-- Checks the holds that were not checked for a third of a lease: whether the owner has ended
+-- without a release, and whether the hold was lost so long ago that it can be forgotten.
 local function sweep(self, now)
     local line, interval = self.line, self.client.options.lease / 3
     local forgotten = now - self.client.options.max_lease
@@ -435,7 +434,7 @@ local function sweep(self, now)
     end
 end
 
---- Notices what the core did since the last call.
+--- Processes what the core did since the last call.
 function Holds:look()
     local happened = happenings.happened(self.client)
     if happened == self.happened then
@@ -451,7 +450,7 @@ function Holds:look()
     self.client.events:poll()
 end
 
---- The same, and what time did: every public call begins with it.
+--- Like look(), and does what is due by time. Every public call begins with it.
 function Holds:poll()
     local client = self.client
     local now = client.now()
@@ -468,10 +467,9 @@ function Holds:poll()
     end
 end
 
---- The same, for who calls it when nobody calls the library.
--- @param sees_ends  whether owners who are gone are found without that
--- @return in how many seconds it is to be called again; nil: nothing is held, or nobody is to be
---   told or looked for
+--- Like poll(), for a timer of the host, while nobody calls the library.
+-- @param sees_ends  whether the host finds owners that ended by itself
+-- @return seconds until the next call; nil: nothing is held, or nothing is due
 function Holds:patrol(sees_ends)
     self:poll()
     local next_time = min(self.next_ending, sees_ends and huge or self.next_sweep)

@@ -1,10 +1,5 @@
---- What the functions of a primitive are told of a call that waits, and of a hold.
---
--- A call has one table for them, its `wait`:
---   n     attempts that have failed so far
---   left  seconds until its time is over; nil: it has no end
---   id    16 random hex digits, the call's own; made when it is read first
--- and whatever the functions put there. They must not wait for anything.
+--- Calls the functions of a primitive (types/primitive.lua). A call has one table for them, its
+-- `wait`; its `id` is made when it is first read.
 
 local answers = require "redlock.runtime.answers"
 local errors = require "redlock.runtime.errors"
@@ -24,21 +19,20 @@ function Wait.__index(wait, field)
     end
 end
 
---- @return the wait of a call; nil: its primitive has no use for one
+--- @return the wait of a call; nil: its primitive does not use one
 function _M.begin(lock)
     return lock.primitive.waits and setmetatable({ n = 0 }, Wait) or nil
 end
 
---- An attempt begins.
--- @return the call's wait, brought up to date
+--- @return the call's wait, brought up to date for an attempt
 function _M.attempt(call)
     local wait = call.wait
     wait.left = call.deadline < huge and max(call.deadline - call.lock.client.now(), 0) or nil
     return wait
 end
 
---- An attempt has failed.
--- @return nil; or the error that the call ends with, by the will of the primitive
+--- Called after a failed attempt.
+-- @return nil; or the error with which the primitive ends the call
 function _M.refused(call)
     local lock, wait = call.lock, call.wait
     if not wait or call.round == nil then
@@ -51,7 +45,7 @@ function _M.refused(call)
     return type(code) == "string" and errors.new(code, lock) or nil
 end
 
---- A hold is the caller's, who does not know it yet.
+--- Called with a new hold, before the caller knows of it.
 function _M.granted(call, hold)
     local lock = call.lock
     hold.agreed = rounds.token(hold.lease)
@@ -61,7 +55,7 @@ function _M.granted(call, hold)
     end
 end
 
---- A call has ended without the hold that it has asked for.
+--- Called when a call ends without the hold it asked for.
 function _M.gave_up(call)
     local lock, wait = call.lock, call.wait
     if wait and wait.n > 0 and lock.primitive.gave_up and not lock.client.closed then

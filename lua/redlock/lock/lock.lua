@@ -1,7 +1,5 @@
---- Lock objects: retry, reentrancy, ownership. Cheap views of what an owner holds.
---
--- Every method that asks the servers returns its result, or nil and an error object (see
--- errors.lua). Durations are seconds; fractions are fine.
+--- Lock objects: cheap views of what an owner holds. types/lock.lua documents their methods.
+-- Durations are seconds.
 
 local acquire = require "redlock.lock.acquire"
 local callbacks = require "redlock.lock.callbacks"
@@ -24,8 +22,7 @@ local huge = math.huge
 
 local _M = {}
 
--- What every lock can do; asking.lua, background.lua and transfer.lua have
--- more of it.
+-- The methods of every lock; asking.lua, background.lua and client.lua (export) add more.
 local Lock = {}
 _M.methods = Lock
 
@@ -33,7 +30,6 @@ local OWN_KEYS = "redlock:{"
 local OPTIONS = { owner = true, label = true, traceparent = true }
 local SETTLE = { keep = true }
 
--- The class of a primitive's objects: a lock's methods and its own.
 local function class_of(prim)
     local class = {}
     class.__index = class
@@ -43,7 +39,7 @@ local function class_of(prim)
     return class
 end
 
--- The owner, the label and the trace in the options of a lock of this client.
+-- @return the owner, the label and the trace in the options of a lock
 local function read_options(client, opts)
     local owner, job = validate.options("options", opts, OPTIONS).owner, opts.label
     local trace = opts.traceparent
@@ -58,12 +54,12 @@ local function read_options(client, opts)
     return owner, card.with_job(client.label, job), trace
 end
 
---- Whether a name would stand for one of the library's own keys.
+--- Whether a name would denote one of the library's own keys.
 function _M.is_reserved(client, name)
     return sub(client.options.prefix .. sub(name, 1, #OWN_KEYS), 1, #OWN_KEYS) == OWN_KEYS
 end
 
---- A view of the lock `name` of this primitive; checked, no I/O.
+--- Makes a lock object for `name`; checked, no I/O.
 function _M.new(client, prim, name, opts)
     validate.name("name", name, limits.MAX_NAME)
     if _M.is_reserved(client, name) then
@@ -86,14 +82,14 @@ function _M.new(client, prim, name, opts)
     }, prim.class or class_of(prim))
 end
 
---- The same lock for an owner as another kind.
+--- The same name for an owner, as another kind of lock.
 function _M.view(self, prim, owner)
     local view = _M.new(self.client, prim, self.name, { owner = owner })
     view.label = self.label
     return view
 end
 
---- How errors call it: lock 'invoice:42'. Made when an error is printed: most never are.
+--- Its name in errors: lock 'invoice:42'. Made when an error is printed: most never are.
 function Lock:describe()
     return self.primitive.name .. " '" .. printable(self.name) .. "'"
 end
@@ -110,11 +106,10 @@ function _M.owner_of(self)
 end
 local owner_of = _M.owner_of
 
---- The hold of an owner, also when its time is over; or nil.
+--- The hold of an owner, even after its end; or nil.
 --
--- Whatever waits, or calls a function of the user, gives others the time to let it go, pass it
--- on or close the client: then its lease is not to be touched any more. So the hold is looked
--- up after that, or again.
+-- During a wait or a function of the user, others may release the hold, pass it on or close the
+-- client. After that its lease must not be used, so look the hold up again.
 function _M.hold_of(self, owner)
     return self.client.holds:get(owner or owner_of(self), self.id)
 end
@@ -143,7 +138,7 @@ function _M.open(self)
 end
 local open = _M.open
 
---- The same for a call that waits for the servers.
+--- Like open(), for a call that waits for the servers.
 function _M.open_to_wait(self)
     if not self.client.host.can_wait() then
         return failure(self, "phase")
@@ -151,7 +146,7 @@ function _M.open_to_wait(self)
     return open(self)
 end
 
---- The hold of the current owner, after a look at what was lost meanwhile.
+--- The hold of the current owner, after a poll for losses.
 function _M.current_hold(self, owner)
     local client = self.client
     if client.core then
@@ -162,7 +157,7 @@ end
 local current_hold = _M.current_hold
 
 --- The hold of the current owner while it is valid.
--- @return the hold; or nil and an error: not_held, lost (its time is over), closed
+-- @return the hold; or nil and an error: not_held, lost, closed
 function _M.valid_hold(self, owner)
     local hold = current_hold(self, owner)
     if not hold then
@@ -174,7 +169,7 @@ function _M.valid_hold(self, owner)
     return hold
 end
 
---- What goes with a valid hold: its token, or its slot; or nil and an error, as valid_hold().
+--- The token or the slot of a valid hold; or nil and an error, as valid_hold().
 function _M.number_of(self)
     local hold, err = _M.valid_hold(self)
     if not hold then
@@ -185,8 +180,8 @@ end
 
 -- ---- acquire ---------------------------------------------------------------------
 
---- What an owner gets who holds it: true, and the token if there is one. An on_event function
--- may have let it go.
+--- The results for an owner that acquired the lock: true, and the token if it has one. An on_event
+-- function may have released it.
 function _M.granted(self, owner)
     local hold = hold_of(self, owner)
     if not hold then
@@ -199,8 +194,8 @@ function _M.granted(self, owner)
 end
 local granted = _M.granted
 
--- Enters again what the owner holds already; what the owner has lost is let go: there will be a
--- new attempt, with a new value.
+-- Enters again what the owner holds. Releases what the owner has lost: a new attempt, with a new
+-- value, will follow.
 -- @return whether it was held; or nil and a code: the primitive refuses
 local function reenter(self, owner)
     local entered, code = hooks.enter(self, owner)
@@ -211,7 +206,7 @@ local function reenter(self, owner)
     if not hold then
         return false
     elseif self.client.holds:remaining(hold) > 0
-        or hold_of(self, owner) ~= hold then     -- taken anew by a function that the loss was told
+        or hold_of(self, owner) ~= hold then     -- taken anew by an onLost function
         return reenter(self, owner)
     end
     self.client.holds:remove(owner, self.id)
@@ -237,7 +232,7 @@ function _M.check_wait(wait)
 end
 local check_wait = _M.check_wait
 
--- Takes it for the caller, who may have it already.
+-- Acquires the lock for the caller, unless the caller has it already.
 -- @param lease, wait, patience  as for acquire()
 -- @return as lock() and tryLock()
 local function take(self, lease, wait, patience)
@@ -261,24 +256,14 @@ local function take(self, lease, wait, patience)
     return granted(self, owner)
 end
 
---- Waits as long as somebody else holds it.
--- @param lease  seconds, not renewed; default: the client's lease, kept by the watchdog
---   until unlock(), for max_hold at most
--- @return true, and the token of a fenced lock; or nil and an error: no_quorum (no majority
---   answered for the client's `patience`), expired (not in time for the lease), deadlock
---   (another coroutine of this thread has it), overload (max_waiting of this process wait
---   already), closed
+--- Acquires the lock, waiting until it is free.
 function Lock:lock(lease)
     return take(self, check_lease(self, lease), nil, self.client.options.patience)
 end
 
---- Tries for `wait` seconds; 0 or nil: once, and again only where votes were split. Returns within
--- wait + timeout, or after split votes wait + 2 * timeout (the first attempt of all, which
--- connects, may take connect_timeout).
--- @param wait   seconds
--- @param lease  as of lock()
--- @return true, and the token of a fenced lock; or nil and an error: held, no_quorum,
---   expired (granted too late), deadlock, overload, closed
+--- Tries for `wait` seconds; with 0 once, and again only after split votes. Returns within wait +
+-- timeout, after split votes wait + 2 * timeout; a client's first attempt, which connects, may
+-- take connect_timeout.
 function Lock:tryLock(wait, lease)
     wait = check_wait(wait)
     return take(self, check_lease(self, lease), wait, huge)
@@ -286,8 +271,8 @@ end
 
 -- ---- release ---------------------------------------------------------------------
 
--- Settles it, for so many seconds.
--- @param keep  whether the owner goes on to hold it; else it is left for the last time
+-- Makes the keys stay for `seconds`.
+-- @param keep  whether the owner continues to hold it; else this is the last unlock
 local function settle(self, owner, hold, seconds, keep)
     local client = self.client
     if not self.primitive.settle_script then
@@ -315,14 +300,7 @@ local function settle(self, owner, hold, seconds, keep)
     return nil, err
 end
 
---- Leaves it once; the last leave releases it on all servers, or passes it on to another
--- owner of this process who waits for it. The others ask nobody. Where the caller cannot
--- wait (nginx's log phase) the release is sent, and nothing is known of its outcome.
--- @param opts  closed_for: the last leave keeps the name closed for everybody until so many
---   seconds after it was taken
--- @return true; or nil and an error: expired (it was ours, its time ran out), held
---   (somebody else has it now), not_held, unknown (no majority answered), closed; with
---   closed_for also unsupported (a primitive of your own)
+--- Leaves it once; the last leave releases it, or passes it on. Only that asks the servers.
 function Lock:unlock(opts)
     local client, owner = self.client, owner_of(self)
     local closed_for = opts ~= nil and closing.options(opts) or nil
@@ -358,12 +336,7 @@ function Lock:unlock(opts)
     return closing.done(self, hold, rounds.released(client, self, hold.lease, round))
 end
 
---- Gives what the hold has on the servers an end of its own, which may be far behind max_lease,
--- and ends the hold, however often it was entered: from then on nobody can release or extend it.
--- @param seconds  that it stays, from now on
--- @param opts     keep: true, and the hold goes on; unlock() lets it go all the same
--- @return true; or nil and an error: expired, held, unknown (no majority answered), not_held,
---   lost, unsupported (the primitive has no script for it), phase, closed
+--- Gives the keys an end of their own, which may be long after max_lease.
 function Lock:settle(seconds, opts)
     validate.seconds("seconds", seconds, 0.001, rounds.FOREVER)
     local keep = validate.flag("keep", validate.options("options", opts, SETTLE).keep)
@@ -380,17 +353,13 @@ end
 
 -- ---- holding ---------------------------------------------------------------------
 
---- Makes the hold last `lease` seconds from now; never shortens it.
--- @param lease  seconds; default: as it was taken
--- @return true and the seconds of validity left; or nil and an error: lost (not ours any
---   more), no_quorum (the old validity stands), not_held (also: let go meanwhile), phase,
---   unsupported, closed
+--- Extends the hold. After `no_quorum` the old validity stands; `not_held`: perhaps another
+-- coroutine released it during the call.
 function Lock:extend(lease)
     return _M.prolong(self, check_lease(self, lease))
 end
 
---- @param self   a lock
--- @param lease  seconds; 0: only asks; nil: as it was taken
+--- Extends, or with `lease` 0 only asks; nil: as it was taken.
 -- @return as Lock:extend
 function _M.prolong(self, lease)
     local client, owner = self.client, owner_of(self)
@@ -411,7 +380,7 @@ function _M.prolong(self, lease)
     elseif ok then
         return true, rounds.remaining(hold.lease)
     end
-    if err.code == "not_held" then       -- voided meanwhile: the owner did hold it
+    if err.code == "not_held" then       -- voided during the call: it was held
         err = errors.new("lost", self)
     end
     if err.code == "lost" then
@@ -421,20 +390,17 @@ function _M.prolong(self, lease)
     return nil, err
 end
 
---- @return seconds of validity left, 0 when it is not held by this owner or over. Local:
---   one clock read.
+--- Seconds of validity left.
 function Lock:remaining()
     local hold = current_hold(self)
     return hold and self.client.holds:remaining(hold) or 0
 end
 
---- @return whether this owner holds it now, by the local clock. No round trip.
 function Lock:isValid()
     return self:remaining() > 0
 end
 
---- Raises unless this owner holds it now. No round trip.
--- @return the lock itself
+--- Raises unless this owner holds it.
 function Lock:check()
     local hold = current_hold(self)
     if not hold then
@@ -447,14 +413,7 @@ function Lock:check()
     return self
 end
 
---- Calls fn(lock, reason, holder) once when this hold is lost: expired (no majority confirmed it
--- in time), taken (a majority does not have it, and somebody else has it on some servers),
--- forgotten (a majority does not have it, and nobody else was seen there: its keys or counters
--- were deleted or evicted), max_hold, suspended (the process did not run), closed. holder: of
--- `taken`, if a majority says who it is: { label, since }, as Lock:holder(). In plain
--- LuaJIT that is during the owner's next call into the library after the loss, at once when it
--- is lost already. An error in fn goes to stderr.
--- @return true; or nil and an error: not_held
+--- Has fn(lock, reason, holder) called once, when this hold is lost.
 function Lock:onLost(fn)
     validate.is_function("fn", fn)
     local hold = current_hold(self)
@@ -464,9 +423,7 @@ function Lock:onLost(fn)
     return self.client.holds:on_lost(hold, fn, self)
 end
 
---- Calls fn(lock, left) when `seconds` of the validity are left, or fewer, because nobody has
--- renewed it: once, and again if it was renewed meanwhile. At once if no more are left now.
--- @return true; or nil and an error: not_held, lost
+--- Has fn(lock, left) called before the validity ends; at once if `seconds` or less are left.
 function Lock:onEnding(seconds, fn)
     validate.seconds("seconds", seconds, 0.001, limits.DAY)
     validate.is_function("fn", fn)
@@ -478,30 +435,27 @@ function Lock:onEnding(seconds, fn)
     return true
 end
 
---- How many times this owner has entered it; 0: not held.
+--- How often this owner has entered it.
 function Lock:getHoldCount()
     local hold = current_hold(self)
     return hold and self.client.holds:remaining(hold) > 0 and hold.count or 0
 end
 
---- @return how many servers have confirmed this hold when it was taken or extended last, or
---   since; 0: not held
+--- How many servers have confirmed this hold.
 function Lock:votes()
     local hold = current_hold(self)
     return hold and self.client.holds:remaining(hold) > 0 and rounds.votes(hold.lease) or 0
 end
 
---- @return whether this owner (in plain LuaJIT: this coroutine) holds it
+--- Redisson's name for isValid.
 Lock.isHeldByCurrentThread = Lock.isValid
 
 -- ---- looking ---------------------------------------------------------------------
 
---- @return the name as it was given
 function Lock:getName()
     return self.name
 end
 
---- For people: lock(invoice:42, held, 27.3 s)
 function Lock:__tostring()
     local left = self:remaining()
     local state = left > 0 and format("held, %.1f s", left) or "not held"

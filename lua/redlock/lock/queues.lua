@@ -1,11 +1,11 @@
---- Queues of the calls in one process that want one name: kind:name -> queue, of places.
+--- The local queues: the calls of this process that want one name. kind:name -> queue of places.
 --
--- The first call contends on the network, and only while nobody of the process holds the lock;
--- the others sleep. An owner who lets the lock go passes it to the first place that sleeps.
--- Only where a wait does not block the others.
+-- The first call contends on the network, and only while no owner of the process holds the lock;
+-- the others sleep. An owner that releases the lock passes it to the first place that sleeps. Only
+-- hosts in which a wait does not block other calls have queues.
 --
--- A place refers to its call's owner in no way: the owner may be killed while the call sleeps, and
--- is found by being collected.
+-- A place has no reference to its call's owner: the owner may be killed while the call sleeps,
+-- which is found when the owner is collected.
 
 local rounds = require "redlock.runtime.rounds"
 local subscriptions = require "redlock.runtime.subscription"
@@ -17,17 +17,16 @@ local _M = {}
 local Place = {}
 Place.__index = Place
 
---- A place for a call, which has joined no queue yet.
+--- Makes a place for a call, which has joined no queue yet.
 -- @param client  whose queue it is
 -- @param id      kind:name
--- @param ends    when the wait is over; huge: it has no end
+-- @param ends    when the wait ends; huge: never
 function _M.place(client, id, ends)
     return setmetatable({ client = client, id = id, queue = nil, behind = client.waiting,
         ends = ends }, Place)
 end
 
---- Joins the end of the queue for its name. (An interrupt may come between any two steps: then it
--- can leave.)
+--- Joins the end of the queue for its name. After an interrupt between any two steps leave() works.
 function Place:join()
     local client = self.client
     local queue = client.queues[self.id]
@@ -41,13 +40,12 @@ function Place:join()
     queue.last = queue.last + 1
 end
 
---- @return whether no other place is before this one
 function Place:is_first()
     local queue = self.queue
     return queue[queue.first] == self
 end
 
---- Lets the first call of a queue look again, if it sleeps.
+--- Wakes the first call of a queue, if it sleeps.
 -- @param queue  or nil
 function _M.wake_first(queue)
     local first = queue and queue[queue.first]
@@ -56,7 +54,6 @@ function _M.wake_first(queue)
     end
 end
 
---- Lets all calls of a queue look again.
 function _M.wake_all(queue)
     for i = queue.first, queue.last do
         if queue[i].round then
@@ -65,10 +62,10 @@ function _M.wake_all(queue)
     end
 end
 
--- An interrupt (Ctrl-C) may come between any two of the following steps, and leave() is called
--- again then: no place gets lost.
+-- An interrupt (Ctrl-C) may come between any two of the following steps. Then leave() is called
+-- again: no place gets lost.
 
--- Closes the gaps that others have left behind the first place, when they are most of the queue.
+-- Closes the gaps after the first place, when they are most of the queue.
 local function close_ranks(queue)
     if queue.gone * 2 <= queue.last - queue.first then
         return
@@ -87,7 +84,7 @@ local function close_ranks(queue)
     end
 end
 
--- Takes those who are gone from the head of the queue.
+-- Removes places that were left from the head of the queue.
 -- @return whether there were any
 local function advance(queue)
     local from = queue.first
@@ -98,7 +95,7 @@ local function advance(queue)
     return queue.first > from
 end
 
---- Leaves the queue; when another place is first now, its call is woken.
+--- Leaves the queue. If another place becomes the first, wakes its call.
 function Place:leave()
     local queue, again = self.queue, self.gone
     if self.left or not queue then       -- it was given up before, or has not joined
@@ -119,8 +116,8 @@ function Place:leave()
     self.left = true
 end
 
---- Offers a hold that was let go to the first place whose call sleeps and has time left; the call
--- takes the hold when it has woken.
+--- Offers a released hold to the first place whose call sleeps and has time left. The call takes
+-- the hold when it has woken.
 -- @return whether there is such a place
 function _M.offer(queue, hold)
     for i = queue.first, queue.last do
@@ -135,7 +132,7 @@ function _M.offer(queue, hold)
     return false
 end
 
---- Leaves the queue when the coroutine was killed: what it was offered goes to the next place.
+--- Leaves the queue when the coroutine was killed; passes on what it was offered.
 function Place:vanish()
     local hold = self.offer
     self.round, self.offer = nil, nil
@@ -145,8 +142,7 @@ function Place:vanish()
     end
 end
 
---- Sleeps for so long, or until it is woken. Not at all with an offer, which may have come when
--- the last sleep was over.
+--- Sleeps until it is woken. Not at all with an offer, which may have come as the last sleep ended.
 -- @param place    of the caller
 -- @param call     whose subscription may end the sleep, or nil
 -- @param seconds  at most

@@ -1,13 +1,9 @@
---- What calls came to, as they end: counted for client:stats(), and told to the client's meter if
--- there is one (redlock.metrics).
+--- Counts the outcomes of calls and holds, for client:stats() and the client's meter
+-- (redlock.metrics).
 
 local _M = {}
 
---- A call has got its lock.
--- @param client  whose counters they are
--- @param name    of the lock
--- @param began   when the call did
--- @param got     when the lock was had
+--- Counts a call that began at `began` and got the lock at `got`.
 function _M.acquired(client, name, began, got)
     local counters, meter = client.counters, client.meter
     counters.acquired = counters.acquired + 1
@@ -16,7 +12,6 @@ function _M.acquired(client, name, began, got)
     end
 end
 
---- A call has ended without its lock.
 function _M.failed(client, name, code)
     client.counters.failed = client.counters.failed + 1
     if client.meter then
@@ -24,7 +19,7 @@ function _M.failed(client, name, code)
     end
 end
 
---- A call did not get it at the first attempt.
+--- Counts a call that did not get it at the first attempt.
 function _M.contended(client, name)
     client.counters.contended = client.counters.contended + 1
     if client.meter then
@@ -32,10 +27,7 @@ function _M.contended(client, name)
     end
 end
 
---- A hold was let go, at a time that is its `looked` now; told also who listens to events.
--- @param client  whose counters they are
--- @param hold    one that was of client.holds
--- @param err     nil: all is well
+--- Counts the release of a hold at its `looked`, and emits the event. err: of the release, or nil.
 function _M.released(client, hold, err)
     local counters, meter = client.counters, client.meter
     if not err then
@@ -53,7 +45,6 @@ function _M.released(client, hold, err)
     end
 end
 
---- A hold was lost.
 function _M.lost(client, name, reason)
     client.counters.lost = client.counters.lost + 1
     if client.meter then

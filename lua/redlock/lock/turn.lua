@@ -1,5 +1,5 @@
---- A call waits for its turn (see acquire.lua): in a process whose owners do not block each other,
--- one of them at a time contends on the network, and only while none of them holds the lock.
+--- A call's wait for its turn (see acquire.lua). In a process whose owners do not block each other,
+-- one call at a time contends on the network, and only while no owner here holds the lock.
 
 local deadlock = require "redlock.lock.deadlock"
 local errors = require "redlock.runtime.errors"
@@ -23,7 +23,7 @@ local function tell_contended(lock, owner)
     end
 end
 
--- A call that waits, and has no place in a queue. As a place, it does not refer to the owner.
+-- A call that waits without a place in a queue. Like a place, it has no reference to the owner.
 local Alone = {}
 Alone.__index = Alone
 
@@ -35,33 +35,32 @@ local function stand_alone(call)
     return setmetatable({ lock = view, wait = call.wait, gone = false }, Alone)
 end
 
---- It waits no more.
 function Alone:leave()
     local client = self.lock.client
     client.waiting = client.waiting - (self.gone and 0 or 1)
     self.gone = true
 end
 
---- Its coroutine was killed.
+--- Ends the wait when the coroutine was killed.
 function Alone:vanish()
     self:leave()
     hooks.gave_up(self)
 end
 
--- What keeps a call from waiting.
--- @return nil, or a code: deadlock, overload (too many of this process wait already)
+-- @return nil; or why a call must not wait: deadlock, overload (too many calls of this process
+--   wait already)
 local function why_not_wait(call)
     local client, place = call.lock.client, call.place
     local left = call.deadline - client.now()
     if not place and not call.free then
         local vain = call.deadline > call.started and deadlock.is_certain
-            or deadlock.is_in_vain_beside      -- what others have of it is just held
+            or deadlock.is_in_vain_beside      -- one attempt: others' holds of this kind are `held`
         return vain(call, left) and "deadlock" or nil
     elseif deadlock.is_in_vain_beside(call, left)
         or call.free and deadlock.is_in_vain(call, left) then
         return "deadlock"
     end
-    local most = client.options.max_waiting      -- and this call is one of them, if it was early
+    local most = client.options.max_waiting      -- a call with a place is one of them
     local before = place and place.behind or client.waiting
     if before >= most and (client.waiting > most or not place) then
         client.counters.overloaded = client.counters.overloaded + 1
@@ -87,19 +86,19 @@ function _M.begin_waiting(call)
     return nil
 end
 
---- A call without a place waits no more.
+--- Ends the wait of a call without a place.
 function _M.leave(call)
     if call.alone then
         call.alone:leave()
     end
 end
 
--- For how long somebody else of this process keeps a call from getting it, at least.
+-- For how many seconds at least another owner of this process keeps the lock.
 local function left_here(lock)
     return lock.primitive.shared and 0 or lock.client.holds:left_here(lock.id)
 end
 
--- Whether it is known that somebody has the lock. If not, the servers owe every call an answer.
+-- Whether somebody is known to have the lock. If not, a call is owed an answer of the servers.
 local function is_held(call)
     return call.place.queue.held or left_here(call.lock) > 0
 end
@@ -108,9 +107,9 @@ end
 local function wait_at_least(call)
     local lock, client = call.lock, call.lock.client
     if not call.place:is_first() then
-        return client.host.nap   -- whoever was killed in its sleep must not keep its place
+        return client.host.nap   -- to find killed calls that keep their place
     end
-    client.holds:poll()          -- of owners that are gone nobody else may tell
+    client.holds:poll()          -- perhaps nothing else finds owners that ended
     local pause = left_here(lock)
     if pause == 0 then
         pause = handover.yield_for(lock)
@@ -118,7 +117,7 @@ local function wait_at_least(call)
     return min(pause, client.options.fallback)
 end
 
--- What a call in a queue is to do now.
+-- The next step of a call in a queue.
 -- @return the seconds that it is to sleep; or as wait()
 local function next_step(call)
     local lock, client = call.lock, call.lock.client
@@ -128,7 +127,7 @@ local function next_step(call)
             return true
         end
     else
-        local entered, code = hooks.enter(lock, call.owner)  -- got by another of its coroutines?
+        local entered, code = hooks.enter(lock, call.owner)  -- by another coroutine of the owner?
         if entered or code then
             return entered or errors.new(code, lock)
         end
@@ -148,8 +147,8 @@ local function next_step(call)
     return _M.begin_waiting(call) or min(left, pause + 0.001)
 end
 
---- Sleeps in the queue until it is the call's turn to try, or its time is over and those before
--- it have no answer yet.
+--- Sleeps in the queue until it is the call's turn to try, or its time has passed and the calls
+-- before it have no answer yet.
 -- @return nil: the call is to try; true: it holds the lock; or an error: held, deadlock,
 --   overload, closed
 function _M.wait(call)

@@ -1,10 +1,10 @@
---- What the refusals of an attempt say (see acquire.lua): somebody has the lock, or several who
--- contend have split the votes, and perhaps nobody will have it.
+--- What the refusals of an attempt mean (see acquire.lua): somebody has the lock, or contenders
+-- have split the votes, and perhaps none will get it.
 --
--- `held` is true only if a majority of the servers names one holder; or, where they name none
--- (slots that are all taken, readers), if none of them has granted it: whoever has got what there
--- was there goes on. A call whose time is over tries again after split votes, a few times: all
--- contenders do, so that one of them gets it, and only then are the others refused.
+-- `held` needs a majority of the servers that names one holder; or, where servers name none (taken
+-- slots, readers), that none of them granted the lock. After split votes a call whose time has
+-- passed tries again, a few times. So do all contenders: one gets the lock, and only then are the
+-- others refused.
 
 local answers = require "redlock.runtime.answers"
 local card = require "redlock.runtime.card"
@@ -14,23 +14,22 @@ local max, min = math.max, math.min
 
 local _M = {}
 
--- Tries of a call after its time was over, and with the last one that was made before; and how
--- many there are at least, however long they take.
+-- Attempts of a call after its deadline, counting the last one before that: at most, and at least,
+-- however long they take.
 local MOST, LEAST = 8, 3
 
--- The part of a server's time-out that a round trip is taken for at most: longer ones wait for a
--- server that does not answer.
+-- A round trip counts as at most timeout / TRIP: longer ones wait for a server that is silent.
 local TRIP = 8
 
---- Looks what the refusals of an attempt say. Brings up to date in the call:
+--- Finds what the refusals of an attempt mean. Updates in the call:
 --   trip   seconds that its first attempt took
---   among  how many have split the votes
+--   among  how many split the votes
 --   whose  the holder that all refusals have named so far; false: there were several
---   lock.given  the number that the server gave that was asked first, or nil
---   may    whether that one may have a majority, with the servers that did not answer
+--   lock.given  the number that the first server gave, when only one was asked first; or nil
+--   may    whether that holder may have a majority, with the servers that did not answer
 -- @param call  see acquire.lua; its last attempt was refused
 -- @param now   of client.now()
--- @return nil: somebody has it; "home": the server that was asked first has refused, and no other
+-- @return nil: somebody has it; "home": the server that was asked first refused, and no other one
 --   was asked; "votes": the votes were split
 function _M.look(call, now)
     local client = call.lock.client
@@ -63,7 +62,7 @@ function _M.look(call, now)
     return call.home and #list == 1 and yes == 0 and "home" or "votes"
 end
 
---- Whether a call whose time is over tries again.
+--- Whether a call whose deadline has passed tries again.
 -- @param call  see acquire.lua; look() has found its votes split
 -- @param now   of client.now()
 function _M.try_again(call, now)
@@ -74,12 +73,12 @@ function _M.try_again(call, now)
         and (call.tries < LEAST or now + timeout / TRIP < call.limit)
 end
 
--- Seconds that are left for so many parts of the tries that are owed.
+-- The remaining seconds, divided by `parts` for each attempt that is left.
 local function share(call, now, parts)
     return max(call.limit - now, 0) / (parts * max(LEAST - call.tries, 1))
 end
 
---- How long such a call pauses, at most.
+--- How many seconds such a call pauses, at most.
 function _M.longest_pause(call, now)
     return share(call, now, 2)
 end

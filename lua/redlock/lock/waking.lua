@@ -1,8 +1,8 @@
---- What a call does between two attempts (see acquire.lua): it subscribes, sleeps, and is woken.
+--- A call's sleep between two attempts (see acquire.lua).
 --
--- A message is a hint; the truth is the next attempt. A call that waits subscribes, tries again,
--- and then sleeps until a majority of the servers has announced a release, until a majority may
--- be free by itself (the refusals say when), or for the fallback.
+-- A message is a hint; only an attempt decides. A waiting call subscribes, tries again, and then
+-- sleeps until a majority of the servers has announced a release, until the leases of a majority
+-- may have expired (the refusals say when), or for `fallback` seconds.
 
 local answers = require "redlock.runtime.answers"
 local attempt = require "redlock.lock.attempt"
@@ -16,24 +16,23 @@ local random = rounds.random
 
 local _M = {}
 
--- After votes were split: uniform in [0.5, 1.5] of a round trip, or of a millisecond if that is
--- longer (the core's clock is no finer), doubled each time up to 2^5.
--- So often at most in a row: then the votes are not split, but a node has lost the holder's key.
+-- After split votes: uniform in [0.5, 1.5] of a round trip, or of a millisecond if that is longer
+-- (the core's clock is no finer), doubled each time up to 2^5. After SPLIT_TRIES in a row the votes
+-- are not split: a node has lost the holder's key.
 local SPLIT_DELAY, SPLIT_DOUBLINGS, SPLIT_TRIES = 0.001, 5, 10
 
--- Who was refused by the server that was asked first asks all at once the next time: the other way
--- takes a round trip more, and who took it for good would come too late each time. That is after
--- so many seconds if nothing wakes the call before: the holder there may have been one of those who
--- split the votes, who say nothing when they give up.
+-- Seconds after which a call that the first server refused asks all servers at once, unless it is
+-- woken before. Asking one first costs a round trip more: a call that always did so would come too
+-- late each time. And the holder there may be one of those that split the votes, which announce
+-- nothing when they give up.
 local ALONE = 0.05
 
--- A message may be anybody's who may publish. A call that was woken so often, and each time found
--- the holders that were there before, does not try again for a millisecond, doubled each time up
--- to a second, whatever messages come. One such time is a matter of course: when the subscription
--- is confirmed.
+-- Everybody with the right to publish can send messages. A call that VAIN messages in a row led to
+-- the same holders ignores messages for a millisecond after an attempt, doubled each time up to a
+-- second. One such message is normal: the subscription's confirmation.
 local VAIN, DEAF, DEAF_MAX = 2, 0.001, 1
 
--- Subscribes to what wakes the call, if anything can.
+-- Subscribes to the primitive's channel, if it has one.
 local function subscribe(call)
     local lock, client, prim = call.lock, call.lock.client, call.lock.primitive
     call.splits, call.holders, call.vain, call.woken = 0, {}, 0, false
@@ -41,15 +40,15 @@ local function subscribe(call)
         call.channel = prim.channel(client, lock.name, call.wait)
         call.subscription = subscriptions.open(client, call.channel)
     end
-    -- A subscription that others share is confirmed already: what woke them before our first
-    -- attempt failed may have been meant for us.
+    -- A shared subscription is confirmed already: what woke others before our first attempt failed
+    -- may have been meant for us.
     call.seen = call.subscription and max(subscriptions.wakes(call.subscription) - 1, 0) or 0
     if call.place and call.subscription then
         call.place.queue.watching = call.place.queue.watching + 1
     end
 end
 
--- Subscribes anew where another channel is of interest now.
+-- Subscribes anew if the primitive names another channel now.
 local function follow(call)
     local lock, prim = call.lock, call.lock.primitive
     if not call.subscription or prim.channel(lock.client, lock.name, call.wait) == call.channel then
@@ -59,21 +58,20 @@ local function follow(call)
     subscribe(call)
 end
 
--- Looks who has the lock, after an attempt: counts those in a row that a message led to and that
--- found no other holder.
+-- After an attempt: counts those in a row that followed a message and found no other holder.
 local function learn(call)
     if not call.subscription or call.round == nil then
         return
     end
     local same, new = answers.compare_holders(call.lock.client, call.round, call.holders)
-    if new > 0 and same == 0 then    -- one of both: perhaps a key that nobody has let go
+    if new > 0 and same == 0 then    -- with both, perhaps a key that was left behind
         call.vain = 0
     elseif call.woken then
         call.vain = call.vain + 1
     end
 end
 
--- Sleeps for so long, or until it is woken.
+-- Sleeps for `seconds`, or until it is woken.
 -- @param deaf  whether messages do not wake it
 local function nap(call, seconds, deaf)
     local client, subscription = call.lock.client, not deaf and call.subscription
@@ -86,14 +84,14 @@ local function nap(call, seconds, deaf)
     end
 end
 
--- How long after an attempt no message leads to the next one, in seconds.
+-- Seconds after an attempt in which no message leads to the next one.
 local function deaf_for(call)
     local vain = call.vain
     return vain >= VAIN and min(DEAF * 2 ^ (vain - VAIN), DEAF_MAX)
         * (1 + random(call.lock.client)) / 2 or 0
 end
 
--- Seconds until the next attempt makes sense after votes were split, and where it begins.
+-- Seconds until the next attempt after split votes. Sets where that begins.
 local function split_pause(call)
     local spread = 0.5 + random(call.lock.client)
     if call.split == "home" then
@@ -105,7 +103,7 @@ local function split_pause(call)
     return max(SPLIT_DELAY, call.trip) * 2 ^ min(call.splits - 1, SPLIT_DOUBLINGS) * spread
 end
 
--- Seconds until the next attempt makes sense, if no message comes.
+-- Seconds until the next attempt, if no message comes.
 -- @param free_in  seconds until a majority may be free, or nil
 local function pause_of(call, free_in)
     local client, guarded, held = call.lock.client, call.guarded, call.outcome == "held"
@@ -123,8 +121,8 @@ local function pause_of(call, free_in)
     return pause
 end
 
---- Sleeps until the next attempt makes sense, or the call's time is over.
--- @param call  see acquire.lua; its round is given back
+--- Sleeps until the next attempt makes sense, or the call's time has passed.
+-- @param call  see acquire.lua; its round is freed
 function _M.sleep(call)
     if call.tries then
         attempt.forget(call)
@@ -157,7 +155,7 @@ function _M.sleep(call)
     call.seen, call.opened = subscriptions.wakes(subscription), opened
 end
 
---- Ends the subscription of a call that waits no more.
+--- Ends the subscription of a call that no longer waits.
 function _M.finish(call)
     local subscription = call.subscription
     if not subscription then
