@@ -1,4 +1,8 @@
 --- Clients: the connections to one set of servers, and everything held through them.
+--
+-- This room is what redlock.new returns: the client, its events, what it sees of locks that others
+-- hold (inspection), and using(). It may use all rooms from kinds/ down. What a server says is the
+-- core's business, how a caller waits is the host's. types/client.lua documents the methods.
 
 local ffi = require "ffi"
 local bit = require "bit"
@@ -48,17 +52,16 @@ local _M = {}
 local Client, methods = {}, {}
 Client.__index = Client
 
-local LINGER = 0.05          -- LINGER_MS of the core, which goes on with it
+local LINGER = 0.05          -- seconds; LINGER_MS of the core, which continues with it
 local IMPORT = { owner = true, primitive = true }
 local INIT = { force = true }
 
--- nginx's when this is nginx, else one that blocks.
 local function default_host()
     return require(nginx and "redlock.host.nginx" or "redlock.host.plain")
 end
 
--- The Lua state closes. Nothing waits any more, so no event loop is asked for anything; the core
--- has a finalizer of its own.
+-- The Lua state closes. No call waits any more, so the event loop is left alone; the core has a
+-- finalizer of its own.
 local function vanish(self, is_first)
     if is_first then
         self.holds:orphan_all()
@@ -73,17 +76,17 @@ function _M.new(opts)
     lazy.load_all()
     local self = setmetatable({
         options = opts,
-        size = #opts.nodes,      -- how many servers there are
+        size = #opts.nodes,
         quorum = quorum(#opts.nodes),
         host = opts.host or default_host(),
         label = card.label(opts.label),
         counters = { acquired = 0, contended = 0, failed = 0, released = 0, handed_over = 0,
             lost = 0, overloaded = 0 },
-        queues = {},             -- kind:name -> who waits for it in this process
-        waiting = 0,             -- how many are in them
-        yield_until = lately.new(handover.YIELD_MAX), -- kind:name that others are to have first
-        used = false,            -- whether it has tried to take a lock
-        unseeded = {},           -- buckets of fenced locks whose floors have to be asked for
+        queues = {},             -- kind:name -> its queue in this process
+        waiting = 0,             -- how many calls are in them
+        yield_until = lately.new(handover.YIELD_MAX), -- kind:name left to others first
+        used = false,            -- whether an attempt was made
+        unseeded = {},           -- buckets of fenced locks whose floors are to be asked for
         closed = false,
     }, Client)
     self.host.accept(opts)
@@ -115,7 +118,7 @@ local function core_nodes(self)
     return list
 end
 
--- What a value of an option is to the core (see options.rows).
+-- How an option's value is passed to the core (see options.rows).
 local AS = {
     ms = rounds.to_ms,
     number = function(n) return n end,
@@ -142,7 +145,7 @@ local function core_options(o)
     return settings
 end
 
--- Everything the core is opened with, as a string: clients with the same share one core.
+-- All that the core is opened with, as a string: clients with equal strings share one core.
 local function share_key(self)
     local o, parts = self.options, {}
     local function add(prefix, t)
@@ -167,11 +170,11 @@ local function share_key(self)
     return table.concat(parts, "\n")
 end
 
--- Apart from Client:open(), as LuaJIT compiles no function that makes one.
+-- Apart from Client:open(), as LuaJIT does not compile functions that make closures.
 local function open(self)
     rounds.load()
     local ok, err = self.credentials:begin()
-    if not ok or self.closed or self.core then       -- meanwhile
+    if not ok or self.closed or self.core then       -- by a password function
         return ok and not self.closed or nil, err
     end
     local core, why = self.host.open(self, core_options(self.options), core_nodes(self),
@@ -190,7 +193,7 @@ end
 
 --- Opens the core at first use.
 -- @return true; nil when the client is closed; or nil and a `config` error: a certificate
---   or a password is not to be had
+--   or a password cannot be had
 function methods:open()
     if self.closed then      -- also while close() waits
         return nil
@@ -211,7 +214,7 @@ function methods:scripts(prim)
     return ids
 end
 
---- Lets go of all that an owner held who is gone. Waits for nothing.
+--- Releases all that an owner held that no longer exists. Waits for nothing.
 function methods:bury(owner)
     for id, hold in pairs(self.holds:of(owner)) do
         self.holds:remove(owner, id)
@@ -222,26 +225,14 @@ end
 
 -- ---- public ----------------------------------------------------------------------
 
---- A plain lock: exclusive, re-entrant for its owner. No I/O.
--- @param name  1 to 65536 bytes, any bytes
--- @param opts  owner: any value but nil; whoever gives the same one is the same owner.
---   Default: the running coroutine.
--- @return a lock object (see lock.lua)
 function methods:getLock(name, opts)
     return lock.new(self, plain_lock, name, opts)
 end
 
---- A lock whose holds have fencing tokens; otherwise as getLock. Its lock() and tryLock()
--- return true and the token.
--- @return a lock object, with token(), stillMine() and sequencer() (see fenced_lock.lua)
 function methods:getFencedLock(name, opts)
     return lock.new(self, fenced_lock(), name, opts)
 end
 
---- An object of a primitive of your own, with the methods of a lock. No I/O.
--- @param prim  from redlock.primitive
--- @param name  as for getLock
--- @param opts  as for getLock
 function methods:get(prim, name, opts)
     if not primitive.is_primitive(prim) then
         validate.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
@@ -249,12 +240,7 @@ function methods:get(prim, name, opts)
     return lock.new(self, prim, name, opts)
 end
 
---- Takes over a hold that another process gave away with lock:export().
--- @param text   a transfer, as export() returned
--- @param opts   owner, as for getLock; primitive: of a lock that is neither plain nor fenced
--- @return the lock, held by the current owner and kept by the watchdog; or nil and an
---   error: lost (it ended on the way), no_quorum, config (not a transfer for this client), not_held
---   (in a child that was forked meanwhile: the parent has it), closed
+--- Takes over a hold that another process gave away; `lost`: it ended on the way.
 function methods:import(text, opts)
     opts = validate.options("options", opts, IMPORT)
     if type(text) ~= "string" then
@@ -274,16 +260,11 @@ function methods:import(text, opts)
     return transfer().import(self, prims, text, { owner = opts.owner })
 end
 
---- See kinds/transfer.lua.
 function lock.methods:export()
     return transfer().export(self)
 end
 
---- Asks the servers whether the hold that a sequencer stands for is still current: the lock
--- is held, and no larger token has been issued.
--- @param text  what lock:sequencer() returned, anywhere
--- @return true; false: it is over; or nil and an error: no_quorum, config (not a
---   sequencer), closed
+--- Asks the servers whether a sequencer's hold is current.
 function methods:checkSequencer(text)
     local seq, later = sequencer().parse(text)
     if not seq or lock.is_reserved(self, seq.name) then
@@ -294,24 +275,13 @@ function methods:checkSequencer(text)
     return fenced.is_current(lock.new(self, fenced, seq.name), seq.token)
 end
 
---- Runs fn(lock) while holding the lock `name`, and releases it whatever happens.
--- It belongs to the running coroutine, also in nginx, whose other locks are the request's.
--- @param name  as for getLock; a list of names: all of them, as for getMultiLock
--- @param opts  wait: seconds, default: as long as it takes; lease: seconds; owner; kind: "plain"
---   (default), "fenced", "read", "write", "fair", "multi", "permit"; fenced: true for a fenced
---   lock; permits: how many there are, for a permit
--- @param fn    what is to be done under the lock
--- @return true and fn's results, also when fn has let it go itself; false and fn's results
---   when the lease was lost before fn was done; nil and an error when fn did not run. An
---   error in fn is raised again after the release.
+--- Runs fn(lock) under the lock. The hold belongs to the running coroutine, also in nginx, where
+-- other holds are the request's. Returns true also when fn has released the lock itself.
 function methods:using(name, opts, fn)
     return using().using(self, name, opts, fn)
 end
 
---- Releases everything that the current owner holds through this client, however often it was
--- entered; in nginx also what using() holds still for coroutines of the request that were
--- killed. Where the caller cannot wait (nginx's log phase) the releases are sent.
--- @return true; or nil and the first error of an unlock(), after all the others; closed
+--- Releases all that the current owner holds.
 function methods:releaseAll()
     if self.closed then
         return nil, errors.new("closed", "releaseAll")
@@ -320,8 +290,8 @@ function methods:releaseAll()
     for _, owner in ipairs(self.host.owners and self.host.owners() or { self.host.owner() }) do
         for _, hold in ipairs(self.holds:held_by(owner)) do
             local l = lock.new(self, hold.primitive, hold.name, { owner = owner })
-            if self.holds:get(owner, l.id) == hold then      -- still
-                hold.count, hold.reads = 1, nil      -- a writer who reads as well
+            if self.holds:get(owner, l.id) == hold then      -- unlock() waits
+                hold.count, hold.reads = 1, nil      -- a writer may read as well
                 local ok, err = l:unlock()
                 first = first or not ok and err
             end
@@ -333,7 +303,6 @@ function methods:releaseAll()
     return true
 end
 
--- Opens it for a call that waits for the servers; nil and an error: phase, closed, config.
 local function open_to_wait(self, what)
     if not self.host.can_wait() then
         return nil, errors.new("phase", what)
@@ -342,12 +311,7 @@ local function open_to_wait(self, what)
     return ok, err or errors.new("closed", what)
 end
 
---- Connects, and waits until a majority of the servers may vote, and each other one has
--- connected or failed once. A lock can be taken then, without a wait for connections.
--- @param seconds  how long it may take; default: the option connect_timeout. 0: servers that are
---   connected are asked, for at most the option timeout; the others are not waited for
--- @return true; or nil and an error: no_quorum (why each server has no vote), closed, config (as
---   Client:open), phase (the caller cannot wait). Servers may be tried again; nothing is held.
+--- Connects, and waits until a majority votes.
 function methods:connect(seconds)
     seconds = seconds == nil and self.options.connect_timeout
         or validate.seconds("seconds", seconds, 0)
@@ -358,28 +322,14 @@ function methods:connect(seconds)
     return connecting().connect(self, seconds)
 end
 
--- What is found out beside what servers tell of themselves: see health.check().
+-- Checks beyond what the servers report: see health.check().
 local function look_closer(client, rows, found)
     local known = floors().look(client, rows, found)
     trial().count_strangers(client, trial().try(client, rows, found), found)
     return known
 end
 
---- Asks every server how it is, and tries to take and release a lock of its own there.
--- @return a list of rows, one per node: node, reachable, ready (connected, and through the
---   handshake), code and message (why it is not), version, role, run_id, uptime (by its own
---   word), round_trip, clock_offset (its wall clock minus ours; clock_error: give or take),
---   persistence ("aof", "rdb", "none seen": as far as INFO tells), eviction, maxmemory, guard
---   ("admitted", "guarded" (for guard_left seconds, if it is up), "unverified", "disagrees",
---   (why: a text), "off", "unknown": marker_code says why the marker cannot
---   be read), lost (why it was lost, or could not be connected, last; nil when it is ready), twin
---   (the same server has voted under another address, though it does not say who it is),
---   suspect_left (seconds without votes after a step of its clock), floors (how many of the 1024
---   floors of fencing tokens it knows; nil: its user may not look), verdict ("ok", "warning",
---   "error": it does not vote), findings ({ kind, verdict, message }) and remedy (the same as
---   text); seconds throughout. The list has verdict ("error": no majority votes), voting,
---   quorum, and findings about the whole. tostring() of it is for people.
---   Or nil and an error: closed, config (as Client:open), phase (the caller cannot wait).
+--- Reports on every server, and on the whole: see redlock.Report.
 function methods:check()
     local ok, err = open_to_wait(self, "check")
     if not ok then
@@ -388,17 +338,8 @@ function methods:check()
     return health.check(self, look_closer)
 end
 
---- Admits the servers of a brand-new cluster at once, which otherwise happens when they were
--- seen for max_lease * 1.01 + 1 s. Only when nobody can hold a lock: what a server may have
--- forgotten is not waited for. So without force all nodes must answer, and none may be
--- admitted already (unless all are: then nothing is done).
--- @param opts  force: admits every server that answers, whatever the others say, also one
---   that was set up with another max_lease; those that do not answer are left out, and will
---   go through their quarantine
--- @return true: all nodes (with force: a majority, and all that answer) are admitted; or nil
---   and an error: config (not a new cluster: the message says why; or as Client:open),
---   no_quorum, closed, phase (the caller cannot wait). With the guard off there is nothing to
---   admit: true when a majority answers.
+--- Admits the servers of a brand-new cluster. With `force` servers that do not answer are left out,
+-- and go through their quarantine. With the guard off: true when a majority answers.
 function methods:init(opts)
     opts = validate.options("options", opts, INIT)
     local force = validate.flag("force", opts.force)
@@ -409,15 +350,8 @@ function methods:init(opts)
     return restart_guard.init(self, force)
 end
 
---- Counters since the client was made.
--- @return { acquired, contended (calls that did not get it at the first attempt), failed,
---   released, handed_over (got from another owner of this process), lost, overloaded (calls
---   that failed because max_waiting waited already), waiting (how many do now), owed (leases
---   whose clean-up not all servers have confirmed), forgone (whose clean-up was not pursued:
---   more than 131072 at once; they end with their time), renewals (by the watchdog), nodes =
---   { { node, ready, code, requests, replies, errors, timeouts, connects, disconnects,
---   in_flight, owed }, ... } }; owed, forgone, renewals: of all clients that share its
---   connections; nil before the first use
+--- Counters: see redlock.Stats. `forgone` counts leases whose clean-up was not pursued, as more
+-- than 131072 were owed at once: they end with their time.
 function methods:stats()
     local stats = { waiting = self.waiting, nodes = {} }
     for name, value in pairs(self.counters) do
@@ -449,10 +383,7 @@ function methods:stats()
     return stats
 end
 
---- Releases everything that is held through this client, and closes its connections.
--- Later calls return nil and a `closed` error. Never fails; may be called again. Waits for
--- servers that answer, 50 ms at most: a lock that is not released by then ends with its time.
--- @return true
+--- Releases everything, and closes the connections.
 function methods:close()
     if self.closed then
         return true
@@ -469,7 +400,7 @@ function methods:close()
     for i, hold in ipairs(list) do
         pending[i] = rounds.release(hold.lease)
     end
-    for _, hold in ipairs(list) do       -- who is told of it finds nothing to let go any more
+    for _, hold in ipairs(list) do       -- after the loop above: onLost finds nothing to release
         ended:lose(hold, "closed")
     end
     local waited, why = true, nil
@@ -492,7 +423,6 @@ function methods:close()
     return true
 end
 
---- For people: client(3 nodes, 1 held)
 function Client:__tostring()
     return ("client(%d nodes, %s)"):format(#self.options.nodes,
         self.closed and "closed" or self.holds:count() .. " held")
@@ -500,7 +430,7 @@ end
 
 validate.methods(Client, "client", methods)
 if nginx then
-    lazy.load_all()              -- in the master, as a rule: a request must not read files
+    lazy.load_all()              -- usually in the master: a request must not read files
 end
 validate.any_methods(Client, "client", family.methods)
 validate.any_methods(Client, "client", inspection.methods)

@@ -1,38 +1,11 @@
---- Events for on_event(e): what happened, when, to whom. Told during calls into the library, or by
--- the event loop, never from another thread: what the function calls must not wait (`phase`). An
--- error in it goes to stderr.
+--- Events for on_event: types/report.lua lists them with their fields. Calls into the library or
+-- the event loop emit them, never another thread. The function must not wait (`phase`). Its error
+-- goes to the host's log.
 --
---   acquired   name, owner, waited (seconds)
---   contended  name, owner: not had at the first attempt
---   released   name, held (seconds), code ("unknown": no majority has answered): let go, or passed
---              on to another owner of this process
---   lost       name, held, reason, holder: as onLost has them
---   renewed    count: renewals by the watchdog since the last event; names: a list of whose, each
---              once, the last one first (of the last 4096)
---   thin       name, votes, wanted: with the option margin; fewer servers than a majority and the
---              margin have confirmed the lock, as seen at its next renewal; again only after it was
---              confirmed by enough
---   node_up    node, code ("ok"): connected, also after node_down and node_refused
---   node_down  node, code, message: the connection is lost, or the first one cannot be made
---   node_refused    node, code, message: the server is up, and gets no vote for how the server or
---              this client is set up: one server under two addresses, a replica, another
---              max_lease, a wrong password or user
---   node_guarded    node, left: the server may have forgotten locks, and gives no votes for so
---              many seconds (nil: the server is down, too)
---   node_admitted   node: the server votes (again)
---   node_suspect    node, step, left: the server's clock was stepped by `step` seconds; no votes
---              for `left` seconds
---   warning    kind, message (with the remedy), node (nil: about all servers): once each;
---              see client:check() for the kinds
---   fence_seeded    name, floor: too few servers could say which tokens were given out (a new
---              cluster, all lost their memory, or those that know are out of reach), so tokens go
---              on from the clock
---   password_failed   message: a password function failed; the old password stays
--- All have type and time (seconds of CLOCK_BOOTTIME); acquired, contended, released and lost also
--- traceparent, if the lock was given one.
+-- `thin` comes once, and again only after enough servers have confirmed the hold.
 --
--- Where nobody listens (on_event = "auto"), hosts that have warn(text), as nginx has, are told what
--- becomes of servers, a line for each change.
+-- Where nobody listens (on_event = "auto"), a host that has warn(text), as nginx has, gets a line
+-- for each change of a server.
 
 local ffi = require "ffi"
 local health = require "redlock.servers.health"
@@ -50,7 +23,7 @@ local _M = {}
 local Events = {}
 Events.__index = Events
 
---- @return the events of a client, which go to fn if its user listens
+--- @return the events of a client; they go to on_event, if that is a function
 function _M.new(client)
     local listener = client.options.on_event
     return setmetatable({
@@ -59,9 +32,9 @@ function _M.new(client)
         warn = listener == "auto" and client.host.warn or nil,
         renewals = 0,
         changes = 0,
-        seen = {},               -- the nodes' rows as of the last look
+        seen = {},               -- the nodes' rows at the last look
         warned = {},
-        away = {},               -- nodes of which the log was told that they are
+        away = {},               -- nodes that the log knows to be down
     }, Events)
 end
 
@@ -96,7 +69,7 @@ local LINES = {
     end,
 }
 
--- Clients that share a core see the same changes: the first of them tells the log.
+-- Clients that share a core see the same changes: only the first of them writes to the log.
 local tellers = setmetatable({}, { __mode = "v" })
 
 local function is_teller(self)
@@ -132,7 +105,7 @@ end
 
 -- ---- events ----------------------------------------------------------------------
 
---- Tells of an event, if anybody listens.
+--- Emits an event, if anybody listens.
 function Events:emit(e)
     if self.warn then
         tell_log(self, e)
@@ -142,13 +115,13 @@ function Events:emit(e)
     end
     e.time = self.client.now()
     local ok, err = no_wait.call(self.fn, e)
-    if not ok then           -- an error of the user must not get into the lock path
+    if not ok then           -- an error of the user must not reach the lock path
         interrupt.rethrow(err)
         self.client.host.log("the on_event function failed: " .. tostring(err))
     end
 end
 
---- Tells of a warning, once.
+--- Emits a warning, once for each kind and node.
 -- @param node   a label; nil: about all servers
 -- @param found  kind and message
 function Events:warn_once(node, found)
@@ -159,15 +132,14 @@ function Events:warn_once(node, found)
     end
 end
 
--- Kinds of findings that have events of their own, and are not warned of.
+-- Kinds of findings that have events of their own, and cause no warning.
 local TOLD = { guarded = true, clock_step = true, disagrees = true, twin = true }
 
--- What is a matter of settings: findings about a node that is connected, and codes of nodes
--- that are not.
+-- Faults of the set-up: findings about connected nodes, and codes of nodes that are not connected.
 local REFUSALS = { disagrees = "config", twin = "config" }
 local SET_UP = { config = true, readonly = true, noperm = true, auth = true, unsupported = true }
 
--- Why the settings keep a node from voting: the kind of trouble, a code and a text; or nil.
+-- @return why the set-up keeps a node from voting: the kind of fault, a code and a text; or nil
 local function refusal(row)
     if not row.ready and SET_UP[row.lost] then
         return row.lost, row.lost, row.message
@@ -185,7 +157,7 @@ local function look_at_node(self, row, was)
     local node = row.node
     local refused, code, message = refusal(row)
     row.refused = refused
-    -- A node that is being connected again keeps its state.
+    -- A node that reconnects keeps its state.
     row.state = row.ready and "up" or row.lost and (refused or "down") or was.state
     if row.state ~= was.state and row.ready then
         self:emit { type = "node_up", node = node, code = row.code }
@@ -222,12 +194,12 @@ local function look_at_nodes(self)
     end
 end
 
--- A hold that has fewer servers behind it than the margin wants is told of once.
+-- Emits `thin` when fewer servers have confirmed a hold than the margin wants.
 local function look_at_votes(self, hold)
     local client = self.client
     local wanted = client.quorum + client.options.margin
     local votes = client.options.margin > 0 and rounds.votes(hold.lease, true) or wanted
-    if votes < 0 then        -- there was no extension before
+    if votes < 0 then        -- not extended so far
         return
     elseif votes < wanted and not hold.thin then
         self:emit { type = "thin", name = hold.name, votes = votes, wanted = wanted }
@@ -241,7 +213,7 @@ local function tell_renewed(self, from, to)
     for k = to, from, -1 do
         local key = happenings.renewed_as(self.client, k)
         local hold = key and self.client.holds:known_as(key)
-        if not key then          -- so long ago that the core has forgotten whose
+        if not key then          -- the core no longer knows whose
             count = count + k - from + 1
             break
         elseif hold then
@@ -261,7 +233,7 @@ local function tell_renewed(self, from, to)
     end
 end
 
---- Tells of what the core did since the last call.
+--- Emits what the core did since the last call.
 function Events:poll()
     local counts = self.fn or self.client.meter
     if not (counts or self.warn) then

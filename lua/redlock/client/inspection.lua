@@ -1,4 +1,4 @@
---- What a client can see of locks, whoever has them: which there are, and whose each is.
+--- The client's view of locks, whoever holds them.
 
 local loader = require("redlock.runtime.lazy").loader
 local errors = require "redlock.runtime.errors"
@@ -31,7 +31,7 @@ local function read_options(pattern, opts)
     }
 end
 
--- Why too few servers came to their end.
+-- Why too few servers completed the scan.
 local function failure(self, servers)
     if self.closed then
         return errors.new("closed", "locks")
@@ -43,7 +43,7 @@ local function failure(self, servers)
     return errors.new("no_quorum", "the names of locks", rows)
 end
 
---- The names that a majority of the servers has, and whose they are: see types/client.lua.
+--- The names that a majority of the servers has.
 function methods:locks(pattern, opts)
     opts = read_options(pattern, opts)
     local ok, err = lock.open_to_wait { client = self, describe = function() return "locks" end }
@@ -61,7 +61,7 @@ function methods:locks(pattern, opts)
     return list
 end
 
---- Whose a lock of that name is, of whatever kind but permits: as lock:holder().
+--- Who holds a name.
 function methods:holder(name)
     return lock.new(self, plain_lock, name):holder()
 end

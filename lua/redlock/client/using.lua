@@ -1,4 +1,4 @@
---- Functions that run while a lock is held, which is let go whatever happens: client:using.
+--- client:using: runs a function while a lock is held, and releases the lock whatever happens.
 
 local loader = require("redlock.runtime.lazy").loader
 local lock = require "redlock.lock.lock"
@@ -20,7 +20,7 @@ local _M = {}
 local OPTIONS = { wait = true, lease = true, owner = true, fenced = true, kind = true,
     permits = true, label = true, traceparent = true }
 
--- Kinds of one name that an owner has, and those that may have tokens.
+-- Kinds for a single name, and those that may have tokens.
 local KINDS = {
     plain = function() return plain_lock end,
     fenced = fenced_lock,
@@ -30,7 +30,7 @@ local KINDS = {
 }
 local FENCED = { fenced = fenced_lock, write = fenced_write_lock, permit = semaphore }
 
--- What is to be held; it has an owner already, or is to belong to the running coroutine.
+-- @return the lock to be held, whose owner is given or will be the running coroutine
 local function view_of(client, name, opts)
     local kind, fenced = opts.kind, validate.flag("fenced", opts.fenced)
     if kind == nil then
@@ -59,8 +59,8 @@ local function view_of(client, name, opts)
     return lock.new(client, (fenced and FENCED or KINDS)[kind](), name, whose)
 end
 
--- What a lock has entered: the hold, and which field of it says how often. Who writes may read
--- as well, without a hold for that.
+-- @return the hold of a lock, and the field that counts its entries. A writer may read as well,
+--   without a hold for that.
 local function entered_by(l)
     local owner = lock.owner_of(l)
     local hold = lock.hold_of(l, owner)
@@ -71,10 +71,10 @@ local function entered_by(l)
     return hold and hold.reads and hold, "reads"
 end
 
--- Leaves a lock as often as it was entered since then.
--- @param entered  the hold, as it was entered then
--- @param before   how often it had been entered before
--- @return whether that was held until now, or left by the caller before; false: it was lost
+-- Leaves a lock as often as it was entered since `before`.
+-- @param entered  the hold, when it was entered
+-- @param before   its count before that
+-- @return true: held until now, or left by the function itself; false: it was lost
 local function leave(l, entered, before)
     local held = l:isValid() and not entered.lost
     local hold, count = entered_by(l)
@@ -83,11 +83,10 @@ local function leave(l, entered, before)
     end
     hold[count] = before + 1
     local ok, err = l:unlock()
-    -- No answer to the release says nothing against the time before it.
+    -- A release without an answer says nothing about the time before it.
     return held and (ok or err.code == "unknown")
 end
 
--- What a function returns behind its first value.
 local function pack(ok, ...)
     return ok, select("#", ...), { ... }
 end
@@ -115,7 +114,6 @@ local function use(l, opts, fn)
     return kept, unpack(results, 1, n)
 end
 
---- See Client:using.
 function _M.using(client, name, opts, fn)
     if fn == nil and type(opts) == "function" then
         opts, fn = nil, opts
