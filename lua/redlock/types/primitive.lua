@@ -2,11 +2,71 @@
 
 -- Part of types.lua: kinds of locks that users define.
 
----What taking, keeping and letting go mean on one server. Each script gets KEYS = `keys`, and
----ARGV = the attempt's value (40 characters), the lease in ms, `args`...; `peek` and `force` get
----ARGV = `args`. It returns an integer, its vote, or an array of the vote, an integer and a
----string. What it writes must end by itself after the lease. Sound only if two holds that must
----not be there together conflict on every server: majorities share a single one.
+---A kind of lock of your own: what taking, keeping and releasing it mean on one server.
+---
+---A script is a text, or a list of names as of modules, whose files are read and joined: the
+---first ones declare what the last one uses. It must compile when it is defined. It gets KEYS =
+---`keys(client, name)`, 1 to 128 strings, and ARGV = the attempt's value (40 characters), the
+---lease in ms, the number or token (not with `vote` = "yes"; "0" while there is none), and
+---`args(lock, wait)`, at most 16 strings. `peek` and `force` get `args` alone. It returns its vote,
+---an integer, or an array of the vote, an integer (info) and a string of at most 256 bytes (data).
+---
+---`acquire` returns 1 when it took the lock, and 2 when the lock was taken with this value before:
+---it must not take it twice. It refuses with 0, {0, ms} or {0, ms, who}: for how long, and who
+---holds it. Waiters that are woken often and find the same holder each time listen less. It takes
+---all keys or none, in one step.
+---
+---`extend` makes the lease last until now + lease at least. It never shortens a lease, and never
+---takes the lock anew. Without it `lock:extend` is unsupported. `heal` restores the keys on a
+---server that lost them; its answer is no vote.
+---
+---`handover` gives what one value holds to the next holder: ARGV = the next holder's value, the
+---lease in ms, the number or token as above, the old value, `args`. It never takes a lock that is
+---free. Without it a hold is released, and the next holder makes an attempt.
+---
+---`release` may run more than once. A lease of 0 means an attempt that kept nobody out: waiters
+---need no message. With `shared` that is advice: minorities of several attempts together may have
+---kept somebody out.
+---
+---`settle` makes the keys last ARGV[2] ms from now, whether that is more or less than before. Its
+---ARGV ends with "" if the hold continues, else with "closed". `lock:settle` and `closed_for` use
+---it.
+---
+---`vote` says which grants of `acquire` and `handover` make a majority. "yes": all, 1 and 2.
+---
+---"same": those that name the same number, {1, n} or {2, n}, n > 0: one of several places, each a
+---lock of its own. All later scripts get the number, and `heal` must take that one; `extend`
+---returns 0 where the value has another one, and drops that.
+---
+---"largest": fencing tokens. A grant is {1, counter} or {2, counter}: the server's counter of
+---grants, which `acquire` and `handover` raise by one in the same step. The token is the largest
+---counter, if a majority has exactly that. If not, `confirm` is asked to make the counter the
+---token. It returns 1 when it did, and the lock is ours; {0, counter} when the lock is ours, but
+---the counter is past the token; -1 when the lock is not ours. `lock` and `tryLock` return true
+---and the token. A lost counter starts anew: only fenced locks (`client:getFencedLock`) have
+---tokens that grow although servers forget.
+---
+---With `shared` no owner of this process waits for another one, and no hold passes between owners.
+---With `line` = false each owner of this process asks the servers by itself.
+---
+---`asks`: set `guarded` for a question that writes. Then servers that may have forgotten something
+---are not asked, and its vote is -1 to 2. ARGV is what `lock:ask` was given, by default `args`.
+---
+---The functions must not wait for anything. `args` is called for each attempt; questions have a
+---`wait` of their own. `channel` says where releases are announced. `refused` is called after a
+---failed attempt with the answers of the servers that answered, and may return an error's code,
+---with which the call ends. `granted` is called before anybody knows of the hold. `gave_up` is
+---called once, when a call whose attempts failed ends without the lock; when its coroutine is
+---killed, only with `line` = false. `reenter` is called when the owner wants again what it holds.
+---
+---Majorities share a single server, so a primitive is sound only if two holds that exclude each
+---other conflict on every server: a server that has granted one refuses the other. Counting up to
+---a limit on each server does not do that; places, with `vote` = "same", do. Everything that a
+---script writes must end by itself after the lease (PX, PEXPIRE), except what `settle` leaves.
+---Servers forget: for `max_lease` those that did are kept from voting on `acquire`, and from
+---`heal` and guarded questions. Whoever reads what lasts longer must write it back. `release` and
+---`force` should PUBLISH on the channel when they free the lock; without that waiters ask from
+---time to time.
 ---```lua
 ---local pair = redlock.primitive {
 ---    name = "pair",
@@ -30,14 +90,14 @@
 ---assert(client:get(pair, "x"):tryLock(1, 10))
 ---```
 ---@class (exact) redlock.PrimitiveDefinition
----@field name string  for messages, 1 to 64 bytes
+---@field name string  for messages, 1 to 64 bytes; not that of a lock of the library's own
 ---@field acquire string|string[]  1: taken; 2: with this value before; 0, {0, ms, who}: refused
----@field release string|string[]  1: let go; 0: it was gone; -1: another's; may run more than once
+---@field release string|string[]  1: released; 0: it was gone; -1: somebody else's
 ---@field extend? string|string[]  1: until now + lease at least; 0: gone; -1: somebody else's
 ---@field heal? string|string[]  gives the keys to a server that lost them; default: acquire
----@field handover? string|string[]  ARGV[3] = old value: 1: replaced; 2: before; 0: gone; -1: no
+---@field handover? string|string[]  1: replaced; 2: it was before; 0: gone; -1: somebody else's
 ---@field settle? string|string[]  1: stays for ARGV[2] ms; 0: gone; -1: another's. For `settle`
----@field confirm? string|string[]  with "largest": 1: ours, and the counter is ARGV[3]
+---@field confirm? string|string[]  only with "largest": 1: ours, and the counter is ARGV[3]
 ---@field peek? string|string[]  {1, ms left, who}: somebody has it; 0: nobody. For `isLocked`
 ---@field force? string|string[]  1: removed; 0: there was nothing. For `forceUnlock`
 ---@field asks? table<string, redlock.Question>  further questions, for `lock:ask`
