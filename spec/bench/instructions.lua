@@ -114,11 +114,15 @@ local function total(file)
     end
 end
 
---- @return instructions that metrics add to a cycle
+--- @return instructions that metrics add to a cycle: the least of three counts, as LuaJIT hashes
+-- strings by a seed of each process
 function _M.count_metered()
-    local file = require("spec.support").tmpdir() .. "/counted"
-    counted({}, "metered", CYCLES, file)     -- FILE.2 ends at the second mark, FILE.3 at the third
-    return (total(file .. ".3") - total(file .. ".2")) / CYCLES
+    local file, least = require("spec.support").tmpdir() .. "/counted", math.huge
+    for _ = 1, 3 do
+        counted({}, "metered", CYCLES, file)  -- FILE.2 ends at the second mark, FILE.3 at the third
+        least = math.min(least, (total(file .. ".3") - total(file .. ".2")) / CYCLES)
+    end
+    return least
 end
 
 -- ---- what was counted before -----------------------------------------------------------
