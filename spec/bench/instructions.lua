@@ -61,7 +61,7 @@ end
 -- lies between two calls of MARK is counted by itself: then both ways hash their strings alike.
 function work.metered(count)
     ffi.cdef "int getppid(void);"
-    local world = require("redlock").testing.new { nodes = 1, seed = 1 }
+    local world = require("redlock").testing.new { nodes = 1, seed = 1, round_trip = 0.0005 }
     local bare = world:client { client_name = "bare" }
     local metered = world:client { metrics = require("redlock.metrics").new() }
     cycles(bare, 10)
