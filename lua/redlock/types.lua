@@ -1,21 +1,21 @@
 ---@meta redlock
 
--- The reference of the library, for lua-language-server (LuaCATS) and for `make docs`. The
--- rest of it is in types/*.lua. Nothing here runs: the library never loads these files. Specs
--- compare them with the code, and run the examples.
+-- The reference of the library, for lua-language-server (LuaCATS) and `make docs`; its other parts
+-- are types/*.lua. The library never loads these files. Specs compare them with the code, and run
+-- the examples.
 
 ---Distributed locks on N independent Redis servers, or on one.
 ---
----Durations are seconds; fractions are fine. What goes wrong in the world is `nil` and an
----error, a `redlock.Error`; what the programmer does wrong raises a text at the caller's line,
----which names the argument. A method that asks the servers waits for them as the host does:
+---Durations are in seconds and may be fractions. A failure at run time returns `nil` and a
+---`redlock.Error`; a mistake of the programmer raises a text that names the argument, at the
+---caller's line. A method that asks the servers waits for them as the host does:
 ---it blocks the thread in plain LuaJIT, and only the coroutine or the request elsewhere. Where
 ---such a call fails, its codes are listed; each can also fail with `closed`, `config`, `phase`,
 ---`nomem` and, in a future, `cancelled`.
 ---```lua
 ---local redlock = require "redlock"
----local client = redlock.new { nodes = { "redis://10.0.0.1", "redis://10.0.0.2",
----    "redis://10.0.0.3" } }
+---local client = redlock.new { nodes = { "redis://127.0.0.1:6379", "redis://127.0.0.1:6380",
+---    "redis://127.0.0.1:6381" } }
 ---```
 ---@class redlock
 ---@field _VERSION string  the version of the library, such as "0.1.0"
@@ -23,13 +23,13 @@
 ---@field testing redlock.testing  worlds for specs of programs
 local redlock = {}
 
----A client of N servers. Opens nothing: connections are made at first use, in each process of
----its own; safe in `init_by_lua`. Raises on bad options, naming them.
+---Makes a client of N servers. It does no I/O and is safe in `init_by_lua`: each process connects
+---at first use. Raises on bad options, naming them.
 ---```lua
 ---local client = redlock.new { nodes = "redis://127.0.0.1", lease = 20, prefix = "app:" }
 ---```
----@param opts redlock.Options  the servers, and what shall differ from the defaults
----@return redlock.Client client  a client, not connected yet
+---@param opts redlock.Options  the servers, and options that differ from the defaults
+---@return redlock.Client client  not connected yet
 function redlock.new(opts) end
 
 ---Defines a primitive: a kind of lock of your own, for `client:get`. Raises on a bad definition.
@@ -41,11 +41,11 @@ function redlock.new(opts) end
 ---}
 ---assert(client:get(slot, "a"):tryLock(1, 10))
 ---```
----@param def redlock.PrimitiveDefinition  scripts, and functions for what they are given
----@return redlock.Primitive primitive  what `client:get` wants
+---@param def redlock.PrimitiveDefinition  scripts, and functions for their arguments
+---@return redlock.Primitive primitive  for `client:get`
 function redlock.primitive(def) end
 
----Waits for all futures of a list.
+---Waits for all futures in a list.
 ---```lua
 ---local futures = {}
 ---for i = 1, 3 do
@@ -54,12 +54,12 @@ function redlock.primitive(def) end
 ---assert(redlock.wait_all(futures, 10))
 ---```
 ---@param list redlock.Future[]  futures of any clients
----@param timeout? number  seconds; default: as long as it takes
----@return boolean|nil done  true: all are done; false: not all are yet
+---@param timeout? number  seconds; default: until all are done
+---@return boolean|nil done  false: the time ran out first
 ---@return redlock.Error err  phase
 function redlock.wait_all(list, timeout) end
 
----Whether a value is an error object of this library.
+---Says whether a value is an error object of this library.
 ---```lua
 ---local ok, err = lock:unlock()
 ---assert(not ok and redlock.is_error(err) and err.code == "not_held")
@@ -70,11 +70,11 @@ function redlock.is_error(value) end
 
 -- ---- options ---------------------------------------------------------------------
 
----The options of `redlock.new`; all but `nodes` may be left out.
+---The options of `redlock.new`. Only `nodes` is required.
 ---```lua
 ---local client = redlock.new {
----    nodes = { "redis://10.0.0.1", "rediss://app:secret@10.0.0.2:6380/0",
----        { host = "10.0.0.3", db = 2, password_file = "/run/secrets/redis" } },
+---    nodes = { "redis://127.0.0.1:6379", "rediss://app:secret@127.0.0.1:6380/0",
+---        { host = "127.0.0.1", port = 6381, db = 2, password_file = "/run/secrets/redis" } },
 ---    lease = 20, wake = "poll", on_event = function(e) print(e.type) end,
 ---}
 ---```
@@ -116,7 +116,7 @@ function redlock.is_error(value) end
 ---@field key_file? string|false  the key of the client's certificate (default false)
 ---@field tls_verify? boolean  false: any certificate will do (default true)
 
----The address of one server, as a table: `host` or `path` is needed.
+---An address of one server, as a table: `host` or `path` is needed.
 ---```lua
 ---redlock.new { nodes = { { host = "redis-1.example.org", port = 6380, db = 2 } } }
 ---redlock.new { nodes = { { path = "/run/redis.sock", password = "secret" } } }
@@ -124,46 +124,46 @@ function redlock.is_error(value) end
 ---@class (exact) redlock.Node
 ---@field host? string  name or IP address
 ---@field port? integer  default 6379
----@field path? string  of a unix socket, in place of host and port
+---@field path? string  a unix socket, in place of host and port
 ---@field user? string  default: the default user
----@field password? string|fun(): string, string?  or a function that returns it, and a user
----@field password_file? string  whose first line is the password
+---@field password? string|fun(): string, string?  or a function that returns it, and a user name
+---@field password_file? string  a file whose first line is the password
 ---@field password_env? string  an environment variable with the password
 ---@field db? integer  number of the database; default 0
 ---@field tls? boolean  true: TLS
----@field server_name? string  whose certificate is expected; default: that of host
+---@field server_name? string  the name expected in the certificate; default: host
 
----One that ends a process, unless it catches it.
+---A signal that ends a process, unless the process catches it.
 ---@alias redlock.Signal
----| "HUP" # the terminal is gone
+---| "HUP" # the terminal was closed
 ---| "INT" # Ctrl-C
 ---| "QUIT" # Ctrl-\
----| "USR1" # what the program makes of it
----| "USR2" # the same
----| "TERM" # by systemd, `docker stop`, `kill`
+---| "USR1" # for the program's own use
+---| "USR2" # for the program's own use
+---| "TERM" # from systemd, `docker stop`, `kill`
 
 -- ---- errors ----------------------------------------------------------------------
 
----What went wrong, in a word.
+---Why a call failed.
 ---@alias redlock.Code
----| "held" # somebody else has it, on too many servers
----| "no_quorum" # no majority of the servers answered, or they may not vote: see `nodes`
----| "expired" # it was, or would have been, had, but the lease ran out; `unlock`: it was ours
----| "lost" # the lease is over, or a majority does not know it any more
+---| "held" # another owner holds it on too many servers
+---| "no_quorum" # no majority of the servers answered or may vote: see `nodes`
+---| "expired" # the lease ran out, or would have during the call; `unlock`: before it
+---| "lost" # the lease has ended, or a majority no longer knows the hold
 ---| "not_held" # this owner does not hold it
 ---| "not_found" # a latch was not made, or too many servers have forgotten it
 ---| "unknown" # no majority answered a release: what is left ends with its lease
 ---| "cancelled" # `future:cancel` ended the call
 ---| "closed" # the client is closed
----| "config" # a setting, a file or a text is wrong: the message says which
----| "phase" # the caller cannot wait here: in nginx's log phase, say
+---| "config" # a setting, a file or a text is wrong: the message names it
+---| "phase" # the caller cannot wait here, for example in nginx's log phase
 ---| "unsupported" # the primitive has no script for it
----| "deadlock" # another owner of this thread has it, and cannot let it go while this one waits
----| "overload" # `max_waiting` callers wait in this process already
----| "timeout" # a future was not done in time; its call goes on
+---| "deadlock" # another owner of this thread holds it and cannot release it during this wait
+---| "overload" # `max_waiting` callers already wait in this process
+---| "timeout" # a future did not finish in time; its call continues
 ---| "nomem" # no memory or no file descriptor was left
 
----Why one server gave no vote, in a word.
+---Why one server gave no vote.
 ---@alias redlock.NodeCode
 ---| "ok" # it answered: see `vote`
 ---| "pending" # not asked, or its answer came after the decision
@@ -188,40 +188,40 @@ function redlock.is_error(value) end
 ---Why a hold was lost.
 ---@alias redlock.LossReason
 ---| "expired" # no majority confirmed it in time
----| "taken" # a majority does not have it, and somebody else has it on some servers
----| "forgotten" # a majority does not have it, and nobody else was seen: deleted, evicted
+---| "taken" # a majority does not have it, and another owner has it on some servers
+---| "forgotten" # a majority does not have it, and no other owner was seen: deleted, evicted
 ---| "max_hold" # the watchdog kept it for `max_hold` seconds
 ---| "suspended" # this process did not run for longer than the lease
 ---| "closed" # the client was closed, or this is the child of a fork
 
----What a call returns beside `nil`. A table of plain values, for `cjson.encode` and the like;
----`tostring(err)`, `"..." .. err` and the methods of strings read it as the text "redlock:
----code: message". `table.concat` wants `tostring(err)`.
+---The error that a call returns after `nil`. A table of plain values, for `cjson.encode` and the
+---like; `tostring(err)`, `"..." .. err` and string methods read it as the text "redlock:
+---code: message". `table.concat` needs `tostring(err)`.
 ---```lua
 ---local ok, err = client:getLock("a"):unlock()
 ---assert(not ok and err.code == "not_held" and err:find "not held by this owner")
 ---print("cannot unlock: " .. err)
 ---```
 ---@class (exact) redlock.Error: string
----@field code redlock.Code  what it was
+---@field code redlock.Code  why the call failed
 ---@field message string  a sentence, in printable ASCII
----@field nodes? redlock.NodeAnswer[]  what each server said, when they were asked
+---@field nodes? redlock.NodeAnswer[]  each server's answer, if the call asked the servers
 ---@field waited? number  seconds spent in the call
----@field reason? redlock.LossReason  why the hold was lost, when that is what the call met
----@field holder? redlock.Holder  held: whose it is, if a majority of the servers says who
+---@field reason? redlock.LossReason  why the hold was lost, if the call failed for that
+---@field holder? redlock.Holder  with `held`: the holder, if a majority of the servers agrees
 ---@operator concat(any): string
 
----Whose a lock is, by the label that its holder gave it (the option `label`).
+---A lock's holder, by the label that it gave (the option `label`).
 ---@class (exact) redlock.Holder
----@field label? string  in printable ASCII; nil: the value does not say whose it is
+---@field label? string  in printable ASCII; nil: the value has no label
 ---@field since? number  seconds since 1970, by the holder's clock
----@field remaining? number  seconds that a majority keeps it still; nil: of a hold that was lost
+---@field remaining? number  seconds that a majority keeps it; nil: for a hold that was lost
 
 ---One server's part in an error.
 ---@class (exact) redlock.NodeAnswer
 ---@field node string  its address, without secrets
----@field code redlock.NodeCode  what it was
+---@field code redlock.NodeCode  why it gave no vote; "ok"
 ---@field message string  a sentence
----@field vote? integer  with `ok`: 1 yes, 0 no, -1 somebody else has it
+---@field vote? integer  with `ok`: 1 yes, 0 no, -1 another owner has it
 
 return redlock

@@ -1,154 +1,154 @@
 ---@meta _
 
--- Part of types.lua: clients, and primitives of one's own.
+-- Part of types.lua: clients, and primitives that users define.
 
----The connections to one set of servers, and everything that is held through them.
+---The connections to one set of servers, and all holds taken through them.
 ---`tostring(client)` is for people: "client(3 nodes, 1 held)".
 ---@class redlock.Client
----@field options redlock.Options  as checked, with the defaults; for reading only
+---@field options redlock.Options  as checked, with the defaults; read only
 local Client = {}
 
 -- ---- locks -----------------------------------------------------------------------
 
----A plain lock: exclusive, re-entrant for its owner. No I/O.
+---Makes a plain lock: exclusive, and re-entrant for its owner. No I/O.
 ---```lua
 ---local lock = client:getLock "invoice:42"
 ---local job = client:getLock("invoice:42", { owner = "job 7" })
 ---assert(lock:tryLock(5) and not job:tryLock())
 ---```
 ---@param name string  1 to 65536 bytes, any bytes
----@param opts? redlock.LockOptions  who the owner is
----@return redlock.Lock lock  a view of what the owner holds
+---@param opts? redlock.LockOptions  its owner and labels
+---@return redlock.Lock lock  a view of the owner's hold
 function Client:getLock(name, opts) end
 
----A lock whose holds have fencing tokens. Excludes plain locks of its name. No I/O.
+---Makes a lock whose holds have fencing tokens. It excludes plain locks of its name. No I/O.
 ---```lua
 ---local lock = client:getFencedLock "stock"
 ---local ok, token = lock:tryLock(5)
 ---assert(ok and token == lock:token())
 ---```
 ---@param name string  1 to 65536 bytes, any bytes
----@param opts? redlock.LockOptions  who the owner is
----@return redlock.FencedLock lock  a view of what the owner holds
+---@param opts? redlock.LockOptions  its owner and labels
+---@return redlock.FencedLock lock  a view of the owner's hold
 function Client:getFencedLock(name, opts) end
 
----A lock that those who wait get in the order in which they came: a call that had joined the line
----of a majority before another one began is served before it. No I/O.
+---Makes a lock that serves its waiters in order. A call that a majority of the servers had queued
+---before another call began is served first. No I/O.
 ---```lua
 ---local lock = client:getFairLock "printer"
 ---assert(lock:tryLock(5))
 ---```
 ---@param name string  1 to 65536 bytes; plain and fenced locks of the name exclude it
----@param opts? redlock.LockOptions  who the owner is
----@return redlock.Lock lock  a view of what the owner holds
+---@param opts? redlock.LockOptions  its owner and labels
+---@return redlock.Lock lock  a view of the owner's hold
 function Client:getFairLock(name, opts) end
 
----Many readers at once, or one writer. No I/O.
+---Makes a lock that many readers hold at once, or one writer. No I/O.
 ---```lua
 ---local pair = client:getReadWriteLock "prices"
 ---assert(pair:readLock():tryLock(5))
 ---```
 ---@param name string  1 to 65536 bytes; plain and fenced locks of the name exclude both
----@param opts? redlock.ReadWriteOptions  who the owner is; whether writers have tokens
----@return redlock.ReadWriteLock pair  has a view for each of the two
+---@param opts? redlock.ReadWriteOptions  its owner; whether writers have tokens
+---@return redlock.ReadWriteLock pair  gives the reader's lock and the writer's
 function Client:getReadWriteLock(name, opts) end
 
----Several names at once, all or none, in one round. Locks of any of the names exclude it, and are
----excluded. No I/O.
+---Makes a lock of several names, taken all or none, in one round. It and locks of any of the names
+---exclude each other. No I/O.
 ---```lua
 ---local both = client:getMultiLock { "account:1", "account:2" }
 ---assert(both:tryLock(5))
 ---assert(both:unlock())
 ---```
 ---@param names string[]  1 to 128 of them, each 1 to 65536 bytes
----@param opts? redlock.LockOptions  who the owner is
----@return redlock.MultiLock lock  a view of what the owner holds of just this set
+---@param opts? redlock.LockOptions  its owner and labels
+---@return redlock.MultiLock lock  a view of what the owner holds of exactly this set
 function Client:getMultiLock(names, opts) end
 
----At most so many holders at once, each with a permit that ends by itself. No I/O.
+---Makes a semaphore: at most `permits` holders at once, each permit with a lease. No I/O.
 ---```lua
 ---local permit = assert(client:getSemaphore("downloads", 3):tryAcquire(5))
 ---assert(permit:release())
 ---```
----@param name string  1 to 65536 bytes; locks of the name have nothing to do with it
----@param permits integer  1 to 1024; for all who use the name alike: the largest is the bound
+---@param name string  1 to 65536 bytes; locks of the same name are independent of it
+---@param permits integer  1 to 1024, the same in all programs; else the largest number counts
 ---@param opts? redlock.SemaphoreOptions  whether permits have tokens
----@return redlock.Semaphore semaphore  gives permits
+---@return redlock.Semaphore semaphore  hands out permits
 function Client:getSemaphore(name, permits, opts) end
 
----The same as `getSemaphore`: permits always end by themselves.
+---Does what `getSemaphore` does: permits always have a lease. Redisson's name for it.
 ---```lua
 ---assert(client:getPermitExpirableSemaphore("downloads", 3):tryAcquire(5, 10))
 ---```
----@param name string  1 to 65536 bytes; locks of the name have nothing to do with it
----@param permits integer  1 to 1024; for all who use the name alike: the largest is the bound
+---@param name string  1 to 65536 bytes; locks of the same name are independent of it
+---@param permits integer  1 to 1024, the same in all programs; else the largest number counts
 ---@param opts? redlock.SemaphoreOptions  whether permits have tokens
----@return redlock.Semaphore semaphore  gives permits
+---@return redlock.Semaphore semaphore  hands out permits
 function Client:getPermitExpirableSemaphore(name, permits, opts) end
 
----Opens when so many parties have arrived, and stays open. No I/O.
+---Makes a latch: it opens when the set number of parties have arrived, and stays open. No I/O.
 ---```lua
 ---local loaded = client:getCountDownLatch "shards loaded"
 ---assert(loaded:trySetCount(1))
 ---assert(loaded:countDown "shard 1" and loaded:await(5))
 ---```
----@param name string  1 to 65536 bytes; locks of the name have nothing to do with it
----@param opts? redlock.LatchOptions  how long it stays
----@return redlock.CountDownLatch latch  a view of what the servers know
+---@param name string  1 to 65536 bytes; locks of the same name are independent of it
+---@param opts? redlock.LatchOptions  how long the servers keep it
+---@return redlock.CountDownLatch latch  a view of what the servers store
 function Client:getCountDownLatch(name, opts) end
 
----How a latch differs from others.
+---How long the servers keep a latch.
 ---@class (exact) redlock.LatchOptions
----@field ttl? number  seconds that it stays after the last arrival; default 86400
+---@field ttl? number  seconds after the last arrival; default 86400
 
----One of several candidates leads, in terms that grow. No I/O.
+---Makes a candidate for an election: one of several leads, in terms that grow. No I/O.
 ---```lua
----local election = client:getElection("scheduler", { id = "10.0.0.1:80" })
+---local election = client:getElection("scheduler", { id = "127.0.0.1:80" })
 ---local term = assert(election:campaign(5))
 ---assert(election:resign())
 ---```
 ---@param name string  1 to 65536 bytes; locks of the name exclude the leader
----@param opts redlock.ElectionOptions  who the candidate is
----@return redlock.Election election  as this candidate sees it
+---@param opts redlock.ElectionOptions  the candidate's id and callbacks
+---@return redlock.Election election  this candidate's view
 function Client:getElection(name, opts) end
 
----Who a candidate is.
+---A candidate's id and callbacks.
 ---@class (exact) redlock.ElectionOptions
----@field id string  what observers are to know, 1 to 160 bytes
+---@field id string  what observers see of it, 1 to 160 bytes
 ---@field on_elected? fun(election: redlock.Election, term: integer)  before `campaign` returns
 ---@field on_lost? fun(election: redlock.Election, reason: redlock.LossReason)  as `onLost`
 
----Runs a function if nobody has run it in this period. By default a run that fails or dies may be
----repeated; none begins after one has returned. With `before` none begins after one has begun.
+---Runs a function unless it has already run in this period. By default a run that fails or dies may
+---be repeated; none begins after one has returned. With `before`, none begins after one has begun.
 ---```lua
 ---assert(client:once("nightly", 3600, function() print "report" end))
 ---assert(client:once("nightly", 3600, function() print "again" end) == false)
 ---```
 ---@param name string  1 to 65536 bytes; locks of the name exclude it
----@param period number  seconds from the start of a run on in which there is no other
----@param fn function  the job; an error of it is raised again
----@param opts? redlock.OnceOptions  what a run that fails means
----@return boolean|nil ran  and the results of fn; false: somebody runs it, or has
----@return any err  no_quorum; expired: too late; unknown; lost: somebody else may have run it
+---@param period number  seconds from the start of a run in which no other one starts
+---@param fn function  the job; its error is raised again
+---@param opts? redlock.OnceOptions  whether a failed run counts; the owner
+---@return boolean|nil ran  true, then the results of fn; false: another run is under way or done
+---@return any err  no_quorum; expired: too late; unknown; lost: another run may have begun
 function Client:once(name, period, fn, opts) end
 
----What a run that fails means.
+---Whether a failed run counts, and the owner of the run.
 ---@class (exact) redlock.OnceOptions
----@field before? boolean  true: it counts as well; default: it may be repeated
----@field owner? any  who has the lock meanwhile; default: nobody else
+---@field before? boolean  true: a failed run counts too; default: it may be repeated
+---@field owner? any  owner of the lock during the run; default: a new one
 
----At most so many starts in any window of a period, over all processes. No I/O.
+---Makes a limiter: at most `n` starts in any window of `period`, over all processes. No I/O.
 ---```lua
 ---local mails = client:getRateLimiter("mails", 3, 60)
 ---if mails:tryAcquire(1) then print "send one" end
 ---```
----@param name string  1 to 65536 bytes; locks and semaphores of the name have nothing to do with it
+---@param name string  1 to 65536 bytes; locks and semaphores of the same name are independent of it
 ---@param n integer  1 to 128 starts
 ---@param period number  seconds
----@return redlock.RateLimiter limiter  says when there is room for a start
+---@return redlock.RateLimiter limiter  allows starts
 function Client:getRateLimiter(name, n, period) end
 
----An object of a primitive of your own, with the methods of a lock. No I/O.
+---Makes a lock of a primitive that you defined, with the methods of a lock. No I/O.
 ---```lua
 ---local slot = redlock.primitive {
 ---    name = "slot",
@@ -160,18 +160,18 @@ function Client:getRateLimiter(name, n, period) end
 ---```
 ---@param prim redlock.Primitive  from `redlock.primitive`
 ---@param name string  1 to 65536 bytes, any bytes
----@param opts? redlock.LockOptions  who the owner is
----@return redlock.Lock lock  with the methods of the definition, too
+---@param opts? redlock.LockOptions  its owner and labels
+---@return redlock.Lock lock  also with the methods of the definition
 function Client:get(prim, name, opts) end
 
----Who owns what is taken through a lock object.
+---The owner of a lock object's holds, and their labels.
 ---@class (exact) redlock.LockOptions
----@field owner? any  who gives the same value is the same owner; default: the running coroutine
----@field label? string  what it is for, behind the client's label on the card
----@field traceparent? string  of W3C's Trace Context: `on_event` is told it with what happens
+---@field owner? any  equal values are one owner; default: the running coroutine
+---@field label? string  the purpose; stored with the lock, after the client's label
+---@field traceparent? string  of W3C's Trace Context; passed on to `on_event`
 
----Runs `fn(lock)` while the lock is held, and releases it whatever happens. An error in `fn` is
----raised again after the release.
+---Runs `fn(lock)` while it holds the lock, and always releases it. An error in `fn` is raised again
+---after the release.
 ---```lua
 ---local held, sum = client:using("invoice:42", { wait = 5 }, function(lock)
 ---    lock:check()
@@ -186,41 +186,41 @@ function Client:get(prim, name, opts) end
 ---```
 ---@param name string|string[]  of the lock; a list: all of them at once, as for `getMultiLock`
 ---@param opts? redlock.UsingOptions  may be left out: `client:using(name, fn)`
----@param fn fun(lock: redlock.Lock): ...  what is to be done under the lock
+---@param fn fun(lock: redlock.Lock): ...  the work to do under the lock
 ---@return boolean|nil held  true; false: the lease was lost before the end; nil: `fn` did not run
----@return any ...  what `fn` returned; with nil: the error, as of `lock` and `tryLock`
+---@return any ...  what `fn` returned; after nil: the error, as for `lock` and `tryLock`
 ---@overload fun(self: redlock.Client, name: string|string[], fn: function): boolean?, any
 function Client:using(name, opts, fn) end
 
 ---How `client:using` takes the lock.
 ---@class (exact) redlock.UsingOptions
----@field wait? number  seconds; default: as long as it takes
+---@field wait? number  seconds to wait; default: until the lock is free
 ---@field lease? number  seconds, not renewed; default: the client's, kept by the watchdog
 ---@field owner? any  as for `client:getLock`
 ---@field label? string  as for `client:getLock`
 ---@field kind? "plain"|"fenced"|"read"|"write"|"fair"|"multi"|"permit"  default: plain
 ---@field traceparent? string  as for `client:getLock`
----@field fenced? boolean  true: a fenced lock; with "write" or permits: one with a token
----@field permits? integer  how many permits there are, as for `getSemaphore`: fn gets one of them
+---@field fenced? boolean  true: a fenced lock; with "write" or `permits`: with a token
+---@field permits? integer  size of the semaphore, as for `getSemaphore`; fn gets one permit
 
 -- ---- looking ---------------------------------------------------------------------
 
----The names that a majority of the servers has below the prefix, and whose they are. All that were
----held on that majority all the time are there, if no more than a minority is out of reach; what
----comes and goes meanwhile may be there or not. Servers are asked by SCAN.
+---Lists the names below the prefix that a majority of the servers holds, and their holders.
+---The list has every name that was held on this majority throughout the call, if at most a minority
+---is out of reach. Names taken or released during the call may be missing. Servers run SCAN.
 ---```lua
 ---assert(lock:tryLock(5))
 ---for _, held in ipairs(assert(client:locks "*")) do
 ---    print(held.name, held.kind, held.holder and held.holder.label)
 ---end
 ---```
----@param pattern? string  as of Redis: `*`, `?`, `[a-z]`; default: all names
----@param opts? redlock.LocksOptions  which, and how fast
+---@param pattern? string  a Redis pattern: `*`, `?`, `[a-z]`; default: all names
+---@param opts? redlock.LocksOptions  which names, and how fast
 ---@return redlock.HeldLocks|nil locks  sorted by name
----@return redlock.Error err  no_quorum: with each server's reason, as `noperm`; phase; closed
+---@return redlock.Error err  no_quorum: with each server's reason, such as `noperm`; phase; closed
 function Client:locks(pattern, opts) end
 
----Whose a lock is, of whatever kind but permits: as `lock:holder()`.
+---Asks the servers for a lock's holder, as `lock:holder()` does. For all kinds except permits.
 ---```lua
 ---assert(client:holder "nobody's" == false)
 ---```
@@ -231,27 +231,27 @@ function Client:holder(name) end
 
 -- ---- between processes -----------------------------------------------------------
 
----Takes over a hold that another process gave away with `lock:export`. Import a transfer exactly
----once; a second import makes a second owner.
+---Takes over a hold that another process exported with `lock:export`. Import a transfer exactly
+---once: a second import makes a second owner.
 ---```lua
 ---assert(lock:tryLock(5))
 ---local transfer = assert(lock:export())
 ---local mine = assert(client:import(transfer))
 ---assert(mine:isValid() and mine:unlock())
 ---```
----@param text string  a transfer, as `lock:export` returned
----@param opts? redlock.ImportOptions  who owns it from now on
----@return redlock.Lock|nil lock  held, and kept by the watchdog
----@return redlock.Error err  lost; no_quorum; not_held: in a forked child; config: no text for this
+---@param text string  what `lock:export` returned
+---@param opts? redlock.ImportOptions  the new owner
+---@return redlock.Lock|nil lock  held, and renewed by the watchdog
+---@return redlock.Error err  lost; no_quorum; not_held: in a forked child; config: not a transfer
 function Client:import(text, opts) end
 
----What `client:import` wants to know.
+---The new owner of an imported hold.
 ---@class (exact) redlock.ImportOptions
 ---@field owner? any  as for `client:getLock`
----@field primitive? redlock.Primitive  of a lock that is neither plain nor fenced
+---@field primitive? redlock.Primitive  needed for kinds other than plain and fenced
 
----Asks the servers whether the hold that a sequencer stands for is still current: the lock is
----held, and neither a larger token nor a lock of any kind was given out since.
+---Asks the servers whether a sequencer's hold is still current: the lock is held, and since then
+---no larger token, and no lock of any kind, was granted.
 ---```lua
 ---local fenced = client:getFencedLock "stock"
 ---assert(fenced:tryLock(5))
@@ -260,17 +260,17 @@ function Client:import(text, opts) end
 ---assert(fenced:unlock())
 ---assert(client:checkSequencer(text) == false)
 ---```
----@param text string  what `lock:sequencer` returned, anywhere
----@return boolean|nil current  true; false: the hold is over
----@return redlock.Error err  no_quorum; config: the text is no sequencer
+---@param text string  what `lock:sequencer` returned, in any process
+---@return boolean|nil current  false: the hold has ended
+---@return redlock.Error err  no_quorum; config: the text is not a sequencer
 function Client:checkSequencer(text) end
 
 -- ---- servers ---------------------------------------------------------------------
 
----Connects, and waits until a majority of the servers may vote, and each other one is connected, or
----was tried once: then a lock can be taken without a wait for connections. For the start of a
----program. Holds nothing, and may be called at any time. With 0 seconds it asks servers that are
----connected, for at most `timeout`, and does not wait for the others.
+---Connects, and waits until a majority of the servers may vote and every other server is connected
+---or has been tried once. A lock taken after that need not wait for connections. Call it when a
+---program starts, or at any later time; it holds nothing. With 0 seconds it asks the connected
+---servers, for at most `timeout`, and does not wait for the others.
 ---```lua
 ---local ok, err = client:connect(10)
 ---if not ok then
@@ -279,12 +279,12 @@ function Client:checkSequencer(text) end
 ---    end
 ---end
 ---```
----@param seconds? number  it may take, in seconds; default: `connect_timeout`. 0: see above
+---@param seconds? number  limit in seconds; default: `connect_timeout`. 0: see above
 ---@return true|nil ok  a majority may vote
 ---@return redlock.Error err  no_quorum: why each server has no vote; closed; config; phase
 function Client:connect(seconds) end
 
----Asks every server how it is, and takes and releases a lock of its own there.
+---Asks each server for its state, and takes and releases a lock of its own on it.
 ---```lua
 ---local report = assert(client:check())
 ---for _, row in ipairs(report) do
@@ -296,25 +296,25 @@ function Client:connect(seconds) end
 ---@return redlock.Error err  closed; config; phase
 function Client:check() end
 
----Admits the servers of a brand-new cluster at once, which otherwise takes `max_lease` * 1.01 + 1
----seconds. Only when nobody can hold a lock. Without `force` every server must answer, and none
----may be admitted already, unless all are. With the guard off there is nothing to admit.
----With the option `cluster`, where all vote and are known by the hash of these addresses: replaces
----the hash by the name, while programs hold locks. Clients without the name are refused after that.
+---Admits the servers of a brand-new cluster at once; otherwise that takes `max_lease` * 1.01 + 1
+---seconds. Call it only when nobody can hold a lock. Without `force` every server must answer, and
+---either all or none are admitted already. Without the restart guard it has nothing to do. With
+---the option `cluster`, on servers that all vote and know the hash of these addresses, it replaces
+---the hash by the name, even while programs hold locks; clients without the name are then refused.
 ---```lua
 ---assert(client:init())
 ---```
----@param opts? redlock.InitOptions  whether to insist
+---@param opts? redlock.InitOptions  whether to force it
 ---@return true|nil ok  all are admitted; with `force` a majority, and all that answer
----@return redlock.Error err  no_quorum; config: not a new cluster, or another one, as it says
+---@return redlock.Error err  no_quorum; config: not a new cluster, or another one
 function Client:init(opts) end
 
----Whether `client:init` insists.
+---Whether `client:init` skips its checks.
 ---@class (exact) redlock.InitOptions
----@field force? boolean  admits whatever answers, also what had another `max_lease` or belonged to
----  another cluster; only when all clients have stopped and nothing is held or closed any more
+---@field force? boolean  admits all servers that answer, even with another `max_lease` or cluster;
+---  only when all clients have stopped and no name is held or kept closed
 
----Counters since the client was made. No I/O.
+---Returns counters since the client was made. No I/O.
 ---```lua
 ---assert(lock:tryLock(5) and lock:unlock())
 ---local stats = client:stats()
@@ -323,20 +323,20 @@ function Client:init(opts) end
 ---@return redlock.Stats stats  a new table each time
 function Client:stats() end
 
----Releases everything that the current owner holds, however often it was entered. In nginx that
----is the request, with what `client:using` took for coroutines of it that are no more: for
----`log_by_lua`, where the releases are sent and not waited for.
+---Releases everything that the current owner holds, whatever its hold counts. In nginx the owner is
+---the request; holds that `client:using` took for its ended coroutines are included. In
+---`log_by_lua` it sends the releases and does not wait for answers.
 ---```lua
 ---assert(lock:tryLock(5) and client:getLock("invoice:43"):tryLock(5))
 ---assert(client:releaseAll())
 ---assert(not lock:isValid())
 ---```
 ---@return true|nil ok  also when nothing was held
----@return redlock.Error err  expired; held; unknown: the first one, after all the others; closed
+---@return redlock.Error err  expired; held; unknown: the first, after all were tried; closed
 function Client:releaseAll() end
 
----Releases everything that is held through the client and closes its connections. Waits 50 ms
----at most: what is not released by then ends with its lease. Later calls fail with `closed`.
+---Releases everything that is held through the client and closes its connections. Waits at most
+---50 ms; unreleased holds end with their leases. Later calls fail with `closed`.
 ---```lua
 ---assert(client:close())
 ---assert(select(2, lock:tryLock()).code == "closed")
@@ -344,8 +344,8 @@ function Client:releaseAll() end
 ---@return true ok  always; may be called again
 function Client:close() end
 
----The time as the library counts it: on CLOCK_BOOTTIME, which goes on during suspend and is
----never set. `e.time` of events is of it.
+---The library's clock, CLOCK_BOOTTIME: it runs during suspend and is never set. `e.time` of events
+---uses it.
 ---```lua
 ---local began = client.now()
 ---assert(lock:tryLock(5))

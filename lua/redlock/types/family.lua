@@ -1,21 +1,20 @@
 ---@meta _
 
--- Part of types.lua: what is beside plain and fenced locks.
+-- Part of types.lua: the kinds of locks other than plain and fenced ones.
 
 -- ---- readers and writers ---------------------------------------------------------
 
 ---@class redlock.ReadWriteOptions: redlock.LockOptions
 ---@field fenced? boolean  true: writers have tokens, in one sequence with fenced locks of the name
 
----Many readers at once, or one writer. Plain and fenced locks of the name, and other libraries'
----locks of the Redlock page, keep out both, and are kept out by them. A writer that waits closes
----the door for new readers. The owner who writes may read as well, and goes on reading when it
----writes no more, unless writers have tokens; the owner who reads cannot write (`deadlock`).
----`tostring(pair)` is for people.
+---Many readers at once, or one writer. Both exclude plain and fenced locks of the name, and locks
+---of other libraries that follow the Redlock page. A waiting writer keeps new readers out. An owner
+---that writes may read too, and keeps reading after it stops writing, unless writers have tokens.
+---An owner that reads cannot write (`deadlock`). `tostring(pair)` is for people.
 ---@class redlock.ReadWriteLock
 local ReadWriteLock = {}
 
----The view of who reads: a lock that many owners hold at once.
+---Returns the reader's lock, which many owners hold at once.
 ---```lua
 ---local prices = client:getReadWriteLock "prices"
 ---assert(prices:readLock():tryLock(5))
@@ -24,7 +23,7 @@ local ReadWriteLock = {}
 ---@return redlock.Lock lock  with all methods of a lock
 function ReadWriteLock:readLock() end
 
----The view of who writes: a lock that keeps out everybody else.
+---Returns the writer's lock, which excludes all other owners.
 ---```lua
 ---local prices = client:getReadWriteLock "prices"
 ---assert(prices:writeLock():tryLock(5))
@@ -35,14 +34,14 @@ function ReadWriteLock:readLock() end
 ---@return redlock.Lock lock  with all methods of a lock; with `fenced` of a redlock.FencedLock
 function ReadWriteLock:writeLock() end
 
----The name as it was given.
+---Returns the name, as given.
 ---```lua
 ---assert(client:getReadWriteLock("prices"):getName() == "prices")
 ---```
 ---@return string name  any bytes
 function ReadWriteLock:getName() end
 
----Deletes it on all servers, whoever reads or writes. `forceUnlock` of a view lets its own side go:
+---Deletes it on all servers, whoever reads or writes. `forceUnlock` of one of the two locks removes
 ---all readers, or the writer.
 ---```lua
 ---local prices = client:getReadWriteLock "prices"
@@ -50,24 +49,24 @@ function ReadWriteLock:getName() end
 ---assert(prices:writeLock():forceUnlock() == false)
 ---assert(prices:forceUnlockBoth() == true)
 ---```
----@return boolean|nil opened  false: nobody had it
+---@return boolean|nil opened  false: nobody held it
 ---@return redlock.Error err  no_quorum; phase; closed
 function ReadWriteLock:forceUnlockBoth() end
 
 -- ---- several names ---------------------------------------------------------------
 
----A lock of several names, all or none: nothing is held while it waits, so sets that overlap never
----block each other for good. An owner who holds one of the names alone is somebody else to it.
----`forceUnlock` and fencing tokens are not for it.
+---A lock of several names, all or none. It holds nothing while it waits, so overlapping sets never
+---block each other for good. It does not share holds with single locks, even of the same owner.
+---It has no `forceUnlock` and no fencing tokens.
 ---@class redlock.MultiLock: redlock.Lock
 local MultiLock = {}
 
----The names.
+---Returns the names.
 ---```lua
 ---local both = client:getMultiLock { "b", "a", "b" }
 ---assert(table.concat(both:getNames(), " ") == "a b")
 ---```
----@return string[] names  sorted, without doubles
+---@return string[] names  sorted, without duplicates
 function MultiLock:getNames() end
 
 -- ---- permits ---------------------------------------------------------------------
@@ -75,36 +74,36 @@ function MultiLock:getNames() end
 ---@class redlock.SemaphoreOptions
 ---@field fenced? boolean  true: permits have tokens, which takes a round trip more
 
----At most so many holders at once. There is a slot for each permit, and each slot is a lock of its
----own, so there are never more; a permit that nobody releases ends with its lease.
+---At most `permits` holders at once. Each permit has a slot, and each slot is a lock of its own, so
+---there are never more holders. A permit that is not released ends with its lease.
 ---`tostring(semaphore)` is for people.
 ---@class redlock.Semaphore
----@field permits integer  how many there are
+---@field permits integer  its size
 local Semaphore = {}
 
----Takes a permit, and waits as long as all are taken.
+---Acquires a permit, waiting until one is free.
 ---```lua
 ---local downloads = client:getSemaphore("downloads", 3)
 ---local permit = assert(downloads:acquire())
 ---assert(permit:release())
 ---```
 ---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
----@return redlock.Permit|nil permit  its own owner: whoever has it may release it
+---@return redlock.Permit|nil permit  is its own owner: any code that has the object may release it
 ---@return redlock.Error err  no_quorum; expired: won too late; overload
 function Semaphore:acquire(lease) end
 
----Tries to take a permit for `wait` seconds.
+---Acquires a permit, waiting at most `wait` seconds.
 ---```lua
 ---local permit, err = client:getSemaphore("downloads", 3):tryAcquire(0.5, 10)
 ---if permit then permit:release() else print(err.code) end
 ---```
 ---@param wait? number  seconds; default 0: one attempt
 ---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
----@return redlock.Permit|nil permit  its own owner: whoever has it may release it
+---@return redlock.Permit|nil permit  is its own owner: any code that has the object may release it
 ---@return redlock.Error err  held: all are taken; no_quorum; expired: won too late; overload
 function Semaphore:tryAcquire(wait, lease) end
 
----`acquire` as a future.
+---Does what `acquire` does, as a future.
 ---```lua
 ---local permit = assert(client:getSemaphore("downloads", 3):acquireAsync():get())
 ---```
@@ -112,7 +111,7 @@ function Semaphore:tryAcquire(wait, lease) end
 ---@return redlock.Future future  of what `acquire` returns
 function Semaphore:acquireAsync(lease) end
 
----`tryAcquire` as a future.
+---Does what `tryAcquire` does, as a future.
 ---```lua
 ---local permit = assert(client:getSemaphore("downloads", 3):tryAcquireAsync(5):get())
 ---```
@@ -121,85 +120,85 @@ function Semaphore:acquireAsync(lease) end
 ---@return redlock.Future future  of what `tryAcquire` returns
 function Semaphore:tryAcquireAsync(wait, lease) end
 
----How many permits nobody has, as a majority of the servers sees it.
+---Asks a majority of the servers how many permits are free.
 ---```lua
 ---assert(client:getSemaphore("downloads", 3):availablePermits() == 3)
 ---```
----@return integer|nil n  may have changed when it arrives
+---@return integer|nil n  may have changed since they answered
 ---@return redlock.Error err  no_quorum
 function Semaphore:availablePermits() end
 
----The name as it was given.
+---Returns the name, as given.
 ---```lua
 ---assert(client:getSemaphore("downloads", 3):getName() == "downloads")
 ---```
 ---@return string name  any bytes
 function Semaphore:getName() end
 
----A permit: held like a lock, and its own owner, so whoever has it may release it. When nobody has
----it any more it is released by the collector.
+---A permit: held like a lock. It is its own owner, so any code that has the object may release it.
+---Collecting the last reference to it releases it.
 ---@class redlock.Permit: redlock.Lock
 local Permit = {}
 
----Lets it go. The same as `unlock`.
+---Releases the permit, as `unlock` does.
 ---```lua
 ---local permit = assert(client:getSemaphore("downloads", 3):tryAcquire(5))
 ---assert(permit:release())
 ---```
----@return true|nil ok  let go in time
----@return redlock.Error err  expired; held: its slot is another's by now; not_held; unknown
+---@return true|nil ok  released in time
+---@return redlock.Error err  expired; held: its slot is taken again; not_held; unknown
 function Permit:release() end
 
----Which of the permits it is.
+---Returns the number of its slot.
 ---```lua
 ---local permit = assert(client:getSemaphore("downloads", 3):tryAcquire(5))
 ---assert(permit:slot() >= 1 and permit:slot() <= 3)
 ---```
----@return integer|nil slot  from 1 to the number of permits; nobody else's while it is held
+---@return integer|nil slot  from 1 to the semaphore's size; unique while it is held
 ---@return redlock.Error err  not_held; lost
 function Permit:slot() end
 
----The fencing token of this hold of its slot. Local. It stays as it is; where the permit is
----exported to it may be larger, if a majority of the servers has forgotten it.
+---Returns the fencing token of this hold of its slot. Local. It never changes, but after an
+---export the importer may see a larger one, if a majority of the servers has forgotten it.
 ---```lua
 ---local numbered = client:getSemaphore("numbered", 3, { fenced = true })
 ---local permit = assert(numbered:tryAcquire(5))
 ---assert(permit:token() > 0)
 ---```
----@return integer|nil token  larger than all that the slot had before, and below 10^14
----@return redlock.Error err  not_held; lost; unsupported: its semaphore gives none
+---@return integer|nil token  larger than all earlier ones of the slot, and below 10^14
+---@return redlock.Error err  not_held; lost; unsupported: the semaphore has no tokens
 function Permit:token() end
 
 -- ---- latches ---------------------------------------------------------------------
 
----A count-down latch. It never opens early, whatever is lost, late or repeated, and what was seen
----open stays open; an acknowledged arrival counts, as long as a majority of the servers has not
----forgotten since the last look (`await`, `getCount`), which repairs those that have.
+---A count-down latch. It never opens early, whatever is lost, late or repeated, and stays open once
+---seen open. An acknowledged arrival counts unless a majority of the servers has forgotten it since
+---the last `await` or `getCount`; these repair servers that forgot.
 ---`tostring(latch)` is for people.
 ---@class redlock.CountDownLatch
 local Latch = {}
 
----Makes it, for so many parties. One that is open may be made anew, and is closed then.
+---Makes the latch for `n` parties. An open latch may be made anew, which closes it.
 ---```lua
 ---assert(client:getCountDownLatch("loaded"):trySetCount(3))
 ---```
 ---@param n integer  1 to 4096
----@return boolean|nil made  false: there is one that is not open
----@return redlock.Error err  no_quorum; unknown: what is there ends soon
+---@return boolean|nil made  false: there is one, and it is not open
+---@return redlock.Error err  no_quorum; unknown: what was stored ends soon
 function Latch:trySetCount(n) end
 
----Says that a party has arrived. Saying it again with the same `who` changes nothing.
+---Records that a party has arrived. A repeated call with the same `who` changes nothing.
 ---```lua
 ---local loaded = client:getCountDownLatch "loaded"
 ---assert(loaded:trySetCount(1))
 ---assert(loaded:countDown "shard 1")
 ---```
----@param who? string  which party; default: one that nobody else is
+---@param who? string  the party; default: a unique one
 ---@return true|nil ok  a majority has acknowledged it
----@return redlock.Error err  not_found; no_quorum, for `patience`
+---@return redlock.Error err  not_found; no_quorum: for `patience` seconds
 function Latch:countDown(who) end
 
----How many are missing.
+---Asks the servers how many parties are missing.
 ---```lua
 ---local loaded = client:getCountDownLatch "loaded"
 ---assert(loaded:trySetCount(3) and loaded:getCount() == 3)
@@ -208,17 +207,17 @@ function Latch:countDown(who) end
 ---@return redlock.Error err  not_found: not made, or too many servers forgot it; no_quorum
 function Latch:getCount() end
 
----Waits until all have arrived.
+---Waits until all parties have arrived.
 ---```lua
 ---local loaded = client:getCountDownLatch "loaded"
 ---assert(loaded:trySetCount(3) and loaded:await(0.1) == false)
 ---```
----@param wait? number  seconds; default: as long as it takes
----@return boolean|nil open  false: the time is over
----@return redlock.Error err  not_found; no_quorum, for `patience`
+---@param wait? number  seconds; default: until it opens
+---@return boolean|nil open  false: the time ran out
+---@return redlock.Error err  not_found; no_quorum: for `patience` seconds
 function Latch:await(wait) end
 
----Deletes it; who waits finds that it is not there.
+---Deletes the latch. Its waiters then fail with `not_found`.
 ---```lua
 ---local loaded = client:getCountDownLatch "loaded"
 ---assert(loaded:trySetCount(3) and loaded:delete())
@@ -227,7 +226,7 @@ function Latch:await(wait) end
 ---@return redlock.Error err  no_quorum
 function Latch:delete() end
 
----`await` as a future.
+---Does what `await` does, as a future.
 ---```lua
 ---local loaded = client:getCountDownLatch "loaded"
 ---assert(loaded:trySetCount(1))
@@ -238,7 +237,7 @@ function Latch:delete() end
 ---@return redlock.Future future  of what `await` returns
 function Latch:awaitAsync(wait) end
 
----`countDown` as a future.
+---Does what `countDown` does, as a future.
 ---```lua
 ---local loaded = client:getCountDownLatch "loaded"
 ---assert(loaded:trySetCount(1) and loaded:countDownAsync():get())
@@ -247,7 +246,7 @@ function Latch:awaitAsync(wait) end
 ---@return redlock.Future future  of what `countDown` returns
 function Latch:countDownAsync(who) end
 
----The name as it was given.
+---Returns the name, as given.
 ---```lua
 ---assert(client:getCountDownLatch("loaded"):getName() == "loaded")
 ---```
@@ -256,23 +255,23 @@ function Latch:getName() end
 
 -- ---- elections -------------------------------------------------------------------
 
----One of several candidates leads: at most one valid leader, in terms that are unique and grow. The
----leader holds a fenced lock, kept by the watchdog, and its term is the token.
+---One of several candidates leads: at most one valid leader at a time, in terms that are unique and
+---grow. The leader holds a fenced lock that the watchdog renews; its term is the token.
 ---`tostring(election)` is for people.
 ---@class redlock.Election
 local Election = {}
 
----Stands for election, and waits until it is won. Who leads already gets the term.
+---Stands for election, and waits until this candidate leads. The leader gets its term at once.
 ---```lua
 ---local election = client:getElection("scheduler", { id = "a" })
 ---local term = assert(election:campaign(5))
 ---```
----@param wait? number  seconds; default: as long as somebody else leads
+---@param wait? number  seconds; default: until it is elected
 ---@return integer|nil term  larger than all before
----@return redlock.Error err  held: somebody else leads; no_quorum; expired; lost; overload
+---@return redlock.Error err  held: another one leads; no_quorum; expired; lost; overload
 function Election:campaign(wait) end
 
----`campaign` as a future.
+---Does what `campaign` does, as a future.
 ---```lua
 ---local term = assert(client:getElection("scheduler", { id = "a" }):campaignAsync(5):get())
 ---```
@@ -280,21 +279,21 @@ function Election:campaign(wait) end
 ---@return redlock.Future future  of what `campaign` returns
 function Election:campaignAsync(wait) end
 
----Whether this candidate leads now, by the local clock.
+---Says whether this candidate leads now, by the local clock.
 ---```lua
 ---assert(not client:getElection("scheduler", { id = "a" }):isLeader())
 ---```
 ---@return boolean leads  no round trip
 function Election:isLeader() end
 
----For how long this candidate leads, if the lease is not prolonged.
+---Says for how long this candidate leads if its lease is not renewed.
 ---```lua
 ---assert(client:getElection("scheduler", { id = "a" }):remaining() == 0)
 ---```
 ---@return number left  seconds; 0: it does not lead. No round trip
 function Election:remaining() end
 
----The term, to be sent along with whatever the leader does.
+---Returns the term. Send it along with whatever the leader does.
 ---```lua
 ---local election = client:getElection("scheduler", { id = "a" })
 ---assert(election:campaign(5) == election:term())
@@ -303,31 +302,31 @@ function Election:remaining() end
 ---@return redlock.Error err  not_held; lost
 function Election:term() end
 
----Leads no more; another candidate may at once.
+---Resigns. Another candidate may lead at once.
 ---```lua
 ---local election = client:getElection("scheduler", { id = "a" })
 ---assert(election:campaign(5) and election:resign())
 ---```
 ---@return true|nil ok  it led until now
----@return redlock.Error err  expired; held: somebody else leads; not_held; unknown
+---@return redlock.Error err  expired; held: another one leads; not_held; unknown
 function Election:resign() end
 
----Asks the servers who leads. It may be over when the answer is there: act by the term.
+---Asks the servers for the leader. The answer may be out of date when it arrives: act by the term.
 ---```lua
 ---local leader = client:getElection("scheduler", { id = "a" }):leader()
 ---assert(leader == false)
 ---```
 ---@return redlock.Leader|false|nil leader  false: nobody leads
----@return number|redlock.Error|nil seconds  for how many seconds at least; or no_quorum
+---@return number|redlock.Error|nil seconds  seconds that it still leads at least; or no_quorum
 function Election:leader() end
 
----Who leads.
+---A leader.
 ---@class redlock.Leader
 ---@field id string?  as that candidate gave it; nil: not known yet
 ---@field term integer
 
----Calls a function now and whenever somebody else leads, or nobody: never with a term below one
----before.
+---Calls a function with the leader now, and again at each change of leader. A call's term is never
+---below that of an earlier one.
 ---```lua
 ---local watch = client:getElection("scheduler", { id = "a" }):observe(function(leader)
 ---    print(leader and leader.id or "nobody")
@@ -335,10 +334,10 @@ function Election:leader() end
 ---assert(watch:cancel())
 ---```
 ---@param fn fun(leader: redlock.Leader?)  nil: nobody leads
----@return redlock.Future future  goes on until the client is closed, or `cancel`
+---@return redlock.Future future  runs until `cancel`, or until the client is closed
 function Election:observe(fn) end
 
----The name as it was given.
+---Returns the name, as given.
 ---```lua
 ---assert(client:getElection("scheduler", { id = "a" }):getName() == "scheduler")
 ---```
@@ -347,23 +346,23 @@ function Election:getName() end
 
 -- ---- rates -----------------------------------------------------------------------
 
----At most so many starts in any window of the period, less the drift of clocks; a start counts from
----when it was asked for. `tostring(limiter)` is for people.
+---At most `permits` starts in any window of `period`, less the drift of clocks. A start counts from
+---when it was requested. `tostring(limiter)` is for people.
 ---@class redlock.RateLimiter
 ---@field permits integer  starts in a period
 ---@field period number  seconds
 local RateLimiter = {}
 
----Waits until there is room for a start.
+---Waits until a start is allowed.
 ---```lua
 ---assert(client:getRateLimiter("mails", 3, 60):acquire(5))
 ---```
----@param wait? number  seconds; default: as long as it takes
+---@param wait? number  seconds; default: until there is room
 ---@return true|nil ok  start now
 ---@return redlock.Error err  held: no room in time; no_quorum; expired; unknown; overload
 function RateLimiter:acquire(wait) end
 
----The same for a call that does not wait if it is not told to.
+---Does what `acquire` does, but does not wait by default.
 ---```lua
 ---assert(client:getRateLimiter("mails", 3, 60):tryAcquire())
 ---```
@@ -372,7 +371,7 @@ function RateLimiter:acquire(wait) end
 ---@return redlock.Error err  held: no room in time; no_quorum; expired; unknown; overload
 function RateLimiter:tryAcquire(wait) end
 
----`acquire` as a future.
+---Does what `acquire` does, as a future.
 ---```lua
 ---assert(client:getRateLimiter("mails", 3, 60):acquireAsync(5):get())
 ---```
@@ -380,7 +379,7 @@ function RateLimiter:tryAcquire(wait) end
 ---@return redlock.Future future  of what `acquire` returns
 function RateLimiter:acquireAsync(wait) end
 
----`tryAcquire` as a future.
+---Does what `tryAcquire` does, as a future.
 ---```lua
 ---assert(client:getRateLimiter("mails", 3, 60):tryAcquireAsync():get())
 ---```
@@ -388,15 +387,15 @@ function RateLimiter:acquireAsync(wait) end
 ---@return redlock.Future future  of what `tryAcquire` returns
 function RateLimiter:tryAcquireAsync(wait) end
 
----How many starts there is room for now, as a majority of the servers sees it.
+---Asks a majority of the servers how many starts are allowed now.
 ---```lua
 ---assert(client:getRateLimiter("mails", 3, 60):availablePermits() == 3)
 ---```
----@return integer|nil n  may have changed when it arrives
+---@return integer|nil n  may have changed since they answered
 ---@return redlock.Error err  no_quorum
 function RateLimiter:availablePermits() end
 
----The name as it was given.
+---Returns the name, as given.
 ---```lua
 ---assert(client:getRateLimiter("mails", 3, 60):getName() == "mails")
 ---```

@@ -2,29 +2,29 @@
 
 -- Part of types.lua: locks and futures.
 
----A view of what an owner holds of a name: cheap, and collecting one changes nothing. All objects
----of one name and owner are views of one hold. The owner is the running coroutine, in nginx the
----request, or `opts.owner`. `tostring(lock)` is for people: "lock(invoice:42, held, 27.3 s)".
+---A view of an owner's hold of a name. It is cheap, and collecting it changes nothing: all objects
+---with one name and owner share one hold. The owner is `opts.owner`, else in nginx the request,
+---else the running coroutine. `tostring(lock)` is for people: "lock(invoice:42, held, 27.3 s)".
 ---@class redlock.Lock
----@field client redlock.Client  whose lock it is, for `args` of a primitive
+---@field client redlock.Client  the client that made it; for `args` of a primitive
 local Lock = {}
 
 -- ---- taking and letting go -------------------------------------------------------
 
----Takes it, and waits as long as somebody else holds it. Whoever holds it enters again at once;
----the last `unlock` releases it.
+---Acquires the lock, waiting until it is free. An owner that holds it already enters again at once;
+---its last `unlock` releases the lock.
 ---```lua
 ---assert(lock:lock())           -- the watchdog keeps it
 ---assert(lock:unlock())
 ---assert(lock:lock(10))         -- for 10 s, unless it is extended
 ---```
 ---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
----@return true|nil ok  it is held
+---@return true|nil ok  true: held
 ---@return redlock.Error err  no_quorum: for `patience` seconds; expired; deadlock; overload
 function Lock:lock(lease) end
 
----Takes it, and waits for at most so long. Returns within `wait` and the option `timeout`; where
----several callers split the votes, one more `timeout`.
+---Acquires the lock, waiting at most `wait` seconds. The call may take the option `timeout` longer,
+---and one more `timeout` where callers split the votes.
 ---```lua
 ---local ok, err = lock:tryLock(5, 10)     -- wait up to 5 s, keep it for 10 s
 ---if not ok then
@@ -35,13 +35,13 @@ function Lock:lock(lease) end
 ---```
 ---@param wait? number  seconds; default 0: one attempt
 ---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
----@return true|nil ok  it is held
----@return redlock.Error err  held; no_quorum: votes were split, too; expired: too late; deadlock
+---@return true|nil ok  true: held
+---@return redlock.Error err  held; no_quorum: also split votes; expired: too late; deadlock
 function Lock:tryLock(wait, lease) end
 
----Leaves it once; the last leave releases it on all servers, or passes it on to another owner of
----this process who waits for it. Where the caller cannot wait (nginx's log phase) the release is
----sent, and its outcome is not known.
+---Leaves the lock once. The last leave releases it on all servers, or hands it over to another
+---owner in this process that waits for it. Where the caller cannot wait (nginx's log phase), the
+---release is sent and its outcome stays unknown.
 ---```lua
 ---assert(lock:tryLock(5))
 ---local ok, err = lock:unlock()
@@ -49,28 +49,28 @@ function Lock:tryLock(wait, lease) end
 ---assert(lock:tryLock(5))
 ---assert(lock:unlock { closed_for = 2 })    -- nobody gets it before 2 s have passed
 ---```
----@param opts? redlock.UnlockOptions  whether the name opens
+---@param opts? redlock.UnlockOptions  for how long the name stays closed
 ---@return true|nil ok  left, or released in time
 ---@return redlock.Error err  expired; held: by another now; not_held; unknown; unsupported
 function Lock:unlock(opts) end
 
----Gives what the hold has on the servers an end of its own, be it far behind `max_lease`, and ends
----the hold, however often it was entered: nobody can release or extend it any more.
+---Ends the hold, whatever its hold count, and leaves its keys on the servers for `seconds`, even
+---far longer than `max_lease`. Nobody can release or extend it after that.
 ---```lua
 ---assert(lock:tryLock(5))
 ---assert(lock:settle(2))                    -- nobody gets it before 2 s have passed
 ---```
----@param seconds number  for how many seconds it stays, from now on
----@param opts? redlock.SettleOptions  whether the hold goes on
+---@param seconds number  seconds from now that the keys stay
+---@param opts? redlock.SettleOptions  whether to keep the hold
 ---@return true|nil ok  a majority of the servers confirmed it
 ---@return redlock.Error err  expired; held: by another now; unknown; not_held; lost; unsupported
 function Lock:settle(seconds, opts) end
 
----What becomes of a hold that is settled.
+---Whether `lock:settle` keeps the hold.
 ---@class (exact) redlock.SettleOptions
----@field keep? boolean  true: it goes on, and `unlock` lets it go all the same
+---@field keep? boolean  true: the hold continues, and `unlock` still releases it
 
----Asks the servers one of the primitive's own questions (its `asks`).
+---Asks the servers one of the questions that the primitive defines (its `asks`).
 ---```lua
 ---local kind = redlock.primitive { name = "kind", acquire = "return 1", release = "return 1",
 ---    asks = { size = { "return {1, redis.call('dbsize')}" } } }
@@ -78,28 +78,28 @@ function Lock:settle(seconds, opts) end
 ---    print(answer.node, answer.info)
 ---end
 ---```
----@param name string  of the question
+---@param name string  the question's name
 ---@param args? string[]  its ARGV, at most 16; default: the primitive's `args`
----@return redlock.Answer[]|nil answers  of a majority of the servers at least
+---@return redlock.Answer[]|nil answers  from at least a majority of the servers
 ---@return redlock.Error err  no_quorum; phase; closed
 function Lock:ask(name, args) end
 
----What `lock:unlock` leaves behind.
+---What `lock:unlock` leaves on the servers.
 ---@class (exact) redlock.UnlockOptions
----@field closed_for? number  seconds since it was taken; until then the name stays closed, for all
+---@field closed_for? number  seconds from the acquisition during which nobody can take the name
 
----Makes the hold last `lease` seconds from now; never shortens it.
+---Makes the hold last `lease` seconds from now. Never shortens it.
 ---```lua
 ---assert(lock:tryLock(5, 10))
 ---local ok, left = lock:extend(30)
 ---assert(ok and left > 20)
 ---```
----@param lease? number  seconds; default: as it was taken
----@return true|nil ok  it is held, and for how long is returned as well
+---@param lease? number  seconds; default: the lease it was taken with
+---@return true|nil ok  true: held
 ---@return redlock.SecondsOrError left  seconds left; or lost; no_quorum; not_held; unsupported
 function Lock:extend(lease) end
 
----Deletes it on all servers, whoever holds it. The holder is told at its next extension.
+---Deletes the lock on all servers, whoever holds it. The holder notices at its next extension.
 ---```lua
 ---assert(lock:tryLock(5))
 ---assert(lock:forceUnlock() == true)
@@ -111,19 +111,19 @@ function Lock:forceUnlock() end
 
 -- ---- holding ---------------------------------------------------------------------
 
----Whether this owner holds it now. Local: one clock read.
+---Says whether this owner holds the lock now. Local: one clock read.
 ---```lua
 ---assert(lock:tryLock(5) and lock:isValid())
 ---```
 ---@return boolean valid  by the local clock
 function Lock:isValid() end
 
----For how long it is held still. Local: one clock read.
+---Says how much validity is left. Local: one clock read.
 ---```lua
 ---assert(lock:tryLock(5, 30))
 ---assert(lock:remaining() > 20)
 ---```
----@return number left  seconds of validity; 0: not held by this owner, or over
+---@return number left  seconds of validity; 0: expired, or not held by this owner
 function Lock:remaining() end
 
 ---Raises unless this owner holds it now: "redlock: lost: ..." or "redlock: not_held: ...". Local.
@@ -136,21 +136,21 @@ function Lock:remaining() end
 ---@return redlock.Lock self  the lock itself
 function Lock:check() end
 
----Has `fn(lock, reason, holder)` called once, when this hold is lost: in an event loop when that
----happens, in plain LuaJIT in the owner's next call of the library; at once if it is lost already.
----An error in `fn` goes to the log. With `taken` comes who has it now, if a majority says who.
+---Has `fn(lock, reason, holder)` called once when this hold is lost; at once if it is lost already.
+---An event loop calls it when that happens, plain LuaJIT in the owner's next call of the library.
+---An error in `fn` goes to the log. `holder` comes with the reason `taken`, if a majority agrees.
 ---```lua
 ---assert(lock:tryLock(5))
 ---assert(lock:onLost(function(l, reason)
 ---    print(l:getName(), reason)
 ---end))
 ---```
----@param fn fun(lock: redlock.Lock, reason: redlock.LossReason, holder?: redlock.Holder)  called
----@return true|nil ok  it will be called
+---@param fn fun(lock: redlock.Lock, reason: redlock.LossReason, holder?: redlock.Holder)  callback
+---@return true|nil ok  true: `fn` will be called
 ---@return redlock.Error err  not_held
 function Lock:onLost(fn) end
 
----How often this owner has entered it. Local.
+---Returns how many times this owner has entered the lock. Local.
 ---```lua
 ---assert(lock:tryLock(5) and lock:tryLock())
 ---assert(lock:getHoldCount() == 2)
@@ -158,9 +158,8 @@ function Lock:onLost(fn) end
 ---@return integer count  0: not held
 function Lock:getHoldCount() end
 
----How many servers have confirmed this hold when it was taken or extended last, or since: more
----than a majority when all is well. With the option `margin` the event `thin` tells when they are
----few.
+---Returns how many servers have confirmed this hold since it was last taken or extended: normally
+---more than a majority. With the option `margin`, the event `thin` reports too few.
 ---```lua
 ---assert(lock:tryLock(5))
 ---assert(lock:votes() >= 1)
@@ -168,35 +167,36 @@ function Lock:getHoldCount() end
 ---@return integer count  0: not held
 function Lock:votes() end
 
----Whether this owner holds it now, as `isValid`: Redisson's name for it.
+---Says whether this owner holds it now, as `isValid` does. Redisson's name for it.
 ---```lua
 ---assert(not lock:isHeldByCurrentThread())
 ---```
 ---@return boolean held  by the local clock
 function Lock:isHeldByCurrentThread() end
 
----Gives the hold away: this owner does not hold it any more, and it is not released. It ends with
----its lease unless `client:import` takes it over somewhere before.
+---Gives the hold away without releasing it: this owner no longer holds it. It ends with its lease
+---unless another process takes it over with `client:import` before that.
 ---```lua
 ---assert(lock:tryLock(5))
 ---local transfer = assert(lock:export())      -- for another process
 ---assert(not lock:isValid())
 ---```
----@return string|nil transfer  printable, for `client:import`, once
+---@return string|nil transfer  printable, to be imported once
 ---@return redlock.Error err  not_held; lost; unsupported
 function Lock:export() end
 
 -- ---- looking ---------------------------------------------------------------------
 
----Whether anybody holds it, as a majority of the servers sees it.
+---Asks the servers whether anybody holds it. The answer is that of a majority.
 ---```lua
 ---assert(lock:tryLock(5) and lock:isLocked())
 ---```
----@return boolean|nil locked  true: somebody does
+---@return boolean|nil locked  true: an owner anywhere holds it
 ---@return redlock.Error err  no_quorum; unsupported
 function Lock:isLocked() end
 
----Whose it is, as a majority sees it. A server that lies cannot name somebody else.
+---Asks the servers for the holder. The answer is that of a majority, so one lying server cannot
+---name another holder.
 ---```lua
 ---assert(lock:tryLock(5))
 ---print(lock:holder().label)               -- web-1 4242 worker.lua
@@ -207,16 +207,16 @@ function Lock:isLocked() end
 ---@return redlock.Error err  no_quorum: also when no majority names one holder; unsupported
 function Lock:holder() end
 
----How long it stays closed if nobody renews or releases it, as a majority sees it.
+---Asks a majority how long the name stays closed if nobody renews or releases it.
 ---```lua
 ---assert(lock:tryLock(5, 30))
 ---assert(lock:remainTimeToLive() > 20)
 ---```
----@return number|nil left  seconds; 0: nobody has it; math.huge: a key without an end
+---@return number|nil left  seconds; 0: nobody holds it; math.huge: its key has no end
 ---@return redlock.Error err  no_quorum; unsupported
 function Lock:remainTimeToLive() end
 
----The name as it was given.
+---Returns the name, as given.
 ---```lua
 ---assert(client:getLock("a"):getName() == "a")
 ---```
@@ -225,7 +225,7 @@ function Lock:getName() end
 
 -- ---- in the background -----------------------------------------------------------
 
----`lock` as a future, on behalf of the owner who calls this.
+---Does what `lock` does, as a future, for the owner that calls this.
 ---```lua
 ---local future = lock:lockAsync()
 ---assert(future:get())
@@ -234,7 +234,7 @@ function Lock:getName() end
 ---@return redlock.Future future  of what `lock` returns
 function Lock:lockAsync(lease) end
 
----`tryLock` as a future, on behalf of the owner who calls this.
+---Does what `tryLock` does, as a future, for the owner that calls this.
 ---```lua
 ---local a = client:getLock("a"):tryLockAsync(5)
 ---local b = client:getLock("b"):tryLockAsync(5)
@@ -245,7 +245,7 @@ function Lock:lockAsync(lease) end
 ---@return redlock.Future future  of what `tryLock` returns
 function Lock:tryLockAsync(wait, lease) end
 
----`unlock` as a future, on behalf of the owner who calls this.
+---Does what `unlock` does, as a future, for the owner that calls this.
 ---```lua
 ---assert(lock:tryLock(5))
 ---assert(lock:unlockAsync():get())
@@ -254,7 +254,7 @@ function Lock:tryLockAsync(wait, lease) end
 ---@return redlock.Future future  of what `unlock` returns
 function Lock:unlockAsync(opts) end
 
----`extend` as a future, on behalf of the owner who calls this.
+---Does what `extend` does, as a future, for the owner that calls this.
 ---```lua
 ---assert(lock:tryLock(5, 10))
 ---local ok, left = lock:extendAsync(30):get()
@@ -264,11 +264,11 @@ function Lock:unlockAsync(opts) end
 ---@return redlock.Future future  of what `extend` returns
 function Lock:extendAsync(lease) end
 
--- ---- what holders are told ---------------------------------------------------------
+-- ---- before the end ----------------------------------------------------------------
 
----Calls fn when so many seconds of the validity are left, or fewer: before it is over, as nobody
----has renewed it. Once, and again when it was renewed meanwhile. Where an event loop runs (nginx,
----luv, cqueues) that is when it happens; in plain LuaJIT at the next call into the library.
+---Has `fn` called when at most `seconds` of validity are left, before the hold ends because it was
+---not renewed. Once; and again after a renewal. An event loop (nginx, luv, cqueues) calls it when
+---that happens, plain LuaJIT at the next call into the library.
 ---```lua
 ---assert(lock:tryLock(5))
 ---assert(lock:onEnding(10, function(l, left)
@@ -277,58 +277,58 @@ function Lock:extendAsync(lease) end
 ---```
 ---@param seconds number  seconds; less than two thirds of a lease that the watchdog keeps
 ---@param fn fun(lock: redlock.Lock, left: number)  left: seconds
----@return true|nil ok  it will be told; nil: there is nothing to be told of
+---@return true|nil ok  true: `fn` will be called
 ---@return redlock.Error err  not_held; lost; closed
 function Lock:onEnding(seconds, fn) end
 
 -- ---- fencing tokens --------------------------------------------------------------
 
----A lock whose every hold has a token: a whole number below 10^14 that only grows, for resources
----that refuse late writers.
+---A lock whose holds each have a fencing token: a whole number below 10^14 that only grows, for
+---resources that refuse late writers.
 ---@class redlock.FencedLock: redlock.Lock
 local FencedLock = {}
 
----As of every lock; the token is returned as well.
+---Acquires the lock as every lock does, and also returns the token.
 ---```lua
 ---local ok, token = fenced:lock()
 ---assert(ok and token > 0)
 ---```
 ---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
----@return true|nil ok  it is held
+---@return true|nil ok  true: held
 ---@return redlock.TokenOrError token  of this hold; or no_quorum; expired; deadlock; overload
 function FencedLock:lock(lease) end
 
----As of every lock; the token is returned as well.
+---Acquires the lock as every lock does, and also returns the token.
 ---```lua
 ---local ok, token = fenced:tryLock(5)
 ---if not ok then error(tostring(token)) end
 ---```
 ---@param wait? number  seconds; default 0: one attempt
 ---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
----@return true|nil ok  it is held
+---@return true|nil ok  true: held
 ---@return redlock.TokenOrError token  of this hold; or held; no_quorum; expired; deadlock; overload
 function FencedLock:tryLock(wait, lease) end
 
----The token of this hold. Local.
+---Returns the token of this hold. Local.
 ---```lua
 ---assert(fenced:tryLock(5))
 ---local token = assert(fenced:token())
 ---```
 ---@return integer|nil token  from 1 to below 10^14
----@return redlock.Error err  not_held; lost: a token is of no use any more
+---@return redlock.Error err  not_held; lost: the token is of no use any more
 function FencedLock:token() end
 
----Asks the servers whether a larger token can have been given out. The lease stays as it is.
+---Asks the servers whether they may have granted a larger token. Leaves the lease as it is.
 ---```lua
 ---assert(fenced:tryLock(5))
 ---assert(fenced:stillMine())
 ---```
----@return true|nil mine  none had been when this was called
+---@return true|nil mine  no larger token existed when this was called
 ---@return redlock.Error err  lost; no_quorum; not_held
 function FencedLock:stillMine() end
 
----The hold as one printable string, which can travel with a request to whoever has to know that
----the lock was held: see `client:checkSequencer`.
+---Returns the hold as one printable string. Send it along with a request; the receiver checks with
+---`client:checkSequencer` that the lock is still held.
 ---```lua
 ---assert(fenced:tryLock(5))
 ---print(fenced:sequencer())        -- fence;invoice:42;exclusive;17;...
@@ -337,41 +337,41 @@ function FencedLock:stillMine() end
 ---@return redlock.Error err  not_held; lost
 function FencedLock:sequencer() end
 
--- For editors these are both at once, as they cannot tell which one goes with `true`.
+-- Each type below is both at once, as editors cannot tell which one comes with `true`.
 
----A token, after `true`; after `nil` the error in its place.
+---A token after `true`; an error after `nil`.
 ---@class redlock.TokenOrError: integer, redlock.Error
 
----Seconds, after `true`; after `nil` the error in their place.
+---Seconds after `true`; an error after `nil`.
 ---@class redlock.SecondsOrError: number, redlock.Error
 
 -- ---- futures ---------------------------------------------------------------------
 
----A call under way, begun by `lockAsync` and others. Many can be in flight from one plain script:
----whoever waits in the library turns the loop for all of them.
+---A call in progress, begun by `lockAsync` and others. A plain script can have many of them in
+---flight: any call that waits in the library advances all of them.
 ---@class redlock.Future
 local Future = {}
 
----What the call returned, as soon as it has. An error that the call raised is raised here.
+---Waits for the call and returns its results. Raises again what the call raised.
 ---```lua
 ---local future = lock:tryLockAsync(5)
 ---local ok, err = future:get(10)
 ---assert(ok, err)
 ---```
----@param timeout? number  seconds to wait for it; default: as long as it takes
----@return any ...  the results of the call; or nil and an error: timeout, and the call goes on
+---@param timeout? number  seconds to wait; default: until the call returns
+---@return any ...  the results of the call; or nil and an error: timeout, and the call continues
 function Future:get(timeout) end
 
----Whether `get` would return at once.
+---Says whether `get` would return at once.
 ---```lua
 ---local future = lock:tryLockAsync(5)
 ---while not future:isDone() do end
 ---assert(future:get())
 ---```
----@return boolean done  lets other futures of a plain script go on, too
+---@return boolean done  the question also advances other futures of a plain script
 function Future:isDone() end
 
----Ends the call: what an attempt under way has got is released, and `get` returns nil and
+---Cancels the call. What an attempt in progress has taken is released, and `get` returns nil and
 ---`cancelled`.
 ---```lua
 ---assert(client:getLock("a", { owner = "another" }):tryLock(5))
@@ -379,5 +379,5 @@ function Future:isDone() end
 ---assert(future:cancel())
 ---assert(select(2, future:get()).code == "cancelled")
 ---```
----@return boolean cancelled  false: it was done before
+---@return boolean cancelled  false: the call had ended
 function Future:cancel() end

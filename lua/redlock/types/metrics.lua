@@ -1,9 +1,9 @@
 ---@meta redlock.metrics
 
--- Part of types.lua: what locks do, in numbers.
+-- Part of types.lua: counters of locks.
 
----Counts what becomes of locks, and for how long they are waited for and held, for Prometheus.
----Names are counted in groups, as there may be any number of them.
+---Counts the outcomes of lock calls, and how long they wait and hold, for Prometheus. It counts
+---names in groups, since there can be any number of names.
 ---```lua
 ---local metrics = require("redlock.metrics").new()
 ---local c = redlock.new { nodes = servers, metrics = metrics }
@@ -13,58 +13,57 @@
 ---@class redlock.metrics
 local metrics = {}
 
----Metrics for the option `metrics` of one or several clients. Raises on bad options.
+---Makes metrics for the option `metrics` of one or more clients. Raises on bad options.
 ---```lua
 ---local metrics = require("redlock.metrics").new {
 ---    group = function(name) return name:match "^%a+" end,
 ---}
 ---```
----@param opts? redlock.MetricsOptions  how names are grouped, and where workers add up
----@return redlock.Metrics metrics  that have counted nothing yet
+---@param opts? redlock.MetricsOptions  how to group names, and where workers add up
+---@return redlock.Metrics metrics  all zero
 function metrics.new(opts) end
 
----How to count.
+---How to group names, and where workers add up.
 ---@class (exact) redlock.MetricsOptions
----@field group? fun(name: string): string  of a name; default: what is before its first colon
----@field dict? string  a `lua_shared_dict`, where workers of nginx add up what they count
+---@field group? fun(name: string): string  a name's group; default: the part before its first colon
+---@field dict? string  a `lua_shared_dict` where nginx's workers add up their counts
 
----What was counted, in this process or in all workers. 64 groups at most: the last one, `other`,
----has all further ones, and names for which the function gives no text. `tostring` is for people.
+---The counts of this process, or of all workers. At most 64 groups: the last one, `other`, takes
+---all further ones, and names for which the function returns no text. `tostring` is for people.
 ---@class redlock.Metrics
 local Metrics = {}
 
----The numbers as text. With a `dict` those of all workers; then light threads of the worker have
----their turn in between.
+---Returns the counts as text; with a `dict`, those of all workers. With a `dict` it also lets the
+---worker's light threads run in between.
 ---```lua
 ---local metrics = require("redlock.metrics").new()
 ---assert(metrics:text():find("redlock_clients 0", 1, true))
 ---assert(metrics:text("openmetrics"):find "# EOF\n$")
 ---```
 ---@param how? "prometheus"|"openmetrics"  the format; default: "prometheus"
----@return string text  with a line break at its end
+---@return string text  ends with a line break
 function Metrics:text(how) end
 
----Answers the request of a worker of nginx, in the format that it asks for: for `content_by_lua`.
----Raises outside of nginx.
+---Answers a request in nginx, in the format that it asks for. For `content_by_lua`; raises outside
+---of nginx.
 ---```lua
 ---local metrics = require("redlock.metrics").new()
 ---local served = pcall(metrics.serve, metrics)
 ---assert(served == (ngx ~= nil))
 ---```
----@return nil nothing  what is written is the response
+---@return nil nothing  it writes the response
 function Metrics:serve() end
 
----Publishes once a second from now on: for `init_worker_by_lua`. Without a `dict` there is nothing
----to do.
+---Publishes once a second from now on. For `init_worker_by_lua`. Without a `dict` it does nothing.
 ---```lua
 ---assert(require("redlock.metrics").new():start())
 ---```
----@return true|nil ok  a timer runs, or there is nothing to do
----@return string|nil err  why none does
+---@return true|nil ok  the timer runs, or there is nothing to do
+---@return string|nil err  why no timer runs
 function Metrics:start() end
 
----Adds what this worker has counted since the last time to the sums of all, and says how things
----stand in it. Without a `dict` nothing.
+---Adds what this worker has counted since the last time to the sums of all workers, and stores its
+---current values. Without a `dict` it does nothing.
 ---```lua
 ---require("redlock.metrics").new():publish()
 ---```

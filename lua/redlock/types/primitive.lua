@@ -92,51 +92,51 @@
 ---@class (exact) redlock.PrimitiveDefinition
 ---@field name string  for messages, 1 to 64 bytes; not that of a lock of the library's own
 ---@field acquire string|string[]  1: taken; 2: with this value before; 0, {0, ms, who}: refused
----@field release string|string[]  1: released; 0: it was gone; -1: somebody else's
----@field extend? string|string[]  1: until now + lease at least; 0: gone; -1: somebody else's
+---@field release string|string[]  1: released; 0: it was gone; -1: another's; may run repeatedly
+---@field extend? string|string[]  1: until now + lease at least; 0: gone; -1: another's
 ---@field heal? string|string[]  gives the keys to a server that lost them; default: acquire
----@field handover? string|string[]  1: replaced; 2: it was before; 0: gone; -1: somebody else's
+---@field handover? string|string[]  ARGV[3] = old value; 1: replaced; 2: before; 0: gone; -1: no
 ---@field settle? string|string[]  1: stays for ARGV[2] ms; 0: gone; -1: another's. For `settle`
----@field confirm? string|string[]  only with "largest": 1: ours, and the counter is ARGV[3]
----@field peek? string|string[]  {1, ms left, who}: somebody has it; 0: nobody. For `isLocked`
+---@field confirm? string|string[]  with "largest": 1: ours, and the counter is ARGV[3]
+---@field peek? string|string[]  {1, ms left, who}: held; 0: free. For `isLocked`
 ---@field force? string|string[]  1: removed; 0: there was nothing. For `forceUnlock`
 ---@field asks? table<string, redlock.Question>  further questions, for `lock:ask`
----@field vote? "yes"|"same"|"largest"  which grants add up: all, of one number, with a token
----@field shared? boolean  several owners hold it at once
+---@field vote? "yes"|"same"|"largest"  which grants count: all; one number's; all, with a token
+---@field shared? boolean  true: several owners hold it at once
 ---@field line? boolean  false: the owners of this process do not queue up for it
 ---@field keys? fun(client: redlock.Client, name: string): string[]  default: prefix .. name
 ---@field args? fun(lock: redlock.Lock, wait: redlock.Wait): string[]  at most 16; default: none
 ---@field channel? fun(client: redlock.Client, name: string, wait: redlock.Wait): string
 ---@field refused? fun(lock: redlock.Lock, wait: redlock.Wait, answers: redlock.Answer[]): string?
 ---@field granted? fun(lock: redlock.Lock, hold: redlock.Hold, answers: redlock.Answer[])
----@field gave_up? fun(lock: redlock.Lock, wait: redlock.Wait)  the call ends without it
+---@field gave_up? fun(lock: redlock.Lock, wait: redlock.Wait)  the call ends without the lock
 ---@field reenter? fun(lock: redlock.Lock, hold: redlock.Hold): true?, string?  true, or nil, code
 ---@field methods? table<string, function>  further methods of its locks
 
----A question of a primitive's own: its script, and whether only servers are asked that may vote.
+---A question that a primitive defines.
 ---@class (exact) redlock.Question
----@field [1] string|string[]  its text, or names of files
----@field guarded? boolean
+---@field [1] string|string[]  its script, or names of files
+---@field guarded? boolean  true: asks only servers that may vote
 
----What a primitive's functions know of a call that waits, and what they put there.
+---The state of a waiting call, for a primitive's functions, which may add fields.
 ---@class redlock.Wait
 ---@field n integer  failed attempts so far
----@field left number?  seconds that it waits still; nil: no end
+---@field left number?  seconds that it may still wait; nil: no limit
 ---@field id string  16 random hex digits
 
----What a primitive's functions know of a hold.
+---The state of a hold, for a primitive's functions.
 ---@class redlock.Hold
----@field count integer  how often it was entered
----@field agreed integer?  the number that was agreed upon, or the token
----@field data table  the primitive's own
+---@field count integer  times it was entered
+---@field agreed integer?  the number that the servers agreed on, or the token
+---@field data table  for the primitive's own use
 
----What a server answered.
+---One server's answer.
 ---@class redlock.Answer
----@field node integer  which, in the order of the option nodes
+---@field node integer  its position in the option `nodes`
 ---@field vote integer
 ---@field info integer
 ---@field data string
----@field agreed boolean  it is one of a majority that said the same
+---@field agreed boolean  it is one of a majority of equal answers
 
 ---A kind of lock, from `redlock.primitive`.
 ---@class redlock.Primitive

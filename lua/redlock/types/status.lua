@@ -1,10 +1,10 @@
 ---@meta redlock.status
 
--- Part of types.lua: a page of what the locks of a host do.
+-- Part of types.lua: a status page of the locks of a host.
 
----A page for OpenResty, for people, and for programs as JSON or for Prometheus: the servers, what
----is held and waited for, what was lost, a chart of the last ten minutes. Whoever can read it
----learns the names of locks and the addresses of servers.
+---A status page for OpenResty: HTML for people, JSON or Prometheus text for programs. It shows the
+---servers, held and awaited names, losses, and a chart of the last ten minutes. Anyone who can read
+---it learns the names of locks and the addresses of servers.
 ---```lua
 ---local function init_by_lua()
 ---    local metrics = require("redlock.metrics").new { dict = "redlock" }
@@ -17,7 +17,7 @@
 ---@class redlock.status
 local status = {}
 
----The page of what some metrics count. Raises unless they have a `dict`.
+---Makes the page of some metrics. Raises unless they have a `dict`.
 ---```lua
 ---local made, why = pcall(require("redlock.status").new, {})
 ---assert(not made and why:find "redlock.metrics")
@@ -28,23 +28,23 @@ function status.new(opts) end
 
 ---What the page shows.
 ---@class (exact) redlock.StatusOptions
----@field metrics redlock.Metrics  of all clients that it tells of, with a `dict`
+---@field metrics redlock.Metrics  of all clients that it shows, with a `dict`
 
----What serves the page. `tostring` is for people.
+---Serves the page. `tostring` is for people.
 ---@class redlock.Status
 local Status = {}
 
----Answers the request of a worker: `?format=html`, `json` or `prometheus`; without that by its
----header Accept.
+---Answers a request in nginx: `?format=html`, `json` or `prometheus`; by default as the request's
+---Accept header says.
 ---```lua
 ---local function content_by_lua(page)
 ---    page:serve()
 ---end
 ---```
----@return nil nothing  what is written is the response
+---@return nil nothing  it writes the response
 function Status:serve() end
 
----The page.
+---Returns the page as HTML.
 ---```lua
 ---local function content_by_lua(page)
 ---    local html, policy = page:html()
@@ -52,17 +52,17 @@ function Status:serve() end
 ---    ngx.print(html)
 ---end
 ---```
----@return string html  that needs nothing from outside
----@return string policy  what the header Content-Security-Policy is to say: its script runs alone
+---@return string html  needs no other files
+---@return string policy  for the header Content-Security-Policy: only its own script may run
 function Status:html() end
 
----The same for programs.
+---Returns the page as JSON.
 ---```lua
 ---local function content_by_lua(page)
 ---    ngx.print(page:json())
 ---end
 ---```
----@return string json  an object, and a line break
+---@return string json  an object and a line break
 function Status:json() end
 
 return status

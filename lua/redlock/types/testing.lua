@@ -1,15 +1,13 @@
 ---@meta redlock.testing
 
--- Part of types.lua: specs of programs that lock.
+-- Part of types.lua: worlds, for specs of programs that use locks.
 
----For specs of a program: a world with servers, clients and a clock, all inside this process. The
----library and its scripts are the real ones, the servers are a model that runs them; there is no
----redis-server, no socket and no thread, and two runs with one seed are the same. What real servers
----can and the model cannot raises.
+---For specs of your program: a world of servers, clients and a clock, all in this process. The
+---library and its scripts are the real ones; a model of Redis runs them. There is no redis-server,
+---socket or thread, and two runs with one seed are equal. What the model does not support raises.
 ---
----Time passes when somebody waits, or when the spec lets it: a call that waits, in the spec itself,
----lets the world go on until it returns. There is one world at a time; a new one ends the one
----before.
+---Time passes when a call waits, or when the spec lets it pass. When the spec itself waits, the
+---world runs until that call returns. Only one world exists: a new one ends the previous one.
 ---```lua
 ---local world = redlock.testing.new { nodes = 3 }
 ---local lock = world:client():getLock "job"
@@ -20,131 +18,130 @@
 ---@class redlock.testing
 local testing = {}
 
----A new world, with servers that may vote at once.
+---Makes a world whose servers may vote at once.
 ---```lua
 ---local world = redlock.testing.new { nodes = 5, seed = 7, client = { lease = 10 } }
 ---assert(world:client():getLock("job"):tryLock())
 ---```
----@param opts? redlock.WorldOptions  what shall differ from the defaults
----@return redlock.World world  the world that there is from now on
+---@param opts? redlock.WorldOptions  options that differ from the defaults
+---@return redlock.World world  the current world from now on
 function testing.new(opts) end
 
 ---@class (exact) redlock.WorldOptions
----@field nodes? integer|table  how many servers, 1 to 32, or their addresses; default: 3
----@field seed? integer  from 0; all chance comes from it; default: 1
+---@field nodes? integer|table  number of servers, 1 to 32, or their addresses; default: 3
+---@field seed? integer  0 or more, for all random choices; default: 1
 ---@field round_trip? number  seconds between clients and servers; default: 0.0005
 ---@field client? table  options of all clients, as for `redlock.new`
----@field new_cluster? boolean  true: the servers are as new, and in quarantine
+---@field new_cluster? boolean  true: the servers are new, and in quarantine
 
 ---@class (exact) redlock.StartOptions
 ---@field forgotten? boolean  true: the server has lost its memory
 
----Servers, clients, what is between them, and time. `tostring(world)` is for people: "world(3
+---Servers, clients, the network between them, and time. `tostring(world)` is for people: "world(3
 ---servers, 31.0 s)".
 ---@class redlock.World
 ---@field nodes table  the addresses of the servers
----@field redlock table  the library in the world, for `world.redlock.new { nodes = world.nodes }`
+---@field redlock table  the library in this world, for `world.redlock.new { nodes = world.nodes }`
 local World = {}
 
----A client of all servers, on a machine of its own; up to 32 that are used.
+---Makes a client of all servers, on its own machine. At most 32 clients can be used.
 ---```lua
 ---local a, b = world:client(), world:client { lease = 5 }
 ---assert(a:getLock("job"):lock() and not b:getLock("job"):tryLock())
 ---```
----@param opts? table  as for `redlock.new`; `nodes`: those of the world
----@return redlock.Client client  a client, not connected yet
+---@param opts? table  as for `redlock.new`; default of `nodes`: the world's
+---@return redlock.Client client  not connected yet
 function World:client(opts) end
 
----Lets so many seconds pass, with all that happens in them; a coroutine of the world sleeps.
+---Lets time pass, with all that happens meanwhile. In a coroutine of the world it sleeps.
 ---```lua
 ---world:advance(3600)
 ---```
----@param seconds number  seconds, from 0
----@return redlock.World world  the same
+---@param seconds number  seconds, 0 or more
+---@return redlock.World world  this world
 function World:advance(seconds) end
 
----How late it is.
+---Returns the world's time.
 ---```lua
 ---assert(world:now() < 1)
 ---```
 ---@return number now  seconds since the world began
 function World:now() end
 
----Starts a coroutine, which runs until it waits. An error in it is raised by whoever lets time
----pass.
+---Starts a coroutine, which runs until it waits. The call that lets time pass raises its errors.
 ---```lua
 ---local task = world:spawn(function(name)
 ---    return world:client():getLock(name):tryLock(5)
 ---end, "job")
 ---assert(task:join())
 ---```
----@param fn function  what it does
----@param ... any  what fn is given
+---@param fn function  its function
+---@param ... any  the arguments of fn
 ---@return redlock.Task task  to wait for it
 function World:spawn(fn, ...) end
 
----Kills the process of a server: its connections break.
+---Kills a server's process; its connections break.
 ---```lua
 ---world:kill(1)
 ---```
----@param i integer  from 1
----@return redlock.World world  the same
+---@param i integer  the server, from 1
+---@return redlock.World world  this world
 function World:kill(i) end
 
----Starts a server again that was killed, with what it had.
+---Starts a killed server again, with its data.
 ---```lua
 ---world:kill(1)
 ---world:start(1, { forgotten = true })
 ---```
----@param i integer  from 1
+---@param i integer  the server, from 1
 ---@param opts? redlock.StartOptions  whether it has lost its memory
----@return redlock.World world  the same
+---@return redlock.World world  this world
 function World:start(i, opts) end
 
----Lets a server stand still, with its connections.
+---Freezes a server; its connections stay open.
 ---```lua
 ---world:freeze(1)
 ---```
----@param i integer  from 1
----@return redlock.World world  the same
+---@param i integer  the server, from 1
+---@return redlock.World world  this world
 function World:freeze(i) end
 
----Lets it go on, with what it was asked for meanwhile.
+---Lets a frozen server continue, with the requests that arrived meanwhile.
 ---```lua
 ---world:freeze(1)
 ---world:thaw(1)
 ---```
----@param i integer  from 1
----@return redlock.World world  the same
+---@param i integer  the server, from 1
+---@return redlock.World world  this world
 function World:thaw(i) end
 
----Lets nothing through between a server and all clients; nobody is told.
+---Blocks all traffic between a server and the clients, without closing connections.
 ---```lua
 ---world:cut(1)
 ---```
----@param i integer  from 1
----@return redlock.World world  the same
+---@param i integer  the server, from 1
+---@return redlock.World world  this world
 function World:cut(i) end
 
----The network is well again; connections from before are broken.
+---Ends a cut; older connections are broken.
 ---```lua
 ---world:cut(1)
 ---world:mend(1)
 ---```
----@param i integer  from 1
----@return redlock.World world  the same
+---@param i integer  the server, from 1
+---@return redlock.World world  this world
 function World:mend(i) end
 
----Sets the clock of a server forward, or back.
+---Steps a server's clock.
 ---```lua
 ---world:step_clock(1, -40)
 ---```
----@param i integer  from 1
----@param seconds number  seconds, below 0: back
----@return redlock.World world  the same
+---@param i integer  the server, from 1
+---@param seconds number  seconds; negative: back
+---@return redlock.World world  this world
 function World:step_clock(i, seconds) end
 
----The process of a client stands still, as for a collector; the caller waits for that.
+---Stops a client's process, as a long garbage collection would. The call waits for that time.
 ---```lua
 ---local client = world:client()
 ---local lock = client:getLock "job"
@@ -152,49 +149,49 @@ function World:step_clock(i, seconds) end
 ---world:stop(client, 11)
 ---assert(not lock:isValid())
 ---```
----@param client redlock.Client  one of the world that has been used
----@param seconds number  seconds, from 0
----@return redlock.World world  the same
+---@param client redlock.Client  one of this world that has been used
+---@param seconds number  seconds, 0 or more
+---@return redlock.World world  this world
 function World:stop(client, seconds) end
 
----The process of a client dies: what it held stays on the servers until its lease ends. Nobody who
----waits with it goes on; its methods say `closed`.
+---Crashes a client's process. Its holds stay on the servers until their leases end, its waiting
+---calls never return, and its methods fail with `closed`.
 ---```lua
 ---local client = world:client()
 ---assert(client:getLock("job"):tryLock(0, 10))
 ---world:crash(client)
 ---assert(world:client():getLock("job"):tryLock(20))
 ---```
----@param client redlock.Client  one of the world that has been used
----@return redlock.World world  the same
+---@param client redlock.Client  one of this world that has been used
+---@return redlock.World world  this world
 function World:crash(client) end
 
----Runs a command on a server, at once. Raises for what the model cannot do.
+---Runs a command on a server at once. Raises if the model does not support it.
 ---```lua
 ---assert(world:call(1, "SET", "key", 7) == "OK" and world:call(1, "GET", "key") == "7")
 ---```
----@param i integer  from 1
+---@param i integer  the server, from 1
 ---@param ... string|number  the words of the command
 ---@return any reply  nil: null
 ---@return string|nil err  the text of an error
 function World:call(i, ...) end
 
----Ends the world, and closes its clients.
+---Ends the world and closes its clients.
 ---```lua
 ---world:close()
 ---```
----@return redlock.World world  the same
+---@return redlock.World world  this world
 function World:close() end
 
 ---A coroutine of a world.
 ---@class redlock.Task
 local Task = {}
 
----Whether its function has returned.
+---Says whether its function has returned.
 ---```lua
 ---assert(world:spawn(function() end):isDone())
 ---```
----@return boolean done  whether join() would return at once
+---@return boolean done  true: `join` would return at once
 function Task:isDone() end
 
 ---Lets time pass until its function has returned.
@@ -205,8 +202,8 @@ function Task:isDone() end
 ---end)
 ---assert(task:join(1) == nil and task:join() == "done")
 ---```
----@param seconds? number  seconds at most; default: as long as it takes
----@return any ...  what it returned; nothing: it has not, in so long a time
+---@param seconds? number  seconds at most; default: until it has returned
+---@return any ...  the results of its function; nothing: the time ran out
 function Task:join(seconds) end
 
 return testing
