@@ -1,5 +1,6 @@
--- 1; 2: it was ours already; {0, ms, 'ticket who'}: not free for so long, the largest ticket, the
--- holder. Only the first in line gets it, and who has no ticket only when nobody waits.
+-- The fair lock's scripts, which keep its waiters in order; queue.lua explains KEYS and ARGV.
+-- 1: taken; 2: it was ours already; {0, ms, 'ticket who'}: held for ms more, with the largest
+-- ticket and the holder. Only the first waiter gets it; a call without a ticket only if none waits.
 local last = call('zrange', KEYS[2], -1, -1, 'withscores')[2] or '0'
 if ARGV[4] ~= '0' then
     call('zadd', KEYS[2], ARGV[4], ARGV[3])
@@ -12,12 +13,12 @@ if ARGV[4] ~= '0' then
 end
 local head = call('zrange', KEYS[2], 0, 0)[1]
 if (not head or head == ARGV[3]) and call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-    if head then             -- its place ends with its lease, if it is not let go before
+    if head then             -- its place ends with its lease, unless a release ends it earlier
         call('zadd', KEYS[3], now + math.min(ttl, tonumber(ARGV[2])), head)
     end
     return 1
 end
-local value = redis.pcall('getrange', KEYS[1], 0, 256)   -- never all of a huge one
+local value = redis.pcall('getrange', KEYS[1], 0, 256)   -- not all of a huge one
 if value == ARGV[1] then
     call('pexpire', KEYS[1], ARGV[2])
     return 2
@@ -26,7 +27,7 @@ local left = call('pttl', KEYS[1])
 if left < 0 and head then
     left = call('zscore', KEYS[3], head) - now
     if call('zrank', KEYS[2], ARGV[3]) == 1 then
-        left = math.min(left, 100)       -- who is next looks soon for how long the first has it
+        left = math.min(left, 100)       -- the next waiter soon asks again how long the first has
     end
 end
 local who = type(value) == 'string' and string.sub(value, 1, 20) .. string.sub(value, 41, 215) or ''

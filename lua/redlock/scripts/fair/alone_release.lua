@@ -1,4 +1,4 @@
--- Before now.lua: where nobody waits it is a plain lock. KEYS and ARGV as in queue.lua; 1 and
+-- Comes before now.lua: a plain lock while nobody waits. KEYS and ARGV as in queue.lua; 1 and
 -- {1, n} as in release.lua.
 local value = redis.pcall('getrange', KEYS[1], 0, 256)
 if value == ARGV[1] and redis.call('exists', KEYS[2], KEYS[4]) == 0 then

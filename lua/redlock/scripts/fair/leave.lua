@@ -1,4 +1,4 @@
--- A waiter gives up. 1.
+-- A waiter gives up. Returns 1.
 leave(ARGV[3])
 if call('exists', KEYS[1]) == 0 then
     wake_head()

@@ -1,7 +1,7 @@
--- Behind now.lua. KEYS[1] the lock, a plain lock's key; [2] who waits: waiter -> ticket; [3] by
--- when each must have come again; [4] what each stands with: '1 refresh value lease', and 'format'
--- -> 1. ARGV[1] the value, [2] the lease in ms, [3] the waiter, [4] its ticket (0: none yet), [5]
--- for how long it is kept, in ms, [6] which refresh of it this is.
+-- Comes after now.lua. KEYS[1] the lock, a plain lock's key; [2] the queue: waiter -> ticket; [3]
+-- when each waiter's place expires, unless it asks again; [4] its last request: '1 refresh value
+-- lease', and 'format' -> 1. ARGV[1] the value, [2] the lease in ms, [3] the waiter, [4] its ticket
+-- (0: none yet), [5] for how many ms its place is kept, [6] the number of this refresh.
 local ttl = tonumber(ARGV[5])
 local format = call('hget', KEYS[4], 'format')
 if format and format ~= '1' then
@@ -18,7 +18,7 @@ end
 for _, waiter in ipairs(call('zrangebyscore', KEYS[3], '-inf', now)) do
     leave(waiter)
 end
--- The clock was set back: nobody stays for longer than that.
+-- After the clock was set back, no place may last longer than this.
 for _, waiter in ipairs(call('zrangebyscore', KEYS[3], '(' .. now + 2 * ttl, '+inf')) do
     call('zadd', KEYS[3], now + ttl, waiter)
 end

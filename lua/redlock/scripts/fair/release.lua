@@ -1,5 +1,5 @@
--- Behind alone_release.lua and queue.lua. 1; {1, n}: n who wait were told; 0: gone; -1: somebody
--- else's. An attempt that kept nobody out (lease 0) stays in line.
+-- Comes after alone_release.lua and queue.lua. 1: released; {1, n}: and n waiters were woken; 0: it
+-- was gone; -1: another's. An attempt that kept nobody out (lease 0) keeps its place.
 if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
     return value
 end

@@ -1,9 +1,9 @@
 -- KEYS[1] the lock; ARGV[1] the value, ARGV[2] the lease in ms. Never shortens.
--- 1: ours until then at least; 0: gone; {-1, 0, who}: somebody else's, as in acquire.lua.
--- PEXPIRE, not SET: it works when the server is out of memory.
+-- 1: ours for at least that long; 0: gone; {-1, 0, who}: another's, as in acquire.lua.
+-- PEXPIRE rather than SET, as it works when the server is out of memory.
 local value = redis.pcall('get', KEYS[1])
 if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
-    return value        -- this user may not look: that says nothing of whose it is
+    return value        -- this user may not read it, which says nothing about the holder
 end
 if value == ARGV[1] then
     if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then

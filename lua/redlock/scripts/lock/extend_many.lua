@@ -1,6 +1,6 @@
--- KEYS the locks, ARGV for each of them its value and its lease in ms: extend.lua for many.
--- A string with a letter for each: 1: ours until then at least; 0: ask for it alone, as it is gone
--- or somebody else's, or has more time already, or no end.
+-- extend.lua for many locks. KEYS the locks, ARGV the value and the lease in ms for each.
+-- Returns one letter for each. 1: ours for at least that long; 0: ask for it alone, as it is gone,
+-- another's, has more time already, or has no end.
 local said = {}
 for i = 1, #KEYS do
     local yes = 0

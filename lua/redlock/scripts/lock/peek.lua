@@ -1,12 +1,12 @@
 -- KEYS[1] the lock.
--- {1, ms left, digest of the holder's value, and its card}, or 0: free. ms left is -1 without an
--- end.
+-- 0: free; or {1, ms left, SHA-1 of the holder's value followed by its card}. ms left is -1 for a
+-- key without an end.
 local value = redis.pcall('get', KEYS[1])
 if not value then
     return 0
 end
 if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
-    return value        -- this user may not look
+    return value        -- this user may not read it
 elseif type(value) == 'table' then
     value = 'not a string'
 end

@@ -1,10 +1,9 @@
--- KEYS[1] the lock; ARGV[1] the value, ARGV[2] ms: it stays for so long from now, be that more
--- or less than before, and ends then; the last ARGV 'closed': nobody holds it any more, and its
--- card says so.
--- 1: done; 0: gone; -1: somebody else's.
+-- KEYS[1] the lock; ARGV[1] the value, ARGV[2] ms from now until the key ends, sooner or later than
+-- before; last ARGV 'closed': the hold has ended, and the card says so.
+-- 1: done; 0: gone; -1: another's.
 local value = redis.pcall('get', KEYS[1])
 if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
-    return value        -- this user may not look: that says nothing of whose it is
+    return value        -- this user may not read it, which says nothing about the holder
 end
 local since, label = string.match(ARGV[1], '^( %x+ )(.*)$', 41)
 local closed = since and string.sub(ARGV[1], 1, 40) .. since
