@@ -1,10 +1,15 @@
---- Command lines: options with and without values, names, and what follows "--".
+--- The room of the command `redlock`. main.lua dispatches to a verb, a file of its name; help.lua
+-- lists the verbs and flags.lua their flags. config.lua makes a client from settings. run and lead
+-- use kinds, attend and supervisor.lua; process.lua has forks and signals. The library must not
+-- require this room.
+--
+-- This file reads command lines: options with and without values, names, and what follows "--".
 
 local flags = require "redlock.cli.flags"
 
 local _M = {}
 
---- Ends the command with a message for people.
+--- Ends the command with an error message.
 -- @param text    what is wrong, and what to do
 -- @param status  the exit status; default: 125
 function _M.fail(text, status)
@@ -17,8 +22,8 @@ end
 
 local COMMON = flags.kinds()
 
---- Words of a command line for a message: URIs without quotes around them come to be taken
--- for names, and may have passwords.
+--- Joins words of a command line for a message. It hides what follows "://", as an unquoted list
+-- of URIs, which may have passwords, ends up among the names.
 function _M.words(list, from)
     local shown = {}
     for i = from, #list do
@@ -32,14 +37,14 @@ local function value_of(option, kind, text)
         usage(option .. " needs a value")
     elseif kind == "=S" then
         local seconds = tonumber(text)
-        return seconds and seconds >= 0 and seconds     -- and no NaN
+        return seconds and seconds >= 0 and seconds     -- also excludes NaN
             or usage(option .. " needs a number of seconds")
     end
     return text
 end
 
---- Where the command is: options of all commands may come before it.
--- @return its index in list; of --help, --version, or another word that is no such option
+--- Finds the verb: options of all verbs may precede it.
+-- @return its index in list; or that of --help, --version, or another word that is no such option
 function _M.command(list)
     local i = 1
     while list[i] and list[i] ~= "--help" and list[i] ~= "-h" do
@@ -52,7 +57,7 @@ function _M.command(list)
     return i
 end
 
--- The elements from the i-th on; there may be more of them than unpack() takes.
+-- The elements from the i-th on, which may be too many for unpack().
 local function rest(list, i)
     local tail = {}
     for k = i, #list do
@@ -62,11 +67,11 @@ local function rest(list, i)
 end
 
 --- Reads a command line.
--- @param list   arguments, the first of them at `from`
--- @param from   where its arguments begin
--- @param known  of the verb, as flags.kinds() says it. Behind "--" there are names, which may
---   begin with "-", if no command is there
--- @return { ["--wait"] = 5, ... }, the names, and the command, or what follows (or nil)
+-- @param list   the arguments
+-- @param from   the index of the first one
+-- @param known  the verb's flags, from flags.kinds(). A verb without a command has after
+--   "--" names that may begin with "-"
+-- @return { ["--wait"] = 5, ... }, the names, and the command or what follows, or nil
 function _M.parse(list, from, known)
     local given, names = {}, {}
     local i = from
@@ -106,9 +111,9 @@ function _M.parse(list, from, known)
     return given, names
 end
 
---- At least one name, and a command behind it.
--- @param names    that were given
--- @param argv     what is behind "--", or nil
+--- Fails unless there is at least one name, and a command after "--".
+-- @param names    the names given
+-- @param argv     the words after "--", or nil
 -- @param command  the verb
 function _M.command_behind(names, argv, command)
     if #names == 0 then
@@ -121,7 +126,7 @@ function _M.command_behind(names, argv, command)
     end
 end
 
---- Exactly one name.
+--- Returns the only name, or fails.
 function _M.name(names, command)
     if #names ~= 1 then
         usage(#names == 0 and command .. " needs the name of a lock"

@@ -1,5 +1,5 @@
---- A command that runs while something is held: what it is told of that, its signals, and its end
--- when it is held no more. Between the command and this process is a supervisor (supervisor.lua).
+--- Runs a command while something is held: its environment, its signals, and its end when the hold
+-- ends. A supervisor (supervisor.lua) runs between the command and this process.
 
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
@@ -9,19 +9,19 @@ local stay = require "redlock.cli.stay"
 
 local _M = {}
 
-local TICK = 0.25             -- seconds between two looks at what nothing happens to
-local GRAIN = 0.05            -- the supervisor is told of extensions by more than that
+local TICK = 0.25             -- seconds between checks while nothing happens
+local GRAIN = 0.05            -- seconds; shorter extensions are not sent to the supervisor
 local KILL_AFTER = 5
-local BEFORE = 0.5            -- seconds before the end of the hold that KILL comes
+local BEFORE = 0.5            -- seconds from KILL to the end of the hold
 local SAY_AFTER = 2           -- seconds of waiting
-local GIVE_UP = 5             -- seconds to end who is left behind by a supervisor
+local GIVE_UP = 5             -- seconds to kill what a dead supervisor left running
 local ASKS = { [process.TERM] = true, [process.INT] = true, [process.QUIT] = true }
 
---- Waits for a call; a signal ends the wait, and the call.
+--- Waits for a call. A signal ends the wait and cancels the call.
 -- @param future  of the call
--- @param say     nil, or function(): says what is waited for, when that has taken a while
--- @return what the call returns; or nil, nil, and the number of that signal: what the call may have
---   taken is released when the client closes
+-- @param say     nil, or function(): reports, after a while, what the call waits for
+-- @return the call's results; or nil, nil and the number of the signal: the client's close releases
+--   what the call may have taken
 function _M.await(future, say)
     local ends = process.now() + SAY_AFTER
     repeat
@@ -47,8 +47,8 @@ local function interpreter()
     return arg[i]
 end
 
--- What changes for the command; false: it does not get that variable. What is not ours is that of
--- a `redlock` around us, and of another name.
+-- Changes to the command's environment; false: the variable is removed. Variables that this verb
+-- does not set come from an enclosing `redlock` and its other lock.
 local function environment(given, variables)
     local env = { REDLOCK_NAME = false, REDLOCK_TOKEN = false, REDLOCK_SLOT = false,
         REDLOCK_TERM = false }
@@ -61,7 +61,7 @@ local function environment(given, variables)
     return env
 end
 
--- When the command gets TERM and KILL, so that both come before the hold ends, and renewals have
+-- When the command gets TERM and KILL: both before the hold ends, and not before renewals have had
 -- half of the lease to succeed.
 -- @return kill_after: from TERM to KILL; before: from KILL to the end of the hold; in seconds
 local function timing(lease, wanted)
@@ -75,7 +75,7 @@ local function timing(lease, wanted)
 end
 
 -- Starts the supervisor, which starts the command.
--- @return its process id, and our end of the connection to it
+-- @return its process id, and this process's end of the connection to it
 local function start(argv, group, times, env)
     local ours, theirs = process.connection()
     local path = package.searchpath("redlock.cli.supervisor", package.path)
@@ -95,8 +95,8 @@ local function start(argv, group, times, env)
     return pid or args.fail("no process: " .. (why or theirs)), ours
 end
 
--- Somebody killed the supervisor, with which the kernel kills the command: what is left of it
--- are children of ours now.
+-- The supervisor was killed, and the kernel killed the command with it. The command's other
+-- descendants are now children of this process: kills them.
 local function bury(status)
     local finish = process.now() + GIVE_UP
     while process.reap(-1) ~= false and process.now() < finish do
@@ -109,9 +109,9 @@ local function bury(status)
     return status
 end
 
--- Stays with the command until it ends.
--- @param pid, to  of the supervisor, as start() returned them
--- @return as _M.run()
+-- Waits for the command to end, passing on signals and the end of the hold.
+-- @param pid, to  of the supervisor, from start()
+-- @return what _M.run() returns
 local function attend(hold, pid, to, group, times)
     local now, asked = process.now, false
     local limit, told, lost = hold.max and now() + hold.max or math.huge, 0, nil
@@ -156,18 +156,17 @@ local function attend(hold, pid, to, group, times)
     end
 end
 
---- Runs a command while something is held, and ends it when that is lost, or has been held for as
--- long as it may. Behind process.catch().
--- @param hold       remaining(): for how many seconds still, 0: it is lost; lost: why; lease: how
---   many seconds it lasts when it is not renewed; max: for how long it may be held, or nil; what:
---   what is said to be lost
+--- Runs a command while something is held. Ends it when the hold is lost, or has lasted its longest
+-- time. Call process.catch() first.
+-- @param hold       remaining(): seconds left, 0: lost; lost: why; lease: seconds that it lasts
+--   without renewal; max: seconds that it may last, or nil; what: its name in messages
 -- @param argv       the command
 -- @param given      the options of the verb
--- @param variables  of the command's environment, by name
+-- @param variables  for the command's environment, by name
 -- @return its exit status; why it was ended, or nil; and whether a signal has asked it to end
 function _M.run(hold, argv, given, variables)
-    -- Its own group is signalled as a whole. At a terminal the command stays in ours, which the
-    -- shell brings to the foreground, stops and continues, with what it is piped to.
+    -- With a group of its own, signals go to all of it. At a terminal the command stays in this
+    -- group, so that the shell can stop and continue it together with the rest of its pipeline.
     local group = not process.has_terminal()
     local times = timing(hold.lease, given["--kill-after"])
     process.adopt_orphans()

@@ -1,4 +1,4 @@
---- redlock check: how the servers are.
+--- redlock check: the state of the servers.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local json = require "redlock.runtime.json"
@@ -32,10 +32,7 @@ local FAILED = 125
 
 local STATUS = { ok = 0, warning = 1, error = 2 }
 
---- Does what the verb says.
--- @param given  the options
--- @param names  what else was given
--- @return the exit status
+--- Runs the verb.
 function _M.main(given, names)
     if #names > 0 then
         args.fail("check takes no names; of a lock there is: redlock status "

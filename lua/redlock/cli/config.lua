@@ -1,6 +1,6 @@
---- Where the command's settings come from: its options first, then the environment, then a
--- file of lines `option = value`. What is wrong is told by its place, never by repeating a
--- value: it may be a password.
+--- Settings of the command: from its options, else from the environment, else from a file of lines
+-- `option = value`. Error messages name the place of a bad setting and never repeat its value,
+-- which may be a password.
 
 local args = require "redlock.cli.args"
 local report = require "redlock.cli.report"
@@ -11,7 +11,7 @@ local _M = {}
 
 local defaults = options.defaults
 
--- An environment variable; one that is empty counts as none.
+-- An environment variable; an empty one counts as unset.
 local function variable(name)
     local value = os.getenv(name)
     return value ~= "" and value or nil
@@ -89,7 +89,7 @@ local function read(path, opts)
         elseif line:find "^%s*[^#%s]" then
             args.fail(where .. ": a line is `option = value`, with an option of redlock.new; "
                 .. "below `nodes =` there may be more URIs. This is neither"
-                -- Left of "=" at the begin of a line no value is to be expected.
+                -- Before "=" at the start of a line there is no value that could be secret.
                 .. (line:find "^[%l_]+%s*=%s*[^%s=]" and ": " .. key or ""))
         end
     end
@@ -104,8 +104,8 @@ local function has_password(nodes)
     return false
 end
 
---- @return the options for redlock.new; and the files they are from: a list of { path, whether
---   there is a password in it }
+--- @return the options for redlock.new; and their files, as a list of { path, whether it has a
+--   password }
 function _M.client_options(given)
     local opts, files = {}, {}
     local path = given["--config"] or variable "REDLOCK_CONFIG" or find()
@@ -140,7 +140,7 @@ function _M.client_options(given)
     return opts, files
 end
 
---- @return the names of the environment variables that have a password in them
+--- @return the names of the environment variables that have a password
 function _M.secret_variables(given)
     local nodes = os.getenv "REDLOCK_NODES"
     local list = { _M.client_options(given).password_env or nil }
@@ -150,7 +150,7 @@ function _M.secret_variables(given)
     return list
 end
 
---- A client of the servers that are configured; changes may be nil.
+--- Makes a client of the configured servers; `changes` may be nil.
 function _M.client(given, changes)
     local opts, files = _M.client_options(given)
     for _, file in ipairs(files) do
@@ -173,11 +173,11 @@ end
 
 local WARM_UP = 0.3           -- seconds
 
---- Lets all servers connect, if they do so soon. Otherwise the first attempt, which ends when
--- a majority has granted it, leaves out those that are a little slower, until the first
--- renewal: one failure meanwhile would cost the lock.
+--- Gives all servers a moment to connect. Otherwise the first attempt, which ends with the votes of
+-- a majority, leaves out slower servers until the first renewal, and one failure before that would
+-- cost the lock.
 function _M.connect(client)
-    client:connect(WARM_UP)      -- what is wrong the attempt will tell
+    client:connect(WARM_UP)      -- the attempt itself will report errors
 end
 
 return _M

@@ -1,4 +1,4 @@
---- redlock dev [N]: servers to throw away.
+--- redlock dev [N]: starts disposable servers.
 
 local core = require "redlock.runtime.ffi"
 local args = require "redlock.cli.args"
@@ -24,7 +24,7 @@ FLAGS
   redlock dev 5 --json | head -1]]
 
 local UP_WITHIN = 10          -- seconds for a server to answer
-local ATTEMPTS = 5            -- to get a port that was free a moment ago
+local ATTEMPTS = 5            -- as another program may take the free port first
 
 local ENDING = { [process.INT] = true, [process.TERM] = true, [process.HUP] = true,
     [process.QUIT] = true }
@@ -33,8 +33,8 @@ local function now()
     return tonumber(core.load().rl_now_ms()) / 1000
 end
 
--- A folder that nobody else may enter: a server loads what lies in its folder, and reads its
--- password from a file, as everybody sees the arguments of a process.
+-- A folder that only this user may enter. A server loads files that lie in its folder, and reads
+-- its password from one, since all users can see a process's arguments.
 local function new_folder()
     local pipe = io.popen "mktemp -d"
     local path = pipe:read "*l"
@@ -72,13 +72,13 @@ local function settle(server)
         end
         local signo = process.signal(0.02)
         if ENDING[signo] then
-            error({ status = 128 + signo }, 0)         -- the servers die with us
+            error({ status = 128 + signo }, 0)         -- the servers die with this process
         end
     until now() > finish
     return false, 0
 end
 
--- One server that answers.
+-- Starts one server and waits until it answers.
 local function server(program, folder, password)
     local status
     for _ = 1, ATTEMPTS do
@@ -133,7 +133,7 @@ local function show(servers, as_json)
     return uris
 end
 
--- Nobody has held a lock on them yet.
+-- Lets new servers vote at once: nobody has held a lock on them.
 local function admit(uris)
     local client = redlock.new { nodes = uris, timeout = UP_WITHIN, connect_timeout = UP_WITHIN }
     local ok, err = client:init()
@@ -143,10 +143,7 @@ local function admit(uris)
     end
 end
 
---- Does what the verb says.
--- @param given  the options
--- @param names  how many
--- @return the exit status
+--- Runs the verb.
 function _M.main(given, names)
     local n = tonumber(names[1] or 3)
     if not n or n % 1 ~= 0 or n < 1 or n > 32 or names[2] then
@@ -160,7 +157,7 @@ function _M.main(given, names)
             uris[i] = servers[i].uri
         end
     end)
-    os.remove(folder .. "/redis.conf")       -- nothing is read or written any more
+    os.remove(folder .. "/redis.conf")       -- no server uses it any more
     os.remove(folder)
     if not ok then
         error(err, 0)

@@ -1,17 +1,17 @@
---- The options of the command, in one table: what it takes, what --help and the manual page say,
--- and what shells complete are made of it. A row is
+--- The options of the command, in one table, the source of the parser, --help, the manual page and
+-- shell completion. A row is
 --
---     { flag, what follows it (S: seconds; nil: nothing), what it is, short = "-x" }
+--     { flag, its value (S: seconds; nil: none), description, short = "-x" }
 --
--- A verb has its own as `flags`; those of all verbs are here.
+-- A verb has its own rows as `flags`; those of all verbs are here.
 
 local options = require "redlock.servers.options"
 
 local _M = {}
 
-local WIDTH = 94              -- of what --help prints
+local WIDTH = 94              -- columns of --help
 
--- The row of an option of the client, which the command has as a flag.
+-- The row of a client option that has a flag.
 local function of_client(row)
     local seconds = type(row.default) == "number"
     local text = row.text:gsub("`", ""):gsub("; false:.*", ""):gsub("^false: ", "")
@@ -19,7 +19,7 @@ local function of_client(row)
         seconds and ("%s (%g)"):format(text, row.default) or text }
 end
 
---- Those of all verbs.
+--- The flags of all verbs.
 _M.common = {
     { "--nodes", "URIS", "redis://[user:password@]host[:port][/db], rediss:// (TLS), "
         .. "unix:///path; separated by spaces or commas" },
@@ -33,12 +33,12 @@ end
 table.insert(_M.common, { "--json", nil, "for programs" })
 table.insert(_M.common, { "--help", nil, "of a verb behind it", short = "-h" })
 
---- What args.parse takes.
+--- The flags in the form that args.parse takes.
 -- @param rows     of a verb, or nil
--- @param follows  "--": a command follows that, "...": what follows the first name is that one's;
---   or nil
--- @return flag -> its kind: "=" with a value, "=S" with a number of seconds, "" with none; or
---   the flag that it is short for
+-- @param follows  "--": a command follows "--"; "...": everything after the first name belongs to
+--   it; or nil
+-- @return flag -> "=" with a value, "=S" with a number of seconds, "" without a value; or the flag
+--   that it abbreviates
 function _M.kinds(rows, follows)
     local kinds = {}
     for _, list in ipairs { _M.common, rows or {} } do
@@ -56,7 +56,7 @@ function _M.kinds(rows, follows)
     return kinds
 end
 
--- A text as lines that are not longer than that.
+-- A text as lines of at most `width` columns.
 local function wrapped(text, width)
     local lines, line = {}, nil
     for word in text:gmatch "%S+" do
@@ -70,7 +70,7 @@ local function wrapped(text, width)
     return lines
 end
 
---- Rows for people, in two columns.
+--- Rows as help text, in two columns.
 function _M.text(rows)
     local heads, most, lines = {}, 0, {}
     for i, row in ipairs(rows) do

@@ -1,16 +1,17 @@
---- The verbs of the command, and the texts of --help. A verb is a file of its name, which has
--- usage, summary and help (texts; FLAGS in help is a line for each flag), flags (rows, see
--- flags.lua), follows (as of flags.kinds), and main.
+--- The verbs of the command, and the texts of --help. A verb is a file of its name with usage,
+-- summary and help (texts; FLAGS in help stands for a line for each flag), flags (rows, see
+-- flags.lua), follows (see flags.kinds), and main: it gets what args.parse returned, and returns
+-- the exit status.
 
 local flags = require "redlock.cli.flags"
 
 local _M = {}
 
---- In the order in which they are told of.
+--- In the order of --help.
 _M.verbs = { "run", "lead", "lua", "status", "ls", "top", "wait", "unlock", "check", "init",
     "dev" }
 
---- The module of a verb; nil: there is none.
+--- The module of a verb; nil: no such verb.
 function _M.verb(word)
     for _, verb in ipairs(_M.verbs) do
         if verb == word then
@@ -73,14 +74,14 @@ Exit status:
   128+n run, lead, wait: the command, or the wait for it, was ended by signal n; lua: the script
 More: redlock run --help, and so on.]]
 
---- What the command can do.
+--- The general help text.
 function _M.general()
     return (GENERAL:gsub("VERBS", verbs):gsub("FLAGS", function()
         return flags.text(flags.common)
     end))
 end
 
---- What a verb can do.
+--- The help text of a verb.
 function _M.of(word)
     local verb = _M.verb(word)
     return (verb.help:gsub("FLAGS", function() return flags.text(verb.flags) end))

@@ -26,10 +26,7 @@ Exit status: 0: they may vote; 125: not done, and why.]]
 
 local FAILED = 125
 
---- Does what the verb says.
--- @param given  the options
--- @param names  what else was given
--- @return the exit status
+--- Runs the verb.
 function _M.main(given, names)
     if #names > 0 then
         args.fail "init takes no names"

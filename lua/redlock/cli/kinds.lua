@@ -1,6 +1,6 @@
---- What `redlock run` holds while its command runs, by its flags: a lock of one name or of several,
--- a reader's or a writer's, a permit, or nothing any more (--once), as the name stays closed by
--- itself.
+--- The holds of `redlock run`, by its flags: a lock of one name or several, a reader's or writer's
+-- lock, a permit; or with --once a lock that is settled at once, which keeps the name closed
+-- without a hold.
 
 local args = require "redlock.cli.args"
 local card = require "redlock.runtime.card"
@@ -8,24 +8,24 @@ local client_options = require "redlock.servers.options"
 
 local _M = {}
 
--- held: what is said of one that somebody else has.
+-- held: the message when another owner has it.
 local Hold = { held = "%s is held by somebody else" }
 Hold.__index = Hold
 
---- Begins to take it.
--- @param wait  seconds; nil: as long as somebody else holds it
+--- Begins to acquire it.
+-- @param wait  seconds; nil: until it is free
 -- @return a future
 function Hold:begin(wait)
     return wait and self.lock:tryLockAsync(wait) or self.lock:lockAsync()
 end
 
---- It was taken.
--- @param got       what the future has given
--- @param at_least  how long the name is to stay closed at least, or nil
--- @return true; or nil and an error: it is not to be used
+--- Accepts what was acquired.
+-- @param got       the future's result
+-- @param at_least  seconds that the name stays closed at least, or nil
+-- @return true; or nil and an error: it must not be used
 function Hold:taken(got, at_least)
     local client = self.client
-    self.lock = self.lock or got             -- a permit
+    self.lock = self.lock or got             -- for a semaphore: the permit
     self.lock:onLost(function(_, reason) self.lost = reason end)
     self.max = client.options.max_hold or nil
     if at_least and at_least > client_options.longest_lease(client.options) then
@@ -34,24 +34,24 @@ function Hold:taken(got, at_least)
     return true
 end
 
---- For how many seconds it is held still.
+--- Seconds left of the hold.
 function Hold:remaining()
     return self.lock:remaining()
 end
 
---- Lets it go.
--- @return as Lock:unlock
+--- Releases it.
+-- @return what Lock:unlock returns
 function Hold:release(at_least)
     return self.lock:unlock { closed_for = at_least }
 end
 
---- Why there was none to be had.
+--- The message for a hold that could not be had.
 function Hold:refusal(err)
     return self.held:format((self.semaphore or self.lock):describe())
         .. (err.holder and (" (%s)"):format(err.holder.label) or "")
 end
 
---- What the command finds in its environment.
+--- Variables for the command's environment.
 function Hold:variables()
     local lock = self.lock
     return { REDLOCK_NAME = table.concat(self.names, "\n"), REDLOCK_TOKEN = self.token,
@@ -76,7 +76,7 @@ local function exclusive(hold, given)
     return setmetatable(hold, Lock)
 end
 
--- Once per period: it stays closed by itself from the beginning on, and nobody holds it.
+-- Once per period: settled from the start, so the name stays closed by itself and nobody holds it.
 local Once = setmetatable({
     held = "%s is closed: somebody else holds it, or has run in this period" }, Lock)
 Once.__index = Once
@@ -148,7 +148,7 @@ end
 
 -- ----------------------------------------------------------------------------------
 
--- The flags that say what is held, and those that do not go with them.
+-- The flags that choose a kind, and the flags that each excludes.
 local KINDS = {
     { "--shared", shared, not_with = { "--at-least", "--plain", "--fenced" } },
     { "--write", writer, not_with = { "--plain" } },
@@ -156,7 +156,7 @@ local KINDS = {
     { "--once", once, not_with = { "--at-least", "--wait" } },
 }
 
---- Fails where flags and names do not go together.
+--- Fails if flags and names do not go together.
 function _M.check(given, names)
     local found
     for _, kind in ipairs(KINDS) do
@@ -176,7 +176,7 @@ function _M.check(given, names)
         args.fail "--fenced does not go with --plain"
     end
     for _, name in ipairs(names) do
-        if names[2] and name:find "^[%w+]+://" then     -- of a list of servers without quotes
+        if names[2] and name:find "^[%w+]+://" then     -- from an unquoted list of servers
             args.fail("names of locks are wanted, not " .. args.words(names, 2) .. "; a list of "
                 .. "servers is one word: --nodes 'redis://...'")
         end
@@ -188,17 +188,17 @@ function _M.check(given, names)
     end
 end
 
---- Puts the name of a command on the cards of all that a client takes.
+--- Adds the name of a command to the labels of all holds of a client.
 function _M.name(client, command)
     client.label = card.with_job(client.label, (command:match "[^/]+$" or "?"):sub(1, 100))
 end
 
---- What is to be held.
+--- Makes the hold that the flags ask for.
 -- @param client  with the command's settings
 -- @param given   the options
 -- @param names   at least one
--- @param command what is to run
--- @return a hold, which is not taken yet
+-- @param command the command to run
+-- @return a hold, not acquired yet
 function _M.of(client, given, names, command)
     local hold, make = { client = client, names = names, what = "the lock" }, nil
     _M.name(client, command)

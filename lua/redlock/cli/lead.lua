@@ -1,4 +1,4 @@
---- redlock lead: a command on one of several machines.
+--- redlock lead: runs a command on one of several machines.
 
 local args = require "redlock.cli.args"
 local attend = require "redlock.cli.attend"
@@ -55,8 +55,8 @@ local function default_id()
     return ("%s:%d"):format(host, process.id())
 end
 
--- Stands for election until it is won.
--- @param say  who leads; nil: no word
+-- Stands for election until this candidate wins.
+-- @param say  function that names the leader; nil: silent
 -- @return the term; or nil and the exit status
 local function campaign(election, say)
     local told
@@ -79,11 +79,7 @@ local function campaign(election, say)
     end
 end
 
---- Does what the verb says.
--- @param given  the options
--- @param names  of the election
--- @param argv   the command
--- @return the exit status
+--- Runs the verb.
 function _M.main(given, names, argv)
     args.command_behind(names, argv, "lead")
     local name = args.name(names, "lead")

@@ -1,4 +1,4 @@
---- redlock ls: which locks are held, and whose they are.
+--- redlock ls: lists held locks and their holders.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local json = require "redlock.runtime.json"
@@ -45,10 +45,7 @@ local function show(list)
     end
 end
 
---- Does what the verb says.
--- @param given  the options
--- @param names  a pattern, or none
--- @return the exit status
+--- Runs the verb.
 function _M.main(given, names)
     if #names > 1 then
         args.fail("only one pattern is wanted, in quotes: redlock ls 'deploy:*'")

@@ -1,9 +1,9 @@
---- redlock lua: a script of Lua with a client.
+--- redlock lua: runs a Lua script with a client.
 --
--- Two processes: the script is a copy of this one, in which signals that are to end it do
--- nothing. Here they are caught, and end first what the script has started, while it stands
--- still with what it holds; then the script, which releases that. So nothing that was begun
--- under a lock goes on without it.
+-- The script runs in a fork, in which the signals that end it do nothing. The parent catches them.
+-- It first ends the processes that the script has started, while the script is stopped and keeps
+-- its holds; then the script, which releases them. So no work that began under a lock continues
+-- without it.
 
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
@@ -53,7 +53,7 @@ local RAISED, LOST, HELD, FAILED, NOT_LUA, NOT_THERE = 1, 123, 124, 125, 126, 12
 local KILL_AFTER, GIVE_UP, PAUSE = 5, 5, 0.02       -- seconds
 
 local ENDING = { process.HUP, process.INT, process.QUIT, process.TERM, process.USR1 }
-local RELEASE = "USR2"       -- what ends the script behind all that it has started
+local RELEASE = "USR2"       -- ends the script, after all that it has started
 
 -- ---- the script ------------------------------------------------------------------
 
@@ -68,8 +68,8 @@ local function load_script(path)
     return fn or args.fail(why, NOT_LUA)
 end
 
--- The exit status for what a script has raised. Errors of the library are often raised as
--- texts, with the line before them.
+-- The exit status for an error that a script raised. Errors of the library are often raised as
+-- texts that begin with a line number.
 local function status_of(err)
     local code, reason
     if redlock.is_error(err) then
@@ -85,7 +85,7 @@ local function status_of(err)
     return code == "held" and HELD or FAILED
 end
 
--- An error as the script has raised it, and where: without what is the command's own.
+-- A script's error with its traceback, without the frames of the command.
 local function traced(err)
     local trace = debug.traceback("", 2):gsub("\n%s*%[C%]: in function 'xpcall'.*", "")
         :gsub("^\n(.-\n)\t%[C%]: in function 'error'\n", "%1")
@@ -100,8 +100,8 @@ local function status_from(said)
     return tonumber(said) or 0
 end
 
--- LuaJIT of 2017 (that of Debian 11) knows texts only here, and would complain of an error of the
--- library in place of raising it.
+-- The LuaJIT of 2017 (in Debian 11) accepts only texts in assert(), and would complain about an
+-- error of the library instead of raising it.
 local function assert_any(...)
     local ok, err = ...
     if not ok and redlock.is_error(err) then
@@ -110,7 +110,7 @@ local function assert_any(...)
     return assert(...)
 end
 
--- What the copy does.
+-- The script's process.
 -- @return the exit status
 local function run(given, script, path, argv)
     process.disregard(ENDING)
@@ -132,10 +132,10 @@ local function run(given, script, path, argv)
     return status_from(said)
 end
 
--- ---- the one who ends it -----------------------------------------------------------
+-- ---- the parent ----------------------------------------------------------------------
 
--- All that the script has started and that runs still: its children and theirs, and those who
--- lost a parent among these, who are our children now.
+-- Running processes that the script has started: its children and theirs, and orphans among them,
+-- which became children of this process.
 local function started(script)
     local list = {}
     local function add(parent)
@@ -156,9 +156,9 @@ local function tell(list, signo)
     end
 end
 
--- Ends what the script has started, which stands still meanwhile, then the script. What is started
--- in answer to the signal, to clean up, is not told.
--- @param told  the terminal has sent signo to all of them
+-- Ends what the script has started, while the script is stopped; then the script. Processes
+-- that are started in reply to the signal, to clean up, do not get it.
+-- @param told  true: the terminal has sent signo to all of them
 local function stop(script, signo, told, kill_after)
     process.kill(script, process.STOP)
     local begun, list = process.now(), started(script)
@@ -172,8 +172,8 @@ local function stop(script, signo, told, kill_after)
     process.kill(script, process.CONT)
 end
 
--- Takes leave of all children that have ended; the script's status, and the signal that ended
--- it, once it has.
+-- Reaps all ended children. Returns the script's status, and the signal that ended it, once it has
+-- ended.
 local function reap(script)
     while true do
         local status, pid, killed = process.reap(-1)
@@ -200,11 +200,7 @@ local function attend(script, kill_after)
     end
 end
 
---- Does what the verb says.
--- @param given  the options
--- @param names  the file
--- @param argv   the arguments of the script
--- @return the exit status
+--- Runs the verb.
 function _M.main(given, names, argv)
     if not names[1] then
         args.fail "lua needs the name of a file: redlock lua FILE [ARGS]"

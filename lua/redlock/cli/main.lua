@@ -1,4 +1,4 @@
---- The command `redlock`: see cli/help.lua for what it does.
+--- The command `redlock`; cli/help.lua describes it.
 
 local args = require "redlock.cli.args"
 local flags = require "redlock.cli.flags"
@@ -31,7 +31,7 @@ local function dispatch(list)
             or "no command given", "\nTry: redlock --help")
         return FAILED
     end
-    local words = { word }               -- options before it are options of it
+    local words = { word }               -- then all others: options before the verb belong to it
     for i, other in ipairs(list) do
         if i ~= at then
             words[#words + 1] = other
@@ -62,7 +62,7 @@ function _M.main(list)
             report.note(status.text)
         end
         return status.status
-    elseif tostring(status):find("interrupted!", 1, true) then       -- Ctrl-C, by luajit
+    elseif tostring(status):find("interrupted!", 1, true) then       -- luajit's error for Ctrl-C
         return 130
     end
     report.note(report.text_of(status))

@@ -6,7 +6,7 @@ local bit = require "bit"
 local C = ffi.C
 local _M = {}
 
--- Names of our own, bound to the system's: others may have declared them in their way.
+-- Own names for the system's functions: other modules may have declared those differently.
 ffi.cdef [[
 struct rlc_time { long sec, nsec; };
 struct rlc_set { unsigned long bits[16]; };
@@ -74,14 +74,14 @@ function _M.id()
     return C.rlc_getpid()
 end
 
---- Seconds, as client.now().
+--- The time in seconds, by the clock of client.now().
 function _M.now()
     local t = ffi.new "struct rlc_time"
     C.rlc_clock_gettime(CLOCK_BOOTTIME, t)
     return tonumber(t.sec) + tonumber(t.nsec) / 1e9
 end
 
--- What the kernel tells; "": nothing.
+-- The text of a file of /proc; "" if it cannot be read.
 local function read(path)
     local file = io.open(path)
     local text = file and file:read "*a"
@@ -93,27 +93,27 @@ end
 
 -- ---- signals ---------------------------------------------------------------------
 
---- Whether INT was ignored when the command began. luajit takes it for itself, so the script that
--- starts luajit says so (cli/redlock).
+--- Whether INT was ignored when the command began. luajit catches INT itself, so the script that
+-- starts luajit passes this on (cli/redlock).
 function _M.ignores_int()
     return rawget(_G, "REDLOCK_INT_IGNORED") == true
 end
 
--- Whether a signal up to 16 is to stay ignored, here and in programs that are started.
+-- Whether a signal up to 16 is to stay ignored, here and in started programs.
 local function is_ignored(signo)
     local mask = read("/proc/self/status"):match "SigIgn:%s*%x*(%x%x%x%x)\n" or "0"
     return bit.band(tonumber(mask, 16), bit.lshift(1, signo - 1)) ~= 0
         or signo == _M.INT and _M.ignores_int()
 end
 
---- Has programs that are started ignore INT if it was ignored when this one began.
+--- Makes started programs ignore INT if it was ignored when this one began.
 function _M.keep_ignoring()
     if _M.ignores_int() then
         C.rlc_signal(_M.INT, ffi.cast("void *", SIG_IGN))
     end
 end
 
---- From now on signals wait to be fetched with signal(), but for those that are ignored.
+--- From now on signals wait for signal(), except ignored ones.
 function _M.catch()
     _M.keep_ignoring()
     for _, signo in ipairs(CAUGHT) do
@@ -124,10 +124,9 @@ function _M.catch()
     C.rlc_sigprocmask(SIG_BLOCK, caught, before)
 end
 
---- The next signal.
+--- Fetches the next signal.
 -- @param seconds  how long to wait for it
--- @return its number and whether the terminal sent it (to the whole foreground group); nil:
---   none came
+-- @return its number and whether the terminal sent it (to the whole foreground group); nil: none
 function _M.signal(seconds)
     local info = ffi.new "struct rlc_info"
     local whole = math.floor(seconds)
@@ -138,8 +137,8 @@ function _M.signal(seconds)
     end
 end
 
---- From now on all signals wait, for ever.
--- @return a descriptor that can be read when a child has ended
+--- Blocks all signals for the rest of the process.
+-- @return a descriptor that becomes readable when a child has ended
 function _M.block()
     local all, ends = ffi.new "struct rlc_set", ffi.new "struct rlc_set"
     C.rlc_sigfillset(all)
@@ -148,8 +147,8 @@ function _M.block()
     return C.rlc_signalfd(-1, ends, SFD_CLOEXEC)
 end
 
---- From now on these signals do nothing here. Unlike ignored ones they have their effect again
--- in programs that are started.
+--- From now on these signals do nothing here. Unlike ignored ones they work again in started
+-- programs.
 function _M.disregard(list)
     for _, signo in ipairs(list) do
         if not is_ignored(signo) then
@@ -162,12 +161,12 @@ end
 
 local function die_with(parent)
     C.rlc_prctl(PR_SET_PDEATHSIG, _M.KILL, 0, 0, 0)
-    if C.rlc_getppid() ~= parent then          -- it died before we asked
+    if C.rlc_getppid() ~= parent then          -- the parent died before prctl()
         C.rlc_exit(125)
     end
 end
 
--- What the child does between fork and exec; never returns.
+-- The child's part between fork and exec; never returns.
 local function become(argv, opts, parent)
     if not opts.outlives then
         die_with(parent)
@@ -205,10 +204,10 @@ if jit then
 end
 
 --- Starts a program, which is killed when this process dies.
--- @param argv  its name, looked up on the PATH, and its arguments
--- @param opts  env: variables to set; group: in a process group of its own; quiet: without
---   output; keep: a descriptor that it gets; outlives: it is not killed
--- @return its process id; or nil and why not
+-- @param argv  its name, looked up in PATH, and its arguments
+-- @param opts  env: variables to set; group: in a new process group; quiet: without output; keep: a
+--   descriptor that it inherits; outlives: not killed with this process
+-- @return its process id; or nil and the reason
 function _M.spawn(argv, opts)
     io.stdout:flush()
     local parent = C.rlc_getpid()
@@ -219,14 +218,14 @@ function _M.spawn(argv, opts)
         return nil, strerror()
     end
     if opts and opts.group then
-        C.rlc_setpgid(pid, pid)            -- it does so, too: whoever is first
+        C.rlc_setpgid(pid, pid)            -- the child does it too, as either may come first
     end
     return pid
 end
 
---- Makes a copy of this process, which goes on as this one does, but is killed when this one dies,
--- and in which signals have the effect that they had before catch().
--- @return 0 in the copy, else its process id; or nil and why there is none
+--- Forks. The copy is killed when this process dies, and signals have the effects there that they
+-- had before catch().
+-- @return 0 in the copy, else its process id; or nil and the reason
 function _M.fork()
     io.stdout:flush()
     local parent = C.rlc_getpid()
@@ -243,11 +242,11 @@ if jit then
     jit.off(_M.fork)
 end
 
---- Takes leave of a child that has ended.
--- @param pid      of which; -1: any
+--- Reaps a child that has ended.
+-- @param pid      of the child; -1: any
 -- @param stopped  nil, or function(pid, signo): called for each that was stopped
--- @return its exit status (128 + n: by signal n), its id, and whether a signal ended it; nil:
---   none has ended; false: there is none
+-- @return its exit status (128 + n: by signal n), its id, and whether a signal ended it; nil: none
+--   has ended; false: there are no children
 function _M.reap(pid, stopped)
     local status = ffi.new "int[1]"
     local ended = C.rlc_waitpid(pid, status, WNOHANG + (stopped and WUNTRACED or 0))
@@ -266,25 +265,25 @@ function _M.reap(pid, stopped)
     return bit.band(bit.rshift(status[0], 8), 0xff), ended, false
 end
 
---- Sends a signal; to a whole group if the id is negative.
+--- Sends a signal; with a negative id to a process group.
 function _M.kill(pid, signo)
     return C.rlc_kill(pid, signo) == 0
 end
 
---- Takes variables out of the environment, which programs that are started get.
+--- Removes variables from the environment of this process and of started programs.
 function _M.forget(names)
     for _, name in ipairs(names) do
         C.rlc_unsetenv(name)
     end
 end
 
---- Who loses his parent below this process becomes its child.
+--- Makes this process the parent of orphans among its descendants.
 function _M.adopt_orphans()
     C.rlc_prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 end
 
---- The children of a process (default: of this one), which has one thread that makes them; a
--- list. Empty: none, or the kernel does not tell.
+--- Lists the children of a process (default: this one) whose main thread starts them. Empty: none,
+-- or the kernel does not list them.
 function _M.children(pid)
     pid = pid or C.rlc_getpid()
     local list = {}
@@ -294,13 +293,13 @@ function _M.children(pid)
     return list
 end
 
---- Whether a process runs still, or is only waited for by its parent.
+--- Whether a process is still running, and not a zombie.
 function _M.is_running(pid)
     local state = read(("/proc/%d/stat"):format(pid)):match "%) (%a)[^)]*$"
     return state ~= nil and state ~= "Z" and state ~= "X"
 end
 
---- Whether a process is the parent of this one, or a parent's parent, and so on.
+--- Whether a process is an ancestor of this one.
 function _M.is_below(ancestor)
     local pid = C.rlc_getppid()
     while pid and pid > 1 and pid ~= ancestor do
@@ -316,8 +315,8 @@ end
 
 -- ---- messages --------------------------------------------------------------------
 
---- A connection within this machine; programs do not get it, unless they are to keep an end.
--- @return its two ends; or nil and why there is none
+--- Makes a connection within this machine. Started programs inherit it only with `keep`.
+-- @return its two ends; or nil and the reason
 function _M.connection()
     local fds = ffi.new "int[2]"
     if C.rlc_socketpair(AF_UNIX, bit.bor(SOCK_SEQPACKET, SOCK_CLOEXEC), 0, fds) ~= 0 then
@@ -326,7 +325,7 @@ function _M.connection()
     return fds[0], fds[1]
 end
 
---- From now on programs do not get the descriptor.
+--- Keeps started programs from inheriting the descriptor.
 function _M.keep(fd)
     C.rlc_fcntl(fd, F_SETFD, FD_CLOEXEC)
 end
@@ -340,7 +339,7 @@ function _M.send(fd, text)
     C.rlc_send(fd, text, #text, MSG_NOSIGNAL + MSG_DONTWAIT)
 end
 
---- The next message; "": the other end is closed; nil: there is none.
+--- Returns the next message; "": the other end is closed; nil: none yet.
 function _M.receive(fd)
     local buffer = ffi.new "char[64]"
     local n = tonumber(C.rlc_recv(fd, buffer, 64, MSG_DONTWAIT))
@@ -349,7 +348,7 @@ function _M.receive(fd)
     end
 end
 
---- Waits until there is a message, or a child has ended (see block()), or time is over.
+--- Waits until there is a message, a child has ended (see block()), or the time is up.
 function _M.wait(fd, ends, seconds)
     local polled = ffi.new("struct rlc_poll[2]", { { fd, POLLIN, 0 }, { ends, POLLIN, 0 } })
     local ms = math.ceil(math.min(math.max(seconds * 1000, 0), MAX_POLL_MS))
@@ -365,7 +364,7 @@ function _M.is_terminal(fd)
     return C.rlc_isatty(fd) == 1
 end
 
---- Whether a terminal controls this process and its group, be they in the foreground or not.
+--- Whether a terminal controls this process, in the foreground or not.
 function _M.has_terminal()
     local fd = C.rlc_open("/dev/tty", O_WRONLY + O_NOCTTY)
     if fd >= 0 then
@@ -374,7 +373,7 @@ function _M.has_terminal()
     return fd >= 0
 end
 
---- @return a TCP port on 127.0.0.1 that nobody used a moment ago
+--- @return a TCP port on 127.0.0.1 that was free a moment ago
 function _M.free_port()
     local address = ffi.new("struct rlc_address", { family = 2, address = { 127, 0, 0, 1 } })
     local size = ffi.new("unsigned[1]", ffi.sizeof(address))

@@ -1,4 +1,4 @@
---- What the command says: aligned rows, and errors with what to do about them.
+--- The command's output: aligned rows, and errors with their remedies.
 
 local json = require "redlock.runtime.json"
 local node_codes = require "redlock.runtime.node_codes"
@@ -6,19 +6,19 @@ local printable = require("redlock.runtime.encoding").printable
 
 local _M = {}
 
---- What was raised, without where that was.
+--- A raised error without its position.
 function _M.text_of(err)
     return (tostring(err):gsub("^.-redlock: ", ""))
 end
 
---- A number of things.
+--- A number with a noun: "1 lock", "2 locks".
 function _M.count(n, what)
     return ("%d %s%s"):format(n, what, n == 1 and "" or "s")
 end
 
 local COUNTED = { readers = "reader", permits = "permit", latch = "arrival" }
 
---- Who has a row of client:locks(), or how many.
+--- The holder in a row of client:locks(), or the number of holders.
 function _M.holder(row)
     return row.holder and row.holder.label or row.count and _M.count(row.count, COUNTED[row.kind])
         .. (row.kind == "latch" and " missing" or "") or "?"
@@ -31,12 +31,12 @@ end
 
 local IN_UTF8 = from_environment("LC_ALL", "LC_CTYPE", "LANG"):upper():find "UTF%-?8" ~= nil
 
--- Characters that act on a terminal, cannot be seen, or move what is beside them.
+-- Characters that control a terminal, are invisible, or move their neighbours.
 local HIDDEN = { "[%c\127]", "\194[\128-\159\173]", "\216\156", "\225\160\142",
     "\239\187\191", "\243\160", "\226\128[\128-\143\168-\175]", "\226\129[\160-\175]" }
 
---- A name for people: as it is where the terminal shows UTF-8 and nothing else is in it; else as
--- printable().
+--- A name for people: unchanged if the terminal shows UTF-8 and the name has no hidden characters;
+-- else as by printable().
 function _M.name(name)
     local text = #name <= 64 and name
         or name:sub(1, 61):gsub("[\192-\255][\128-\191]*$", "") .. "..."
@@ -51,7 +51,7 @@ local function width(text)
     return #text:gsub("[\128-\191]", "")
 end
 
---- Rows of texts as lines, in columns, each after two spaces.
+--- Rows of texts as lines with columns, each after two spaces.
 function _M.columns(rows)
     local widths, lines = {}, {}
     for _, row in ipairs(rows) do
@@ -83,7 +83,7 @@ function _M.error(err)
             remedies[#remedies + 1] = "  " .. remedy .. "."
         end
     end
-    -- The message goes on with the same in one line.
+    -- The rest of the message repeats this in one line.
     local lines = { err.message:match "^(.-): %a+://" or err.message, _M.columns(rows) }
     if #remedies > 0 then
         lines[3] = table.concat(remedies, "\n")

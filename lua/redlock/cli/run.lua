@@ -1,4 +1,4 @@
---- redlock run: a command under a lock.
+--- redlock run: runs a command under a lock.
 
 local args = require "redlock.cli.args"
 local attend = require "redlock.cli.attend"
@@ -89,10 +89,10 @@ KILL before the lock's time is over: what it has others start (systemd, docker, 
 
 local LOST, HELD, FAILED = 123, 124, 125
 local TICK = 0.25             -- seconds between two attempts while servers do not vote
-local GRACE = 1               -- seconds after the end of a quarantine to be admitted
+local GRACE = 1               -- seconds for servers to be admitted after a quarantine
 local SAY_AFTER = 2           -- seconds of waiting
 
--- Whether a server has no vote for a reason that no time ends: a command is missing, or forbidden.
+-- Whether a server refuses for a lasting reason: a command is missing, or forbidden.
 local function is_refused(err)
     for _, row in ipairs(err.nodes or {}) do
         if row.code == "unsupported" or row.code == "noperm" then
@@ -102,10 +102,10 @@ local function is_refused(err)
     return false
 end
 
--- Waits until it is held; without a time to wait first until a majority of the servers votes, where
--- only their quarantines keep it from doing so.
--- @param say  what is waited for; nil: no word
--- @return what is held; or nil, an exit status, and an error to be told
+-- Waits until it is held. Without a limit, it first waits until a majority of the servers votes, if
+-- only quarantines prevent that.
+-- @param say  function that reports the wait; nil: silent
+-- @return the hold; or nil, an exit status, and an error to report
 local function acquire(hold, wait, say)
     local began = process.now()
     local ends = began
@@ -133,9 +133,9 @@ local function acquire(hold, wait, say)
     end
 end
 
--- Lets it go behind the command.
--- @param at_least  how long the name stays closed, from when it was taken; or nil
--- @return the exit status of it all
+-- Releases it after the command.
+-- @param at_least  seconds from the acquisition that the name stays closed, or nil
+-- @return the exit status of `redlock run`
 local function finish(hold, status, lost, at_least)
     local ok, err = hold:release(at_least)
     if lost then
@@ -155,8 +155,8 @@ local function finish(hold, status, lost, at_least)
     return LOST
 end
 
--- Sees to it that the lease is as long as the name is to stay closed, if it may be: so it does
--- also when this process is killed.
+-- Makes the lease as long as --at-least, if that is allowed: then the name stays closed for that
+-- time even if this process is killed.
 local function check_at_least(given)
     local at_least = given["--at-least"]
     if not at_least then
@@ -169,20 +169,16 @@ local function check_at_least(given)
     given["--lease"] = math.max(o.lease, math.min(at_least, client_options.longest_lease(o)))
 end
 
---- Does what the verb says.
--- @param given  the options
--- @param names  of the lock
--- @param argv   the command
--- @return the exit status
+--- Runs the verb.
 function _M.main(given, names, argv)
     args.command_behind(names, argv, "run")
     kinds.check(given, names)
     check_at_least(given)
     local at_least, wait = given["--at-least"], given["--no-wait"] and 0 or given["--wait"]
-    -- The command may take as long as it likes: its end is the end of the hold.
+    -- No limit: the hold ends with the command.
     local client = config.client(given, { max_hold = false })
     local hold = kinds.of(client, given, names, argv[1])
-    -- What a nested command would wait for until this one ends.
+    -- Names for which a nested command would wait for ever.
     local lasts = not given["--permits"] and not given["--once"]
     if lasts and wait ~= 0 then
         waiting.check(client, names, given["--shared"])

@@ -1,4 +1,4 @@
---- redlock status: who holds a lock, as each server and their majority see it.
+--- redlock status: the holder of a lock, as each server and their majority see it.
 local args = require "redlock.cli.args"
 local card = require "redlock.runtime.card"
 local config = require "redlock.cli.config"
@@ -27,7 +27,7 @@ free; 125: no majority of the servers says so.
 
 local FAILED = 125
 
--- What each server says of the lock itself, and why it would give no vote for a new one.
+-- Asks each server about the lock, and why it would give no vote for a new one.
 local function ask(client, name)
     local lock, asked, rows = client:getLock(name), {}, {}
     local prim = lock.primitive
@@ -58,7 +58,7 @@ local function ask(client, name)
     return rows
 end
 
--- The majority's view of the rows: held, remaining, holder; or nil: there is none.
+-- The majority's view of the rows: held, remaining, holder; or nil if no majority agrees.
 local function summary(rows)
     local said = {}
     for _, row in ipairs(rows) do
@@ -79,7 +79,7 @@ local function seconds(s)
     return s == math.huge and "without an end" or ("%.1f s"):format(s)
 end
 
--- Who that is, if it is known, behind a word and the digits of a hold.
+-- A text with the digits of a hold, and the holder's label if it is known.
 local function named(text, row)
     return row.label and ("%s: %s, since %s"):format(text, row.label,
         os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(row.since))) or text
@@ -89,7 +89,7 @@ local function holder_of(row)
     return named("holder " .. printable(row.holder), row)
 end
 
--- What a majority knows besides: a line for each reader and so on.
+-- Prints details that a majority knows, such as a line for each reader.
 local function show_detail(found)
     local lines = {}
     for _, row in ipairs(found.readers) do
@@ -111,7 +111,7 @@ local function show_detail(found)
     end
 end
 
--- Who has something of that name, in a line each.
+-- Prints a line for each holder of the name.
 local function show_holders(name, seen, found)
     local lines, readers, permits = {}, #found.readers, #found.permits
     if seen.held and (seen.label or ""):find "^closed by " then
@@ -148,10 +148,7 @@ end
 
 local NOTHING = { readers = {}, permits = {}, queue = {} }
 
---- Does what the verb says.
--- @param given  the options
--- @param names  what else was given
--- @return the exit status
+--- Runs the verb.
 function _M.main(given, names)
     local name = args.name(names, "status")
     local client = config.client(given)

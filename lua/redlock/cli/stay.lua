@@ -1,4 +1,4 @@
---- Staying with the servers until they vote: a quarantine goes on only while a client sees it.
+--- Waits with the servers until they vote: quarantines advance only while a client is connected.
 
 local floors = require "redlock.servers.floors"
 local node_codes = require "redlock.runtime.node_codes"
@@ -7,12 +7,12 @@ local report = require "redlock.cli.report"
 
 local _M = {}
 
-local PAUSE = 0.5             -- seconds between two looks at the servers
+local PAUSE = 0.5             -- seconds between two checks of the servers
 
 local ENDING = { [process.INT] = true, [process.TERM] = true, [process.HUP] = true,
     [process.QUIT] = true }
 
---- Waits, after process.catch().
+--- Sleeps. Call process.catch() first.
 -- @param seconds  how long
 -- @return the number of a signal that is to end the command; nil: none came
 function _M.pause(seconds)
@@ -25,14 +25,14 @@ function _M.pause(seconds)
     until not signo
 end
 
--- Whether the server may have a vote after a while, though nobody does anything but start it.
+-- Whether the server may vote after a while, without any repair but a start.
 local function may_come(row)
     local code = node_codes[row.code]
     return row.guard == "guarded" or row.suspect_left > 0
         or not row.ready and (code.silent or row.code == "loading" or row.code == "guarded")
 end
 
--- What of these servers is waited for; nil: nothing, as all vote, or something else is wrong.
+-- What these servers wait for; nil: nothing, as all vote, or something else is wrong.
 local function awaited(rows)
     local list = {}
     for _, row in ipairs(rows) do
@@ -47,10 +47,10 @@ local function awaited(rows)
     return #list > 0 and table.concat(list, ", ") or nil
 end
 
---- Stays until all servers vote, or one of them will not by itself. Says what is waited for.
+--- Waits until all servers vote, or one of them needs help. Reports what it waits for.
 -- @param client  of the servers
--- @param act     nil, or function(): done before each look at them
--- @return the last report of client:check(); or nil, and an error, or nil and the number of a
+-- @param act     nil, or function(): called before each check
+-- @return the last report of client:check(); or nil and an error; or nil and the number of the
 --   signal that ended the wait
 function _M.until_all_vote(client, act)
     local told
@@ -74,8 +74,8 @@ function _M.until_all_vote(client, act)
     end
 end
 
--- Whether a server that votes does not know all floors, or did not say so in time. Where no server
--- says, this user may not look, and nobody can be taught.
+-- Whether a voting server lacks floors, or did not answer in time. If no server answers, this user
+-- may not look, and cannot teach any.
 local function lacks_floors(rows)
     local said, lacking = false, false
     for _, row in ipairs(rows) do
@@ -94,10 +94,10 @@ local function is_denied(err)
     return err.code ~= "no_quorum"
 end
 
---- Stays until all servers vote, and know all floors of fencing tokens: those that lack some are
--- taught them by the others.
+--- Waits until all servers vote and know all floors of fencing tokens; has the others teach those
+-- that lack some.
 -- @param client  of the servers
--- @return as until_all_vote()
+-- @return what until_all_vote() returns
 function _M.until_ready(client)
     local lock = client:getFencedLock "check"
     while true do

@@ -1,20 +1,20 @@
---- What `redlock run` starts, and what starts the command: sees to it that all that comes of the
--- command ends when it must, also when `redlock` itself was killed, or does not run any more.
+--- The program between `redlock run` and its command. It ends the command and its descendants in
+-- time, even when `redlock` itself was killed or stopped.
 --
 --     luajit .../redlock/cli/supervisor.lua FD OWN_GROUP KILL_AFTER BEFORE COMMAND...
 --
--- A program of its own, as what is meant for `redlock run` should not meet it: a signal to all of
--- that name, the terminal's. FD is our end of a connection on which `redlock` says
+-- It is a separate program so that signals meant for `redlock run` miss it: those sent to all
+-- processes of that name, and the terminal's. FD is its end of a connection; `redlock` sends
 --
---     valid T     the lock is held until then (of process.now()); first of all
+--     valid T     the lock is held until T (by process.now()); sent first
 --     signal N    a signal for the command
---     end S       all is to end: TERM, and what is left after S seconds gets KILL
+--     end S       end everything: TERM now, and KILL after S seconds
 --
--- When `redlock` falls silent (it was killed, or stopped), KILL comes BEFORE seconds before T, and
--- TERM at most KILL_AFTER seconds before KILL.
+-- When `redlock` falls silent, because it was killed or stopped, KILL comes BEFORE seconds before
+-- T, and TERM at most KILL_AFTER seconds before KILL.
 --
--- Whoever loses his parent below us becomes our child, so that nobody gets away by being a
--- daemon. Exits with the command's status, at once when the command ends by itself.
+-- Orphans among its descendants become its children, so a daemon cannot escape. It exits with the
+-- command's status, at once when the command ends by itself.
 
 local root = arg[0]:match "^(.*)redlock/cli/supervisor%.lua$"
 package.path = root .. "?.lua;" .. package.path
@@ -22,18 +22,18 @@ local process = require "redlock.cli.process"
 
 local min, max = math.min, math.max
 
-local LATE = 0.1              -- seconds that `redlock` may be late with its word
-local GIVE_UP = 5             -- seconds after KILL: who is not gone by then cannot be ended
-local PAUSE = 0.02            -- while all is to end, as orphans come without a word
+local LATE = 0.1              -- seconds that a message of `redlock` may be late
+local GIVE_UP = 5             -- seconds after KILL until it gives up on what still runs
+local PAUSE = 0.02            -- seconds between checks for orphans, while it ends everything
 
 local fd, own_group = tonumber(arg[1]), arg[2] == "true"
 local kill_after, before = tonumber(arg[3]), tonumber(arg[4])
-local pid, status             -- of the command; status: when it has ended
-local valid                   -- until when the lock is held
-local kill_at                 -- when all is to end: who is left then is killed
-local told = {}               -- who has got TERM beside the command
+local pid, status             -- of the command; status: once it has ended
+local valid                   -- when the lock expires
+local kill_at                 -- when everything that still runs gets KILL
+local told = {}               -- processes other than the command that got TERM
 
--- One that is stopped would not hear of TERM.
+-- A stopped process would not act on TERM.
 local function send(to, signo)
     process.kill(to, signo)
     if signo == process.TERM then
@@ -41,7 +41,7 @@ local function send(to, signo)
     end
 end
 
--- Those below a process that are in our group.
+-- Signals the descendants of a process that are in this process's group.
 local function send_below(parent, signo)
     for _, child in ipairs(process.children(parent)) do
         send_below(child, signo)
@@ -60,7 +60,7 @@ local function signal(signo)
     end
 end
 
--- Says to those that are our children now, but not to the command's group, which was told.
+-- Signals new children of this process, but not the command's group, which has the signal already.
 local function say_to_children(signo)
     for _, child in ipairs(process.children()) do
         local fresh = child ~= pid and not told[child]
@@ -77,12 +77,12 @@ local function begin_end(seconds)
     signal(process.TERM)
 end
 
--- `redlock`, which should have said that the lock was not renewed, does not run.
+-- Ends everything because `redlock` does not run and so cannot report a missed renewal.
 local function end_alone()
     begin_end(max(min(kill_after, valid - before - process.now()), 0))
 end
 
--- When that is to happen.
+-- When to call end_alone().
 local function alone_at()
     return valid - before - kill_after + LATE
 end
@@ -117,7 +117,7 @@ local function stopped(child, signo)
     end
 end
 
--- @return whether nobody is left
+-- @return whether nothing is left to reap
 local function reap()
     while true do
         local code, child = process.reap(-1, stopped)

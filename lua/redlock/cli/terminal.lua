@@ -1,4 +1,4 @@
---- A terminal that shows one screen after another, and says which keys are pressed.
+--- A terminal that shows one screen after another, and reads single keys.
 
 local ffi = require "ffi"
 local process = require "redlock.cli.process"
@@ -13,19 +13,19 @@ int rlc_ioctl(int, unsigned long, ...) __asm__("ioctl");
 
 local STDIN, STDOUT = 0, 1
 local POLLIN, GET_SIZE = 1, 0x5413       -- TIOCGWINSZ
--- Another screen and no cursor; back. From the left upper corner on; what is right of a line, and
--- below the last one.
+-- To the alternate screen, without a cursor; and back. To the upper left corner; clear to the end
+-- of the line; clear to the end of the screen.
 local ENTER, LEAVE = "\27[?1049h\27[?25l", "\27[?25h\27[?1049l"
 local HOME, REST_OF_LINE, REST = "\27[H", "\27[K", "\27[J"
 
-local before                 -- what `stty -g` said
+local before                 -- settings from `stty -g`
 
---- Whether both what is read and what is written is a terminal.
+--- Whether both input and output are a terminal.
 function _M.is_here()
     return process.is_terminal(STDIN) and process.is_terminal(STDOUT)
 end
 
---- Lines and columns that there are.
+--- The terminal's lines and columns.
 function _M.size()
     local screen = ffi.new "struct rlc_screen"
     if C.rlc_ioctl(STDOUT, GET_SIZE, screen) ~= 0 or screen.lines == 0 then
@@ -34,7 +34,7 @@ function _M.size()
     return screen.lines, screen.columns
 end
 
---- From now on keys are told one by one, and are not shown.
+--- Reads keys one by one and without echo from now on.
 function _M.enter()
     local pipe = io.popen "stty -g"
     before = pipe:read "*l"
@@ -44,7 +44,7 @@ function _M.enter()
     io.stdout:flush()
 end
 
---- The terminal is as it was.
+--- Restores the terminal.
 function _M.leave()
     io.stdout:write(LEAVE)
     io.stdout:flush()
@@ -53,8 +53,8 @@ function _M.leave()
     end
 end
 
---- Shows a list of lines, cut to what there is room for, in the place of those before: nothing is
--- cleared first, and all is written at once, so nothing flickers.
+--- Replaces the screen by a list of lines, cut to its size. It clears nothing first and writes
+-- everything at once, so nothing flickers.
 function _M.show(lines)
     local most, columns = _M.size()
     local parts = { HOME }
@@ -66,9 +66,9 @@ function _M.show(lines)
     io.stdout:flush()
 end
 
---- The next key.
+--- Reads the next key.
 -- @param seconds  how long to wait for it
--- @return a byte; "": there is no terminal any more; nil: none was pressed
+-- @return a byte; "": the terminal is gone; nil: none was pressed
 function _M.key(seconds)
     local polled = ffi.new("struct rlc_poll[1]", { { STDIN, POLLIN, 0 } })
     if C.rlc_poll(polled, 1, math.ceil(seconds * 1000)) <= 0 then

@@ -1,4 +1,4 @@
---- redlock top: what the locks do, again and again.
+--- redlock top: watches the locks.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local floors = require "redlock.servers.floors"
@@ -33,14 +33,14 @@ Exit status: 0: q, or --count; 125: usage; 128+n: ended by signal n.]]
 
 local FAILED = 125
 local EVERY = 2
-local RATE = 2500             -- keys a second: 50 to a page, where all of them are locks
+local RATE = 2500             -- keys per second: 50 to a page if all of them are locks
 local SHARE = 0.03            -- of a processor
-local SLICE = 0.1             -- seconds until a key, or a signal, is noticed
+local SLICE = 0.1             -- seconds until it notices a key or a signal
 local QUIT = {}
 
 -- ---- waiting ---------------------------------------------------------------------
 
--- Waits; raises QUIT when the user, or a signal, wants the end.
+-- Waits; raises QUIT when the user or a signal ends the command.
 local function pause(self, seconds)
     local ends = process.now() + seconds
     repeat
@@ -61,7 +61,7 @@ end
 
 -- ---- looking ---------------------------------------------------------------------
 
--- What tells holds apart, by name: of readers and permits how many there are.
+-- By name, a value that differs between two holds; for readers and permits their number.
 local function holds_of(list)
     local holds = {}
     for _, row in ipairs(list) do
@@ -70,7 +70,7 @@ local function holds_of(list)
     return holds
 end
 
--- Compares two looks: how many were taken and let go a second.
+-- Compares two scans: how many locks were taken and released per second.
 local function rates(was, holds, seconds)
     local taken, left = 0, 0
     for name, hold in pairs(holds) do
@@ -82,7 +82,7 @@ local function rates(was, holds, seconds)
     return taken / seconds, left / seconds
 end
 
--- One look: what is shown.
+-- One scan: what the screen shows.
 local function look(self)
     local client, seen = self.client, { time = os.time() }
     local servers, why = client:open()
@@ -119,7 +119,7 @@ local function waiting_of(row)
     return math.max(row.waiting, row.queue)
 end
 
--- Whether a is to be shown above b.
+-- Whether a comes before b on the screen.
 local function above(a, b)
     local x, y = waiting_of(a), waiting_of(b)
     if x ~= y then
@@ -130,7 +130,7 @@ local function above(a, b)
     return since < other or since == other and a.name < b.name
 end
 
--- The first so many of a list, in that order.
+-- The first `most` elements of a list, in that order.
 local function first(list, most)
     local best = {}
     for _, row in ipairs(list) do
@@ -150,7 +150,7 @@ local function clock_time(seconds)
     return os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(seconds))
 end
 
--- What is known of a server, in words.
+-- A server's state in words.
 local function state_of(row)
     if not row.ready then
         return row.code
@@ -188,7 +188,7 @@ local function append(lines, text)
     end
 end
 
--- The screen, as lines; most: how many names there is room for.
+-- The screen as lines; most: how many names fit.
 local function screen(seen, most)
     local lines = { ("redlock top  %s  %s  q: quit"):format(clock_time(seen.time), votes(seen)),
         totals(seen), "" }
@@ -212,7 +212,7 @@ local function screen(seen, most)
     return lines
 end
 
--- The same as one line.
+-- The screen's contents as one line.
 local function line(seen)
     local parts = {}
     for i, row in ipairs(seen.servers) do
@@ -244,7 +244,7 @@ end
 
 -- ----------------------------------------------------------------------------------
 
--- Looks and shows, until the end.
+-- Scans and shows until the end.
 local function go_on(self)
     for n = 1, self.count do
         local cpu = os.clock()
@@ -264,10 +264,7 @@ local function count_of(text)
     return n or math.huge
 end
 
---- Does what the verb says.
--- @param given  the options
--- @param names  a pattern, or none
--- @return the exit status
+--- Runs the verb.
 function _M.main(given, names)
     if #names > 1 then
         args.fail("only one pattern is wanted, in quotes: redlock top 'deploy:*'")

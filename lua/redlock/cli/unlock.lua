@@ -1,4 +1,4 @@
---- redlock unlock: opens a lock for everybody.
+--- redlock unlock: deletes a lock, whoever holds it.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local json = require "redlock.runtime.json"
@@ -25,10 +25,7 @@ Exit status: 0: it is open now; 1: it was open already; 125: no majority of the 
 
 local FAILED = 125
 
---- Does what the verb says.
--- @param given  the options
--- @param names  what else was given
--- @return the exit status
+--- Runs the verb.
 function _M.main(given, names)
     local name = args.name(names, "unlock")
     if not given["--force"] then
@@ -37,7 +34,7 @@ function _M.main(given, names)
             .. "Who is it?\n  redlock status " .. report.name(name))
     end
     local client = config.client(given)
-    config.connect(client)           -- so that it reaches all servers, not a majority alone
+    config.connect(client)           -- to reach all servers, not just a majority
     local opened, err = client:getLock(name):forceUnlock()
     if opened ~= nil then
         local permits, latch = semaphore.open(client, name), client:getCountDownLatch(name):delete()

@@ -1,4 +1,4 @@
---- redlock wait: until a name is free.
+--- redlock wait: waits until a name is free.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local detail = require "redlock.inspect.detail"
@@ -30,17 +30,14 @@ has said either; 128+n: ended by signal n.
 local HELD, FAILED = 124, 125
 local PAUSE, PATIENCE = 0.2, 10      -- seconds
 
--- Waits until it may be free, or a signal may have come.
+-- Waits until the name may be free, or a signal may have come.
 local function pause(client, heard, seconds)
     heard.seen = subscription.sleep(client, heard.channel, heard.seen,
         math.min(PAUSE, math.max(seconds, 0.005)))
     return stay.pause(0)
 end
 
---- Does what the verb says.
--- @param given  the options
--- @param names  the lock
--- @return the exit status
+--- Runs the verb.
 function _M.main(given, names)
     local name = args.name(names, "wait")
     local client = config.client(given)

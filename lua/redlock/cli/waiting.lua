@@ -1,5 +1,5 @@
---- What a command that waits for a name says: at once, if it would wait for ever, as a `redlock`
--- around it holds that name; else after a while, who holds it.
+--- Messages of a command that waits for a name: after a while it names the holder; at once it fails
+-- if an enclosing `redlock` holds the name, as that wait would never end.
 
 local args = require "redlock.cli.args"
 local hash = require("redlock.runtime.encoding").hash
@@ -9,11 +9,11 @@ local restart_guard = require "redlock.servers.restart_guard"
 
 local _M = {}
 
--- For nested commands: a line for each name that is held around them: the number of the process
--- that holds it, and what line() says.
+-- For nested commands: a line for each name that enclosing ones hold: the process id of the holder,
+-- and the text from line().
 local HELD = "REDLOCK_HELD"
 
--- Which servers and prefix, whether readers are let in, and the name.
+-- Identifies a name: servers and prefix, whether readers are admitted, and the name.
 local function line(client, name, shared)
     local o, labels = client.options, {}
     for i = 1, client.size do
@@ -24,10 +24,10 @@ local function line(client, name, shared)
         shared and "r" or "x", name)
 end
 
---- What a command finds in its environment as REDLOCK_HELD.
+--- The value of REDLOCK_HELD for a command.
 -- @param client  of the servers
--- @param names   that are held while it runs
--- @param shared  whether as a reader
+-- @param names   held while the command runs
+-- @param shared  true: held as a reader
 -- @return the text
 function _M.around(client, names, shared)
     local list = { os.getenv(HELD) or "" }
@@ -37,15 +37,15 @@ function _M.around(client, names, shared)
     return table.concat(list)
 end
 
---- Fails if what a `redlock` around this one holds is to be waited for.
+--- Fails if an enclosing `redlock` holds one of the names.
 -- @param client  of the servers
--- @param names   that are wanted
--- @param shared  whether as a reader
+-- @param names   to be acquired
+-- @param shared  true: as a reader
 function _M.check(client, names, shared)
     for pid, held in (os.getenv(HELD) or ""):gmatch "(%d+) ([^\n]*\n)" do
         for _, name in ipairs(names) do
             if (held == line(client, name) or not shared and held == line(client, name, true))
-                and process.is_below(tonumber(pid)) then       -- a daemon may have outlived it
+                and process.is_below(tonumber(pid)) then       -- a daemon may outlive it
                 args.fail(("deadlock: the redlock around this one holds '%s' until its command "
                     .. "ends"):format(report.name(name)))
             end
@@ -53,9 +53,9 @@ function _M.check(client, names, shared)
     end
 end
 
---- Says what is waited for.
+--- Reports what the command waits for.
 -- @param client   of the servers
--- @param name     that is waited for; nil: nobody can be named
+-- @param name     the name it waits for; nil: no holder can be named
 -- @param refusal  function(holder): the text for people; holder: { label }, or nil
 function _M.say(client, name, refusal)
     local left = restart_guard.left(client)
@@ -68,7 +68,7 @@ function _M.say(client, name, refusal)
     if name then
         holder, err = client:holder(name)
     end
-    if not err then           -- else the wait itself will end with it
+    if not err then           -- else the wait itself fails with it
         report.note("waiting: ", refusal(holder and holder.label and holder or nil))
     end
 end
