@@ -153,7 +153,7 @@ describe("the card of a lock", function()
         put(("e"):rep(40) .. " 19ab0000000 dave", 5, 5)
         local err = support.fails("no_quorum", other:getLock("x"):tryLock())
         assert.is_nil(err.holder)
-        assert.matches("(the votes were split among 3)", err, 1, true)
+        assert.matches("(the votes were split among ", err, 1, true)
         assert.is_false(other:getLock("x"):holder())
     end)
 

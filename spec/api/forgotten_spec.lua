@@ -58,7 +58,7 @@ for _, n in ipairs { 1, 3, 5 } do
 end
 
 describe("the reasons of a loss", function()
-    it("are all in examples/locks, and in the documentation of onLost", function()
+    it("are all in examples/locks, and in the reference", function()
         local function read(name)
             local file = assert(io.open(name))
             local text = file:read "*a"
@@ -67,8 +67,7 @@ describe("the reasons of a loss", function()
         end
         local reasons = read "c/redlock.h":match "typedef enum rl_loss (%b{})"
         local row = read "examples/locks/README.md":match "\n%- `onLost` functions.-\n%- "
-        local doc = read "lua/redlock/lock/lock.lua"
-            :match "%-%-%- Calls fn%(lock, reason[%w_, ]*%)(.-)\nfunction"
+        local doc = read "lua/redlock/types.lua":match "@alias redlock.LossReason\n(.-)\n\n"
         local n = 0
         for word in reasons:gmatch "RL_LOSS_(%u[%u_]*)" do
             n = n + 1

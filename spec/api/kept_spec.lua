@@ -91,8 +91,8 @@ describe("a client keeps nothing", function()
         local waits = true
         local careful = support.client(cluster, { host = setmetatable({
             can_wait = function() return waits end }, { __index = require "redlock.host.plain" }) })
-        local l, used = careful:getLock "x", nil
-        for _ = 1, 2 do
+        local l = careful:getLock "x"
+        for round = 1, 2 do
             local before = allocated()
             for _ = 1, 500 do
                 waits = true
@@ -100,9 +100,12 @@ describe("a client keeps nothing", function()
                 waits = false
                 assert(l:unlock())
             end
-            used = allocated() - before
+            support.eventually(function()          -- the last releases are answered
+                waits = true
+                careful:getLock("turn"):isLocked()
+                return round == 1 or allocated() - before < 500 * 64
+            end)
         end
-        assert.is_true(used < 500 * 64, used .. " bytes")
         careful:close()
     end)
 

@@ -197,7 +197,8 @@ _M.list = {
             if call.code ~= "held" or call.method ~= "tryLock" then
                 return nil
             elseif t.attempt and t.attempt.at >= call.began_us and not p.concurrent then
-                return t.attempt.refused == 0 and t.lane .. ": held, and no server refused"
+                return t.attempt.refused == 0 and p.refused_at < call.began_us
+                    and t.lane .. ": held, and no server refused"
             elseif p.concurrent and sim.pauses == 0 and p.stopped_us == 0 and not call.hold then
                 -- It may know from another one of the process, who was first in line.
                 local o = sim.config
