@@ -29,7 +29,9 @@ end
 local function on_write(server, key, old, new)
     local self = server.sim
     local list = self.checks.write
-    server.value = server.values and server.values[key] or server.value
+    if server.values and server.values[key] then
+        server.value = old and server.values[key][old.value] or server.values[key].last
+    end
     for k = 1, list and #list or 0 do
         local text = list[k].on.write(self, server, key, old, new)
         if text then
@@ -49,8 +51,9 @@ local function before_script(server, sha, keys, args)
     server.role, server.value, server.values = roles[sha], args[1], nil
     if server.role == "extend_many" then
         server.role, server.values = "extend", {}
-        for i = 1, #args / 2 do
-            server.values[keys[i]] = args[2 * i - 1]
+        for i = 1, #args / 2 do          -- after steps of clocks one name may be in it twice
+            local value, own = args[2 * i - 1], server.values[keys[i]] or {}
+            own[value], own.last, server.values[keys[i]] = value, value, own
         end
         return
     end
