@@ -133,6 +133,14 @@ describe("a client that keeps many locks", function()
         client = support.warm_client(cluster, { lease = LEASE, timeout = 5 })
         local from = client.now()
         local locks = keep(N)
+        support.eventually(function()          -- a minority may not have answered yet
+            client:getLock("turn"):isLocked()
+            local asked = 0
+            for _, node in ipairs(client:stats().nodes) do
+                asked = asked + node.in_flight
+            end
+            return asked == 0
+        end)
         for _, server in ipairs(cluster) do
             server:freeze()
         end
