@@ -39,7 +39,7 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
 /* The bytes to write to node i; the driver takes out what it has written. */
 struct buf *core_out(struct core *core, int i);
 
-/* True while work goes on that no caller waits for: a renewal, a clean-up that waits for
+/* True if there is work that no caller waits for: a renewal, a clean-up that waits for
  * a connection, bytes not written yet, late replies that may show strays (same.c). */
 int core_busy(const struct core *core);
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* After a server has refused a batch, it gets single calls for so long: this user may
- * lack permission for one of the keys. */
+/* How long a server that refused a batch gets single calls: this user may lack
+ * permission for one of the keys. */
 enum { APART_MS = 10000 };
 
 int node_call_with(struct node *nd, int many, int script, const struct cmd *cmd,

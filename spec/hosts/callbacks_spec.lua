@@ -100,11 +100,7 @@ describe("every public call from every function of users", function()
 
     setup(function()
         cluster = support.cluster(3)
-        local uris = {}
-        for i, uri in ipairs(cluster:uris()) do
-            uris[i] = ("%q"):format(uri)
-        end
-        nodes = "{ " .. table.concat(uris, ", ") .. " }"
+        nodes = ("%q"):format(table.concat(cluster:uris(), " "))
     end)
     before_each(function() cluster:flush() end)
     teardown(support.cleanup)

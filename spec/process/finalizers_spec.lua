@@ -72,11 +72,7 @@ describe("finalizers that call the library while the Lua state closes", function
 
     setup(function()
         cluster = support.cluster(3)
-        local uris = {}
-        for i, uri in ipairs(cluster:uris()) do
-            uris[i] = ("%q"):format(uri)
-        end
-        nodes = "{ " .. table.concat(uris, ", ") .. " }"
+        nodes = ("%q"):format(table.concat(cluster:uris(), " "))
     end)
     before_each(function() cluster:flush() end)
     teardown(support.cleanup)

@@ -55,7 +55,7 @@ int quorum_answered(const struct tally *t);
 int quorum_disowned(const struct tally *t);
 int quorum_foreign(const struct tally *t);
 
-/* True when so many nodes are missing that the rest is no majority plus margin. */
+/* True when the nodes that are not missing are fewer than a majority plus margin. */
 int quorum_missing(const struct tally *t);
 
 /* In how many ms `want` nodes may be free: the want-th smallest of the `known` entries of

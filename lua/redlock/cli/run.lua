@@ -26,7 +26,7 @@ _M.flags = {
     { "--at-least", "S", "the name stays closed until S seconds after it was taken, also when the "
         .. "command has ended by then, or redlock itself" },
     { "--max-hold", "S", "end the command after so long, with status 123 (default: never)" },
-    { "--kill-after", "S", "when the lock is lost or cannot be renewed, or --max-hold is over, "
+    { "--kill-after", "S", "when the lock is lost or cannot be renewed, or --max-hold has passed, "
         .. "the command and all that it started get TERM, and KILL S seconds later (5, or a third "
         .. "of --lease if that is less)" },
     { "--label", "TEXT", "whose the lock is, for all who ask (host, process, redlock); behind "
@@ -64,9 +64,9 @@ redlock run, lead or wait that would wait for what is held around it fails at on
 variable REDLOCK_HELD. TERM, INT, HUP,
 QUIT, USR1 and USR2 are passed on to the command. At a terminal it is in redlock's process group,
 which is in the foreground or not; without one it leads a group of its own, which gets the signals
-as a whole. When the lock cannot be
-renewed, or redlock itself is killed or stopped, the command and all that it started get TERM and
-KILL before the lock's time is over: what it has others start (systemd, docker, at) is not found.
+as a whole. When the lock cannot be renewed, or redlock itself is killed or stopped, the command
+and all that it started get TERM and KILL before the lease ends. Processes that others start for
+it (systemd, docker, at) are not found.
 
   # at most one nightly job, whichever machine's cron is first (crontab); their clocks may
   # differ by 50 s, or by how long the job takes, if that is more
