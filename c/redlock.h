@@ -609,7 +609,7 @@ int64_t rl_round_won(rl_round *round);
  * and in *unseeded the nodes, a bit each, that had no vote on the lease because they have
  * forgotten their counters (RL_UNSEEDED), late answers included. -1: not granted, and
  * nothing was freed. */
-int64_t rl_round_let_go(rl_round *round, uint32_t *unseeded);
+int64_t rl_release_done(rl_round *round, uint32_t *unseeded);
 
 /* Hands a held lease to the watchdog, which renews it to lease_ms once a third of that
  * has passed, until the lease is released, lost or dropped, or max_hold_ms have passed
@@ -642,7 +642,7 @@ uintptr_t rl_renewed(rl_client *client, int64_t k);
 int64_t rl_node_changes(const rl_client *client);
 
 /* Losses, renewals and node changes together: unchanged means no news. No lock. */
-int64_t rl_happenings(const rl_client *client);
+int64_t rl_changes(const rl_client *client);
 
 /* Milliseconds of validity left; 0 when ended, void, or not acquired. No round trip, no
  * lock: one clock read. */
@@ -663,9 +663,9 @@ size_t rl_lease_taker(rl_lease *lease, char *out);
 int64_t rl_lease_token(const rl_lease *lease);
 
 /* How many nodes confirmed the lease in its last granted round, or were healed since.
- * settled: that number when the last extension began, as all answers to the round before
+ * before: that number when the last extension began, as all answers to the round before
  * had arrived; -1: none has begun. */
-int rl_lease_votes(const rl_lease *lease, int settled);
+int rl_lease_votes(const rl_lease *lease, int before);
 
 /* Frees the handle. A held lease is neither released nor renewed any more: its keys
  * expire. */

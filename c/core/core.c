@@ -137,7 +137,7 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
     while (node_abandon(nd, &request, &written)) {
         if (request.kind != REQUEST_CALL)
             continue;
-        answer_torn(request.owner, i, written, now_ms);
+        answer_broken(request.owner, i, written, now_ms);
         round_unref(request.owner);
     }
     /* Rounds that waited for this connection, or have resent often enough, get no vote.
@@ -178,12 +178,12 @@ static void core_drop(struct core *core, int i, int64_t now_ms)
 }
 
 /* Handles a node's answer about itself. 1; or 0: the connection must be given up. */
-static int core_told(struct core *core, int i, const struct request *request,
+static int core_answered(struct core *core, int i, const struct request *request,
                      int64_t now_ms)
 {
     if (request->kind != REQUEST_TIME)
-        return guard_told(core, i, request, now_ms);
-    int64_t lost_ms = suspect_told(core, i, request, now_ms);
+        return guard_answered(core, i, request, now_ms);
+    int64_t lost_ms = suspect_answered(core, i, request, now_ms);
     if (lost_ms >= 0)
         watchdog_hurry(core, lost_ms, now_ms);
     return 1;
@@ -232,7 +232,7 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
             }
             break;
         case NODE_TOLD:
-            if (!core_told(core, i, &request, now_ms)) {
+            if (!core_answered(core, i, &request, now_ms)) {
                 core_drop(core, i, now_ms);
                 return;
             }

@@ -59,14 +59,14 @@ double rl_random(rl_client *c)
 /* ---- starting ---- */
 
 /* Ends a function that starts a round: evaluates start with the client's mutex, at
- * now_ms. Returns NULL also when no descriptors are left. started: engine_started or
- * engine_begun. */
+ * now_ms. Returns NULL also when no descriptors are left. started: engine_send_and_leave or
+ * engine_queue_and_leave. */
 #define RETURN_ROUND(c, started, start)                           \
     do {                                                          \
         int64_t now_ms = engine_enter(c);                         \
         return now_ms < 0 ? NULL : started((c), (start), now_ms); \
     } while (0)
-#define RETURN_STARTED(c, start) RETURN_ROUND(c, engine_started, start)
+#define RETURN_STARTED(c, start) RETURN_ROUND(c, engine_send_and_leave, start)
 
 /* NULL counts as a closed client: a coroutine may continue a call after another coroutine
  * has closed the client, and must not crash. */
@@ -115,7 +115,7 @@ rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes
                      int64_t lease_ms, int64_t within_ms, int32_t home, rl_lease **lease)
 {
     return acquire(c, primitive, keys, nkeys, args, nargs, label, lease_ms, within_ms, home,
-                   lease, engine_started);
+                   lease, engine_send_and_leave);
 }
 
 rl_round *rl_acquire_async(rl_client *c, const rl_primitive *primitive,
@@ -124,7 +124,7 @@ rl_round *rl_acquire_async(rl_client *c, const rl_primitive *primitive,
                            int64_t within_ms, int32_t home, rl_lease **lease)
 {
     return acquire(c, primitive, keys, nkeys, args, nargs, label, lease_ms, within_ms, home,
-                   lease, engine_begun);
+                   lease, engine_queue_and_leave);
 }
 
 rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
@@ -155,7 +155,7 @@ rl_round *rl_release(rl_lease *lease)
 rl_round *rl_release_async(rl_lease *lease)
 {
     struct rl_client *c = client_of(lease->core);
-    RETURN_ROUND(c, engine_begun, holder_release(lease, now_ms));
+    RETURN_ROUND(c, engine_queue_and_leave, holder_release(lease, now_ms));
 }
 
 rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
@@ -201,7 +201,7 @@ rl_round *rl_admit(rl_client *c, int32_t force, int64_t seen_ms)
     if (now_ms < 0)
         return NULL;
     guard_admit(&c->core, force, seen_ms, now_ms);
-    return engine_started(c, query_probe(&c->core, now_ms), now_ms);
+    return engine_send_and_leave(c, query_probe(&c->core, now_ms), now_ms);
 }
 
 rl_round *rl_sleep(rl_client *c, int64_t ms)
@@ -215,7 +215,7 @@ rl_subscription *rl_subscribe(rl_client *c, const char *channel, size_t len)
     if (now_ms < 0)
         return NULL;
     rl_subscription *subscription = subscription_open(&c->core, channel, len, now_ms);
-    engine_started(c, NULL, now_ms);
+    engine_send_and_leave(c, NULL, now_ms);
     return subscription;
 }
 
@@ -225,7 +225,7 @@ void rl_unsubscribe(rl_subscription *subscription)
     int64_t now_ms = rl_now_ms();
     engine_lock(c);
     subscription_close(subscription, now_ms);
-    engine_started(c, NULL, now_ms);
+    engine_send_and_leave(c, NULL, now_ms);
 }
 
 int64_t rl_subscription_wakes(const rl_subscription *subscription)
@@ -360,7 +360,7 @@ int64_t rl_round_won(rl_round *round)
     return left_ms;
 }
 
-int64_t rl_round_let_go(rl_round *round, uint32_t *unseeded)
+int64_t rl_release_done(rl_round *round, uint32_t *unseeded)
 {
     struct rl_client *c = client_of(round->core);
     struct rl_lease *lease = round->lease;
@@ -420,11 +420,11 @@ int rl_set_password(rl_client *c, int i, const char *user, const char *password)
     return failed ? RL_NOMEM : 0;
 }
 
-int rl_lease_votes(const rl_lease *lease, int settled)
+int rl_lease_votes(const rl_lease *lease, int before)
 {
     struct rl_client *c = client_of(lease->core);
     engine_lock(c);
-    int votes = settled ? lease->settled : __builtin_popcount(lease->confirmed);
+    int votes = before ? lease->confirmed_before : __builtin_popcount(lease->confirmed);
     engine_unlock(c);
     return votes;
 }

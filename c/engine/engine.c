@@ -180,7 +180,7 @@ int64_t engine_enter(struct rl_client *c)
     return now_ms;
 }
 
-rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms)
+rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms)
 {
     if (round)
         times_begin(c, round);
@@ -193,7 +193,7 @@ rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms)
     return round;
 }
 
-rl_round *engine_begun(struct rl_client *c, rl_round *round, int64_t now_ms)
+rl_round *engine_queue_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms)
 {
     int lazy = atomic_exchange(&c->lazy, 1);
     if (round) {
@@ -242,7 +242,7 @@ int64_t rl_poll(rl_client *c)
     if (!c->turning && !c->key && !c->core.closed)
         core_tick(&c->core, now_ms);
     due_ms = core_due_ms(&c->core);
-    engine_started(c, NULL, now_ms);
+    engine_send_and_leave(c, NULL, now_ms);
     return due_ms;
 }
 

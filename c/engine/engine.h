@@ -36,10 +36,10 @@ void engine_send(struct rl_client *c, int64_t now_ms);
 void engine_flush(struct rl_client *c, int64_t now_ms);
 
 /* Sends what was started, and unlocks (engine_leave()). Returns the round. */
-rl_round *engine_started(struct rl_client *c, rl_round *round, int64_t now_ms);
+rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms);
 
-/* Like engine_started(), with rl_round_notify(), and sends as while rl_lazy() is on. */
-rl_round *engine_begun(struct rl_client *c, rl_round *round, int64_t now_ms);
+/* Like engine_send_and_leave(), with rl_round_notify(), and sends as while rl_lazy() is on. */
+rl_round *engine_queue_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms);
 
 typedef rl_round *started_fn(struct rl_client *c, rl_round *round, int64_t now_ms);
 

@@ -38,7 +38,7 @@ void conn_close(struct conn *c)
     c->sealed = 0;
     c->list = NULL;
     c->at = c->next = NULL;
-    c->told = 0;
+    c->tried_len = 0;
     c->resolving = 0;
 }
 
@@ -132,14 +132,15 @@ static int conn_begin(struct net *net, int i, const struct sockaddr *to, socklen
 }
 
 /* Appends to c->tried why the present address failed. The bytes written. */
-static size_t conn_tell(struct conn *c, const char *why)
+static size_t conn_note(struct conn *c, const char *why)
 {
     char host[64] = "";
     if (c->named)
         getnameinfo(c->at->ai_addr, c->at->ai_addrlen, host, sizeof(host), NULL, 0,
                     NI_NUMERICHOST);
-    size_t room = sizeof(c->tried) - c->told;
-    size_t len = (size_t)snprintf(c->tried + c->told, room, "%s%s%s%s", c->told ? "; " : "",
+    size_t room = sizeof(c->tried) - c->tried_len;
+    size_t len = (size_t)snprintf(c->tried + c->tried_len, room, "%s%s%s%s",
+                                  c->tried_len ? "; " : "",
                                   host, *host ? ": " : "", why);
     return len < room ? len : room - 1;
 }
@@ -150,7 +151,7 @@ static void conn_try_next(struct net *net, int i, int err, int64_t now_ms)
     struct conn *c = &net->conns[i];
     while (c->next) {
         if (c->at)
-            c->told += conn_tell(c, strerror(err));
+            c->tried_len += conn_note(c, strerror(err));
         c->at = c->next;
         c->next = c->at->ai_next;
         err = conn_begin(net, i, c->at->ai_addr, c->at->ai_addrlen);
@@ -159,11 +160,11 @@ static void conn_try_next(struct net *net, int i, int err, int64_t now_ms)
         int tries = 1;
         for (const struct addrinfo *ai = c->next; ai; ai = ai->ai_next)
             tries++;
-        conn_tell(c, "no connection in time");
+        conn_note(c, "no connection in time");
         core_waits_for(net->core, i, c->tried, tries, now_ms);
         return;
     }
-    conn_tell(c, strerror(err));
+    conn_note(c, strerror(err));
     lost(net, i, err == ETIMEDOUT ? RL_TIMEOUT : RL_REFUSED, "connect", c->tried, now_ms);
 }
 

@@ -33,7 +33,7 @@ struct conn {
     const struct addrinfo *at;    /* ... the one under way ... */
     const struct addrinfo *next;  /* ... and the next one to try */
     int named;                    /* from a lookup: messages name the address */
-    size_t told;                  /* bytes of: */
+    size_t tried_len;             /* bytes of: */
     char tried[256];              /* why each address failed */
     int fd;                       /* -1: none */
     int up;                       /* connected, and the TLS handshake is done */

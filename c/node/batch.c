@@ -80,11 +80,11 @@ void batch_answered(struct node *nd, int64_t now_ms)
     struct batch *b = nd->batch;
     const struct request *first = &nd->queue[nd->queue_head];
     const struct reply *reply = &nd->wire.reply;
-    b->said_len = first->calls;
-    b->said_at = 0;
-    memset(b->said, '0', sizeof(b->said));
-    if (reply->type == REPLY_STRING && reply->text_len == (size_t)b->said_len)
-        memcpy(b->said, reply->text, reply->text_len);
+    b->answers_len = first->calls;
+    b->answers_at = 0;
+    memset(b->answers, '0', sizeof(b->answers));
+    if (reply->type == REPLY_STRING && reply->text_len == (size_t)b->answers_len)
+        memcpy(b->answers, reply->text, reply->text_len);
     else if (reply->type == REPLY_ERROR && first->by_sha &&
              !strncmp(reply->text, "NOSCRIPT", 8))
         node_unload(nd, first->script);
@@ -98,7 +98,7 @@ enum node_event batch_next(struct node *nd, struct request *out)
     struct reply *reply = &nd->wire.reply;
     *out = node_pop(nd);
     nd->stats.replies++;
-    if (b->said[b->said_at++] != '1')
+    if (b->answers[b->answers_at++] != '1')
         return NODE_ALONE;
     reply->type = REPLY_INTEGER;
     reply->nums = 1;
@@ -110,5 +110,5 @@ enum node_event batch_next(struct node *nd, struct request *out)
 void batch_forget(struct node *nd)
 {
     if (nd->batch)
-        nd->batch->said_len = nd->batch->said_at = 0;
+        nd->batch->answers_len = nd->batch->answers_at = 0;
 }

@@ -21,15 +21,15 @@ struct batch {
         const struct cmd *cmd;
         void *owner;
     } call[BATCH_MAX];
-    int said_len, said_at;        /* letters of an answer; how many were used */
-    char said[BATCH_MAX];
+    int answers_len, answers_at;  /* letters of an answer; how many were used */
+    char answers[BATCH_MAX];
     int64_t apart_ms;             /* no batches before that: the server refused one */
 };
 
 /* True: batch_next() has letters of an answer left. */
 static inline int batch_says(const struct node *nd)
 {
-    return nd->batch && nd->batch->said_at < nd->batch->said_len;
+    return nd->batch && nd->batch->answers_at < nd->batch->answers_len;
 }
 
 enum node_event batch_next(struct node *nd, struct request *out);

@@ -107,7 +107,7 @@ void node_connecting(struct node *nd, int64_t now_ms)
     nd->share_ms = nd->deadline_ms;
 }
 
-int node_tell(struct node *nd, enum request_kind kind, int n, const char *const *words,
+int node_request(struct node *nd, enum request_kind kind, int n, const char *const *words,
                 void *owner, int64_t now_ms)
 {
     int full = queue_reserve(nd);
@@ -123,7 +123,7 @@ int node_tell(struct node *nd, enum request_kind kind, int n, const char *const 
 static int greet(struct node *nd, enum request_kind kind, int n, const char *const *words,
                  int64_t now_ms)
 {
-    if (node_tell(nd, kind, n, words, NULL, now_ms))
+    if (node_request(nd, kind, n, words, NULL, now_ms))
         return -1;
     nd->handshake_left++;
     return 0;
@@ -263,7 +263,7 @@ static int node_greeted(struct node *nd, const struct request *r)
     if (r->kind == REQUEST_INFO)
         nd->looking = 0;
     if (r->kind == REQUEST_SERVERS)
-        questions_servers_told(nd);
+        questions_servers_answered(nd);
     if (!failed) {
         if (r->kind == REQUEST_LOAD && reply->text_len == 40) {
             memcpy(nd->sha[r->script], reply->text, 40);
@@ -444,7 +444,7 @@ int node_probe(struct node *nd, void *owner, int64_t now_ms)
     assert(nd->state == NODE_READY);
     if (questions_put(nd, now_ms) < 0)
         return RL_NOMEM;
-    int failed = node_tell(nd, REQUEST_CALL, 1, (const char *[]){"PING"}, owner, now_ms);
+    int failed = node_request(nd, REQUEST_CALL, 1, (const char *[]){"PING"}, owner, now_ms);
     nd->stats.requests += !failed;
     return failed;
 }

@@ -8,7 +8,7 @@
 
 static int put_time(struct node *nd, int64_t now_ms)
 {
-    int failed = node_tell(nd, REQUEST_TIME, 1, (const char *[]){"TIME"}, NULL, now_ms);
+    int failed = node_request(nd, REQUEST_TIME, 1, (const char *[]){"TIME"}, NULL, now_ms);
     if (!failed) {
         nd->timing = 1;
         nd->looked_ms = now_ms;
@@ -23,7 +23,7 @@ void questions_take_servers(void *to, const char *text, size_t len)
     nd->servers = len < RL_SERVERS_MAX ? strndup(text, len) : NULL;
 }
 
-void questions_servers_told(struct node *nd)
+void questions_servers_answered(struct node *nd)
 {
     /* Each denied command is an entry in the server's ACL log: ask only once. */
     const struct reply *reply = &nd->wire.reply;
@@ -42,7 +42,7 @@ static int put_servers(struct node *nd, int64_t now_ms)
     int len = (int)strlen(nd->config->marker) - (int)strlen("marker");
     snprintf(key, sizeof(key), "%.*sservers", len > 0 ? len : 0, nd->config->marker);
     int failed =
-        node_tell(nd, REQUEST_SERVERS, 2, (const char *[]){"GET", key}, NULL, now_ms);
+        node_request(nd, REQUEST_SERVERS, 2, (const char *[]){"GET", key}, NULL, now_ms);
     nd->listing = !failed;
     nd->listed_ms = now_ms;
     return failed;
@@ -61,7 +61,7 @@ int questions_put(struct node *nd, int64_t now_ms)
     nd->info_ms = now_ms;
     for (int i = 0; info_sections[i]; i++, count++) {
         const char *words[] = {"INFO", info_sections[i]};
-        if (node_tell(nd, REQUEST_INFO, 2, words, NULL, now_ms))
+        if (node_request(nd, REQUEST_INFO, 2, words, NULL, now_ms))
             return -1;
     }
     if (nd->timing == 0) {
@@ -71,7 +71,7 @@ int questions_put(struct node *nd, int64_t now_ms)
     }
     if (nd->config->marker) {
         const char *words[] = {"GET", nd->config->marker};
-        if (node_tell(nd, REQUEST_MARKER, 2, words, NULL, now_ms))
+        if (node_request(nd, REQUEST_MARKER, 2, words, NULL, now_ms))
             return -1;
         count++;
         if (!nd->listing) {
@@ -87,7 +87,7 @@ int node_look_at_life(struct node *nd, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     const char *words[] = {"INFO", "replication"};
-    if (nd->looking || node_tell(nd, REQUEST_INFO, 2, words, NULL, now_ms))
+    if (nd->looking || node_request(nd, REQUEST_INFO, 2, words, NULL, now_ms))
         return 0;
     nd->looking = 1;
     nd->life_ms = now_ms;

@@ -5,7 +5,7 @@
 #include "node/node.h"
 
 /* Queues a command of n words. 0, RL_OVERLOAD or RL_NOMEM. */
-int node_tell(struct node *nd, enum request_kind kind, int n, const char *const *words,
+int node_request(struct node *nd, enum request_kind kind, int n, const char *const *words,
               void *owner, int64_t now_ms);
 
 /* Queues INFO, TIME, and GET of the marker and of the list of servers beside it. Returns
@@ -14,6 +14,6 @@ int questions_put(struct node *nd, int64_t now_ms);
 
 /* The answer with that list: a wire's taker (wire.h); the second is called at its end. */
 void questions_take_servers(void *node, const char *text, size_t len);
-void questions_servers_told(struct node *nd);
+void questions_servers_answered(struct node *nd);
 
 #endif

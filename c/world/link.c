@@ -233,7 +233,7 @@ long link_read(int conn, char *data, size_t size)
     return (long)len;
 }
 
-static void tell_client(const struct conn_v *v)
+static void wake_client(const struct conn_v *v)
 {
     if (!v->client || v->process < 0)
         return;
@@ -384,7 +384,7 @@ int link_event(enum event_kind kind, int conn, uint64_t b)
     case EV_CONNECTED:
         if (v->state == 0)
             v->state = b || v->down.ended ? -1 : 1;
-        tell_client(v);
+        wake_client(v);
         break;
     case EV_UP:
         if (!v->served)
@@ -393,7 +393,7 @@ int link_event(enum event_kind kind, int conn, uint64_t b)
         command = serve(v);
         if (v->blocked) {
             v->blocked = 0;
-            tell_client(v);
+            wake_client(v);
         }
         break;
     case EV_UP_END:
@@ -404,11 +404,11 @@ int link_event(enum event_kind kind, int conn, uint64_t b)
         break;
     case EV_DOWN:
         arrive(&v->down, b);
-        tell_client(v);
+        wake_client(v);
         break;
     case EV_DOWN_END:
         v->down.ended = 1;
-        tell_client(v);
+        wake_client(v);
         break;
     default:
         v->serve_queued = 0;

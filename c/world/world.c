@@ -269,7 +269,7 @@ static struct {
 static int looked_at;            /* process whose holds may have changed; -1: none */
 static int round_done;           /* sim_run() returns world.step.round after the holds */
 
-static void tell_hold(int process, int what, const struct shadow *s)
+static void report_hold(int process, int what, const struct shadow *s)
 {
     sim_hold *h = &world.step.hold;
     world.step.process = process;
@@ -283,7 +283,7 @@ static void tell_hold(int process, int what, const struct shadow *s)
 }
 
 /* A lease's command begins with the number of keys and the keys, all bulk strings. */
-static void tell_key(const rl_lease *lease)
+static void report_key(const rl_lease *lease)
 {
     const char *at = memchr(lease->cmd->bytes, '\n', lease->cmd->len);
     at = memchr(at + 1, '\n', 32);
@@ -319,15 +319,15 @@ static int hold_changed(int process)
         item[k].value_len = value.len;
         memcpy(item[k].value, value.data, value.len);
         shadows[process].len += k == len;
-        tell_hold(process, k == len ? 1 : 2, &item[k]);
+        report_hold(process, k == len ? 1 : 2, &item[k]);
         world.step.hold.token = l->token;
-        tell_key(l);
+        report_key(l);
         return 1;
     }
     for (k = 0; k < len; k++) {
         if (item[k].seen)
             continue;
-        tell_hold(process, 3, &item[k]);
+        report_hold(process, 3, &item[k]);
         item[k] = item[len - 1];
         shadows[process].len--;
         return 1;

@@ -138,7 +138,7 @@ function methods:publish()
     if sums then
         began = clock()
         add_all(self, sums, pause)
-        sums:tell(self.collection:now(pause))
+        sums:publish(self.collection:now(pause))
         draw(self, sums)
     end
 end
@@ -151,7 +151,7 @@ local function publish_at_once(self)
         draw(self, sums)
     end
     add()
-    sums:tell(nil)
+    sums:publish(nil)
     meters.follow(self.meter, add)
 end
 

@@ -434,11 +434,11 @@ describe("a client", function()
         assert.is_true(l:unlock())
         client:close()
         local acquire = require "redlock.lock.acquire"
-        local happenings = require "redlock.runtime.happenings"
+        local changes = require "redlock.runtime.changes"
         for _, wait in ipairs { 0, 0.01 } do
             support.fails("closed", acquire.acquire(l, "somebody", nil, wait, 1))
         end
-        assert.equal(0, happenings.losses(client))
+        assert.equal(0, changes.losses(client))
         assert.is_nil(require("redlock.servers.restart_guard").left(client))
         for _, row in ipairs(require("redlock.servers.health").rows(client)) do
             assert.is_false(row.ready)

@@ -11,7 +11,7 @@
 #include "core/close.h"
 #include "core/core.h"
 #include "core/eligibility/guard.h"
-#include "core/eligibility/standing.h"
+#include "core/eligibility/eligibility.h"
 #include "core/leases/acquire.h"
 #include "core/leases/handover.h"
 #include "core/leases/holder.h"
@@ -374,12 +374,12 @@ static void check_guard(const struct world *w)
     for (int i = 0; i < w->core.n; i++) {
         const struct guard *g = &w->core.guards[i];
         rl_node_info info = {0};
-        standing_tell(&w->core, i, &info, w->now_ms);
+        eligibility_report(&w->core, i, &info, w->now_ms);
         MUST(memchr(g->marker, '\0', sizeof(g->marker)) && memchr(g->want, '\0', sizeof(g->want)));
         MUST(memchr(info.why, '\0', sizeof(info.why)) && info.guard <= RL_GUARD_DISAGREES);
         MUST(info.guard_left_ms >= -1 && info.suspect_left_ms >= 0);
     }
-    MUST(standing_left_ms(&w->core, w->now_ms) >= -1);
+    MUST(eligibility_left_ms(&w->core, w->now_ms) >= -1);
 }
 
 static void check(struct world *w)

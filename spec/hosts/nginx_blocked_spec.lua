@@ -13,9 +13,9 @@ local SERVER = [[
                 local l = client:getLock(name)
                 return pcall(l.tryLock, l, 0.1)
             end)
-            box:bury()                   -- those who have come
+            box:free_killed()                   -- those who have come
             repeat box:drain() until box.woken[1]
-            box:bury()
+            box:free_killed()
             local _, ok, err = ngx.thread.wait(thread)
             ngx.say(tostring(ok), " ", tostring(err), " ", client:stats().waiting)
         end

@@ -15,14 +15,14 @@ local differences, keys_of = reference.differences, reference.keys_of
 
 -- What can be reached, and is the library's own.
 local INTERNAL = {
-    ["redlock.Client"] = { "bury", "open", "scripts" },
+    ["redlock.Client"] = { "free_owner", "open", "scripts" },
     ["redlock.Lock"] = { "describe" },
     ["redlock.FencedLock"] = { "describe" },
     ["redlock.MultiLock"] = { "describe" },
     ["redlock.CountDownLatch"] = { "describe" },
     ["redlock.Permit"] = { "describe" },
     ["redlock.Semaphore"] = { "describe" },
-    ["redlock.Future"] = { "settle", "settle_true" },
+    ["redlock.Future"] = { "finish", "finish_true" },
     ["redlock.Metrics"] = { "attach", "leave", "look" },
     ["redlock.Host"] = { "accept", "attend", "begin_directly", "box", "cancel", "close", "enclose",
         "drop", "in_vain", "left", "let_go", "look_again", "look_within", "mortal", "nap", "open",

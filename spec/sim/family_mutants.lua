@@ -7,7 +7,8 @@ local SCRIPTS = "lua/redlock/scripts/"
 return {
     -- ---- permits ----
 
-    { name = "votes for different slots add up", file = "c/core/rounds/same.c", family = "permit",
+    { name = "votes for different slots add up", family = "permit",
+        file = "c/core/rounds/same_number.c",
         from = "granted(&round->slot[i]) && round->slot[i].extra == number",
         to = "granted(&round->slot[i])",
         by = { "strays never counted" } },

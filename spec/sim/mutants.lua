@@ -45,7 +45,7 @@ return {
         by = { "no is no" } },
 
     { name = "let go before the holder knows of the loss", file = "c/core/leases/watchdog.c",
-        from = "&& !lease->promised_ms)\n        end_as_said(lease);",
+        from = "&& !lease->promised_ms)\n        expire_when_promised(lease);",
         to = ")\n        release_end(lease, now_ms);",
         by = { "valid as long as it was said" } },
 
@@ -197,13 +197,13 @@ return {
 
     -- What is left shows when it outlives the calm.
     { name = "a torn write is forgotten", file = "c/core/leases/acquire.c",
-        from = "    lease_torn(round, i, written, now_ms);\n    if (!written && !(",
+        from = "    lease_broken(round, i, written, now_ms);\n    if (!written && !(",
         to = "    (void)written, (void)now_ms;\n    if (!(", lease = 20, guarded = false,
         faults = { "cut", "cut", "cut", "lost replies", "crash" },
         by = { "nothing is left" }, budget = 20000 },
 
     { name = "a torn write is released once", file = "c/core/leases/release.c",
-        from = "if (!code && lease->torn & bit(i)) {", to = "if (0) {",
+        from = "if (!code && lease->broken & bit(i)) {", to = "if (0) {",
         prefix = "a straggler",
         by = { "nothing is left" } },
 
@@ -554,7 +554,7 @@ return {
         prefix = "a hand-over that fails",
         by = { "nothing is left" } },
 
-    { name = "what was offered to the dead is forgotten", file = "lua/redlock/lock/queues.lua",
+    { name = "what was offered to the dead is forgotten", file = "lua/redlock/lock/local_queue.lua",
         from = "    if hold and not _M.offer(self.queue, hold) then\n", to = "    if false then\n",
         prefix = "an offer to the dead" },
 
@@ -632,12 +632,12 @@ return {
 
     { name = "who is gone is not looked for", file = "lua/redlock/lock/holds.lua",
         from = "    elseif not self.client.host.alive(owner) then\n"
-            .. "        self.client:bury(owner)\n    end\nend",
+            .. "        self.client:free_owner(owner)\n    end\nend",
         to = "    end\nend", by = { "everybody is served" } },
 
     { name = "what one held who is gone is renewed on", file = "lua/redlock/client/client.lua",
-        from = "        rounds.orphan(hold.lease)\n        queues.wake_first",
-        to = "        queues.wake_first", by = { "everybody is served" } },
+        from = "        rounds.orphan(hold.lease)\n        local_queue.wake_first",
+        to = "        local_queue.wake_first", by = { "everybody is served" } },
 
     { name = "what one held who is gone is not his only", file = "lua/redlock/client/client.lua",
         from = "    for id, hold in pairs(self.holds:of(owner)) do\n"
@@ -661,7 +661,7 @@ return {
         from = "min(pause_of(call, free_in), left)",
         to = "call.subscription and 1 / 0 or min(pause_of(call, free_in), left)" },
 
-    { name = "the next one in the queue is not woken", file = "lua/redlock/lock/queues.lua",
+    { name = "the next one in the queue is not woken", file = "lua/redlock/lock/local_queue.lua",
         from = "        rounds.wake(first.round)\n", to = "        first.round = nil\n" },
 
     { name = "waiters wake each other", file = "c/core/leases/release.c",

@@ -21,7 +21,7 @@ struct way {
     struct chunk *head, *tail;
     double paced; /* ms, when the bandwidth allows the next bytes */
     bool blocked; /* the receiver's socket buffer is full */
-    bool torn;    /* bytes were dropped: TCP passes on none of those behind them */
+    bool broken;    /* bytes were dropped: TCP passes on none of those behind them */
     bool done;    /* nothing will be sent any more */
     enum { OPEN, FIN, RST } end; /* how the sender ended it */
 };
@@ -182,8 +182,8 @@ static void on_read(struct conn *c, int d)
     } else if (random_below(1000) < faults.reset_permille) {
         conn_close(c, true);
     } else if (faults.drop[d]) {
-        way->torn = true;
-    } else if (!way->torn && !way->done) {
+        way->broken = true;
+    } else if (!way->broken && !way->done) {
         push(c, d, buf, (size_t)n);
     }
 }

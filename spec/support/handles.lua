@@ -8,7 +8,7 @@ local _M = {}
 local GIVES_BACK = { rl_round_free = true, rl_lease_drop = true, rl_disown = true,
     rl_lease_orphan = true, rl_lease_abandon = true, rl_unsubscribe = true }
 -- Those give back a round, if the result is at least so much; the second its lease as well.
-local MAY_GIVE_BACK = { rl_round_won = 1, rl_round_let_go = 0 }
+local MAY_GIVE_BACK = { rl_round_won = 1, rl_release_done = 0 }
 -- Which argument is the place for a lease that is made.
 local MAKES = { rl_acquire = 11, rl_acquire_async = 11, rl_handover = 5 }
 local KINDS = { "rl_lease *", "rl_round *", "rl_subscription *" }
@@ -50,7 +50,7 @@ function _M.watch()
             if MAY_GIVE_BACK[name] and result >= MAY_GIVE_BACK[name] then
                 local round = address((...))
                 count(round, -1)
-                if name == "rl_round_let_go" and lease_of[round] then
+                if name == "rl_release_done" and lease_of[round] then
                     count(lease_of[round], -1)
                 end
             elseif name:find "^rl_release" and result ~= nil then

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/eligibility/standing.h"
+#include "core/eligibility/eligibility.h"
 #include "guard_fixture.h"
 #include "io/address.h"
 

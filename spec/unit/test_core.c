@@ -217,7 +217,7 @@ SIM_TEST(garbage_is_a_break, sim_up(1))
     sim_deliver(s, 0, SIZE_MAX);
     CHECK_INT(s->core.want_close, 1);
     CHECK_INT(s->core.nodes[0].code, RL_PROTOCOL);
-    CHECK_INT(h.lease->torn, 1);
+    CHECK_INT(h.lease->broken, 1);
     s->server[0].say[SIM_ACQUIRE] = NULL;
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(s->server[0].opened, 2);

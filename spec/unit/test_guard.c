@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/eligibility/standing.h"
+#include "core/eligibility/eligibility.h"
 #include "guard_fixture.h"
 
 static struct sim *brand_new(int n)
@@ -17,7 +17,7 @@ static struct sim *brand_new(int n)
 
 SIM_TEST(admitted_servers_vote_at_once, sim_admitted(3, MAX_LEASE_MS))
 {
-    CHECK_INT(standing_left_ms(&s->core, s->now_ms), 0);
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 0);
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_logs_are(s, "A");
     CHECK_INT(sim_mine(s, "k", lease), 7);
@@ -32,10 +32,10 @@ SIM_TEST(new_servers_vote_after_a_quarantine, brand_new(3))
         marker_is(s, i, 1);
     CHECK_STR(s->core.nodes[0].text, "7 s left; new cluster? run redlock init");
     CHECK_INT(sim_with(s, "k"), 0);
-    CHECK_INT(standing_left_ms(&s->core, s->now_ms), GUARD_MS);
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), GUARD_MS);
     sim_advance(s, GUARD_MS - 1);
     CHECK_INT(try(s, "k"), RL_NO_QUORUM);
-    CHECK_INT(standing_left_ms(&s->core, s->now_ms), 1);
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 1);
     sim_advance(s, 1);
     CHECK_INT(try(s, "k"), RL_GRANTED);      /* admitted and asked in one go */
     for (int i = 0; i < 3; i++)
@@ -155,7 +155,7 @@ static void clients_must_agree_on_max_lease(void)
             admitted_by_others(s, i, theirs_ms);
         CHECK_INT(try(s, "k"), RL_CONFIG);
         CHECK(strstr(s->core.nodes[0].text, "max_lease is") != NULL);
-        CHECK_INT(standing_left_ms(&s->core, s->now_ms), -1);
+        CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), -1);
         /* It admits nobody, though the third has lost its memory long ago. */
         sim_restart(s, 2);
         CHECK_INT(try(s, "k"), RL_CONFIG);

@@ -45,7 +45,7 @@ SIM_TEST(lost_reply_is_asked_for_again, sim_up(3))
     sim_advance(s, 50);
     sim_cut_after(s, 0);
     CHECK_INT(sim_with(s, "k"), bit(0));
-    CHECK_INT(h.lease->torn, bit(0));
+    CHECK_INT(h.lease->broken, bit(0));
     /* For all we know it is executed only now. */
     CHECK_INT(h.lease->gone_ms, s->now_ms + 5000);
     CHECK_INT(h.round->slot[0].state, SLOT_WAITING);
@@ -80,7 +80,7 @@ SIM_TEST(server_given_up_in_silence_is_sent_one_release, sim_up(3))
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(sim_release(s, h.lease), RL_GRANTED);
     sim_advance(s, 8 * SIM_TIMEOUT_MS);
-    CHECK_INT(h.lease->torn, bit(2));
+    CHECK_INT(h.lease->broken, bit(2));
     s->server[2].frozen = 0;
     sim_clear_logs(s);
     sim_advance(s, 20 * SIM_TIMEOUT_MS);
@@ -99,7 +99,7 @@ SIM_TEST(release_that_is_awaited_is_sent_at_once_and_again, sim_up(1))
     sim_skip(s, 20 * SIM_TIMEOUT_MS);          /* this process stood still as well */
     rl_round *release = holder_release(h.lease, s->now_ms);
     sim_tick(s);
-    CHECK_INT(h.lease->torn, bit(0));
+    CHECK_INT(h.lease->broken, bit(0));
     CHECK_INT(release->slot[0].state, SLOT_WAITING);
     s->server[0].frozen = 0;
     sim_run(s);
@@ -144,7 +144,7 @@ SIM_TEST(unsent_requests_do_not_count_as_asked, sim_up(1))
         sim_cut(s, 0);
         CHECK_INT(h.round->slot[0].state, SLOT_WAITING);
         CHECK_INT(h.round->slot[0].resends, 0);
-        CHECK_INT(h.lease->torn, 0);
+        CHECK_INT(h.lease->broken, 0);
         CHECK_INT(h.lease->touched, 0);
         s->server[0].room = SIZE_MAX;
         for (int turn = 0; turn < 200 && h.round->slot[0].state != SLOT_SENT; turn++) {
@@ -218,7 +218,7 @@ SIM_TEST(half_written_counts_as_sent, sim_up(1))
     sim_run(s);
     sim_cut(s, 0);
     CHECK_INT(h.round->slot[0].resends, 1);
-    CHECK_INT(h.lease->torn, bit(0));
+    CHECK_INT(h.lease->broken, bit(0));
     s->server[0].room = SIZE_MAX;
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_STR(s->server[0].log, "A");
@@ -241,7 +241,7 @@ SIM_TEST(lost_grant_is_cleaned_after_reconnect, sim_up(3))
     CHECK_INT(h.round->outcome, RL_HELD);
     sim_cut(s, 0);                       /* the release is not written yet */
     CHECK_INT(sim_mine(s, "k", h.lease), bit(0));
-    CHECK_INT(h.lease->torn, bit(0));
+    CHECK_INT(h.lease->broken, bit(0));
     CHECK_INT(h.lease->owed & bit(0), bit(0));
     sim_drop(s, &h);
     sim_clear_logs(s);
@@ -382,7 +382,7 @@ SIM_TEST(confirmed_twice_counts_once, sim_up(3))
     sim_cut_after(s, 0);
     s->server[0].holds = 0;
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
-    CHECK_INT(h.lease->torn, bit(0));
+    CHECK_INT(h.lease->broken, bit(0));
     sim_advance(s, NODE_STABLE_MS);
     for (int i = 1; i < 3; i++) {
         sim_cut(s, i);

@@ -45,14 +45,14 @@ int guard_same_voter(const struct core *core, int i, int k);
 int guard_up(struct core *core, int i, int64_t now_ms);
 
 /* Handles node i's answer to INFO or about its marker. 1: usable; 0: as guard_up(). */
-int guard_told(struct core *core, int i, const struct request *request, int64_t now_ms);
+int guard_answered(struct core *core, int i, const struct request *request, int64_t now_ms);
 
 /* Takes node i's marker as its server just told it; "": none. A "!" before it: the
  * server's life is not the one that INFO told. */
 void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t now_ms);
 
 /* Call when node i has executed a guarded acquire: it found the marker that we wanted.
- * Returns as standing_objects(): other answers may have told of another life, or a clock
+ * Returns as eligibility_objects(): other answers may have told of another life, or a clock
  * step. */
 int guard_passed(struct core *core, int i, int64_t now_ms);
 

@@ -25,7 +25,7 @@ static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
     return -quorum_free_in_ms(back, core->n, quorum_size(core->n));
 }
 
-int64_t suspect_told(struct core *core, int i, const struct request *request,
+int64_t suspect_answered(struct core *core, int i, const struct request *request,
                      int64_t now_ms)
 {
     struct guard *g = &core->guards[i];

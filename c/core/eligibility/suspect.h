@@ -7,7 +7,7 @@
 
 /* Handles node i's answer to TIME. -1; or, if its clock was stepped forward, by how many
  * more ms, at least, a majority of the clocks has been; 0: no majority. */
-int64_t suspect_told(struct core *core, int i, const struct request *request,
+int64_t suspect_answered(struct core *core, int i, const struct request *request,
                      int64_t now_ms);
 
 #endif

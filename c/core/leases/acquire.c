@@ -3,14 +3,14 @@
 #include <string.h>
 
 #include "core/eligibility/guard.h"
-#include "core/eligibility/standing.h"
+#include "core/eligibility/eligibility.h"
 #include "core/leases/fence.h"
 #include "core/leases/heal.h"
 #include "core/leases/release.h"
 #include "core/leases/vote.h"
 #include "core/leases/watchdog.h"
 #include "core/rounds/query.h"
-#include "core/rounds/same.h"
+#include "core/rounds/same_number.h"
 #include "node/health.h"
 
 /* ---- votes ---- */
@@ -98,7 +98,7 @@ static int acquire_read(struct rl_round *round, int i, const struct reply *reply
 static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
-    int objection = standing_objects(core, i, 1, now_ms);
+    int objection = eligibility_objects(core, i, 1, now_ms);
     if (objection)
         return objection;
     if (round->lease->primitive.knows_run && guard_nameless(core, i, now_ms))
@@ -152,10 +152,10 @@ void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_
     fence_counted(round->lease, i, vote->extra);
 }
 
-void acquire_torn(struct rl_round *round, int i, int written, int64_t now_ms)
+void acquire_broken(struct rl_round *round, int i, int written, int64_t now_ms)
 {
-    lease_torn(round, i, written, now_ms);
-    if (!written && !(round->lease->torn & bit(i)))
+    lease_broken(round, i, written, now_ms);
+    if (!written && !(round->lease->broken & bit(i)))
         lease_untouched(round->lease, i);    /* it never got a write */
 }
 
@@ -206,7 +206,7 @@ static enum verdict judge(struct rl_round *round, int64_t now_ms)
 {
     switch (round->lease->primitive.rule) {
     case RL_RULE_SAME:
-        return same_judge(round);
+        return same_number_judge(round);
     case RL_RULE_LARGEST:
         return fence_judge(round, now_ms);
     default:
@@ -303,7 +303,7 @@ static const struct round_kind acquire_kind = {
     .answered = acquire_answered,
     .late = acquire_late,
     .unknown = lease_unknown,
-    .torn = acquire_torn,
+    .broken = acquire_broken,
     .refused = acquire_refused,
     .decide = acquire_decide,
     .ended = fence_end,

@@ -29,6 +29,6 @@ int acquire_granted(struct rl_round *round, int i, struct vote *vote);
 
 /* Hooks. */
 void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms);
-void acquire_torn(struct rl_round *round, int i, int written, int64_t now_ms);
+void acquire_broken(struct rl_round *round, int i, int written, int64_t now_ms);
 
 #endif

@@ -3,14 +3,14 @@
 #include <string.h>
 
 #include "core/eligibility/guard.h"
-#include "core/eligibility/standing.h"
+#include "core/eligibility/eligibility.h"
 #include "core/leases/vote.h"
 
-void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms)
+void answer_broken(struct rl_round *round, int i, int written, int64_t now_ms)
 {
     struct slot *slot = &round->slot[i];
-    if (round->kind->torn)
-        round->kind->torn(round, i, written, now_ms);
+    if (round->kind->broken)
+        round->kind->broken(round, i, written, now_ms);
     int resent = slot->resends;
     slot->resends |= (uint8_t)written;     /* also of a missing vote: a release */
     if (round->outcome || slot->state != SLOT_SENT)
@@ -41,7 +41,7 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
         round_send(round, i, now_ms);       /* by another client, meanwhile */
         return RL_OK;
     }
-    return standing_objects(core, i, 0, now_ms);
+    return eligibility_objects(core, i, 0, now_ms);
 }
 
 /* Notes, once, that node i is another node's server: next time either may come second. */
@@ -56,7 +56,7 @@ static void note_twin(struct core *core, int i)
 }
 
 /* Whether the server has voted yes under another address, now out of reach. */
-static int said_yes_already(const struct rl_round *round, int i)
+static int voted_yes_already(const struct rl_round *round, int i)
 {
     for (int k = 0; k < round->core->n; k++) {
         const struct slot *other = &round->slot[k];
@@ -73,20 +73,21 @@ static int read_vote(struct rl_round *round, int i, const struct reply *reply,
     if (reply->type == REPLY_ERROR)
         return wire_error_code(reply->text);
     int code = round->kind->read(round, i, reply, vote);
-    if (!code && vote->vote >= RL_VOTE_YES && said_yes_already(round, i))
+    if (!code && vote->vote >= RL_VOTE_YES && voted_yes_already(round, i))
         return RL_CONFIG;
     return code;
 }
 
 /* The same bytes of another node's answer, or a copy. NULL: out of memory. */
-static struct said *said_alike(const struct rl_round *round, const char *bytes, size_t len)
+static struct long_reply *long_reply_alike(const struct rl_round *round,
+                                           const char *bytes, size_t len)
 {
     for (int i = 0; i < round->core->n; i++) {
-        struct said *said = round->slot[i].more;
-        if (said && said->len == len && !memcmp(said->bytes, bytes, len))
-            return said_ref(said);
+        struct long_reply *reply = round->slot[i].more;
+        if (reply && reply->len == len && !memcmp(reply->bytes, bytes, len))
+            return long_reply_ref(reply);
     }
-    return said_new(bytes, len);
+    return long_reply_new(bytes, len);
 }
 
 /* 0, or -1: out of memory. */
@@ -100,7 +101,7 @@ static int keep_data(struct rl_round *round, struct slot *slot, const struct rep
     }
     if (len <= SLOT_ROOM)
         memcpy(slot->data, text, len);
-    else if (!(slot->more = said_alike(round, text, len)))
+    else if (!(slot->more = long_reply_alike(round, text, len)))
         return -1;
     slot->data_len = (uint32_t)len;
     return 0;

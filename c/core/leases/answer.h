@@ -13,6 +13,6 @@ void answer_alone(struct rl_round *round, int i, int64_t now_ms);
 
 /* The connection broke before the answer: asks node i once more on the next one; the
  * second time its vote is due now. Ends no round: the broken queue has other requests. */
-void answer_torn(struct rl_round *round, int i, int written, int64_t now_ms);
+void answer_broken(struct rl_round *round, int i, int written, int64_t now_ms);
 
 #endif

@@ -86,7 +86,7 @@ static int confirm_unknown(struct rl_round *confirm, int i, int64_t now_ms)
     return confirm->lease->acquire != NULL;
 }
 
-static void confirm_torn(struct rl_round *confirm, int i, int written, int64_t now_ms)
+static void confirm_broken(struct rl_round *confirm, int i, int written, int64_t now_ms)
 {
     (void)written;
     struct rl_round *round = confirm->lease->acquire;
@@ -105,7 +105,7 @@ static const struct round_kind fence_confirm = {
     .read = confirm_read,
     .answered = confirm_answered,
     .unknown = confirm_unknown,
-    .torn = confirm_torn,
+    .broken = confirm_broken,
 };
 
 /* ---- tokens ---- */

@@ -66,7 +66,7 @@ static int handover_answered(struct rl_round *round, int i, int code,
     if (!code && vote->vote != RL_VOTE_YES)
         lease_refused(lease, i);
     /* Whatever its vote, node i no longer has the old value. */
-    if (!code && old && !(old->torn & bit(i)))
+    if (!code && old && !(old->broken & bit(i)))
         lease_untouched(old, i);
     return code;
 }
@@ -106,7 +106,7 @@ static const struct round_kind handover_kind = {
     .answered = handover_answered,
     .late = acquire_late,
     .unknown = lease_unknown,
-    .torn = acquire_torn,
+    .broken = acquire_broken,
     .decide = handover_decide,
     .ended = fence_end,
 };

@@ -28,7 +28,7 @@ static const struct round_kind heal_kind = {
     .read = vote_of_lease,
     .late = heal_late,
     .unknown = lease_unknown,
-    .torn = lease_torn,
+    .broken = lease_broken,
 };
 
 void heal_begin(struct rl_lease *lease, const struct rl_round *round, int i,

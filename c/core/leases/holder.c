@@ -3,7 +3,7 @@
 #include "core/leases/release.h"
 #include "core/leases/watchdog.h"
 
-static struct rl_round *settled(struct rl_round *round, int outcome)
+static struct rl_round *ended_at_once(struct rl_round *round, int outcome)
 {
     round_handle(round);
     round->outcome = outcome;
@@ -16,13 +16,13 @@ rl_round *holder_extend(rl_lease *lease, int64_t lease_ms, int64_t now_ms)
     if (!round)
         return NULL;
     if (lease->core->closed)
-        return settled(round, RL_CLOSED);
+        return ended_at_once(round, RL_CLOSED);
     if (lease->primitive.extend < 0)
-        return settled(round, RL_UNSUPPORTED);
+        return ended_at_once(round, RL_UNSUPPORTED);
     if (lease_void(lease) || lease->state != LEASE_HELD)
-        return settled(round, RL_NOT_HELD);
+        return ended_at_once(round, RL_NOT_HELD);
     if (now_ms >= lease->deadline_ms)
-        return settled(round, RL_LOST);
+        return ended_at_once(round, RL_LOST);
     round_handle(round);
     round_begin(round, now_ms);
     return round;

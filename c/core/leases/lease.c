@@ -30,7 +30,7 @@ void lease_recycle(struct rl_lease *lease)
         round_recycle(lease->release);
     if (lease->cmd)
         cmd_unref(&core->cmds, lease->cmd);
-    said_unref(lease->taker);
+    long_reply_unref(lease->taker);
     lease->next = core->lease_pool;
     core->lease_pool = lease;
 }
@@ -58,7 +58,7 @@ static struct rl_lease *lease_of(struct core *core, const struct round_kind *rel
     memcpy(lease->value, value.data, RL_VALUE_LEN);
     lease->primitive = *primitive;
     lease->token = token;
-    lease->settled = -1;
+    lease->confirmed_before = -1;
     lease->cmd = cmd;
     lease->release = round_new(core, release, primitive->release, lease, cmd_ref(cmd));
     if (lease->release)
@@ -198,7 +198,7 @@ void lease_may_live(struct rl_lease *lease, int64_t until_ms)
 
 void lease_refused(struct rl_lease *lease, int i)
 {
-    if (!(lease->torn & bit(i)))
+    if (!(lease->broken & bit(i)))
         lease_untouched(lease, i);
 }
 
@@ -242,10 +242,10 @@ int lease_unknown(struct rl_round *round, int i, int64_t now_ms)
     return 0;
 }
 
-void lease_torn(struct rl_round *round, int i, int written, int64_t now_ms)
+void lease_broken(struct rl_round *round, int i, int written, int64_t now_ms)
 {
     if (!written)
         return;
-    round->lease->torn |= bit(i);
+    round->lease->broken |= bit(i);
     lease_may_live(round->lease, now_ms + round->lease_ms);
 }

@@ -31,7 +31,7 @@ struct rl_lease {
     uint32_t unseeded;                 /* nodes that have forgotten their counters */
     uint32_t counted;                  /* nodes whose counter is the token */
     uint32_t confirmed;                /* nodes that confirmed the last round, or since */
-    int settled;                       /* how many had confirmed when the last extension
+    int confirmed_before;              /* how many had confirmed when the last extension
                                           began; -1: none has begun */
     enum lease_state state;
     unsigned epoch;                    /* of the core when the lease began */
@@ -46,7 +46,7 @@ struct rl_lease {
     struct timer timer;                /* held: renewal or deadline; owing: retry or end */
     uint32_t touched;                  /* nodes that may have our key */
     uint32_t failed;                   /* nodes that answered the attempt with an error */
-    uint32_t torn;                     /* nodes where the connection broke during a write,
+    uint32_t broken;                   /* nodes where the connection broke during a write,
                                           and which may execute it after a release */
     uint32_t owed;                     /* nodes that have not confirmed the release */
     uint32_t releasing;                /* nodes to which a release is under way */
@@ -62,7 +62,7 @@ struct rl_lease {
     int failures;                      /* renewals without a majority, in a row */
     _Atomic int lost;                  /* why the lease is lost: rl_loss */
     int64_t promised_ms;               /* lost: release it then; 0: no such time */
-    struct said *taker;                /* lost: the new holder, if a majority names one */
+    struct long_reply *taker;          /* lost: the new holder, if a majority names one */
 };
 
 static inline int lease_fenced(const struct rl_lease *lease)
@@ -148,6 +148,6 @@ void lease_sent(struct rl_round *round, int i, int64_t now_ms);
 /* For a round that may put the lease's value onto a server. */
 void lease_sent_value(struct rl_round *round, int i, int64_t now_ms);
 int lease_unknown(struct rl_round *round, int i, int64_t now_ms);
-void lease_torn(struct rl_round *round, int i, int written, int64_t now_ms);
+void lease_broken(struct rl_round *round, int i, int written, int64_t now_ms);
 
 #endif

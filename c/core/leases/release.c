@@ -115,8 +115,8 @@ void release_pay_all(struct core *core, int i, int silent, int64_t now_ms)
 {
     for (struct rl_lease *lease = core->owing; lease; lease = lease->next) {
         int waiting = lease->release->slot[i].state == SLOT_WAITING;    /* sent at once */
-        if (silent && !waiting && lease->torn & lease->owed & bit(i)) {
-            lease->torn &= ~bit(i);
+        if (silent && !waiting && lease->broken & lease->owed & bit(i)) {
+            lease->broken &= ~bit(i);
             retry_later(lease, i, now_ms);
         } else {
             release_pay(lease, i, now_ms);
@@ -132,7 +132,7 @@ void release_by_twin(struct core *core, int i, int twin, int64_t now_ms)
         if (!(lease->owed & bit(i)))
             continue;
         lease->touched |= bit(twin);
-        lease->torn |= lease->torn & bit(i) ? bit(twin) : 0;
+        lease->broken |= lease->broken & bit(i) ? bit(twin) : 0;
         lease_owes(lease, (lease->owed & ~bit(i)) | bit(twin));
         release_pay(lease, twin, now_ms);
     }
@@ -183,8 +183,8 @@ static int release_answered(struct rl_round *release, int i, int code,
     lease->releasing &= ~bit(i);
     if (!lease_owing(lease))
         return code;
-    if (!code && lease->torn & bit(i)) {
-        lease->torn &= ~bit(i);        /* once more: the lost write may come late */
+    if (!code && lease->broken & bit(i)) {
+        lease->broken &= ~bit(i);        /* once more: the lost write may come late */
         retry_later(lease, i, now_ms);
     } else if (!code || !(lease->touched & bit(i))) {
         lease_paid(lease, i);
@@ -201,7 +201,7 @@ static int release_unknown(struct rl_round *release, int i, int64_t now_ms)
     return 1;
 }
 
-static void release_torn(struct rl_round *release, int i, int written, int64_t now_ms)
+static void release_broken(struct rl_round *release, int i, int written, int64_t now_ms)
 {
     (void)written, (void)now_ms;
     struct rl_lease *lease = release->lease;
@@ -242,6 +242,6 @@ const struct round_kind release_kind = {
     .read = release_read,
     .answered = release_answered,
     .unknown = release_unknown,
-    .torn = release_torn,
+    .broken = release_broken,
     .decide = release_decide,
 };

@@ -89,7 +89,7 @@ void watchdog_orphan(struct rl_lease *lease)
 /* Ends the validity now, but releases the keys only at the deadline that the holder has
  * read: it may act on that until then, not knowing of the loss. A holder that knows ends
  * the lease by a release. */
-static void end_as_said(struct rl_lease *lease)
+static void expire_when_promised(struct rl_lease *lease)
 {
     lease->promised_ms =
         lease->deadline_ms + ROUNDING_MS + lease->core->options.lock_delay_ms;
@@ -120,7 +120,7 @@ static void expire(struct rl_lease *lease, int64_t now_ms)
     /* A renewal whose answer was lost may have prolonged the keys; they should outlive
      * the hold only with a lock delay. */
     if (lease->hold_until_ms && !lease->core->options.lock_delay_ms)
-        end_as_said(lease);
+        expire_when_promised(lease);
 }
 
 int watchdog_lost_why(rl_lease *lease, int64_t now_ms)
@@ -131,13 +131,13 @@ int watchdog_lost_why(rl_lease *lease, int64_t now_ms)
 }
 
 /* The holder that a majority names. NULL: no agreement, or out of memory. */
-static struct said *find_taker(const struct rl_round *round)
+static struct long_reply *find_taker(const struct rl_round *round)
 {
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
         if (slot->vote == RL_VOTE_FOREIGN && slot->data_len &&
             state_majority(round->core, round_alike(round, i)))
-            return said_new(round_data(slot), slot->data_len);
+            return long_reply_new(round_data(slot), slot->data_len);
     }
     return NULL;
 }
@@ -153,7 +153,7 @@ static void disowned(struct rl_lease *lease, const struct rl_round *round, int64
     if (!watchdog_lost_why(lease, now_ms))
         watchdog_lose(lease, round->tally.foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN);
     if (lease->list == &lease->core->held && !lease->promised_ms)
-        end_as_said(lease);
+        expire_when_promised(lease);
     else if (lease->list != &lease->core->held && !lease->core->options.lock_delay_ms)
         release_end(lease, now_ms);        /* an orphan that had expired */
 }
@@ -280,7 +280,7 @@ struct rl_round *watchdog_extension(struct rl_lease *lease, int64_t lease_ms)
     if (round) {
         round->lease_ms = lease_ms;
         round->cap_ms = lease->deadline_ms;
-        lease->settled = __builtin_popcount(lease->confirmed);
+        lease->confirmed_before = __builtin_popcount(lease->confirmed);
     }
     return round;
 }

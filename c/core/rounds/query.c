@@ -2,7 +2,7 @@
 #include "core/rounds/query.h"
 
 #include "core/eligibility/guard.h"
-#include "core/eligibility/standing.h"
+#include "core/eligibility/eligibility.h"
 #include "node/questions.h"
 
 int query_number(struct rl_round *round, int i, const struct reply *reply,
@@ -59,7 +59,7 @@ static const struct round_kind ask_kind = {
 static int guarded_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
-    int objection = standing_objects(core, i, 1, now_ms);
+    int objection = eligibility_objects(core, i, 1, now_ms);
     if (objection)
         return objection;
     return round_call(round, i, guard_marker(core, i, 1), now_ms);
@@ -122,7 +122,7 @@ static int clients_put(struct rl_round *round, int i, int64_t now_ms)
 {
     const char *words[] = {"CLIENT", "LIST", "TYPE", "normal"};
     struct node *nd = &round->core->nodes[i];
-    int failed = node_tell(nd, REQUEST_CALL, 4, words, round, now_ms);
+    int failed = node_request(nd, REQUEST_CALL, 4, words, round, now_ms);
     nd->stats.requests += !failed;
     return failed;
 }

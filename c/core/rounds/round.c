@@ -45,7 +45,7 @@ void round_recycle(struct rl_round *round)
     if (round->cmd)
         cmd_unref(&round->core->cmds, round->cmd);
     for (int i = 0; i < round->core->n; i++)
-        said_unref(round->slot[i].more);
+        long_reply_unref(round->slot[i].more);
     round->next = round->core->round_pool;
     round->core->round_pool = round;
 }
@@ -253,7 +253,7 @@ void round_ask_again(struct rl_round *round, int i, int64_t now_ms)
     --*(slot->vote == RL_VOTE_ABSENT ? &t->absent : &t->foreign);
     t->pending++;
     slot->state = SLOT_IDLE;
-    said_unref(slot->more);
+    long_reply_unref(slot->more);
     slot->more = NULL;
     slot->data_len = 0;
     slot_begin(round, i, now_ms);

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "core/base/state.h"
-#include "core/rounds/said.h"
+#include "core/rounds/long_reply.h"
 
 enum slot_state {
     SLOT_IDLE,               /* not asked */
@@ -32,7 +32,7 @@ struct slot {
     uint8_t resends;         /* the connection broke with the request on its way */
     uint8_t again;           /* the value was there when the node was asked again */
     uint32_t data_len;
-    struct said *more;       /* data that is longer than SLOT_ROOM, or NULL */
+    struct long_reply *more; /* data that is longer than SLOT_ROOM, or NULL */
     char data[SLOT_ROOM];
 };
 
@@ -88,7 +88,7 @@ struct round_kind {
     int (*unknown)(struct rl_round *round, int i, int64_t now_ms);
 
     /* The connection broke before the answer; written: the request may have arrived. */
-    void (*torn)(struct rl_round *round, int i, int written, int64_t now_ms);
+    void (*broken)(struct rl_round *round, int i, int written, int64_t now_ms);
 
     /* The node that was asked first, alone, refused. */
     void (*refused)(struct rl_round *round, int64_t now_ms);

@@ -47,7 +47,7 @@ static void say(struct core *core, int i, struct rl_subscription *s, int64_t now
 {
     int link = core->n + i, wanted = s->refs > 0;
     struct node *nd = &core->nodes[link];
-    if (nd->state != NODE_READY || wanted == (int)(s->said >> i & 1))
+    if (nd->state != NODE_READY || wanted == (int)(s->requested >> i & 1))
         return;
     if (nd->queue_len >= SAID_MAX ||
         node_subscribe(nd, wanted ? "SUBSCRIBE" : "UNSUBSCRIBE", s->channel, s->len,
@@ -55,7 +55,7 @@ static void say(struct core *core, int i, struct rl_subscription *s, int64_t now
         nd->missed = 1;      /* a missing hint costs only time */
         return;
     }
-    s->said ^= bit(i);
+    s->requested ^= bit(i);
     s->subscribed &= ~bit(i);
     core->want_write |= link_bit(link);
     if (!core->node_timers[link].at)
@@ -70,7 +70,7 @@ static void say_all(struct core *core, int i, int64_t now_ms)
         for (struct rl_subscription *s = core->subscriptions[b]; s; s = next) {
             next = s->next;
             say(core, i, s, now_ms);
-            if (!s->refs && !s->said)
+            if (!s->refs && !s->requested)
                 forget(s);
         }
     }
@@ -129,7 +129,7 @@ void subscription_close(rl_subscription *s, int64_t now_ms)
     core->handles--;
     for (int i = 0; i < core->n; i++)
         say(core, i, s, now_ms);
-    if (!s->said)
+    if (!s->requested)
         forget(s);           /* else when all are told, or disconnected */
 }
 
@@ -223,8 +223,8 @@ void subscription_lost(struct core *core, int i)
         for (struct rl_subscription *s = core->subscriptions[b]; s; s = next) {
             next = s->next;
             s->subscribed &= ~bit(i);
-            s->said &= ~bit(i);
-            if (!s->refs && !s->said)
+            s->requested &= ~bit(i);
+            if (!s->refs && !s->requested)
                 forget(s);
         }
     }

@@ -12,7 +12,7 @@ struct rl_subscription {
     struct core *core;
     struct rl_subscription *next; /* in the bucket */
     int refs;                     /* 0: some nodes must still be told to unsubscribe */
-    uint32_t said;                /* nodes that were told to subscribe */
+    uint32_t requested;           /* nodes that were asked to subscribe */
     uint32_t subscribed;          /* nodes that confirmed */
     uint32_t notices;             /* nodes that sent a message since the last wake-up */
     int doublings;                /* of the time for which messages are gathered */

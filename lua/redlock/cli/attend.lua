@@ -97,7 +97,7 @@ end
 
 -- The supervisor was killed, and the kernel killed the command with it. The command's other
 -- descendants are now children of this process: kills them.
-local function bury(status)
+local function kill_orphans(status)
     local finish = process.now() + GIVE_UP
     while process.reap(-1) ~= false and process.now() < finish do
         for _, child in ipairs(process.children()) do
@@ -146,7 +146,7 @@ local function attend(hold, pid, to, group, times)
         local status, _, killed = process.reap(pid)
         if status then
             process.close(to)
-            status = killed and bury(status) or status
+            status = killed and kill_orphans(status) or status
             if not lost and (hold.lost or hold:remaining() == 0) then
                 lost = hold.lost or "expired"
                 report.note(hold.what, " was lost (", lost, ") before the command ended")

@@ -61,7 +61,7 @@ end
 
 -- Waits until a server answers.
 -- @return true; or false and its exit status
-local function settle(server)
+local function wait_for(server)
     local finish = now() + UP_WITHIN
     repeat
         local status = process.reap(server.pid)
@@ -86,7 +86,7 @@ local function server(program, folder, password)
         local s = { label = "127.0.0.1:" .. port, pid = start(program, port, folder, password) }
         s.uri = ("redis://:%s@%s"):format(password, s.label)
         local up
-        up, status = settle(s)
+        up, status = wait_for(s)
         if up then
             return s
         end

@@ -21,15 +21,15 @@ local restart_guard = require "redlock.servers.restart_guard"
 local health = require "redlock.servers.health"
 local holds = require "redlock.lock.holds"
 local lazy = require "redlock.runtime.lazy"
-local lately = require "redlock.runtime.lately"
-local queues = require "redlock.lock.queues"
+local expiring_set = require "redlock.runtime.expiring_set"
+local local_queue = require "redlock.lock.local_queue"
 local inspection = require "redlock.client.inspection"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
 local plain_host = require "redlock.host.plain"
 local plain_lock = require "redlock.kinds.plain_lock"
 local primitive = require "redlock.kinds.primitive"
-local happenings = require "redlock.runtime.happenings"
+local changes = require "redlock.runtime.changes"
 local rounds = require "redlock.runtime.rounds"
 require "redlock.lock.asking"
 require "redlock.lock.background"
@@ -84,7 +84,7 @@ function _M.new(opts)
             lost = 0, overloaded = 0 },
         queues = {},             -- kind:name -> its queue in this process
         waiting = 0,             -- how many calls are in them
-        yield_until = lately.new(handover.YIELD_MAX), -- kind:name left to others first
+        yield_until = expiring_set.new(handover.YIELD_MAX), -- kind:name left to others first
         used = false,            -- whether an attempt was made
         unseeded = {},           -- buckets of fenced locks whose floors are to be asked for
         closed = false,
@@ -187,7 +187,7 @@ local function open(self)
         rounds.load().rl_take_times(core)
     end
     self.registered = {}
-    self.holds.losses = happenings.losses(self)      -- of others who share it
+    self.holds.losses = changes.losses(self)      -- of others who share it
     return true
 end
 
@@ -215,11 +215,11 @@ function methods:scripts(prim)
 end
 
 --- Releases all that an owner held that no longer exists. Waits for nothing.
-function methods:bury(owner)
+function methods:free_owner(owner)
     for id, hold in pairs(self.holds:of(owner)) do
         self.holds:remove(owner, id)
         rounds.orphan(hold.lease)
-        queues.wake_first(self.queues[id])
+        local_queue.wake_first(self.queues[id])
     end
 end
 
@@ -391,7 +391,7 @@ function methods:close()
     self.tasks:close()
     self.closed = true
     for _, queue in pairs(self.queues) do
-        queues.wake_all(queue)
+        local_queue.wake_all(queue)
     end
     local pending = {}
     local ended = self.holds
@@ -405,7 +405,7 @@ function methods:close()
     end
     local waited, why = true, nil
     if self.host.can_wait() then
-        waited, why = pcall(rounds.settle, self, pending, LINGER)
+        waited, why = pcall(rounds.await_all, self, pending, LINGER)
     end
     for i = 1, #pending do
         rounds.free(pending[i])

@@ -9,7 +9,7 @@
 
 local ffi = require "ffi"
 local health = require "redlock.servers.health"
-local happenings = require "redlock.runtime.happenings"
+local changes = require "redlock.runtime.changes"
 local interrupt = require "redlock.runtime.interrupt"
 local no_wait = require "redlock.runtime.no_wait"
 local rounds = require "redlock.runtime.rounds"
@@ -70,23 +70,23 @@ local LINES = {
 }
 
 -- Clients that share a core see the same changes: only the first of them writes to the log.
-local tellers = setmetatable({}, { __mode = "v" })
+local reporters = setmetatable({}, { __mode = "v" })
 
-local function is_teller(self)
+local function is_reporter(self)
     local core = self.client.core
     if not core then
         return true
     end
     local key = tonumber(ffi.cast("intptr_t", core))
-    local teller = tellers[key]
-    if not teller or teller.client.core ~= core then
-        tellers[key] = self
+    local reporter = reporters[key]
+    if not reporter or reporter.client.core ~= core then
+        reporters[key] = self
         return true
     end
-    return teller == self
+    return reporter == self
 end
 
-local function tell_log(self, e)
+local function write_log(self, e)
     local line = LINES[e.type]
     local news = line ~= nil
     if e.type == "node_up" then
@@ -98,7 +98,7 @@ local function tell_log(self, e)
         news = self.away.password ~= e.message
         self.away.password = e.message
     end
-    if news and is_teller(self) then
+    if news and is_reporter(self) then
         self.warn(line(e))
     end
 end
@@ -108,7 +108,7 @@ end
 --- Emits an event, if anybody listens.
 function Events:emit(e)
     if self.warn then
-        tell_log(self, e)
+        write_log(self, e)
     end
     if not self.fn then
         return
@@ -208,10 +208,10 @@ local function look_at_votes(self, hold)
 end
 
 -- Some renewals may be of other clients that share the core.
-local function tell_renewed(self, from, to)
+local function emit_renewed(self, from, to)
     local count, names, named = 0, {}, {}
     for k = to, from, -1 do
-        local key = happenings.renewed_as(self.client, k)
+        local key = changes.renewed_as(self.client, k)
         local hold = key and self.client.holds:known_as(key)
         if not key then          -- the core no longer knows whose
             count = count + k - from + 1
@@ -239,14 +239,14 @@ function Events:poll()
     if not (counts or self.warn) then
         return
     end
-    local renewals, changes = happenings.counts(self.client)
+    local renewals, node_changes = changes.counts(self.client)
     if counts and renewals ~= self.renewals then
         local from = self.renewals + 1
         self.renewals = renewals
-        tell_renewed(self, from, renewals)
+        emit_renewed(self, from, renewals)
     end
-    if changes ~= self.changes then
-        self.changes = changes
+    if node_changes ~= self.changes then
+        self.changes = node_changes
         look_at_nodes(self)
     end
 end

@@ -29,8 +29,8 @@ end
 local function close(self)
     for key, w in pairs(self.waiting) do
         self.waiting[key] = nil
-        if w.vanish then
-            w.vanish(w.round, w.a, w.b)
+        if w.abandon then
+            w.abandon(w.round, w.a, w.b)
         end
     end
     self.C.rl_mailbox_close(self.mailbox)
@@ -81,8 +81,8 @@ local function check_cancelled(task)
 end
 
 --- Suspends the caller until the round, of a client of this process, is done; returns the outcome.
--- If the caller is killed meanwhile, vanish(round, a, b) cleans up; it must not wait.
-function Box:wait(round, vanish, a, b)
+-- If the caller is killed meanwhile, abandon(round, a, b) cleans up; it must not wait.
+function Box:wait(round, abandon, a, b)
     local task = self.task_count > 0 and self.tasks[running()] or nil
     check_cancelled(task)
     if not self.mailbox then
@@ -96,7 +96,7 @@ function Box:wait(round, vanish, a, b)
     local w = pool[#pool] or {}
     pool[#pool] = nil
     w.outcome, w.err, w.came = nil, nil, nil
-    w.vanish, w.round, w.a, w.b, w.task = vanish, round, a, b, task
+    w.abandon, w.round, w.a, w.b, w.task = abandon, round, a, b, task
     self.waiting[key] = w
     self.count = self.count + 1
     if task then
@@ -125,8 +125,8 @@ function Box:wait(round, vanish, a, b)
     end
     local result, err = w.outcome, w.err
     w.came = true
-    w.vanish, w.round, w.a, w.b, w.task = nil, nil, nil, nil, nil
-    if not self.host.mortal then     -- else bury() returns it
+    w.abandon, w.round, w.a, w.b, w.task = nil, nil, nil, nil, nil
+    if not self.host.mortal then     -- else free_killed() returns it
         pool[#pool + 1] = w
     end
     if err then
@@ -147,7 +147,7 @@ end
 
 --- Cleans up after woken waiters that did not run: they were killed. For hosts whose coroutines can
 -- be killed, once all woken ones had their turn.
-function Box:bury()
+function Box:free_killed()
     local woken = self.woken
     for i = 1, #woken do
         local w = woken[i]
@@ -156,11 +156,11 @@ function Box:bury()
             self.pool[#self.pool + 1] = w
         else
             w.gone = true
-            if w.vanish then
-                w.vanish(w.round, w.a, w.b)
+            if w.abandon then
+                w.abandon(w.round, w.a, w.b)
             end
             if w.task then           -- others may wait for it
-                w.task:settle(false, errors.new("cancelled", "a future"))
+                w.task:finish(false, errors.new("cancelled", "a future"))
             end
         end
     end
@@ -222,7 +222,7 @@ function Box:let_go()
         local owner = gone[#gone]
         gone[#gone] = nil
         for client in pairs(self.clients) do
-            client:bury(owner)
+            client:free_owner(owner)
         end
     end
 end

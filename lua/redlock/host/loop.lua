@@ -100,7 +100,7 @@ local function add_futures(host, box)
             box:end_task()
         end)
         if not can_spawn then
-            future:settle(true, nil, errors.new("phase", "a future"))
+            future:finish(true, nil, errors.new("phase", "a future"))
         end
     end
 
@@ -108,7 +108,7 @@ local function add_futures(host, box)
         if future.begun then
             box:cancel(future, future.cancelled)
         else
-            future:settle(false, future.cancelled)
+            future:finish(false, future.cancelled)
         end
     end
 end
@@ -172,8 +172,8 @@ function _M.new(def)
     host.accept, host.poll_at = accept, poll_at
     local box = boxes.new(host)
     host.box = box
-    function host.wait(round, vanish, a, b)
-        return box:wait(round, vanish, a, b)
+    function host.wait(round, abandon, a, b)
+        return box:wait(round, abandon, a, b)
     end
     host.concurrent = always
     add_clients(host, box)

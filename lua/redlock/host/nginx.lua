@@ -172,7 +172,7 @@ local function let_run(box, fence)
     fence.behind:post(1)
     fence.passed:wait(LONG_S)
     if box.wakes == wakes then
-        box:bury()
+        box:free_killed()
     end
 end
 
@@ -454,6 +454,6 @@ host = loop.new {
 }
 
 nginx_end.ring(function() return host.box.mailbox end)
-owners.tell(function(owner) host.box:note_end(owner) end)
+owners.on_end(function(owner) host.box:note_end(owner) end)
 
 return host

@@ -40,7 +40,7 @@ local function new_owner(fields)
     return setmetatable(fields, Owner)
 end
 
-local at_end                 -- set by tell()
+local at_end                 -- set by on_end()
 
 local function is_over(owner)
     owner.connection = nil       -- find_or_make() must not find it by its address
@@ -64,7 +64,7 @@ local function is_over_with_scopes(owner)
 end
 
 --- Sets fn(owner), called when an owner is gone, also by the collector: it must not wait or fail.
-function _M.tell(fn)
+function _M.on_end(fn)
     at_end = fn
 end
 
@@ -327,7 +327,7 @@ local function held_beside(holds, id, owner, asker)
     for scope in pairs(owner.scopes or {}) do
         hold = scope ~= asker and valid(holds, scope, id)
         if hold and not lasts(scope) then
-            holds.client:bury(scope)
+            holds.client:free_owner(scope)
         elseif hold and (asker == owner or waits(scope)) then
             return hold
         end

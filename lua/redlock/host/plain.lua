@@ -1,15 +1,15 @@
 --- Host for plain LuaJIT: a wait blocks the thread, in C; in a future it suspends the coroutine.
 --
 -- Every host has owner, alive, can_wait, defer, log (see loop.lua), and
---   host.wait(round, vanish, a, b, client)  returns the outcome of a client's round when it is
---                     done; vanish: see box.lua
+--   host.wait(round, abandon, a, b, client)  returns the outcome of a client's round when it is
+--                     done; abandon: see box.lua
 --   host.concurrent(client)  whether other coroutines can run while the caller waits
 -- and functions that mostly event loops need (made by loop.lua):
 --   host.accept(opts) raises for an option that does not go with the host
 --   host.open(client, settings, nodes, key)  the core of a client, or nil and why; clients whose
 --                     key() is the same may share one
 --   host.close(client)
---   host.start(future, body)  runs body() as a task, and settles the future if it cannot
+--   host.start(future, body)  runs body() as a task, and finishes the future if it cannot
 --   host.begin_directly(future, ...)  or nil: see Tasks:begin_directly
 --   host.cancel(future)  ends a task with future.cancelled
 --   host.took(hold, owner, seconds)  an owner took a hold of a client, which checks within

@@ -3,8 +3,8 @@
 --
 -- This room is the path that all kinds of locks share: lock objects (lock, asking, background),
 -- the call (acquire, attempt, votes), its waits (turn, queues, waking, deadlock), holds and their
--- end (holds, callbacks, handover, closing, tally). It reaches servers through runtime/rounds, and
--- knows a kind only as the fields of its primitive: it must not know kinds/ or client/.
+-- end (holds, callbacks, handover, closing, outcomes). It reaches servers through runtime/rounds,
+-- and knows a kind only as the fields of its primitive: it must not know kinds/ or client/.
 --
 -- Every step gets one table, the call:
 --   lock, owner  what is wanted, and for which owner
@@ -52,10 +52,10 @@ local errors = require "redlock.runtime.errors"
 local handover = require "redlock.lock.handover"
 local hooks = require "redlock.lock.hooks"
 local holders = require "redlock.inspect.holders"
-local queues = require "redlock.lock.queues"
+local local_queue = require "redlock.lock.local_queue"
 local restart_guard = require "redlock.servers.restart_guard"
 local rounds = require "redlock.runtime.rounds"
-local tally = require "redlock.lock.tally"
+local outcomes = require "redlock.lock.outcomes"
 local turn = require "redlock.lock.turn"
 local votes = require "redlock.lock.votes"
 local waking = require "redlock.lock.waking"
@@ -207,7 +207,7 @@ local function leave(call)
     turn.leave(call)
     local place = call.place
     if place and place.offer then        -- too late: offered to the next one
-        place:vanish()
+        place:abandon()
     elseif place then
         place:leave()
     end
@@ -237,14 +237,14 @@ local function conclude(call, ok, result)
         error(result, 0)
     end
     if result == true then
-        tally.acquired(client, lock.name, call.started, call.got)
+        outcomes.acquired(client, lock.name, call.started, call.got)
         if client.events.fn then
             client.events:emit { type = "acquired", name = lock.name, owner = call.owner,
                 waited = client.now() - call.started, traceparent = lock.traceparent }
         end
         return true
     end
-    tally.failed(client, lock.name, result.code)
+    outcomes.failed(client, lock.name, result.code)
     result.waited = client.now() - call.started
     return nil, result
 end
@@ -266,7 +266,7 @@ function _M.acquire(lock, owner, lease, wait, patience)
     local call = new_call(lock, owner, lease, wait, patience)
     if wait ~= 0 and client.host.concurrent(client) then
         if lock.primitive.line then
-            call.place = queues.place(client, lock.id, call.deadline)
+            call.place = local_queue.place(client, lock.id, call.deadline)
             return conclude(call, pcall(go, call, run_in_line))
         end
         call.free = true
@@ -279,7 +279,7 @@ end
 --- Makes a call for begin(). The arguments are those of acquire().
 -- @return the call; or nil: it needs a coroutine, as it is not for a plain lock, this process holds
 --   or wants the name already, or yields it, or somebody listens to events
-function _M.new_directly(lock, owner, lease, wait, patience)
+function _M.new_plain_call(lock, owner, lease, wait, patience)
     local client = lock.client
     if lock.primitive.name ~= "lock" or client.events.fn or client.queues[lock.id]
         or client.holds:left_here(lock.id) > 0 or handover.yield_for(lock) > 0 then
@@ -293,7 +293,7 @@ end
 -- @return the round; or nil: it could not begin, and the call has ended
 function _M.begin(call)
     if call.deadline > call.started then
-        call.place = queues.place(call.lock.client, call.lock.id, call.deadline)
+        call.place = local_queue.place(call.lock.client, call.lock.id, call.deadline)
         call.place:join()
     end
     local round = attempt.begin(call)
@@ -308,7 +308,7 @@ end
 function _M.decided(call, round)
     if attempt.decided(call, round) then
         leave(call)
-        tally.acquired(call.lock.client, call.lock.name, call.started, call.got)
+        outcomes.acquired(call.lock.client, call.lock.name, call.started, call.got)
         return true
     end
 end
@@ -320,7 +320,7 @@ function _M.go_on(call)
 end
 
 --- Ends a call that nobody waits for any more.
--- @param call   from new_directly()
+-- @param call   from new_plain_call()
 -- @param round  of begin(), if that is not decided; or nil
 function _M.give_up(call, round)
     if round ~= nil then

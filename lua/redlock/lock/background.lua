@@ -32,7 +32,7 @@ function taking.begin(future, owner, lease, wait, patience)
     if not lock.open(self) or lock.hold_of(self, owner) then
         return nil
     end
-    local call = acquire.new_directly(self, owner, lease, wait, patience)
+    local call = acquire.new_plain_call(self, owner, lease, wait, patience)
     future.what = call
     return call and acquire.begin(call)
 end
@@ -49,7 +49,7 @@ function taking.finish(future)
     local call, round = future.what, future.round
     future.round = nil       -- the call has it
     if acquire.decided(call, round) then
-        future:settle_true()
+        future:finish_true()
     else
         future_of.go_on(future, take_on, future.lock, call)
     end
@@ -59,11 +59,12 @@ function taking.fail(future, err)
     if future.what then
         acquire.give_up(future.what, future.round)
     end
-    future:settle(false, err)
+    future:finish(false, err)
 end
 
 local function leave_on(self, hold, round, granted)
-    return closing.done(self, hold, rounds.let_go(self.client, self, hold.lease, round, granted))
+    return closing.done(self, hold,
+        rounds.release_done(self.client, self, hold.lease, round, granted))
 end
 
 --- Only for the last leave, when no call of this process waits for the lock.
@@ -88,7 +89,7 @@ function letting_go.finish(future)
     future.round = nil
     if rounds.is_granted(round) then
         leave_on(future.lock, hold, round, true)
-        future:settle_true()
+        future:finish_true()
     else                     -- a loss may have callbacks
         future_of.go_on(future, leave_on, future.lock, hold, round, false)
     end
@@ -96,7 +97,7 @@ end
 
 function letting_go.fail(future, err)
     rounds.free(future.round)
-    future:settle(false, err)
+    future:finish(false, err)
 end
 
 -- ---- what users call ---------------------------------------------------------------------

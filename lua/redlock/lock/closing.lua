@@ -7,7 +7,7 @@
 local validate = require "redlock.runtime.validate"
 local errors = require "redlock.runtime.errors"
 local handover = require "redlock.lock.handover"
-local tally = require "redlock.lock.tally"
+local outcomes = require "redlock.lock.outcomes"
 local rounds = require "redlock.runtime.rounds"
 local ffi_values = require "redlock.runtime.ffi_values"
 
@@ -77,11 +77,11 @@ function _M.done(lock, hold, ok, told, more)
         if more then         -- before the next attempt needs them
             lock.primitive.unseeded(lock)
         end
-        tally.released(client, hold)
+        outcomes.released(client, hold)
         return true
     end
     local err = told
-    tally.released(client, hold, err)
+    outcomes.released(client, hold, err)
     if err.code == "expired" or err.code == "held" then
         client.holds:lose(hold, _M.reason(err, client.now() < hold.ends), more)
         errors.because(err, lock, hold.lost)

@@ -24,7 +24,7 @@ Future.__index, Future.is_future = Future, true
 local TRUE = { ok = true, n = 1, true }
 
 --- Sets the results. The first ones stand.
-function methods:settle(ok, ...)
+function methods:finish(ok, ...)
     if self.done then
         return
     end
@@ -35,18 +35,18 @@ function methods:settle(ok, ...)
     end
 end
 
---- Like settle(true, true), for a future that nobody sleeps for.
-function methods:settle_true()
+--- Like finish(true, true), for a future that nobody sleeps for.
+function methods:finish_true()
     self.results = TRUE
     self.done = true         -- last, as an interrupt may come in between
 end
 
--- A caller that sleeps until a future is done. vanish() runs before its round is freed, if its
+-- A caller that sleeps until a future is done. abandon() runs before its round is freed, if its
 -- coroutine is killed or cancelled.
 local Sleeper = {}
 Sleeper.__index = Sleeper
 
-function Sleeper:vanish()
+function Sleeper:abandon()
     self.future.sleepers[self.round] = nil
 end
 
@@ -57,13 +57,13 @@ local function sleep(future, seconds)
     local client = future.client
     local round = client.core and rounds.begin_sleep(client, min(seconds, client.host.nap))
     if not round then
-        future:settle(true, nil, errors.new("closed", "a future"))
+        future:finish(true, nil, errors.new("closed", "a future"))
         return
     end
     future.sleepers[round] = true
     local sleeper = setmetatable({ future = future, round = round }, Sleeper)
     local ok, err = pcall(rounds.finish_sleep, client, round, sleeper)
-    sleeper:vanish()
+    sleeper:abandon()
     if not ok then
         error(err, 0)
     end
@@ -90,7 +90,7 @@ local function await(future, seconds)
         rounds.free(limit)
     end
     if client.closed then    -- the Lua state ended: nothing will finish it
-        future:settle(true, nil, errors.new("closed", "a future"))
+        future:finish(true, nil, errors.new("closed", "a future"))
     end
     return true
 end
@@ -105,7 +105,7 @@ end
 local function start(future, fn, ...)
     local args, n = { ... }, select("#", ...)
     local function body()
-        future:settle(pcall(fn, unpack(args, 1, n)))
+        future:finish(pcall(fn, unpack(args, 1, n)))
     end
     if future.client.closed then         -- fn fails without a wait
         body()

@@ -2,7 +2,7 @@
 
 local attempt = require "redlock.lock.attempt"
 local errors = require "redlock.runtime.errors"
-local queues = require "redlock.lock.queues"
+local local_queue = require "redlock.lock.local_queue"
 local rounds = require "redlock.runtime.rounds"
 
 local error, pcall = error, pcall
@@ -40,7 +40,7 @@ function _M.pass(lock, hold)
         or rounds.remaining(hold.lease) <= 0 then
         return false
     end
-    return queues.offer(queue, hold)
+    return local_queue.offer(queue, hold)
 end
 
 --- Notes that a lock was released.
@@ -59,7 +59,7 @@ function _M.released(lock, told, hold)
         local turns = queue and 0 or others * (now - _M.run_since(hold))
         client.yield_until:add(lock.id, now, min(max(turns, YIELD), RUN))
     end
-    queues.wake_first(queue)
+    local_queue.wake_first(queue)
 end
 
 --- Turns a hold into one of another kind, for the same owner, on the servers in one step.
@@ -79,7 +79,7 @@ function _M.change(view, owner, hold, count)
         rounds.interrupted(call)
         error(handle, 0)
     end
-    queues.wake_first(client.queues[hold.id])
+    local_queue.wake_first(client.queues[hold.id])
     if not handle then
         return nil, rounds.failure(client, view, round)
     elseif not attempt.register(call, handle) then

@@ -20,9 +20,9 @@
 local ffi = require "ffi"
 local card = require "redlock.runtime.card"
 local callbacks = require "redlock.lock.callbacks"
-local happenings = require "redlock.runtime.happenings"
+local changes = require "redlock.runtime.changes"
 local rounds = require "redlock.runtime.rounds"
-local tally = require "redlock.lock.tally"
+local outcomes = require "redlock.lock.outcomes"
 local ffi_values = require "redlock.runtime.ffi_values"
 
 local pairs, ipairs, setmetatable, next = pairs, ipairs, setmetatable, next
@@ -92,7 +92,7 @@ function _M.new(client)
         run_out = new_line(),    -- lost ones that were never kept; the others stay in line
         fixed = 0,               -- how many live ones the watchdog does not keep
         listeners = 0,           -- and how many have onLost functions
-        happened = 0,            -- rl_happenings() at the last look
+        happened = 0,            -- rl_changes() at the last look
         losses = 0,              -- rl_losses()
         next_deadline = huge,    -- when to have the core look for losses
         next_sweep = 0,
@@ -213,7 +213,7 @@ function Holds:held_by_others(owner, id)
     local other = hold and self.whose[hold.mine]
     local left = other ~= nil and other ~= owner and rounds.remaining(hold.lease) or 0
     if left > 0 and not self.client.host.alive(other) then
-        self.client:bury(other)
+        self.client:free_owner(other)
     elseif left > 0 then
         return hold.kept and huge or left
     end
@@ -359,7 +359,7 @@ function Holds:lose(hold, reason, taker)
         stand_in(self.run_out, hold, hold.lost_at)
         forget_run_out(self, 0)
     end
-    tally.lost(self.client, hold.name, reason)
+    outcomes.lost(self.client, hold.name, reason)
     self.client.events:emit { type = "lost", name = hold.name, reason = reason,
         held = hold.lost_at - hold.since, holder = hold.holder, traceparent = hold.traceparent }
     local those = hold.on_lost or {}
@@ -373,7 +373,7 @@ end
 function Holds:remaining(hold)
     local left = rounds.remaining(hold.lease)
     if left <= 0 then
-        self:lose(hold, happenings.why_lost(hold.lease) or "expired")
+        self:lose(hold, changes.why_lost(hold.lease) or "expired")
     end
     return left
 end
@@ -390,7 +390,7 @@ end
 
 local function look_for_losses(self, from, to)
     for k = from, to do
-        local key = happenings.lost_as(self.client, k)
+        local key = changes.lost_as(self.client, k)
         local hold = self.live[key]
         if not key then
             look_at_all(self)
@@ -401,13 +401,13 @@ local function look_for_losses(self, from, to)
     end
 end
 
-local function let_go_of_the_gone(self, hold)
+local function release_for_gone_owners(self, hold)
     local owner = self.whose[hold.mine]
     if owner == nil then         -- collected, before the hold is
         rounds.orphan(hold.lease)
         take_out(self, hold)
     elseif not self.client.host.alive(owner) then
-        self.client:bury(owner)
+        self.client:free_owner(owner)
     end
 end
 
@@ -429,19 +429,19 @@ local function sweep(self, now)
             forget(self, hold)
         elseif hold then
             stand_in(line, hold, now)
-            let_go_of_the_gone(self, hold)
+            release_for_gone_owners(self, hold)
         end
     end
 end
 
 --- Processes what the core did since the last call.
 function Holds:look()
-    local happened = happenings.happened(self.client)
+    local happened = changes.happened(self.client)
     if happened == self.happened then
         return
     end
     self.happened = happened
-    local losses = happenings.losses(self.client)
+    local losses = changes.losses(self.client)
     if losses ~= self.losses then
         local seen = self.losses
         self.losses = losses
@@ -455,7 +455,7 @@ function Holds:poll()
     local client = self.client
     local now = client.now()
     if now >= self.next_deadline then
-        local due = happenings.poll(client)
+        local due = changes.poll(client)
         self.next_deadline = self.fixed > 0 and max(due, now + 0.001) or huge
     end
     self:look()

@@ -9,11 +9,11 @@ local handover = require "redlock.lock.handover"
 local validate = require "redlock.runtime.validate"
 local closing = require "redlock.lock.closing"
 local errors = require "redlock.runtime.errors"
-local happenings = require "redlock.runtime.happenings"
+local changes = require "redlock.runtime.changes"
 local limits = require "redlock.runtime.limits"
 local options = require "redlock.servers.options"
 local rounds = require "redlock.runtime.rounds"
-local tally = require "redlock.lock.tally"
+local outcomes = require "redlock.lock.outcomes"
 local printable = require("redlock.runtime.encoding").printable
 
 local setmetatable, type = setmetatable, type
@@ -289,7 +289,7 @@ local function settle(self, owner, hold, seconds, keep)
         return ok, err
     end
     handover.released(self, 0)
-    tally.released(client, hold, err)
+    outcomes.released(client, hold, err)
     if ok then
         return true
     end
@@ -323,13 +323,13 @@ function Lock:unlock(opts)
     if handover.pass(self, hold) then
         client.holds:remove(owner, self.id)
         hold.looked = client.now()
-        tally.released(client, hold)
+        outcomes.released(client, hold)
         return true
     end
     local round = closing.begin(self, owner, hold)
     if not client.host.can_wait() then
         rounds.leave(hold.lease, round)
-        tally.released(client, hold)
+        outcomes.released(client, hold)
         handover.released(self, nil, hold)
         return true
     end
@@ -384,7 +384,7 @@ function _M.prolong(self, lease)
         err = errors.new("lost", self)
     end
     if err.code == "lost" then
-        client.holds:lose(hold, happenings.why_lost(hold.lease) or "expired")
+        client.holds:lose(hold, changes.why_lost(hold.lease) or "expired")
         errors.because(err, self, hold.lost)
     end
     return nil, err

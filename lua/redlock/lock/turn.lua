@@ -6,17 +6,17 @@ local errors = require "redlock.runtime.errors"
 local hooks = require "redlock.lock.hooks"
 local handover = require "redlock.lock.handover"
 local holders = require "redlock.inspect.holders"
-local queues = require "redlock.lock.queues"
+local local_queue = require "redlock.lock.local_queue"
 local rounds = require "redlock.runtime.rounds"
-local tally = require "redlock.lock.tally"
+local outcomes = require "redlock.lock.outcomes"
 
 local getmetatable, setmetatable, min, type = getmetatable, setmetatable, math.min, type
 
 local _M = {}
 
-local function tell_contended(lock, owner)
+local function note_contended(lock, owner)
     local client = lock.client
-    tally.contended(client, lock.name)
+    outcomes.contended(client, lock.name)
     if client.events.fn then
         client.events:emit { type = "contended", name = lock.name, owner = owner,
             traceparent = lock.traceparent }
@@ -42,7 +42,7 @@ function Alone:leave()
 end
 
 --- Ends the wait when the coroutine was killed.
-function Alone:vanish()
+function Alone:abandon()
     self:leave()
     hooks.gave_up(self)
 end
@@ -74,7 +74,7 @@ function _M.begin_waiting(call)
     if call.waits then
         return nil
     end
-    tell_contended(call.lock, call.owner)
+    note_contended(call.lock, call.owner)
     local code = why_not_wait(call)
     if code then
         return errors.new(code, call.lock)
@@ -155,7 +155,7 @@ function _M.wait(call)
     call.tried = false
     local step = next_step(call)
     while type(step) == "number" do
-        queues.sleep(call.place, nil, step)
+        local_queue.sleep(call.place, nil, step)
         step = call.lock.client.closed and errors.new("closed", call.lock) or next_step(call)
     end
     return step

@@ -6,7 +6,7 @@
 
 local answers = require "redlock.runtime.answers"
 local attempt = require "redlock.lock.attempt"
-local queues = require "redlock.lock.queues"
+local local_queue = require "redlock.lock.local_queue"
 local rounds = require "redlock.runtime.rounds"
 local subscriptions = require "redlock.runtime.subscription"
 local votes = require "redlock.lock.votes"
@@ -76,7 +76,7 @@ end
 local function nap(call, seconds, deaf)
     local client, subscription = call.lock.client, not deaf and call.subscription
     if call.place then
-        queues.sleep(call.place, not deaf and call or nil, seconds)
+        local_queue.sleep(call.place, not deaf and call or nil, seconds)
     else
         rounds.finish_sleep(client, subscription
             and subscriptions.begin_pause(subscription, call.seen, seconds)

@@ -239,7 +239,7 @@ local function place_of(self)
 end
 
 --- Writes the present state of this worker; nil: removes it, as the worker exits.
-function Shared:tell(now)
+function Shared:publish(now)
     local place = place_of(self)
     if place and now then
         local ok, err = self.dict:safe_set(place, packed(self, now), STAYS)

@@ -4,7 +4,7 @@
 -- older version never mixes the two.
 --
 -- This folder: the C core as Lua sees it (ffi, cores, rounds, each, answers, subscription,
--- happenings, tasks); errors (errors, node_codes, round_error); small formats (card, json, glob);
+-- changes, tasks); errors (errors, node_codes, round_error); small formats (card, json, glob);
 -- checks of arguments (validate). It knows servers and leases as numbers and cdata. It must not
 -- know kinds of locks, policies, or how a host waits: rounds call client.host.wait().
 

@@ -54,18 +54,18 @@ end
 
 -- Frees what a waiter held when its wait ends early (for example, when it is killed).
 -- @param handle  the lease of an attempt, or nil
--- @param op      an object whose op:vanish() is called too, or nil
-local function vanish(round, handle, op)
+-- @param op      an object whose op:abandon() is called too, or nil
+local function abandon(round, handle, op)
     C.rl_round_free(round)
     if handle ~= nil then
         C.rl_lease_abandon(handle)
     end
     if op then
-        op:vanish()
+        op:abandon()
     end
 end
 
--- A host's wait that has called vanish() itself raises this.
+-- A host's wait that has called abandon() itself raises this.
 _M.GIVEN_UP = "redlock: a wait was given up, as the event loop was blocked for too long"
 
 -- Waits for a round; nil: it could not start. If the wait raises (Ctrl-C, a cancelled future),
@@ -77,13 +77,13 @@ local function wait(client, round, lease_out, op)
         return false
     end
     local handle = lease_out and lease_out[0]
-    local ok, outcome = pcall(client.host.wait, round, vanish, handle, op, client)
+    local ok, outcome = pcall(client.host.wait, round, abandon, handle, op, client)
     if not ok then
         if lease_out then
             lease_out[0] = nil
         end
         if outcome ~= _M.GIVEN_UP then
-            vanish(round, handle)
+            abandon(round, handle)
         end
         error(outcome, 0)
     end
@@ -156,7 +156,7 @@ end
 
 --- Tries once to acquire the keys on a majority. An interrupt (Ctrl-C) can raise between any
 -- two steps: run it under pcall, and call interrupted() on an error.
--- @param call    of lock/acquire.lua: lock, lease_out, place or alone (its vanish() is called if
+-- @param call    of lock/acquire.lua: lock, lease_out, place or alone (its abandon() is called if
 --   the waiter is killed; or nil), home (whether the node where contenders meet is asked first)
 -- @param prim    the primitive
 -- @param keys    the KEYS of its scripts
@@ -185,7 +185,7 @@ end
 function _M.give_up(call, round)
     local handle = call.lease_out[0]
     call.lease_out[0] = nil
-    vanish(round, handle)
+    abandon(round, handle)
 end
 
 --- Hands a lease over to another owner in this process, with a new value on the servers.
@@ -280,10 +280,10 @@ function _M.key(handle)
     return tonumber(cast("intptr_t", handle))
 end
 
---- How many servers have confirmed a lease. With `settled`: how many had when its last extension
+--- How many servers have confirmed a lease. With `before`: how many had when its last extension
 -- began; -1: there was none.
-function _M.votes(handle, settled)
-    return C.rl_lease_votes(handle, settled and 1 or 0)
+function _M.votes(handle, before)
+    return C.rl_lease_votes(handle, before and 1 or 0)
 end
 
 --- The fencing token of a lease, or the number that the servers agreed on; nil: none.
@@ -339,15 +339,15 @@ end
 
 --- Begins the release. Writes what the sockets accept before it returns; for a future it does
 -- not, and rl_next() reports when the round is done.
--- @return the round, for released(), or for let_go() when it is done; or nil
+-- @return the round, for released(), or for release_done() when it is done; or nil
 function _M.release(handle, for_future)
     return for_future and C.rl_release_async(handle) or C.rl_release(handle)
 end
 
 --- Waits for a release.
--- @return as let_go()
+-- @return as release_done()
 function _M.released(client, subject, handle, round)
-    return _M.let_go(client, subject, handle, round, wait(client, round))
+    return _M.release_done(client, subject, handle, round, wait(client, round))
 end
 
 --- Takes the result of a release that is done.
@@ -359,9 +359,9 @@ end
 -- @return true, how many waiters the servers woke, and whether nodes had no vote because they do
 --   not know which fencing tokens they counted; or nil, an error: expired, held, unknown,
 --   not_held, closed; and the holder of the keys (ffi_values.lua), or false
-function _M.let_go(client, subject, handle, round, granted)
+function _M.release_done(client, subject, handle, round, granted)
     ffi_gc(handle, nil)
-    local told = granted and tonumber(C.rl_round_let_go(round, unseeded_out)) or -1
+    local told = granted and tonumber(C.rl_release_done(round, unseeded_out)) or -1
     if told >= 0 then
         return true, told, unseeded_out[0] ~= 0
     end
@@ -478,7 +478,7 @@ function _M.sleep(client, seconds)
 end
 
 --- Waits until all rounds of a list are done, at most `seconds`.
-function _M.settle(client, list, seconds)
+function _M.await_all(client, list, seconds)
     local finish = client.now() + seconds
     for i = 1, #list do
         while list[i] ~= nil and not _M.is_done(list[i]) and client.now() < finish do

@@ -97,11 +97,11 @@ local function step(self, future, outcome)
     local ok, round, waits = resume(self, co,
         outcome or future.round and tonumber(ffi_core.load().rl_round_outcome(future.round)))
     if not ok then           -- the body catches all errors: this one is a bug of ours
-        future:settle(false, round)
+        future:finish(false, round)
     elseif coroutine.status(co) == "dead" then
         return
     elseif waits ~= rounds.SUSPENDED then
-        future:settle(false, YIELDED)
+        future:finish(false, YIELDED)
     else
         wait_for(self, future, round)
         if future.cancelled then      -- it cancelled itself while it ran
@@ -175,7 +175,7 @@ interrupted = function(self, future, err)
     if future.done then
         return
     elseif future.co and coroutine.status(future.co) ~= "suspended" then
-        future:settle(false, err)
+        future:finish(false, err)
     else
         fail(self, future, future.co and { raise = err } or err)
     end

@@ -7,7 +7,7 @@
 
 local errors = require "redlock.runtime.errors"
 local cores = require "redlock.runtime.cores"
-local happenings = require "redlock.runtime.happenings"
+local changes = require "redlock.runtime.changes"
 local interrupt = require "redlock.runtime.interrupt"
 
 local pcall, type, tostring, ipairs, setmetatable = pcall, type, tostring, ipairs, setmetatable
@@ -97,7 +97,7 @@ end
 
 local function due(self)
     local client = self.client
-    local age, failures = client.now() - self.at, happenings.auth_failures(client)
+    local age, failures = client.now() - self.at, changes.auth_failures(client)
     if failures ~= self.failures then
         if age < self.pause then
             return false

@@ -118,7 +118,7 @@ end
 
 function _M.cancel(future)
     if not world:interrupt(future.task, future.cancelled) and not future.done then
-        future:settle(false, errors.new("cancelled", "a future"))
+        future:finish(false, errors.new("cancelled", "a future"))
     end
 end
 

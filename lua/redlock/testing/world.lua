@@ -180,7 +180,7 @@ function World:this_task()
     return co and self.tasks[co]
 end
 
-local function settle(self, task, ok, ...)
+local function finish_task(self, task, ok, ...)
     if coroutine.status(task.co) == "dead" then
         task.done, task.n, task.results = true, select("#", ...), { ... }
         if not ok then
@@ -210,7 +210,7 @@ end
 -- Continues a task.
 local function resume(self, task, ...)
     if not task.done then
-        settle(self, task, coroutine.resume(task.co, ...))
+        finish_task(self, task, coroutine.resume(task.co, ...))
         notice(self)
     end
 end

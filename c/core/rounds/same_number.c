@@ -1,4 +1,4 @@
-/* same.c - one of several places: a majority must have granted the same number.
+/* same_number.c - one of several places: a majority must have granted the same number.
  *
  * Each node picks a place that is free there, and tells which. Votes for different places
  * are not added up: every place is a lock of its own. Two majorities for one place share
@@ -6,7 +6,7 @@
  * keeps a stray: it never counts, takes up room on that node, and is dropped there once
  * the acquire is won (mend_strays()), or by the release.
  */
-#include "core/rounds/same.h"
+#include "core/rounds/same_number.h"
 
 static int granted(const struct slot *slot)
 {
@@ -25,7 +25,7 @@ static enum verdict verdict_for(const struct rl_round *round, int64_t number)
     return quorum_vote(&t);
 }
 
-enum verdict same_judge(struct rl_round *round)
+enum verdict same_number_judge(struct rl_round *round)
 {
     enum verdict best = verdict_for(round, 0);    /* for a number that none has granted */
     for (int i = 0; i < round->core->n; i++) {

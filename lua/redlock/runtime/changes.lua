@@ -47,7 +47,7 @@ end
 
 --- A number that changes with each loss, renewal, or change of a node.
 function _M.happened(client)
-    return tonumber(core().rl_happenings(client.core))
+    return tonumber(core().rl_changes(client.core))
 end
 
 --- The numbers of successful renewals and of changes of nodes.

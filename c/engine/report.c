@@ -1,4 +1,4 @@
-/* tell.c - the public functions that report on a client and its servers. */
+/* report.c - the public functions that report on a client and its servers. */
 #include "engine/engine.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/cluster.h"
-#include "core/eligibility/standing.h"
+#include "core/eligibility/eligibility.h"
 #include "core/leases/lease.h"
 #include "core/rounds/round.h"
 
@@ -55,7 +55,7 @@ int64_t rl_node_changes(const rl_client *c)
     return c ? c->core.node_changes : 0;
 }
 
-int64_t rl_happenings(const rl_client *c)
+int64_t rl_changes(const rl_client *c)
 {
     return c ? c->core.losses + c->core.renewals + c->core.node_changes : 0;
 }
@@ -121,7 +121,7 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     memcpy(out->run_id, info->run_id, sizeof(out->run_id));
     memcpy(out->version, info->version, sizeof(out->version));
     memcpy(out->policy, info->policy, sizeof(out->policy));
-    standing_tell(&c->core, i, out, now_ms);
+    eligibility_report(&c->core, i, out, now_ms);
     out->offset_ms -= wall_offset_ms();
     engine_unlock(c);
 }
@@ -131,7 +131,7 @@ int64_t rl_guard_left_ms(rl_client *c)
     if (!c)
         return -1;
     engine_lock(c);
-    int64_t left_ms = standing_left_ms(&c->core, rl_now_ms());
+    int64_t left_ms = eligibility_left_ms(&c->core, rl_now_ms());
     engine_unlock(c);
     return left_ms;
 }

@@ -1,12 +1,12 @@
-/* mark.c - what a client writes into the marker of a server. */
-#include "core/eligibility/mark.h"
+/* marker_write.c - what a client writes into the marker of a server. */
+#include "core/eligibility/marker_write.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "node/health.h"
 
-void mark_asks(struct core *core, int i)
+void marker_write_send(struct core *core, int i)
 {
     core->want_write |= link_bit(i);
     if (!core->node_timers[i].at)
@@ -16,12 +16,12 @@ void mark_asks(struct core *core, int i)
 
 enum { MARK_MS = 1000 };          /* between two requests to replace the same text */
 
-int mark_may(const struct guard *g, int64_t now_ms)
+int marker_write_due(const struct guard *g, int64_t now_ms)
 {
     return !g->marked_ms || now_ms - g->marked_ms >= MARK_MS;
 }
 
-void mark_replace(struct core *core, int i, const struct marker *want, int64_t now_ms)
+void marker_write_replace(struct core *core, int i, const struct marker *want, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
     const char *script = core->marker_script;
@@ -33,7 +33,7 @@ void mark_replace(struct core *core, int i, const struct marker *want, int64_t n
         return;                   /* at the next visit */
     g->asked = 1;
     g->marked_ms = now_ms;
-    mark_asks(core, i);
+    marker_write_send(core, i);
 }
 
 /* The name of the cluster; but the hash while any server's marker has it, as clients
@@ -48,7 +48,7 @@ static const char *cluster_word(const struct core *core)
     return core->cluster;
 }
 
-struct marker mark_fresh(struct core *core, int i, enum marker_state state)
+struct marker marker_write_new(struct core *core, int i, enum marker_state state)
 {
     struct marker m = {.state = (char)state, .db = core->nodes[i].config->db,
                        .max_lease_ms = core->max_lease_ms};
@@ -58,7 +58,7 @@ struct marker mark_fresh(struct core *core, int i, enum marker_state state)
     return m;
 }
 
-struct marker mark_turned(const struct guard *g, enum marker_state state)
+struct marker marker_write_in_state(const struct guard *g, enum marker_state state)
 {
     struct marker m = g->is;
     m.state = (char)state;
@@ -67,7 +67,7 @@ struct marker mark_turned(const struct guard *g, enum marker_state state)
 }
 
 /* No two clients count the same time, as each replaces the text that it saw. */
-void mark_progress(struct core *core, int i, int64_t now_ms)
+void marker_write_progress(struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
     struct marker m = g->is;
@@ -76,5 +76,5 @@ void mark_progress(struct core *core, int i, int64_t now_ms)
     if (m.observed_ms > most_ms)
         m.observed_ms = most_ms;
     if (m.observed_ms > g->is.observed_ms)
-        mark_replace(core, i, &m, now_ms);
+        marker_write_replace(core, i, &m, now_ms);
 }

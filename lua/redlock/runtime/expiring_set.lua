@@ -7,19 +7,19 @@ local max, setmetatable = math.max, setmetatable
 
 local _M = {}
 
-local Lately = {}
-Lately.__index = Lately
+local ExpiringSet = {}
+ExpiringSet.__index = ExpiringSet
 
 --- @param seconds  how long a name is remembered at most
 function _M.new(seconds)
-    return setmetatable({ seconds = seconds, now = {}, before = {}, since = 0 }, Lately)
+    return setmetatable({ seconds = seconds, now = {}, before = {}, since = 0 }, ExpiringSet)
 end
 
 --- Remembers a name from now on.
 -- @param name     a string
 -- @param now      seconds, on a clock that never goes back
 -- @param seconds  how long
-function Lately:add(name, now, seconds)
+function ExpiringSet:add(name, now, seconds)
     if now - self.since >= self.seconds then
         self.now, self.before, self.since = {}, self.now, now
     end
@@ -27,7 +27,7 @@ function Lately:add(name, now, seconds)
 end
 
 --- @return for how many seconds more a name is remembered; 0: the name is not
-function Lately:left(name, now)
+function ExpiringSet:left(name, now)
     local ends = self.now[name] or self.before[name]
     return ends and max(ends - now, 0) or 0
 end

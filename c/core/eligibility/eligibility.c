@@ -1,5 +1,5 @@
-/* standing.c - explains a node's right to vote. */
-#include "core/eligibility/standing.h"
+/* eligibility.c - explains a node's right to vote. */
+#include "core/eligibility/eligibility.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static int put_cluster(char *text, int len, const char *cluster, const char *ser
     return put(text, len, "{%.*s ...}", (int)shown, servers);
 }
 
-void standing_name_both(const struct core *core, int i, char *text)
+void eligibility_name_both(const struct core *core, int i, char *text)
 {
     const struct node *nd = &core->nodes[i];
     const char *label = nd->config->label;
@@ -54,7 +54,7 @@ void standing_name_both(const struct core *core, int i, char *text)
 
 /* ---- why a server has no vote ---- */
 
-void standing_explain(const struct core *core, int i, char *text)
+void eligibility_explain(const struct core *core, int i, char *text)
 {
     const struct guard *g = &core->guards[i];
     text[0] = '\0';
@@ -67,7 +67,7 @@ void standing_explain(const struct core *core, int i, char *text)
                  g->version, core->marker);
         break;
     case OTHER_CLUSTER:
-        standing_name_both(core, i, text);
+        eligibility_name_both(core, i, text);
         break;
     case OTHER_DATABASE:
         snprintf(text, RL_TEXT_MAX, "its marker is of database %" PRId64 ", and this client "
@@ -101,7 +101,7 @@ static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
     return g->state >= RL_GUARD_DISAGREES ? -1 : left_ms;
 }
 
-int64_t standing_left_ms(const struct core *core, int64_t now_ms)
+int64_t eligibility_left_ms(const struct core *core, int64_t now_ms)
 {
     int64_t left[RL_MAX_NODES];
     int known = 0;
@@ -113,7 +113,7 @@ int64_t standing_left_ms(const struct core *core, int64_t now_ms)
     return quorum_free_in_ms(left, known, quorum_with(core->n, core->options.margin));
 }
 
-void standing_tell(const struct core *core, int i, rl_node_info *out, int64_t now_ms)
+void eligibility_report(const struct core *core, int i, rl_node_info *out, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
     out->guard = !core->marker ? RL_GUARD_OFF : is_stuck(g) || !g->state ? RL_GUARD_UNKNOWN
@@ -122,7 +122,7 @@ void standing_tell(const struct core *core, int i, rl_node_info *out, int64_t no
     out->twin = g->twin;
     if (out->guard == RL_GUARD_QUARANTINED)
         out->guard_left_ms = node_left_ms(core, i, now_ms);
-    standing_explain(core, i, out->why);
+    eligibility_explain(core, i, out->why);
     memcpy(out->cluster, g->is.cluster, sizeof(out->cluster));
     if (g->suspect_ms > now_ms)
         out->suspect_left_ms = g->suspect_ms - now_ms;
@@ -139,7 +139,7 @@ static int64_t seconds(int64_t ms)
     return (ms + 999) / 1000;
 }
 
-int standing_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
+int eligibility_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
     const struct guard *g = &core->guards[i];
@@ -150,13 +150,13 @@ int standing_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
         return RL_GUARDED;
     }
     if (core->refusing) {
-        standing_name_both(core, __builtin_ctz(core->refusing), text);
+        eligibility_name_both(core, __builtin_ctz(core->refusing), text);
         node_refuse(nd, RL_CONFIG, "%s", text);
         return RL_CONFIG;
     }
     if (suspect_only)
         return RL_OK;
-    standing_explain(core, i, text);
+    eligibility_explain(core, i, text);
     if (text[0]) {
         node_refuse(nd, RL_CONFIG, "%s", text);
         return RL_CONFIG;

@@ -133,7 +133,7 @@ function _M.offer(queue, hold)
 end
 
 --- Leaves the queue when the coroutine was killed; passes on what it was offered.
-function Place:vanish()
+function Place:abandon()
     local hold = self.offer
     self.round, self.offer = nil, nil
     self:leave()

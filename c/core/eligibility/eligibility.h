@@ -1,0 +1,25 @@
+/* eligibility.h - inside the core: explains a node's right to vote. */
+#ifndef ELIGIBILITY_H
+#define ELIGIBILITY_H
+
+#include "core/base/state.h"
+
+/* Why waiting will not give node i a vote, and the remedy; "": waiting may help. text:
+ * RL_TEXT_MAX bytes. */
+void eligibility_explain(const struct core *core, int i, char *text);
+
+/* Names the cluster of node i's marker, our own, and what may be wrong. text: RL_TEXT_MAX
+ * bytes. */
+void eligibility_name_both(const struct core *core, int i, char *text);
+
+/* Why a yes of node i would not count, as an rl_code with the node's text; or RL_OK.
+ * suspect_only: disregards the marker of node i. */
+int eligibility_objects(struct core *core, int i, int suspect_only, int64_t now_ms);
+
+/* See rl_guard_left_ms(). */
+int64_t eligibility_left_ms(const struct core *core, int64_t now_ms);
+
+/* Fills the fields of a node's info about its marker and its clock. */
+void eligibility_report(const struct core *core, int i, rl_node_info *out, int64_t now_ms);
+
+#endif
