@@ -129,10 +129,9 @@ install-c: all ## redlock.h, the library for C, and its pkg-config file
 	sed -e 's,@version@,$(VERSION),' -e 's,@libdir@,$(CLIBDIR),' -e 's,@incdir@,$(INCDIR),' \
 	    rockspec/redlock.pc.in > "$(DESTDIR)$(CLIBDIR)/pkgconfig/redlock.pc"
 
-# The core has parts of hiredis. (LuaRocks takes such files by itself.)
+# LuaRocks takes such files by itself.
 install-doc:
-	for f in LICENSE LICENSE.hiredis; do \
-	    install -D -m 644 $$f "$(DESTDIR)$(DOCDIR)/$$f" || exit 1; done
+	install -D -m 644 LICENSE "$(DESTDIR)$(DOCDIR)/LICENSE"
 
 .PHONY: uninstall
 uninstall: ## what was installed goes; with the PREFIX and DESTDIR it was installed with
