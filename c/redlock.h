@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 15
+#define RL_ABI 16
 
 /* The word for each code, as rl_code_name() returns it and Lua uses it. */
 #define RL_CODE_WORDS(X) \
@@ -327,6 +327,17 @@ typedef struct rl_times {
                                 more than the bound before; the last: all others */
 } rl_times;
 
+typedef struct rl_counters {
+    int64_t losses;          /* leases that were lost */
+    int64_t renewals;        /* of the watchdog, granted */
+    int64_t node_changes;    /* how often nodes connected, disconnected, were refused for a
+                                new reason, or changed their right to vote */
+    int64_t auth_failures;   /* connections that were refused for their credentials */
+    int64_t owed;            /* leases that wait for nodes to confirm their clean-up */
+    int64_t forgone;         /* clean-ups that were given up because too many (1 << 17) were
+                                pending: the keys expire instead */
+} rl_counters;
+
 /* A round that is done, and its outcome then (see rl_round_outcome()). */
 typedef struct rl_done {
     rl_round *round;
@@ -384,7 +395,7 @@ rl_round *rl_acquire(rl_client *client, const rl_primitive *primitive,
                      const rl_bytes *label, int64_t lease_ms, int64_t within_ms,
                      int32_t home, rl_lease **lease);
 
-/* rl_acquire(), rl_round_notify() and rl_lazy() in one, for a client that is not shared
+/* rl_acquire(), rl_round_notify() and rl_hold() in one, for a client that is not shared
  * and a caller that waits for several rounds. */
 rl_round *rl_acquire_async(rl_client *client, const rl_primitive *primitive,
                            const rl_bytes *keys, int nkeys, const rl_bytes *args,
@@ -512,16 +523,12 @@ rl_client *rl_share(const char *key, size_t len, const rl_options *options,
  * the last user closes them (rl_close()). */
 void rl_unshare(rl_client *client, int close);
 
-/* While on, rounds that callers of a client that is not shared start are written
- * together: by the next turn of the loop, in rl_wait() or rl_next(); after 1 ms if no
- * caller waits; at once when they are many. */
-void rl_lazy(rl_client *client, int on);
-
-/* rl_cork() holds back the rounds started after it; rl_uncork() sends them together. For
- * a loop that is about to wake several coroutines that start rounds; uncork right after
- * that. */
-void rl_cork(rl_client *client);
-void rl_uncork(rl_client *client);
+/* While on, holds back the rounds that callers start, to write them together: for a loop
+ * that is about to wake several coroutines that start rounds. A shared client writes them
+ * when it is turned off, which must be right after that. Any other client does in the
+ * next turn of its loop, in rl_wait() or rl_next(); after 1 ms if no caller waits; at once
+ * when they are many. */
+void rl_hold(rl_client *client, int on);
 
 /* A new mailbox; NULL: out of memory. Closing a mailbox forgets its rounds. */
 rl_mailbox *rl_mailbox_open(void);
@@ -621,10 +628,6 @@ int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms);
 /* Why a lease is lost (rl_loss), or RL_NOT_LOST: held, or released, or never held. */
 int rl_lease_lost(rl_lease *lease);
 
-/* How many leases of this client were lost. No lock: a cheap look before
- * rl_lease_lost(). */
-int64_t rl_losses(const rl_client *client);
-
 /* The handle of the k-th lease that was lost, from 1, as a number: the handle may have
  * been freed since. 0: too many were lost since to know the k-th. */
 uintptr_t rl_lost(rl_client *client, int64_t k);
@@ -633,16 +636,14 @@ uintptr_t rl_lost(rl_client *client, int64_t k);
  * something is due next. */
 int64_t rl_poll(rl_client *client);
 
-/* How many renewals of the watchdog were granted; the lease of the k-th, as rl_lost(). */
-int64_t rl_renewals(const rl_client *client);
+/* The lease of the k-th renewal that was granted, as rl_lost(). */
 uintptr_t rl_renewed(rl_client *client, int64_t k);
-
-/* How often nodes connected, disconnected, were refused for a new reason, or changed
- * their right to vote. */
-int64_t rl_node_changes(const rl_client *client);
 
 /* Losses, renewals and node changes together: unchanged means no news. No lock. */
 int64_t rl_changes(const rl_client *client);
+
+/* Copies what a client has counted. */
+void rl_get_counters(rl_client *client, rl_counters *out);
 
 /* Milliseconds of validity left; 0 when ended, void, or not acquired. No round trip, no
  * lock: one clock read. */
@@ -694,17 +695,9 @@ int rl_set_password(rl_client *client, int i, const char *user, const char *pass
  * it, 3: both; 0: nothing, or there is no such file. */
 int rl_file_exposed(const char *path);
 
-/* How many connections were refused for their credentials. */
-int64_t rl_auth_failures(const rl_client *client);
-
 /* Copy the counters of node i (from 0), and what the node told about itself. */
 void rl_node_get_stats(rl_client *client, int i, rl_node_stats *out);
 void rl_node_get_info(rl_client *client, int i, rl_node_info *out);
-
-/* How many leases wait for nodes to confirm their clean-up; how many clean-ups were given
- * up because too many (1 << 17) were pending, so that keys expire instead. */
-int64_t rl_owed(rl_client *client);
-int64_t rl_forgone(const rl_client *client);
 
 /* Times the client's rounds from now on. */
 void rl_take_times(rl_client *client);

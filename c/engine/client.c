@@ -56,10 +56,9 @@ static void after_fork_in_child(void)
         close_void(&c->core);
         keeper_void(c);
         c->turning = c->wanting = 0;
-        c->lazy = 0;
         c->unsent_ms = 0;
         c->net.kicked = 0;
-        c->net.corked = 0;
+        c->net.held = 0;
         c->kicking = 0;
         uint64_t seed;
         if (random_seed(&seed) == 0)
@@ -367,7 +366,7 @@ rl_client *rl_share(const char *key, size_t len, const rl_options *options,
 
 void rl_unshare(rl_client *c, int close)
 {
-    rl_uncork(c);            /* others must not wait for a user that left */
+    rl_hold(c, 0);           /* others must not wait for a user that left */
     pthread_mutex_lock(&clients_mutex);
     int last = --c->users == 0 && close;
     c->unused_ms = rl_now_ms();

@@ -16,10 +16,9 @@ struct rl_client {
     int turning;                  /* a thread has the baton */
     int wanting;                  /* callers in rl_wait() or rl_next() */
     int64_t last_turn_ms;
-    _Atomic int lazy;             /* the next turn writes what callers start, or ... */
     int timing;                   /* see times.h */
     rl_times times[RL_TIMES_KINDS];
-    int64_t unsent_ms;            /* ... the keeper, 1 ms after this; 0: nothing waits */
+    int64_t unsent_ms;            /* since when something waits to be written; 0: nothing */
     struct keeper keeper;
     /* Shared clients: only the keeper turns the loop. */
     char *key;                    /* NULL: not shared */

@@ -14,23 +14,15 @@
 #include "engine/signals.h"
 #include "engine/times.h"
 
-void rl_lazy(rl_client *c, int on)
+void rl_hold(rl_client *c, int on)
 {
-    if (c)
-        c->lazy = on;
-}
-
-void rl_cork(rl_client *c)
-{
+    if (!c)
+        return;
+    c->net.held = on;
+    if (on || !c->key)
+        return;
     engine_lock(c);
-    c->net.corked = 1;
-    engine_unlock(c);
-}
-
-void rl_uncork(rl_client *c)
-{
-    engine_lock(c);
-    net_uncork(&c->net);
+    c->net.kick = c->net.kicked;
     engine_unlock(c);
 }
 
@@ -106,7 +98,7 @@ void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
 }
 
 /* Writes this many bytes at once, so that the server can begin. */
-enum { LAZY_MAX = 16384 };
+enum { HELD_MAX = 16384 };
 
 void engine_flush(struct rl_client *c, int64_t now_ms)
 {
@@ -117,10 +109,10 @@ void engine_flush(struct rl_client *c, int64_t now_ms)
 static int may_be_late(const struct rl_client *c)
 {
     const struct core *core = &c->core;
-    if (!c->lazy || c->key || core->closed || core->want_connect | core->want_close)
+    if (!c->net.held || c->key || core->closed || core->want_connect | core->want_close)
         return 0;
     for (int i = 0; i < core->n; i++) {
-        if (buf_len(&core->nodes[i].out) >= LAZY_MAX)
+        if (buf_len(&core->nodes[i].out) >= HELD_MAX)
             return 0;
     }
     return 1;
@@ -195,7 +187,7 @@ rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t no
 
 rl_round *engine_queue_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms)
 {
-    int lazy = atomic_exchange(&c->lazy, 1);
+    int held = atomic_exchange(&c->net.held, 1);
     if (round) {
         times_begin(c, round);
         round_notify(round);
@@ -204,7 +196,7 @@ rl_round *engine_queue_and_leave(struct rl_client *c, rl_round *round, int64_t n
         engine_send(c, now_ms);
         keeper_notice(c);
     }
-    c->lazy = lazy;
+    c->net.held = held;
     engine_leave(c);
     return round;
 }

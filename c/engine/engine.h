@@ -29,7 +29,7 @@ void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
 int64_t engine_enter(struct rl_client *c);
 
 /* With the mutex: sends what callers have begun, or leaves it to the next turn while
- * rl_lazy() is on. */
+ * rl_hold() is on. */
 void engine_send(struct rl_client *c, int64_t now_ms);
 
 /* With the mutex: sends everything now. */
@@ -38,7 +38,7 @@ void engine_flush(struct rl_client *c, int64_t now_ms);
 /* Sends what was started, and unlocks (engine_leave()). Returns the round. */
 rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms);
 
-/* Like engine_send_and_leave(), with rl_round_notify(), and sends as while rl_lazy() is on. */
+/* Like engine_send_and_leave(), with rl_round_notify(), and sends as while rl_hold() is on. */
 rl_round *engine_queue_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms);
 
 typedef rl_round *started_fn(struct rl_client *c, rl_round *round, int64_t now_ms);

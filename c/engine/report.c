@@ -18,11 +18,6 @@ const char *rl_code_name(int code)
     return code >= 0 && code < RL_CODES ? names[code] : "unknown";
 }
 
-int64_t rl_losses(const rl_client *c)
-{
-    return c ? c->core.losses : 0;
-}
-
 /* The k-th of *count leases, of which the ring keeps the last NOTED_MAX; 0: too old. */
 static uintptr_t noted(rl_client *c, const struct rl_lease *const *ring,
                        const _Atomic int64_t *count, int64_t k)
@@ -45,24 +40,25 @@ uintptr_t rl_renewed(rl_client *c, int64_t k)
     return c ? noted(c, c->core.renewed, &c->core.renewals, k) : 0;
 }
 
-int64_t rl_renewals(const rl_client *c)
-{
-    return c ? c->core.renewals : 0;
-}
-
-int64_t rl_node_changes(const rl_client *c)
-{
-    return c ? c->core.node_changes : 0;
-}
-
 int64_t rl_changes(const rl_client *c)
 {
     return c ? c->core.losses + c->core.renewals + c->core.node_changes : 0;
 }
 
-int64_t rl_auth_failures(const rl_client *c)
+void rl_get_counters(rl_client *c, rl_counters *out)
 {
-    return c ? c->core.auth_failures : 0;
+    memset(out, 0, sizeof(*out));
+    if (!c)
+        return;
+    engine_lock(c);
+    const struct core *core = &c->core;
+    *out = (rl_counters){.losses = core->losses,
+                         .renewals = core->renewals,
+                         .node_changes = core->node_changes,
+                         .auth_failures = core->auth_failures,
+                         .owed = core->owing_len,
+                         .forgone = core->forgone};
+    engine_unlock(c);
 }
 
 void rl_node_text(rl_client *c, int i, char *text)
@@ -134,19 +130,6 @@ int64_t rl_guard_left_ms(rl_client *c)
     int64_t left_ms = eligibility_left_ms(&c->core, rl_now_ms());
     engine_unlock(c);
     return left_ms;
-}
-
-int64_t rl_owed(rl_client *c)
-{
-    engine_lock(c);
-    int64_t owed = c->core.owing_len;
-    engine_unlock(c);
-    return owed;
-}
-
-int64_t rl_forgone(const rl_client *c)
-{
-    return c->core.forgone;
 }
 
 /* ---- leases and rounds ---- */

@@ -148,14 +148,8 @@ void net_flush(struct net *net, int64_t now_ms)
                                 core_due_ms(core) < net->armed_ms)) {
         net->kicked = 1;
         /* rl_close() wakes the thread itself, before it closes wakefd. */
-        net->kick = !net->corked && !core->closed;
+        net->kick = !net->held && !core->closed;
     }
-}
-
-void net_uncork(struct net *net)
-{
-    net->corked = 0;
-    net->kick = net->kicked;
 }
 
 int net_kick(struct net *net)

@@ -24,7 +24,7 @@ struct net {
     int64_t armed_ms;             /* what timerfd is set to; INT64_MAX: off */
     int threaded;                 /* a thread moves the bytes without the mutex */
     int kicked;                   /* that thread was woken, or will be ... */
-    int corked;                   /* ... by net_uncork() */
+    _Atomic int held;             /* ... when this is off again: see rl_hold() */
     int kick;                     /* wake the thread when the mutex is free */
     char input[NET_READ];
 };
@@ -62,9 +62,6 @@ void net_collect(struct net *net, const void *events, int count);
 /* With the mutex, after net_dispatch(): does what the core wants, but stages what it
  * would write. */
 void net_stage(struct net *net, int64_t now_ms);
-
-/* With the mutex: wakes the thread for what began since `corked` was set. */
-void net_uncork(struct net *net);
 
 /* With the mutex: the argument for a net_wake() after unlocking, or -1: none is due. */
 int net_kick(struct net *net);

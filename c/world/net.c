@@ -243,12 +243,7 @@ void keeper_void(struct rl_client *c)
     c->keeper.running = 0;
 }
 
-/* Clients are not shared here: no caller corks, and no thread has to be notified. */
-void net_uncork(struct net *net)
-{
-    net->corked = 0;
-}
-
+/* Clients are not shared here: no thread has to be notified. */
 int net_kick(struct net *net)
 {
     (void)net;

@@ -438,7 +438,7 @@ describe("a client", function()
         for _, wait in ipairs { 0, 0.01 } do
             support.fails("closed", acquire.acquire(l, "somebody", nil, wait, 1))
         end
-        assert.equal(0, changes.losses(client))
+        assert.equal(0, changes.counters(client).losses)
         assert.is_nil(require("redlock.servers.restart_guard").left(client))
         for _, row in ipairs(require("redlock.servers.health").rows(client)) do
             assert.is_false(row.ready)

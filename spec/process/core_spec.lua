@@ -95,15 +95,17 @@ describe("the core", function()
             C.rl_adopt(nil, prim, nil, 0, nil, 0, nil, 1000, 0) == nil,
             C.rl_next(nil, nil, 1) == nil,
             C.rl_script(nil, "return 1", 8) == 0,
-            C.rl_losses(nil) == 0,
             C.rl_lost(nil, 1) == 0,
             C.rl_poll(nil) > C.rl_now_ms(),
-            C.rl_renewals(nil) == 0,
+            C.rl_changes(nil) == 0,
         } do
             assert.is_true(started)
         end
         C.rl_node_get_stats(nil, 0, stats)
         assert.equal(0, tonumber(stats.requests))
+        local counters = ffi.new("rl_counters", { losses = 7 })
+        C.rl_get_counters(nil, counters)
+        assert.equal(0, tonumber(counters.losses))
     end)
 
     it("lets nobody else listen to a mailbox that is reached by a path", function()

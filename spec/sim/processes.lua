@@ -47,7 +47,7 @@ function resume(self, t, value)
     C.sim_enter(p.index)
     self.task = t
     if self.writes_late and p.client then        -- as the tasks of futures do
-        C.rl_lazy(p.client.core, 1)
+        C.rl_hold(p.client.core, 1)
     end
     local ok, what = coroutine.resume(t.co, value)
     self.task = nil

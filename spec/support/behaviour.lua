@@ -70,14 +70,14 @@ _M.list = {
     ]] },
     { "sends together what those begin who are woken together", [[
         local box, together = client.host.box, 0
-        local corks = client.host.name == "luv" or client.host.name == "cqueues"
-        for _ = 1, corks and 500 or 0 do
+        local holds = client.host.name == "luv" or client.host.name == "cqueues"
+        for _ = 1, holds and 500 or 0 do
             local done = 0
             for i = 1, 8 do
                 spawn(function()
                     local l = client:getLock("together" .. i)
                     assert(l:tryLock(5, 30))
-                    together = together + (box.corked and 1 or 0)
+                    together = together + (box.holds_requests and 1 or 0)
                     assert(l:unlock())
                     done = done + 1
                 end)
@@ -85,9 +85,9 @@ _M.list = {
             while done < 8 do sleep(0.001) end
             if together > 0 then break end
         end
-        assert(together > 0 or not corks)
+        assert(together > 0 or not holds)
         sleep(0.001)
-        assert(not box.corked)
+        assert(not box.holds_requests)
     ]] },
     { "hands nothing on when told so", [[
         local c = new { handover = 0 }

@@ -240,14 +240,14 @@ static void keep_in_a_child(void)
     exit(0);
 }
 
-/* Whoever goes while the core is corked leaves nobody waiting. */
-static void gone_while_corked(void)
+/* Whoever goes while requests are held back leaves nobody waiting. */
+static void gone_while_held(void)
 {
     rl_client *first = open_client("k");
     EXPECT(take(first, &this.lease) == RL_GRANTED);
     give_back();
     pause_ms(1500);          /* else what is under way tells the thread */
-    rl_cork(first);
+    rl_hold(first, 1);
     rl_unshare(first, 0);
     this.client = open_client("k");
     EXPECT(take(this.client, &this.lease) == RL_GRANTED);
@@ -446,7 +446,7 @@ static const struct {
     {"exit_while_unsharing", exit_while_unsharing},
     {"two_who_wait", two_who_wait},
     {"keep_in_a_child", keep_in_a_child},
-    {"gone_while_corked", gone_while_corked},
+    {"gone_while_held", gone_while_held},
     {"a_resolver_that_hangs", a_resolver_that_hangs},
 };
 

@@ -316,11 +316,18 @@ static void use(rl_client *c)
     rl_lease_drop(lease);
 }
 
+static int64_t owed(rl_client *c)
+{
+    rl_counters counters;
+    rl_get_counters(c, &counters);
+    return counters.owed;
+}
+
 /* All servers have confirmed that nothing is left, now or later. */
 static void await_clean(rl_client *c)
 {
     int64_t finish_ms = rl_now_ms() + PATIENCE_MS;
-    while (rl_owed(c) > 0 && EXPECT(rl_now_ms() < finish_ms))
+    while (owed(c) > 0 && EXPECT(rl_now_ms() < finish_ms))
         outcome_of(rl_sleep(c, 5));
 }
 

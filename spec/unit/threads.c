@@ -187,6 +187,7 @@ static void connect_all(rl_client *c)
         ready = 0;
         for (int i = 0; i < this.n; i++) {
             rl_node_stats stats;
+        rl_counters counters;
             rl_node_get_stats(c, i, &stats);
             ready += stats.ready;
         }
@@ -324,22 +325,24 @@ static void *look(void *arg)
 {
     struct rng rng = {this.seed + 1000};
     int64_t losses = 0;
-    int late = 0;
+    int held = 0;
     (void)arg;
     while (!this.stop) {
         char text[RL_TEXT_MAX];
         rl_node_stats stats;
+        rl_counters counters;
         int i = rng_below(&rng, this.n);
         look_at(&this.locks[rng_below(&rng, NAMES)]);
         rl_node_text(this.client, i, text);
         rl_node_get_stats(this.client, i, &stats);
         EXPECT(stats.replies <= stats.requests && memchr(text, 0, sizeof(text)));
-        EXPECT(rl_losses(this.client) >= losses);
-        losses = rl_losses(this.client);
+        rl_get_counters(this.client, &counters);
+        EXPECT(counters.losses >= losses);
+        losses = counters.losses;
         EXPECT(losses == 0 || rl_lost(this.client, losses) != 0);
         EXPECT(rl_lost(this.client, losses + 1000) == 0 && rl_lost(this.client, 0) == 0);
         EXPECT(rl_poll(this.client) >= 0);
-        rl_lazy(this.client, late ^= 1);
+        rl_hold(this.client, held ^= 1);
         struct worker *w = &this.workers[rng_below(&rng, WORKERS)];
         pthread_mutex_lock(&w->mutex);
         if (w->offered && rng_one_in(&rng, 8))
@@ -347,6 +350,7 @@ static void *look(void *arg)
         pthread_mutex_unlock(&w->mutex);
         pause_ms(rng_below(&rng, 3));
     }
+    rl_hold(this.client, 0);
     return NULL;
 }
 

@@ -106,7 +106,7 @@ struct core {
     const struct rl_lease *lost[NOTED_MAX]; /* the last ones, a ring; may be reused */
     _Atomic int64_t renewals;     /* by the watchdog */
     const struct rl_lease *renewed[NOTED_MAX]; /* the last ones, a ring */
-    _Atomic int64_t node_changes; /* see rl_node_changes() */
+    _Atomic int64_t node_changes; /* see rl_counters */
     _Atomic int64_t auth_failures; /* connections whose credentials were refused */
     uint64_t random;              /* state of the generator for jitter */
     _Atomic unsigned epoch;       /* leases of another epoch are void */

@@ -187,7 +187,7 @@ local function open(self)
         rounds.load().rl_take_times(core)
     end
     self.registered = {}
-    self.holds.losses = changes.losses(self)      -- of others who share it
+    self.holds.losses = changes.counters(self).losses      -- of others who share it
     return true
 end
 
@@ -360,9 +360,9 @@ function methods:stats()
     if not self.core then
         return stats
     end
-    local C = rounds.load()
-    stats.owed, stats.forgone = tonumber(C.rl_owed(self.core)), tonumber(C.rl_forgone(self.core))
-    stats.renewals = tonumber(C.rl_renewals(self.core))
+    local C, counters = rounds.load(), changes.counters(self)
+    stats.owed, stats.forgone = counters.owed, counters.forgone
+    stats.renewals = counters.renewals
     local s = ffi.new("rl_node_stats")
     for i = 1, self.size do
         C.rl_node_get_stats(self.core, i - 1, s)

@@ -239,14 +239,14 @@ function Events:poll()
     if not (counts or self.warn) then
         return
     end
-    local renewals, node_changes = changes.counts(self.client)
-    if counts and renewals ~= self.renewals then
+    local counted = changes.counters(self.client)
+    if counts and counted.renewals ~= self.renewals then
         local from = self.renewals + 1
-        self.renewals = renewals
-        emit_renewed(self, from, renewals)
+        self.renewals = counted.renewals
+        emit_renewed(self, from, counted.renewals)
     end
-    if node_changes ~= self.changes then
-        self.changes = node_changes
+    if counted.node_changes ~= self.changes then
+        self.changes = counted.node_changes
         look_at_nodes(self)
     end
 end

@@ -166,22 +166,16 @@ function Box:free_killed()
     end
 end
 
---- Holds back requests until uncork(), which sends them together.
-function Box:cork()
-    self.corked = true
+-- While on, holds back requests, which are sent together when it is turned off.
+local function hold_requests(self, on)
+    self.holds_requests = on
     for client in pairs(self.clients) do
-        self.C.rl_cork(client.core)
+        self.C.rl_hold(client.core, on and 1 or 0)
     end
 end
 
-function Box:uncork()
-    self.corked = false
-    for client in pairs(self.clients) do
-        self.C.rl_uncork(client.core)
-    end
-end
-
---- Wakes some waiters whose rounds are done; together: corks first if there are several.
+--- Wakes some waiters whose rounds are done; together: holds back what they start, if there are
+-- several.
 -- @return how many rounds were done; only after 0 does the next one ring the descriptor again
 function Box:take(together)
     local done = self.done
@@ -201,7 +195,7 @@ function Box:take(together)
         end
     end
     if together and found and #found > 2 then
-        self:cork()
+        hold_requests(self, true)
     end
     for i = 1, found and #found or 0, 2 do
         wake(self, found[i], found[i + 1])
@@ -243,11 +237,11 @@ function Box:drain(let_run)
     repeat
         local n = self:take(true)
     until n == 0
-    if self.corked then
+    if self.holds_requests then
         if let_run then
             let_run()
         end
-        self:uncork()
+        hold_requests(self, false)
     end
     return self:look()
 end

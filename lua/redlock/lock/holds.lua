@@ -93,7 +93,7 @@ function _M.new(client)
         fixed = 0,               -- how many live ones the watchdog does not keep
         listeners = 0,           -- and how many have onLost functions
         happened = 0,            -- rl_changes() at the last look
-        losses = 0,              -- rl_losses()
+        losses = 0,              -- rl_counters.losses then
         next_deadline = huge,    -- when to have the core look for losses
         next_sweep = 0,
         ending = weak "k",       -- holds with onEnding functions: callbacks.lua
@@ -441,7 +441,7 @@ function Holds:look()
         return
     end
     self.happened = happened
-    local losses = changes.losses(self.client)
+    local losses = changes.counters(self.client).losses
     if losses ~= self.losses then
         local seen = self.losses
         self.losses = losses

@@ -1,5 +1,6 @@
 --- What changed in a client's core: losses, renewals, servers.
 
+local ffi = require "ffi"
 local core = require("redlock.runtime.ffi").load
 
 local tonumber = tonumber
@@ -20,11 +21,6 @@ function _M.why_lost(handle)
         [tonumber(C.RL_LOSS_CLOSED)] = "closed",
     }
     return REASONS[C.rl_lease_lost(handle)]
-end
-
---- How many leases of a client have been lost.
-function _M.losses(client)
-    return tonumber(core().rl_losses(client.core))
 end
 
 --- The key (rounds.key) of the k-th lease that was lost; nil: the core no longer knows it.
@@ -50,14 +46,13 @@ function _M.happened(client)
     return tonumber(core().rl_changes(client.core))
 end
 
---- The numbers of successful renewals and of changes of nodes.
-function _M.counts(client)
-    return tonumber(core().rl_renewals(client.core)), tonumber(core().rl_node_changes(client.core))
-end
-
---- How many connections have been refused for their credentials.
-function _M.auth_failures(client)
-    return tonumber(core().rl_auth_failures(client.core))
+--- What a client's core has counted (rl_counters): a table of numbers.
+function _M.counters(client)
+    local out = ffi.new "rl_counters"
+    core().rl_get_counters(client.core, out)
+    return { losses = tonumber(out.losses), renewals = tonumber(out.renewals),
+        node_changes = tonumber(out.node_changes), auth_failures = tonumber(out.auth_failures),
+        owed = tonumber(out.owed), forgone = tonumber(out.forgone) }
 end
 
 return _M

@@ -54,14 +54,14 @@ local YIELDED = "redlock: a callback (on_event, onLost, a password function) has
 local function enter(self)
     self.depth = self.depth + 1
     if self.client.core then
-        ffi_core.load().rl_lazy(self.client.core, 1)
+        ffi_core.load().rl_hold(self.client.core, 1)
     end
 end
 
 local function leave(self)
     self.depth = self.depth - 1
     if self.depth == 0 and self.client.core then
-        ffi_core.load().rl_lazy(self.client.core, 0)
+        ffi_core.load().rl_hold(self.client.core, 0)
     end
 end
 

@@ -97,7 +97,7 @@ end
 
 local function due(self)
     local client = self.client
-    local age, failures = client.now() - self.at, changes.auth_failures(client)
+    local age, failures = client.now() - self.at, changes.counters(client).auth_failures
     if failures ~= self.failures then
         if age < self.pause then
             return false
