@@ -1,5 +1,5 @@
 -- client:locks finds all names that were held all the time, whatever servers and tables do.
-local each = require "redlock.runtime.each"
+local question = require "redlock.runtime.question"
 local support = require "spec.support"
 
 local VALUE = ("%x"):rep(40):gsub("%%x", "a") .. " 19ab0000000 web-1"
@@ -23,9 +23,9 @@ describe("the list of locks is whole", function()
         client = support.warm_client(cluster)
     end
 
-    before_each(function() ask = each.ask end)
+    before_each(function() ask = question.ask_each end)
     after_each(function()
-        each.ask = ask
+        question.ask_each = ask
         client:close()
         support.cleanup()
     end)
@@ -43,9 +43,9 @@ describe("the list of locks is whole", function()
     -- fn(page, said) happens behind each page; said: by place what those servers have said, or nil.
     local function behind_pages(fn)
         local page = 0
-        each.ask = function(c, body, asked)
-            local said = ask(c, body, asked)
-            if body:find("'scan'", 1, true) then
+        question.ask_each = function(c, asked)
+            local said = ask(c, asked)
+            if asked[1].body:find("'scan'", 1, true) then
                 page = page + 1
                 local by_place = {}
                 for k, one in ipairs(asked) do
@@ -164,7 +164,7 @@ describe("the list of locks is whole", function()
         all(1000)
         assert.is_true(n > 0 and pages() < 1000)
         for _, rubbish in ipairs { "0 0 l 60000 0 0 0 99999 99999:x", "0 0 rubbish", "x", "" } do
-            each.ask = ask
+            question.ask_each = ask
             behind_pages(function(_, said)
                 if said[2] and said[2].data then
                     said[2].data = rubbish
@@ -173,7 +173,7 @@ describe("the list of locks is whole", function()
             all(1000)
         end
         support.all(cluster, 3, 5):call "FLUSHALL"
-        each.ask = ask
+        question.ask_each = ask
         assert.equal(0, #assert(client:locks()))
     end)
 

@@ -77,7 +77,7 @@ _M.list = {
                 spawn(function()
                     local l = client:getLock("together" .. i)
                     assert(l:tryLock(5, 30))
-                    together = together + (box.holds_requests and 1 or 0)
+                    together = together + (box.holding and 1 or 0)
                     assert(l:unlock())
                     done = done + 1
                 end)
@@ -87,7 +87,7 @@ _M.list = {
         end
         assert(together > 0 or not holds)
         sleep(0.001)
-        assert(not box.holds_requests)
+        assert(not box.holding)
     ]] },
     { "hands nothing on when told so", [[
         local c = new { handover = 0 }

@@ -3,7 +3,7 @@ local args = require "redlock.cli.args"
 local card = require "redlock.runtime.card"
 local config = require "redlock.cli.config"
 local detail = require "redlock.inspect.detail"
-local each = require "redlock.runtime.each"
+local question = require "redlock.runtime.question"
 local health = require "redlock.servers.health"
 local json = require "redlock.runtime.json"
 local holders = require "redlock.inspect.holders"
@@ -32,9 +32,9 @@ local function ask(client, name)
     local lock, asked, rows = client:getLock(name), {}, {}
     local prim = lock.primitive
     for place = 1, #client.options.nodes do
-        asked[place] = { place = place, keys = prim.keys(client, name), args = {} }
+        asked[place] = { body = prim.peek_script, place = place, keys = prim.keys(client, name) }
     end
-    for place, answer in ipairs(each.ask(client, prim.peek_script, asked)) do
+    for place, answer in ipairs(question.ask_each(client, asked)) do
         local row = { node = client.options.nodes[place].label }
         rows[place] = row
         if not answer.vote then

@@ -166,9 +166,9 @@ function Box:free_killed()
     end
 end
 
--- While on, holds back requests, which are sent together when it is turned off.
-local function hold_requests(self, on)
-    self.holds_requests = on
+--- While on, holds back requests, which are sent together when it is turned off.
+function Box:hold_requests(on)
+    self.holding = on
     for client in pairs(self.clients) do
         self.C.rl_hold(client.core, on and 1 or 0)
     end
@@ -195,7 +195,7 @@ function Box:take(together)
         end
     end
     if together and found and #found > 2 then
-        hold_requests(self, true)
+        self:hold_requests(true)
     end
     for i = 1, found and #found or 0, 2 do
         wake(self, found[i], found[i + 1])
@@ -237,11 +237,11 @@ function Box:drain(let_run)
     repeat
         local n = self:take(true)
     until n == 0
-    if self.holds_requests then
+    if self.holding then
         if let_run then
             let_run()
         end
-        hold_requests(self, false)
+        self:hold_requests(false)
     end
     return self:look()
 end
@@ -353,7 +353,7 @@ function _M.new(host)
         pool = {},               -- waiters to reuse
         woken = {},              -- waiters that may not have run yet ...
         wakes = 0,               -- ... and how many were woken so far
-        corked = false,          -- whether it holds requests back
+        holding = false,         -- whether it holds requests back
         gone = {},               -- ended owners whose holds may not be released yet
         tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future ...
         task_count = 0,          -- ... and how many are not done, including killed ones

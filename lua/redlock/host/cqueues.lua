@@ -22,8 +22,8 @@ local function listen(box)
     end
     local readable = { pollfd = box:fd(), events = "r" }
     listening[controller] = true
-    if box.corked then       -- by a listener that was stopped
-        box:uncork()
+    if box.holding then      -- by a listener that was stopped
+        box:hold_requests(false)
     end
     controller:wrap(function()
         repeat

@@ -182,11 +182,11 @@ local function run_together(box, fence)
     if woken == 0 then
         return
     elseif woken > 1 then
-        box:cork()
+        box:hold_requests(true)
     end
     let_run(box, fence)
     if woken > 1 then
-        box:uncork()
+        box:hold_requests(false)
     end
 end
 
@@ -318,7 +318,7 @@ local function run(_, box)
     local ok, err = pcall(read, box)
     reader.running, reader.connected, reader.starting = false, false, 0
     box.C.rl_mailbox_hang_up(box.mailbox)
-    box:uncork()
+    box:hold_requests(false)
     do_what_is_due(box, true)
     if ok then
         reader.again, reader.pause = 0, RETRY_MS

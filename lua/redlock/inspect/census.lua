@@ -10,7 +10,7 @@
 -- that lies cannot hide a name; it can never invent a holder, which needs q servers.
 
 local card = require "redlock.runtime.card"
-local each = require "redlock.runtime.each"
+local question = require "redlock.runtime.question"
 local ffi = require "ffi"
 local glob = require "redlock.runtime.glob"
 local load = require("redlock.runtime.ffi").load
@@ -159,10 +159,10 @@ local function turn(client, list, args)
             rounds.sleep(client, PAUSE)
         end
         before[k] = connects(client, server.place)
-        asked[k] = { place = server.place, keys = {}, args = { args[1], args[2], server.cursor,
-            args[3], format("%d", LOOKED) } }
+        asked[k] = { body = PAGE, place = server.place, keys = {}, args = { args[1], args[2],
+            server.cursor, args[3], format("%d", LOOKED) } }
     end
-    local said, now, looked = each.ask(client, PAGE, asked), client.now(), 0
+    local said, now, looked = question.ask_each(client, asked), client.now(), 0
     for k, server in ipairs(list) do
         take(client, server, said[k], before[k], now)
         looked = max(looked, said[k].info or 0)
@@ -283,11 +283,11 @@ function _M.look(client, entries, foreign)
         keys[i] = key_of(client, entry)
     end
     for place = 1, client.size do
-        asked[place] = { place = place, keys = keys,
+        asked[place] = { body = LOOK, place = place, keys = keys,
             args = { client.options.prefix, foreign and "1" or "0" } }
     end
     local all, now = {}, client.now()
-    for _, said in ipairs(each.ask(client, LOOK, asked)) do
+    for _, said in ipairs(question.ask_each(client, asked)) do
         local rows = {}
         if said.vote == 1 and read(said.data, rows, now) then
             all[#all + 1] = rows

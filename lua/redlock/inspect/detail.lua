@@ -1,7 +1,7 @@
 --- All that a majority of the servers knows of one name: readers, permits, a latch, a queue.
 
 local card = require "redlock.runtime.card"
-local each = require "redlock.runtime.each"
+local question = require "redlock.runtime.question"
 local median = require("redlock.runtime.majority").median
 local script_text = require "redlock.runtime.script_text"
 
@@ -64,13 +64,13 @@ function _M.of(client, name)
     local key = client.options.prefix .. name
     local own, asked = "redlock:{" .. key .. "}:", {}
     for place = 1, client.size do
-        asked[place] = { place = place,
+        asked[place] = { body = DETAIL, place = place,
             keys = { key, own .. "slots", own .. "who", own .. "queue", own .. "standing",
                 own .. "living", own .. "latch", own .. "arrived" },
             args = { own .. "free", "redlock:{" .. key .. ":slots}:free" } }
     end
     local all, waiting, n = {}, { lock = {}, permits = {} }, 0
-    for _, said in ipairs(each.ask(client, DETAIL, asked)) do
+    for _, said in ipairs(question.ask_each(client, asked)) do
         if said.vote == 1 then
             n = n + 1
             read(said.data, all, waiting)

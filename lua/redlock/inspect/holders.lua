@@ -7,6 +7,7 @@
 local answers = require "redlock.runtime.answers"
 local card = require "redlock.runtime.card"
 local quorum = require("redlock.runtime.majority").quorum
+local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local ffi_values = require "redlock.runtime.ffi_values"
 
@@ -84,12 +85,14 @@ local function of_round(call)
     return holder_of(who, REFUSED_DIGITS, left)
 end
 
---- Asks the servers who holds a lock whose primitive has a peek. op, within: for rounds.ask().
+--- Asks the servers who holds a lock whose primitive has a peek. op, within: of the
+-- question.
 -- @return the holder; false: nobody; nil: no majority says either; or nil and an error
 function _M.ask(lock, op, within)
     local client, prim = lock.client, lock.primitive
-    local list, err = rounds.ask(client, lock, prim, "peek", prim.keys(client, lock.name),
-        prim.args(lock, { n = 0 }), op, within)
+    local list, err = question.ask(client, { subject = lock, primitive = prim, script = "peek",
+        keys = prim.keys(client, lock.name), args = prim.args(lock, { n = 0 }), op = op,
+        within = within })
     if not list then
         return nil, err
     end

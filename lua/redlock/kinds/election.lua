@@ -12,6 +12,7 @@ local fenced_lock = require "redlock.kinds.fenced_lock"
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
 local printable = require("redlock.runtime.encoding").printable
+local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local ffi_values = require "redlock.runtime.ffi_values"
 local subscriptions = require "redlock.runtime.subscription"
@@ -33,8 +34,8 @@ local function channel(self)
     return "redlock:{" .. self.client.options.prefix .. self.name .. ":leader}:free"
 end
 
-local function ask(self, question, args)
-    return asking.ask(self.view, question, args, keys_of(self))
+local function ask(self, script, args)
+    return asking.ask(self.view, script, args, keys_of(self))
 end
 
 -- Tells the servers that counted this term who leads, until a majority knows.
@@ -91,8 +92,8 @@ function methods:resign()
     local term = self.view:token()
     local ok, err = self.view:unlock()
     if ok and term and self.client.core then
-        rounds.say(self.client, fenced_lock, "retire", keys_of(self),
-            { channel(self), format("%.0f", term) })
+        question.say(self.client, { primitive = fenced_lock, script = "retire",
+            keys = keys_of(self), args = { channel(self), format("%.0f", term) } })
     end
     return ok, err
 end

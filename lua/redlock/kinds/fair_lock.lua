@@ -11,6 +11,7 @@
 -- announces that, on a channel of the first in line, and never sends a value.
 
 local primitive = require "redlock.kinds.primitive"
+local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
@@ -61,8 +62,9 @@ end
 local function gave_up(view, wait)
     if wait.ticket then
         local list = args(view, wait)
-        rounds.say(view.client, view.primitive, "leave", keys(view.client, view.name),
-            { "", "0", list[1], list[2], list[3], list[4] })
+        question.say(view.client, { primitive = view.primitive, script = "leave",
+            keys = keys(view.client, view.name),
+            args = { "", "0", list[1], list[2], list[3], list[4] } })
     end
 end
 

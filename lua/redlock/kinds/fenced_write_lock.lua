@@ -9,7 +9,7 @@ local fenced_lock = require "redlock.kinds.fenced_lock"
 local lock = require "redlock.lock.lock"
 local primitive = require "redlock.kinds.primitive"
 local read_write_lock = require "redlock.kinds.read_write_lock"
-local rounds = require "redlock.runtime.rounds"
+local question = require "redlock.runtime.question"
 local script_text = require "redlock.runtime.script_text"
 local validate = require "redlock.runtime.validate"
 
@@ -59,7 +59,8 @@ local fenced = primitive.new {
     unseeded = fenced_lock.unseeded,
     channel = primitive.channel,
     gave_up = function(view)
-        rounds.say(view.client, view.primitive, "open", writing.keys(view.client, view.name), {})
+        question.say(view.client, { primitive = view.primitive, script = "open",
+            keys = writing.keys(view.client, view.name) })
     end,
     methods = fenced_lock.methods,
 }

@@ -8,6 +8,7 @@ local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
 local printable = require("redlock.runtime.encoding").printable
+local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local ffi_values = require "redlock.runtime.ffi_values"
 local semaphore = require "redlock.kinds.semaphore"
@@ -37,7 +38,8 @@ local function leave(self, permit)
         format("%.0f", rounds.token(hold.lease)), "1", "0", "" }
     client.holds:remove(owner, permit.id)
     rounds.disown(hold.lease)
-    rounds.say(client, semaphore.permit, "settle", semaphore.permit.keys(client, permit.name), args)
+    question.say(client, { primitive = semaphore.permit, script = "settle",
+        keys = semaphore.permit.keys(client, permit.name), args = args })
     return true
 end
 

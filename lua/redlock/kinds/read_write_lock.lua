@@ -14,6 +14,7 @@ local lock = require "redlock.lock.lock"
 local plain_lock = require "redlock.kinds.plain_lock"
 local primitive = require "redlock.kinds.primitive"
 local printable = require("redlock.runtime.encoding").printable
+local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 local validate = require "redlock.runtime.validate"
@@ -167,7 +168,8 @@ writing = primitive.new {
     args = door,
     channel = primitive.channel,
     gave_up = function(view)
-        rounds.say(view.client, view.primitive, "open", keys(view.client, view.name), {})
+        question.say(view.client, { primitive = view.primitive, script = "open",
+            keys = keys(view.client, view.name) })
     end,
     methods = write_methods,
 }

@@ -4,7 +4,7 @@ local errors = require "redlock.runtime.errors"
 local lock = require "redlock.lock.lock"
 local holders = require "redlock.inspect.holders"
 local limits = require "redlock.runtime.limits"
-local rounds = require "redlock.runtime.rounds"
+local question = require "redlock.runtime.question"
 local validate = require "redlock.runtime.validate"
 
 local type = type
@@ -18,7 +18,7 @@ local methods = lock.methods
 -- @param script  "peek", "force" or one of its asks
 -- @param args    default: the primitive's
 -- @param keys    default: the primitive's
--- @return a list (see rounds.ask), or nil and an error
+-- @return a list (see question.answers), or nil and an error
 function _M.ask(self, script, args, keys)
     local ok, err = lock.open_to_wait(self)
     if not ok then
@@ -28,8 +28,8 @@ function _M.ask(self, script, args, keys)
     if not prim[script .. "_script"] then
         return lock.failure(self, "unsupported")
     end
-    return rounds.ask(client, self, prim, script, keys or prim.keys(client, self.name),
-        args or prim.args(self, { n = 0 }))
+    return question.ask(client, { subject = self, primitive = prim, script = script,
+        keys = keys or prim.keys(client, self.name), args = args or prim.args(self, { n = 0 }) })
 end
 local ask = _M.ask
 

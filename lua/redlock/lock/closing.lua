@@ -8,6 +8,7 @@ local validate = require "redlock.runtime.validate"
 local errors = require "redlock.runtime.errors"
 local handover = require "redlock.lock.handover"
 local outcomes = require "redlock.lock.outcomes"
+local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local ffi_values = require "redlock.runtime.ffi_values"
 
@@ -122,17 +123,18 @@ end
 --   with the lease, or after `seconds`), closed
 function _M.settle(lock, hold, seconds, keep)
     local client, prim = lock.client, lock.primitive
-    local keys = prim.keys(client, lock.name)
-    local args = args_of(lock, hold, ffi_values.of(hold.lease), seconds)
-    args[#args + 1] = keep and "" or "closed"
+    local q = { subject = lock, primitive = prim, script = "settle",
+        keys = prim.keys(client, lock.name),
+        args = args_of(lock, hold, ffi_values.of(hold.lease), seconds) }
+    q.args[#q.args + 1] = keep and "" or "closed"
     if not keep then
         rounds.disown(hold.lease)
     end
     if not client.host.can_wait() then
-        rounds.say(client, prim, "settle", keys, args)
+        question.say(client, q)
         return true
     end
-    local answers, err = rounds.ask(client, lock, prim, "settle", keys, args)
+    local answers, err = question.ask(client, q)
     if not answers then
         return nil, err.code == "no_quorum" and errors.new("unknown", lock, err.nodes) or err
     end

@@ -1,10 +1,13 @@
---- The servers' answers in a round, and what they suggest for the next attempt.
+--- The servers' answers in a round, what they suggest for the next attempt, and the error of a
+-- round that failed, server by server.
 
 local bit = require "bit"
 local ffi = require "ffi"
+local errors = require "redlock.runtime.errors"
 local ffi_core = require "redlock.runtime.ffi"
 
-local tonumber, ffi_string = tonumber, ffi.string
+local ipairs, tonumber = ipairs, tonumber
+local ffi_new, ffi_string, format = ffi.new, ffi.string, string.format
 local band, lshift = bit.band, bit.lshift
 
 local _M = {}
@@ -13,7 +16,7 @@ local C, node_out
 
 local function load()
     if not C then
-        C, node_out = ffi_core.load(), ffi.new "rl_node_result"
+        C, node_out = ffi_core.load(), ffi_new "rl_node_result"
     end
     return C
 end
@@ -67,6 +70,130 @@ function _M.compare_holders(client, round, said)
         end
     end
     return same, new
+end
+
+-- ---- one by one ------------------------------------------------------------------
+
+--- @return the name of an outcome's code, as in errors
+function _M.code_name(outcome)
+    return ffi_string(load().rl_code_name(outcome))
+end
+local code_name = _M.code_name
+
+-- The core's text on why a node gives no votes; nil: none.
+local function text_of(client, i, text)
+    text[0] = 0
+    if client.core then
+        C.rl_node_text(client.core, i - 1, text)
+    end
+    return text[0] ~= 0 and ffi_string(text) or nil
+end
+
+-- The code and message for a node whose answer the decision did not need.
+local function without(client, i, text)
+    if node_out.ready ~= 0 then
+        return "pending", node_out.asked ~= 0 and "asked, no answer when it was decided"
+            or "connected, not asked before it was decided"
+    elseif node_out.lost == 0 then
+        return "pending", "not connected"
+    end
+    local code = code_name(node_out.lost)
+    return code, text_of(client, i, text) or code
+end
+
+-- Messages for connected nodes.
+local CONNECTED = {
+    timeout = "connected, but no answer in time",
+    overload = "connected, but too far behind with its answers",
+}
+
+-- A node's answer, or why it gave none: { node, code, message, vote }.
+local function read_node(client, round, i, text)
+    C.rl_round_node(round, i - 1, node_out)
+    local row = { node = client.options.nodes[i].label }
+    if node_out.answered ~= 0 then
+        row.code, row.vote = "ok", node_out.vote
+        if node_out.vote == 0 and node_out.extra > 0 then
+            row.message = format("no, for %.3f s more", tonumber(node_out.extra) / 1000)
+        else
+            row.message = node_out.vote > 0 and "yes" or node_out.vote < 0
+                and "somebody else's" or "no"
+        end
+    elseif node_out.code == 0 then
+        row.code, row.message = without(client, i, text)
+    else
+        row.code = code_name(node_out.code)
+        -- The text of a connected node is about an earlier answer.
+        row.message = node_out.ready ~= 0 and CONNECTED[row.code] or text_of(client, i, text)
+            or row.code
+    end
+    return row
+end
+
+local ROOM = 65536           -- bytes for an answer; a longer one enlarges the buffer
+local room, size
+
+local function whole_data(round, i)
+    if not room then
+        room, size = ffi_new("char[?]", ROOM), ROOM
+    end
+    local len = tonumber(C.rl_round_text(round, i, room, size))
+    if len > size then
+        room, size = ffi_new("char[?]", len), len
+        C.rl_round_text(round, i, room, size)
+    end
+    return ffi_string(room, len)
+end
+
+--- The answer of server `place` alone, in full. Frees the round.
+-- @return { vote, info, data }; or { node, code, message }: it gave none
+function _M.take_one(client, round, place)
+    local answer = read_node(client, round, place, ffi_new("char[?]", load().RL_TEXT_MAX))
+    if answer.vote then
+        answer = { vote = answer.vote, info = tonumber(node_out.extra),
+            data = whole_data(round, place - 1) }
+    end
+    C.rl_round_free(round)
+    return answer
+end
+
+local SEEDING = "; a user of fenced locks needs all ACL rules that examples/access/README.md lists"
+
+-- Explains why a node is still unseeded: the user lacks permission, or its floor is out of range.
+local function explain(row, seeding)
+    if row.code == "unseeded" and seeding and seeding.code == "noperm" then
+        row.code, row.message = "noperm", seeding.message .. SEEDING
+    elseif row.code == "unseeded" and seeding and seeding.code == "unseeded" then
+        row.message = seeding.message
+    end
+    return row
+end
+
+local function of_node(seeding, label)
+    for _, row in ipairs(seeding and seeding.nodes or {}) do
+        if row.node == label then
+            return row
+        end
+    end
+end
+
+--- The error of a round that is done. Frees the round.
+-- @param client   the client of the round
+-- @param subject  what the error is about
+-- @param round    the round; nil: it could not start
+-- @param seeding  the error of the primitive's unseeded(), or nil
+function _M.failure(client, subject, round, seeding)
+    if round == nil then
+        return errors.new(client.closed and "closed" or "nomem", subject)
+    end
+    local rows, text = {}, ffi_new("char[?]", load().RL_TEXT_MAX)
+    for i = 1, client.size do
+        local row = read_node(client, round, i, text)
+        rows[i] = explain(row, of_node(seeding, row.node))
+    end
+    local code = code_name(C.rl_round_outcome(round))
+    C.rl_round_free(round)
+    return errors.new(code, subject, rows)
 end
 
 return _M

@@ -3,9 +3,7 @@
 local ffi = require "ffi"
 local answers = require "redlock.runtime.answers"
 local finalizers = require "redlock.runtime.finalizers"
-local round_error = require "redlock.runtime.round_error"
 local ffi_core = require "redlock.runtime.ffi"
-local script_text = require "redlock.runtime.script_text"
 local ffi_values = require "redlock.runtime.ffi_values"
 
 local pcall, error, tonumber = pcall, error, tonumber
@@ -13,8 +11,8 @@ local yield, type = coroutine.yield, type
 local ceil, bytes, fill = math.ceil, ffi_values.bytes, ffi_values.fill
 local cast, ffi_new, ffi_gc = ffi.cast, ffi.new, ffi.gc
 
-local _M = { failure = round_error.of }
-local failure = round_error.of
+local _M = { failure = answers.failure }
+local failure = answers.failure
 
 local FOREVER_MS = 2 ^ 40
 
@@ -228,7 +226,7 @@ function _M.outcome(client, round)
     if round == nil then
         return client.closed and "closed" or "nomem"
     end
-    return round_error.code_name(C.rl_round_outcome(round))
+    return answers.code_name(C.rl_round_outcome(round))
 end
 
 --- Whether nodes had no vote because they do not know which fencing tokens they counted.
@@ -382,56 +380,7 @@ function _M.abandon(handle)
     C.rl_lease_abandon(ffi_gc(handle, nil))
 end
 
--- ---- questions and pauses --------------------------------------------------------
-
---- Begins what ask() does.
--- @return the round, or nil
-function _M.begin_ask(client, prim, script, keys, args, within)
-    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
-    return C.rl_ask(client.core, client:scripts(prim)[script], keys_buf, nkeys, args_buf, nargs,
-        within and to_ms(within) or FOREVER_MS, prim.questions[script] and 1 or 0)
-end
-
---- Runs one of a primitive's further scripts ("peek", "force") on all nodes.
--- @param client   whose servers are asked
--- @param subject  what an error is about
--- @param prim     the primitive
--- @param script   its name
--- @param keys     the KEYS
--- @param args     the ARGV
--- @param op       as for acquire()
--- @param within   as for acquire()
--- @return a list of { node, vote, info, data, agreed: whether a majority gave the same answer }
---   for the nodes that answered; or nil and an error
-function _M.ask(client, subject, prim, script, keys, args, op, within)
-    local round = _M.begin_ask(client, prim, script, keys, args, within)
-    if not wait(client, round, nil, op) then
-        return nil, failure(client, subject, round)
-    end
-    return answers.take(client, round)
-end
-
---- Runs a script on all nodes, and waits until each has answered or failed.
--- @param client   whose servers are asked
--- @param subject  what an error is about
--- @param body     the text of the script
--- @param keys     the KEYS
--- @param args     the ARGV; nil: none
--- @return as ask()
-function _M.ask_all(client, subject, body, keys, args)
-    local nkeys, nargs = fill(keys_buf, keys), args and fill(args_buf, args) or 0
-    local id = script_text.register(C, client, "a question", body)
-    local round = C.rl_ask_all(client.core, id, keys_buf, nkeys, args_buf, nargs, FOREVER_MS)
-    if not wait(client, round) then
-        return nil, failure(client, subject, round)
-    end
-    return answers.take(client, round)
-end
-
---- Like ask(), without waiting for the answers.
-function _M.say(client, prim, script, keys, args)
-    _M.free(_M.begin_ask(client, prim, script, keys, args))
-end
+-- ---- checks and pauses -----------------------------------------------------------
 
 -- Callers read the results from the client: true, or nil and an error when it is closed.
 local function learned(client, subject, ok, err)

@@ -6,7 +6,7 @@
 -- witnessed a token has a member among those. Before that, the server must have been through the
 -- restart guard's quarantine, so that no attempt counts on its earlier answers.
 
-local each = require "redlock.runtime.each"
+local question = require "redlock.runtime.question"
 local errors = require "redlock.runtime.errors"
 local health = require "redlock.servers.health"
 local limits = require "redlock.runtime.limits"
@@ -137,7 +137,9 @@ function _M.seed(view, bucket, op, within)
     local ends = within and client.now() + within
     local middle_ms = look_at_clocks(client)
     local args = { bucket, client.guarded and "1" or "", client.token_limit }
-    local answers, err = rounds.ask(client, view, prim, "floor", KEYS, args, op, within)
+    local q = { subject = view, primitive = prim, script = "floor", keys = KEYS, args = args,
+        op = op, within = within }
+    local answers, err = question.ask(client, q)
     client.unseeded[bucket] = not answers and within and true or nil
     if not answers then
         return nil, err
@@ -147,8 +149,8 @@ function _M.seed(view, bucket, op, within)
     if not args[4] then
         return nil, guessed
     end
-    answers, err = rounds.ask(client, view, prim, "seed", KEYS, args, op,
-        ends and max(ends - client.now(), 0))
+    q.script, q.within = "seed", ends and max(ends - client.now(), 0)
+    answers, err = question.ask(client, q)
     if guessed and (not answers or has_a_yes(answers)) then
         client.events:emit { type = "fence_seeded", name = view.name, floor = tonumber(args[4]) }
     end
@@ -162,18 +164,20 @@ function _M.seed_all(view, buckets, within)
     local client, prim, asked, guesses = view.client, view.primitive, {}, 0
     local middle_ms = look_at_clocks(client)
     for i, bucket in ipairs(buckets) do
-        asked[i] = { bucket, client.guarded and "1" or "", client.token_limit }
+        asked[i] = { subject = view, primitive = prim, script = "floor", keys = KEYS,
+            args = { bucket, client.guarded and "1" or "", client.token_limit }, within = within }
     end
-    local said, err = each.ask_all(client, view, prim, "floor", KEYS, asked, within)
+    local said, err = question.ask_each(client, asked)
     for i = 1, said and #said or 0 do
         local text, guessed = choose(view, said[i], middle_ms)
         if not text then
             return nil, guessed
         end
-        asked[i][4], guesses = text, guesses + (guessed and 1 or 0)
+        asked[i].script, asked[i].args[4] = "seed", text
+        guesses = guesses + (guessed and 1 or 0)
     end
     if said then
-        said, err = each.ask_all(client, view, prim, "seed", KEYS, asked, within)
+        said, err = question.ask_each(client, asked)
     end
     return said and guesses, err
 end
@@ -186,7 +190,8 @@ local LARGEST = script_text.read "redlock.scripts.fenced.largest"
 function _M.look(client, _, found)
     local known = {}
     look_at_clocks(client)
-    for _, answer in ipairs(rounds.ask_all(client, "check", LARGEST, KEYS) or {}) do
+    for _, answer in ipairs(question.ask(client, { subject = "check", body = LARGEST,
+        keys = KEYS }) or {}) do
         known[answer.node] = tonumber(answer.data)
         if answer.info + 1 >= tonumber(client.token_limit) then
             found(answer.node, finding(answer.info))

@@ -1,7 +1,7 @@
 --- For client:check(): tries to take, keep and release a lock of its own on each server, and counts
 -- clients with another list of servers.
 
-local each = require "redlock.runtime.each"
+local question = require "redlock.runtime.question"
 local ffi = require "ffi"
 local floors = require "redlock.servers.floors"
 local load = require("redlock.runtime.ffi").load
@@ -54,13 +54,13 @@ end
 
 --- Takes and releases a lock on each server that is ready, by `rows` of client:check(); calls
 -- found(place, finding) for each fault.
--- @return a list of { place }: the servers whose connections are few enough to list
+-- @return questions for their clients, to the servers that have few enough
 function _M.try(client, rows, found)
     local name, asked, failed, few = client.options.prefix .. "redlock:check", {}, {}, {}
     for place, row in ipairs(rows) do
-        asked[#asked + 1] = row.ready and { place = place, keys = { name }, args = { "",
-            format("redlock:{%s}:fence", name), floors.KEY, format("redlock:{%s}:free", name) } }
-            or nil
+        asked[#asked + 1] = row.ready and { body = TRIAL, place = place, keys = { name },
+            args = { "", format("redlock:{%s}:fence", name), floors.KEY,
+                format("redlock:{%s}:free", name) } } or nil
         failed[place] = {}
     end
     for _, step in ipairs { "take", "release" } do    -- the first by EVAL, the second by EVALSHA
@@ -68,7 +68,7 @@ function _M.try(client, rows, found)
             one.args[1] = step
         end
         few = {}
-        for k, said in ipairs(each.ask(client, TRIAL, asked)) do
+        for k, said in ipairs(question.ask_each(client, asked)) do
             local place, code = asked[k].place, node_codes[said.code]
             for command, why in gmatch(said.data or "", "(%u+) ([^\n]*)") do
                 failed[place][command] = gsub(why, "[^ -~]", "?")
@@ -80,7 +80,7 @@ function _M.try(client, rows, found)
                 list[SCRIPT] = said.message
             end
             few[#few + 1] = said.data and said.info > 1 and said.info <= LISTED
-                and { place = place } or nil
+                and { clients = true, place = place } or nil
         end
     end
     for place, list in ipairs(failed) do
@@ -96,7 +96,7 @@ function _M.count_strangers(client, asked, found)
     local info, name = ffi.new "rl_node_info", client.options.client_name
     load().rl_node_get_info(client.core, 0, info)
     local list = ffi.string(info.list)
-    for k, said in ipairs(each.ask_clients(client, asked)) do
+    for k, said in ipairs(question.ask_each(client, asked)) do
         local n, hosts, seen = 0, 0, {}
         for line in gmatch(said.data or "", "[^\n]+") do
             local whose, theirs = match(line, " name=(%S-):(%x%x%x%x%x%x%x%x) ")

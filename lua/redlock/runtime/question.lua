@@ -1,0 +1,102 @@
+--- Asks the servers something: all of them, or a single one. A question is a table of
+--   primitive, script  one of a primitive's further scripts ("peek"), which is asked until a
+--                      majority has given the same answer, or no longer can
+--   body               or the text of a script, which is asked until each server has answered or
+--                      failed
+--   place              of a body: the only server that is asked, from 1
+--   clients            true: asks that server for its CLIENT LIST of ordinary connections instead
+--   keys, args         the KEYS and ARGV; args may be nil: none
+--   subject            what an error is about; with `place` there is none
+--   within             seconds; nil: the servers' time-outs alone bound it
+--   op                 as for rounds.acquire(), or nil
+
+local answers = require "redlock.runtime.answers"
+local ffi_values = require "redlock.runtime.ffi_values"
+local load = require("redlock.runtime.ffi").load
+local rounds = require "redlock.runtime.rounds"
+local script_text = require "redlock.runtime.script_text"
+
+local error, ipairs, pcall = error, ipairs, pcall
+
+local _M = {}
+
+local function start(C, client, q)
+    local within = rounds.to_ms(q.within or rounds.FOREVER)
+    if q.clients then
+        return C.rl_ask_clients(client.core, q.place - 1, within)
+    end
+    local keys, nkeys = ffi_values.keys, ffi_values.fill(ffi_values.keys, q.keys)
+    local args, nargs = ffi_values.args, q.args and ffi_values.fill(ffi_values.args, q.args) or 0
+    if q.primitive then
+        return C.rl_ask(client.core, client:scripts(q.primitive)[q.script], keys, nkeys, args,
+            nargs, within, q.primitive.questions[q.script] and 1 or 0)
+    end
+    local id = script_text.register(C, client, "a question", q.body)
+    if q.place then
+        return C.rl_ask_one(client.core, q.place - 1, id, keys, nkeys, args, nargs, within)
+    end
+    return C.rl_ask_all(client.core, id, keys, nkeys, args, nargs, within)
+end
+
+--- Sends a question.
+-- @return the round, for answers(); or nil
+function _M.begin(client, q)
+    local round = start(load(), client, q)
+    return round ~= nil and round or nil
+end
+
+--- Waits for the answers to a question, and frees the round.
+-- @param client  as for begin()
+-- @param q       the question
+-- @param round   from begin(), or nil
+-- @return a list of { node, vote, info, data, agreed: whether a majority gave the same answer } for
+--   the nodes that answered; or nil and an error. With `place`: { vote, info, data = all of it },
+--   or { code, message } without an answer
+function _M.answers(client, q, round)
+    if q.place and not round then
+        return { code = client.closed and "closed" or "pending", message = "has no vote" }
+    end
+    local granted = rounds.await(client, round, nil, q.op)
+    if q.place then
+        return answers.take_one(client, round, q.place)
+    elseif not granted then
+        return nil, answers.failure(client, q.subject, round)
+    end
+    return answers.take(client, round)
+end
+
+--- Sends a question, and waits.
+-- @return as answers()
+function _M.ask(client, q)
+    return _M.answers(client, q, _M.begin(client, q))
+end
+
+--- Sends several questions at once, and waits for all answers.
+-- @return a list of what answers() returns for each; or nil and the error of one of them
+function _M.ask_each(client, list)
+    local begun, said = {}, {}
+    for k, q in ipairs(list) do
+        begun[k] = _M.begin(client, q)
+    end
+    for k, q in ipairs(list) do
+        local ok, answer, err = pcall(_M.answers, client, q, begun[k])
+        if not ok or not answer then     -- a wait raises on Ctrl-C, and when it is cancelled
+            for later = k + 1, #list do
+                rounds.free(begun[later])
+            end
+            if not ok then
+                error(answer, 0)
+            end
+            return nil, err
+        end
+        said[k] = answer
+    end
+    return said
+end
+
+--- Sends a question whose answers nobody waits for.
+function _M.say(client, q)
+    rounds.free(_M.begin(client, q))
+end
+
+return _M
