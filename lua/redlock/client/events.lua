@@ -7,15 +7,13 @@
 -- Where nobody listens (on_event = "auto"), a host that has warn(text), as nginx has, gets a line
 -- for each change of a server.
 
-local ffi = require "ffi"
 local health = require "redlock.servers.health"
 local changes = require "redlock.runtime.changes"
 local interrupt = require "redlock.runtime.interrupt"
 local no_wait = require "redlock.runtime.no_wait"
 local rounds = require "redlock.runtime.rounds"
 
-local tonumber, tostring, ipairs, setmetatable, type =
-    tonumber, tostring, ipairs, setmetatable, type
+local tostring, ipairs, setmetatable, type = tostring, ipairs, setmetatable, type
 local format = string.format
 
 local _M = {}
@@ -77,7 +75,7 @@ local function is_reporter(self)
     if not core then
         return true
     end
-    local key = tonumber(ffi.cast("intptr_t", core))
+    local key = rounds.key(core)
     local reporter = reporters[key]
     if not reporter or reporter.client.core ~= core then
         reporters[key] = self

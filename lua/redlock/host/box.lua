@@ -11,7 +11,8 @@ local rounds = require "redlock.runtime.rounds"
 
 local error, pairs, pcall, setmetatable, tonumber = error, pairs, pcall, setmetatable, tonumber
 local running = coroutine.running
-local cast = ffi.cast
+
+local key_of = rounds.key
 
 local _M = {}
 
@@ -20,10 +21,6 @@ local LATE = 1                -- seconds that a timer may be late
 
 local Box = {}
 Box.__index = Box
-
-local function key_of(round)
-    return tonumber(cast("intptr_t", round))
-end
 
 -- Runs when the Lua state is closed: its coroutines are gone.
 local function close(self)

@@ -18,32 +18,17 @@ local boxes = require "redlock.host.box"
 local cores = require "redlock.runtime.cores"
 local errors = require "redlock.runtime.errors"
 local no_wait = require "redlock.runtime.no_wait"
+local plain = require "redlock.host.plain"
 local validate = require "redlock.runtime.validate"
 
-local assert, pairs, pcall, type = assert, pairs, pcall, type
-local huge = math.huge
-local running, status, create, resume =
-    coroutine.running, coroutine.status, coroutine.create, coroutine.resume
+local assert, pairs, pcall = assert, pairs, pcall
+local huge, create, resume = math.huge, coroutine.create, coroutine.resume
 
 local _M = {}
-
-local MAIN = {}
 
 -- A waiter killed in its sleep is noticed only when it is woken, if at all. Sleeps are this short
 -- (seconds) so that it does not keep its place in the local queue for its whole wait.
 local NAP = 5
-
-local function owner()
-    local co, is_main = running()
-    if not co or is_main then
-        return MAIN
-    end
-    return co
-end
-
-local function alive(who)
-    return type(who) ~= "thread" or status(who) ~= "dead"
-end
 
 local function always()
     return true
@@ -51,10 +36,6 @@ end
 
 local function spawn(fn)
     assert(resume(create(fn)))
-end
-
-local function log(text)
-    io.stderr:write("redlock: ", text, "\n")
 end
 
 -- ---- what the library asks of a host: see plain.lua ------------------------------------
@@ -159,15 +140,15 @@ function _M.new(def)
     for key, value in pairs(def) do
         host[key] = value
     end
-    host.owner = host.owner or owner
-    host.alive = host.alive or alive
+    host.owner = host.owner or plain.owner
+    host.alive = host.alive or plain.alive
     local can_wait = host.can_wait or always
     function host.can_wait()
         return not no_wait.applies() and can_wait()
     end
     host.spawn = host.spawn or spawn
     host.defer = host.defer or host.spawn
-    host.log = host.log or log
+    host.log = host.log or plain.log
     host.nap = host.mortal and NAP or huge
     host.accept, host.poll_at = accept, poll_at
     local box = boxes.new(host)

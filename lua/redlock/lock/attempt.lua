@@ -34,7 +34,7 @@ function _M.register(call, handle, from)
     local hold = { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
         primitive = prim, taker = false, passed = 0, since = now,
         -- Fields for later: a table that grows is slow.
-        id = nil, mine = nil, key = nil, looked = nil, line = nil, number = nil, ends = nil }
+        id = nil, mine = nil, key = nil, seen = nil, line = nil, number = nil, ends = nil }
     if from then
         hold.passed, hold.run = from.passed + 1, from.run or from.since
     end

@@ -64,7 +64,7 @@ function _M.begin(lock, owner, hold, for_future)
     -- In this order: an interrupt in between must not leave it on the servers.
     local round = rounds.release(hold.lease, for_future)
     client.holds:remove(owner, lock.id)
-    hold.looked = now
+    hold.seen = now
     return round
 end
 

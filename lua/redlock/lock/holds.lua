@@ -5,7 +5,7 @@
 --   traceparent  or nil
 --   since        when its owner got it
 --   passed, run  how often it was passed on before, and since when (nil: never)
---   looked       when it was last checked; after its release: when that was
+--   seen         when its owner was last known to have it: at a check, or at its release
 --   ends         once it is released: when it would have ended
 --   taker        the host's note
 --   on_lost, on_ending  callbacks (callbacks.lua), or nil
@@ -41,7 +41,7 @@ local function weak(mode)
     return setmetatable({}, { __mode = mode })
 end
 
--- A list of holds by their `looked`: number -> hold. Weak: holds live as long as their owners.
+-- A list of holds by their `seen`: number -> hold. Weak: holds live as long as their owners.
 local function new_line()
     local line = weak "v"
     line.first, line.last = 1, 0
@@ -49,7 +49,7 @@ local function new_line()
 end
 
 local function stand_in(line, hold, now)
-    hold.looked, hold.line = now, line
+    hold.seen, hold.line = now, line
     hold.number = line.last + 1
     line.last = hold.number
     line[hold.number] = hold
@@ -329,7 +329,7 @@ local function forget_run_out(self, time)
     local line = self.run_out
     while line.first <= line.last do
         local hold = line[line.first]
-        if hold and hold.looked >= time and line.last - line.first < REMEMBERED then
+        if hold and hold.seen >= time and line.last - line.first < REMEMBERED then
             return
         end
         hold = take_first(line)
@@ -420,8 +420,8 @@ local function sweep(self, now)
     self.next_sweep = now + interval
     while line.first <= line.last do
         local hold = line[line.first]
-        if hold and hold.looked + interval > now then
-            self.next_sweep = hold.looked + interval
+        if hold and hold.seen + interval > now then
+            self.next_sweep = hold.seen + interval
             return
         end
         hold = take_first(line)

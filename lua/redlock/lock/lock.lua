@@ -282,7 +282,7 @@ local function settle(self, owner, hold, seconds, keep)
     local ends = now + rounds.remaining(hold.lease)
     if not keep then
         client.holds:remove(owner, self.id)
-        hold.looked = now
+        hold.seen = now
     end
     local ok, err = closing.settle(self, hold, seconds, keep)
     if keep then
@@ -322,7 +322,7 @@ function Lock:unlock(opts)
     end
     if handover.pass(self, hold) then
         client.holds:remove(owner, self.id)
-        hold.looked = client.now()
+        hold.seen = client.now()
         outcomes.released(client, hold)
         return true
     end

@@ -27,20 +27,21 @@ function _M.contended(client, name)
     end
 end
 
---- Counts the release of a hold at its `looked`, and emits the event. err: of the release, or nil.
+--- Counts the release of a hold, which its owner had until hold.seen, and emits the event. err: of
+-- the release, or nil.
 function _M.released(client, hold, err)
     local counters, meter = client.counters, client.meter
     if not err then
         counters.released = counters.released + 1
     end
     if meter and err then
-        meter:not_released(hold.name, hold.looked - hold.since, err.code)
+        meter:not_released(hold.name, hold.seen - hold.since, err.code)
     elseif meter then
-        meter:released(hold.name, hold.looked - hold.since)
+        meter:released(hold.name, hold.seen - hold.since)
     end
     if client.events.fn and (not err or err.code == "unknown") then
         client.events:emit { type = "released", name = hold.name,
-            held = hold.looked - hold.since, code = err and err.code or nil,
+            held = hold.seen - hold.since, code = err and err.code or nil,
             traceparent = hold.traceparent }
     end
 end

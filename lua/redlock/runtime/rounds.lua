@@ -43,6 +43,11 @@ function _M.to_ms(seconds)
 end
 local to_ms = _M.to_ms
 
+--- A number for a handle of the core, valid until the handle is given back.
+function _M.key(handle)
+    return tonumber(cast("intptr_t", handle))
+end
+
 --- A random number in [0, 1), independent of other processes and of math.random.
 function _M.random(client)
     return C.rl_random(client.core)
@@ -271,11 +276,6 @@ function _M.keep(handle, lease, max_hold)
     if C.rl_keep(handle, to_ms(lease), max_hold and to_ms(max_hold) or 0) ~= 0 then
         error("redlock: no thread for the watchdog could be started", 0)
     end
-end
-
---- The core's number for a lease, valid until its handle is given back.
-function _M.key(handle)
-    return tonumber(cast("intptr_t", handle))
 end
 
 --- How many servers have confirmed a lease. With `before`: how many had when its last extension

@@ -5,14 +5,14 @@
 -- An error that is raised while a future runs becomes its result, even an interrupt (Ctrl-C)
 -- between any two instructions. What the future began is then given back.
 
-local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
 local ffi_core = require "redlock.runtime.ffi"
 local rounds = require "redlock.runtime.rounds"
 
 local coroutine, error, ipairs, pairs = coroutine, error, ipairs, pairs
 local pcall, setmetatable, tonumber = pcall, setmetatable, tonumber
-local cast = ffi.cast
+
+local key_of = rounds.key
 
 local _M = {}
 
@@ -41,10 +41,6 @@ function _M.is_task(client)
     end
     local co = coroutine.running()
     return co ~= nil and running_tasks[co] == client.tasks
-end
-
-local function key_of(round)
-    return tonumber(cast("intptr_t", round))
 end
 
 local YIELDED = "redlock: a callback (on_event, onLost, a password function) has yielded inside "

@@ -4,13 +4,12 @@
 -- time pass, with all that happens in it, until the answer has come.
 
 local library = require "redlock.testing.library"
+local plain = require "redlock.host.plain"
 
-local running, status = coroutine.running, coroutine.status
-local error, huge, type = error, math.huge, type
+local error, huge = error, math.huge
 
-local _M = { name = "world", nap = huge }
+local _M = { name = "world", nap = huge, owner = plain.owner, alive = plain.alive }
 
-local MAIN = {}
 local world, cores, errors, rounds
 
 local function nothing()
@@ -26,20 +25,6 @@ function _M.enter(new, part)
     world = new
     cores, rounds = part "redlock.runtime.cores", part "redlock.runtime.rounds"
     errors = part "redlock.runtime.errors"
-end
-
--- ---- owners ----------------------------------------------------------------------
-
-function _M.owner()
-    local co, is_main = running()
-    if not co or is_main then
-        return MAIN
-    end
-    return co
-end
-
-function _M.alive(owner)
-    return type(owner) ~= "thread" or status(owner) ~= "dead"
 end
 
 --- Has the holds of ended coroutines released later.

@@ -22,13 +22,9 @@ local BEFORE = 1000 * SECOND         -- uptime of a client's machine when the cl
 local World = {}
 World.__index = World
 
-local C, redlock, part, finalize   -- of the library in the world
+local C, redlock, rounds, part, finalize -- of the library in the world
 local known = {}             -- commands sent to servers, by the numbers that C gives them
 local present                -- the current world, or nil
-
-local function key_of(round)
-    return tonumber(ffi.cast("intptr_t", round))
-end
 
 -- ---- it begins and ends ------------------------------------------------------------
 
@@ -36,7 +32,8 @@ local function load()
     if not redlock then
         C = library.core()
         redlock, part, finalize = library.load(waits)
-        part("redlock.runtime.rounds").load()
+        rounds = part "redlock.runtime.rounds"
+        rounds.load()
     end
 end
 
@@ -196,7 +193,7 @@ local function finish_task(self, task, ok, ...)
         return
     end
     task.round = what
-    self.waiting[key_of(what)] = task
+    self.waiting[rounds.key(what)] = task
     C.rl_round_notify(what)
 end
 
@@ -242,7 +239,7 @@ function World:interrupt(task, err)
     if not task or not task.round then
         return false
     end
-    self.waiting[key_of(task.round)] = nil
+    self.waiting[rounds.key(task.round)] = nil
     task.round = nil
     resume(self, task, err)
     return true
@@ -293,7 +290,7 @@ end
 
 local function on_round(self)
     local round = C.sim_record().round
-    local key = key_of(round)
+    local key = rounds.key(round)
     local task = self.waiting[key]
     if task then
         self.waiting[key], task.round = nil, nil
