@@ -7,7 +7,7 @@
 -- Readers learn names of locks and addresses of servers: restrict access with allow and deny.
 
 local json = require "redlock.runtime.json"
-local nonce = require "redlock.runtime.nonce"
+local nonce = require("redlock.runtime.ffi_values").nonce
 local page = require "redlock.status.page"
 local validate = require "redlock.runtime.validate"
 

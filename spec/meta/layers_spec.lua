@@ -252,7 +252,7 @@ describe("the layers", function()
             ["c/node/a.c"] = "#include <sys/socket.h>\n#include <string.h>" })
         assert.same({ "lua/redlock/runtime/a.lua: redlock.lock.lock" }, wrong_requires {
             ["lua/redlock/runtime/a.lua"] = 'local l = require "redlock.lock.lock"\n'
-                .. 'local q = require("redlock.runtime.majority")' })
+                .. 'local q = require("redlock.runtime.limits")' })
         assert.same({ "lua/redlock/lock/a.lua: redlock" }, wrong_requires {
             ["lua/redlock/lock/a.lua"] = 'require "redlock"' })
         assert.equal(1, #circles { a = { "b" }, b = { "c" }, c = { "a" } })

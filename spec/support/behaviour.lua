@@ -150,8 +150,8 @@ _M.list = {
         -- Whether so many stand in line on a majority.
         local function stand(count)
             local n, script = 0, "return { 1, redis.call('zcard', KEYS[1]) }"
-            for _, said in ipairs(assert(require("redlock.runtime.rounds").ask_all(client, "a line",
-                script, { "redlock:{f}:queue" }))) do
+            for _, said in ipairs(assert(require("redlock.runtime.question").ask(client, {
+                subject = "a line", body = script, keys = { "redlock:{f}:queue" } }))) do
                 n = n + (said.info >= count and 1 or 0)
             end
             return n >= 2

@@ -7,23 +7,20 @@
 local ffi = require "ffi"
 local bit = require "bit"
 local card = require "redlock.runtime.card"
-local interrupt = require "redlock.runtime.interrupt"
 local validate = require "redlock.runtime.validate"
-local credentials = require "redlock.servers.credentials"
 local errors = require "redlock.runtime.errors"
 local events = require "redlock.client.events"
 local family = require "redlock.kinds.family"
 local finalizers = require "redlock.runtime.finalizers"
 local handover = require "redlock.lock.handover"
 local tasks = require "redlock.runtime.tasks"
-local quorum = require("redlock.runtime.majority").quorum
+local quorum = require("redlock.runtime.limits").quorum
 local restart_guard = require "redlock.servers.restart_guard"
 local health = require "redlock.servers.health"
 local holds = require "redlock.lock.holds"
 local lazy = require "redlock.runtime.lazy"
 local expiring_set = require "redlock.runtime.expiring_set"
 local local_queue = require "redlock.lock.local_queue"
-local inspection = require "redlock.client.inspection"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
 local plain_host = require "redlock.host.plain"
@@ -35,8 +32,10 @@ require "redlock.lock.asking"
 require "redlock.lock.background"
 
 local connecting = lazy.loader "redlock.servers.connecting"
+local credentials = lazy.loader "redlock.servers.credentials"
 local fenced_lock = lazy.loader "redlock.kinds.fenced_lock"
 local floors = lazy.loader "redlock.servers.floors"
+local inspection = lazy.loader "redlock.client.inspection"
 local sequencer = lazy.loader "redlock.kinds.sequencer"
 local transfer = lazy.loader "redlock.kinds.transfer"
 local trial = lazy.loader "redlock.servers.trial"
@@ -94,7 +93,7 @@ function _M.new(opts)
     self.holds = holds.new(self)
     self.tasks = tasks.new(self)
     self.events = events.new(self)
-    self.credentials = credentials.new(self)
+    self.credentials = credentials().new(self)
     self.meter = opts.metrics and opts.metrics:attach(self) or nil
     finalizers.join(self, vanish)
     rounds.load()                -- now, as descriptors may run out later
@@ -238,6 +237,16 @@ function methods:get(prim, name, opts)
         validate.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
     end
     return lock.new(self, prim, name, opts)
+end
+
+--- Who holds a name.
+function methods:holder(name)
+    return lock.new(self, plain_lock, name):holder()
+end
+
+--- The names that a majority of the servers has.
+function methods:locks(pattern, opts)
+    return inspection().locks(self, pattern, opts)
 end
 
 --- Takes over a hold that another process gave away; `lost`: it ended on the way.
@@ -418,7 +427,7 @@ function methods:close()
     end
     self.core = nil
     if not waited then
-        interrupt.rethrow(why)
+        errors.rethrow_interrupt(why)
     end
     return true
 end
@@ -433,7 +442,6 @@ if nginx then
     lazy.load_all()              -- usually in the master: a request must not read files
 end
 validate.any_methods(Client, "client", family.methods)
-validate.any_methods(Client, "client", inspection.methods)
 
 --- Seconds on CLOCK_BOOTTIME, as all times of the library.
 function Client.now()

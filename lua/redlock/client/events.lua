@@ -9,7 +9,7 @@
 
 local health = require "redlock.servers.health"
 local changes = require "redlock.runtime.changes"
-local interrupt = require "redlock.runtime.interrupt"
+local errors = require "redlock.runtime.errors"
 local no_wait = require "redlock.runtime.no_wait"
 local rounds = require "redlock.runtime.rounds"
 
@@ -114,7 +114,7 @@ function Events:emit(e)
     e.time = self.client.now()
     local ok, err = no_wait.call(self.fn, e)
     if not ok then           -- an error of the user must not reach the lock path
-        interrupt.rethrow(err)
+        errors.rethrow_interrupt(err)
         self.client.host.log("the on_event function failed: " .. tostring(err))
     end
 end

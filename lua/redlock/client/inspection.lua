@@ -1,12 +1,9 @@
---- The client's view of locks, whoever holds them.
+--- client:locks: the names that are held, whoever holds them.
 
-local loader = require("redlock.runtime.lazy").loader
+local census = require "redlock.inspect.census"
 local errors = require "redlock.runtime.errors"
 local lock = require "redlock.lock.lock"
-local plain_lock = require "redlock.kinds.plain_lock"
 local validate = require "redlock.runtime.validate"
-
-local census = loader "redlock.inspect.census"
 
 local ipairs = ipairs
 
@@ -15,9 +12,6 @@ local _M = {}
 local OPTIONS = { foreign = true, limit = true, rate = true, within = true, pause = true }
 local RATE, LIMIT, WITHIN = 100000, 100000, 600
 local MAX_PATTERN = 1024
-
-local methods = {}
-_M.methods = methods
 
 local function read_options(pattern, opts)
     opts = validate.options("options", opts, OPTIONS)
@@ -43,27 +37,22 @@ local function failure(self, servers)
     return errors.new("no_quorum", "the names of locks", rows)
 end
 
---- The names that a majority of the servers has.
-function methods:locks(pattern, opts)
+--- The names that a majority of a client's servers has.
+function _M.locks(self, pattern, opts)
     opts = read_options(pattern, opts)
     local ok, err = lock.open_to_wait { client = self, describe = function() return "locks" end }
     if not ok then
         return nil, err
     end
-    local servers, done, need = census().scan(self, opts)
+    local servers, done, need = census.scan(self, opts)
     if done < need or self.closed then
         return nil, failure(self, servers)
     end
-    local list = census().result(self, servers, opts)
+    local list = census.result(self, servers, opts)
     if self.closed then
         return nil, failure(self, servers)
     end
     return list
-end
-
---- Who holds a name.
-function methods:holder(name)
-    return lock.new(self, plain_lock, name):holder()
 end
 
 return _M

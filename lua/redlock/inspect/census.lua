@@ -15,7 +15,7 @@ local ffi = require "ffi"
 local glob = require "redlock.runtime.glob"
 local load = require("redlock.runtime.ffi").load
 local holders = require "redlock.inspect.holders"
-local majority = require "redlock.runtime.majority"
+local limits = require "redlock.runtime.limits"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
@@ -252,11 +252,11 @@ local function merge(name, list, n, now)
     if not held then
         return held
     end
-    local q, result = majority.quorum(n), { name = name, remaining = left,
-        waiting = majority.median(numbers.waiting), queue = majority.median(numbers.queue) }
+    local q, result = limits.quorum(n), { name = name, remaining = left,
+        waiting = limits.median(numbers.waiting), queue = limits.median(numbers.queue) }
     if #who == 1 then
         result.kind = KINDS[who]
-        result.count = who == "c" and majority.median(numbers.token) or count_of(rows, q)
+        result.count = who == "c" and limits.median(numbers.token) or count_of(rows, q)
         return result.count > 0 and result
     end
     local token = agreed(rows, "token", q)
@@ -334,7 +334,7 @@ function _M.result(client, servers, opts)
             longs[#longs + 1] = server.long
         end
     end
-    list.long = majority.median(longs)
+    list.long = limits.median(longs)
     -- One of the servers that have a name may hide it.
     local least = max(#whole - (client.size - client.quorum) - 1, 1)
     local found, entries, now = {}, seen_by(whole, least, opts.pattern), client.now()

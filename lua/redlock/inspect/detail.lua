@@ -2,7 +2,7 @@
 
 local card = require "redlock.runtime.card"
 local question = require "redlock.runtime.question"
-local median = require("redlock.runtime.majority").median
+local median = require("redlock.runtime.limits").median
 local script_text = require "redlock.runtime.script_text"
 
 local ipairs, pairs, tonumber = ipairs, pairs, tonumber

@@ -6,7 +6,7 @@
 
 local answers = require "redlock.runtime.answers"
 local card = require "redlock.runtime.card"
-local quorum = require("redlock.runtime.majority").quorum
+local quorum = require("redlock.runtime.limits").quorum
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local ffi_values = require "redlock.runtime.ffi_values"

@@ -14,7 +14,7 @@ local asking = require "redlock.lock.asking"
 local errors = require "redlock.runtime.errors"
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
-local nonce = require "redlock.runtime.nonce"
+local ffi_values = require "redlock.runtime.ffi_values"
 local printable = require("redlock.runtime.encoding").printable
 local rounds = require "redlock.runtime.rounds"
 local subscriptions = require "redlock.runtime.subscription"
@@ -189,7 +189,7 @@ end
 
 --- Records an arrival; repeating it with the same `who` changes nothing.
 function methods:countDown(who)
-    who = who == nil and "=" .. nonce() or "+" .. validate.name("who", who, 65536)
+    who = who == nil and "=" .. ffi_values.nonce() or "+" .. validate.name("who", who, 65536)
     local client, view, ends = self.client, view_of(self), nil
     while true do
         local answers, err = asking.ask(view, "arrive", args_of(self, "", "-", 0, who))

@@ -4,7 +4,7 @@
 -- keeps its hold. So a callback refers weakly to a lock with an owner of its own, and has a copy
 -- of the lock without the owner.
 
-local interrupt = require "redlock.runtime.interrupt"
+local errors = require "redlock.runtime.errors"
 local rounds = require "redlock.runtime.rounds"
 
 local getmetatable, ipairs, pairs, pcall, setmetatable, tostring =
@@ -43,7 +43,7 @@ local function run(host, callback, lock, first, ...)
     if first ~= nil then
         local ok, err = pcall(callback.fn, lock, first, ...)
         if not ok then       -- the library call that runs it must not fail
-            interrupt.rethrow(err)
+            errors.rethrow_interrupt(err)
             host.log(format("an %s function failed: %s", callback.event, tostring(err)))
         end
     end

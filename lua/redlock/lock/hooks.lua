@@ -3,7 +3,7 @@
 
 local answers = require "redlock.runtime.answers"
 local errors = require "redlock.runtime.errors"
-local nonce = require "redlock.runtime.nonce"
+local ffi_values = require "redlock.runtime.ffi_values"
 local rounds = require "redlock.runtime.rounds"
 
 local setmetatable, type, huge, max = setmetatable, type, math.huge, math.max
@@ -14,7 +14,7 @@ local Wait = {}
 
 function Wait.__index(wait, field)
     if field == "id" then
-        wait.id = nonce()
+        wait.id = ffi_values.nonce()
         return wait.id
     end
 end

@@ -8,7 +8,7 @@
 
 local answers = require "redlock.runtime.answers"
 local card = require "redlock.runtime.card"
-local quorum = require("redlock.runtime.majority").quorum
+local quorum = require("redlock.runtime.limits").quorum
 
 local max, min = math.max, math.min
 

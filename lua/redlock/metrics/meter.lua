@@ -4,7 +4,7 @@
 -- name seen recently. They are fields of the object itself, as LuaJIT's interpreter takes ten
 -- times as long to find them through a metatable.
 
-local interrupt = require "redlock.runtime.interrupt"
+local errors = require "redlock.runtime.errors"
 local layout = require "redlock.metrics.layout"
 local printable = require("redlock.runtime.encoding").printable
 
@@ -82,7 +82,7 @@ end
 
 local function label_of(self, name)
     local ok, label = pcall(self.group_of, name)
-    interrupt.rethrow(not ok and label)
+    errors.rethrow_interrupt(not ok and label)
     if not ok and not self.failed_once then
         self.failed_once = true
         self.say("the group function failed: " .. tostring(label))

@@ -16,11 +16,11 @@
 -- strings only: pass it tostring(err).
 
 local node_codes = require "redlock.runtime.node_codes"
-local quorum = require("redlock.runtime.majority").quorum
+local quorum = require("redlock.runtime.limits").quorum
 
-local setmetatable, getmetatable, tostring, type, ipairs, pairs =
-    setmetatable, getmetatable, tostring, type, ipairs, pairs
-local format, concat = string.format, table.concat
+local error, setmetatable, getmetatable, tostring, type, ipairs, pairs =
+    error, setmetatable, getmetatable, tostring, type, ipairs, pairs
+local find, format, concat = string.find, string.format, table.concat
 
 local _M = {}
 
@@ -118,6 +118,15 @@ end
 -- @param text     what the message says about the holder, or nil
 function _M.name(err, subject, holder, text)
     err.holder, err.message = holder, sentence(err.code, subject, err.nodes, text)
+end
+
+--- Raises a caught Ctrl-C again. It raises an error at any instruction of a program of luajit, and
+-- is meant for the whole program.
+-- @param err  what was caught; returns if it is something else
+function _M.rethrow_interrupt(err)
+    if type(err) == "string" and find(err, "interrupted!$") then
+        error(err, 0)
+    end
 end
 
 --- @return whether a value is one of our errors

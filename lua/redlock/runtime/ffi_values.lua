@@ -1,4 +1,4 @@
---- Strings as the core takes and gives them: KEYS and ARGV of a script, and lease values.
+--- Strings as the core takes and gives them: KEYS and ARGV of a script, lease values, nonces.
 
 local ffi = require "ffi"
 local ffi_core = require "redlock.runtime.ffi"
@@ -45,6 +45,14 @@ local function load()
     C = ffi_core.load()
     text_out = ffi_new("char[?]", C.RL_VALUE_MAX)        -- RL_DATA_MAX is not larger
     return C
+end
+
+--- @return 16 random hex digits, to identify a repeated question or a place in a queue
+function _M.nonce()
+    if (C or load()).rl_nonce(text_out) ~= 0 then
+        error("redlock: the kernel has no random numbers", 0)
+    end
+    return ffi_string(text_out, C.RL_NONCE_LEN)
 end
 
 --- @return the value of a lease: the digits that prove it, and its card (card.lua)

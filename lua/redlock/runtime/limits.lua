@@ -1,7 +1,9 @@
---- Bounds that several modules share. spec/process/core_spec.lua compares them, except VALUE_MAX,
--- with the core's.
+--- Numbers that several modules share: bounds, and what a majority is. spec/process/core_spec.lua
+-- compares the bounds, except VALUE_MAX, with the core's.
 
-return {
+local floor, sort = math.floor, table.sort
+
+local _M = {
     MAX_NODES = 32,           -- RL_MAX_NODES: votes are kept in masks of 32 bits
     VALUE_LEN = 40,           -- RL_VALUE_LEN: 20 random bytes, in hex
     VALUE_MAX = 256,          -- RL_VALUE_MAX: with a card
@@ -12,3 +14,17 @@ return {
     TOKEN_DIGITS = 14,        -- ... of at most that many digits
     DAY = 86400,              -- seconds
 }
+
+--- @return how many of n servers are a majority: any two majorities share a server
+function _M.quorum(n)
+    return floor(n / 2) + 1
+end
+
+--- @param list  numbers, which are sorted
+-- @return the middle one; 0: the list is empty
+function _M.median(list)
+    sort(list)
+    return list[floor(#list / 2) + 1] or 0
+end
+
+return _M

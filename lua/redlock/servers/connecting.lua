@@ -6,7 +6,7 @@
 local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
 local health = require "redlock.servers.health"
-local quorum = require("redlock.runtime.majority").quorum
+local quorum = require("redlock.runtime.limits").quorum
 local rounds = require "redlock.runtime.rounds"
 
 local ipairs, max, min = ipairs, math.max, math.min

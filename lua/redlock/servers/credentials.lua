@@ -8,7 +8,6 @@
 local errors = require "redlock.runtime.errors"
 local cores = require "redlock.runtime.cores"
 local changes = require "redlock.runtime.changes"
-local interrupt = require "redlock.runtime.interrupt"
 
 local pcall, type, tostring, ipairs, setmetatable = pcall, type, tostring, ipairs, setmetatable
 local min = math.min
@@ -41,7 +40,7 @@ end
 local function call(fn)
     local ok, password, user = pcall(fn)
     if not ok then
-        interrupt.rethrow(password)
+        errors.rethrow_interrupt(password)
         return nil, "the password function failed: " .. tostring(password):gsub("[^ -~]", "?")
     elseif type(password) ~= "string" or password == "" or password:find "%z" then
         return nil, "the password function returned no password"

@@ -4,7 +4,7 @@
 local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
 local node_codes = require "redlock.runtime.node_codes"
-local quorum = require("redlock.runtime.majority").quorum
+local quorum = require("redlock.runtime.limits").quorum
 local rounds = require "redlock.runtime.rounds"
 
 local ipairs, setmetatable, tonumber, tostring = ipairs, setmetatable, tonumber, tostring

@@ -2,11 +2,12 @@
 
 local card = require "redlock.runtime.card"
 local limits = require "redlock.runtime.limits"
-local quorum = require("redlock.runtime.majority").quorum
+local loader = require("redlock.runtime.lazy").loader
 local validate = require "redlock.runtime.validate"
-local uri = require "redlock.runtime.uri"
 
-local MAX_NODES, DAY = limits.MAX_NODES, limits.DAY
+local uri = loader "redlock.runtime.uri"
+
+local MAX_NODES, DAY, quorum = limits.MAX_NODES, limits.DAY, limits.quorum
 local type, ipairs, pairs, tostring = type, ipairs, pairs, tostring
 local format = string.format
 local bad = validate.bad
@@ -303,7 +304,7 @@ local function shared_password(o)
     if shared.user ~= nil then
         validate.text("option user", shared.user, 4096)
     end
-    local given = uri.password("option ", shared)
+    local given = uri().password("option ", shared)
     if shared.user and not given then
         bad("option user", "a user needs a password, password_file or password_env")
     end
@@ -323,7 +324,7 @@ local function check_nodes(nodes, shared)
     check_list(nodes)
     local list, seen = {}, {}
     for i, node in ipairs(nodes) do
-        local n = uri.node(node, format("nodes[%d]", i), shared)
+        local n = uri().node(node, format("nodes[%d]", i), shared)
         if seen[n.label] then
             bad(format("nodes[%d]", i), format("%s is nodes[%d] already; one server must not "
                 .. "vote twice", n.label, seen[n.label]))

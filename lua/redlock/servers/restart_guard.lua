@@ -6,7 +6,7 @@
 
 local errors = require "redlock.runtime.errors"
 local health = require "redlock.servers.health"
-local quorum = require("redlock.runtime.majority").quorum
+local quorum = require("redlock.runtime.limits").quorum
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
