@@ -1,6 +1,6 @@
 /* lookup.h - looks up host names by getaddrinfo(), each in a short-lived thread. */
-#ifndef RESOLVE_H
-#define RESOLVE_H
+#ifndef LOOKUP_H
+#define LOOKUP_H
 
 struct addrinfo;
 struct lookup;

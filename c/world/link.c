@@ -48,12 +48,12 @@ struct path {
 static struct conn_v conns[CONNECTIONS];
 static int used;                  /* how many entries of conns this world has used */
 static struct server_v servers[SIM_SERVERS];
-static struct path paths[SIM_PROCESSES + 1][SIM_SERVERS];
+static struct path paths[SIM_PROCESSES][SIM_SERVERS];
 static int serving = -1;          /* the connection whose command Lua executes */
 
 static struct path *path_of(const struct conn_v *v)
 {
-    return &paths[v->process < 0 ? SIM_PROCESSES : v->process][v->server];
+    return &paths[v->process][v->server];
 }
 
 static int index_of(const struct conn_v *v)
@@ -68,7 +68,7 @@ static struct conn_v *conn_of(int handle)
     return v->used && v->handle == handle ? v : NULL;
 }
 
-void links_reset(int n)
+void links_reset(void)
 {
     for (int i = 0; i < used; i++) {
         conns[i].used = 0;
@@ -78,7 +78,6 @@ void links_reset(int n)
     serving = -1;
     memset(paths, 0, sizeof(paths));
     memset(servers, 0, sizeof(servers));
-    (void)n;
 }
 
 /* ---- sending ---- */
@@ -235,7 +234,7 @@ long link_read(int conn, char *data, size_t size)
 
 static void wake_client(const struct conn_v *v)
 {
-    if (!v->client || v->process < 0)
+    if (!v->client)
         return;
     world.process[v->process].ready |= (uint64_t)1 << v->link;
     process_notice(v->process);

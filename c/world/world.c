@@ -460,9 +460,8 @@ int sim_run(void)
     }
 }
 
-void sim_reset(uint64_t seed, int servers)
+void sim_reset(uint64_t seed)
 {
-    assert(servers <= SIM_SERVERS);
     events.len = 0;
     events.seq = 0;
     looked_at = -1;
@@ -471,5 +470,5 @@ void sim_reset(uint64_t seed, int servers)
         shadows[k].len = 0;
     memset(&world, 0, sizeof(world));
     world.random = seed;
-    links_reset(servers);
+    links_reset();
 }

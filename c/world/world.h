@@ -59,8 +59,8 @@ typedef struct sim_step {
 /* What a server's machine and process do; set with sim_server(). */
 enum { SIM_UP, SIM_FROZEN, SIM_DOWN };
 
-/* A new world with this many servers; close the clients of the old one first. */
-void sim_reset(uint64_t seed, int servers);
+/* A new world; close the clients of the old one first. */
+void sim_reset(uint64_t seed);
 
 /* What the last sim_run() returned for: always the same record. */
 sim_step *sim_record(void);
@@ -208,7 +208,7 @@ size_t command_take(const char *bytes, size_t len);
 
 /* ---- link.c ---- */
 
-void links_reset(int servers);
+void links_reset(void);
 
 /* Handles an event of a connection. True: world.step is a command to execute. */
 int link_event(enum event_kind kind, int conn, uint64_t b);

@@ -186,7 +186,7 @@ end
 --   (family.lua); nil: locks
 -- @return sim, with violation = { name, text, at } or nil, events, count
 function _M.run(seed, opts)
-    C.sim_reset(seed, 9)
+    C.sim_reset(seed)
     local self = base.new {
         seed = seed, timer = {}, timers = 0, waiting = {}, attempts = {}, held = {},
         promised = {}, processes = {}, tasks = {}, servers = {},

@@ -63,7 +63,7 @@ function _M.new(opts)
     if present then
         present:over()
     end
-    C.sim_reset(opts.seed, #opts.nodes)
+    C.sim_reset(opts.seed)
     local self = setmetatable({
         redlock = redlock, nodes = opts.nodes, link = opts.round_trip * SECOND / 2,
         servers = {}, places = {}, timers = {}, timer = 0, processes = 0,
