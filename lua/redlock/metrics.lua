@@ -1,16 +1,5 @@
---- Counts what a program's locks do, for Prometheus and other readers of its format.
---
---     local metrics = require("redlock.metrics").new()
---     local client = redlock.new { nodes = { ... }, metrics = metrics }
---     print(metrics:text())
---
--- In nginx each worker counts for itself, and a lua_shared_dict has the sums:
---
---     metrics = require("redlock.metrics").new { dict = "redlock" }       -- in init_by_lua
---     metrics:start()                                                     -- in init_worker_by_lua
---     metrics:serve()                                                     -- in content_by_lua
---
--- Locks are counted in groups of names, as the number of names has no limit.
+--- Counts what a program's locks do, for Prometheus and other readers of its format
+-- (types/metrics.lua). In nginx each worker counts for itself, and a lua_shared_dict has the sums.
 
 local collect = require "redlock.metrics.collect"
 local meters = require "redlock.metrics.meter"
@@ -54,9 +43,6 @@ local function dict_of(name)
 end
 
 --- See types/metrics.lua.
--- @param opts  group: function(name), the group of a lock's name; dict: the name of a dictionary
---   that workers of nginx share
--- @return the metrics, for the option `metrics` of redlock.new
 function _M.new(opts)
     opts = validate.options("options", opts, OPTIONS)
     if opts.group ~= nil then
@@ -131,8 +117,7 @@ local function draw(self, sums)
     sums:note_losses(recent)
 end
 
---- Adds this worker's counts since the last call to the sums of all workers, and writes its
--- present state. Without `dict` it does nothing.
+--- Adds this worker's counts to the sums of all workers, and writes its present state.
 function methods:publish()
     local sums = sums_of(self)
     if sums then
@@ -155,9 +140,7 @@ local function publish_at_once(self)
     meters.follow(self.meter, add)
 end
 
---- Publishes once a second from now on. Call it in init_worker_by_lua. Without `dict` it does
--- nothing.
--- @return true; or nil and a text: no timer was available
+--- Publishes once a second from now on.
 function methods:start()
     if not self.dict then
         return true
@@ -179,8 +162,7 @@ end
 
 -- ---- reading -----------------------------------------------------------------------
 
---- @param how  "prometheus" (default) or "openmetrics"
--- @return the text, of all workers if there is a dict
+--- The text, of all workers if there is a dict.
 function methods:text(how)
     how = how == nil and "prometheus" or how
     if not text.types[how] then

@@ -1,20 +1,9 @@
---- Resources: data in Redis that refuses late writers.
+--- Resources: data in Redis that refuses late writers (types/resource.lua). Each resource has a
+-- mark beside it, the largest fencing token it has seen. One atomic script refuses smaller tokens,
+-- raises the mark and runs the command.
 --
--- A holder that is paused past its lease may still write afterwards. No lock can prevent that,
--- but the data can refuse the write. Each resource has a mark beside it: the largest fencing
--- token it has seen. One atomic script refuses smaller tokens, raises the mark and runs the
--- command. Works with any Redis client.
---
---     local stock = resource.new("stock:7", function(...) return conn:call(...) end)
---     local ok, token = client:getFencedLock("stock:7"):tryLock(5)
---     local read, n = stock:get(token)            -- from here on older holders are refused
---     local written, why, highest = stock:set(token, n - 1)     -- or nil, "stale", 18
---
--- Holders of locks without tokens can use the weaker resource.owned.
---
--- Use one lock per resource: tokens of different locks must not share a mark. The data must be on
--- one primary. A resource without a mark accepts any token, and a mark is lost if it is evicted,
--- flushed, or not replicated before a failover.
+-- The data must be on one primary. A resource without a mark accepts any token, and a mark is lost
+-- if it is evicted, flushed, or not replicated before a failover.
 
 local encoding = require "redlock.runtime.encoding"
 local limits = require "redlock.runtime.limits"
@@ -106,8 +95,6 @@ end
 -- ---- replies -----------------------------------------------------------------------
 
 --- Reads what a client returned for one of the scripts.
--- @return true and the reply of the command (nil: null); nil, "stale" and the largest token seen
---   (not for values), if the token or value was refused; nil and the error
 function _M.read(reply, err)
     if type(reply) ~= "table" then
         return nil, err or "no reply"
@@ -135,13 +122,7 @@ end
 local Resource = {}
 Resource.__index = Resource
 
---- The words of an EVAL that runs a command under a token, for any client, pipelines and MULTI.
--- read() reads its reply.
--- @param right    the token; for resource.owned: the value
--- @param command  such as "HSET"; nil: only the check, see fence_in
--- @param keys     its key, or a list of its keys
--- @param ...      its further arguments, strings or numbers
--- @return { "EVAL", text, number of keys, ... }, all strings
+--- The words of an EVAL that runs a command, for any client, pipelines and MULTI: all strings.
 function Resource:words(right, command, keys, ...)
     if command == nil then
         return eval(self, self.head .. COMMAND, right, {}, {})
@@ -150,35 +131,23 @@ function Resource:words(right, command, keys, ...)
         { n = select("#", ...) + 1, command, ... })
 end
 
---- Runs a command unless the resource has seen a larger token. Not for blocking commands.
--- @return true and its reply; nil, "stale" and the largest token seen: refused, not run; nil and
---   an error: the command may have run, or may run later
+--- Runs a command unless the resource has seen a larger token.
 function Resource:call(right, command, keys, ...)
     return send(self, self:words(right, command, keys, ...))
 end
 
---- Runs your own script under the token, for work that takes several commands.
--- @param right  the token; for resource.owned: the value
--- @param body   text: KEYS[2..] are keys, ARGV[3..] are args; it returns {1, reply}
--- @param keys   a key, or a list of keys
--- @param args   a list of strings and numbers, or nil
--- @return as call()
+--- Runs a script of the user's under the token.
 function Resource:eval(right, body, keys, args)
     return send(self, eval(self, self.head .. body, right, keys, args or {}))
 end
 
---- Reads the key with the resource's name. Raises the mark too: otherwise an older holder could
--- write between this read and the write that depends on it.
--- @return true and the value (nil: none), or as call()
+--- Raises the mark too: otherwise an older holder could write between this read and the write
+-- that depends on it.
 function Resource:get(right)
     return self:call(right, "GET", self.name)
 end
 
---- Writes the key with the resource's name.
--- @param right  the token; for resource.owned: the value
--- @param value  a string or a number
--- @param ttl    seconds after which the data, not the mark, expires; default: never
--- @return true, or as call()
+--- With `ttl` the data expires, not the mark.
 function Resource:set(right, value, ttl)
     if ttl ~= nil then
         return self:call(right, "SET", self.name, value, "PX", ms_word("ttl", ttl))
@@ -186,13 +155,12 @@ function Resource:set(right, value, ttl)
     return self:call(right, "SET", self.name, value)
 end
 
---- @return true and the new length, or as call()
+--- Appends to the key with the resource's name.
 function Resource:append(right, value)
     return self:call(right, "APPEND", self.name, value)
 end
 
 --- Deletes the data; the mark stays.
--- @return true and 1, or 0 if there was none; or as call()
 function Resource:delete(right)
     return self:call(right, "DEL", self.name)
 end
@@ -205,9 +173,7 @@ end
 local Fenced = setmetatable({ __tostring = Resource.__tostring }, Resource)
 Fenced.__index = Fenced
 
---- Only raises the mark: older holders are refused from now on. A new holder calls it first,
--- unless it begins with get(). With several resources, it calls it for all before it reads any.
--- @return true; or as call()
+--- Only raises the mark: older holders are refused from now on.
 function Fenced:fence_in(token)
     return self:call(token)
 end
@@ -215,9 +181,7 @@ end
 local Owned = setmetatable({ __tostring = Resource.__tostring }, Resource)
 Owned.__index = Owned
 
---- Takes the resource from its previous owner. A new holder of the lock calls it first.
--- @param value  a string that no other caller uses; default: 20 random bytes in hex
--- @return the value, for get, set and so on; or nil and an error
+--- Takes the resource from its previous owner.
 function Owned:claim(value)
     value = value or _M.value()
     local ok, err = send(self, eval(self, _M.scripts.claim, value, {}, {}))
@@ -253,27 +217,12 @@ local function new(class, kind, text, right_word, name, send_words, opts)
     }, class)
 end
 
---- A resource that is written under fencing tokens. No I/O.
--- @param name        of the resource: its key or, if it has several, what they share
--- @param send_words  function(...): sends one command, given as its words, with a Redis client,
---   and returns the reply, or nil or false and the error. Default: only words() works.
--- @param opts        keep: seconds after which an unused mark is forgotten; must be longer than
---   any holder can be paused or any request delayed. Default: never.
--- @return a resource with call, eval, get, set, append, delete, fence_in, words
+--- A resource that is written under fencing tokens.
 function _M.new(name, send_words, opts)
     return new(Fenced, "mark", MARK, token_word, name, send_words, opts)
 end
 
 --- A resource for locks without tokens: a random value shows that it still belongs to its writer.
--- Weaker: the resource belongs to the owner that *claimed* it last. A holder that was paused
--- before its claim() takes it from a newer holder, whose writes are then refused. No other claim
--- comes between the reads and writes of one claim, so no update is lost; but the writer may not
--- be the latest holder.
--- @param name        as for new()
--- @param send_words  as for new()
--- @param opts        keep: seconds after which an unused claim expires
--- @return a resource with claim and, under the value in place of a token, call, eval, get, set,
---   append, delete, words
 function _M.owned(name, send_words, opts)
     return new(Owned, "owner", OWNER, value_word, name, send_words, opts)
 end

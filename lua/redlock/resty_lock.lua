@@ -1,14 +1,5 @@
---- The interface of lua-resty-lock over a cluster: lets code and libraries written for resty.lock
--- exclude each other across hosts.
---
---     local resty_lock = require "redlock.resty_lock"
---     resty_lock.use("my_locks", client)              -- in init_by_lua
---     local lock, err = resty_lock:new("my_locks", { exptime = 10, timeout = 5 })
---     local elapsed, err = lock:lock(key)
---     local ok, err = lock:unlock()
---
--- Each object is its own owner, as in lua-resty-lock: any code that has the object may unlock it,
--- in any phase, request or timer. Collecting it releases its lock. Leases are not renewed.
+--- The interface of lua-resty-lock over a cluster (types/resty_lock.lua). Each object is its own
+-- owner: any code that has the object may unlock it, in any phase, request or timer.
 
 local options = require "redlock.servers.options"
 local validate = require "redlock.runtime.validate"
@@ -31,10 +22,8 @@ local TIMED_OUT = { held = true, deadlock = true }
 
 local clients = {}                       -- name of a dictionary -> client
 
---- From now on locks of that dictionary are locks of a cluster, with the dictionary's name and a
--- colon before their keys. The dictionary need not exist.
--- @param dict_name  as given to new()
--- @param client     of redlock.new; nil: undoes this
+--- Makes locks of a dictionary locks of a cluster, with the dictionary's name and a colon before
+-- their keys; client: nil undoes this.
 function _M.use(dict_name, client)
     validate.name("dict_name", dict_name, 1024)
     if client ~= nil and not (type(client) == "table" and type(client.getLock) == "function") then
@@ -78,13 +67,7 @@ local function lease_of(client, exptime)
     return max(exptime, options.min_lease(o))
 end
 
---- A lock that is not acquired yet. No I/O.
--- @param cluster  the name of a dictionary, see use(); or a client, whose locks have the keys as
---   their names
--- @param opts     exptime: seconds after which the lock expires (30; 0: renewed until unlock);
---   timeout: seconds that lock() waits (5), exptime at most; step, ratio, max_step: no effect, as
---   a release wakes the waiters
--- @return the lock; or nil and "dictionary not found", or what is wrong with exptime
+--- A lock that is not acquired yet.
 -- luacheck: push ignore 212/self
 function _M:new(cluster, opts)
     local client, prefix = clients[cluster], cluster
@@ -128,10 +111,7 @@ local function lock_of(self, key)
     return lock
 end
 
---- Acquires the lock of a key, waiting up to `timeout` seconds.
--- @return the seconds it waited, 0 if the lock was free; or nil and a text: "timeout", "locked"
---   (this object has a lock already), "nil key", "empty key", "key too long", or the library's
---   error ("redlock: no_quorum: ...")
+--- Acquires the lock of a key, waiting up to `timeout` seconds; 0: it was free.
 function Lock:lock(key)
     if not key then
         return nil, "nil key"
@@ -161,8 +141,6 @@ function Lock:lock(key)
 end
 
 --- Releases the lock. Whatever it returns, the object no longer has a lock.
--- @return 1; or nil and a text: "unlocked" (it had none), or the library's error ("redlock:
---   expired: ..."): then another owner may have held the lock meanwhile
 function Lock:unlock()
     local lock = self.held
     if not lock then
@@ -178,9 +156,6 @@ function Lock:unlock()
 end
 
 --- Makes the lock last at least `exptime` seconds from now; never shortens it.
--- @param exptime  seconds; default: that of new()
--- @return true; or nil and a text: "unlocked" (it has none), "not found" (the lock is lost), what
---   is wrong with exptime, or the library's error
 function Lock:expire(exptime)
     local lock = self.held
     if not lock then

@@ -1,10 +1,4 @@
---- A page for OpenResty that shows what the locks of this host do: HTML for people, JSON and
--- Prometheus text for programs.
---
---     status = require("redlock.status").new { metrics = metrics }     -- in init_by_lua
---     status:serve()                                                   -- in content_by_lua
---
--- Readers learn names of locks and addresses of servers: restrict access with allow and deny.
+--- A page for OpenResty that shows what the locks of this host do (types/status.lua).
 
 local json = require "redlock.runtime.json"
 local nonce = require("redlock.runtime.ffi_values").nonce
@@ -25,9 +19,7 @@ local SHOWN = 100            -- locks, and names with waiters, at most
 local POLICY = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     .. "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; script-src 'nonce-%s'"
 
---- See types/metrics.lua.
--- @param opts  metrics: of redlock.metrics, with a `dict`
--- @return the status, which serves the page
+--- See types/status.lua.
 function _M.new(opts)
     opts = validate.options("options", opts, OPTIONS)
     local metrics = opts.metrics

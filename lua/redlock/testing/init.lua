@@ -1,18 +1,5 @@
---- For specs of programs that lock: a world with servers, clients and a clock, in this process.
---
---     local world = redlock.testing.new { nodes = 3 }
---     local client = world:client()
---     assert(client:getLock("job"):tryLock(0, 30))
---     world:advance(31)
---     world:kill(2)
---
--- No redis-server, no socket, no thread, no real time. The servers are a model that runs the real
--- scripts; the library and its core are the real ones. Time passes when a call waits or the spec
--- advances it. Two runs with one seed are the same. What the model cannot do raises.
---
--- A call that waits in the spec itself lets time pass until it returns; coroutines that the world
--- has started (spawn) wait side by side. A new world ends the previous one. Methods without a
--- result return the world.
+--- For specs of programs that lock: a world with servers, clients and a clock, in this process
+-- (types/testing.lua). Methods without a result return the world.
 --
 -- This folder: the world (init, world), its host and its copy of the library (host, library), and
 -- the model of Redis (redis, store and one file per type). Only world and library know the
@@ -35,8 +22,6 @@ local World, methods, spawning = {}, {}, {}
 -- ---- clients and time ----------------------------------------------------------------
 
 --- A client of all servers, on a machine of its own.
--- @param opts  as for redlock.new; nodes: default: the world's
--- @return a client
 function methods:client(opts)
     local all = {}
     for _, list in ipairs { self.world.client_options,
@@ -61,10 +46,7 @@ function methods:now()
     return self.world.now()
 end
 
---- Starts fn(...) as a coroutine, which runs until it waits. The call that lets time pass raises
--- its errors.
--- @return a task: join(seconds) lets time pass, at most `seconds`, until fn has returned, and
---   returns its results; isDone()
+--- Starts fn(...) as a coroutine, which runs until it waits.
 function spawning:spawn(fn, ...)
     validate.is_function("fn", fn)
     return self.world:spawn(fn, ...)
@@ -82,9 +64,7 @@ function methods:kill(i)
     return self
 end
 
---- Starts a killed server again, with its data.
--- @param i     its number, from 1
--- @param opts  forgotten: true: without its data
+--- Starts a killed server again, with its data unless it has `forgotten`.
 function methods:start(i, opts)
     local server = server_of(self, i)
     opts = validate.options("options", opts, START)
@@ -124,16 +104,14 @@ function methods:step_clock(i, seconds)
     return self
 end
 
---- Stops the process of a client for `seconds`, as a garbage collector or swapping may. The caller
--- waits meanwhile.
+--- Stops the process of a client for `seconds`, in which the caller waits.
 function methods:stop(client, seconds)
     validate.seconds("seconds", seconds, 0, LONGEST)
     self.world:stop_client(client, seconds)
     return self
 end
 
---- Kills the process of a client: its locks stay held until their leases end. Its coroutines never
--- continue, and its methods return closed.
+--- Kills the process of a client.
 function methods:crash(client)
     self.world:crash_client(client)
     return self
@@ -142,9 +120,6 @@ end
 -- ---- looking ---------------------------------------------------------------------------
 
 --- Runs a command on a server at once, without a client.
--- @param i    its number, from 1
--- @param ...  the words: strings or numbers
--- @return its reply, as a Redis client for Lua returns it (nil: null); or nil and an error
 function spawning:call(i, ...)
     return self.world:call(server_of(self, i), ...)
 end
@@ -179,11 +154,6 @@ local function nodes_of(value)
 end
 
 --- A new world; ends the previous one.
--- @param opts  nodes: how many servers, or a list of their addresses, as for redlock.new (3);
---   seed: the number that all randomness derives from (1); round_trip: seconds, between clients
---   and servers (0.0005); client: options for all clients; new_cluster: true: the servers are new,
---   and in quarantine
--- @return a world; its field nodes has the addresses, its field redlock the library in it
 function _M.new(opts)
     opts = validate.options("options", opts, OPTIONS)
     local round_trip = opts.round_trip == nil and 0.0005 or opts.round_trip
