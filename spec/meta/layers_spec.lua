@@ -24,7 +24,7 @@ local LUA = {
     status = { "runtime" },
     init = { "client", "kinds", "lock", "resource", "runtime", "testing" },
     cli = { "init", "client", "kinds", "lock", "inspect", "servers", "runtime" },
-    testing = { "init", "runtime", "cdef" },
+    testing = { "init", "host", "runtime", "cdef" },
     types = { "init", "host", "resty_lock", "metrics", "status" },
 }
 for i, room in ipairs(ROOMS) do

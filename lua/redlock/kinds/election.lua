@@ -7,6 +7,7 @@
 -- one leader is valid. The announcement (term and id) is a key beside the counter; readers ignore
 -- one whose term is not the lock's, so an outdated one does no harm.
 
+local answers = require "redlock.runtime.answers"
 local asking = require "redlock.lock.asking"
 local fenced_lock = require "redlock.kinds.fenced_lock"
 local future = require "redlock.lock.future"
@@ -44,11 +45,8 @@ local function announce(self, hold, term)
     local args = { ffi_values.of(hold.lease), format("%.0f", term), self.id,
         format("%d", rounds.to_ms(client.options.fence_ttl)), channel(self) }
     for _ = 1, ANNOUNCEMENTS do
-        local yes = 0
-        for _, answer in ipairs(ask(self, "announce", args) or {}) do
-            yes = yes + (answer.vote == 1 and 1 or 0)
-        end
-        if yes >= client.quorum or lock.hold_of(self.view) ~= hold then
+        local said = ask(self, "announce", args) or {}
+        if answers.yes(said) >= client.quorum or lock.hold_of(self.view) ~= hold then
             return
         end
     end
@@ -99,9 +97,9 @@ function methods:resign()
 end
 
 -- Counts the answers per term: term -> { votes, left (ms), term, id }.
-local function terms_in(answers)
+local function terms_in(said)
     local by = {}
-    for _, answer in ipairs(answers) do
+    for _, answer in ipairs(said) do
         local term, who = match(answer.data, "^(%d+) (.*)$")
         if answer.vote == 1 and term then
             by[term] = by[term] or { votes = 0, left = answer.info, term = tonumber(term) }
@@ -115,18 +113,18 @@ end
 
 --- Asks the servers who leads; `id` is nil while no server that answered knows it.
 function methods:leader()
-    local answers, err = ask(self, "look", {})
-    if not answers then
+    local said, err = ask(self, "look", {})
+    if not said then
         return nil, err
     end
     local client, most, some = self.client, 0, 0
-    for _, seen in pairs(terms_in(answers)) do
+    for _, seen in pairs(terms_in(said)) do
         if seen.votes >= client.quorum then
             return { id = seen.id, term = seen.term }, max(seen.left / 1000, 0)
         end
         most, some = max(most, seen.votes), some + seen.votes
     end
-    if most + client.size - #answers >= client.quorum and #answers - some < client.quorum then
+    if most + client.size - #said >= client.quorum and #said - some < client.quorum then
         return lock.failure(self.view, "no_quorum")
     end
     return false

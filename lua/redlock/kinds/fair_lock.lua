@@ -75,7 +75,7 @@ end
 
 return primitive.new {
     name = "fair lock",
-    rivals = { "lock", "fenced lock", "read lock", "write lock", "fenced write lock" },
+    rivals = true,
     line = false,
     waits = true,
     everywhere = true,

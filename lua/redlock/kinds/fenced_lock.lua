@@ -5,6 +5,7 @@
 -- server keeps: scripts/fenced/counter.lua. The lock itself is a plain lock's key, so plain and
 -- fenced locks of one name exclude each other.
 
+local answers = require "redlock.runtime.answers"
 local asking = require "redlock.lock.asking"
 local floors = require "redlock.servers.floors"
 local hash = require("redlock.runtime.encoding").hash
@@ -72,8 +73,7 @@ end
 
 local fenced = primitive.new {
     name = "fenced lock",
-    rivals = { "lock", "read lock", "write lock", "fair lock",
-        "fenced write lock" },
+    rivals = true,
     vote = "largest",
     knows_run = true,
     acquire = parts("counter", "acquire"),
@@ -112,20 +112,13 @@ local fenced = primitive.new {
 -- @return whether a majority says so; or nil and an error, such as no_quorum when the servers
 --   that did not answer would decide
 function fenced.is_current(view, token, value)
-    local answers, err = asking.ask(view, "current", { format("%.0f", token), value or "",
+    local said, err = asking.ask(view, "current", { format("%.0f", token), value or "",
         view.client.guarded and "1" or "" })
-    if not answers then
+    if not said then
         return nil, err
     end
-    local yes, no, client = 0, 0, view.client
-    for i = 1, #answers do
-        if answers[i].vote > 0 then
-            yes = yes + 1
-        else
-            no = no + 1
-        end
-    end
-    if yes < client.quorum and no <= client.size - client.quorum then
+    local yes, client = answers.yes(said), view.client
+    if yes < client.quorum and #said - yes <= client.size - client.quorum then
         return lock.failure(view, "no_quorum")
     end
     return yes >= client.quorum

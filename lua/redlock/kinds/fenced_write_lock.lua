@@ -34,7 +34,7 @@ end
 
 local fenced = primitive.new {
     name = "fenced write lock",
-    rivals = { "lock", "fenced lock", "read lock", "write lock", "fair lock" },
+    rivals = true,
     vote = "largest",
     knows_run = true,
     waits = true,

@@ -8,6 +8,7 @@
 -- acknowledges nothing while it may not vote. Where fewer than a majority know the latch it is
 -- `not_found`, never open.
 
+local answers = require "redlock.runtime.answers"
 local primitive = require "redlock.kinds.primitive"
 local script_text = require "redlock.runtime.script_text"
 local asking = require "redlock.lock.asking"
@@ -68,9 +69,9 @@ end
 
 -- @return the id and count of the latch that a majority knows, and how many servers say that it is
 --   open; or nil and a code
-local function known_to_a_majority(self, answers)
-    local client, by, left = self.client, {}, #answers
-    for _, answer in ipairs(answers) do
+local function known_to_a_majority(self, said)
+    local client, by, left = self.client, {}, #said
+    for _, answer in ipairs(said) do
         local id, count = match(answer.data, "^(%x+) (%d+) ")
         if answer.vote == 1 and id then
             by[id] = by[id] or { known = 0, open = 0, count = tonumber(count) }
@@ -90,9 +91,9 @@ end
 
 -- Adds the arrivals that answers name to `union`.
 -- @return where the next page begins: up to this one all are known; nil: all are known
-local function unite(union, id, answers)
+local function unite(union, id, said)
     local next_one
-    for _, answer in ipairs(answers) do
+    for _, answer in ipairs(said) do
         local page, n, last = match(answer.data, "^" .. id .. " %d+ (%x*)$") or "", 0, nil
         for who in page:gmatch(("%x"):rep(16)) do
             union[who], n, last = true, n + 1, who
@@ -109,16 +110,11 @@ local function write_back(self, view, id, count, union)
         list[#list + 1] = "=" .. who
     end
     for from = 1, #list, A_MESSAGE do
-        local answers, err = asking.ask(view, "arrive", args_of(self, id, "-", count,
+        local said, err = asking.ask(view, "arrive", args_of(self, id, "-", count,
             unpack(list, from, min(from + A_MESSAGE - 1, #list))))
-        if not answers then
+        if not said then
             return nil, err
-        end
-        local yes = 0
-        for _, answer in ipairs(answers) do
-            yes = yes + (answer.vote == 1 and 1 or 0)
-        end
-        if yes < self.client.quorum then
+        elseif answers.yes(said) < self.client.quorum then
             return lock.failure(self, "no_quorum")
         end
     end
@@ -130,11 +126,11 @@ local function look(self)
     local view = lock.new(self.client, latch_primitive, self.name)
     local union, known, differ, id, count = {}, "", false
     repeat
-        local answers, err = asking.ask(view, "look", args_of(self, id or "", known, 0))
-        if not answers then
+        local said, err = asking.ask(view, "look", args_of(self, id or "", known, 0))
+        if not said then
             return nil, err
         end
-        local this, that, open = known_to_a_majority(self, answers)
+        local this, that, open = known_to_a_majority(self, said)
         if not this or id and this ~= id then
             return lock.failure(self, id and "no_quorum" or that)
         end
@@ -142,10 +138,10 @@ local function look(self)
         if open >= self.client.quorum then
             return 0
         end
-        for _, answer in ipairs(answers) do
-            differ = differ or answer.vote ~= 1 or answer.info ~= answers[1].info
+        for _, answer in ipairs(said) do
+            differ = differ or answer.vote ~= 1 or answer.info ~= said[1].info
         end
-        known = unite(union, id, answers)
+        known = unite(union, id, said)
     until not known
     local n = 0
     for _ in pairs(union) do
@@ -192,10 +188,10 @@ function methods:countDown(who)
     who = who == nil and "=" .. ffi_values.nonce() or "+" .. validate.name("who", who, 65536)
     local client, view, ends = self.client, view_of(self), nil
     while true do
-        local answers, err = asking.ask(view, "arrive", args_of(self, "", "-", 0, who))
+        local said, err = asking.ask(view, "arrive", args_of(self, "", "-", 0, who))
         local id, code = nil, err and err.code
-        if answers then
-            id, code = known_to_a_majority(self, answers)
+        if said then
+            id, code = known_to_a_majority(self, said)
         end
         ends = ends or client.now() + client.options.patience
         if id then

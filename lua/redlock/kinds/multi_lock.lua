@@ -107,8 +107,7 @@ end
 
 _M.primitive = primitive.new {
     name = "multi-lock",
-    rivals = { "lock", "fenced lock", "read lock", "write lock", "fair lock",
-        "fenced write lock" },
+    rivals = true,
     waits = true,
     names = names_of,
     acquire = script "acquire",

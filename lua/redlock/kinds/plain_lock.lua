@@ -5,8 +5,7 @@ local script_text = require "redlock.runtime.script_text"
 
 return primitive.new {
     name = "lock",
-    rivals = { "fenced lock", "read lock", "write lock", "fair lock",
-        "fenced write lock" },
+    rivals = true,
     acquire = script_text.read "redlock.scripts.lock.acquire",
     extend = script_text.read "redlock.scripts.lock.extend",
     extend_many = script_text.read "redlock.scripts.lock.extend_many",

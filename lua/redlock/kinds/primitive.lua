@@ -46,7 +46,7 @@ end
 --   unseeded   function(lock, ...): gives servers the floors that they lack (attempt.lua)
 --   knows_run  true: its scripts get the server's run_id, and its acquire checks the restart
 --              guard's marker itself (rl_primitive)
---   rivals     the kinds of locks that exclude this one under the same name
+--   rivals     true: other kinds of locks exclude this one under the same name
 --   waits      true: its args and channel need the wait (hooks.lua)
 --   names      function(name): the list of names that a name stands for; nil: not a valid name
 --   within     the kind of lock whose owner may enter this one as well
@@ -88,6 +88,18 @@ end
 
 local function default_keys(client, name)
     return { client.options.prefix .. name }
+end
+
+-- The kinds whose key is the plain lock's: each excludes the others, and a multi-lock all of them.
+local EXCLUSIVE = { "lock", "fenced lock", "read lock", "write lock", "fenced write lock",
+    "fair lock" }
+
+local function rivals_of(name)
+    local list = {}
+    for _, kind in ipairs(EXCLUSIVE) do
+        list[#list + 1] = kind ~= name and kind or nil
+    end
+    return list
 end
 
 local NOTHING = {}
@@ -196,7 +208,7 @@ local function make(def)
     self.everywhere, self.within = def.everywhere, def.within
     self.extend_many = def.extend_many
     self.labelled = not def.unlabelled
-    self.knows_run, self.rivals = def.knows_run, def.rivals or NOTHING
+    self.knows_run, self.rivals = def.knows_run, def.rivals and rivals_of(def.name) or NOTHING
     self.keys, self.args = def.keys or default_keys, def.args or default_args
     self.waits = def.waits or def.refused ~= nil or def.granted ~= nil or def.gave_up ~= nil
     return self

@@ -129,7 +129,7 @@ end
 
 reading = primitive.new {
     name = "read lock",
-    rivals = { "lock", "fenced lock", "write lock", "fair lock", "fenced write lock" },
+    rivals = true,
     within = "write lock",
     shared = true,
     line = false,
@@ -153,7 +153,7 @@ end
 
 writing = primitive.new {
     name = "write lock",
-    rivals = { "lock", "fenced lock", "read lock", "fair lock", "fenced write lock" },
+    rivals = true,
     waits = true,
     acquire = script_text.read(RW .. "write_acquire"),
     extend = script_text.read(PLAIN .. "extend"),

@@ -1,5 +1,6 @@
 --- Methods of a lock that ask the servers who holds it, or remove its keys.
 
+local answers = require "redlock.runtime.answers"
 local errors = require "redlock.runtime.errors"
 local lock = require "redlock.lock.lock"
 local holders = require "redlock.inspect.holders"
@@ -50,16 +51,11 @@ end
 -- @param args    a list of strings, or nil
 -- @return true: a server had it; false: none; or nil and an error
 function _M.force(self, script, args)
-    local answers, err = ask(self, script, args)
-    if not answers then
+    local said, err = ask(self, script, args)
+    if not said then
         return nil, err
     end
-    for i = 1, #answers do
-        if answers[i].vote > 0 then
-            return true
-        end
-    end
-    return false
+    return answers.yes(said) > 0
 end
 
 function methods:forceUnlock()

@@ -4,6 +4,7 @@
 -- release or extend them. The restart guard keeps servers that forgot something from voting for
 -- max_lease: keys that stay longer are safe only while no majority has forgotten them.
 
+local answers = require "redlock.runtime.answers"
 local validate = require "redlock.runtime.validate"
 local errors = require "redlock.runtime.errors"
 local handover = require "redlock.lock.handover"
@@ -91,12 +92,12 @@ function _M.done(lock, hold, ok, told, more)
 end
 
 -- The error of a settle that no majority confirmed, by the answers.
-local function failure(lock, answers)
+local function failure(lock, said)
     local foreign, q = 0, lock.client.quorum
-    for i = 1, #answers do
-        foreign = foreign + (answers[i].vote < 0 and 1 or 0)
+    for i = 1, #said do
+        foreign = foreign + (said[i].vote < 0 and 1 or 0)
     end
-    if #answers < q then
+    if #said < q then
         return errors.new("unknown", lock)
     end
     return errors.new(foreign >= q and "held" or "expired", lock)
@@ -134,18 +135,13 @@ function _M.settle(lock, hold, seconds, keep)
         question.say(client, q)
         return true
     end
-    local answers, err = question.ask(client, q)
-    if not answers then
+    local said, err = question.ask(client, q)
+    if not said then
         return nil, err.code == "no_quorum" and errors.new("unknown", lock, err.nodes) or err
-    end
-    local yes = 0
-    for i = 1, #answers do
-        yes = yes + (answers[i].vote > 0 and 1 or 0)
-    end
-    if yes >= client.quorum then
+    elseif answers.yes(said) >= client.quorum then
         return true
     end
-    return nil, failure(lock, answers)
+    return nil, failure(lock, said)
 end
 
 return _M

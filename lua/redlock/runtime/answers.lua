@@ -42,6 +42,15 @@ function _M.take(client, round)
     return answers
 end
 
+--- How many answers say yes.
+function _M.yes(list)
+    local yes = 0
+    for i = 1, #list do
+        yes = yes + (list[i].vote > 0 and 1 or 0)
+    end
+    return yes
+end
+
 --- What a failed attempt says about when to try again.
 -- @return seconds until a majority may be free, or nil: unknown
 function _M.free_in(round)

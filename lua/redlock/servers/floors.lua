@@ -6,6 +6,7 @@
 -- witnessed a token has a member among those. Before that, the server must have been through the
 -- restart guard's quarantine, so that no attempt counts on its earlier answers.
 
+local answers = require "redlock.runtime.answers"
 local question = require "redlock.runtime.question"
 local errors = require "redlock.runtime.errors"
 local health = require "redlock.servers.health"
@@ -61,15 +62,6 @@ function _M.limit(client)
     return client.token_limit
 end
 
-local function has_a_yes(answers)
-    for i = 1, #answers do
-        if answers[i].vote > 0 then
-            return true
-        end
-    end
-    return false
-end
-
 local function finding(n)
     return { kind = "tokens", verdict = "warning", message = format("it counts tokens from "
         .. "%.0f, years ahead of every clock, and has no vote on them; where too few others can "
@@ -79,15 +71,15 @@ end
 local OUT_OF_RANGE = 2        -- a vote of the script "floor"
 
 -- The error when servers whose floors are out of range keep others from getting one: it names them.
-local function not_taught(view, answers)
+local function not_taught(view, said)
     local client, rows = view.client, {}
     for i = 1, client.size do
         rows[i] = { node = client.options.nodes[i].label, code = "ok", message = "-" }
     end
-    for i = 1, #answers do
-        if answers[i].vote == OUT_OF_RANGE then
-            rows[answers[i].node].code = "unseeded"
-            rows[answers[i].node].message = finding(answers[i].info).message
+    for i = 1, #said do
+        if said[i].vote == OUT_OF_RANGE then
+            rows[said[i].node].code = "unseeded"
+            rows[said[i].node].message = finding(said[i].info).message
         end
     end
     return nil, errors.new("no_quorum", view, rows)
@@ -95,13 +87,13 @@ end
 
 -- Counts answers about a bucket's floor.
 -- @return how many servers have one, the largest, and how many are out of range
-local function count(client, answers)
+local function count(client, said)
     local seeded, most, wild = 0, 0, 0
-    for i = 1, #answers do
-        local vote, n = answers[i].vote, answers[i].info
+    for i = 1, #said do
+        local vote, n = said[i].vote, said[i].info
         if vote == OUT_OF_RANGE then
             wild = wild + 1
-            client.events:warn_once(client.options.nodes[answers[i].node].label, finding(n))
+            client.events:warn_once(client.options.nodes[said[i].node].label, finding(n))
         elseif vote >= 0 then
             seeded, most = seeded + vote, max(most, n)
         end
@@ -111,12 +103,12 @@ end
 
 -- Chooses the floor for servers that lack one; middle_ms: from look_at_clocks().
 -- @return the floor, a text; and whether it is a guess; or nil and an error
-local function choose(view, answers, middle_ms)
+local function choose(view, said, middle_ms)
     local client = view.client
     local enough = client.size - client.quorum + 1
-    local seeded, most, wild = count(client, answers)
+    local seeded, most, wild = count(client, said)
     if seeded < enough and wild > 0 then
-        return not_taught(view, answers)
+        return not_taught(view, said)
     elseif seeded < enough then
         most = max(most, min(PER_MS * middle_ms, tonumber(client.token_limit) - ROOM))
     end
@@ -139,22 +131,22 @@ function _M.seed(view, bucket, op, within)
     local args = { bucket, client.guarded and "1" or "", client.token_limit }
     local q = { subject = view, primitive = prim, script = "floor", keys = KEYS, args = args,
         op = op, within = within }
-    local answers, err = question.ask(client, q)
-    client.unseeded[bucket] = not answers and within and true or nil
-    if not answers then
+    local said, err = question.ask(client, q)
+    client.unseeded[bucket] = not said and within and true or nil
+    if not said then
         return nil, err
     end
     local guessed
-    args[4], guessed = choose(view, answers, middle_ms)
+    args[4], guessed = choose(view, said, middle_ms)
     if not args[4] then
         return nil, guessed
     end
     q.script, q.within = "seed", ends and max(ends - client.now(), 0)
-    answers, err = question.ask(client, q)
-    if guessed and (not answers or has_a_yes(answers)) then
+    said, err = question.ask(client, q)
+    if guessed and (not said or answers.yes(said) > 0) then
         client.events:emit { type = "fence_seeded", name = view.name, floor = tonumber(args[4]) }
     end
-    return answers and true, err
+    return said and true, err
 end
 
 --- Like seed() for a list of buckets, in two round trips for all, each within `within` seconds;
