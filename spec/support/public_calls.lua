@@ -5,8 +5,8 @@ local _M = {}
 
 -- What is left out: what is nginx's, no method, or of the library's own.
 local OUT = { now = true, serve = true, start = true, publish = true, describe = true,
-    settle_true = true, scripts = true, bury = true, __await = true, open = true, attach = true,
-    leave = true }
+    finish = true, finish_true = true, scripts = true, free_owner = true, __await = true, open = true,
+    attach = true, leave = true }
 
 local function nothing()
 end
@@ -27,7 +27,7 @@ local ARGS = {
 }
 -- ... and those of one kind of object.
 local OF = {
-    future = { get = { 0.01 }, settle = false }, ["rate limiter"] = { acquire = { 0 } },
+    future = { get = { 0.01 } }, ["rate limiter"] = { acquire = { 0 } },
     client = { get = true }, own = { ask = { "sum", { "1" } } },
 }
 
