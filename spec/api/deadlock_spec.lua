@@ -60,12 +60,8 @@ describe("a lock that is held as another kind of lock", function()
     end
 
     it("is waited for by other coroutines of a loop, not by the owner's", function()
-        local uris = {}
-        for i, uri in ipairs(cluster:uris()) do
-            uris[i] = ("%q"):format(uri)
-        end
-        local p = support.lua(("NODES = { %s } %s %s main(function() %s print 'ok' end)"):format(
-            table.concat(uris, ","), behaviour.loops.luv, behaviour.prelude, [[
+        local p = support.lua(("NODES = %s %s %s main(function() %s print 'ok' end)"):format(
+            cluster:text(), behaviour.loops.luv, behaviour.prelude, [[
             for _, kinds in ipairs { { "getLock", "getFencedLock" },
                 { "getFencedLock", "getLock" } } do
                 local l, n = client[kinds[1] ](client, "y"), 0

@@ -86,12 +86,8 @@ describe("many writers at a guarded resource", function()
 
     it("who hold a fenced lock and sleep past its lease never undo a newer write", function()
         local server, cluster = support.server(), support.cluster(3)
-        local uris = {}
-        for i, uri in ipairs(cluster:uris()) do
-            uris[i] = ("%q"):format(uri)
-        end
         local procs = writers(3, server, ([[
-            local client = support.warm_client { %s }
+            local client = support.warm_client(%s)
             local lock = client:getFencedLock "log"
             local writes, refused, deadline = 0, 0, support.now() + 30
             while (writes < 30 or refused < 3) and support.now() < deadline do
@@ -106,7 +102,7 @@ describe("many writers at a guarded resource", function()
                 end
             end
             print(writes, refused)
-        ]]):format(table.concat(uris, ",")))
+        ]]):format(cluster:text()))
         local written, refused = 0, 0
         for _, p in ipairs(procs) do
             local w, r = assert(p:read_line(60)):match "(%d+)\t(%d+)"

@@ -2,8 +2,6 @@
 -- called in it takes and returns what the reference says, and fails with no other codes.
 local redlock = require "redlock"
 local reference = require "spec.support.reference"
-local metrics = require "redlock.metrics"
-local resty_lock = require "redlock.resty_lock"
 local support = require "spec.support"
 local typing = require "spec.support.typing"
 
@@ -147,34 +145,12 @@ describe("in the reference", function()
     setup(function()
         cluster = support.cluster(3, { unnamed = true })
         local client = redlock.new { nodes = cluster:uris() }
-        local lock, fenced = client:getLock "x", client:getFencedLock "x"
-        local world = redlock.testing.new()
-        for class, object in pairs {
-            ["redlock"] = false,
-            ["redlock.testing"] = false,
-            ["redlock.World"] = world,
-            ["redlock.Task"] = world:spawn(function() end),
-            ["redlock." .. RESOURCE] = false,
-            ["redlock.resty_lock"] = false,
-            ["redlock.metrics"] = false,
-            ["redlock.Metrics"] = metrics.new(),
-            ["redlock.RestyLock"] = resty_lock:new(client),
-            ["redlock.Client"] = client,
-            ["redlock.Lock"] = lock,
-            ["redlock.FencedLock"] = fenced,
-            ["redlock.MultiLock"] = client:getMultiLock { "x", "y" },
-            ["redlock.Semaphore"] = client:getSemaphore("x", 2),
-            ["redlock.Permit"] = require("redlock.kinds.semaphore").permit_of {
-                client = client, name = "x", permits = 2 },
-            ["redlock.CountDownLatch"] = client:getCountDownLatch "x",
-            ["redlock.Election"] = client:getElection("x", { id = "a" }),
-            ["redlock.RateLimiter"] = client:getRateLimiter("x", 2, 60),
-            ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
-            ["redlock.Future"] = lock:unlockAsync(),
-            ["redlock.Resource"] = resources.new "x",
-            ["redlock.OwnedResource"] = resources.owned "x",
-        } do
+        for class, object in pairs(reference.objects(client, redlock.testing.new())) do
             observe(class, object)
+        end
+        for _, module in ipairs { "redlock", "redlock.testing", "redlock." .. RESOURCE,
+            "redlock.resty_lock", "redlock.metrics" } do
+            observe(module, false)
         end
         -- Of locks of one's own alone, whose classes are made when an example asks for them.
         local inherited = require("redlock.lock.lock").methods

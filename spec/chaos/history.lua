@@ -24,6 +24,7 @@
 -- (server, a to b): what it knew, or its clock, may have changed meanwhile.
 --
 -- Every bound is taken such that doubt is in favour of the accused: what is reported is wrong.
+local in_order = require("spec.chaos.marks").in_order
 local line = require "spec.chaos.line"
 local processes = require "spec.chaos.processes"
 local tokens = require "spec.chaos.tokens"
@@ -211,19 +212,9 @@ local function read(marks)
         counts = { acquired = 0, failed = 0, lost = 0, released = 0, extended = 0,
             accepted = 0, refused = 0, orphaned = 0, passed = 0, behind = 0 },
     }, History)
-    local sorted = {}
-    for i, m in ipairs(marks) do
-        sorted[i] = { m = m, t = when(m), i = i }
-    end
-    table.sort(sorted, function(a, b)
-        if a.t ~= b.t then
-            return a.t < b.t
-        end
-        return a.i < b.i
-    end)
-    for _, item in ipairs(sorted) do
-        if on[item.m.k] then
-            on[item.m.k](h, item.m)
+    for _, m in ipairs(in_order(marks, when)) do
+        if on[m.k] then
+            on[m.k](h, m)
         end
     end
     return h

@@ -34,6 +34,24 @@ function _M.now()
     return tonumber(time.sec) * 1e3 + tonumber(time.nsec) / 1e6
 end
 
+--- A list of marks by their times, when(mark); those of one time stay in order.
+function _M.in_order(marks, when)
+    local items, sorted = {}, {}
+    for i, m in ipairs(marks) do
+        items[i] = { m = m, t = when(m), i = i }
+    end
+    table.sort(items, function(a, b)
+        if a.t ~= b.t then
+            return a.t < b.t
+        end
+        return a.i < b.i
+    end)
+    for i, item in ipairs(items) do
+        sorted[i] = item.m
+    end
+    return sorted
+end
+
 local function address(path)
     assert(#path < 108, "the path of a socket has at most 107 bytes")
     return ffi.new("struct chaos_sockaddr_un", { family = AF_UNIX, path = path })

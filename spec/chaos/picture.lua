@@ -1,4 +1,5 @@
 -- From marks and the story of the faults to a timeline (spec/timeline).
+local in_order = require("spec.chaos.marks").in_order
 local render = require "spec.timeline.render"
 
 local _M = {}
@@ -108,21 +109,14 @@ end
 function _M.events(marks, opts)
     local p = setmetatable({ events = {}, open = {}, till = {}, t0 = opts.t0,
         slots = opts.slots }, Picture)
-    local sorted = {}
-    for i, m in ipairs(marks) do
-        sorted[i] = { m = m, t = m.b or m.a or m.at, i = i }
+    local function when(m)
+        return m.b or m.a or m.at
     end
-    table.sort(sorted, function(a, b)
-        if a.t ~= b.t then
-            return a.t < b.t
-        end
-        return a.i < b.i
-    end)
-    for _, item in ipairs(sorted) do
-        if item.m.k == "died" then
-            end_process(p, item.m)
-        elseif on[item.m.k] then
-            on[item.m.k](item.m, p)
+    for _, m in ipairs(in_order(marks, when)) do
+        if m.k == "died" then
+            end_process(p, m)
+        elseif on[m.k] then
+            on[m.k](m, p)
         end
     end
     for _, e in ipairs(opts.story) do

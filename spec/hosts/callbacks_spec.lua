@@ -100,7 +100,7 @@ describe("every public call from every function of users", function()
 
     setup(function()
         cluster = support.cluster(3)
-        nodes = ("%q"):format(table.concat(cluster:uris(), " "))
+        nodes = cluster:text()
     end)
     before_each(function() cluster:flush() end)
     teardown(support.cleanup)

@@ -7,11 +7,7 @@ describe("over the host", function()
 
     setup(function()
         cluster = support.cluster(3)
-        local uris = cluster:uris()
-        for i, uri in ipairs(uris) do
-            uris[i] = ("%q"):format(uri)
-        end
-        nodes = "{ " .. table.concat(uris, ", ") .. " }"
+        nodes = cluster:text()
     end)
 
     teardown(support.cleanup)

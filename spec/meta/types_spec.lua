@@ -84,7 +84,7 @@ local function parameters(fn)
 end
 
 local client = redlock.new { nodes = "redis://127.0.0.1:1" }
-local lock, fenced = client:getLock "x", client:getFencedLock "x"
+local lock = client:getLock "x"
 local resources = redlock[RESOURCE]
 
 local world = redlock.testing.new { nodes = 1 }
@@ -98,27 +98,8 @@ local MODULES = {
     ["redlock.status"] = status,
     ["redlock.resty_lock"] = resty_lock,
 }
-local OBJECTS = {
-    ["redlock.Client"] = client,
-    ["redlock.Lock"] = lock,
-    ["redlock.FencedLock"] = fenced,
-    ["redlock.MultiLock"] = client:getMultiLock { "x", "y" },
-    ["redlock.Semaphore"] = client:getSemaphore("x", 2),
-    ["redlock.Permit"] = require("redlock.kinds.semaphore").permit_of {
-        client = client, name = "x", permits = 2 },
-    ["redlock.CountDownLatch"] = client:getCountDownLatch "x",
-    ["redlock.Election"] = client:getElection("x", { id = "a" }),
-    ["redlock.RateLimiter"] = client:getRateLimiter("x", 2, 60),
-    ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
-    ["redlock.Future"] = lock:unlockAsync(),
-    ["redlock.Resource"] = resources.new "x",
-    ["redlock.OwnedResource"] = resources.owned "x",
-    ["redlock.Metrics"] = metrics.new(),
-    ["redlock.Status"] = status.new { metrics = { dict = {}, look = print } },
-    ["redlock.RestyLock"] = resty_lock:new(client),
-    ["redlock.World"] = world,
-    ["redlock.Task"] = world:spawn(function() end),
-}
+local OBJECTS = reference.objects(client, world)
+OBJECTS["redlock.Status"] = status.new { metrics = { dict = {}, look = print } }
 
 describe("the reference of", function()
     teardown(support.cleanup)

@@ -3,10 +3,6 @@ local support = require "spec.support"
 
 -- A process with what both tests need; `owner` has all the leases.
 local function child(cluster, opts, code)
-    local uris = {}
-    for i, uri in ipairs(cluster:uris()) do
-        uris[i] = ("%q"):format(uri)
-    end
     return support.lua(([[
         local ffi = require "ffi"
         local support = require "spec.support"
@@ -17,7 +13,7 @@ local function child(cluster, opts, code)
             ffi.C.clock_gettime(2, t)            -- CLOCK_PROCESS_CPUTIME_ID
             return tonumber(t.sec) + tonumber(t.nsec) / 1e9
         end
-        local client = support.warm_client({ %s }, %s)
+        local client = support.warm_client(%s, %s)
         local locks = {}
         local function acquire(n)
             local from = support.now()
@@ -28,7 +24,7 @@ local function child(cluster, opts, code)
             return support.now() - from
         end
         %s
-    ]]):format(table.concat(uris, ","), opts, code))
+    ]]):format(cluster:text(), opts, code))
 end
 
 -- Nightly: 20 s, and a bound on time; pace_spec counts the requests

@@ -72,7 +72,7 @@ describe("finalizers that call the library while the Lua state closes", function
 
     setup(function()
         cluster = support.cluster(3)
-        nodes = ("%q"):format(table.concat(cluster:uris(), " "))
+        nodes = cluster:text()
     end)
     before_each(function() cluster:flush() end)
     teardown(support.cleanup)

@@ -7,15 +7,11 @@ describe("fork()", function()
 
     it("leaves the parent's watchdog alone, and the child can have its own", function()
         local cluster = support.cluster(5)
-        local uris = {}
-        for i, uri in ipairs(cluster:uris()) do
-            uris[i] = ("%q"):format(uri)
-        end
         local c = support.lua(([[
             local ffi = require "ffi"
             local support = require "spec.support"
             ffi.cdef "int fork(void); int waitpid(int, int *, int);"
-            local client = support.warm_client({ %s }, { lease = 1.2 })
+            local client = support.warm_client(%s, { lease = 1.2 })
 
             local function burn(seconds, fn)
                 local finish, n = support.now() + seconds, 0
@@ -84,7 +80,7 @@ describe("fork()", function()
             print(healthy, requests >= 3 * (2 * (turns - since) + 3), turns - since > 100,
                 after.lost, after.failed)
             print(kept:unlock(), fixed:unlock())
-        ]]):format(table.concat(uris, ",")), { stderr = "stdout" })
+        ]]):format(cluster:text()), { stderr = "stdout" })
         assert.equal("0\ttrue\ttrue\tnil", c:read_line(20))
         assert.equal("5\ttrue\ttrue\t0\t0", c:read_line(5))
         assert.equal("true\ttrue", c:read_line(5))

@@ -471,10 +471,9 @@ describe("when a client is made a process", function()
     end)
 
     it("has loaded all that it will need: no descriptor may be left later", function()
-        local uris = table.concat(support.cluster(3):uris(), " ")
         local p = support.lua(([[
             local redlock = require "redlock"
-            local client = redlock.new { nodes = %q, cluster = "spec", fallback = 0.1 }
+            local client = redlock.new { nodes = %s, cluster = "spec", fallback = 0.1 }
             for _, name in ipairs { "searchpath", "loadlib", "loaders" } do package[name] = nil end
             io.open, io.lines, loadfile, dofile = nil
             local pair = client:getReadWriteLock("rw", { fenced = true })
@@ -496,7 +495,7 @@ describe("when a client is made a process", function()
             assert(client:import(assert(client:getLock("f"):export())))
             client:close()
             print "fine"
-        ]]):format(uris), { stderr = "stdout" })
+        ]]):format(support.cluster(3):text()), { stderr = "stdout" })
         assert.equal("fine", p:read_all(60):match "^(.-)\n")
         assert.equal(0, p:wait(60))
     end)

@@ -5,11 +5,12 @@ local sys = require "spec.support.sys"
 
 local _M = {}
 
--- A client of a cluster, or of a list of URIs, servers and proxies.
+-- A client of a cluster, of a list of URIs, servers and proxies, or of URIs in one text.
 function _M.client(nodes, opts)
     local redlock = require "redlock"
-    local o = { nodes = {}, retry_delay = 0.02, cluster = redis.CLUSTER }
-    for i, node in ipairs(nodes) do
+    local is_text = type(nodes) == "string"
+    local o = { nodes = is_text and nodes or {}, retry_delay = 0.02, cluster = redis.CLUSTER }
+    for i, node in ipairs(is_text and {} or nodes) do
         o.nodes[i] = type(node) == "table" and node.uri or node
     end
     for name, value in pairs(opts or {}) do
@@ -39,15 +40,15 @@ end
 function _M.child(nodes, opts, code, process_opts)
     local uris = {}
     for i, node in ipairs(nodes) do
-        uris[i] = ("%q"):format(node.uri)
+        uris[i] = node.uri
     end
     return lua.run(([[
         local support = require "spec.support"
-        local client = support.warm_client({ %s }, %s)
+        local client = support.warm_client(%q, %s)
         local l = client:getLock "x"
         print "ready"
         %s
-    ]]):format(table.concat(uris, ","), opts or "{}", code), process_opts)
+    ]]):format(table.concat(uris, " "), opts or "{}", code), process_opts)
 end
 
 -- A proxy before each server of a cluster.

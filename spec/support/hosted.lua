@@ -7,12 +7,8 @@ local _M = {}
 -- Runs code, with what behaviour.lua gives it, in a process of its own, which prints "ok" when the
 -- loop has ended. loop: one of behaviour.loops.
 function _M.run(cluster, loop, code)
-    local uris = {}
-    for i, uri in ipairs(cluster:uris()) do
-        uris[i] = ("%q"):format(uri)
-    end
-    return lua.run(("NODES = { %s } %s %s main(function() %s end) print 'ok'")
-        :format(table.concat(uris, ","), loop, behaviour.prelude, code), { stderr = "stdout" })
+    return lua.run(("NODES = %s %s %s main(function() %s end) print 'ok'")
+        :format(cluster:text(), loop, behaviour.prelude, code), { stderr = "stdout" })
 end
 
 return _M

@@ -312,6 +312,11 @@ function Cluster:uris()
     return uris
 end
 
+-- Their addresses as a text in Lua, quoted, as `nodes` of redlock.new takes it.
+function Cluster:text()
+    return ("%q"):format(table.concat(self:uris(), " "))
+end
+
 -- What their markers say where they have no name: the hash of the sorted addresses.
 local function hash_of(servers)
     local list = {}

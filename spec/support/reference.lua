@@ -1,13 +1,40 @@
 -- What the specs of the reference (lua/redlock/types.lua) share: it, the code, and how the two are
 -- compared.
 local annotations = require "spec.support.annotations"
-require "redlock"
+local redlock = require "redlock"
 
 local _M = {}
 
 _M.RESOURCE = "resource"            -- the module for resources: redlock.resource
 
 _M.model = annotations.read()
+
+--- An object of each class that needs no server: class -> object.
+-- @param client  of redlock.new
+-- @param world   of redlock.testing
+function _M.objects(client, world)
+    local lock, resources = client:getLock "x", redlock[_M.RESOURCE]
+    return {
+        ["redlock.Client"] = client,
+        ["redlock.Lock"] = lock,
+        ["redlock.FencedLock"] = client:getFencedLock "x",
+        ["redlock.MultiLock"] = client:getMultiLock { "x", "y" },
+        ["redlock.Semaphore"] = client:getSemaphore("x", 2),
+        ["redlock.Permit"] = require("redlock.kinds.semaphore").permit_of {
+            client = client, name = "x", permits = 2 },
+        ["redlock.CountDownLatch"] = client:getCountDownLatch "x",
+        ["redlock.Election"] = client:getElection("x", { id = "a" }),
+        ["redlock.RateLimiter"] = client:getRateLimiter("x", 2, 60),
+        ["redlock.ReadWriteLock"] = client:getReadWriteLock "x",
+        ["redlock.Future"] = lock:unlockAsync(),
+        ["redlock.Resource"] = resources.new "x",
+        ["redlock.OwnedResource"] = resources.owned "x",
+        ["redlock.Metrics"] = require("redlock.metrics").new(),
+        ["redlock.RestyLock"] = require("redlock.resty_lock"):new(client),
+        ["redlock.World"] = world,
+        ["redlock.Task"] = world:spawn(function() end),
+    }
+end
 
 -- ---- sets of names -----------------------------------------------------------------
 
