@@ -110,16 +110,6 @@ static void set_timer(struct net *net)
     net->armed_ms = due_ms;
 }
 
-/* Clears the lowest bit of *mask and returns its number. -1: the mask is empty. */
-static int take_bit(uint64_t *mask)
-{
-    if (!*mask)
-        return -1;
-    int i = __builtin_ctzll(*mask);
-    *mask &= *mask - 1;
-    return i;
-}
-
 static void work(struct net *net, int64_t now_ms)
 {
     struct core *core = net->core;

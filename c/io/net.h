@@ -78,4 +78,12 @@ void net_arm(int timerfd, int64_t due_ms);
 /* Ends another thread's net_wait(), or the next one. */
 void net_wake(int wakefd);
 
+/* Clears the lowest bit of *mask and returns its number. -1: the mask is empty. */
+static inline int take_bit(uint64_t *mask)
+{
+    int i = *mask ? __builtin_ctzll(*mask) : -1;
+    *mask &= *mask - 1;
+    return i;
+}
+
 #endif

@@ -115,13 +115,6 @@ static void set_timer(struct net *net)
     world_push(at_us, EV_WAKE, net->wakefd, 0);
 }
 
-static int take_bit(uint64_t *mask)
-{
-    int i = *mask ? __builtin_ctzll(*mask) : -1;
-    *mask &= *mask - 1;
-    return i;
-}
-
 void net_flush(struct net *net, int64_t now_ms)
 {
     struct core *core = net->core;

@@ -3,9 +3,9 @@
 -- package.cpath has the library as "redlock/core-<abi>", so that a process that still runs an
 -- older version never mixes the two.
 --
--- This folder: the C core as Lua sees it (ffi, cores, rounds, each, answers, subscription,
--- changes, tasks); errors (errors, node_codes, round_error); small formats (card, json, glob);
--- checks of arguments (validate). It knows servers and leases as numbers and cdata. It must not
+-- This folder: the C core as Lua sees it (ffi, cores, rounds, question, answers, subscription,
+-- changes, tasks); errors (errors, node_codes); small formats (card, json, glob); checks of
+-- arguments (validate). It knows servers and leases as numbers and cdata. It must not
 -- know kinds of locks, policies, or how a host waits: rounds call client.host.wait().
 
 local ffi = require "ffi"
