@@ -14,6 +14,11 @@ function _M.new(opts)
     return client.new(opts)
 end
 
+--- Makes a client with the settings of the command: see servers/settings.lua.
+function _M.from_environment(opts)
+    return client.from_environment(opts)
+end
+
 --- Defines a primitive, a kind of lock of your own. types/primitive.lua has the contract of its
 -- scripts and functions.
 function _M.primitive(def)

@@ -14,8 +14,7 @@
 ---`nomem` and, in a future, `cancelled`.
 ---```lua
 ---local redlock = require "redlock"
----local client = redlock.new { nodes = { "redis://127.0.0.1:6379", "redis://127.0.0.1:6380",
----    "redis://127.0.0.1:6381" } }
+---local client = redlock.from_environment()
 ---```
 ---@class redlock
 ---@field _VERSION string  the version of the library, such as "0.1.0"
@@ -31,6 +30,24 @@ local redlock = {}
 ---@param opts redlock.Options  the servers, and options that differ from the defaults
 ---@return redlock.Client client  not connected yet
 function redlock.new(opts) end
+
+---Makes a client with the settings of the command `redlock`. The servers are in the environment
+---variable `REDLOCK_NODES`. A file may have them, and other options, in lines `option = value` such
+---as `nodes = redis://127.0.0.1`: the file that `REDLOCK_CONFIG` names, else `redlock.conf` in
+---`XDG_CONFIG_HOME` or `~/.config`, else `/etc/redlock.conf`. A program with raised privileges
+---(setuid, file capabilities) ignores `XDG_CONFIG_HOME` and `HOME`. The event `configured`, and
+---`source` of `client:check()`, say what was used. Raises if there are no servers, or on bad
+---settings, naming them.
+---
+---In nginx, call it in `init_by_lua`. Workers have the variable only if nginx.conf has the line
+---`env REDLOCK_NODES;`.
+---```lua
+---local client = redlock.from_environment()
+---local polling = redlock.from_environment { wake = "poll" }
+---```
+---@param opts? redlock.Options|table  options that win over these settings; `nodes` may be left out
+---@return redlock.Client client  not connected yet
+function redlock.from_environment(opts) end
 
 ---Defines a primitive: a kind of lock of your own, for `client:get`. Raises on a bad definition.
 ---```lua
@@ -79,7 +96,7 @@ function redlock.is_error(value) end
 ---}
 ---```
 ---@class (exact) redlock.Options
----@field nodes string|(string|redlock.Node)[]  1 to 32 servers: URIs or tables; or URIs in a text
+---@field nodes string|(string|redlock.Node)[]  1 to 32 servers: URIs or tables; or a text of URIs
 ---@field max_lease? number  seconds; a longer lease is refused; for all clients alike (default 60)
 ---@field lock_delay? number  seconds a name stays closed behind a lost holder (default 0)
 ---@field lease? number  seconds of `lock` and `tryLock` without a lease (default 30)

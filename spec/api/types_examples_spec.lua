@@ -3,6 +3,7 @@
 local redlock = require "redlock"
 local reference = require "spec.support.reference"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 local typing = require "spec.support.typing"
 
 local RESOURCE, model = reference.RESOURCE, reference.model
@@ -144,6 +145,7 @@ end
 describe("in the reference", function()
     setup(function()
         cluster = support.cluster(3, { unnamed = true })
+        sys.setenv("REDLOCK_NODES", table.concat(cluster:uris(), " "))
         local client = redlock.new { nodes = cluster:uris() }
         for class, object in pairs(reference.objects(client, redlock.testing.new())) do
             observe(class, object)

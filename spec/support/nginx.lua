@@ -229,7 +229,7 @@ end
 -- Starts it, and waits until it answers.
 function Nginx:start()
     self.proc = proc.spawn { "nginx", "-p", self.dir, "-c", self.dir .. "/nginx.conf",
-        stdout = self.dir .. "/out", stderr = "stdout" }
+        stdout = self.dir .. "/out", stderr = "stdout", env = self.opts.env }
     sys.eventually(function()
         if not self.proc:alive() then
             error("nginx failed: " .. sys.read_file(self.dir .. "/out"), 0)
@@ -244,7 +244,8 @@ end
 -- which takes a lock, gives it back, and says "ok" or the code of the error.
 -- opts: nodes, server, http, main, first, init, init_worker (parts of the configuration), workers,
 -- user, options (of the client, as Lua text), code_cache, modules, shutdown, root (a checkout to
--- take the library from), core (the folder of another core)
+-- take the library from), core (the folder of another core), env (variables of
+-- the master, which workers have only if main says so)
 function _M.nginx(opts)
     local self = setmetatable({ opts = opts, dir = scope.tmpdir() }, Nginx)
     self.port = sys.free_port()

@@ -1,7 +1,6 @@
 -- The server of the specs. REDIS_SERVER: a program, by name or path, that is started as
 -- redis-server by everything they run, also by the command and the examples: it comes first on
 -- the PATH under that name.
-local ffi = require "ffi"
 local build = require "spec.support.build"
 local sys = require "spec.support.sys"
 
@@ -20,8 +19,7 @@ local function prepend(server)
     elseif not sys.sh(LINK:format(server, dir, dir)) then
         error("REDIS_SERVER=" .. server .. ": there is no such program", 0)
     end
-    ffi.cdef 'int sup_setenv(const char *, const char *, int) __asm__("setenv");'
-    ffi.C.sup_setenv("PATH", dir .. ":" .. path, 1)
+    sys.setenv("PATH", dir .. ":" .. path)
 end
 
 function _M.use_server()

@@ -24,6 +24,7 @@ if not pcall(ffi.typeof, "struct sup_pollfd") then
         __asm__("nanosleep");
     char *sup_strerror(int) __asm__("strerror");
     int sup_getpid(void) __asm__("getpid");
+    int sup_setenv(const char *, const char *, int) __asm__("setenv");
     char *sup_realpath(const char *, char *) __asm__("realpath");
     char *sup_mkdtemp(char *) __asm__("mkdtemp");
     void *sup_opendir(const char *) __asm__("opendir");
@@ -75,6 +76,11 @@ end
 
 function _M.strerror(errno)
     return ffi.string(C.sup_strerror(errno or ffi.errno()))
+end
+
+-- Sets a variable of this process, and of those that it starts.
+function _M.setenv(name, value)
+    C.sup_setenv(name, value, 1)
 end
 
 local function pack(...)

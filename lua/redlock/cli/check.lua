@@ -52,9 +52,9 @@ function _M.main(given, names)
         report.note(report.error(err))
         return FAILED
     end
-    print(given["--json"] and json.encode { verdict = found.verdict, quorum = found.quorum,
-        voting = found.voting, findings = found.findings, nodes = { unpack(found) } }
-        or tostring(found))
+    print(given["--json"] and json.encode { source = found.source, verdict = found.verdict,
+        quorum = found.quorum, voting = found.voting, findings = found.findings,
+        nodes = { unpack(found) } } or tostring(found))
     return STATUS[found.verdict]
 end
 

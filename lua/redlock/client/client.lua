@@ -37,6 +37,7 @@ local fenced_lock = lazy.loader "redlock.kinds.fenced_lock"
 local floors = lazy.loader "redlock.servers.floors"
 local inspection = lazy.loader "redlock.client.inspection"
 local sequencer = lazy.loader "redlock.kinds.sequencer"
+local outside = lazy.loader "redlock.servers.settings"
 local transfer = lazy.loader "redlock.kinds.transfer"
 local trial = lazy.loader "redlock.servers.trial"
 local using = lazy.loader "redlock.client.using"
@@ -70,11 +71,14 @@ local function vanish(self, is_first)
 end
 
 --- See redlock.new.
-function _M.new(opts)
+-- @param opts  the options
+-- @param from  what settings.read() said of them; nil: the program has them all
+function _M.new(opts, from)
     opts = options.new(opts)
     lazy.load_all()
     local self = setmetatable({
         options = opts,
+        from = from or {},
         size = #opts.nodes,
         quorum = quorum(#opts.nodes),
         host = opts.host or default_host(),
@@ -98,6 +102,11 @@ function _M.new(opts)
     finalizers.join(self, vanish)
     rounds.load()                -- now, as descriptors may run out later
     return self
+end
+
+--- See redlock.from_environment.
+function _M.from_environment(opts)
+    return _M.new(outside().read(opts, nil, "the program"))
 end
 
 -- ---- the core --------------------------------------------------------------------
@@ -187,6 +196,9 @@ local function open(self)
     end
     self.registered = {}
     self.holds.losses = changes.counters(self).losses      -- of others who share it
+    if self.from.source then
+        self.events:emit { type = "configured", source = self.from.source }
+    end
     return true
 end
 

@@ -179,8 +179,8 @@ local function findings_of(client, row, user)
     return _M.lacks(list, row.version, user)
 end
 
---- @return a warning if every user of the machine may write this file, or read its secret; or nil
-function _M.exposed(path, secret)
+-- A warning if every user of the machine may write this file, or read its secret; or nil.
+local function exposed(path, secret)
     local modes = rounds.load().rl_file_exposed(path)
     if modes >= 2 then
         return format("everybody on this machine may write %s, or replace it, and so decide which "
@@ -192,16 +192,28 @@ end
 
 -- @return the client's files, those with secrets first; how many have secrets
 local function files(client)
-    local o = client.options
-    local list, seen = { o.key_file or nil }, {}
+    local o, from = client.options, client.from
+    local list, seen = { from.secret and from.path or nil }, {}
+    list[#list + 1] = o.key_file or nil
     for _, node in ipairs(o.nodes) do
         local path = node.password_file
         list[#list + 1], seen[path or 1] = not seen[path or 1] and path or nil, true
     end
     local secrets = #list
+    list[#list + 1] = not from.secret and from.path or nil
     list[#list + 1] = o.ca_file or nil
     list[#list + 1] = o.cert_file or nil
     return list, secrets
+end
+
+--- Warnings about the client's files, as a list of texts.
+function _M.exposed(client)
+    local paths, secrets = files(client)
+    local list = {}
+    for i, path in ipairs(paths) do
+        list[#list + 1] = exposed(path, i <= secrets)
+    end
+    return list
 end
 
 --- What is wrong with the set of servers and the client's files, as findings.
@@ -228,12 +240,8 @@ function _M.findings(client)
         found("tls_mix", "there is TLS to some servers, and none to others (%s): passwords and "
             .. "locks can be read and changed on the way there", plain)
     end
-    local paths, secrets = files(client)
-    for i, path in ipairs(paths) do
-        local message = _M.exposed(path, i <= secrets)
-        if message then
-            found("exposed", "%s", message)
-        end
+    for _, message in ipairs(_M.exposed(client)) do
+        found("exposed", "%s", message)
     end
     return list
 end
@@ -359,6 +367,7 @@ function Report:__tostring()
     for _, found in ipairs(self.findings) do
         out[#out + 1] = "all: " .. found.message
     end
+    out[#out + 1] = self.source and "settings from " .. self.source or nil
     out[#out + 1] = "verdict: " .. tostring(self.verdict)
     return concat(out, "\n")
 end
@@ -381,7 +390,7 @@ function _M.check(client, more)
     end
     local rows = _M.rows(client, began, findings)
     rows.findings = _M.findings(client)
-    rows.quorum = quorum(#rows)
+    rows.quorum, rows.source = quorum(#rows), client.from.source
     local voting, warned = 0, #rows.findings > 0
     for i, row in ipairs(rows) do
         row.floors = known[i]

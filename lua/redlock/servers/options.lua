@@ -15,6 +15,7 @@ local bad = validate.bad
 local _M = {}
 
 local MAX_PREFIX = 1024
+local COMMAND = "to use the servers of the command `redlock`: redlock.from_environment()"
 
 -- ---- how a value is checked: check(what, value, o, given) ------------------------------
 
@@ -315,11 +316,11 @@ local function check_nodes(nodes, shared)
     if type(nodes) == "string" then
         local text = nodes
         nodes = {}
-        for word in text:gmatch "%S+" do
+        for word in text:gmatch "[^%s,]+" do
             nodes[#nodes + 1] = word
         end
     elseif type(nodes) ~= "table" then
-        bad("option nodes", "a list of one or more server addresses is needed")
+        bad("option nodes", "a list of one or more server addresses is needed; " .. COMMAND)
     end
     check_list(nodes)
     local list, seen = {}, {}
@@ -339,7 +340,8 @@ end
 -- @return a table with every option set, and nodes as a list of checked addresses
 function _M.new(opts)
     if type(opts) ~= "table" then
-        bad("options", "a table is needed: redlock.new { nodes = { \"redis://...\" } }")
+        bad("options", "a table is needed: redlock.new { nodes = { \"redis://...\" } }; "
+            .. COMMAND)
     end
     if opts.socket_dir ~= nil then
         bad("option socket_dir", "not of a client, but of all workers of nginx; in init_by_lua: "

@@ -55,6 +55,7 @@
 ---@field voting integer  servers that vote
 ---@field quorum integer  servers that must vote for a lock
 ---@field findings redlock.Finding[]  about the whole
+---@field source? string  of `redlock.from_environment`: the variables and the file it used
 
 ---One server's state, and what it reports of itself.
 ---@class (exact) redlock.Row
@@ -146,6 +147,7 @@
 ---assert(seen.acquired.name == "a" and seen.acquired.time <= c.now())
 ---```
 ---@alias redlock.Event
+---| redlock.ConfiguredEvent
 ---| redlock.AcquiredEvent
 ---| redlock.ContendedEvent
 ---| redlock.RenewedEvent
@@ -166,6 +168,11 @@
 ---@class (exact) redlock.AnyEvent
 ---@field type string  the event's type
 ---@field time number  seconds, by `client.now`
+
+---A client of `redlock.from_environment` is used for the first time.
+---@class (exact) redlock.ConfiguredEvent: redlock.AnyEvent
+---@field type "configured"
+---@field source string  the variables and the file it used: "REDLOCK_NODES, /etc/redlock.conf"
 
 ---A lock was taken.
 ---@class (exact) redlock.AcquiredEvent: redlock.AnyEvent

@@ -1,0 +1,175 @@
+--- Settings that a program is given from outside: the environment, and a file of lines
+-- `option = value`. redlock.from_environment and the command read them. Error messages name the
+-- place of a bad setting and never repeat its value, which may be a password.
+
+local ffi = require "ffi"
+local options = require "redlock.servers.options"
+local validate = require "redlock.runtime.validate"
+
+local ipairs, pairs, tonumber, type = ipairs, pairs, tonumber, type
+local getenv, open = os.getenv, io.open
+
+local _M = {}
+
+ffi.cdef [[unsigned long redlock_getauxval(unsigned long) __asm__("getauxval");]]
+
+local AT_SECURE = 23
+local PASSWORDS = { "password", "password_file", "password_env" }
+
+local function fail(...)
+    validate.raise("redlock: " .. table.concat { ... })
+end
+
+-- An environment variable; an empty one counts as unset.
+local function variable(name)
+    local value = getenv(name)
+    return value ~= "" and value or nil
+end
+
+-- The user's folder of settings. A program that was given more rights than its caller has (setuid,
+-- setgid, file capabilities) has none, as the caller chooses these variables.
+local function folder()
+    if ffi.C.redlock_getauxval(AT_SECURE) ~= 0 then
+        return nil
+    end
+    local home = variable "HOME"
+    return variable "XDG_CONFIG_HOME" or home and home .. "/.config"
+end
+
+local function find()
+    local own = folder()
+    for _, path in pairs { own and own .. "/redlock.conf", "/etc/redlock.conf" } do
+        local file = open(path)
+        if file then
+            file:close()
+            return path
+        end
+    end
+end
+
+local function convert(key, text, where)
+    local kind = type(options.defaults[key])
+    if text == "false" or (text == "true" and (kind == "boolean" or key == "restart_guard")) then
+        return text == "true"
+    elseif kind == "number" then
+        return tonumber(text) or fail(where, ": ", key, " needs a number")
+    end
+    return text
+end
+
+local function lines_of(path)
+    local file, why = open(path)
+    if not file then
+        fail("the configuration cannot be read: ", why)
+    end
+    local text
+    text, why = file:read "*a"
+    file:close()
+    if not text then
+        fail("the configuration cannot be read: ", path, ": ", why)
+    end
+    return text:gmatch "([^\n]*)\n?"
+end
+
+local function read_file(path)
+    local opts, number, in_nodes = {}, 0, false
+    local function add_nodes(text)
+        opts.nodes = (opts.nodes or "") .. " " .. text:gsub("\\$", "")
+    end
+    for line in lines_of(path) do
+        number = number + 1
+        local where = path .. ":" .. number
+        local key, text = line:match "^%s*([%w_]+)%s*=%s*(.-)%s*$"
+        if key == "nodes" or key == "node" then
+            in_nodes = true
+            add_nodes(text)
+        elseif key and options.defaults[key] ~= nil and key ~= "on_event" then
+            in_nodes = false
+            opts[key] = convert(key, text, where)
+        elseif in_nodes and not key and line:find "^%s*%a[%w+.-]*://" then
+            add_nodes(line:match "^(.-)%s*$")
+        elseif line:find "^%s*[^#%s]" then
+            fail(where, ": a line is `option = value`, with an option of redlock.new; "
+                .. "below `nodes =` there may be more URIs. This is neither",
+                -- Before "=" at the start of a line there is no value that could be secret.
+                line:find "^[%l_]+%s*=%s*[^%s=]" and ": " .. key or "")
+        end
+    end
+    return opts
+end
+
+-- Whether a text of URIs has a password.
+local function has_password(nodes)
+    return nodes ~= nil and nodes:find "://[^/%s,]*@" ~= nil
+end
+
+local function no_servers()
+    local ngx = rawget(_G, "ngx")
+    fail("no servers are given. Name them in the environment, as in\n"
+        .. "  export REDLOCK_NODES='redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3'\n",
+        ngx and ngx.config and "and, as nginx hides variables from its workers, with this line at "
+        .. "the top of nginx.conf:\n  env REDLOCK_NODES;\n" or "",
+        "or as `nodes = ...` in ~/.config/redlock.conf or /etc/redlock.conf. For servers to play "
+        .. "with: redlock dev")
+end
+
+-- Replaces settings of opts by given ones.
+local function override(opts, given)
+    for _, name in ipairs(PASSWORDS) do
+        if given[name] then
+            opts.password, opts.password_file, opts.password_env = nil, nil, nil
+        end
+    end
+    for name, value in pairs(given) do
+        opts[name] = value
+    end
+end
+
+--- Reads the settings.
+-- @param given   options that win over what is read, or nil
+-- @param path    of the file; nil: REDLOCK_CONFIG, or the first of the usual ones that exists
+-- @param origin  says where given.nodes come from
+-- @return the options for redlock.new; and { source: says where they come from; path: of the file,
+--   or nil; secret: whether a password is in it }
+function _M.read(given, path, origin)
+    if given == nil then
+        given = {}
+    elseif type(given) ~= "table" then
+        validate.bad("options", "a table is needed, not " .. type(given))
+    end
+    path = path or variable "REDLOCK_CONFIG" or find()
+    local opts = path and read_file(path) or {}
+    local from = { path = path, secret = opts.password and true or has_password(opts.nodes) }
+    local source = {}
+    local function take(name, env)
+        local value = given[name] == nil and variable(env)
+        if value then
+            opts[name], source[#source + 1] = value, env
+        end
+    end
+    source[1] = given.nodes ~= nil and origin or nil
+    take("nodes", "REDLOCK_NODES")
+    for _, row in ipairs(options.rows) do
+        if row.env then
+            take(row.name, row.env)
+        end
+    end
+    source[#source + 1] = path
+    override(opts, given)
+    if not opts.nodes or type(opts.nodes) == "string" and not opts.nodes:find "[^%s,]" then
+        no_servers()
+    end
+    from.source = table.concat(source, ", ")
+    return opts, from
+end
+
+--- @return the names of the environment variables that have a password, with these options
+function _M.secret_variables(opts)
+    local list = { opts.password_env or nil }
+    if has_password(getenv "REDLOCK_NODES") then
+        list[#list + 1] = "REDLOCK_NODES"
+    end
+    return list
+end
+
+return _M
