@@ -69,7 +69,7 @@ describe("redlock dev", function()
     end)
 
     it("lets nobody else in, loads nobody's data, and leaves nothing", function()
-        local tmp = support.tmpdir() .. "/shared"
+        local tmp = support.tmpdir() .. "/all  of us"
         assert.is_true(support.sh("mkdir -m 1777 '" .. tmp .. "'"))
         local theirs = support.server { args = { "--dir", tmp } }
         theirs:call("SET", "x", "somebody's")
@@ -90,22 +90,39 @@ describe("redlock dev", function()
             assert.is_false(support.sh(("cat /proc/[0-9]*/cmdline 2> /dev/null | grep -aq "
                 .. "'[%s]%s'"):format(password:sub(1, 1), password:sub(2))))
         end
-        assert.is_true(support.sh("test dump.rdb = \"$(ls -A '" .. tmp .. "')\""))
+        assert.is_true(support.sh(("test -z \"$(find '%s'/* -perm /077 ! -name dump.rdb)\"")
+            :format(tmp)))
         p:kill "INT"
         assert.equal(0, p:wait(20))
+        assert.is_true(support.sh("test dump.rdb = \"$(ls -A '" .. tmp .. "')\""))
+        p = start({ env = { TMPDIR = tmp } }, "dev", "--server", "false")
+        assert.equal(FAILED, (ends(p)))
+        assert.is_true(support.sh("test dump.rdb = \"$(ls -A '" .. tmp .. "')\""))
     end)
 
-    it("tells how to use them", function()
+    it("tells how to use them, by one line", function()
         local p = start({}, "dev")
         local lines = {}
         for i = 1, 7 do
             lines[i] = p:read_line(30)
         end
         assert.matches("3 servers; Ctrl%-C", lines[1])
-        local uri = "redis://:%x+@127%.0%.0%.1:%d+"
-        assert.matches(("export REDLOCK_NODES='%s %s %s'"):format(uri, uri, uri), lines[6])
+        local path = lines[6]:match "^  export REDLOCK_NODES= REDLOCK_CONFIG='(/.*/redlock.conf)'$"
+        assert.is_true(support.sh(("test 600 = $(stat -c %%a '%s') && "
+            .. "test 700 = $(stat -c %%a $(dirname '%s'))"):format(path, path)))
+        local set = support.lua_env()
+        set.REDLOCK_NODES = "redis://127.0.0.1:1"          -- of something else
+        local used = support.spawn { "sh", "-c", lines[6] .. [[
+
+            exec luajit -e '
+                local client = require("redlock").from_environment()
+                assert(client:getLock("x"):tryLock(5))
+                print(#client.options.nodes, client:check().source)']], stdout = "pipe",
+            stderr = "stdout", env = set }
+        assert.same({ 0, "3\t" .. path .. "\n" }, { ends(used) })
         p:kill "INT"
         assert.equal(0, p:wait(20))
+        assert.is_false(support.sh("test -e $(dirname '" .. path .. "')"))
     end)
 
     it("says what is missing", function()

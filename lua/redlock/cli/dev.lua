@@ -15,9 +15,10 @@ local _M = { usage = "dev [N]", summary = "N servers to throw away (3), until Ct
 _M.help = [[
 redlock dev [N] [--server PROGRAM]
 
-Starts N Redis servers (3) on free ports of this machine, which keep nothing, and tells their URIs,
-with a password that is drawn each time: other users of this machine are kept out. They may vote at
-once, and end with this command, however it ends.
+Starts N Redis servers (3) on free ports of this machine, which keep nothing. They vote at once, and
+end with this command, however it ends. Prints a line for the shell; what is started there, the
+command or a program with redlock.from_environment(), then uses these servers. Their password is
+new each time, in a file that only this user can read, which is removed at the end.
 
 FLAGS
 
@@ -33,21 +34,29 @@ local function now()
     return tonumber(core.load().rl_now_ms()) / 1000
 end
 
--- A folder that only this user may enter. A server loads files that lie in its folder, and reads
--- its password from one, since all users can see a process's arguments.
+local SETTINGS, SERVER = "/redlock.conf", "/redis.conf"
+
+-- A folder, and in it two files, for this user only. A server loads files that lie in its folder,
+-- and reads its password from one, since all users can see a process's arguments.
 local function new_folder()
-    local pipe = io.popen "mktemp -d"
+    local pipe = io.popen(("umask 077; d=$(mktemp -d) && : > \"$d%s\" && : > \"$d%s\" && "
+        .. "echo \"$d\"")
+        :format(SETTINGS, SERVER))
     local path = pipe:read "*l"
     pipe:close()
     return path or args.fail "no temporary folder: mktemp -d failed"
 end
 
-local function start(program, port, folder, password)
-    local path = folder .. "/redis.conf"
+local function write(path, ...)
     local file = assert(io.open(path, "w"))
-    file:write("port ", port, "\nbind 127.0.0.1\nsave \"\"\nappendonly no\ndir ", folder,
-        "\nrequirepass ", password, "\n")
-    file:close()
+    assert(file:write(...))
+    assert(file:close())
+end
+
+local function start(program, port, folder, password)
+    local path = folder .. SERVER
+    write(path, "port ", port, "\nbind 127.0.0.1\nsave \"\"\nappendonly no\ndir \"", folder,
+        "\"\nrequirepass ", password, "\n")
     local pid, why = process.spawn({ program, path }, { group = true, quiet = true })
     return pid or args.fail("no process: " .. why)
 end
@@ -115,22 +124,18 @@ local function stop(servers)
     end
 end
 
-local function show(servers, as_json)
-    local uris = {}
-    for i, s in ipairs(servers) do
-        uris[i] = s.uri
-    end
+local function show(uris, path, as_json)
     if as_json then
-        print(json.encode { nodes = uris })
+        print(json.encode { nodes = uris, config = path })
     else
         print(#uris .. " servers; Ctrl-C ends them, and all that is in them:")
         print("  " .. table.concat(uris, "\n  "))
         print "In another shell:"
-        print("  export REDLOCK_NODES='" .. table.concat(uris, " ") .. "'")
+        -- Servers in the variable would win over those in the file.
+        print("  export REDLOCK_NODES= REDLOCK_CONFIG='" .. path .. "'")
         print "  redlock run hello -- sleep 10"
     end
     io.stdout:flush()
-    return uris
 end
 
 -- Lets new servers vote at once: nobody has held a lock on them.
@@ -143,27 +148,17 @@ local function admit(uris)
     end
 end
 
---- Runs the verb.
-function _M.main(given, names)
-    local n = tonumber(names[1] or 3)
-    if not n or n % 1 ~= 0 or n < 1 or n > 32 or names[2] then
-        args.fail "redlock dev takes a number of servers, 1 to 32"
-    end
-    local servers, uris, folder, password = {}, {}, new_folder(), nonce()
-    process.catch()
-    local ok, err = pcall(function()
-        for i = 1, n do
-            servers[i] = server(given["--server"] or "redis-server", folder, password)
-            uris[i] = servers[i].uri
-        end
-    end)
-    os.remove(folder .. "/redis.conf")       -- no server uses it any more
-    os.remove(folder)
-    if not ok then
-        error(err, 0)
+-- Runs n servers until a signal.
+-- @return the exit status
+local function run(n, folder, given)
+    local servers, uris, password = {}, {}, nonce()
+    for i = 1, n do
+        servers[i] = server(given["--server"] or "redis-server", folder, password)
+        uris[i] = servers[i].uri
     end
     admit(uris)
-    show(servers, given["--json"])
+    write(folder .. SETTINGS, "nodes = ", table.concat(uris, " "), "\n")
+    show(uris, folder .. SETTINGS, given["--json"])
     local signo
     repeat
         signo = process.signal(60)
@@ -175,6 +170,21 @@ function _M.main(given, names)
     until ENDING[signo]
     stop(servers)
     return 0
+end
+
+--- Runs the verb.
+function _M.main(given, names)
+    local n = tonumber(names[1] or 3)
+    if not n or n % 1 ~= 0 or n < 1 or n > 32 or names[2] then
+        args.fail "redlock dev takes a number of servers, 1 to 32"
+    end
+    process.catch()
+    local folder = new_folder()
+    local ok, status = pcall(run, n, folder, given)
+    for _, name in ipairs { SETTINGS, SERVER, "" } do
+        os.remove(folder .. name)
+    end
+    return ok and status or error(status, 0)
 end
 
 return _M

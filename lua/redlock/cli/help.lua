@@ -35,9 +35,10 @@ redlock: locks on Redis servers, from the command line.
 
 VERBS
 
-Try it, in two shells:
+Try it:
   redlock dev
-  export REDLOCK_NODES='...'    as the first one says, in both
+and in two other shells:
+  export ...                    the line that it prints
   redlock run hello -- sleep 10
   redlock run hello --wait 3 -- echo "my turn"
 
