@@ -12,12 +12,12 @@ describe("once per period", function()
         describe(what, function()
             it("runs a job, and not again before the period is over", function()
                 local n = 0
-                local function job(...)
+                local function job()
                     n = n + 1
-                    return "done", select("#", ...)
+                    return "done", n
                 end
                 local from = support.now()
-                assert.same({ true, "done", 0 }, { client:once("x", 1, job, opts) })
+                assert.same({ true, "done", 1 }, { client:once("x", 1, job, opts) })
                 assert.is_false(other:once("x", 1, job, opts))
                 assert.is_false(client:once("x", 1, job, opts))
                 support.eventually(function() return other:once("x", 1, job, opts) end, 20)
@@ -35,6 +35,34 @@ describe("once per period", function()
             end)
         end)
     end
+
+    it("gives the job its lock, which nobody has with `before`", function()
+        assert.is_true(client:once("x", 60, function(lock, token)
+            assert.is_true(lock:isValid())
+            assert.is_nil(token)
+            assert.is_true(lock:tryLock())             -- left with the function
+        end))
+        assert.is_true(cluster[1]:call("PTTL", "x") > 50000)
+        support.fails("held", other:getLock("x"):tryLock())
+        assert.is_true(client:once("y", 60, function(lock, token)
+            assert.same({}, { lock, token })
+        end, { before = true }))
+    end)
+
+    it("gives it a token that grows", function()
+        local last = 0
+        for _, before in ipairs { false, true, false, true } do
+            support.eventually(function()
+                return other:once("x", 0.2, function(lock, token)
+                    assert.is_true(token > last)
+                    last = token
+                    assert.equal(not before and token or nil, lock and lock:token())
+                end, { fenced = true, before = before })
+            end, 20)
+        end
+        support.eventually(function() return client:getFencedLock("x"):tryLock() end, 20)
+        assert.is_true(client:getFencedLock("x"):token() > last)
+    end)
 
     it("may be repeated by default when the job fails or dies", function()
         local ok, err = pcall(function() client:once("x", 3600, function() error "broken" end) end)
@@ -115,6 +143,7 @@ describe("once per period", function()
         for pattern, call in pairs {
             ["bad period"] = function() client:once("x", 0, error) end,
             ["bad fn"] = function() client:once("x", 1) end,
+            ["bad fenced"] = function() client:once("x", 1, error, { fenced = 1 }) end,
             ["bad before"] = function() client:once("x", 1, error, { before = 1 }) end,
             ["unknown option 'lease'"] = function() client:once("x", 1, error, { lease = 1 }) end,
         } do

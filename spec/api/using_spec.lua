@@ -72,19 +72,27 @@ describe("using", function()
     end
 
     it("a fenced lock tells its token", function()
-        local ok, token = client:using("x", { fenced = true }, function(l) return l:token() end)
-        local again, larger = client:using("x", { kind = "fenced" }, function(l)
-            return l:token()
-        end)
-        assert.is_true(ok and again and larger > token)
+        local last = 0
+        for _, opts in ipairs { { fenced = true }, { kind = "fenced" },
+            { kind = "write", fenced = true } } do
+            assert.is_true(client:using("x", opts, function(l, token)
+                assert.is_true(token > last)
+                last = token
+                assert.equal(token, l:token())
+                client:using("x", opts, function(_, again) assert.equal(token, again) end)
+            end))
+        end
+        assert.is_true(client:using("x", function(_, token) assert.is_nil(token) end))
     end)
 
     it("a permit tells its token where it is to have one, or is not taken", function()
         local opts, last = { permits = 1, fenced = true, wait = 5 }, 0
         for i = 1, 4 do
-            local ok, token = (i % 2 == 0 and other or client):using("x", opts, function(permit)
-                return permit:token()
-            end)
+            local ok, token = (i % 2 == 0 and other or client):using("x", opts,
+                function(permit, token)
+                    assert.equal(token, permit:token())
+                    return token
+                end)
             assert.is_true(ok)
             assert.is_true(token > last)
             last = token
@@ -93,7 +101,8 @@ describe("using", function()
             cluster[i]:break_key "redlock:{x:slots#1}:fence"
         end
         support.fails("no_quorum", client:using("x", opts, error))
-        assert.is_true(other:using("x", { permits = 1, wait = 5 }, function(permit)
+        assert.is_true(other:using("x", { permits = 1, wait = 5 }, function(permit, token)
+            assert.is_nil(token)
             support.fails("unsupported", permit:token())
         end))
     end)

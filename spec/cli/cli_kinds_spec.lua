@@ -239,7 +239,8 @@ describe("redlock run", function()
                 .. "run in this period %(closed by %S+ %d+ redlock: sh%)\n$", text)
             assert.is_true(cluster[1]:call("PTTL", "x") > 3e6)
             assert.is_false(client:once("x", 3600, error))
-            assert.equal(0, (run("y", "--once", "3600", "--plain", "--", "true")))
+            assert.same({ 0, "none\n" }, { run("y", "--once", "3600", "--plain", "--", "sh", "-c",
+                "echo ${REDLOCK_TOKEN-none}") })
             assert.equal(HELD, (run("y", "--once", "3600", "--plain", "--", "true")))
         end)
 

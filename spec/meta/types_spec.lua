@@ -214,6 +214,7 @@ describe("the reference of options", function()
         ["redlock.Node"] = function(o) redlock.new { nodes = { o } } end,
         ["redlock.LockOptions"] = function(o) client:getLock("x", o) end,
         ["redlock.UsingOptions"] = function(o) client:using("x", o, print) end,
+        ["redlock.OnceOptions"] = function(o) client:once("x", 1, print, o) end,
         ["redlock.ImportOptions"] = function(o) client:import("x", o) end,
         ["redlock.MetricsOptions"] = metrics.new,
         ["redlock.StatusOptions"] = status.new,

@@ -92,21 +92,21 @@ local function pack(ok, ...)
 end
 
 local function use(l, opts, fn)
-    local got, err
+    local got, token
     local before = l:getHoldCount()
     if opts.wait == nil then
-        got, err = l:lock(opts.lease)
+        got, token = l:lock(opts.lease)
     else
-        got, err = l:tryLock(opts.wait, opts.lease)
+        got, token = l:tryLock(opts.wait, opts.lease)
     end
     if l.semaphore then
-        got, err = permit_token().taken(l, got, err)
+        got, token = permit_token().taken(l, got, token)
     end
     if not got then
-        return nil, err
+        return nil, token        -- the error
     end
     local hold = entered_by(l)
-    local ok, n, results = pack(pcall(fn, l))
+    local ok, n, results = pack(pcall(fn, l, token or hold.fence))
     local kept = leave(l, hold, before)
     if not ok then
         error(results[1], 0)

@@ -6,6 +6,7 @@
 -- and has no holder: nothing that happens to the job or the client opens it.
 
 local errors = require "redlock.runtime.errors"
+local fenced_lock = require("redlock.runtime.lazy").loader "redlock.kinds.fenced_lock"
 local lock = require "redlock.lock.lock"
 local plain_lock = require "redlock.kinds.plain_lock"
 local rounds = require "redlock.runtime.rounds"
@@ -15,7 +16,7 @@ local error, pcall, select, unpack = error, pcall, select, unpack
 
 local _M = {}
 
-local OPTIONS = { before = true, owner = true }
+local OPTIONS = { before = true, owner = true, fenced = true }
 
 -- Splits the results of a function: the first, then the number and a list of the others.
 local function pack(ok, ...)
@@ -24,14 +25,16 @@ end
 
 -- Runs fn while the lock is held, then closes the lock for the period. An error of fn opens it, and
 -- is raised again.
-local function run(view, period, fn)
+-- @param token  of the hold, or nil
+local function run(view, token, period, fn)
     local hold = lock.hold_of(view)
     if not view:isValid() then         -- the process was paused
         view:unlock()
         return nil, errors.new("expired", view)
     end
-    local ok, n, results = pack(pcall(fn))
+    local ok, n, results = pack(pcall(fn, view, token))
     local still = lock.hold_of(view) == hold and view:isValid()
+    hold.count = 1                     -- also if fn has taken it again
     if not ok then
         view:unlock()
         error(results[1], 0)
@@ -51,25 +54,26 @@ function _M.once(client, name, period, fn, opts)
     validate.seconds("period", period, 0.001, rounds.FOREVER)
     validate.is_function("fn", fn)
     local before = validate.flag("before", opts.before)
-    local view = lock.new(client, plain_lock, name, { owner = opts.owner or {} })
-    local ok, err = view:tryLock()
+    local kind = validate.flag("fenced", opts.fenced) and fenced_lock() or plain_lock
+    local view = lock.new(client, kind, name, { owner = opts.owner or {} })
+    local ok, token = view:tryLock()
     if not ok then
-        if err.code == "held" then
+        if token.code == "held" then
             return false
         end
-        return nil, err
+        return nil, token
     end
     if not before then
-        return run(view, period, fn)
+        return run(view, token, period, fn)
     end
     local ends = client.now() + period
-    ok, err = view:settle(period)
-    if not ok then
+    local settled, err = view:settle(period)
+    if not settled then
         return nil, err
     elseif client.now() >= ends then   -- paused: another client may have run it since
         return nil, errors.new("expired", view)
     end
-    return true, fn()
+    return true, fn(nil, token)
 end
 
 return _M

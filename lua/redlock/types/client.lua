@@ -123,18 +123,24 @@ function Client:getElection(name, opts) end
 ---```lua
 ---assert(client:once("nightly", 3600, function() print "report" end))
 ---assert(client:once("nightly", 3600, function() print "again" end) == false)
+---client:once("prune", 3600, function(lock, token)
+---    lock:check()                           -- raises if the lock is lost
+---    print("a table refuses tokens below", token)
+---end, { fenced = true })
 ---```
 ---@param name string  1 to 65536 bytes; locks of the name exclude it
 ---@param period number  seconds from the start of a run in which no other one starts
----@param fn function  the job; its error is raised again
----@param opts? redlock.OnceOptions  whether a failed run counts; the owner
+---@param fn fun(lock?: redlock.Lock, token?: integer): ...  the job; its error is raised again
+---@param opts? redlock.OnceOptions  whether a failed run counts; the owner; whether with a token
 ---@return boolean|nil ran  true, then the results of fn; false: another run is under way or done
 ---@return any err  no_quorum; expired: too late; unknown; lost: another run may have begun
 function Client:once(name, period, fn, opts) end
 
----Whether a failed run counts, and the owner of the run.
+---Whether a failed run counts, the owner of the run, and whether it has a token.
 ---@class (exact) redlock.OnceOptions
----@field before? boolean  true: a failed run counts too; default: it may be repeated
+---@field before? boolean  true: a failed run counts too, and `fn` gets no lock, as it holds none;
+---  default: it may be repeated
+---@field fenced? boolean  true: `fn` gets a fencing token, as of `getFencedLock`
 ---@field owner? any  owner of the lock during the run; default: a new one
 
 ---Makes a limiter: at most `n` starts in any window of `period`, over all processes. No I/O.
@@ -170,8 +176,8 @@ function Client:get(prim, name, opts) end
 ---@field label? string  the purpose; stored with the lock, after the client's label
 ---@field traceparent? string  of W3C's Trace Context; passed on to `on_event`
 
----Runs `fn(lock)` while it holds the lock, and always releases it. An error in `fn` is raised again
----after the release.
+---Runs `fn(lock, token)` while it holds the lock, and always releases it. An error in `fn` is raised
+---again after the release. The token is nil unless the lock is fenced.
 ---```lua
 ---local held, sum = client:using("invoice:42", { wait = 5 }, function(lock)
 ---    lock:check()
@@ -186,7 +192,7 @@ function Client:get(prim, name, opts) end
 ---```
 ---@param name string|string[]  of the lock; a list: all of them at once, as for `getMultiLock`
 ---@param opts? redlock.UsingOptions  may be left out: `client:using(name, fn)`
----@param fn fun(lock: redlock.Lock): ...  the work to do under the lock
+---@param fn fun(lock: redlock.Lock, token?: integer): ...  the work to do under the lock
 ---@return boolean|nil held  true; false: the lease was lost before the end; nil: `fn` did not run
 ---@return any ...  what `fn` returned; after nil: the error, as for `lock` and `tryLock`
 ---@overload fun(self: redlock.Client, name: string|string[], fn: function): boolean?, any
