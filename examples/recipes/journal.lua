@@ -1,7 +1,7 @@
 -- What becomes of locks, in a file: a line of JSON for each event.
 --
 --     local journal = dofile "journal.lua"
---     redlock.new { nodes = servers, on_event = journal("/var/log/locks.jsonl", "web-1") }
+--     redlock.from_environment { on_event = journal("/var/log/locks.jsonl", "web-1") }
 local json = require("cjson").new()
 json.encode_invalid_numbers "null"                  -- of a lock without an end
 

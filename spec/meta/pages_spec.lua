@@ -11,6 +11,10 @@ local sys = require "spec.support.sys"
 local ELSEWHERE = { ["README.md"] = true, ["examples/operations/README.md"] = true,
     ["examples/testing/README.md"] = true }
 
+-- Pages that begin with what needs more: certificates, a client of Redis, nginx, no server at all.
+local NOT_PASTED = { ["examples/access/README.md"] = true, ["examples/fencing/README.md"] = true,
+    ["examples/from-resty-lock/README.md"] = true, ["examples/testing/README.md"] = true }
+
 describe("the pages", function()
     it("can be reached from the README", function()
         local reached = {}
@@ -113,7 +117,7 @@ describe("the snippets of pages", function()
             done.n = done.n + 1
         end
         return setmetatable({ client = client, redlock = redlock, servers = cluster:uris(),
-            work = work, charge = work, log = work, red = commands(done) }, { __index = _G })
+            work = work, log = work, red = commands(done) }, { __index = _G })
     end
 
     -- What locks count with may stay, and what they protect.
@@ -128,12 +132,25 @@ describe("the snippets of pages", function()
         return n == 0
     end
 
-    local function run_lua(path, code)
+    -- In a program of its own, as pasted beside `redlock dev`.
+    local function run_program(path, code)
+        local p = support.lua(code, { stderr = "stdout", cwd = build.root, env = { REDLOCK_CLUSTER = false,
+            REDLOCK_NODES = table.concat(cluster:uris(), " ") } })
+        local status, said = cli.ends(p, 60)
+        assert.equal(0, status, said)
+        assert.matches("%S", said, path)
+    end
+
+    local function run_with_client(path, code)
         local client, done = support.warm_client(cluster), { n = 0 }
         setfenv(assert(loadstring(code, "=" .. path)), given(client, done))()
         assert.is_true(done.n > 0 or code:find "redlock%.new" ~= nil)
         assert.equal(0, client:stats().lost)
         client:close()
+    end
+
+    local function run_lua(path, code)
+        (code:find "from_environment" and run_program or run_with_client)(path, code)
         -- A period stays closed behind its run.
         support.eventually(function() return nothing_held() == not code:find ":once" end)
     end
@@ -149,6 +166,9 @@ describe("the snippets of pages", function()
     end
 
     local function run_sh(code)
+        if code:find "%.db" and not support.sh "command -v sqlite3 > /dev/null" then
+            return pending "no sqlite3 here"
+        end
         at_home()
         local p = support.spawn { "sh", "-ec", code, cwd = home, stdout = "pipe",
             stderr = "stdout", env = { HOME = home, PATH = home .. ":" .. os.getenv "PATH",
@@ -159,13 +179,22 @@ describe("the snippets of pages", function()
         assert.equal(code:find "%./" ~= nil, log ~= nil, said)
     end
 
+    it("begin with one that can be pasted beside `redlock dev`", function()
+        for _, path in ipairs(pages.list) do
+            local first = pages.snippets(path, "lua")[1]
+            if first and not NOT_PASTED[path] then
+                assert.matches("redlock\"?%)?%.from_environment", first, path)
+            end
+        end
+    end)
+
     for _, path in ipairs(pages.list) do
         if not ELSEWHERE[path] then
             for i, code in ipairs(pages.snippets(path, "lua")) do
                 it(("run: %s, Lua %d"):format(path, i), function() run_lua(path, code) end)
             end
             for i, code in ipairs(pages.snippets(path, "sh")) do
-                it(("run: %s, shell %d"):format(path, i), function() run_sh(code) end)
+                it(("run: %s, shell %d"):format(path, i), function() return run_sh(code) end)
             end
         end
     end

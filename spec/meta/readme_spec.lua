@@ -46,7 +46,7 @@ describe("the README", function()
         local export
         repeat
             local line = assert(dev:read_line(30))
-            export = line:match "^%s*(export REDLOCK_NODES=.*)$"
+            export = line:match "^%s*(export .*)$"
         until export
         sys.write_file(home .. "/first.lua", pages.snippets("README.md", "lua")[1])
         local program = export .. "\n" .. snippet "luajit first.lua"
@@ -64,8 +64,13 @@ describe("the README", function()
         holder:wait(10)
         dev:kill "INT"
         assert.equal(0, dev:wait(20))
-        -- And nobody answers.
+        -- The settings are gone with the servers.
         status, said = cli.ends(shell(program), 120)
+        assert.equal(1, status)
+        assert.matches("redlock: the configuration cannot be read: .*No such file", said)
+        -- And nobody answers.
+        status, said = cli.ends(shell("export REDLOCK_NODES=redis://127.0.0.1:1\n"
+            .. snippet "luajit first.lua"), 120)
         assert.equal(1, status)
         assert.matches("redlock: no_quorum: .* refused", said)
     end)
@@ -81,6 +86,13 @@ describe("the README", function()
         assert.equal(0, status, said)
         assert.matches("^nightly\ndeploy:web\nscheduler\nheld for %d+ s, and renewed\n", said)
         assert.matches("nobody deploys\n", said)
+        -- Where servers do not answer, nobody knows.
+        local line = snippet("redlock run"):match "redlock status [^\n]*"
+        p = support.spawn { "sh", "-ec", line, cwd = home, stdout = "pipe", stderr = "stdout",
+            env = env "redis://127.0.0.1:1" }
+        status, said = p:wait(30), p:read_all(30)
+        assert.is_true(status ~= 0)
+        assert.is_nil(said:find "nobody", said)
         assert.matches("\nverdict: ok\n", said)
     end)
 

@@ -14,6 +14,8 @@ describe("the recipe", function()
         home = support.tmpdir()
         log = home .. "/log"
         sys.write_file(log, "")
+        assert(support.sh("mkdir " .. home .. "/.config"))
+        sys.write_file(home .. "/.config/redlock.conf", "timeout = 5\nconnect_timeout = 20\n")
     end)
     teardown(support.cleanup)
 
@@ -28,7 +30,7 @@ describe("the recipe", function()
         end
         assert(support.sh(("ln -sf %s %s/redlock"):format(cli.REDLOCK, home)))
         return support.spawn { path(name), stdin = name:find "pipe" and "pipe" or "null",
-            stdout = "pipe", stderr = "stdout", cwd = home, env = { HOME = home,
+            stdout = "pipe", stderr = "stdout", cwd = home, env = { HOME = home, XDG_CONFIG_HOME = false,
             PATH = home .. ":" .. os.getenv "PATH",
             REDLOCK_CLUSTER = support.CLUSTER,
                 REDLOCK_NODES = table.concat(cluster:uris(), " ") }, ... }
@@ -50,19 +52,6 @@ describe("the recipe", function()
         assert.same({ 0, "held for 30 s, and renewed\n" }, { run "hello.lua" })
         cluster:each(function(s) s:call("SET", "hello", "theirs", "PX", 60000) end)
         assert.same({ 1, "not now: held\n" }, { run "hello.lua" })
-    end)
-
-    it("cron_once runs a job on one machine, and passes on how it ends", function()
-        local machines = {}
-        for i = 1, 3 do
-            machines[i] = start("cron_once.sh", "nightly", "sh", "-c", note "ran" .. "; exit 7")
-        end
-        local sum = 0
-        for _, p in ipairs(machines) do
-            sum = sum + cli.ends(p)
-        end
-        assert.equal(7, sum)
-        assert.equal("ran\n", logged())
     end)
 
     it("leader has one leader, and another one after it", function()
@@ -196,24 +185,71 @@ describe("the recipe", function()
         return not support.sh "command -v sqlite3 > /dev/null"
     end
 
-    it("fenced_sql adds up, and refuses a late holder", function()
-        if no_sqlite() then
-            return pending "no sqlite3 here"
+    describe("nightly", function()
+        local database
+
+        before_each(function() database = home .. "/bank.db" end)
+
+        local function nightly(...)
+            return start("nightly.sh", database, "sh", "-c", ...)
         end
-        sql "CREATE TABLE account (id, balance, fence); INSERT INTO account VALUES (7, 100, 0)"
-        local writers = {}
-        for i = 1, 4 do
-            writers[i] = start("fenced_sql.sh", home .. "/bank.db", "5")
+
+        local function entries()
+            return sql "SELECT group_concat(entry) FROM journal"
         end
-        for _, p in ipairs(writers) do
-            assert.same({ 0, "" }, { cli.ends(p) })
-        end
-        assert.equal("120\n", sql "SELECT balance FROM account")
-        sql "UPDATE account SET fence = 99999999999999"
-        local status, text = run("fenced_sql.sh", home .. "/bank.db", "5")
-        assert.equal(1, status)
-        assert.matches("too late", text)
-        assert.equal("120\n", sql "SELECT balance FROM account")
+
+        local INSERT = "echo \"INSERT INTO journal VALUES ('%s');\""
+
+        it("writes once, whichever machine is first", function()
+            if no_sqlite() then
+                return pending "no sqlite3 here"
+            end
+            sql "CREATE TABLE journal (entry)"
+            local machines = {}
+            for i = 1, 3 do
+                machines[i] = nightly(INSERT:format "done")
+            end
+            for _, p in ipairs(machines) do
+                assert.equal(0, (cli.ends(p)))
+            end
+            machines[4] = nightly(INSERT:format "again")                           -- a late clock
+            assert.equal(0, (cli.ends(machines[4])))
+            assert.equal("done\n", entries())
+            cluster:each(function(s) s:call("DEL", "nightly") end)                 -- the next night
+            assert.same({ 0, "" }, { cli.ends(nightly(INSERT:format "next")) })
+            assert.equal("done,next\n", entries())
+        end)
+
+        it("writes all or nothing", function()
+            if no_sqlite() then
+                return pending "no sqlite3 here"
+            end
+            sql "CREATE TABLE journal (entry)"
+            local first = INSERT:format "first"
+            assert.equal(7, (cli.ends(nightly(first .. "; exit 7"))))
+            cluster:flush()
+            local status, text = cli.ends(nightly(first .. "; echo 'NONSENSE;'"))
+            assert.equal(1, status, text)
+            assert.matches("NONSENSE", text)
+            assert.equal("\n", entries())
+        end)
+
+        it("writes nothing that comes too late", function()
+            if no_sqlite() then
+                return pending "no sqlite3 here"
+            end
+            sql "CREATE TABLE journal (entry)"
+            local late = nightly(note "begun" .. "; while ! test -e " .. home
+                .. "/go; do sleep 0.02; done; " .. INSERT:format "late")
+            support.eventually(function() return logged() ~= "" end, 20)
+            assert.equal(0, (cli.ends(cli.start(cluster, home, {}, "unlock", "-f", "nightly"))))
+            assert.same({ 0, "" }, { cli.ends(nightly(INSERT:format "next")) })
+            sys.write_file(home .. "/go", "")
+            local status, text = cli.ends(late)
+            assert.is_true(status ~= 0)
+            assert.matches("too late: another run has written since", text)
+            assert.equal("next\n", entries())
+        end)
     end)
 
     it("migrate brings a schema up to date once, before all programs", function()

@@ -32,7 +32,7 @@ describe("the workflow", function()
     end
 
     it("says how it is used", function()
-        for name, words in pairs { rolling_restart = { "a", "b" }, blue_green = {}, nightly = {},
+        for name, words in pairs { rolling_restart = { "a", "b" }, blue_green = {},
             drain = { "none" } } do
             local status, text = run(name, unpack(words))
             assert.equal(RAISED, status)
@@ -110,33 +110,6 @@ describe("the workflow", function()
             assert.equal(RAISED, status)
             assert.matches("somebody else has deployed meanwhile", text)
             assert.equal("blue", server:call("GET", "live"))
-        end)
-    end)
-
-    describe("nightly", function()
-        local function jobs(first)
-            return (first or "true") .. "; echo one >> " .. log, "echo two >> " .. log,
-                "echo three >> " .. log
-        end
-
-        it("runs the chain once, whichever machine is first", function()
-            local machines = {}
-            for i = 1, 3 do
-                machines[i] = start("nightly", jobs "sleep 0.3")
-            end
-            for _, p in ipairs(machines) do
-                assert.same({ 0, "" }, { cli.ends(p) })
-            end
-            assert.same({ 0, "" }, { run("nightly", jobs()) })       -- a clock that is late
-            assert.equal("one\ntwo\nthree\n", logged())
-        end)
-
-        it("stops at a job that fails", function()
-            local status, text = run("nightly", "echo one >> " .. log, "exit 3", "echo >> " .. log)
-            assert.equal(RAISED, status)
-            assert.matches("job 2 failed: exit 3", text)
-            assert.same({ 0, "" }, { run("nightly", jobs()) })       -- not begun again
-            assert.equal("one\n", logged())
         end)
     end)
 

@@ -138,8 +138,8 @@ function Client:once(name, period, fn, opts) end
 
 ---Whether a failed run counts, the owner of the run, and whether it has a token.
 ---@class (exact) redlock.OnceOptions
----@field before? boolean  true: a failed run counts too, and `fn` gets no lock, as it holds none;
----  default: it may be repeated
+---@field before? boolean  true: a failed run counts too, and `fn` gets no lock; default: it
+---  may be repeated
 ---@field fenced? boolean  true: `fn` gets a fencing token, as of `getFencedLock`
 ---@field owner? any  owner of the lock during the run; default: a new one
 
