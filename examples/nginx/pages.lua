@@ -35,16 +35,19 @@ local function make_news()
     return ("news %d of %s"):format(cache:incr("made", 1, 0), ngx.localtime())
 end
 
---- From the cache; when it is old, one request of the whole cluster makes it anew, and the
--- others take what is there. Only who has nothing at all waits.
+--- From the cache of this host. When the page is old, one request makes it anew, and the others
+-- take the old one; of several hosts, one at a time. Only a request without an old page waits.
 function _M.news()
     local text, _, stale = cache:get_stale "news"
     if text and not stale then
         return ngx.say(text)
     end
     local lock = locks:getLock "news"
-    local ok = lock:tryLock(text and 0 or 5, 10)
+    local ok, err = lock:tryLock(text and 0 or 5, 10)
     if not ok then
+        if err.code ~= "held" then
+            ngx.log(ngx.WARN, err)
+        end
         return text and ngx.say(text) or ngx.exit(503)
     end
     local fresh, _, old = cache:get_stale "news"      -- somebody was faster?
@@ -54,7 +57,10 @@ function _M.news()
         text = make_news()
         cache:set("news", text, 2)
     end
-    lock:unlock()
+    ok, err = lock:unlock()
+    if not ok then                     -- another request may have made it as well
+        ngx.log(ngx.WARN, err)
+    end
     ngx.say(text)
 end
 

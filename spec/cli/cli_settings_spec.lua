@@ -46,6 +46,19 @@ describe("redlock", function()
             works({ REDLOCK_NODES = false }, "--config=" .. file)
             works { REDLOCK_NODES = false, REDLOCK_CONFIG = file }
             works { REDLOCK_NODES = false, XDG_CONFIG_HOME = home }
+            local function source(env, ...)
+                local _, text = ends(start({ env = env }, "check", "--timeout", "3", ...))
+                return text:match "\nsettings from ([^\n]*)\nverdict: "
+            end
+            assert.equal("REDLOCK_CLUSTER, " .. file, source { REDLOCK_NODES = false,
+                XDG_CONFIG_HOME = home })
+            assert.equal("REDLOCK_NODES, REDLOCK_CLUSTER, " .. file, source {
+                REDLOCK_CONFIG = file })
+            local uris = table.concat(cluster:uris(), ",")
+            assert.equal("--nodes, REDLOCK_CLUSTER, " .. file, source({ REDLOCK_CONFIG = file },
+                "--nodes", uris))
+            assert.matches('"source": "REDLOCK_NODES, REDLOCK_CLUSTER"', (select(2, ends(start({},
+                "check", "--json")))))
             works { REDLOCK_NODES = "", REDLOCK_CONFIG = "", XDG_CONFIG_HOME = home }
             assert.is_true(support.sh("mkdir -p " .. home .. "/.config; cp " .. file .. " " .. home
                 .. "/.config/"))

@@ -134,7 +134,7 @@ describe("the snippets of pages", function()
 
     -- In a program of its own, as pasted beside `redlock dev`.
     local function run_program(path, code)
-        local p = support.lua(code, { stderr = "stdout", cwd = build.root, env = { REDLOCK_CLUSTER = false,
+        local p = support.lua(code, { stderr = "stdout", cwd = build.root, env = { HOME = home,
             REDLOCK_NODES = table.concat(cluster:uris(), " ") } })
         local status, said = cli.ends(p, 60)
         assert.equal(0, status, said)

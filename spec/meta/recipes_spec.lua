@@ -30,9 +30,9 @@ describe("the recipe", function()
         end
         assert(support.sh(("ln -sf %s %s/redlock"):format(cli.REDLOCK, home)))
         return support.spawn { path(name), stdin = name:find "pipe" and "pipe" or "null",
-            stdout = "pipe", stderr = "stdout", cwd = home, env = { HOME = home, XDG_CONFIG_HOME = false,
-            PATH = home .. ":" .. os.getenv "PATH",
-            REDLOCK_CLUSTER = support.CLUSTER,
+            stdout = "pipe", stderr = "stdout", cwd = home, env = { HOME = home,
+                XDG_CONFIG_HOME = false, PATH = home .. ":" .. os.getenv "PATH",
+                REDLOCK_CLUSTER = support.CLUSTER,
                 REDLOCK_NODES = table.concat(cluster:uris(), " ") }, ... }
     end
 

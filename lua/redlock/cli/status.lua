@@ -23,7 +23,7 @@ digits of its own, and its holder's label if that has one.
 Exit status: 0: it is held, by a reader, by permits or by a latch that is not open as well; 1: it is
 free; 125: no majority of the servers says so.
 
-  redlock status deploy:web || echo "nobody deploys"]]
+  redlock status deploy:web || { test $? = 1 && echo "nobody deploys"; }]]
 
 local FAILED = 125
 

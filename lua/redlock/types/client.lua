@@ -176,8 +176,8 @@ function Client:get(prim, name, opts) end
 ---@field label? string  the purpose; stored with the lock, after the client's label
 ---@field traceparent? string  of W3C's Trace Context; passed on to `on_event`
 
----Runs `fn(lock, token)` while it holds the lock, and always releases it. An error in `fn` is raised
----again after the release. The token is nil unless the lock is fenced.
+---Runs `fn(lock, token)` while it holds the lock, and always releases it. The token is nil unless
+---the lock is fenced. An error in `fn` is raised again after the release.
 ---```lua
 ---local held, sum = client:using("invoice:42", { wait = 5 }, function(lock)
 ---    lock:check()
