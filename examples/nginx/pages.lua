@@ -94,6 +94,13 @@ function _M.leave()
     locks:getLock("phases"):unlock()
 end
 
+--- For a load balancer: it may ask as often as it likes. The error names servers: for inside only.
+function _M.healthz()
+    local healthy, err = locks:health()
+    ngx.status = healthy and 200 or 503
+    ngx.say(healthy and "ok" or tostring(err))
+end
+
 local function line(name, labels, value)
     ngx.print("redlock_", name, labels, " ", value, "\n")
 end

@@ -46,6 +46,28 @@ describe("over the host", function()
                 end)
             end
 
+            it("a client asks silent servers for their health, and lets others go on", function()
+                local server = support.server()
+                server:freeze()
+                local p = support.lua(([[NODES = %q %s %s main(function()
+                    local went_on = 0
+                    spawn(function()
+                        while went_on >= 0 do
+                            sleep(0.001)
+                            went_on = went_on + 1
+                        end
+                    end)
+                    local c = new { timeout = 2 }
+                    local healthy, err = c:health()
+                    assert(healthy == false and err.code == "no_quorum" and went_on > 2, err)
+                    went_on = -2
+                    c:close()
+                end) print "ok"]]):format(server.uri, loop, behaviour.prelude),
+                    { stderr = "stdout" })
+                assert.equal("ok\n", p:read_all(60))
+                server:thaw()
+            end)
+
             it("a client says so where it cannot wait", function()
                 local p = support.lua(("NODES = %s %s %s print(select(2, "
                     .. "client:getLock('x'):lock()))"):format(nodes, loop, behaviour.prelude),

@@ -45,6 +45,31 @@ describe("nginx", function()
             free()
         end)
 
+        it("learn whether servers are silent, and do not delay others meanwhile", function()
+            start [[ location = /healthz { content_by_lua_block {
+                local healthy, err = client:health()
+                ngx.print(healthy and "ok" or err.code)
+            } } ]]
+            local function says(what)
+                support.eventually(function() return ng:get "/healthz" == what end, 60)
+            end
+            says "ok"
+            cluster[1]:freeze()
+            cluster[2]:freeze()
+            support.sleep(1)             -- then the next one asks
+            local waiting = {}
+            for i = 1, 5 do
+                waiting[i] = ng:begin "/healthz"
+            end
+            assert.matches("^pong", (ng:get "/ping"))
+            for i = 1, 5 do
+                assert.equal("no_quorum", waiting[i]:finish())
+            end
+            cluster[1]:thaw()
+            cluster[2]:thaw()
+            says "ok"
+        end)
+
         it("do not delay others of their worker while they wait [43]", function()
             start()
             local other = support.warm_client(cluster)

@@ -42,6 +42,7 @@ describe("the examples", function()
         assert.matches('\nredlock_acquired_total{worker="%d"} %d+\n', metrics)
         assert.matches('\nredlock_node_up{worker="%d",node="redis://127.0.0.1:%d+"} 1\n',
             metrics)
+        assert.equal("ok\n 200", get(port, "/healthz"))
         p:kill "INT"                     -- Ctrl-C: all that it started ends with it
         local log = p:read_all(20)
         assert.equal(0, p:wait(20), log)

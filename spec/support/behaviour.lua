@@ -37,6 +37,20 @@ _M.list = {
         assert(now() - from >= 0.19 and went_on)
         none:close()
     ]] },
+    { "says whether a majority votes, however many ask", [[
+        local c, said = new { client_name = "health" }, 0
+        for _ = 1, 20 do
+            spawn(function()
+                assert(c:health() == true)
+                said = said + 1
+            end)
+        end
+        local from = now()
+        while said < 20 and now() - from < 20 do sleep(0.001) end
+        c:close()
+        local ok, err = c:health()
+        assert(said == 20 and ok == false and err.code == "closed")
+    ]] },
     { "excludes, and waits no longer than it may", [[
         local a, b = client:getLock("b", { owner = 1 }), client:getLock("b", { owner = 2 })
         assert(a:tryLock(1, 5))

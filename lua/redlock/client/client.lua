@@ -350,6 +350,15 @@ local function look_closer(client, rows, found)
     return known
 end
 
+--- Whether a majority votes now; asks at most once a second.
+function methods:health()
+    local ok, err = open_to_wait(self, "health")
+    if not ok then
+        return false, err
+    end
+    return connecting().health(self)
+end
+
 --- Reports on every server, and on the whole: see redlock.Report.
 function methods:check()
     local ok, err = open_to_wait(self, "check")

@@ -1,4 +1,4 @@
---- client:connect(): waits until a majority of the servers may vote.
+--- client:connect() and client:health(): whether a majority of the servers may vote.
 --
 -- The room servers/ has what a client knows of its servers: options, passwords, health, admission
 -- and the floors of tokens. It uses runtime/, and knows no locks.
@@ -14,6 +14,7 @@ local ipairs, max, min = ipairs, math.max, math.min
 local _M = {}
 
 local PAUSE, PAUSE_MAX = 0.001, 0.05      -- seconds between two looks; doubles each time
+local EVERY = 1                           -- seconds between two questions of health()
 
 -- The core opens a connection for a round that waits for it, and again after a failure: so one
 -- round is always open that asks all servers.
@@ -43,19 +44,27 @@ local function count(rows)
     return voting, open, silent
 end
 
+-- @return the servers' rows, as they have answered since `since`; nil: the client is closed
+local function look(client, since)
+    client.credentials:poll()            -- a password function may wait
+    if not client.closed then
+        client.holds:poll()
+    end
+    return not client.closed and health.rows(client, since) or nil
+end
+
+local function wanted(client)
+    return quorum(client.size) + client.options.margin
+end
+
 --- See client:connect.
 function _M.connect(client, seconds)
     local began, pause, round = client.now(), PAUSE, nil
     local ends, answers_due = began + seconds, began + client.options.timeout
-    while true do
-        client.credentials:poll()        -- a password function may wait
-        if client.closed then
-            return nil, errors.new("closed", "connect")
-        end
-        client.holds:poll()
-        local rows = health.rows(client, began)
+    local rows = look(client, began)
+    while rows do
         local voting, open, silent = count(rows)
-        local enough = voting >= quorum(#rows) + client.options.margin
+        local enough = voting >= wanted(client)
         local left = (silent and max(ends, answers_due) or ends) - client.now()
         if enough and (open == 0 or left <= 0) then
             return true
@@ -65,9 +74,43 @@ function _M.connect(client, seconds)
         round = keep_asking(client, round)
         rounds.sleep(client, min(pause, left))
         pause = min(2 * pause, PAUSE_MAX)
-        if client.closed then
-            return nil, errors.new("closed", "connect")
+        rows = look(client, began)
+    end
+    return nil, errors.new("closed", "connect")
+end
+
+-- Whether the last question of health(), client.asked = { at, round }, is of this second.
+local function was_asked(client)
+    return client.asked and client.now() < client.asked.at + EVERY
+end
+
+-- Asks, if it is time.
+local function ask(client)
+    if not was_asked(client) then
+        rounds.sleep(client, PAUSE)      -- a plain host reads only now what came before
+        if not (client.closed or was_asked(client)) then
+            client.asked = { at = client.now(), round = keep_asking(client) }
         end
+    end
+end
+
+--- See client:health.
+function _M.health(client)
+    ask(client)
+    local asked, pause = client.asked, PAUSE
+    while true do
+        local left = asked and asked.round and not rounds.is_done(asked.round)
+            and asked.at + client.options.timeout - client.now() or 0
+        local rows = look(client, asked and asked.at)
+        if not rows then
+            return false, errors.new("closed", "health")
+        elseif count(rows) >= wanted(client) then
+            return true
+        elseif left <= 0 then
+            return false, errors.new("no_quorum", "health", health.complaints(rows))
+        end
+        rounds.sleep(client, min(pause, left))
+        pause = min(2 * pause, PAUSE_MAX)
     end
 end
 

@@ -290,6 +290,18 @@ function Client:checkSequencer(text) end
 ---@return redlock.Error err  no_quorum: why each server has no vote; closed; config; phase
 function Client:connect(seconds) end
 
+---Whether locks can be taken now: for `/healthz`, however often it is called. It answers from what
+---is known. At most once a second a client asks the servers; only the calls of that moment wait,
+---until a majority has answered, for at most `timeout`. So a majority that falls silent is noticed
+---within a second and `timeout`.
+---```lua
+---local healthy, err = client:health()
+---print(healthy and "ok" or err)
+---```
+---@return boolean healthy  whether a majority (and `margin` more) may vote, and answers
+---@return redlock.Error err  no_quorum: why each server has no vote; closed; config; phase
+function Client:health() end
+
 ---Asks each server for its state, and takes and releases a lock of its own on it.
 ---```lua
 ---local report = assert(client:check())
