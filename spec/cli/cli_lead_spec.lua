@@ -108,6 +108,40 @@ describe("redlock lead", function()
         ends(p)
     end)
 
+    it("says with --verbose who leads, when it is elected, and when it no longer leads", function()
+        local a = candidate("--id", "o\27ne", "--verbose", "--lease", "2")
+        assert.equal("redlock: x: standing for election; nobody leads", a:read_line(20))
+        local term = assert(a:read_line(20):match "^redlock: x: elected, leads in term (%d+)$")
+        local _, told = leads(a)
+        assert.equal(tonumber(term), told)
+        local b = candidate("-v")
+        assert.equal(("redlock: x: standing for election; o\\x1bne leads in term %s"):format(term),
+            b:read_line(20))
+        local status, text = ends(cli.start(cluster, home, {}, "status", "x"))
+        assert.equal(0, status)
+        assert.matches(("^x is held, [^\n]*\no\\x1bne leads in term %s\n"):format(term), text)
+        assert.matches(('"leader": {"id": "o%%\\u001bne", "term": %s}'):format(term),
+            (select(2, ends(cli.start(cluster, home, {}, "status", "x", "--json")))))
+        cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 200) end)
+        local said
+        repeat
+            said = assert(a:read_line(30))
+        until said:find "lost the lead"
+        assert.matches("^redlock: x: lost the lead %(%l+%), term " .. term .. "$", said)
+        assert.matches("^redlock: x: standing for election; ", a:read_line(20))
+        support.eventually(function()
+            local line = a:read_line(0.05)
+            if not line then
+                a, b = b, a
+            end
+            return line and line:find "elected, leads"
+        end, 20)
+        a:kill "TERM"
+        assert.matches("redlock: x: resigned, term %d+\n$", (select(2, ends(a))))
+        b:kill "TERM"
+        ends(b)
+    end)
+
     it("resigns when the command ends, and exits with its status", function()
         local other = candidate()
         local _, term = leads(other)

@@ -17,6 +17,8 @@ _M.flags = {
         .. "number of the process)" },
     { "--quiet", nil, "without a word while it stands; else it says after 2 s who leads",
         short = "-q" },
+    { "--verbose", nil, "say who leads when it begins to stand, when it is elected, and when it no "
+        .. "longer leads, with the term", short = "-v" },
     { "--lease", "S", "how long nobody leads behind a machine that has crashed (30)" },
     { "--kill-after", "S", "when it leads no more, or its lead cannot be prolonged, the command "
         .. "and all that it started get TERM, and KILL S seconds later (5, or a third of --lease "
@@ -24,7 +26,7 @@ _M.flags = {
 }
 
 _M.help = [[
-redlock lead NAME [--id TEXT] [--quiet] [--lease S] [--kill-after S] -- CMD...
+redlock lead NAME [--id TEXT] [--quiet] [--verbose] [--lease S] [--kill-after S] -- CMD...
 
 Stands for election, as others do elsewhere under the same NAME. Whoever is elected starts the
 command. When no majority of the servers confirms it in time, or somebody has opened the lock, the
@@ -95,9 +97,13 @@ function _M.main(given, names, argv)
         local leader = election:leader()
         waiting.say(client, not (leader and leader.id) and name or nil, function(holder)
             local whose = holder and (" (%s)"):format(holder.label) or ""
-            return leader and leader.id and leader.id .. " leads"
-                or "the name is held by somebody else" .. whose
+            return report.leader(leader) or "the name is held by somebody else" .. whose
         end)
+    end
+    local function tell(...)
+        if given["--verbose"] then
+            report.note(report.name(name), ": ", ...)
+        end
     end
     waiting.check(client, { name })
     local around = waiting.around(client, { name })
@@ -106,12 +112,20 @@ function _M.main(given, names, argv)
     local term, status, lost, asked
     repeat
         hold.lost = nil
+        if given["--verbose"] then
+            local leader = election:leader()
+            tell("standing for election; ", report.leader(leader) or leader == false
+                and "nobody leads" or "it is not known who leads")
+        end
         term, status = campaign(election, not given["--quiet"] and say or nil)
         if term then
+            tell(("elected, leads in term %.0f"):format(term))
             status, lost, asked = attend.run(hold, argv, given, { REDLOCK_NAME = name,
                 REDLOCK_TERM = term, REDLOCK_TOKEN = term, REDLOCK_HELD = around })
-            lost = lost or not election:isLeader()
+            lost = lost or not election:isLeader() and "expired"
             election:resign()
+            tell(lost and ("lost the lead (%s)"):format(lost) or "resigned",
+                (", term %.0f"):format(term))
         end
     until not term or asked or not lost
     client:close()

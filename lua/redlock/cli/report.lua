@@ -47,6 +47,12 @@ function _M.name(name)
     return plain and text or printable(name)
 end
 
+--- Who leads, of election:leader(); nil: no leader is known.
+function _M.leader(leader)
+    return leader and leader.id and ("%s leads in term %.0f"):format(_M.name(leader.id),
+        leader.term) or nil
+end
+
 local function width(text)
     return #text:gsub("[\128-\191]", "")
 end

@@ -17,9 +17,9 @@ _M.help = [[
 redlock status NAME [--json]
 
 Says whether NAME is held, by whom, for how long unless it is renewed, and what each server
-knows of it; who reads, who has permits of that name, how many a latch waits for, who stands in
-line for it as a fair lock, as a majority says, and how many connections wait. Each hold has eight
-digits of its own, and its holder's label if that has one.
+knows of it; who leads, and in which term; who reads, who has permits of that name, how many a latch
+waits for, who stands in line for it as a fair lock, as a majority says, and how many connections
+wait. Each hold has eight digits of its own, and its holder's label if that has one.
 Exit status: 0: it is held, by a reader, by permits or by a latch that is not open as well; 1: it is
 free; 125: no majority of the servers says so.
 
@@ -121,6 +121,7 @@ local function show_holders(name, seen, found)
         lines[1] = ("%s is held, for %s unless it is renewed, by %s"):format(name, seconds(
             seen.remaining), readers > 0 and report.count(readers, "reader") or holder_of(seen))
     end
+    lines[#lines + 1] = report.leader(found.leader)
     lines[#lines + 1] = permits > 0 and ("%s: %s taken"):format(name, report.count(permits,
         "permit")) or nil
     lines[#lines + 1] = found.latch and ("%s is a latch: %d of %d have not arrived"):format(name,
@@ -158,8 +159,11 @@ function _M.main(given, names)
         return FAILED
     end
     local rows, found = ask(client, name), detail.of(client, name)
-    client:close()
     local seen, known = summary(rows), found or {}
+    if seen and seen.held and found then
+        found.leader = client:getElection(name, { id = "redlock status" }):leader() or nil
+    end
+    client:close()
     for _, row in ipairs(rows) do
         row.who = nil
     end
@@ -168,6 +172,7 @@ function _M.main(given, names)
         print(json.encode { name = name, held = held, answered = seen ~= nil,
             remaining = seen and seen.remaining, holder = seen and seen.holder,
             label = seen and seen.label, since = seen and seen.since, nodes = rows,
+            leader = known.leader and known.leader.id and known.leader,
             readers = known.readers, permits = known.permits, latch = known.latch,
             queue = known.queue, waiting = known.waiting,
             waiting_for_permits = known.waiting_for_permits })
