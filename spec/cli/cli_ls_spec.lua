@@ -34,16 +34,43 @@ describe("redlock", function()
         local permit = assert(client:getSemaphore("deploy:slots", 2):tryAcquire(0, 20))
         local status, text = redlock "ls"
         assert.equal(0, status)
-        assert.matches("NAME +KIND +LEFT +WAITING +TOKEN +SINCE +HOLDER\n", text)
-        assert.matches("\n  a\\x0ab +lock +[12]%d%.%d s +0 +20%d%d%-", text)
-        assert.matches(("\n  deploy:web +fenced lock +[12]%%d%%.%%d s +0 +%.0f +20%%d%%d%%-%%d%%d"
-            .. "%%-%%d%%dT.-Z +web%%-1: release%%?7\n"):format(fenced:token()), text)
-        assert.matches("\n  deploy:slots +permits +[12]%d%.%d s +0 +1 permit\n", text)
+        assert.matches("NAME +KIND +HOLDER +LEFT +WAITING +SINCE +TOKEN\n", text)
+        assert.matches("\n  a\\x0ab +lock +web%-1 +[12]%d%.%d s +0 +20%d%d%-", text)
+        assert.matches(("\n  deploy:web +fenced lock +web%%-1: release%%?7 +[12]%%d%%.%%d s +0 +"
+            .. "20%%d%%d%%-%%d%%d%%-%%d%%dT.-Z +%.0f\n"):format(fenced:token()), text)
+        assert.matches("\n  deploy:slots +permits +1 permit +[12]%d%.%d s +0\n", text)
         status, text = redlock("ls", "deploy:*")
         assert.equal(0, status)
         assert.is_nil(text:find("x0ab", 1, true))
         assert.matches("deploy:web", text)
         assert.is_true(permit:release())
+    end)
+
+    it("ls fits a narrow terminal: no tokens, then shorter names", function()
+        if not support.sh "command -v script > /dev/null" then
+            return pending "no script here"
+        end
+        local long = "deploy:" .. ("\195\188"):rep(20) .. ":web"
+        assert(client:getFencedLock(long):tryLock(0, 50))
+        local function ls(columns)
+            local p = support.spawn { "script", "-qec", ("stty rows 24 cols %d; %s ls"):format(
+                columns, cli.REDLOCK), "/dev/null", stdin = "null", stdout = "pipe",
+                stderr = "stdout",
+                env = { HOME = home, LC_ALL = "C.UTF-8", REDLOCK_CLUSTER = support.CLUSTER,
+                    REDLOCK_NODES = table.concat(cluster:uris(), " "), TERM = "xterm" } }
+            local text = p:read_all(20)
+            assert.equal(0, p:wait(10), text)
+            for line in text:gmatch "[^\r\n]+" do
+                assert.is_true(#line:gsub("[\128-\191]", "") <= columns, line)
+            end
+            return text
+        end
+        assert.truthy(ls(140):find(long, 1, true))
+        assert.matches("SINCE +TOKEN", ls(140))
+        local text = ls(100)
+        assert.truthy(text:find(long, 1, true))
+        assert.is_nil(text:find "TOKEN")
+        assert.matches("\n  deploy:[\195\188]+%.%.%.[\195\188]+:web +fenced lock +web%-1 ", ls(80))
     end)
 
     it("ls --json is JSON, whatever names have in them", function()
@@ -181,7 +208,7 @@ describe("redlock", function()
             assert.equal(0, status)
             assert.matches((said[3]:gsub("NAME", kind)), text)
             assert.matches('"held": true', (select(2, redlock("status", kind, "--json"))))
-            assert.matches(kind .. " +" .. said[1] .. " .*" .. said[2] .. "\n", (select(2,
+            assert.matches(kind .. " +" .. said[1] .. " +" .. said[2] .. " ", (select(2,
                 redlock("ls"))))
             assert.equal(HELD, (redlock("wait", kind, "--wait", "0.1")))
             assert.same({ 0, kind .. " is open now\n" }, { redlock("unlock", "--force", kind) })

@@ -99,7 +99,9 @@ describe("redlock top", function()
             return pending "no script here"
         end
         assert(client:getLock("deploy\27[2J"):tryLock(0, 60))
-        local p = support.spawn { "script", "-qfec", cli.REDLOCK .. " top --every 0.1", "/dev/null",
+        assert(client:getLock(("long"):rep(15) .. "er"):tryLock(0, 60))
+        local p = support.spawn { "script", "-qfec", "stty rows 24 cols 70; " .. cli.REDLOCK
+            .. " top --every 0.1", "/dev/null",
             stdin = "pipe", stdout = "pipe", stderr = "stdout", env = { HOME = home,
             REDLOCK_CLUSTER = support.CLUSTER,
                 REDLOCK_NODES = table.concat(cluster:uris(), " "), TERM = "xterm" } }
@@ -114,7 +116,8 @@ describe("redlock top", function()
         assert.equal(1, select(2, text:gsub("\27%[%?1049h\27%[%?25l", "")))
         assert.equal(1, select(2, text:gsub("\27%[%?25h\27%[%?1049l", "")))
         assert.matches("\27%[Hredlock top  20%d%d.-Z  3 of 3 servers vote  q: quit\27%[K", text)
-        assert.matches("deploy\\x1b%[2J +lock +", text)
+        assert.matches("deploy\\x1b%[2J +lock +web%-1 +%d+%.%d s +0 +20", text)
+        assert.matches("  longlo[long]*%.%.%.[long]*longer +lock +web%-1 ", text)
         assert.is_nil(text:find("\27[2J", 1, true))       -- nothing is cleared, nothing flickers
     end)
 

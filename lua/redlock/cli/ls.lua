@@ -3,6 +3,7 @@ local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local json = require "redlock.runtime.json"
 local report = require "redlock.cli.report"
+local terminal = require "redlock.cli.terminal"
 
 local _M = { usage = "ls [PATTERN]", summary = "which locks are held, and by whom",
     flags = { { "--foreign", nil, "values that other libraries may have written, too" } } }
@@ -10,10 +11,11 @@ local _M = { usage = "ls [PATTERN]", summary = "which locks are held, and by who
 _M.help = [[
 redlock ls [PATTERN] [--foreign] [--json]
 
-Lists the names that a majority of the servers has below the prefix: what they are held as, for
-how long unless that is renewed, how many wait, the fencing token, since when, and the holder's
-label; of readers and permits how many there are. PATTERN is as of Redis (* ? [a-z]); without
-one: all. Servers are asked by SCAN, for 100,000 keys a second at most, never by KEYS.
+Lists the names that a majority of the servers has below the prefix: what they are held as, the
+holder's label, or of readers and permits how many there are; for how long unless that is renewed,
+how many wait, since when, and the fencing token. A narrow terminal shows no tokens, and cuts the
+middle out of long names. PATTERN is as of Redis (* ? [a-z]); without one: all. Servers are asked by
+SCAN, for 100,000 keys a second at most, never by KEYS.
 
 FLAGS
 
@@ -23,19 +25,9 @@ Exit status: 0: also when there are none; 125: too few servers tell.
 
 local FAILED = 125
 
-local function since(row)
-    return row.holder and os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(row.holder.since)) or ""
-end
-
 local function show(list)
-    local lines = { { "NAME", "KIND", "LEFT", "WAITING", "TOKEN", "SINCE", "HOLDER" } }
-    for i, row in ipairs(list) do
-        lines[i + 1] = { report.name(row.name), row.kind, ("%.1f s"):format(row.remaining),
-            ("%d"):format(math.max(row.waiting, row.queue)),
-            row.token and ("%.0f"):format(row.token) or "", since(row), report.holder(row) }
-    end
     if #list > 0 then
-        print(report.columns(lines))
+        print(report.locks(list, terminal.width()))
     end
     if list.long > 0 then
         report.note(("%d names are not shown: they are over 1024 bytes long"):format(list.long))

@@ -18,6 +18,11 @@ end
 
 local COUNTED = { readers = "reader", permits = "permit", latch = "arrival" }
 
+--- A time of day (seconds since 1970), in UTC.
+function _M.time(seconds)
+    return os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(seconds))
+end
+
 --- The holder in a row of client:locks(), or the number of holders.
 function _M.holder(row)
     return row.holder and row.holder.label or row.count and _M.count(row.count, COUNTED[row.kind])
@@ -57,14 +62,37 @@ local function width(text)
     return #text:gsub("[\128-\191]", "")
 end
 
---- Rows of texts as lines with columns, each after two spaces.
-function _M.columns(rows)
-    local widths, lines = {}, {}
+--- A text, cut to `most` characters; in_middle: keeps its end, too.
+function _M.cut(text, most, in_middle)
+    if width(text) <= most then
+        return text
+    end
+    local characters = {}
+    for character in text:gmatch "[%z\1-\127\192-\255][\128-\191]*" do
+        characters[#characters + 1] = character
+    end
+    local head = in_middle and math.ceil((most - 3) / 2) or most
+    return table.concat(characters, "", 1, head) .. (in_middle and "..."
+        .. table.concat(characters, "", #characters - (most - 3 - head) + 1) or "")
+end
+
+-- @return the width of each column of rows; and of all of them with the spaces before each
+local function measure(rows)
+    local widths, all = {}, 0
     for _, row in ipairs(rows) do
-        for i = 1, #row - 1 do
+        for i = 1, #row do
             widths[i] = math.max(widths[i] or 0, width(row[i]))
         end
     end
+    for _, n in ipairs(widths) do
+        all = all + 2 + n
+    end
+    return widths, all
+end
+
+--- Rows of texts as lines with columns, each after two spaces.
+function _M.columns(rows)
+    local widths, lines = measure(rows), {}
     for k, row in ipairs(rows) do
         local cells = {}
         for i, cell in ipairs(row) do
@@ -73,6 +101,40 @@ function _M.columns(rows)
         lines[k] = ("  " .. table.concat(cells, "  ")):gsub("%s+$", "")
     end
     return table.concat(lines, "\n")
+end
+
+local NAME, HOLDER, TOKEN = 1, 3, 7       -- the places of these columns
+local SHORT = 16                          -- characters that stay of a name or holder, at least
+
+-- Makes a table fit: without TOKEN, and then with shorter names and holders.
+local function fit(rows, columns)
+    local widths, all = measure(rows)
+    if all <= columns then
+        return
+    end
+    all = all - widths[TOKEN] - 2
+    for _, at in ipairs { NAME, HOLDER } do
+        local most = math.max(widths[at] - math.max(all - columns, 0), SHORT)
+        all = all - math.max(widths[at] - most, 0)
+        for _, row in ipairs(rows) do
+            row[at], row[TOKEN] = _M.cut(row[at], most, true), nil
+        end
+    end
+end
+
+--- A line for each of client:locks(), below their titles.
+-- @param list     some of its rows
+-- @param columns  of the terminal; nil: there is none
+function _M.locks(list, columns)
+    local rows = { { "NAME", "KIND", "HOLDER", "LEFT", "WAITING", "SINCE", "TOKEN" } }
+    for i, row in ipairs(list) do
+        rows[i + 1] = { _M.name(row.name), row.kind, _M.holder(row),
+            ("%.1f s"):format(row.remaining), ("%d"):format(math.max(row.waiting, row.queue)),
+            row.holder and _M.time(row.holder.since) or "",
+            row.token and ("%.0f"):format(row.token) or "" }
+    end
+    fit(rows, columns or math.huge)
+    return _M.columns(rows)
 end
 
 --- An error of the library, for people.

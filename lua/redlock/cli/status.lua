@@ -82,7 +82,7 @@ end
 -- A text with the digits of a hold, and the holder's label if it is known.
 local function named(text, row)
     return row.label and ("%s: %s, since %s"):format(text, row.label,
-        os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(row.since))) or text
+        report.time(row.since)) or text
 end
 
 local function holder_of(row)

@@ -2,6 +2,7 @@
 
 local ffi = require "ffi"
 local process = require "redlock.cli.process"
+local report = require "redlock.cli.report"
 
 local C = ffi.C
 local _M = {}
@@ -34,6 +35,11 @@ function _M.size()
     return screen.lines, screen.columns
 end
 
+--- The columns of the terminal that output goes to; nil: it goes elsewhere.
+function _M.width()
+    return process.is_terminal(STDOUT) and select(2, _M.size()) or nil
+end
+
 --- Reads keys one by one and without echo from now on.
 function _M.enter()
     local pipe = io.popen "stty -g"
@@ -59,7 +65,8 @@ function _M.show(lines)
     local most, columns = _M.size()
     local parts = { HOME }
     for i = 1, math.min(#lines, most) do
-        parts[#parts + 1] = lines[i]:sub(1, columns) .. REST_OF_LINE .. (i < most and "\r\n" or "")
+        parts[#parts + 1] = report.cut(lines[i], columns) .. REST_OF_LINE
+            .. (i < most and "\r\n" or "")
     end
     parts[#parts + 1] = #lines < most and REST or ""
     io.stdout:write(table.concat(parts))

@@ -146,10 +146,6 @@ local function first(list, most)
     return best
 end
 
-local function clock_time(seconds)
-    return os.date("!%Y-%m-%dT%H:%M:%SZ", math.floor(seconds))
-end
-
 -- A server's state in words.
 local function state_of(row)
     if not row.ready then
@@ -188,9 +184,9 @@ local function append(lines, text)
     end
 end
 
--- The screen as lines; most: how many names fit.
-local function screen(seen, most)
-    local lines = { ("redlock top  %s  %s  q: quit"):format(clock_time(seen.time), votes(seen)),
+-- The screen as lines; most: how many fit; width: characters in each.
+local function screen(seen, most, width)
+    local lines = { ("redlock top  %s  %s  q: quit"):format(report.time(seen.time), votes(seen)),
         totals(seen), "" }
     local servers = { { "SERVER", "ROUND TRIP", "CLOCK", "STATE" } }
     for i, row in ipairs(seen.servers) do
@@ -200,15 +196,9 @@ local function screen(seen, most)
     if seen.error then
         append(lines, report.error(seen.error))
     end
-    local names = { { "NAME", "KIND", "LEFT", "WAITING", "TOKEN", "SINCE", "HOLDER" } }
-    for i, row in ipairs(first(seen.list or {}, math.max(most - #lines - 2, 0))) do
-        names[i + 1] = { report.name(row.name), row.kind, ("%.0f s"):format(row.remaining),
-            ("%d"):format(waiting_of(row)), row.token and ("%.0f"):format(row.token) or "",
-            row.holder and clock_time(row.holder.since) or "",
-            report.holder(row) }
-    end
+    local names = first(seen.list or {}, math.max(most - #lines - 2, 0))
     lines[#lines + 1] = ""
-    append(lines, names[2] and report.columns(names) or "")
+    append(lines, names[1] and report.locks(names, width) or "")
     return lines
 end
 
@@ -218,7 +208,7 @@ local function line(seen)
     for i, row in ipairs(seen.servers) do
         parts[i] = ("%s %s %s %s"):format(row.node, round_trip(row), clock(row), state_of(row))
     end
-    return ("%s  %s  %s  %s"):format(clock_time(seen.time), totals(seen), votes(seen),
+    return ("%s  %s  %s  %s"):format(report.time(seen.time), totals(seen), votes(seen),
         table.concat(parts, "; "))
 end
 
@@ -235,7 +225,7 @@ end
 
 local function show(self, seen)
     if self.terminal then
-        terminal.show(screen(seen, (terminal.size())))
+        terminal.show(screen(seen, terminal.size()))
         return
     end
     print(self.json and as_json(seen) or line(seen))
