@@ -26,6 +26,21 @@ local SERVER = [[
         ngx.flush(true)
         ngx.sleep(600)
     } }
+    location = /instructions { content_by_lua_block {
+        for _, array in pairs(metrics.meter.groups) do
+            for i = 1, #array do
+                array[i] = array[i] + 1
+            end
+        end
+        turns.now, turns.most, turns.all = 0, 0, 0
+        debug.sethook(function()
+            turns.now, turns.all = turns.now + 100, turns.all + 100
+        end, "", 100)
+        local text = metrics:text()
+        debug.sethook()
+        os.clock()
+        ngx.print(turns.most, " ", turns.all, " ", #text)
+    } }
     location = /say { content_by_lua_block {
         for i = ngx.var.arg_from, ngx.var.arg_to do
             metrics.meter:acquired("g" .. i .. ":x", 0)
@@ -165,6 +180,26 @@ describe("metrics of nginx", function()
         assert.equal(64, groups)
         ng:ends()
     end)
+
+    -- Where a pause for other requests is due, the processor's clock is read.
+    it("leave other requests a turn after few instructions, also with all groups full",
+        function()
+            start { workers = 1, http = "lua_shared_dict large 4m;", dict = "large", first = [[
+                jit.off()
+                local clock = os.clock
+                turns = { now = 0, most = 0, all = 0 }
+                function os.clock()
+                    turns.most, turns.now = math.max(turns.most, turns.now), 0
+                    return clock()
+                end
+            ]] }
+            ng:get "/say?from=1&to=64"
+            local most, all, size = ng:get("/instructions", 60):match "^(%d+) (%d+) (%d+)$"
+            assert.is_true(tonumber(size) > 300000, size)
+            assert.is_true(tonumber(most) < 50000, most)
+            assert.is_true(tonumber(all) < 2500000, all)
+            ng:ends()
+        end)
 
     it("lose nothing in a dictionary that is too small, and say so", function()
         start { http = "lua_shared_dict tiny 12k;", dict = "tiny", workers = 1 }

@@ -23,7 +23,6 @@ local _M = {}
 local MOST = 64              -- labels of a kind
 local WORKERS = 128          -- places
 local STAYS = 10             -- seconds after which a worker's present state expires
-local PIECE = 200            -- accesses between two pauses
 local OTHER = "other"
 local SLOT, SLOTS = 5, 120   -- seconds; the chart has ten minutes
 local LOSSES = 50            -- that are remembered
@@ -109,18 +108,14 @@ function Shared:add(array, pause)
         written = {}
         self.written[array] = written
     end
-    local key, n = format("redlock:%s:%s:", array.kind, label), 0
+    local key = format("redlock:%s:%s:", array.kind, label)
     for i = 1, #array do
         local by = array[i] - (written[i] or 0)
         if by ~= 0 and grow(self, key .. i, by) then
             written[i] = (written[i] or 0) + by
-            n = n + 1
-        end
-        if n == PIECE then
-            n = 0
-            pause()
         end
     end
+    pause()
 end
 
 -- ---- the sums ----------------------------------------------------------------------
@@ -130,9 +125,6 @@ local function sums_of(self, kind, label, pause)
     local key = format("redlock:%s:%s:", kind, label)
     for i = 1, #array do
         array[i] = self.dict:get(key .. i) or 0
-        if i % PIECE == 0 then
-            pause()
-        end
     end
     pause()
     return array

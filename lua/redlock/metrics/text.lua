@@ -40,27 +40,37 @@ local function server_labels(label)
         "db_namespace", label:match "%d/(%d+)$" or label:match "%?db=(%d+)$" or false }
 end
 
+-- The output is a list of texts and numbers, which concat() writes as "%.14g": there are thousands
+-- of lines, and making a text of each would cost more than all else.
 local Writer = {}
 Writer.__index = Writer
 
-local function number(value)
-    return format("%.14g", value)
+-- Adds a line of four parts.
+local function add(w, a, b, value)
+    local parts = w.parts
+    local n = #parts
+    parts[n + 1], parts[n + 2], parts[n + 3], parts[n + 4] = a, b, value, "\n"
 end
 
 function Writer:line(name, labels, value)
-    self.lines[#self.lines + 1] = name .. (labels ~= "" and "{" .. labels .. "} " or " ")
-        .. number(value)
+    add(self, name, labels ~= "" and "{" .. labels .. "} " or " ", value)
 end
 
 --- Begins a family: all its samples follow.
 function Writer:family(name, kind, help, unit)
-    local lines = self.lines
     local bare = self.open and gsub(name, "_total$", "") or name
-    lines[#lines + 1] = format("# HELP %s %s", bare, help)
-    lines[#lines + 1] = format("# TYPE %s %s", bare, kind)
+    add(self, "# HELP ", bare, " " .. help)
+    add(self, "# TYPE ", bare, " " .. kind)
     if self.open and unit then
-        lines[#lines + 1] = format("# UNIT %s %s", bare, unit)
+        add(self, "# UNIT ", bare, " " .. unit)
     end
+end
+
+--- Lets other work run.
+function Writer:flush()
+    self.chunks[#self.chunks + 1] = concat(self.parts)
+    self.parts = {}
+    self.pause()
 end
 
 -- The number of times in a histogram.
@@ -72,16 +82,30 @@ local function count_of(array, of)
     return n
 end
 
-function Writer:histogram(name, labels, array, of)
-    local before = labels ~= "" and labels .. "," or ""
-    local bound, count = of.first, 0
+-- The ends of a histogram's lines, for each bound.
+local function ends_of(of)
+    local list, bound = {}, of.first
     for i = 0, of.count - 1 do
-        count = count + array[of.from + i]
-        self:line(name .. "_bucket", before .. 'le="' .. number(bound) .. '"', count)
+        list[i] = format('le="%.14g"} ', bound)
         bound = bound * 2
     end
-    count = count + array[of.from + of.count]
-    self:line(name .. "_bucket", before .. 'le="+Inf"', count)
+    list[of.count] = 'le="+Inf"} '
+    return list
+end
+
+local ENDS = {}
+for _, of in ipairs { layout.group.wait, layout.group.hold, layout.rounds.acquire,
+    layout.rounds.release } do
+    ENDS[of] = ends_of(of)
+end
+
+function Writer:histogram(name, labels, array, of)
+    local start = name .. "_bucket{" .. (labels ~= "" and labels .. "," or "")
+    local ends, count = ENDS[of], 0
+    for i = 0, of.count do
+        count = count + array[of.from + i]
+        add(self, start, ends[i], count)
+    end
     -- In whole microseconds, as sums in floating point would end in 999999.
     self:line(name .. "_sum", labels, floor(array[of.sum] * of.unit * 1e6 + 0.5) / 1e6)
     self:line(name .. "_count", labels, count)
@@ -122,38 +146,47 @@ local SERVERS = {
     disconnects = "Connections to a server that were lost, or could not be made.",
 }
 
--- Calls fn(labels, array) for each group, with a pause after each.
-local function each_group(w, found, fn)
-    for _, label in ipairs(sorted(found.groups)) do
-        fn(labels_of { "group", label }, found.groups[label])
-        w.pause()
+for _, o in ipairs(OUTCOMES) do      -- with the ends of its lines
+    o.ends = { acquired = labels_of { o[3], "acquired" } .. "} " }
+    for _, name in ipairs(layout[o[1]]) do
+        o.ends[name] = labels_of { o[3], name } .. "} "
+    end
+end
+
+local function write_outcomes(w, o, labels, array)
+    local start = o[2] .. "{" .. labels .. ","
+    if o[1] == "acquires" then
+        add(w, start, o.ends.acquired, count_of(array, layout.group.wait))
+    end
+    for _, name in ipairs(layout[o[1]]) do
+        add(w, start, o.ends[name], array[layout.group[o[1]][name]])
     end
 end
 
 local function write_groups(w, found)
+    local groups = {}
+    for i, label in ipairs(sorted(found.groups)) do
+        groups[i] = { labels = labels_of { "group", label }, array = found.groups[label] }
+    end
+    local function each(fn)
+        for _, group in ipairs(groups) do
+            fn(group.labels, group.array)
+            w:flush()
+        end
+    end
     for _, h in ipairs(HISTOGRAMS) do
         w:family(h[2], "histogram", h[3], "seconds")
-        each_group(w, found, function(labels, array)
+        each(function(labels, array)
             w:histogram(h[2], labels, array, layout.group[h[1]])
         end)
     end
     for _, o in ipairs(OUTCOMES) do
         w:family(o[2], "counter", o[4])
-        each_group(w, found, function(labels, array)
-            if o[1] == "acquires" then
-                w:line(o[2], labels .. ',outcome="acquired"', count_of(array, layout.group.wait))
-            end
-            for _, name in ipairs(layout[o[1]]) do
-                w:line(o[2], labels .. "," .. labels_of { o[3], name },
-                    array[layout.group[o[1]][name]])
-            end
-        end)
+        each(function(labels, array) write_outcomes(w, o, labels, array) end)
     end
     for _, c in ipairs(COUNTS) do
         w:family(c[2], "counter", c[3])
-        each_group(w, found, function(labels, array)
-            w:line(c[2], labels, array[layout.group[c[1]]])
-        end)
+        each(function(labels, array) w:line(c[2], labels, array[layout.group[c[1]]]) end)
     end
 end
 
@@ -175,7 +208,7 @@ local function write_servers(w, found)
             w:line(family, server_labels(label), found.servers[label][layout.server.counters[name]])
         end
     end
-    w.pause()
+    w:flush()
 end
 
 -- A gauge of each server; value(server) may be nil.
@@ -214,16 +247,14 @@ end
 -- @param pause   function(): lets other work run
 -- @return the text
 function _M.of(found, how, pause)
-    local w = setmetatable({ lines = {}, open = how == "openmetrics", pause = pause }, Writer)
+    local w = setmetatable({ parts = {}, chunks = {}, open = how == "openmetrics",
+        pause = pause }, Writer)
     write_groups(w, found)
     write_rounds(w, found)
     write_servers(w, found)
     write_now(w, found)
-    if w.open then
-        w.lines[#w.lines + 1] = "# EOF"
-    end
-    w.lines[#w.lines + 1] = ""
-    return concat(w.lines, "\n")
+    w:flush()
+    return concat(w.chunks) .. (w.open and "# EOF\n" or "")
 end
 
 return _M
