@@ -96,6 +96,23 @@ describe("metrics", function()
         kept:close()
     end)
 
+    it("say who leads, and in which term", function()
+        local NAME = 'redlock_leader_term{election="jobs",leader="web-1"}'
+        local short = support.warm_client(cluster, { metrics = m, lease = 0.6, timeout = 5 })
+        local election = short:getElection("jobs", { id = "web-1" })
+        assert.is_nil(sample(NAME))
+        assert.equal(assert(election:campaign(5)), sample(NAME))
+        local other = client:getElection("jobs", { id = "web-2" })
+        support.fails("held", other:campaign(0))
+        assert.is_nil(sample 'redlock_leader_term{election="jobs",leader="web-2"}')
+        assert(election:resign())
+        assert.is_nil(sample(NAME))
+        assert.equal(assert(election:campaign(5)), sample(NAME))
+        cluster:flush()                  -- the next renewal finds that it leads no more
+        support.eventually(function() return not sample(NAME) end)
+        short:close()
+    end)
+
     it("add up the clients that share them, and keep what closed ones have done", function()
         local second = support.warm_client(cluster, { metrics = m, timeout = 5 })
         for _, c in ipairs { client, second } do

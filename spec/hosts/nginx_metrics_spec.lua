@@ -41,6 +41,11 @@ local SERVER = [[
         os.clock()
         ngx.print(turns.most, " ", turns.all, " ", #text)
     } }
+    location = /lead { content_by_lua_block {
+        ngx.say(measured:getElection("jobs", { id = "me" }):campaign(5))
+        ngx.flush(true)
+        ngx.sleep(600)
+    } }
     location = /say { content_by_lua_block {
         for i = ngx.var.arg_from, ngx.var.arg_to do
             metrics.meter:acquired("g" .. i .. ":x", 0)
@@ -132,6 +137,16 @@ describe("metrics of nginx", function()
             return samples()['redlock_releases_total{group="late",outcome="released"}'] == 1
         end)
         ng:ends()
+    end)
+
+    it("say of whichever worker who leads", function()
+        start()
+        local request = ng:begin "/lead"
+        eventually(function()
+            return (samples()['redlock_leader_term{election="jobs",leader="me"}'] or 0) > 0
+        end)
+        request:abort()
+        ng:stop "TERM"
     end)
 
     it("forget what a dead worker held", function()

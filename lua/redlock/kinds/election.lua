@@ -67,6 +67,7 @@ function methods:campaign(wait)
     if not hold then
         return lock.failure(view, "lost")
     end
+    hold.leader = self.id            -- for metrics
     view:onLost(function(_, reason) self.on_lost(self, reason) end)
     local done, why = pcall(announce, self, hold, term)
     if not done then                 -- cancelled: nobody else would resign

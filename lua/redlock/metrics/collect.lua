@@ -82,11 +82,15 @@ function Collection:read_all()
     end
 end
 
--- Counts what a client holds, and lists the first ones.
-local function look_at_holds(client, list, pause)
+-- Counts what a client holds, and lists the first ones, and the first that make it a leader.
+local function look_at_holds(client, list, leaders, pause)
     local n, now = 0, client.now()
     local function look(hold)
         n = n + 1
+        if hold.leader and #leaders < LISTED and rounds.remaining(hold.lease) > 0 then
+            leaders[#leaders + 1] = { name = printable(hold.name), id = printable(hold.leader),
+                term = rounds.token(hold.lease) }
+        end
         if #list < LISTED then
             list[#list + 1] = { name = printable(hold.name), kind = hold.primitive.name,
                 held = now - hold.since, left = rounds.remaining(hold.lease),
@@ -128,10 +132,12 @@ end
 --   servers  label -> { label, ready, voting (how many clients are connected to it, or count its
 --            vote), offset, round_trip (seconds, or nil), guard, remedy }
 --   holds    { { name, kind, held, left, label }, ... }: at most LISTED
---   queues   { { name, kind, calls }, ... }: at most LISTED }
+--   queues   { { name, kind, calls }, ... }: at most LISTED
+--   leaders  { { name (of the election), id, term }, ... }: at most LISTED }
 -- @param pause  function(): lets other work run
 function Collection:now(pause)
-    local now = { held = 0, waiting = 0, clients = 0, servers = {}, holds = {}, queues = {} }
+    local now = { held = 0, waiting = 0, clients = 0, servers = {}, holds = {}, queues = {},
+        leaders = {} }
     local clients = {}
     for client in pairs(self.clients) do
         clients[#clients + 1] = client
@@ -141,7 +147,7 @@ function Collection:now(pause)
             now.clients = now.clients + 1
             now.waiting = now.waiting + client.waiting
             servers_of(client, now.servers)
-            now.held = now.held + look_at_holds(client, now.holds, pause)
+            now.held = now.held + look_at_holds(client, now.holds, now.leaders, pause)
             look_at_queues(client, now.queues)
         end
     end

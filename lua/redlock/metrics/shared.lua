@@ -156,7 +156,8 @@ local function line_of(kind, ...)
     return concat(parts, "\t")
 end
 
--- The state from collect.lua as text: a line for the worker, and one for each server, hold, queue.
+-- The state from collect.lua as text: a line for the worker, and one for each server, hold, queue
+-- and leader.
 local function packed(self, now)
     local lines = { line_of(self.me, now.held, now.waiting, now.clients) }
     for label, s in pairs(now.servers) do
@@ -169,6 +170,9 @@ local function packed(self, now)
     end
     for _, q in ipairs(now.queues) do
         lines[#lines + 1] = line_of("Q", q.name, q.kind, q.calls)
+    end
+    for _, l in ipairs(now.leaders) do
+        lines[#lines + 1] = line_of("L", l.name, l.id, format("%.0f", l.term))
     end
     return concat(lines, "\n")
 end
@@ -200,6 +204,10 @@ end
 function UNPACK.Q(now, f, worker)
     now.queues[#now.queues + 1] = { name = f[2], kind = f[3], calls = tonumber(f[4]),
         worker = worker }
+end
+
+function UNPACK.L(now, f)
+    now.leaders[#now.leaders + 1] = { name = f[2], id = f[3], term = tonumber(f[4]) }
 end
 
 -- Adds the state of a worker.
@@ -246,7 +254,7 @@ end
 --- @return the present state of all workers, as from collect.lua, with `workers`, a list
 function Shared:now(pause)
     local now = { held = 0, waiting = 0, clients = 0, servers = {}, holds = {}, queues = {},
-        workers = {} }
+        leaders = {}, workers = {} }
     for i = 1, WORKERS do
         local text = self.dict:get("redlock:now:" .. i)
         if text then

@@ -4,7 +4,7 @@ local layout = require "redlock.metrics.layout"
 
 local ipairs, pairs, setmetatable = ipairs, pairs, setmetatable
 local concat, sort = table.concat, table.sort
-local format, gsub, floor = string.format, string.gsub, math.floor
+local format, gsub, floor, max = string.format, string.gsub, math.floor, math.max
 
 local _M = {}
 
@@ -230,6 +230,15 @@ local function write_now(w, found)
     w:line("redlock_calls_waiting", "", now.waiting)
     w:family("redlock_clients", "gauge", "Clients that are in use.")
     w:line("redlock_clients", "", now.clients)
+    local terms = {}             -- clients with several prefixes may lead under one name
+    for _, leader in ipairs(now.leaders) do
+        local labels = labels_of { "election", leader.name, "leader", leader.id }
+        terms[labels] = max(terms[labels] or 0, leader.term)
+    end
+    w:family("redlock_leader_term", "gauge", "The term in which a candidate leads.")
+    for _, labels in ipairs(sorted(terms)) do
+        w:line("redlock_leader_term", labels, terms[labels])
+    end
     write_gauge(w, found, "redlock_server_connected", "Clients that are connected to a server.",
         function(s) return s.ready end)
     write_gauge(w, found, "redlock_server_voting", "Clients for whom a server may vote.",

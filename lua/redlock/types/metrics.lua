@@ -34,7 +34,15 @@ function metrics.new(opts) end
 local Metrics = {}
 
 ---Returns the counts as text; with a `dict`, those of all workers. With a `dict` it also lets the
----worker's light threads run in between.
+---worker's light threads run in between. Elections are gauges: the term of each candidate of these
+---processes that leads now.
+---```lua
+---local metrics = require("redlock.metrics").new()
+---local c = redlock.new { nodes = servers, metrics = metrics }
+---local term = assert(c:getElection("scheduler", { id = "web-1" }):campaign(5))
+---local leads = 'redlock_leader_term{election="scheduler",leader="web-1"} %d'
+---assert(metrics:text():find(leads:format(term), 1, true))
+---```
 ---```lua
 ---local metrics = require("redlock.metrics").new()
 ---assert(metrics:text():find("redlock_clients 0", 1, true))
