@@ -1,5 +1,6 @@
 --- A page for OpenResty that shows what the locks of this host do (types/status.lua).
 
+local card = require "redlock.runtime.card"
 local json = require "redlock.runtime.json"
 local nonce = require("redlock.runtime.ffi_values").nonce
 local page = require "redlock.status.page"
@@ -26,7 +27,7 @@ function _M.new(opts)
     if type(metrics) ~= "table" or type(metrics.look) ~= "function" or not metrics.dict then
         validate.bad("option metrics", "what redlock.metrics made is needed, with a dict")
     end
-    return setmetatable({ metrics = metrics }, Status)
+    return setmetatable({ metrics = metrics, host = card.host() }, Status)
 end
 
 -- The SHOWN entries whose field `by` is largest, in that order.
@@ -58,10 +59,10 @@ local function look(self)
     for _, slot in ipairs(found.chart) do
         lost = lost + slot.lost
     end
-    return { time = found.time, held = now.held, waiting = now.waiting, clients = now.clients,
-        workers = now.workers, servers = servers_of(now), holds = first_of(now.holds, "held"),
-        queues = first_of(now.queues, "calls"), losses = found.losses, chart = found.chart,
-        lost = lost }, pause
+    return { host = self.host, time = found.time, held = now.held, waiting = now.waiting,
+        clients = now.clients, workers = now.workers, servers = servers_of(now),
+        holds = first_of(now.holds, "held"), queues = first_of(now.queues, "calls"),
+        losses = found.losses, chart = found.chart, lost = lost }, pause
 end
 
 local TYPES = { html = "text/html; charset=utf-8", json = "application/json" }

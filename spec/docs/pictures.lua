@@ -53,6 +53,10 @@ local function main(file, seconds)
     for i, name in ipairs(HELD) do
         requests[i] = ng:begin("/hold?job=" .. i .. "&name=" .. name)
     end
+    -- What it waits for, another host holds.
+    local other = support.client(cluster, { label = "shop-2", cluster = false })
+    assert(other:getLock("import:orders"):lock())
+    requests[#requests + 1] = ng:begin "/hold?name=import:orders"
     local until_s, n = support.now() + seconds, 0
     while support.now() < until_s do
         n = n + 1

@@ -3,6 +3,7 @@ local browsers = require "spec.support.browser"
 local cjson = require "cjson"
 local prometheus = require "spec.support.prometheus"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local HOSTILE = [[<img src=x onerror=document.title='hacked'>"'&]]
 
@@ -102,7 +103,7 @@ local function eventually(fn)
 end
 
 describe("the page of redlock.status", function()
-    local cluster, ng, browser, url, requests
+    local cluster, ng, browser, url, requests, other
 
     local function start(path)
         requests[#requests + 1] = ng:begin(path)
@@ -127,9 +128,12 @@ describe("the page of redlock.status", function()
         eventually(function() return json().held == 2 end)
         start "/hold?name=printer&wait=590"
         start "/hold?name=short&lease=0.05"
+        other = support.warm_client(cluster, { label = "elsewhere 9" })
+        assert(other:getLock("theirs", { owner = "other" }):lock())
+        start "/hold?name=theirs&wait=590"
         eventually(function()
             local found = json()
-            return #found.queues == 1 and #found.losses == 1
+            return #found.queues == 2 and #found.losses == 1 and found.queues[2].label ~= ""
         end)
         browser = browsers.new()
     end)
@@ -140,6 +144,7 @@ describe("the page of redlock.status", function()
         for _, request in ipairs(requests) do
             request:abort()
         end
+        other:close()
         ng:stop "TERM"              -- requests that sleep would keep it
         support.cleanup()
     end)
@@ -178,15 +183,41 @@ describe("the page of redlock.status", function()
         end
         assert.equal(HOSTILE .. "; printer", names["Locks held by this host"])
         assert.matches("printer%s+lock.-%s[%w.-]+ %d+ nginx", text())
-        assert.equal("printer", names.Waiting)
+        assert.equal("printer; theirs", names["Waiting on this host"])
+        assert.matches("printer%s+lock%s+1%s+%d+%s+[%w.-]+ %d+ nginx%s+%d", text())
+        assert.matches("theirs%s+lock%s+1%s+%d+%s+elsewhere 9%s+%d", text())
         assert.matches("short", browser:eval "document.querySelector('main').innerText")
         assert.matches("expired", text())
         assert.matches("admitted", text())
         assert.is_true(browser:eval "document.querySelectorAll('polyline').length" == 2)
     end)
 
+    seen("says at the axes of its chart how many locks, and when", function()
+        local numbers, times = browser:eval "document.querySelector('.numbers').innerText",
+            browser:eval "document.querySelector('.times').innerText"
+        assert.matches("^1/s\n0.5\n0$", numbers)
+        local minutes = {}
+        for hour, minute in times:gmatch "(%d%d):(%d%d)" do
+            minutes[#minutes + 1] = hour * 60 + minute
+        end
+        assert.is_true(#minutes >= 4 and #minutes <= 6, times)
+        for i = 2, #minutes do
+            assert.equal(2, (minutes[i] - minutes[i - 1]) % 1440)
+        end
+        -- The line of a time is where it stands.
+        local apart = browser:eval [[(function () {
+            var line = document.querySelectorAll(".chart .grid")[1].getBoundingClientRect();
+            var text = document.querySelector(".times span").getBoundingClientRect();
+            return Math.abs(line.x - (text.left + text.right) / 2);
+        })()]]
+        assert.is_true(apart < 2, apart)
+    end)
+
     seen("shows names as text, whatever is in them", function()
-        assert.equal("redlock", browser:eval "document.title")
+        local host = sys.read_file "/proc/sys/kernel/hostname":gsub("\n", "")
+        assert.equal("redlock on " .. host, browser:eval "document.title")
+        assert.equal("redlock on " .. host, browser:eval "document.querySelector('h1').innerText")
+        assert.equal(host, json().host)
         assert.equal(0, browser:eval "document.querySelectorAll('img').length")
         -- And would run no script of theirs, if it did not.
         local html = ng:get "/status"
@@ -262,7 +293,7 @@ describe("the page of redlock.status", function()
         -- It comes back empty, and votes at once: the others must have all that is held. Who was
         -- not connected yet when a lock was taken gets it with the first extension.
         eventually(function()
-            local held = json().held
+            local held = json().held + 1         -- and "theirs"
             return cluster[1]:keys() == held and cluster[2]:keys() == held
         end)
         cluster[3]:kill()
@@ -285,6 +316,7 @@ describe("the page of redlock.status", function()
         assert.equal("admitted", found.servers[1].guard)
         assert.equal(120, #found.chart)
         assert.equal("printer", found.queues[1].name)
+        assert.equal("elsewhere 9", found.queues[2].label)
         assert.equal(1, found.queues[1].calls)
         assert.equal("short", found.losses[1].name)
         local names = {}

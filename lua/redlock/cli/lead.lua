@@ -2,6 +2,7 @@
 
 local args = require "redlock.cli.args"
 local attend = require "redlock.cli.attend"
+local card = require "redlock.runtime.card"
 local config = require "redlock.cli.config"
 local kinds = require "redlock.cli.kinds"
 local process = require "redlock.cli.process"
@@ -48,15 +49,6 @@ Exit status: the command's own; 125: redlock itself failed; 128+n: ended by sign
 local FAILED = 125
 local PAUSE = 1               -- seconds between two campaigns without a majority
 
-local function default_id()
-    local file = io.open "/proc/sys/kernel/hostname"
-    local host = file and file:read "*l" or "unknown"
-    if file then
-        file:close()
-    end
-    return ("%s:%d"):format(host, process.id())
-end
-
 -- Stands for election until this candidate wins.
 -- @param say  function that names the leader; nil: silent
 -- @return the term; or nil and the exit status
@@ -88,7 +80,8 @@ function _M.main(given, names, argv)
     local client = config.client(given, { max_hold = false })
     kinds.name(client, argv[1])
     local hold = { what = "the leadership", lease = client.options.lease }
-    local election = client:getElection(name, { id = given["--id"] or default_id(),
+    local election = client:getElection(name, { id = given["--id"]
+            or ("%s:%d"):format(card.host(), process.id()),
         on_lost = function(_, reason) hold.lost = reason end })
     function hold.remaining()
         return election:remaining()

@@ -130,22 +130,26 @@ function _M.refused(call)
     return who, text, holder and true or false
 end
 
--- The holder if it is another owner of this process.
-local function here(lock)
-    local hold = lock.client.holds.here[lock.id]
+--- The holder of what a local queue waits for, as far as this process knows: another owner here, or
+-- who refused the last attempt.
+-- @param client  of the queue
+-- @param id      kind:name
+-- @param queue   its queue
+-- @return the holder, or nil
+function _M.known(client, id, queue)
+    local hold, seen = client.holds.here[id], queue.holder
     local left = hold and rounds.remaining(hold.lease) or 0
-    return left > 0 and holder_of(ffi_values.of(hold.lease), SEEN_DIGITS, left) or nil
+    if left > 0 then
+        return holder_of(ffi_values.of(hold.lease), SEEN_DIGITS, left)
+    end
+    return seen and { label = seen.label, since = seen.since,
+        remaining = max(seen.remaining - (client.now() - queue.named), 0) } or nil
 end
 
 --- Like refused(), for a call whose turn never came.
 function _M.unasked(call)
-    local lock, queue = call.lock, call.place.queue
-    local holder, seen = here(lock), queue.holder
-    if not holder and seen then
-        holder = { label = seen.label, since = seen.since,
-            remaining = max(seen.remaining - (lock.client.now() - queue.named), 0) }
-    end
-    return named(holder)
+    local lock = call.lock
+    return named(_M.known(lock.client, lock.id, call.place.queue))
 end
 
 return _M

@@ -6,11 +6,13 @@
 
 local ffi = require "ffi"
 local health = require "redlock.servers.health"
+local holders = require "redlock.inspect.holders"
 local layout = require "redlock.metrics.layout"
 local printable = require("redlock.runtime.encoding").printable
 local rounds = require "redlock.runtime.rounds"
 
 local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonumber
+local max = math.max
 
 local _M = {}
 
@@ -105,15 +107,18 @@ local function look_at_holds(client, list, leaders, pause)
     return n
 end
 
--- Lists the names that a client's calls wait for in queues of this process.
+-- Lists the names that a client's calls wait for in queues of this process, and their holders.
 local function look_at_queues(client, list)
+    local time = tonumber(rounds.load().rl_unix_ms()) / 1000
     for id, queue in pairs(client.queues) do
         if #list >= LISTED then
             return
         end
         local kind, name = id:match "^([^:]*):(.*)$"
+        local holder = holders.known(client, id, queue) or {}
         list[#list + 1] = { name = printable(name), kind = kind,
-            calls = queue.last - queue.first + 1 - queue.gone }
+            calls = queue.last - queue.first + 1 - queue.gone, label = holder.label,
+            held = holder.since and max(time - holder.since, 0) }
     end
 end
 
@@ -132,7 +137,8 @@ end
 --   servers  label -> { label, ready, voting (how many clients are connected to it, or count its
 --            vote), offset, round_trip (seconds, or nil), guard, remedy }
 --   holds    { { name, kind, held, left, label }, ... }: at most LISTED
---   queues   { { name, kind, calls }, ... }: at most LISTED
+--   queues   { { name, kind, calls, label, held (of who holds it, as far as is known) }, ... }: at
+--            most LISTED
 --   leaders  { { name (of the election), id, term }, ... }: at most LISTED }
 -- @param pause  function(): lets other work run
 function Collection:now(pause)

@@ -169,7 +169,7 @@ local function packed(self, now)
             (h.label:gsub("%%p", self.me)))
     end
     for _, q in ipairs(now.queues) do
-        lines[#lines + 1] = line_of("Q", q.name, q.kind, q.calls)
+        lines[#lines + 1] = line_of("Q", q.name, q.kind, q.calls, q.label or "", q.held)
     end
     for _, l in ipairs(now.leaders) do
         lines[#lines + 1] = line_of("L", l.name, l.id, format("%.0f", l.term))
@@ -203,7 +203,7 @@ end
 
 function UNPACK.Q(now, f, worker)
     now.queues[#now.queues + 1] = { name = f[2], kind = f[3], calls = tonumber(f[4]),
-        worker = worker }
+        label = f[5], held = tonumber(f[6]), worker = worker }
 end
 
 function UNPACK.L(now, f)

@@ -18,7 +18,8 @@ local function clean(text)
     return (gsub(sub(text, 1, _M.MAX), "[^ -~]", "?"))
 end
 
-local function host()
+--- The name of this host.
+function _M.host()
     local file = io.open "/proc/sys/kernel/hostname"
     local name = file and file:read "*l"
     if file then
@@ -49,7 +50,7 @@ local usual
 -- @return a text, in which the core replaces "%p" with the process id; or false
 function _M.label(given)
     if given == true then
-        usual = usual or clean(host() .. " %p " .. program())
+        usual = usual or clean(_M.host() .. " %p " .. program())
         return usual
     end
     return given and clean(given)

@@ -9,11 +9,12 @@ local style = require "redlock.status.style"
 
 local ipairs, tostring = ipairs, tostring
 local concat, format, gsub = table.concat, string.format, string.gsub
-local max, date = math.max, os.date
+local ceil, floor, max, date = math.ceil, math.floor, math.max, os.date
 
 local _M = {}
 
 local REFRESH_MS = 5000
+local TICK = 120             -- seconds between two times at the chart
 local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;",
     ["'"] = "&#39;" }
 
@@ -41,6 +42,13 @@ local function marked(class, text)
     return format('<span class="%s">%s</span>', class, text_of(text))
 end
 
+-- Columns whose cells stay in one line, however long the others are.
+local SHORT = {}
+for _, column in ipairs { "Server", "State", "Latency", "Clock", "Guard", "Kind", "Held for",
+    "Ends in", "Worker", "Calls", "When (UTC)", "Why" } do
+    SHORT[column] = ' class="short"'
+end
+
 -- A table of cells: { text = text } or { HTML }. On narrow screens each cell shows its column.
 local function table_of(columns, rows, nothing)
     if #rows == 0 then
@@ -54,8 +62,8 @@ local function table_of(columns, rows, nothing)
     for _, row in ipairs(rows) do
         out[#out + 1] = "<tr>"
         for c, cell in ipairs(row) do
-            out[#out + 1] = format('<td data-label="%s">%s</td>', columns[c],
-                cell[1] or text_of(cell.text))
+            out[#out + 1] = format('<td data-label="%s"%s>%s</td>', columns[c],
+                SHORT[columns[c]] or "", cell[1] or text_of(cell.text))
         end
         out[#out + 1] = "</tr>"
     end
@@ -101,33 +109,68 @@ local function tiles(found)
     return section("Now", "<dl>" .. concat(out) .. "</dl>")
 end
 
--- A line through the values of all slots, the newest at the right.
-local function line(chart, word, most)
+-- The least of 1, 2, 5, 10, 20 ... that is not below n.
+local function scale_of(n)
+    local power = 1
+    while true do
+        for _, step in ipairs { 1, 2, 5 } do
+            if step * power >= n then
+                return step * power
+            end
+        end
+        power = power * 10
+    end
+end
+
+-- A line through the values of all slots, the newest at the right. top: a second, at the upper end.
+local function line(chart, word, top)
     local points = {}
     for i = #chart, 1, -1 do
-        points[#points + 1] = format("%d,%.1f", #chart - i, 100 - 96 * chart[i][word] / most)
+        points[#points + 1] = format("%d,%.1f", #chart - i,
+            100 - 100 * chart[i][word] / chart.seconds / top)
     end
     return format('<polyline class="line-%s" points="%s"/>', word, concat(points, " "))
 end
 
+local function grid(x, x2, y, y2)
+    return format('<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>', x, x2, y, y2)
+end
+
+-- The times at the lower axis, every two minutes: their lines in the chart; and their texts.
+local function times(found)
+    local seconds, last = found.chart.seconds, #found.chart - 1
+    local from = floor(found.time / seconds) * seconds - #found.chart * seconds
+    local lines, texts = {}, {}
+    for time = ceil(from / TICK) * TICK, found.time, TICK do
+        local x = (time - from) / seconds
+        if x < 0.97 * last then          -- else the text would be cut
+            lines[#lines + 1] = grid(x, x, 0, 100)
+            texts[#texts + 1] = format('<span style="left:%.1f%%">%s</span>', 100 * x / last,
+                date("!%H:%M", time))
+        end
+    end
+    return concat(lines), concat(texts)
+end
+
 local function chart_of(found)
-    local chart, most, failed, marks = found.chart, 1, 0, {}
+    local chart, got, failed, marks = found.chart, 0, 0, {}
     for i, slot in ipairs(chart) do
-        most, failed = max(most, slot.got, slot.failed), max(failed, slot.failed)
+        got, failed = max(got, slot.got), max(failed, slot.failed)
         if slot.lost > 0 then
             marks[#marks + 1] = format('<line class="line-lost" x1="%d" x2="%d" y1="88" y2="100"/>',
                 #chart - i, #chart - i)
         end
     end
-    local got = 0
-    for _, slot in ipairs(chart) do
-        got = max(got, slot.got)
-    end
+    local top = scale_of(max(got, failed, 1) / chart.seconds)
+    local lines, texts = times(found)
     local said = format("The last ten minutes: at most %.1f locks a second acquired, %.1f calls a "
         .. "second failed, %d locks lost.", got / chart.seconds, failed / chart.seconds, found.lost)
-    return section("The last ten minutes", concat {
-        '<svg role="img" viewBox="0 0 119 104" preserveAspectRatio="none" aria-label="', said, '">',
-        line(chart, "got", most), line(chart, "failed", most), concat(marks), "</svg><p>",
+    return section("The last ten minutes (UTC)", concat {
+        '<div class="chart"><div class="numbers" aria-hidden="true"><span>', top, "/s</span><span>",
+        top / 2, "</span><span>0</span></div>",
+        '<svg role="img" viewBox="0 0 119 100" preserveAspectRatio="none" aria-label="', said, '">',
+        grid(0, 119, 50, 50), lines, line(chart, "got", top), line(chart, "failed", top),
+        concat(marks), '</svg><div class="times" aria-hidden="true">', texts, "</div></div><p>",
         '<span class="key-got">acquired</span>, at most ', format("%.1f", got / chart.seconds),
         ' a second; <span class="key-failed">failed</span> (dashed), at most ',
         format("%.1f", failed / chart.seconds),
@@ -151,10 +194,11 @@ end
 local function queues(found)
     local rows = {}
     for i, q in ipairs(found.queues) do
-        rows[i] = { cell(q.name), cell(q.kind), cell(q.calls), cell(q.worker) }
+        rows[i] = { cell(q.name), cell(q.kind), cell(q.calls), cell(q.worker),
+            cell(q.label ~= "" and q.label or "-"), cell(duration(q.held)) }
     end
-    return section("Waiting", table_of({ "Name", "Kind", "Calls", "Worker" }, rows,
-        "No call waits in a line."))
+    return section("Waiting on this host", table_of({ "Name", "Kind", "Calls", "Worker", "Held by",
+        "Held for" }, rows, "No call waits."))
 end
 
 local function losses(found)
@@ -191,10 +235,11 @@ end
 -- @param pause   function(): lets other work run
 -- @return HTML
 function _M.of(found, nonce, pause)
+    local host = text_of(found.host)
     local out = { '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<title>redlock</title><link rel="icon" href="data:,"><style>', style,
-        '</style></head><body><header><h1>redlock</h1><nav>',
+        '<title>redlock on ', host, '</title><link rel="icon" href="data:,"><style>', style,
+        '</style></head><body><header><h1>redlock on ', host, '</h1><nav>',
         '<a href="?format=json">JSON</a><a href="?format=prometheus">Prometheus</a>',
         '<label><input type="checkbox" id="live" checked> refresh</label>',
         '<span id="state" role="status" class="bad"></span></nav></header><main id="main">',

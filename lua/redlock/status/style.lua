@@ -28,13 +28,24 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0;
   border-bottom: 1px solid var(--line); }
 th { color: var(--muted); font-size: .9rem; font-weight: 600; }
+.chart { display: grid; grid-template-columns: auto 1fr; gap: .25rem .5rem; margin: 1rem 0; }
+.numbers, .times { color: var(--muted); font-size: .9rem; line-height: 1.25rem;
+  font-variant-numeric: tabular-nums; }
+.numbers { display: flex; flex-direction: column; justify-content: space-between; text-align: right;
+  margin: -.6rem 0; }
+.times { grid-column: 2; position: relative; height: 1.25rem; }
+.times span { position: absolute; transform: translateX(-50%); }
 svg { display: block; width: 100%; height: 8rem; border: 1px solid var(--line);
-  border-radius: 6px; }
+  overflow: visible; }
+.grid { stroke: var(--line); vector-effect: non-scaling-stroke; }
 polyline { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
 .line-got { stroke: var(--got); } .line-failed { stroke: var(--failed); stroke-dasharray: 6 3; }
 .line-lost { stroke: var(--bad); stroke-width: 3; vector-effect: non-scaling-stroke; }
 .key-got { color: var(--got); } .key-failed { color: var(--failed); }
 .key-lost { color: var(--bad); }
+@media (min-width: 40rem) {
+  th, .short { white-space: nowrap; }
+}
 @media (max-width: 40rem) {
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   table, tbody, tr, td { display: block; }
