@@ -53,10 +53,6 @@ local function main(file, seconds)
     for i, name in ipairs(HELD) do
         requests[i] = ng:begin("/hold?job=" .. i .. "&name=" .. name)
     end
-    -- What it waits for, another host holds.
-    local other = support.client(cluster, { label = "shop-2", cluster = false })
-    assert(other:getLock("import:orders"):lock())
-    requests[#requests + 1] = ng:begin "/hold?name=import:orders"
     local until_s, n = support.now() + seconds, 0
     while support.now() < until_s do
         n = n + 1
@@ -71,6 +67,11 @@ local function main(file, seconds)
             request:finish()
         end
     end
+    -- What it waits for, another host holds.
+    local other = support.client(cluster, { label = "shop-2", cluster = false })
+    assert(other:getLock("import:orders"):lock())
+    requests[#requests + 1] = ng:begin "/hold?name=import:orders"
+    support.eventually(function() return ng:get "/locks":find "shop%-2" end, 20)
     cluster[4]:kill()
     support.eventually(function() return ng:get "/locks":find "4 of 5" end, 20)
     take(("http://127.0.0.1:%d/locks"):format(ng.port), file)

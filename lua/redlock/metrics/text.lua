@@ -237,7 +237,7 @@ local function write_now(w, found)
     end
     w:family("redlock_leader_term", "gauge", "The term in which a candidate leads.")
     for _, labels in ipairs(sorted(terms)) do
-        w:line("redlock_leader_term", labels, terms[labels])
+        w:line("redlock_leader_term", labels, format("%.0f", terms[labels]))
     end
     write_gauge(w, found, "redlock_server_connected", "Clients that are connected to a server.",
         function(s) return s.ready end)
