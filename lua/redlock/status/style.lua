@@ -43,10 +43,10 @@ polyline { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
 .line-lost { stroke: var(--bad); stroke-width: 3; vector-effect: non-scaling-stroke; }
 .key-got { color: var(--got); } .key-failed { color: var(--failed); }
 .key-lost { color: var(--bad); }
-@media (min-width: 40rem) {
+@media (min-width: 48rem) {
   th, .short { white-space: nowrap; }
 }
-@media (max-width: 40rem) {
+@media (max-width: 48rem) {
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   table, tbody, tr, td { display: block; }
   tr { border: 1px solid var(--line); border-radius: 6px; padding: .5rem .75rem;

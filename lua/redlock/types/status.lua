@@ -2,9 +2,10 @@
 
 -- Part of types.lua: a status page of the locks of a host.
 
----A status page for OpenResty: HTML for people, JSON or Prometheus text for programs. It shows the
----servers, held and awaited names, losses, and a chart of the last ten minutes. Anyone who can read
----it learns the names of locks and the addresses of servers.
+---A status page for OpenResty: HTML for people, JSON or Prometheus text for programs. It names the
+---host, and shows the servers, the names held here, those awaited here and who holds them, losses,
+---and a chart of the last ten minutes. Anyone who can read it learns the names of locks and the
+---addresses of servers.
 ---```lua
 ---local function init_by_lua()
 ---    local metrics = require("redlock.metrics").new { dict = "redlock" }
