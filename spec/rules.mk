@@ -357,3 +357,14 @@ docs: ## the reference as HTML: build/docs/index.html
 	@cd $(BUILD)/docs/src && ldoc -q --fatalwarnings -c inside.ld -d ../inside . > /dev/null
 	@rm -r $(BUILD)/docs/src
 	@echo $(BUILD)/docs/index.html
+
+.PHONY: site
+site: docs ## the pages and the reference as a site, build/site/index.html (mkdocs)
+	@spec/setup site
+	@rm -rf $(BUILD)/site $(BUILD)/site-src
+	@mkdir -p $(BUILD)/site-src
+	@$(RUN_LUA) spec/docs/site.lua $(BUILD)/site-src $(BUILD)/docs
+	@mkdocs build --strict -f $(BUILD)/site-src/mkdocs.yml > $(BUILD)/site-src/log 2>&1 || \
+	    { cat $(BUILD)/site-src/log >&2; exit 1; }
+	@rm -r $(BUILD)/site-src
+	@echo $(BUILD)/site/index.html

@@ -47,9 +47,11 @@ local function plain(path)
 end
 
 --- The links of a page that stay in the project: { { path, anchor }, ... }.
-function _M.links(path)
+-- @param path  the page
+-- @param text  what it says, if that is no file
+function _M.links(path, text)
     local list, folder = {}, path:match "^(.*/)[^/]*$" or ""
-    for link in _M.text(path):gmatch "%]%(([^)%s]+)%)" do
+    for link in (text or _M.text(path)):gmatch "%]%(([^)%s]+)%)" do
         if not link:find "^%a+://" then
             local target, anchor = link:match "^([^#]*)#?(.*)$"
             list[#list + 1] = { target == "" and path or plain(folder .. target), anchor }

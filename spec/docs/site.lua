@@ -1,0 +1,118 @@
+-- Writes what mkdocs makes the site from: README, the pages that links lead to from there, and the
+-- reference as ldoc made it. A file of code, or a folder, that a link leads to becomes a page.
+--
+--     luajit spec/docs/site.lua DIR REFERENCE      make site
+local pages = require "spec.support.pages"
+local sys = require "spec.support.sys"
+
+local DIR, REFERENCE = assert(arg[1]), assert(arg[2])
+local LANGUAGES = { lua = "lua", c = "c", sh = "sh", conf = "nginx", yml = "yaml", yaml = "yaml",
+    service = "ini", timer = "ini" }
+
+local function write(path, text)
+    assert(sys.sh(("mkdir -p '%s/docs/%s'"):format(DIR, path:match "^(.*/)" or "")))
+    sys.write_file(DIR .. "/docs/" .. path, text)
+end
+
+local function files_of(command)
+    local list, pipe = {}, io.popen(command)
+    for path in pipe:lines() do
+        list[#list + 1] = path
+    end
+    pipe:close()
+    return list
+end
+
+-- Where a link leads on the site: a path from its root.
+local function place_of(path)
+    if path:find "%.md$" or path:find "%.svg$" or path:find "%.png$" then
+        return path
+    elseif path:find "^lua/redlock/types" then
+        local name = path:match "types/(%w+)%.lua$"
+        return name and sys.read_file(("%s/modules/%s.html"):format(REFERENCE, name))
+            and ("reference/modules/%s.md"):format(name) or "reference/index.md"
+    elseif sys.sh("test -d " .. path) then
+        return path .. "/index.md"
+    end
+    return path .. ".md"
+end
+
+local function code_page(path)
+    return ("# %s\n\n```%s\n%s```\n"):format(path, LANGUAGES[path:match "%.(%w+)$"] or "text",
+        pages.text(path))
+end
+
+local function folder_page(path)
+    local lines = { "# " .. path, "" }
+    for _, name in ipairs(files_of("ls " .. path)) do
+        lines[#lines + 1] = ("- [%s](%s)"):format(name, name)
+    end
+    return table.concat(lines, "\n") .. "\n"
+end
+
+-- Links that lead to a file of the project, to its place on the site.
+local function relinked(path, text)
+    local links, up = pages.links(path, text), ("../"):rep(select(2, path:gsub("/", "")))
+    local i = 0
+    return (text:gsub("%]%(([^)%s]+)%)", function(link)
+        if link:find "^%a+://" or link:find "^#" then
+            i = i + (link:find "^#" and 1 or 0)
+            return
+        end
+        i = i + 1
+        local target, anchor = links[i][1], links[i][2]
+        return ("](%s%s%s)"):format(up, place_of((target:gsub("/$", ""))), anchor ~= "" and "#" .. anchor or "")
+    end))
+end
+
+-- A page, and those that it leads to.
+local done = {}
+local function add(path)
+    path = path:gsub("/$", "")
+    local place = place_of(path)
+    if done[place] or place:find "^reference/" then
+        return
+    end
+    done[place] = true
+    if not place:find "%.md$" then
+        return write(place, pages.text(path))
+    end
+    local text = path:find "%.md$" and pages.text(path)
+    local folder = not text and place:find "/index%.md$" and path .. "/"
+    text = text or folder and folder_page(path) or code_page(path)
+    local from = folder and folder .. "index.md" or path
+    local is_text = folder or path:find "%.md$"
+    write(place, is_text and relinked(from, text) or text)
+    for _, link in ipairs(is_text and pages.links(from, text) or {}) do
+        add(link[1])
+    end
+end
+
+-- What ldoc made, less its own navigation.
+local function add_reference()
+    for _, path in ipairs(files_of("cd " .. REFERENCE .. " && ls index.html modules/*.html")) do
+        local html = sys.read_file(REFERENCE .. "/" .. path)
+        local content = html:match '<div id="content">(.*)</div> <!%-%- id="content" %-%->'
+        write("reference/" .. path:gsub("html$", "md"),
+            ('<div class="reference">%s</div>\n'):format(assert(content, path)))
+    end
+end
+
+-- README's table of pages is the site's navigation.
+local function navigation()
+    local lines = { "nav:", "  - redlock: README.md" }
+    for title, links in pages.text("README.md"):match "\n## Pages\n(.*)"
+        :gmatch "\n| (%l[^|]*) | ([^\n]*) |" do
+        lines[#lines + 1] = ("  - %s:"):format(title)
+        for name, path in links:gmatch "%[([^%]]+)%]%(([^)]+)%)" do
+            lines[#lines + 1] = ("    - %q: %s"):format(name, place_of(path))
+        end
+    end
+    return table.concat(lines, "\n")
+end
+
+add "README.md"
+add_reference()
+write("extra.css", pages.text "examples/site/extra.css")
+sys.write_file(DIR .. "/mkdocs.yml", ("INHERIT: %s\ndocs_dir: docs\nsite_dir: ../site\n%s\n")
+    :format(sys.realpath "examples/site/mkdocs.yml", navigation()))
