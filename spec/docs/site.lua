@@ -60,8 +60,8 @@ local function relinked(path, text)
             return
         end
         i = i + 1
-        local target, anchor = links[i][1], links[i][2]
-        return ("](%s%s%s)"):format(up, place_of((target:gsub("/$", ""))), anchor ~= "" and "#" .. anchor or "")
+        local place, anchor = place_of((links[i][1]:gsub("/$", ""))), links[i][2]
+        return ("](%s%s%s)"):format(up, place, anchor ~= "" and "#" .. anchor or "")
     end))
 end
 

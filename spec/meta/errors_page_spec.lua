@@ -1,6 +1,8 @@
 -- The page on errors: each code once, and the calls that return it, as the reference has them.
 local pages = require "spec.support.pages"
 local reference = require "spec.support.reference"
+local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local PAGE = "examples/errors/README.md"
 local CALLS, SERVERS =
@@ -89,5 +91,25 @@ describe("the page on errors", function()
             codes[#codes + 1] = code
         end
         assert_all_once(reference.values_of "redlock.NodeCode", codes)
+    end)
+
+    it("is in the manual page: each code, what it means and what to do", function()
+        local page = support.tmpdir() .. "/redlock.1"
+        assert(support.sh("luajit rockspec/man " .. page))
+        local source = { ["ERRORS"] = {}, ["ERRORS OF SERVERS"] = {} }
+        for _, section in ipairs(sections()) do
+            source["ERRORS"][section.code] = section.text
+        end
+        for code, text in SERVERS:gmatch "\n| `([%l_]+)` |([^\n]*)" do
+            source["ERRORS OF SERVERS"][code] = text
+        end
+        for name, text in sys.read_file(page):gsub("\n%.SH ", "\0"):gmatch "%z([%u ]+)\n([^%z]*)" do
+            for code, says in text:gsub("\n%.TP\n%.B ", "\1"):gmatch "\1([%l_]+)\n([^\1]*)" do
+                local last = says:lower():match "(%l+)%A*$"
+                assert.truthy(source[name][code]:lower():find(last, 1, true), code .. ": " .. says)
+                source[name][code] = nil
+            end
+        end
+        assert.same({ ["ERRORS"] = {}, ["ERRORS OF SERVERS"] = {} }, source)
     end)
 end)

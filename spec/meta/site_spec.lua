@@ -18,7 +18,8 @@ describe("make site", function()
         local text = p:read_all(300)
         assert.equal(0, p:wait(300), text)
         dir = build .. "/site/"
-        for path in io.popen("cd " .. dir .. " && find * -name '*.html' ! -name 404.html"):lines() do
+        local find = "cd " .. dir .. " && find * -name '*.html' ! -name 404.html"
+        for path in io.popen(find):lines() do
             html[path] = sys.read_file(dir .. path)
         end
     end)
