@@ -7,7 +7,7 @@ local future = require "redlock.lock.future"
 local lazy = require "redlock.runtime.lazy"
 local primitive = require "redlock.kinds.primitive"
 
-local _M = { _VERSION = "0.1.0~dev" }
+local _M = { _VERSION = "0.1.0" }
 
 --- Makes a client of N servers: see types.lua and client/client.lua.
 function _M.new(opts)
