@@ -6,10 +6,20 @@ ZSHDIR  ?= $(PREFIX)/share/zsh/site-functions
 FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 SHOWN    = $(BUILD)/shown
 
-install: install-shown
+install: install-shown install-pages
 uninstall: uninstall-shown
 
-# Of the table that --help is made of.
+# README and what it leads to.
+PAGES = README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md spec/SAFETY.md spec/ATTACKS.md \
+        spec/bench/README.md spec/bench/cycle.svg
+
+.PHONY: install-pages
+install-pages: ## README, the pages and the examples
+	find $(PAGES) examples -type f | while read -r f; do \
+	    install -D -m 644 $$f "$(DESTDIR)$(DOCDIR)/$$f" || exit 1; done
+	ln -sfnr "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(DOCDIR)/lua"
+
+# Of the table that --help is made of, and of the page on errors.
 .PHONY: install-shown
 install-shown: ## the manual page of the command, and what shells complete
 	@mkdir -p $(SHOWN)
@@ -30,11 +40,15 @@ DIST = $(BUILD)/dist
 NAME = redlock-$(VERSION)
 ROCK = $(subst ~,,$(VERSION))-1
 
-# Where the archive is to be found; and the page of the project, if the repository knows it.
-DIST_URL ?= file://$(abspath $(DIST))/$(NAME).tar.gz
+# Where the archive is to be found, by default beside the rockspec; and the page of the project, if
+# the repository knows it.
+DIST_URL ?= file://$(NAME).tar.gz
 HOMEPAGE ?= $(shell git config remote.origin.url 2> /dev/null | sed -n 's,\.git$$,,; /^https:/p')
 
 comma := ,
+
+# The time of all files in what is released: that of the commit.
+EPOCH = $(shell git log -1 --format=%ct 2> /dev/null || stat -c %Y Makefile)
 
 # What git has, with changes; in an archive all but what was built. The same bytes each time.
 .PHONY: dist
@@ -45,7 +59,7 @@ dist: ## build/dist/: a source archive and its rockspec; DIST_URL=where it will 
 	    else find . -path ./build -prune -o -type f -print | sed 's,^\./,,' > $(DIST)/files; fi
 	LC_ALL=C sort $(DIST)/files | tar c -T - --ignore-failed-read \
 	    --transform 's,^,$(NAME)/,' --mode=go-w --owner=0 --group=0 --numeric-owner \
-	    --mtime="@$$(git log -1 --format=%ct 2> /dev/null || stat -c %Y Makefile)" | \
+	    --mtime="@$(EPOCH)" | \
 	    gzip -n > $(DIST)/$(NAME).tar.gz
 	@rm $(DIST)/files
 	sed -e 's,^version = .*,version = "$(ROCK)",' \
@@ -68,3 +82,20 @@ deb: dist ## build/deb/: packages for Debian, redlock and lua-redlock
 	        -e "s/@date@/$$(LC_ALL=C date -uR -d "$$(stat -c @%Y Makefile)")/" \
 	        debian/changelog.in > debian/changelog && rm debian/changelog.in && \
 	    dpkg-buildpackage -b -us -uc
+
+.PHONY: sbom
+sbom: dist ## build/dist/: what is in the archive, as SPDX 2.3
+	rockspec/sbom $(DIST)/$(NAME).tar.gz > $(DIST)/$(NAME).spdx
+
+# The same bytes each time, for the same compiler and libraries.
+RELEASE = $(BUILD)/release
+
+.PHONY: release
+release: deb sbom ## build/release/: archive, rocks, packages and SBOM, with SHA256SUMS
+	rm -rf $(RELEASE)
+	mkdir -p $(RELEASE)
+	cp $(DIST)/$(NAME).tar.gz $(DIST)/redlock-$(ROCK).rockspec $(DIST)/$(NAME).spdx \
+	    $(BUILD)/deb/redlock_$(VERSION)_*.deb $(BUILD)/deb/lua-redlock_$(VERSION)_*.deb $(RELEASE)
+	SOURCE_DATE_EPOCH=$(EPOCH) rockspec/rocks $(RELEASE)/$(NAME).tar.gz \
+	    $(RELEASE)/redlock-$(ROCK).rockspec
+	cd $(RELEASE) && sha256sum * > SHA256SUMS

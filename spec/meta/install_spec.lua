@@ -1,19 +1,21 @@
 -- Installing from a checkout, and using it from any folder.
 local annotations = require "spec.support.annotations"
+local pages = require "spec.support.pages"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local function run(...)
     local p = support.spawn { stdout = "pipe", stderr = "stdout", ... }
-    local text = p:read_all(120)
-    local code = p:wait(120)
-    assert.equal(0, code, text)
+    local text = p:read_all(600)
+    local code = p:wait(600)
+    assert.equal(0, code, table.concat({ ... }, " ") .. "\n" .. text)
     return text
 end
 
--- A checkout without anything that was built in this one.
+-- A checkout without its history, and without anything that was built in this one.
 local function checkout()
     local dir = support.tmpdir()
-    run("cp", "-r", "c", "lua", "rockspec", "Makefile", "LICENSE", dir)
+    run("sh", "-c", "tar c --exclude=./build --exclude=./.git . | tar x -C " .. dir)
     return dir
 end
 
@@ -39,12 +41,14 @@ local function works(path, cpath)
     assert.equal("fine", c:read_line(10))
 end
 
--- The command, which finds the rest of the tree by itself.
-local function commands(bin)
+-- The command, which finds the rest of the tree by itself, less a core in a folder for LuaJIT
+-- alone.
+local function commands(bin, cpath)
     local server = support.server()
     local p = support.spawn { bin .. "/redlock", "run", "x", "--", "sh", "-c",
         "echo $REDLOCK_NAME $LUA_PATH", cwd = support.tmpdir(), stdout = "pipe",
-        env = { REDLOCK_NODES = server.uri, LUA_PATH = false, LUA_CPATH = false } }
+        env = { REDLOCK_NODES = server.uri, LUA_PATH = false,
+            LUA_CPATH = cpath and cpath .. "/?.so" or false } }
     assert.equal("x", p:read_line(10))
     assert.equal(0, p:wait(10))
 end
@@ -74,31 +78,13 @@ describe("installing by luarocks #nightly", function()
     it("from a checkout into an empty tree, offline", function()
         if not modern then return pending(OLD) end
         local dir, tree = checkout(), support.tmpdir()
+        run("mkdir", dir .. "/build")
+        local names = run("ls", dir)
         luarocks(dir, "--tree", tree, "make", "rockspec/redlock-dev-1.rockspec")
         installed(tree)
         -- Nothing but build/ was written into the checkout.
-        assert.equal("LICENSE\nMakefile\nbuild\nc\nlua\nrockspec\n", run("ls", dir))
+        assert.equal(names, run("ls", dir))
         only_file(tree .. "/lib/luarocks/rocks-5.1/redlock/*/doc/LICENSE")
-    end)
-
-    it("of the source rock that is packed from the archive", function()
-        if not modern then return pending(OLD) end
-        local dir, tree = checkout(), support.tmpdir()
-        run("make", "-s", "-C", dir, "dist")
-        local dist = dir .. "/build/dist"
-        luarocks(dist, "pack", only_file(dist .. "/*.rockspec"))
-        luarocks(dir, "--tree", tree, "install", only_file(dist .. "/*.src.rock"))
-        installed(tree)
-    end)
-
-    it("of the binary rock that is packed from a tree", function()
-        if not modern then return pending(OLD) end
-        local dir, tree, other = checkout(), support.tmpdir(), support.tmpdir()
-        luarocks(dir, "--tree", tree, "make", "rockspec/redlock-dev-1.rockspec")
-        luarocks(tree, "--tree", tree, "pack", "redlock")
-        luarocks(dir, "--tree", other, "install", only_file(tree .. "/*.rock"))
-        run("rm", "-rf", dir)
-        installed(other)
     end)
 end)
 
@@ -124,8 +110,42 @@ describe("the source archive", function()
         assert.is_nil(names:find "/build/")
         local rockspec = run("sh", "-c", ("cat %s/build/dist/*.rockspec"):format(dir))
         assert.truthy(rockspec:find(('version = "%s-1"'):format((version:gsub("~", ""))), 1, true))
-        assert.truthy(rockspec:find('url = "file://' .. archive .. '"', 1, true))
+        assert.truthy(rockspec:find('url = "file://' .. archive:match "[^/]*$" .. '"', 1, true))
         assert.is_nil(rockspec:find "homepage")       -- the copy knows of none
+    end)
+
+    it("has a list of what is in it, with sums, for scanners", function()
+        local dir = checkout()
+        local file = ("%s/build/dist/redlock-%s.spdx"):format(dir, require("redlock")._VERSION)
+        run("make", "-s", "-C", dir, "sbom")
+        local text = sys.read_file(file)
+        run("make", "-s", "-C", dir, "sbom")
+        assert.equal(text, sys.read_file(file))
+        -- The archive by itself, and the list in the words of sha1sum and sha256sum.
+        local files = run("sh", "-c", ([[cd %s && mkdir x && tar x --strip-components=1 -C x \
+            -f build/dist/*.tar.gz && cd x && find . -type f | wc -l]]):format(dir))
+        local sha1, sha256, ids = {}, {}, {}
+        for name, id, one, two in text:gmatch("\nFileName: (%S+)\nSPDXID: (%S+)\n"
+            .. "FileChecksum: SHA1: (%x+)\nFileChecksum: SHA256: (%x+)\n") do
+            sha1[#sha1 + 1], sha256[#sha256 + 1] = one .. "  " .. name, two .. "  " .. name
+            assert.is_nil(ids[id])
+            ids[id] = true
+        end
+        assert.equal(tonumber(files), #sha1)
+        for program, sums in pairs { sha1sum = sha1, sha256sum = sha256 } do
+            sys.write_file(dir .. "/sums", table.concat(sums, "\n") .. "\n")
+            run("sh", "-c", ("cd %s/x && %s --quiet -c ../sums"):format(dir, program))
+        end
+        for i, line in ipairs(sha1) do
+            sha1[i] = line:sub(1, 40)
+        end
+        table.sort(sha1)
+        sys.write_file(dir .. "/sums", table.concat(sha1))
+        assert.equal(run("sha1sum", dir .. "/sums"):sub(1, 40),
+            text:match "\nPackageVerificationCode: (%x+)\n")
+        assert.matches("^SPDXVersion: SPDX%-2%.3\nDataLicense: CC0%-1%.0\n", text)
+        assert.matches("\nPackageName: hiredis\n.*\nPackageLicenseDeclared: BSD%-3%-Clause\n", text)
+        assert.matches("\nRelationship: SPDXRef%-redlock DEPENDS_ON SPDXRef%-hiredis\n", text)
     end)
 
     it("is not made of nothing where git says nothing", function()
@@ -143,10 +163,105 @@ describe("the source archive", function()
     end)
 end)
 
-describe("installing by make", function()
+-- What README names: its links, in a folder of documentation; verbs of the command; modules and
+-- getters, of the library in a tree.
+local function has_what_readme_names(doc, bin, path, cpath)
+    local n = 0
+    for _, link in ipairs(pages.links "README.md") do
+        -- The Debian package has the licence as Debian wants it.
+        local file = link[1] == "LICENSE" and doc:find "/lua%-redlock$" and "copyright" or link[1]
+        run("test", "-e", doc .. "/" .. file)
+        n = n + 1
+    end
+    local text = pages.text "README.md"
+    for example in text:gmatch "%f[%w]examples/%w+/[%w_]+%.lua" do
+        run("test", "-f", doc .. "/" .. example)
+    end
+    local named = {}
+    for verb in text:gmatch "\nredlock (%l+)" do named[verb] = true end
+    for verb in text:gmatch "`redlock (%l+)" do named[verb] = true end
+    for verb in pairs(named) do
+        assert.matches("redlock " .. verb, run("env", "-u", "LUA_PATH", "-u", "LUA_CPATH",
+            bin .. "/redlock", verb, "--help"))
+        n = n + 1
+    end
+    local calls = {}
+    for of, name in text:gmatch "%f[%w](%l+)[.:](%a+)[ (]" do
+        if of == "client" or of == "locks" or of == "lock" or of == "redlock" then
+            calls[#calls + 1] = ("assert(type(%s.%s) == 'function', %q)"):format(of, name, name)
+        end
+    end
+    assert.is_true(n > 40 and #calls > 15, n .. ", " .. #calls)
+    local c = support.lua([[
+        local redlock = require "redlock"
+        local client = redlock.new { nodes = "redis://127.0.0.1:1" }
+        local locks, lock = client, client:getFencedLock "x"
+        ]] .. table.concat(calls, "\n") .. " print 'all'", { cwd = support.tmpdir(),
+        stderr = "stdout", env = { LUA_PATH = ("%s/?.lua;%s/?/init.lua"):format(path, path),
+            LUA_CPATH = cpath .. "/?.so" } })
+    assert.equal("all", c:read_line(20))
+end
+
+-- Nightly: builds everything that is released twice, and another way is left in the day
+describe("what is released #nightly", function()
+    local dir, sums, tree
+    local version = require("redlock")._VERSION
+
+    setup(function()
+        if not support.sh "command -v dh luarocks zip > /dev/null" then return end
+        sums = {}
+        for i, umask in ipairs { "022", "077" } do
+            dir = checkout()
+            run("env", "TZ=Asia/Tokyo", "HOME=" .. support.tmpdir(), "sh", "-c", ("umask %s && "
+                .. "make -s -C %s release MAINTAINER='N <n@ex.org>'"):format(umask, dir))
+            sums[i] = sys.read_file(dir .. "/build/release/SHA256SUMS")
+        end
+        dir = dir .. "/build/release/"
+    end)
+    before_each(function() tree = support.tmpdir() end)
+    teardown(support.cleanup)
+
+    local function is(name, fn)
+        it(name, function()
+            if not sums then return pending "debhelper, luarocks or zip is missing" end
+            fn()
+        end)
+    end
+
+    is("is the same bytes in whatever folder", function()
+        assert.equal(sums[1], sums[2])
+        assert.equal(7, select(2, sums[1]:gsub("\n", "")), sums[1])
+        run("sh", "-c", "cd " .. dir .. " && sha256sum --quiet -c SHA256SUMS")
+    end)
+
+    for _, kind in ipairs { "src", "linux-*" } do
+        is("works from the rock: " .. kind, function()
+            luarocks(tree, "--tree", tree, "install",
+                only_file(("%sredlock-%s-1.%s.rock"):format(dir, version, kind)))
+            installed(tree)
+        end)
+    end
+
+    is("works from the packages, which have what README names", function()
+        for _, name in ipairs { "redlock", "lua-redlock" } do
+            run("dpkg", "-x", only_file(("%s%s_%s_*.deb"):format(dir, name, version)), tree)
+        end
+        local path = tree .. "/usr/share/lua/5.1"
+        local cpath = only_file("-d " .. tree .. "/usr/lib/*/lua/5.1")
+        works(path, cpath)
+        commands(tree .. "/usr/bin", cpath)
+        has_what_readme_names(tree .. "/usr/share/doc/lua-redlock", tree .. "/usr/bin", path, cpath)
+    end)
+end)
+
+describe("installing by make, from the archive", function()
     local dir
 
-    setup(function() dir = checkout() end)
+    setup(function()
+        dir = support.tmpdir()
+        run("sh", "-c", ("make -s dist BUILD=%s/b && tar x -C %s --strip-components=1 "
+            .. "-f %s/b/dist/*.tar.gz"):format(dir, dir, dir))
+    end)
     teardown(support.cleanup)
 
     it("with a prefix and a staging folder", function()
@@ -162,6 +277,11 @@ describe("installing by make", function()
             ["zsh/site-functions/_redlock"] = "^#compdef redlock\n",
             ["fish/vendor_completions.d/redlock.fish"] = "complete %-c redlock" } do
             assert.matches(text, run("cat", stage .. "/opt/x/share/" .. path))
+        end
+        has_what_readme_names(stage .. "/opt/x/share/doc/redlock", stage .. "/opt/x/bin",
+            stage .. "/opt/x/share/lua/5.1", stage .. "/opt/x/lib/lua/5.1")
+        for target in pages.text "README.md":gmatch "%f[%w]make ([%l-]+)" do
+            run("make", "-n", "-C", dir, target)
         end
         local theirs = stage .. "/opt/x/share/lua/5.1/theirs.lua"
         run("touch", theirs)
