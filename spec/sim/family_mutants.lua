@@ -129,8 +129,12 @@ return {
     -- ---- a line ----
 
     { name = "another ticket each time", file = "lua/redlock/kinds/fair_lock.lua",
-        family = "fair", from = "if wait.ticket or wait.left == 0", to = "if wait.left == 0",
-        by = { "place kept by ticket" } },
+        family = "fair", from = "if wait.ticket then\n            last", to = "if false then\n"
+            .. "            last", by = { "place kept by ticket" } },
+
+    { name = "a ticket from answers to a question before the call",
+        file = "lua/redlock/kinds/fair_lock.lua", family = "fair",
+        from = "place.number <= asked_for", to = "true", by = { "place kept by ticket" } },
 
     { name = "the first in line is not looked for", file = SCRIPTS .. "fair/acquire.lua",
         family = "fair", from = "if (not head or head == ARGV[3]) and", to = "if",

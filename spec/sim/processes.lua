@@ -385,6 +385,18 @@ local function watch_passing(handover, holds)
     end
 end
 
+-- Which coroutine a waiter in the line of a fair lock is: another one may ask for it.
+local function watch_waits(hooks)
+    local begin = hooks.begin
+    function hooks.begin(lock)
+        local wait = begin(lock)
+        if lock.primitive.places then
+            sim.waits[#sim.waits + 1] = { wait = wait, task = sim.task, began_us = sim.now() }
+        end
+        return wait
+    end
+end
+
 -- ---- loading, beginning, ending --------------------------------------------------
 
 -- @param library  redlock
@@ -396,12 +408,13 @@ function _M.load(library, lib)
     step = C.sim_record()
     switch_pauses = wrap_core(lib)
     watch_passing(require "redlock.lock.handover", require "redlock.lock.holds")
+    watch_waits(require "redlock.lock.hooks")
 end
 
 --- Makes the processes and their coroutines.
 -- @param fn  function(sim, t): the life of a coroutine
 function _M.begin(self, fn)
-    sim = self
+    sim, self.waits = self, {}
     local prefix = self.prefix or {}
     local processes = self.small and { 1, 2, 2, 3 } or { 1, 2, 2, 3, 3, 4 }
     local tasks = self.small and { 1, 1, 2 } or { 1, 1, 2, 3 }

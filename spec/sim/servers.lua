@@ -232,7 +232,7 @@ local function know_family()
     local restart_guard = require "redlock.servers.restart_guard"
     for _, prim in ipairs(family()) do
         for _, role in ipairs { "acquire", "extend", "release", "handover", "settle", "arrive",
-            "heal" } do
+            "heal", "stand" } do
             local script = prim[role .. "_script"]
             if script then
                 know(script, role)

@@ -73,18 +73,36 @@ local function in_queue(server, name, waiter)
     return queue and queue.value.score[waiter], ends
 end
 
--- Whoever is known to wait, by his number.
-local function waiter_of(sim, name, args)
+-- The waiters that a script enters: a list of { id, ticket }.
+local function entered(role, args)
+    local list = {}
+    if role == "stand" then
+        for id, ticket in string.gmatch(args[7], "(%x+) (%d+)[=-]") do
+            list[#list + 1] = { id = id, ticket = ticket }
+        end
+    elseif args[4] ~= "0" then
+        list[1] = { id = args[3], ticket = args[4] }
+    end
+    return list
+end
+
+-- Whoever is known to wait, by his number; and the wait of one who was not known.
+local function waiter_of(sim, name, id, ticket)
     local line = sim.line or {}
     sim.line = line
-    local id = args[3]
     local w = line[id]
-    if not w then
-        w = { id = id, name = name, ticket = tonumber(args[4]), servers = 0, seen = {} }
-        line[id] = w
-        return w, true
+    if w then
+        return w
     end
-    return w, false
+    w = { id = id, name = name, ticket = tonumber(ticket), servers = 0, seen = {} }
+    line[id] = w
+    for _, one in ipairs(sim.waits) do
+        if rawget(one.wait, "id") == id then
+            w.task = one.task
+            return w, one
+        end
+    end
+    return w
 end
 
 -- Those who waited before a call began, on a majority all the time, and wait still.
@@ -100,33 +118,32 @@ local function stands_before(sim, w, began_us)
     return n >= sim.quorum
 end
 
-local function on_line(sim, server, name, args, vote, attempt)
-    if args[4] == "0" then
-        return nil
+-- One more script has entered a waiter, and got him no lock.
+local function stood(sim, server, w)
+    -- One who had been forgotten, or came too late, had lost his place meanwhile.
+    w.evicted = w.evicted or w.seen[server.index] and not server.stood[w.id]
+    w.seen[server.index] = true
+    w.servers = bit.bor(w.servers, 2 ^ server.index)
+    if not w.registered and count(w.servers) >= sim.quorum then
+        w.registered = sim.now()
     end
-    local w, new = waiter_of(sim, name, args)
-    if tonumber(args[4]) ~= w.ticket then
+end
+
+local function on_line(sim, server, name, one, refused)
+    local w, wait = waiter_of(sim, name, one.id, one.ticket)
+    if tonumber(one.ticket) ~= w.ticket then
         return format("%s stood in line with ticket %d, and comes again with %s", w.id, w.ticket,
-            args[4])
+            one.ticket)
     end
-    if new and attempt then
-        w.task = attempt.task
-        for _, other in pairs(sim.line) do
-            if other ~= w and other.name == name and other.ticket >= w.ticket
-                and stands_before(sim, other, attempt.began_us) then
-                return format("%s draws ticket %d behind %s, who has %d", w.id, w.ticket, other.id,
-                    other.ticket)
-            end
+    for _, other in pairs(wait and sim.line or {}) do
+        if other ~= w and other.name == name and other.ticket >= w.ticket
+            and stands_before(sim, other, wait.began_us) then
+            return format("%s draws ticket %d behind %s, who has %d", w.id, w.ticket, other.id,
+                other.ticket)
         end
     end
-    if vote == 0 then
-        -- One who had been forgotten, or came too late, had lost his place meanwhile.
-        w.evicted = w.evicted or w.seen[server.index] and not server.stood
-        w.seen[server.index] = true
-        w.servers = bit.bor(w.servers, 2 ^ server.index)
-        if not w.registered and count(w.servers) >= sim.quorum then
-            w.registered = sim.now()
-        end
+    if refused then
+        stood(sim, server, w)
     end
 end
 
@@ -337,9 +354,10 @@ _M.list = {
 
     { name = "place kept by ticket", needs = { "memory", "clocks", "boottime" }, on = {
         before = function(_, server, key, args)
-            if #args >= 6 then
-                local ticket, ends = in_queue(server, key, args[3])
-                server.stood = ticket ~= nil and ends ~= nil and ends > server.now_ms
+            server.stood = {}
+            for _, one in ipairs(#args >= 6 and entered(server.role, args) or {}) do
+                local ticket, ends = in_queue(server, key, one.id)
+                server.stood[one.id] = ticket ~= nil and ends ~= nil and ends > server.now_ms
             end
         end,
         -- Who gave up waits no more, though what is executed twice may enter it again.
@@ -349,10 +367,15 @@ _M.list = {
             end
         end,
         script = function(sim, server, role, key, args, vote, attempt)
-            if role == "acquire" and attempt and attempt.kind == "fair" and #args >= 6
-                and not server.repeats then
-                return on_line(sim, server, key, args, vote, attempt)
+            if server.repeats or role ~= "stand"
+                and not (role == "acquire" and attempt and attempt.kind == "fair") then
+                return nil
             end
+            local text
+            for _, one in ipairs(#args >= 6 and entered(role, args) or {}) do
+                text = text or on_line(sim, server, key, one, role == "stand" or vote == 0)
+            end
+            return text
         end,
     } },
 

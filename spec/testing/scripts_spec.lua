@@ -17,7 +17,7 @@ local twins = require "spec.support.twins"
 local STEPS = tonumber(os.getenv "STEPS" or 300)         -- of each kind
 local VALUES = { "aaaa1111", "bbbb2222", "cccc3333", "dddd4444",
     "eeee5555" .. ("0"):rep(32) .. " 19ab0000000 web-1" }
-local WAITERS = { "w1", "w2", "w3" }
+local WAITERS = { "a1", "a2", "a3" }
 local LIMIT = "100000000000000"
 local MARKER, FLOORS = "redlock:{server}:marker", "redlock:{server}:floor"
 local INC = "00112233445566ff"
@@ -131,6 +131,9 @@ local function fair_call()
         lease(), "1" }
     if math.random(6) == 1 then
         return ask(fair, "leave", FAIR, "", "0", unpack(rest))
+    elseif math.random(6) == 1 then
+        rest[5] = pick { "a1 1=", "a1 2-a2 2=", "a3 5=a1 5=a2 6-" }
+        return ask(fair, "stand", FAIR, "", "0", unpack(rest))
     end
     return of_lease(fair, FAIR, unpack(rest))
 end
@@ -303,7 +306,7 @@ local function compare_keys(compare)
         compare { "PTTL", key }
     end
     compare { "HMGET", SLOTS[2], "1", "2", "3", VALUES[1], VALUES[2], VALUES[3], "format" }
-    compare { "HMGET", FAIR[4], "w1", "w2", "w3", "format" }
+    compare { "HMGET", FAIR[4], "a1", "a2", "a3", "format" }
     compare { "HMGET", LATCH[1], "format", "id", "count" }
     compare { "HMGET", FLOORS, "7", "marker" }
 end

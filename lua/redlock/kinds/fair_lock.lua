@@ -7,18 +7,24 @@
 -- calls may come in either order. Safety is the plain lock's: the queue decides only progress and
 -- order.
 --
+-- In a process one call asks for all its waiters (lock/local_queue.lua): each refusal gives tickets
+-- to those that had joined before it asked, and one script keeps the places of MANY. Each waiter
+-- has a place of its own, so that the order of arrival holds across processes.
+--
 -- The queue also keeps what a release needs to grant the lock to the next waiter. The release only
 -- announces that, on a channel of the first in line, and never sends a value.
 
 local primitive = require "redlock.kinds.primitive"
+local local_queue = require "redlock.lock.local_queue"
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
 local ipairs, tonumber, format, match = ipairs, tonumber, string.format, string.match
-local max = math.max
+local concat, max = table.concat, math.max
 
 local KEPT = 3                -- a place lasts this many times the longest pause between attempts
+local MANY = 200              -- places in a request
 
 local PLAIN = "redlock.scripts.lock."
 
@@ -39,24 +45,73 @@ local function keys(client, name)
     return { key, own .. "queue", own .. "living", own .. "standing" }
 end
 
+local function ttl_of(view)
+    return format("%d", rounds.to_ms(KEPT * view.client.options.fallback))
+end
+
 local function args(view, wait)
-    local ttl = format("%d", rounds.to_ms(KEPT * view.client.options.fallback))
+    local ttl = ttl_of(view)
+    local_queue.ask(view, wait)
     if not wait.ticket then
         return { "-", "0", ttl, "0" }
     end
     return { wait.id, format("%d", wait.ticket), ttl, format("%d", wait.n) }
 end
 
--- After its first refusal by a majority the call draws its ticket.
+-- Gives tickets to those of the calls for which the servers were asked that have none.
+-- @param last  the largest ticket so far
+local function draw(queue, asked_for, last)
+    for i = queue.first, queue.last do
+        local place = queue[i]
+        local wait = place.wait
+        if wait.ticket then
+            last = max(last, wait.ticket)
+        elseif not place.gone and place.number <= asked_for and wait.left ~= 0 then
+            last = last + 1
+            wait.ticket = last
+        end
+    end
+end
+
+-- Keeps the places of the calls that wait behind the first one, which comes again itself.
+local function keep_places(view, wait, queue)
+    local client, list = view.client, {}
+    local now = client.now()
+    local function say()
+        question.say(client, { primitive = view.primitive, script = "stand",
+            keys = keys(client, view.name),
+            args = { "", "0", wait.id, "0", ttl_of(view), "0", concat(list) } })
+        list = {}
+    end
+    for i = queue.first + 1, queue.last do
+        local place = queue[i]
+        local its = place.wait
+        if its.ticket and not place.gone and now >= (its.due or 0) then
+            its.due = now + client.options.fallback / 2
+            list[#list + 1] = format("%s %d%s", its.id, its.ticket,
+                place.lock.label == view.label and "=" or "-")
+            if #list == MANY then
+                say()
+            end
+        end
+    end
+    if #list > 0 then
+        say()
+    end
+end
+
+-- After a refusal by a majority those who wait draw tickets, and keep their places.
 local function refused(view, wait, answers)
-    if wait.ticket or wait.left == 0 or #answers < view.client.quorum then
-        return
+    local queue = local_queue.led_by(view, wait)
+        or { first = 1, last = 1, { wait = wait, number = 0 } }
+    if #answers >= view.client.quorum then
+        local last = 0
+        for _, answer in ipairs(answers) do
+            last = max(last, tonumber(match(answer.data, "^%d+")) or 0)
+        end
+        draw(queue, wait.asked_for or 0, last)
     end
-    local last = 0
-    for _, answer in ipairs(answers) do
-        last = max(last, tonumber(match(answer.data, "^%d+")) or 0)
-    end
-    wait.ticket = last + 1
+    keep_places(view, wait, queue)
 end
 
 local function gave_up(view, wait)
@@ -76,7 +131,7 @@ end
 return primitive.new {
     name = "fair lock",
     rivals = true,
-    line = false,
+    places = true,
     waits = true,
     everywhere = true,
     acquire = with_short_way "acquire",
@@ -86,7 +141,7 @@ return primitive.new {
     peek = script_text.read(PLAIN .. "peek"),
     force = script_text.read(PLAIN .. "force"),
     settle = script_text.read(PLAIN .. "settle"),
-    asks = { leave = { script "leave" } },
+    asks = { leave = { script "leave" }, stand = { script "stand" } },
     keys = keys,
     args = args,
     channel = channel,

@@ -52,9 +52,10 @@ end
 --   within     the kind of lock whose owner may enter this one as well
 --   unlabelled  true: its values have no cards
 --   extend_many  a script that extends many of them at once (rl_primitive)
+--   places     true: waiters of the local queue have places in the servers' queue too (local_queue.lua)
 --   everywhere  true: attempts of waiters go to all servers, also after split votes
 local OWN = { unseeded = true, knows_run = true, rivals = true, waits = true, names = true,
-    within = true, everywhere = true, unlabelled = true, extend_many = true }
+    within = true, places = true, everywhere = true, unlabelled = true, extend_many = true }
 for field in pairs(FIELDS) do
     OWN[field] = true
 end
@@ -205,7 +206,7 @@ local function make(def)
     end
     self.shared = validate.flag("primitive.shared", def.shared)
     self.line = def.line == nil or validate.flag("primitive.line", def.line)
-    self.everywhere, self.within = def.everywhere, def.within
+    self.everywhere, self.within, self.places = def.everywhere, def.within, def.places
     self.extend_many = def.extend_many
     self.labelled = not def.unlabelled
     self.knows_run, self.rivals = def.knows_run, def.rivals and rivals_of(def.name) or NOTHING

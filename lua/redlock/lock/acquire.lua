@@ -83,10 +83,26 @@ end
 
 -- ---- the steps -------------------------------------------------------------------
 
+local function sleep_until_worth_it(call)
+    local lock, client = call.lock, call.lock.client
+    waking.sleep(call)
+    if client.closed then
+        return errors.new("closed", lock)
+    elseif not call.tries and not call.place and not call.free and deadlock.is_certain(call) then
+        return errors.new("deadlock", lock)
+    end
+    client.credentials:poll()
+end
+
 -- Waits until no other call of this process is first.
 local function wait_for_turn(call)
     if call.place then
-        return turn.wait(call)
+        local result = turn.wait(call)
+        if result == nil and not call.seen and call.wait and call.wait.ticket then
+            -- Another call has asked for it so far. It subscribes before it asks.
+            result = sleep_until_worth_it(call) or turn.wait(call)
+        end
+        return result
     elseif not call.waits and call.deadline > call.started then
         local client, pause = call.lock.client, handover.yield_for(call.lock)
         if pause > 0 then
@@ -161,17 +177,6 @@ local function decide(call)
         return failure(call, code)
     end
     call.outcome, call.guarded = code, guarded
-end
-
-local function sleep_until_worth_it(call)
-    local lock, client = call.lock, call.lock.client
-    waking.sleep(call)
-    if client.closed then
-        return errors.new("closed", lock)
-    elseif not call.tries and not call.place and not call.free and deadlock.is_certain(call) then
-        return errors.new("deadlock", lock)
-    end
-    client.credentials:poll()
 end
 
 -- Redlock: (1) note the time, (2) ask all servers, (3) hold the lock if a majority grants it in
@@ -266,7 +271,7 @@ function _M.acquire(lock, owner, lease, wait, patience)
     local call = new_call(lock, owner, lease, wait, patience)
     if wait ~= 0 and client.host.concurrent(client) then
         if lock.primitive.line then
-            call.place = local_queue.place(client, lock.id, call.deadline)
+            call.place = local_queue.place(lock, call.deadline, call.wait)
             return conclude(call, pcall(go, call, run_in_line))
         end
         call.free = true
@@ -293,7 +298,7 @@ end
 -- @return the round; or nil: it could not begin, and the call has ended
 function _M.begin(call)
     if call.deadline > call.started then
-        call.place = local_queue.place(call.lock.client, call.lock.id, call.deadline)
+        call.place = local_queue.place(call.lock, call.deadline)
         call.place:join()
     end
     local round = attempt.begin(call)

@@ -6,7 +6,8 @@ local errors = require "redlock.runtime.errors"
 local ffi_values = require "redlock.runtime.ffi_values"
 local rounds = require "redlock.runtime.rounds"
 
-local setmetatable, type, huge, max = setmetatable, type, math.huge, math.max
+local getmetatable, setmetatable, type, huge, max = getmetatable, setmetatable, type, math.huge,
+    math.max
 
 local _M = {}
 
@@ -22,6 +23,12 @@ end
 --- @return the wait of a call; nil: its primitive does not use one
 function _M.begin(lock)
     return lock.primitive.waits and setmetatable({ n = 0 }, Wait) or nil
+end
+
+--- A lock object without its owner, for gave_up() after the owner was killed.
+function _M.view(lock)
+    return setmetatable({ client = lock.client, primitive = lock.primitive, name = lock.name,
+        id = lock.id, label = lock.label }, getmetatable(lock))
 end
 
 --- @return the call's wait, brought up to date for an attempt
@@ -58,7 +65,8 @@ end
 --- Called when a call ends without the hold it asked for.
 function _M.gave_up(call)
     local lock, wait = call.lock, call.wait
-    if wait and wait.n > 0 and lock.primitive.gave_up and not lock.client.closed then
+    if wait and (wait.n > 0 or wait.ticket) and lock.primitive.gave_up
+        and not lock.client.closed then
         lock.primitive.gave_up(lock, wait)
     end
 end

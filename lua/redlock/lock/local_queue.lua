@@ -6,7 +6,11 @@
 --
 -- A place has no reference to its call's owner: the owner may be killed while the call sleeps,
 -- which is found when the owner is collected.
+--
+-- If the servers have a queue too (primitive.places), the first call asks them for all: it also
+-- contends while an owner of the process holds the lock, draws tickets, and keeps all places.
 
+local hooks = require "redlock.lock.hooks"
 local rounds = require "redlock.runtime.rounds"
 local subscriptions = require "redlock.runtime.subscription"
 
@@ -18,12 +22,13 @@ local Place = {}
 Place.__index = Place
 
 --- Makes a place for a call, which has joined no queue yet.
--- @param client  whose queue it is
--- @param id      kind:name
--- @param ends    when the wait ends; huge: never
-function _M.place(client, id, ends)
-    return setmetatable({ client = client, id = id, queue = nil, behind = client.waiting,
-        ends = ends }, Place)
+-- @param lock  a lock object
+-- @param ends  when the wait ends; huge: never
+-- @param wait  the call's table for the primitive's functions, or nil
+function _M.place(lock, ends, wait)
+    local client = lock.client
+    return setmetatable({ client = client, id = lock.id, queue = nil, behind = client.waiting,
+        ends = ends, wait = wait, lock = wait and hooks.view(lock) }, Place)
 end
 
 --- Joins the end of the queue for its name. After an interrupt between any two steps leave() works.
@@ -31,11 +36,14 @@ function Place:join()
     local client = self.client
     local queue = client.queues[self.id]
     if not queue then
-        queue = { first = 1, last = 0, gone = 0, watching = 0, held = false }
+        queue = { first = 1, last = 0, gone = 0, watching = 0, held = false,
+            joined = 0, asked = 0 }      -- how many have; when the first one last asked the servers
         client.queues[self.id] = queue
     end
     self.queue = queue
     client.waiting = client.waiting + 1
+    queue.joined = queue.joined + 1
+    self.number = queue.joined
     queue[queue.last + 1] = self
     queue.last = queue.last + 1
 end
@@ -43,6 +51,22 @@ end
 function Place:is_first()
     local queue = self.queue
     return queue[queue.first] == self
+end
+
+--- The queue whose first call has this `wait`, or nil.
+function _M.led_by(lock, wait)
+    local queue = lock.client.queues[lock.id]
+    local first = queue and queue[queue.first]
+    return first and first.wait == wait and queue or nil
+end
+
+--- Notes that the call with this `wait` asks the servers. If it is the first one, the places that
+-- have joined may draw tickets from the answers; those that join later may not.
+function _M.ask(lock, wait)
+    local queue = _M.led_by(lock, wait)
+    if queue then
+        queue.asked, wait.asked_for = lock.client.now(), queue.joined
+    end
 end
 
 --- Wakes the first call of a queue, if it sleeps.
@@ -140,6 +164,7 @@ function Place:abandon()
     if hold and not _M.offer(self.queue, hold) then
         rounds.abandon(hold.lease)
     end
+    hooks.gave_up(self)
 end
 
 --- Sleeps until it is woken. Not at all with an offer, which may have come as the last sleep ended.

@@ -10,9 +10,12 @@ local local_queue = require "redlock.lock.local_queue"
 local rounds = require "redlock.runtime.rounds"
 local outcomes = require "redlock.lock.outcomes"
 
-local getmetatable, setmetatable, min, type = getmetatable, setmetatable, math.min, type
+local setmetatable, min, type = setmetatable, math.min, type
 
 local _M = {}
+
+-- Seconds between two attempts of the first call that others ask for, to get their tickets.
+local PACE = 0.1
 
 local function note_contended(lock, owner)
     local client = lock.client
@@ -30,9 +33,7 @@ Alone.__index = Alone
 local function stand_alone(call)
     local lock, client = call.lock, call.lock.client
     client.waiting = client.waiting + 1
-    local view = setmetatable({ client = client, primitive = lock.primitive, name = lock.name,
-        id = lock.id }, getmetatable(lock))
-    return setmetatable({ lock = view, wait = call.wait, gone = false }, Alone)
+    return setmetatable({ lock = hooks.view(lock), wait = call.wait, gone = false }, Alone)
 end
 
 function Alone:leave()
@@ -103,13 +104,31 @@ local function is_held(call)
     return call.place.queue.held or left_here(call.lock) > 0
 end
 
+-- Seconds that a call which is not first sleeps. Has the first one draw its ticket.
+local function wait_behind(call)
+    local client, queue = call.lock.client, call.place.queue
+    local nap = client.host.nap      -- to find killed calls that keep their place
+    if not call.lock.primitive.places or call.wait.ticket then
+        return nap
+    end
+    local left = queue.asked + PACE - client.now()
+    if left <= 0 then
+        local_queue.wake_first(queue)
+        left = PACE
+    end
+    return min(left, nap)
+end
+
 -- For how many seconds at least it is not the turn of a call; 0: it is.
 local function wait_at_least(call)
     local lock, client = call.lock, call.lock.client
     if not call.place:is_first() then
-        return client.host.nap   -- to find killed calls that keep their place
+        return wait_behind(call)
     end
     client.holds:poll()          -- perhaps nothing else finds owners that ended
+    if lock.primitive.places then
+        return 0
+    end
     local pause = left_here(lock)
     if pause == 0 then
         pause = handover.yield_for(lock)
@@ -128,6 +147,9 @@ local function next_step(call)
         end
     else
         local entered, code = hooks.enter(lock, call.owner)  -- by another coroutine of the owner?
+        if entered and lock.primitive.places then
+            hooks.gave_up(call)
+        end
         if entered or code then
             return entered or errors.new(code, lock)
         end

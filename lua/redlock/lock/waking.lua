@@ -122,7 +122,7 @@ local function pause_of(call, free_in)
 end
 
 --- Sleeps until the next attempt makes sense, or the call's time has passed.
--- @param call  see acquire.lua; its round is freed
+-- @param call  see acquire.lua; its round, if any, is freed
 function _M.sleep(call)
     if call.tries then
         attempt.forget(call)
@@ -135,7 +135,7 @@ function _M.sleep(call)
     end
     local client = call.lock.client
     local left = max(call.deadline - client.now(), 0)
-    local free_in = answers.free_in(call.round)
+    local free_in = call.round ~= nil and answers.free_in(call.round)
     learn(call)
     attempt.forget(call)
     local pause = min(pause_of(call, free_in), left)
