@@ -69,9 +69,10 @@ describe("waiters of one process for a fair lock", function()
 
     -- One of the processes has most of the waiters. Each comes when all before it are in line.
     local TAKER = [[
-        local rounds = require "redlock.runtime.rounds"
+        local question = require "redlock.runtime.question"
         local function each(script, key, arg)
-            return assert(rounds.ask_all(client, "x", script, { key }, { arg }))
+            return assert(question.ask(client, { subject = "x", body = script, keys = { key },
+                args = { arg } }))
         end
         local futures, left = {}, 0
         local function poll()

@@ -5,8 +5,8 @@ local _M = {}
 
 -- What is left out: what is nginx's, no method, or of the library's own.
 local OUT = { now = true, serve = true, start = true, publish = true, describe = true,
-    finish = true, finish_true = true, scripts = true, free_owner = true, __await = true, open = true,
-    attach = true, leave = true }
+    finish = true, finish_true = true, scripts = true, free_owner = true, __await = true,
+    open = true, attach = true, leave = true }
 
 local function nothing()
 end

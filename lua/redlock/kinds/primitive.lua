@@ -52,7 +52,7 @@ end
 --   within     the kind of lock whose owner may enter this one as well
 --   unlabelled  true: its values have no cards
 --   extend_many  a script that extends many of them at once (rl_primitive)
---   places     true: waiters of the local queue have places in the servers' queue too (local_queue.lua)
+--   places     true: waiters of the local queue have places in the servers' queue, too
 --   everywhere  true: attempts of waiters go to all servers, also after split votes
 local OWN = { unseeded = true, knows_run = true, rivals = true, waits = true, names = true,
     within = true, places = true, everywhere = true, unlabelled = true, extend_many = true }
