@@ -3,9 +3,9 @@
 #
 #     0 3 * * *  nightly.sh DATABASE JOB...        JOB prints SQL
 #
-# Once: one machine runs it. The name stays closed for an hour, as the machines' clocks differ.
-# Fenced: the table `mark` refuses smaller tokens, so a run that was paused past its lease changes
-# nothing. Whole: all of the SQL is done, or none, and none if JOB fails.
+# Once: one machine runs it. The name stays closed for an hour, as the machines' clocks differ,
+# also if JOB fails. Fenced: the table `mark` refuses smaller tokens, so a run that was paused past
+# its lease changes nothing. Whole: all of the SQL is done, or none, and none if JOB fails.
 redlock run nightly --no-wait --at-least 3600 -- sh -ec '
     database=$1
     shift

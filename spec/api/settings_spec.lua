@@ -61,7 +61,7 @@ describe("redlock.from_environment", function()
         local xdg = write("xdg/redlock.conf", good)
         local set = { REDLOCK_NODES = uris, REDLOCK_CLUSTER = "spec" }
         assert.equal("REDLOCK_NODES, REDLOCK_CLUSTER", source(set))
-        set.REDLOCK_NODES = uris:gsub(" ", ",")
+        set.REDLOCK_NODES = (uris:gsub(" ", ","))
         assert.equal("REDLOCK_NODES, REDLOCK_CLUSTER", source(set))
         assert.equal(file, source { REDLOCK_CONFIG = file, HOME = home })
         assert.equal(own, source { HOME = home, REDLOCK_NODES = "", XDG_CONFIG_HOME = "" })
