@@ -7,6 +7,7 @@ files[".busted"] = { std = "luajit" }
 files["lua/redlock/host/nginx*.lua"] = { std = "ngx_lua" }
 files["examples/testing"] = { std = "luajit+busted" }
 files["examples/nginx"] = { std = "ngx_lua" }
+files["examples/gateway"] = { std = "ngx_lua" }
 files["examples/recipes"] = { read_globals = { "redlock", "client", "args" } }
 files["examples/workflows"] = { read_globals = { "redlock", "client", "args" } }
 files["spec/chaos/handler.lua"] = { std = "ngx_lua" }

@@ -203,7 +203,8 @@ describe("the snippets of pages", function()
     -- takes, and its status and log while somebody else has that.
     local function in_nginx(path, location, answer, name, complaint)
         local code = assert(pages.snippets(path, "nginx")[1])
-        code = code:gsub("nodes = %b{}", "nodes = '" .. table.concat(cluster:uris(), " ") .. "'")
+        local nodes = table.concat(cluster:uris(), '", "')
+        code = code:gsub("nodes = %b{}", 'nodes = { "' .. nodes .. '" }')
         local init, rest = code:match "^init_by_lua_block (%b{})\n(.*)$"
         local server = rest:match "^server (%b{})$"
         rest = server and server:match "^{%s*listen [^;]+;(.*)}$" or rest
@@ -232,6 +233,13 @@ describe("the snippets of pages", function()
     it("run: nginx, in nginx", function()
         assert.equal(503, (in_nginx("examples/nginx/README.md", "/charge?id=7", "charged\n",
             "invoice:7")))
+    end)
+
+    it("run: gateway, in nginx", function()
+        local status, log = in_nginx("examples/gateway/README.md", "/charge", "charged\n",
+            "gateway:invoice:42", "held")
+        assert.equal(503, status)
+        assert.matches("redlock: held: ", log)
     end)
 
     it("run: README, in nginx", function()
