@@ -142,13 +142,27 @@ describe("redlock.resty_lock", function()
                     return "news"
                 end)
                 ngx.print(value or err, " ", ngx.shared.other:get "calls")
+            } }
+            location /cached_errors { content_by_lua_block {
+                local mlcache = require "resty.mlcache"
+                local function new(locks, opts)
+                    return mlcache.new("e", "cache", { shm_locks = locks, resty_lock_opts = opts,
+                        resurrect_ttl = 10 })
+                end
+                local cache = new("shared", { exptime = 0.1 })
+                ngx.say(select(2, cache:get("slow", nil, function() ngx.sleep(0.3) return 1 end)))
+                ngx.say(cache:get("slow", nil, error))
+                cache:get("stale", { ttl = 0.1 }, function() return 1 end)
+                ngx.sleep(0.2)
+                ngx.say(select(2, new("down", { timeout = 0.1 }):get("stale", nil, error)))
             } }]],
-            http = "lua_shared_dict other 1m; lua_shared_dict cache 1m;",
+            http = "lua_shared_dict other 1m; lua_shared_dict cache 1m; lua_shared_dict down 1m;",
             init = ([[
                 package.path = %q .. package.path
                 local resty_lock = require "redlock.resty_lock"
                 resty_lock.use("shared", client)
                 resty_lock.use("other", client)
+                resty_lock.use("down", redlock.new { nodes = "redis://127.0.0.1:1" })
                 if %s then
                     package.loaded["resty.lock"] = resty_lock
                     require "resty.mlcache"
@@ -221,5 +235,9 @@ describe("redlock.resty_lock", function()
         for i = 1, 12 do
             assert.equal("news 1", (requests[i]:finish(60)))
         end
+        local late, value, down = ng:get("/cached_errors", 60):match "^(.-)\n(.-)\n(.-)\n$"
+        assert.matches("^could not unlock callback: redlock: expired: ", late)
+        assert.matches("^1", value)
+        assert.matches("^could not acquire callback lock: redlock: no_quorum: ", down)
     end)
 end)
