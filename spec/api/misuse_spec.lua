@@ -68,6 +68,28 @@ describe("misuse raises at the caller's line", function()
     end)
 end)
 
+describe("an argument too many raises", function()
+    local semaphore, limiter = client:getSemaphore("x", 2), client:getRateLimiter("x", 2, 60)
+
+    it("where Redisson has a unit, or a number of permits", function()
+        local seconds = "; durations are seconds, without a unit"
+        raises_here("lock:tryLock takes at most 2 arguments" .. seconds,
+            function() plain:tryLock(5, 10, "SECONDS") end)
+        raises_here("lock:lock takes at most 1 argument" .. seconds,
+            function() plain:lock(10, "SECONDS") end)
+        raises_here("semaphore:tryAcquire takes at most 2", function()
+            semaphore:tryAcquire(2, 5, "SECONDS")
+        end)
+        raises_here("limiter:tryAcquire takes at most 1", function() limiter:tryAcquire(2, 5) end)
+        raises_here("lock:isValid takes no arguments", function() plain:isValid(1) end)
+    end)
+
+    it("unless it is nil", function()
+        assert.is_false(plain:isValid(nil))
+        assert.is_nil((plain:tryLock(0, 10, nil)))
+    end)
+end)
+
 describe("a method of a primitive of one's own", function()
     it("takes any number of arguments", function()
         assert.same({ 1, 2, 3, 4 }, { own:four(1, 2, 3, 4) })

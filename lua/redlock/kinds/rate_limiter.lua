@@ -49,7 +49,12 @@ function methods:acquire(wait)
     lock.check_wait(wait)
     local lease = min(self.period, options.longest_lease(self.client.options))
     local permit = semaphore.permit_of(self)
-    local ok, err = permit[wait == nil and "lock" or "tryLock"](permit, wait or lease, lease)
+    local ok, err
+    if wait then
+        ok, err = permit:tryLock(wait, lease)
+    else
+        ok, err = permit:lock(lease)
+    end
     if not ok then
         return nil, err
     end

@@ -33,17 +33,29 @@ local function no_object(what, name)
         .. "colon", what, name, what, what, name))
 end
 
+local function too_many(what, name, most)
+    _M.raise(format("redlock: %s:%s takes %s", what, name, most == 0 and "no arguments"
+        or format("at most %d argument%s; durations are seconds, without a unit", most,
+            most == 1 and "" or "s")))
+end
+
 --- Gives a class methods that raise at the caller's line when called with a dot instead of a
--- colon, or on anything but an object of the class.
+-- colon, on anything but an object of the class, or with too many arguments: Redisson's methods
+-- of the same names take units and numbers of permits.
 -- @param class    the metatable of the objects
 -- @param what     the user's word for an object: "lock"
 -- @param methods  name -> function of the object and at most three values, since LuaJIT compiles
 --   such calls best; metamethods stay unchecked
 function _M.methods(class, what, methods)
     for name, method in pairs(methods) do
+        local u = getinfo(method, "u")
+        local takes = u.isvararg and 4 or u.nparams          -- with the object
         class[name] = find(name, "^__") and method or function(self, a, b, c)
             if getmetatable(self) ~= class then
                 no_object(what, name)
+            elseif takes == 1 and a ~= nil or takes == 2 and b ~= nil
+                or takes == 3 and c ~= nil then
+                too_many(what, name, takes - 1)
             end
             return method(self, a, b, c)
         end
