@@ -96,42 +96,42 @@ function redlock.is_error(value) end
 ---}
 ---```
 ---@class (exact) redlock.Options
----@field nodes string|(string|redlock.Node)[]  1 to 32 servers: URIs or tables; or a text of URIs
----@field max_lease? number  seconds; a longer lease is refused; for all clients alike (default 60)
----@field lock_delay? number  seconds a name stays closed behind a lost holder (default 0)
----@field lease? number  seconds of `lock` and `tryLock` without a lease (default 30)
----@field timeout? number  seconds for one server's answer (default 0.25)
----@field connect_timeout? number  seconds for name, connection and handshake (default 1)
----@field max_hold? number|false  seconds the watchdog keeps a lock; false: no end (default 3600)
----@field wake? "push"|"poll"  waiters are woken by messages, or only ask (default "push")
----@field retry_delay? number  seconds between attempts without messages, +- half (default 0.2)
----@field fallback? number  seconds between attempts with messages, +- half (default 1)
----@field patience? number  seconds without a majority until `lock` gives up (default 10)
+---@field nodes string|(string|redlock.Node)[]  1 to 32 servers: URIs or tables; or URIs in a text
+---@field max_lease? number  seconds; longer leases are refused; equal in all clients (default 60)
+---@field lock_delay? number  seconds a name stays closed after its holder is lost (default 0)
+---@field lease? number  seconds; the lease of locks that are given none (default 30)
+---@field timeout? number  seconds to wait for one server's answer (default 0.25)
+---@field connect_timeout? number  seconds to resolve the name, connect and shake hands (default 1)
+---@field max_hold? number|false  seconds the watchdog renews a lock; false: no limit (default 3600)
+---@field wake? "push"|"poll"  messages wake waiters, or waiters only ask (default "push")
+---@field retry_delay? number  seconds between attempts without wake-ups, +- half (default 0.2)
+---@field fallback? number  seconds between attempts with wake-ups, +- half (default 1)
+---@field patience? number  seconds without a majority before `lock` gives up (default 10)
 ---@field drift_factor? number  no unit: how much faster a server's clock may run (default 0.01)
----@field prefix? string  before every name; the same in all programs that share locks (default "")
----@field cluster? string|false  a name for these servers; the same in all programs (default false)
----@field client_name? string|false  in `CLIENT LIST`; false: none (default "redlock")
----@field label? string|boolean  whose a lock is; true: host, process, program (default true)
+---@field prefix? string  put before names; the same in all programs that share locks (default "")
+---@field cluster? string|false  name of these servers; the same in all programs (default false)
+---@field client_name? string|false  shown in `CLIENT LIST`; false: none (default "redlock")
+---@field label? string|boolean  the holder's name; true: host, process, program (default true)
 ---@field on_event? "auto"|false|fun(e: redlock.Event)  "auto": nginx's log (default "auto")
----@field metrics? redlock.Metrics|false  counts what becomes of locks (default false)
----@field fence_ttl? number  seconds an idle fenced lock's counter stays (default 86400)
----@field handover? integer  hand-overs in the process in a row; 0: none (default 16)
----@field max_waiting? integer  how many may wait in the process, of all names (default 10000)
----@field margin? integer  servers beyond a majority that a lock wants to be taken (default 0)
----@field min_validity? number  seconds; a lock of which less is left is not taken (default 0)
----@field signals? redlock.Signal[]|false  plain: they release first what is held (default false)
----@field host? redlock.Host|false  who knows how to wait; false: found out (default false)
----@field restart_guard? boolean|"auto"|"require"|"ignore"  where there are several (default "auto")
----@field behind_proxy? boolean  servers may restart behind a connection that stays (default false)
----@field user? string|false  of the nodes that have no password of their own (default false)
----@field password? false|string|fun(): string, string?  also a function (default false)
----@field password_file? string|false  a file whose first line is the password (default false)
----@field password_env? string|false  the environment variable with the password (default false)
----@field password_refresh? number  seconds a password function's answer is used (default 300)
----@field ca_file? string|false  certificates to trust; false: the system's (default false)
----@field cert_file? string|false  the client's certificate, with its chain (default false)
----@field key_file? string|false  the key of the client's certificate (default false)
----@field tls_verify? boolean  false: any certificate will do (default true)
+---@field metrics? redlock.Metrics|false  from `redlock.metrics` (default false)
+---@field fence_ttl? number  seconds that the counter of an idle fenced lock is kept (default 86400)
+---@field handover? integer  hand-overs in a row within the process; 0: none (default 16)
+---@field max_waiting? integer  calls that may wait in the process, for all names (default 10000)
+---@field margin? integer  servers needed beyond a majority to take a lock (default 0)
+---@field min_validity? number  seconds; a lock with less validity left is not taken (default 0)
+---@field signals? redlock.Signal[]|false  plain Lua: these release all locks first (default false)
+---@field host? redlock.Host|false  the event loop; false: found by itself (default false)
+---@field restart_guard? boolean|"auto"|"require"|"ignore"  "auto": if several (default "auto")
+---@field behind_proxy? boolean  servers may restart while connections to them stay (default false)
+---@field user? string|false  for nodes that have no password of their own (default false)
+---@field password? false|string|fun(): string, string?  for these nodes, too (default false)
+---@field password_file? string|false  file whose first line is the password (default false)
+---@field password_env? string|false  environment variable that holds the password (default false)
+---@field password_refresh? number  seconds that a password function's result is used (default 300)
+---@field ca_file? string|false  PEM file: the CAs to trust; false: the system's (default false)
+---@field cert_file? string|false  PEM file: the client certificate, with its chain (default false)
+---@field key_file? string|false  PEM file: the key of the client certificate (default false)
+---@field tls_verify? boolean  false: accept any certificate (default true)
 
 ---An address of one server, as a table: `host` or `path` is needed.
 ---```lua
@@ -185,22 +185,22 @@ function redlock.is_error(value) end
 ---| "ok" # it answered: see `vote`
 ---| "pending" # not asked, or its answer came after the decision
 ---| "timeout" # no answer, or no connection, in time
----| "refused" # no connection, or it broke
+---| "refused" # the connection failed or broke
 ---| "dns" # the host name was not found
----| "tls" # the handshake failed: the message says why
----| "auth" # user or password is wrong, or one is wanted
----| "noperm" # this user may not do that (ACL)
----| "readonly" # it takes no writes: a replica, a full disk
----| "loading" # not now: it loads its data, or a script runs
+---| "tls" # the handshake failed; the message says why
+---| "auth" # user or password is wrong or missing
+---| "noperm" # this user lacks an ACL rule
+---| "readonly" # it accepts no writes: a replica, or its disk is full
+---| "loading" # busy: it loads its data, or a long script runs
 ---| "oom" # `maxmemory` is reached
 ---| "script" # the script, or another command, failed
----| "protocol" # what it said is no answer of Redis
----| "guarded" # it may have forgotten locks, or its clock was stepped: no vote for a while
----| "unseeded" # it does not know which fencing tokens it has counted
+---| "protocol" # it did not answer like Redis
+---| "guarded" # no vote for a while: it may have forgotten locks, or its clock was stepped
+---| "unseeded" # it does not know which fencing tokens were issued
 ---| "config" # one server under two addresses, a replica, another `max_lease`
----| "unsupported" # it cannot do what is asked
----| "overload" # too many requests on one connection have no answer
----| "nomem" # no memory was left for it in this process
+---| "unsupported" # it cannot do what was asked
+---| "overload" # too many requests on its connection are unanswered
+---| "nomem" # this process has no memory left for it
 
 ---Why a hold was lost.
 ---@alias redlock.LossReason

@@ -91,7 +91,7 @@ describe("a margin", function()
         assert.is_true(make(1, 0))
         local ok, err = make(3, 2)
         assert.is_false(ok)
-        assert.is_truthy(err:find("option margin: of 3 servers a majority is 2, and 1 are left", 1,
+        assert.is_truthy(err:find("option margin: at most 1: 3 servers have a majority of 2", 1,
             true), err)
         assert.is_false((make(5, -1)))
     end)

@@ -37,7 +37,7 @@ describe("options", function()
         for i = 1, 33 do
             many[i] = "redis://h:" .. i
         end
-        refused({ nodes = many }, "33 are too many; at most 32")
+        refused({ nodes = many }, "33 servers are too many; at most 32")
         many[33] = nil
         assert.truthy(redlock.new { nodes = many })
     end)
@@ -50,9 +50,10 @@ describe("options", function()
         end
         bad("lease", 0, -1, 0 / 0, math.huge, "1", 61, 0.002)
         bad("max_lease", 0, math.huge)
-        bad("timeout", 0, -1, 0 / 0, true)
-        bad("connect_timeout", 0, "x")
-        bad("retry_delay", 0, -0.1)
+        bad("timeout", 0, -1, 0 / 0, true, 250)      -- milliseconds, no doubt
+        bad("connect_timeout", 0, "x", 1000)
+        bad("retry_delay", 0, -0.1, 200)
+        bad("fallback", 0, 1000)
         bad("patience", -1, 0 / 0)
         bad("drift_factor", -0.1, 0.6, 0 / 0, "0.01")
         bad("prefix", 1, ("x"):rep(1025))
@@ -70,8 +71,8 @@ describe("options", function()
     end)
 
     it("say where the directory of the socket is given, which is none of a client", function()
-        refused({ nodes = NODES, socket_dir = "/run" }, "bad option socket_dir: not of a client, "
-            .. "but of all workers of nginx; in init_by_lua: "
+        refused({ nodes = NODES, socket_dir = "/run" }, "bad option socket_dir: it is one for all "
+            .. "workers of nginx; in init_by_lua: "
             .. 'require%("redlock.host.nginx"%).set_socket_dir%(path%)$')
     end)
 
@@ -81,7 +82,7 @@ describe("options", function()
         refused({ nodes = NODES, lease = 31, lock_delay = 30 },
             "bad option lease: 31 s is over max_lease %- lock_delay %(30 s%); raise max_lease")
         refused({ nodes = NODES, max_lease = 10 }, "bad option max_lease: 10 s is less than the "
-            .. "lease %(30 s, unless you give another one%); give a shorter lease as well")
+            .. "lease %(30 s by default%); give a shorter lease as well")
         refused({ nodes = NODES, max_lease = 10, lease = 11 }, "bad option lease: 11 s is over")
         local lock = redlock.new({ nodes = NODES }):getLock "x"
         assert.error_matches(function() lock:tryLock(0, 90) end,

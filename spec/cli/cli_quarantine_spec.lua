@@ -145,8 +145,9 @@ describe("redlock, while servers may have forgotten locks,", function()
             restart(1)
             local status, text = redlock "check"
             assert.equal(1, status)
-            assert.matches("no votes for %d s: it may have forgotten locks %(%d of 2 s observed; "
-                .. "goes on only while a client stays: redlock check %-%-wait%)", text)
+            assert.matches("no votes for %d s: it may have forgotten locks %(%d of 2 s have "
+                .. "passed; they count only while a client is connected: redlock check "
+                .. "%-%-wait%)", text)
             status, text = redlock("check", "--wait")
             assert.equal(0, status, text)
             assert.matches("^redlock: waiting for redis://127.0.0.1:%d+ %(guarded%)\n", text)
@@ -191,7 +192,7 @@ describe("redlock, while servers may have forgotten locks,", function()
             p:kill "TERM"
             assert.equal(128 + 15, (cli.ends(p)))
             local _, text = redlock "check"
-            local observed = tonumber(text:match "%((%d+) of 62 s observed;")
+            local observed = tonumber(text:match "%((%d+) of 62 s have passed;")
             assert.is_true(observed >= 2, text)
         end)
 

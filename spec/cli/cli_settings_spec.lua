@@ -226,7 +226,7 @@ describe("redlock", function()
                 sys.write_file(secret, "pw\n")
                 assert.is_true(support.sh(("chmod %s '%s' '%s'"):format(mode, file, secret)))
                 local _, said = redlock("status", "x", "--config", file, ...)
-                return said:match "redlock: warning: everybody on this machine may read (%S+),"
+                return said:match "warning: every user .* can read the secret in (%S+):"
             end
             assert.equal(file, warned("644", "password = pw\n"))
             assert.equal(file, warned("604", "nodes = redis://a\n redis://:pw@b\n"))

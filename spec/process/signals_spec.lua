@@ -260,7 +260,7 @@ describe("the option signals", function()
             assert.is_false(ok)
             assert.matches("bad option signals: " .. text, err, 1, true)
         end
-        wrong("TERM", 'a list as { "TERM", "HUP" } is needed, not string')
+        wrong("TERM", 'a list such as { "TERM", "HUP" } is needed, not string')
         wrong({ "KILL" }, "a list of HUP, INT, QUIT, USR1, USR2, TERM is needed")
         wrong({ TERM = true }, "a list of HUP, INT")
         wrong({ "TERM" }, "for plain hosts only", require "redlock.host.luv")

@@ -9,40 +9,40 @@ _M.list = {
     { "ok", "it answered: see `vote`" },
     { "pending", "not asked, or its answer came after the decision", silent = true },
     { "timeout", "no answer, or no connection, in time", silent = true,
-        remedy = "Is the server up, and not behind a firewall? --timeout and --connect-timeout "
-            .. "give it longer" },
-    { "refused", "no connection, or it broke", silent = true,
-        remedy = "Is the server running there, and does it take connections? redis-cli -h HOST "
+        remedy = "Check that the server is up and no firewall drops packets; --timeout and "
+            .. "--connect-timeout allow more time" },
+    { "refused", "the connection failed or broke", silent = true,
+        remedy = "Check that the server runs there and accepts connections: redis-cli -h HOST "
             .. "-p PORT ping" },
     { "dns", "the host name was not found", silent = true,
-        remedy = "The name of the server does not resolve" },
-    { "tls", "the handshake failed: the message says why", silent = true },
-    { "auth", "user or password is wrong, or one is wanted", up = true,
+        remedy = "The host name of the server does not resolve" },
+    { "tls", "the handshake failed; the message says why", silent = true },
+    { "auth", "user or password is wrong or missing", up = true,
         remedy = "Give user and password in the URI, or --user with --password-file or "
             .. "--password-env" },
-    { "noperm", "this user may not do that (ACL)", up = true,
-        remedy = "The user may not do this; examples/access/README.md lists the ACL rules that "
-            .. "are needed (fewer for run --plain)" },
-    { "readonly", "it takes no writes: a replica, a full disk", up = true,
-        remedy = "Name masters, not replicas, and see to it that they can write" },
-    { "loading", "not now: it loads its data, or a script runs", up = true,
+    { "noperm", "this user lacks an ACL rule", up = true,
+        remedy = "The user lacks an ACL rule; examples/access/README.md lists all that it needs "
+            .. "(fewer for run --plain)" },
+    { "readonly", "it accepts no writes: a replica, or its disk is full", up = true,
+        remedy = "Name masters, not replicas, and make sure that they can write" },
+    { "loading", "busy: it loads its data, or a long script runs", up = true,
         remedy = "The server is busy; try again" },
     { "oom", "`maxmemory` is reached",
         remedy = "The server is out of memory; raise maxmemory" },
     { "script", "the script, or another command, failed" },
-    { "protocol", "what it said is no answer of Redis",
-        remedy = "Is that port one of Redis?" },
-    { "guarded", "it may have forgotten locks, or its clock was stepped: no vote for a while",
-        remedy = "The server was restarted, or is new: it votes when the time is over. If all "
-            .. "of them are new: redlock init" },
-    { "unseeded", "it does not know which fencing tokens it has counted",
-        remedy = "The server has to learn which tokens were given out; try again when more of "
-            .. "the servers are up" },
+    { "protocol", "it did not answer like Redis",
+        remedy = "Check that the port is one of Redis" },
+    { "guarded", "no vote for a while: it may have forgotten locks, or its clock was stepped",
+        remedy = "The server was restarted or is new, and votes after its quarantine. If all "
+            .. "servers are new: redlock init" },
+    { "unseeded", "it does not know which fencing tokens were issued",
+        remedy = "The server must learn which tokens were issued; try again when more servers "
+            .. "are up" },
     { "config", "one server under two addresses, a replica, another `max_lease`", up = true,
         remedy = "Each server must be named once, and all clients need the same max_lease" },
-    { "unsupported", "it cannot do what is asked" },
-    { "overload", "too many requests on one connection have no answer" },
-    { "nomem", "no memory was left for it in this process" },
+    { "unsupported", "it cannot do what was asked" },
+    { "overload", "too many requests on its connection are unanswered" },
+    { "nomem", "this process has no memory left for it" },
 }
 
 for _, row in ipairs(_M.list) do

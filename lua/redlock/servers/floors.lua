@@ -64,8 +64,8 @@ end
 
 local function finding(n)
     return { kind = "tokens", verdict = "warning", message = format("it counts tokens from "
-        .. "%.0f, years ahead of every clock, and has no vote on them; where too few others can "
-        .. "teach it better, delete redlock:{server}:floor on it", n) }
+        .. "%.0f, years ahead of every clock, and has no vote on them; if too few other servers "
+        .. "can correct it, delete redlock:{server}:floor on it", n) }
 end
 
 local OUT_OF_RANGE = 2        -- a vote of the script "floor"

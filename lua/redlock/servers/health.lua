@@ -88,10 +88,10 @@ end
 -- What old versions cannot do (Valkey began as 7.2).
 local LACKS = {
     { before = 6.00, kind = "version", verdict = "warning", message = "it is older than Redis "
-        .. "6.0, the first one that the library is tested with; upgrade it" },
+        .. "6.0, the oldest tested version; upgrade it" },
     { before = 6.02, kind = "channels", verdict = "warning", user = true, message = "Redis before "
-        .. "6.2 has no ACL rules for channels: leave &redlock:{...}:free out of this user's, who "
-        .. "may read and send all messages; upgrade it" },
+        .. "6.2 has no ACL rules for channels: leave &redlock:{...}:free out of this user's rules "
+        .. "(the user can then read and send every message), or upgrade it" },
 }
 
 --- Adds to a list of findings what a server's version (from INFO; nil: unknown) cannot do. `user`:
@@ -110,11 +110,12 @@ end
 -- How long a server that may have forgotten locks cannot vote, and what to do.
 local function quarantine(options, left)
     if not left then
-        return " before it is back: it may have forgotten locks"
+        return " until it is back: it may have forgotten locks"
     end
     local whole = options.max_lease * 1.01 + 1
-    return format(" for %d s: it may have forgotten locks (%d of %d s observed; goes on only while "
-        .. "a client stays: redlock check --wait)", ceil(left), max(whole - left, 0), ceil(whole))
+    return format(" for %d s: it may have forgotten locks (%d of %d s have passed; they count only "
+        .. "while a client is connected: redlock check --wait)", ceil(left), max(whole - left, 0),
+        ceil(whole))
 end
 
 -- States of the guard whose `why` is the message, and the verdict.
@@ -129,7 +130,7 @@ local function findings_of(client, row, user)
     local guarded = client.guarded
     if not row.ready then
         found(row.code, "error", "%s%s", row.message, row.stale
-            and " (what is shown of it is what it said before)" or "")
+            and " (the values shown are its last ones)" or "")
     elseif row.role == "replica" then
         found("replica", "error", "a replica; only masters can vote")
     end
@@ -152,9 +153,9 @@ local function findings_of(client, row, user)
             .. "let NTP slew it", ceil(row.suspect_left), row.step)
     end
     if row.ready and row.unverified then
-        found("unverified", "warning", "it does not say which life of it this is (INFO)%s, and "
-            .. "gives no fencing tokens; allow INFO to this user",
-            guarded and ", so a restart that keeps its keys is not noticed" or "")
+        found("unverified", "warning", "it does not show its run_id (INFO): it issues no "
+            .. "fencing tokens%s; allow INFO to this user",
+            guarded and ", and a restart that keeps its keys is not noticed" or "")
     end
     if row.ready and not row.clock_offset then
         found("no_clock", "warning", "steps of its clock are not noticed; allow TIME to this "
@@ -183,11 +184,11 @@ end
 local function exposed(path, secret)
     local modes = rounds.load().rl_file_exposed(path)
     if modes >= 2 then
-        return format("everybody on this machine may write %s, or replace it, and so decide which "
+        return format("every user of this machine can write or replace %s, and so decide which "
             .. "servers are trusted: chmod go-w it and its folder", path)
     end
-    return modes == 1 and secret and format("everybody on this machine may read %s, and with it a "
-        .. "secret: chmod 600 it", path) or nil
+    return modes == 1 and secret and format("every user of this machine can read the secret in %s: "
+        .. "chmod 600 it", path) or nil
 end
 
 -- @return the client's files, those with secrets first; how many have secrets
@@ -223,7 +224,7 @@ function _M.findings(client)
         list[#list + 1] = { kind = kind, verdict = "warning", message = format(...) }
     end
     if n == 2 then
-        found("two", "2 servers tolerate no failure: a majority is both; use 1, or 3 or more")
+        found("two", "2 servers tolerate no failure, as a majority is both; use 1, or 3 or more")
     elseif n % 2 == 0 then
         found("even", "%d servers tolerate no more failures than %d; use an odd number", n, n - 1)
     end
@@ -233,12 +234,12 @@ function _M.findings(client)
         plain = plain or not node.tls and not node.path and client.options.nodes[i].label
     end
     if tls and not client.options.tls_verify then
-        found("tls_verify", "certificates are not verified (tls_verify = false): whoever is "
-            .. "between can read and change all; give ca_file instead")
+        found("tls_verify", "certificates are not verified (tls_verify = false): anyone on "
+            .. "the network path can read and change everything; give ca_file instead")
     end
     if tls and plain then
-        found("tls_mix", "there is TLS to some servers, and none to others (%s): passwords and "
-            .. "locks can be read and changed on the way there", plain)
+        found("tls_mix", "some connections use TLS and others (%s) do not: passwords and locks "
+            .. "can be read and changed on the way", plain)
     end
     for _, message in ipairs(_M.exposed(client)) do
         found("exposed", "%s", message)
@@ -278,7 +279,8 @@ function _M.rows(client, since, more)
     end
     return rows
 end
--- Why a server gives no vote, as a code of errors; "ok": it votes.
+
+-- Why a server has no vote, as a code of errors; "ok": it has one.
 local function code_of(row)
     if not row.ready then
         return row.lost or row.code == "timeout" and "timeout" or "pending"

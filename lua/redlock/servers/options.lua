@@ -16,6 +16,7 @@ local _M = {}
 
 local MAX_PREFIX = 1024
 local COMMAND = "to use the servers of the command `redlock`: redlock.from_environment()"
+local MINUTE = 60             -- seconds; more was meant as milliseconds
 
 -- ---- how a value is checked: check(what, value, o, given) ------------------------------
 
@@ -89,8 +90,8 @@ end
 local function cluster(what, value)
     if value ~= false and (type(value) ~= "string" or #value > 32
         or not value:find "^[%w._-]+$" or value:find("^" .. ("%x"):rep(16) .. "$")) then
-        bad(what, "a name of 1 to 32 letters, digits and . _ - is needed, which is not 16 hex "
-            .. "digits; or leave it out: the addresses of the servers are compared then")
+        bad(what, "1 to 32 letters, digits and . _ - are needed, but not 16 hex digits; without "
+            .. "this option clients compare the addresses of the servers")
     end
 end
 
@@ -98,7 +99,7 @@ local function label(what, value)
     if type(value) == "string" then
         validate.name(what, value, card.MAX)
     elseif type(value) ~= "boolean" then
-        bad(what, "a text, true or false is needed, not " .. type(value))
+        bad(what, "a string, true or false is needed, not " .. type(value))
     end
 end
 
@@ -110,14 +111,14 @@ end
 
 local function metrics(what, value)
     if value ~= false and (type(value) ~= "table" or type(value.attach) ~= "function") then
-        bad(what, "what new() of the module redlock.metrics returned is needed, or false")
+        bad(what, "the result of new() of the module redlock.metrics is needed, or false")
     end
 end
 
 local function host(what, value)
     if value ~= false and (type(value) ~= "table" or type(value.wait) ~= "function") then
-        bad(what, 'a module as require "redlock.host.luv", or what '
-            .. 'require("redlock.host.loop").new returned, is needed')
+        bad(what, 'a module such as require "redlock.host.luv", or the result of '
+            .. 'require("redlock.host.loop").new, is needed')
     end
 end
 
@@ -128,7 +129,7 @@ local function signals(what, list)
     if list == false then
         return
     elseif type(list) ~= "table" then
-        bad(what, 'a list as { "TERM", "HUP" } is needed, not ' .. type(list))
+        bad(what, 'a list such as { "TERM", "HUP" } is needed, not ' .. type(list))
     end
     for key, name in pairs(list) do
         if type(key) ~= "number" or not _M.signals[name] then
@@ -160,8 +161,8 @@ local function lease(what, value, o, given)
     local longest = _M.longest_lease(o)
     if type(value) == "number" and value > longest then
         if given.lease == nil and given.max_lease ~= nil then
-            bad("option max_lease", format("%g s%s is less than the lease (%g s, unless you give "
-                .. "another one); give a shorter lease as well", o.max_lease,
+            bad("option max_lease", format("%g s%s is less than the lease (%g s by default); "
+                .. "give a shorter lease as well", o.max_lease,
                 o.lock_delay > 0 and " - lock_delay" or "", value))
         end
         bad(what, _M.too_long(o, value))
@@ -180,78 +181,78 @@ end
 -- Sources: 1 % + 2 ms of drift and the retry delay of 200 ms are those of the Redlock page.
 local NUMBER, WORDS = "number", "string|false"
 _M.rows = {
-    { "max_lease", 60, NUMBER, "seconds; a longer lease is refused; for all clients alike",
+    { "max_lease", 60, NUMBER, "seconds; longer leases are refused; equal in all clients",
         check = seconds(min_lease, DAY), late = true, c = "max_lease_ms", as = "ms" },
-    { "lock_delay", 0, NUMBER, "seconds a name stays closed behind a lost holder",
+    { "lock_delay", 0, NUMBER, "seconds a name stays closed after its holder is lost",
         check = seconds(0, function(o) return o.max_lease - min_lease(o) end), late = true,
         c = "lock_delay_ms", as = "ms" },
-    { "lease", 30, NUMBER, "seconds of `lock` and `tryLock` without a lease",
+    { "lease", 30, NUMBER, "seconds; the lease of locks that are given none",
         check = lease, late = true, c = "lease_ms", as = "ms", flag = "--lease", of = "run" },
-    { "timeout", 0.25, NUMBER, "seconds for one server's answer",
-        check = seconds(0.001, DAY), c = "timeout_ms", as = "ms", flag = "--timeout" },
-    { "connect_timeout", 1, NUMBER, "seconds for name, connection and handshake",
-        check = seconds(0.001, DAY), c = "connect_timeout_ms", as = "ms",
+    { "timeout", 0.25, NUMBER, "seconds to wait for one server's answer",
+        check = seconds(0.001, MINUTE), c = "timeout_ms", as = "ms", flag = "--timeout" },
+    { "connect_timeout", 1, NUMBER, "seconds to resolve the name, connect and shake hands",
+        check = seconds(0.001, MINUTE), c = "connect_timeout_ms", as = "ms",
         flag = "--connect-timeout" },
-    { "max_hold", 3600, "number|false", "seconds the watchdog keeps a lock; false: no end",
+    { "max_hold", 3600, "number|false", "seconds the watchdog renews a lock; false: no limit",
         check = seconds_or_false(0.001), flag = "--max-hold", of = "run" },
-    { "wake", "push", '"push"|"poll"', "waiters are woken by messages, or only ask",
+    { "wake", "push", '"push"|"poll"', "messages wake waiters, or waiters only ask",
         check = one_of('"push" or "poll"', "push", "poll") },
-    { "retry_delay", 0.2, NUMBER, "seconds between attempts without messages, +- half",
-        check = seconds(0.001, DAY) },
-    { "fallback", 1, NUMBER, "seconds between attempts with messages, +- half",
-        check = seconds(0.001, DAY) },
-    { "patience", 10, NUMBER, "seconds without a majority until `lock` gives up",
+    { "retry_delay", 0.2, NUMBER, "seconds between attempts without wake-ups, +- half",
+        check = seconds(0.001, MINUTE) },
+    { "fallback", 1, NUMBER, "seconds between attempts with wake-ups, +- half",
+        check = seconds(0.001, MINUTE) },
+    { "patience", 10, NUMBER, "seconds without a majority before `lock` gives up",
         check = seconds(0) },
     { "drift_factor", 0.01, NUMBER, "no unit: how much faster a server's clock may run",
         check = drift, c = "drift_ppm", as = "ppm" },
-    { "prefix", "", "string", "before every name; the same in all programs that share locks",
+    { "prefix", "", "string", "put before names; the same in all programs that share locks",
         check = prefix, flag = "--prefix", arg = "TEXT" },
-    { "cluster", false, WORDS, "a name for these servers; the same in all programs",
+    { "cluster", false, WORDS, "name of these servers; the same in all programs",
         check = cluster, c = "cluster", as = "text", flag = "--cluster", arg = "NAME",
         env = "REDLOCK_CLUSTER" },
-    { "client_name", "redlock", WORDS, "in `CLIENT LIST`; false: none", check = client_name,
+    { "client_name", "redlock", WORDS, "shown in `CLIENT LIST`; false: none", check = client_name,
         c = "client_name", as = "text" },
-    { "label", true, "string|boolean", "whose a lock is; true: host, process, program",
+    { "label", true, "string|boolean", "the holder's name; true: host, process, program",
         check = label, flag = "--label", arg = "TEXT", of = "run" },
     { "on_event", "auto", '"auto"|false|fun(e: redlock.Event)', "\"auto\": nginx's log",
         check = on_event },
-    { "metrics", false, "redlock.Metrics|false", "counts what becomes of locks",
+    { "metrics", false, "redlock.Metrics|false", "from `redlock.metrics`",
         check = metrics },
-    { "fence_ttl", DAY, NUMBER, "seconds an idle fenced lock's counter stays",
+    { "fence_ttl", DAY, NUMBER, "seconds that the counter of an idle fenced lock is kept",
         check = seconds(function(o) return o.max_lease end), late = true },
-    { "handover", 16, "integer", "hand-overs in the process in a row; 0: none",
+    { "handover", 16, "integer", "hand-overs in a row within the process; 0: none",
         check = whole(0, 1e6) },
-    { "max_waiting", 10000, "integer", "how many may wait in the process, of all names",
+    { "max_waiting", 10000, "integer", "calls that may wait in the process, for all names",
         check = whole(1, 1e9) },
-    { "margin", 0, "integer", "servers beyond a majority that a lock wants to be taken",
+    { "margin", 0, "integer", "servers needed beyond a majority to take a lock",
         check = whole(0, 31), c = "margin", as = "number" },
-    { "min_validity", 0, NUMBER, "seconds; a lock of which less is left is not taken",
+    { "min_validity", 0, NUMBER, "seconds; a lock with less validity left is not taken",
         check = seconds(0, DAY), c = "min_validity_ms", as = "ms" },
-    { "signals", false, "redlock.Signal[]|false", "plain: they release first what is held",
+    { "signals", false, "redlock.Signal[]|false", "plain Lua: these release all locks first",
         check = signals, c = "signals", as = "signals" },
-    { "host", false, "redlock.Host|false", "who knows how to wait; false: found out",
+    { "host", false, "redlock.Host|false", "the event loop; false: found by itself",
         check = host },
-    { "restart_guard", "auto", 'boolean|"auto"|"require"|"ignore"', "where there are several",
+    { "restart_guard", "auto", 'boolean|"auto"|"require"|"ignore"', "\"auto\": if several",
         check = one_of('true, false, "auto", "require" or "ignore"', true, false, "auto", "require",
             "ignore") },
-    { "behind_proxy", false, "boolean", "servers may restart behind a connection that stays",
+    { "behind_proxy", false, "boolean", "servers may restart while connections to them stay",
         check = one_of("true or false", true, false) },
-    { "user", false, WORDS, "of the nodes that have no password of their own",
+    { "user", false, WORDS, "for nodes that have no password of their own",
         flag = "--user", arg = "NAME" },
-    { "password", false, "false|string|fun(): string, string?", "also a function" },
-    { "password_file", false, WORDS, "a file whose first line is the password",
+    { "password", false, "false|string|fun(): string, string?", "for these nodes, too" },
+    { "password_file", false, WORDS, "file whose first line is the password",
         flag = "--password-file", arg = "FILE" },
-    { "password_env", false, WORDS, "the environment variable with the password",
+    { "password_env", false, WORDS, "environment variable that holds the password",
         flag = "--password-env", arg = "NAME" },
-    { "password_refresh", 300, NUMBER, "seconds a password function's answer is used",
+    { "password_refresh", 300, NUMBER, "seconds that a password function's result is used",
         check = seconds(0.001) },
-    { "ca_file", false, WORDS, "certificates to trust; false: the system's", check = path,
+    { "ca_file", false, WORDS, "PEM file: the CAs to trust; false: the system's", check = path,
         c = "ca_file", as = "text", flag = "--ca-file", arg = "FILE" },
-    { "cert_file", false, WORDS, "the client's certificate, with its chain", check = path,
+    { "cert_file", false, WORDS, "PEM file: the client certificate, with its chain", check = path,
         c = "cert_file", as = "text", flag = "--cert-file", arg = "FILE" },
-    { "key_file", false, WORDS, "the key of the client's certificate", check = path,
+    { "key_file", false, WORDS, "PEM file: the key of the client certificate", check = path,
         c = "key_file", as = "text", flag = "--key-file", arg = "FILE" },
-    { "tls_verify", true, "boolean", "false: any certificate will do",
+    { "tls_verify", true, "boolean", "false: accept any certificate",
         check = one_of("true or false", true, false), c = "tls_verify", as = "flag",
         flag = "--no-tls-verify" },
 }
@@ -285,14 +286,14 @@ local function check_list(nodes)
     end
     for key in pairs(nodes) do
         if type(key) ~= "number" or key % 1 ~= 0 or key < 1 or key > n then
-            bad("option nodes", format("a list without gaps is needed; nodes[%s] is out of it",
+            bad("option nodes", format("a list without gaps is needed; nodes[%s] is not part of it",
                 tostring(key)))
         end
     end
     if n == 0 then
         bad("option nodes", "a list of one or more server addresses is needed")
     elseif n > MAX_NODES then
-        bad("option nodes", format("%d are too many; at most %d", n, MAX_NODES))
+        bad("option nodes", format("%d servers are too many; at most %d", n, MAX_NODES))
     end
 end
 
@@ -327,8 +328,8 @@ local function check_nodes(nodes, shared)
     for i, node in ipairs(nodes) do
         local n = uri().node(node, format("nodes[%d]", i), shared)
         if seen[n.label] then
-            bad(format("nodes[%d]", i), format("%s is nodes[%d] already; one server must not "
-                .. "vote twice", n.label, seen[n.label]))
+            bad(format("nodes[%d]", i), format("%s is nodes[%d] already; "
+                .. "one server must not vote twice", n.label, seen[n.label]))
         end
         seen[n.label] = i
         list[i] = n
@@ -344,7 +345,7 @@ function _M.new(opts)
             .. COMMAND)
     end
     if opts.socket_dir ~= nil then
-        bad("option socket_dir", "not of a client, but of all workers of nginx; in init_by_lua: "
+        bad("option socket_dir", "it is one for all workers of nginx; in init_by_lua: "
             .. 'require("redlock.host.nginx").set_socket_dir(path)')
     end
     local known = { nodes = true }
@@ -363,8 +364,8 @@ function _M.new(opts)
     o.nodes = check_nodes(opts.nodes, shared)
     local spare = #o.nodes - quorum(#o.nodes)
     if o.margin > spare then
-        bad("option margin", format("of %d servers a majority is %d, and %d are left", #o.nodes,
-            quorum(#o.nodes), spare))
+        bad("option margin", format("at most %d: %d servers have a majority of %d", spare,
+            #o.nodes, quorum(#o.nodes)))
     end
     return o
 end
