@@ -5,8 +5,8 @@ local _M = {}
 
 -- What is left out: what is nginx's, no method, or of the library's own.
 local OUT = { now = true, serve = true, start = true, publish = true, describe = true,
-    finish = true, finish_true = true, scripts = true, free_owner = true, __await = true,
-    open = true, attach = true, leave = true }
+    finish_true = true, scripts = true, free_owner = true, __await = true, open = true,
+    attach = true, leave = true }
 
 local function nothing()
 end
@@ -19,7 +19,7 @@ local ARGS = {
     extendAsync = { 2 }, getCountDownLatch = { "l" }, getElection = { "e", { id = "me" } },
     getFairLock = { "n" }, getFencedLock = { "n" }, getLock = { "n" }, getMultiLock = { { "n" } },
     getPermitExpirableSemaphore = { "s", 2 }, getRateLimiter = { "r", 5, 1 },
-    getReadWriteLock = { "n" }, getSemaphore = { "s", 2 }, holder = { "n" }, import = { "x" },
+    getReadWriteLock = { "n" }, getSemaphore = { "s", 2 }, import = { "x" },
     locks = { "*" }, observe = { nothing }, onEnding = { 1, nothing }, onLost = { nothing },
     once = { "once", 0.01, nothing }, settle = { 1, { keep = true } }, trySetCount = { 2 },
     tryAcquire = { 0 }, tryAcquireAsync = { 0 }, tryLock = { 0 }, tryLockAsync = { 0 },
@@ -27,8 +27,8 @@ local ARGS = {
 }
 -- ... and those of one kind of object.
 local OF = {
-    future = { get = { 0.01 } }, ["rate limiter"] = { acquire = { 0 } },
-    client = { get = true }, own = { ask = { "sum", { "1" } } },
+    future = { get = { 0.01 }, finish = false }, ["rate limiter"] = { acquire = { 0 } },
+    client = { get = true, holder = { "n" } }, own = { ask = { "sum", { "1" } } },
 }
 
 -- What they are called on, from a client with what it holds.
