@@ -67,12 +67,14 @@ dist: ## build/dist/: a source archive and its rockspec; DIST_URL=where it will 
 	    $(if $(HOMEPAGE),-e 's|^    license =|    homepage = "$(HOMEPAGE)"$(comma)\n&|') \
 	    rockspec/redlock-dev-1.rockspec > $(DIST)/redlock-$(ROCK).rockspec
 
-# Who is responsible for the package, as the repository names the author of its last change.
-MAINTAINER ?= $(shell git log -1 --format='%an <%ae>' 2> /dev/null)
+# Who is responsible for the package: the author of the last change, or without a repository whoever
+# makes it.
+MAINTAINER ?= $(shell git log -1 --format='%an <%ae>' 2> /dev/null || \
+    echo "$$(id -un) <$$(id -un)@$$(uname -n)>")
 
 .PHONY: deb
 deb: dist ## build/deb/: packages for Debian, redlock and lua-redlock
-	@[ -n "$(MAINTAINER)" ] || { echo "Please give MAINTAINER='NAME <ADDRESS>'" >&2; exit 1; }
+	@spec/setup release
 	rm -rf $(BUILD)/deb
 	mkdir -p $(BUILD)/deb
 	tar x -C $(BUILD)/deb -f $(DIST)/$(NAME).tar.gz

@@ -105,7 +105,7 @@ describe("the README", function()
                 n = n + 1
             end
         end
-        assert.equal(3, n)
+        assert.equal(4, n)
         for target in README:gmatch "`make ([%l-]+)" do
             assert.is_true(pages.is_target(target), target)
         end
