@@ -26,14 +26,17 @@ end
 
 --- Calls tell(owner, mark) with the mark `stands` (history.lua) of each attempt of this process.
 return function(tell)
-    local refused = hooks.refused
+    local attempt, refused = hooks.attempt, hooks.refused
+    function hooks.attempt(call)
+        call.wait.asked_at = marks.now()
+        return attempt(call)
+    end
     function hooks.refused(call)
         local wait, lock = call.wait, call.lock
         if lock.primitive ~= fair_lock or call.round == nil then
             return refused(call)
         end
-        local since, now = wait.refused_at, marks.now()
-        wait.refused_at = now
+        local since, now = wait.asked_at, marks.now()
         if wait.ticket then
             local servers, no = refusals(lock.client, call.round)
             tell(lock.owner, { k = "stands", l = lock.name, n = lock.owner.n, a = since, b = now,
