@@ -48,7 +48,7 @@ describe("in nginx", function()
 
     setup(function()
         cluster = support.cluster(3)
-        ng = support.nginx { nodes = cluster, server = SERVER }
+        ng = support.nginx { nodes = cluster, options = "fallback = 6", server = SERVER }
     end)
     before_each(function() cluster:flush() end)
     teardown(function()
