@@ -417,7 +417,7 @@ void conn_write(struct net *net, int i, int64_t now_ms)
         conn_encrypt(net, i, now_ms);
     else if (net->threaded)
         stage(c, core_out(net->core, i));
-    else if (conn_flush(net, i, &c->staged, now_ms))
+    else if (!buf_len(&c->staged) || conn_flush(net, i, &c->staged, now_ms))
         conn_flush(net, i, core_out(net->core, i), now_ms);
 }
 

@@ -265,8 +265,9 @@ static int node_greeted(struct node *nd, const struct request *r)
     if (r->kind == REQUEST_SERVERS)
         questions_servers_answered(nd);
     if (!failed) {
-        if (r->kind == REQUEST_LOAD && reply->text_len == 40) {
-            memcpy(nd->sha[r->script], reply->text, 40);
+        if (r->kind == REQUEST_LOAD && reply->text_len == SHA_LEN) {
+            char *end = wire_put_bulk(nd->evalsha[r->script], "EVALSHA", 7);
+            wire_put_bulk(end, reply->text, SHA_LEN);
             script_add(&nd->sha_known, r->script);
             script_add(&nd->loaded, r->script);
         }
@@ -379,16 +380,19 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
 int node_put_script(struct node *nd, int script, int n, size_t room)
 {
     int by_sha = script_in(&nd->loaded, script);
-    const char *body = by_sha ? nd->sha[script] : nd->scripts->item[script].body;
-    size_t len = by_sha ? 40 : nd->scripts->item[script].len;
-    if (!buf_reserve(&nd->out, len + room + 96))
+    size_t len = nd->scripts->item[script].len;
+    char *to = buf_reserve(&nd->out, (by_sha ? 0 : len) + room + 96);
+    if (!to)
         return -1;
-    wire_array(&nd->out, n + 2);
-    if (by_sha)
-        wire_bulk(&nd->out, "EVALSHA", 7);
-    else
-        wire_bulk(&nd->out, "EVAL", 4);
-    wire_bulk(&nd->out, body, len);
+    to = wire_put_array(to, n + 2);
+    if (by_sha) {
+        memcpy(to, nd->evalsha[script], EVALSHA_LEN);
+        to += EVALSHA_LEN;
+    } else {
+        to = wire_put_bulk(to, "EVAL", 4);
+        to = wire_put_bulk(to, nd->scripts->item[script].body, len);
+    }
+    nd->out.end = (size_t)(to - nd->out.data);
     if (script_in(&nd->sha_known, script))
         script_add(&nd->loaded, script);    /* EVAL loads a script as well */
     return by_sha;
@@ -398,13 +402,17 @@ int node_put_call(struct node *nd, int script, const struct cmd *cmd,
                   const char *behind, void *owner, int64_t now_ms)
 {
     uint64_t start = buf_offset(&nd->out);
-    size_t room = behind ? strlen(behind) + 64 : 0;
-    int by_sha = node_put_script(nd, script, cmd->argc + (behind != NULL), cmd->len + room);
+    size_t len = behind ? strlen(behind) : 0;
+    int by_sha = node_put_script(nd, script, cmd->argc + (behind != NULL),
+                                 cmd->len + len + 64);
     if (by_sha < 0)
         return RL_NOMEM;
-    wire_raw(&nd->out, cmd->bytes, cmd->len);
+    char *to = nd->out.data + nd->out.end;     /* has room by now */
+    memcpy(to, cmd->bytes, cmd->len);
+    to += cmd->len;
     if (behind)
-        wire_bulk(&nd->out, behind, strlen(behind));
+        to = wire_put_bulk(to, behind, len);
+    nd->out.end = (size_t)(to - nd->out.data);
     node_push(nd, REQUEST_CALL, script, owner, start, now_ms)->by_sha = (int8_t)by_sha;
     nd->stats.requests++;
     return 0;

@@ -28,20 +28,24 @@ static void forget_whole(struct reply *r)
     r->whole = NULL;
 }
 
+static void begin(struct reply *r, enum reply_type type)
+{
+    r->type = type;
+    r->nums = 0;
+    r->has_text = 0;
+    r->text_len = 0;
+    r->text[0] = '\0';
+    r->has_second = 0;
+    r->second_len = 0;
+    if (r->whole)
+        forget_whole(r);
+}
+
 static struct reply *reply_begin(const redisReadTask *task, enum reply_type type)
 {
     struct reply *r = &((struct wire *)task->privdata)->reply;
-    if (!task->parent) {
-        r->type = type;
-        r->nums = 0;
-        r->has_text = 0;
-        r->text_len = 0;
-        r->text[0] = '\0';
-        r->has_second = 0;
-        r->second_len = 0;
-        if (r->whole)
-            forget_whole(r);
-    }
+    if (!task->parent)
+        begin(r, type);
     return r;
 }
 
@@ -172,6 +176,7 @@ int wire_reset(struct wire *w)
 {
     wire_free(w);
     w->refused = NULL;
+    w->fed_len = 0;
     w->reply.type = REPLY_NIL;
     w->head_len = 0;
     w->reader = READER(redisReaderCreateWithFunctions)(&reply_functions);
@@ -181,20 +186,68 @@ int wire_reset(struct wire *w)
     return 0;
 }
 
+/* True: it has no part of a reply, and no error. */
+static int is_idle(const redisReader *reader)
+{
+    return !reader->err && reader->ridx < 0 && reader->pos == reader->len;
+}
+
+/* Gives hiredis what it has not got yet. 0, or -1: out of memory. */
+static int give(struct wire *w, const char *data, size_t len)
+{
+    w->fed_len = 0;
+    return !len || READER(redisReaderFeed)(w->reader, data, len) == REDIS_OK ? 0 : -1;
+}
+
 int wire_feed(struct wire *w, const char *data, size_t len)
 {
+    if (give(w, w->fed, w->fed_len) < 0)
+        return -1;
     size_t more = WIRE_HEAD - w->head_len;
     if (more) {
         more = more < len ? more : len;
         memcpy(w->head + w->head_len, data, more);
         w->head_len += more;
     }
-    return READER(redisReaderFeed)(w->reader, data, len) == REDIS_OK ? 0 : -1;
+    if (len && data[0] == ':' && is_idle(w->reader)) {
+        w->fed = data;
+        w->fed_len = len;
+        return 0;
+    }
+    return give(w, data, len);
+}
+
+enum { SURE_DIGITS = 15 };        /* so many never overflow */
+
+/* Takes an integer reply from the front of w->fed. False: hiredis must read it. */
+static int take_integer(struct wire *w)
+{
+    const char *at = w->fed + 1, *end = w->fed + w->fed_len;
+    int64_t n = 0;
+    int negative = at < end && *at == '-';
+    const char *first = at += negative;
+    while (at < end && at - first < SURE_DIGITS && *at >= '0' && *at <= '9')
+        n = n * 10 + (*at++ - '0');
+    if (end - at < 2 || at == first || at[0] != '\r' || at[1] != '\n' ||
+        (*first == '0' && (negative || at - first > 1)))
+        return 0;
+    begin(&w->reply, REPLY_INTEGER);
+    w->reply.nums = 1;
+    w->reply.num[0] = negative ? -n : n;
+    w->fed = at + 2;
+    w->fed_len = (size_t)(end - w->fed);
+    return 1;
 }
 
 int wire_next(struct wire *w)
 {
     void *reply = NULL;
+    if (w->fed_len && w->fed[0] == ':' && take_integer(w))
+        return 1;
+    if (!w->fed_len && is_idle(w->reader))
+        return 0;
+    if (give(w, w->fed, w->fed_len) < 0)
+        return -1;
     if (READER(redisReaderGetReply)(w->reader, &reply) != REDIS_OK)
         return -1;
     if (reply)
@@ -284,6 +337,10 @@ static size_t put_digits(char *s, uint64_t n)
 {
     char reversed[DIGITS_MAX];
     size_t len = 0;
+    if (n < 10) {
+        s[0] = (char)('0' + n);
+        return 1;
+    }
     do {
         reversed[len++] = (char)('0' + n % 10);
         n /= 10;
@@ -302,12 +359,26 @@ static size_t put_head(char *s, char prefix, uint64_t n)
     return len + 2;
 }
 
+char *wire_put_array(char *to, int n)
+{
+    return to + put_head(to, '*', (uint64_t)n);
+}
+
+char *wire_put_bulk(char *to, const char *data, size_t len)
+{
+    to += put_head(to, '$', len);
+    if (len)
+        memcpy(to, data, len);
+    memcpy(to + len, "\r\n", 2);
+    return to + len + 2;
+}
+
 int wire_array(struct buf *b, int n)
 {
     char *to = buf_reserve(b, HEAD_MAX);
     if (!to)
         return -1;
-    b->end += put_head(to, '*', (uint64_t)n);
+    b->end = (size_t)(wire_put_array(to, n) - b->data);
     return 0;
 }
 
@@ -316,11 +387,7 @@ int wire_bulk(struct buf *b, const char *data, size_t len)
     char *to = buf_reserve(b, HEAD_MAX + len + 2);
     if (!to)
         return -1;
-    size_t k = put_head(to, '$', len);
-    if (len)
-        memcpy(to + k, data, len);
-    memcpy(to + k + len, "\r\n", 2);
-    b->end += k + len + 2;
+    b->end = (size_t)(wire_put_bulk(to, data, len) - b->data);
     return 0;
 }
 

@@ -1,8 +1,8 @@
 /* wire.h - RESP2: commands to bytes, bytes to replies.
  *
- * hiredis' reader parses replies into one fixed record, no tree. Commands are formatted
- * here: hiredis' formatter allocates a string for every command, and the lock path must
- * not allocate.
+ * hiredis' reader parses replies into one fixed record, no tree; integers, the reply of
+ * most scripts, are read before it sees them. Commands are formatted here: hiredis'
+ * formatter allocates a string for every command, and the lock path must not allocate.
  */
 #ifndef WIRE_H
 #define WIRE_H
@@ -48,6 +48,8 @@ struct redisReader;
 
 struct wire {
     struct redisReader *reader;
+    const char *fed;              /* input that hiredis has not got yet */
+    size_t fed_len;
     const char *refused;          /* why we ended the conversation; NULL: we did not */
     struct reply reply;
     char head[WIRE_HEAD + 1];     /* the first bytes of the connection */
@@ -65,7 +67,8 @@ void wire_free(struct wire *w);
 /* Forgets all input, for a new connection. 0, or -1: out of memory. */
 int wire_reset(struct wire *w);
 
-/* Takes len bytes of input. 0, or -1: out of memory. */
+/* Takes len bytes of input, which must stay until wire_next() returns 0 or -1, or the next
+ * input comes. 0, or -1: out of memory. */
 int wire_feed(struct wire *w, const char *data, size_t len);
 
 /* Parses the next complete reply into w->reply. 1: done; 0: more input is needed; -1: not
@@ -90,6 +93,10 @@ int wire_array(struct buf *b, int n);
 int wire_bulk(struct buf *b, const char *data, size_t len);
 int wire_bulk_int(struct buf *b, int64_t n);
 int wire_raw(struct buf *b, const char *data, size_t len);
+
+/* The same into memory that has room: 24 bytes more than the data. The end of it. */
+char *wire_put_array(char *to, int n);
+char *wire_put_bulk(char *to, const char *data, size_t len);
 
 /* Appends a whole command of n zero-terminated words. 0, or -1: out of memory. */
 int wire_command(struct buf *b, int n, const char *const *words);

@@ -51,7 +51,8 @@ NODE_TEST(handshake_says_all)
     }
     CHECK_INT(next(f, 5), NODE_UP);
     CHECK_INT(f->node.loaded.word[0], 3);
-    CHECK(!memcmp(f->node.sha[0], SHA0, 40) && !memcmp(f->node.sha[1], SHA1, 40));
+    CHECK(!memcmp(f->node.evalsha[0] + SHA_AT, SHA0, SHA_LEN));
+    CHECK(!memcmp(f->node.evalsha[1] + SHA_AT, SHA1, SHA_LEN));
 }
 
 NODE_TEST(password_without_a_user)

@@ -197,6 +197,32 @@ static void longest_reply_is_a_mebibyte(void)
     free(big);
 }
 
+/* Integers are read before hiredis sees them, as long as no other reply is among them. */
+static void integers_between_others(void)
+{
+    static const char input[] = ":1\r\n:-5\r\n$2\r\nab\r\n:7\r\n:12";
+    struct wire w;
+    REQUIRE(wire_init(&w) == 0);
+    REQUIRE(wire_feed(&w, input, sizeof(input) - 1) == 0);
+    next_is(&w, "int 1");
+    next_is(&w, "int -5");
+    next_is(&w, "str 'ab'");
+    next_is(&w, "int 7");
+    CHECK_INT(wire_next(&w), 0);
+    REQUIRE(wire_feed(&w, "3\r\n", 3) == 0);
+    next_is(&w, "int 123");
+    CHECK_INT(wire_next(&w), 0);
+    REQUIRE(wire_feed(&w, ":0\r\n:9", 6) == 0);
+    REQUIRE(wire_feed(&w, "\r\n:9223372036854775807\r\n", 24) == 0);
+    next_is(&w, "int 0");
+    next_is(&w, "int 9");
+    next_is(&w, "int 9223372036854775807");
+    REQUIRE(wire_feed(&w, ":1\r\n:1x\r\n", 9) == 0);
+    next_is(&w, "int 1");
+    CHECK_INT(wire_next(&w), -1);
+    wire_free(&w);
+}
+
 static void reset_forgets_input(void)
 {
     struct wire w;
@@ -478,7 +504,8 @@ static void formats_whole_commands(void)
 
 SUITE(wire, T(reads_every_type), T(reads_byte_by_byte), T(reads_in_every_split),
       T(reads_many_in_one_block), T(keeps_zeros_in_strings), T(cuts_long_texts),
-      T(longest_reply_is_a_mebibyte), T(reset_forgets_input),
+      T(longest_reply_is_a_mebibyte), T(integers_between_others),
+      T(reset_forgets_input),
       T(refuses_what_is_not_resp2), T(refuses_long_arrays), T(refuses_deep_arrays),
       T(refuses_replies_without_an_end), T(announced_bytes_are_not_reserved),
       T(nested_flood_keeps_nothing), T(random_bytes_do_no_harm),

@@ -57,6 +57,7 @@ struct guard {
     struct clock clock;
     char run_id[RL_RUN_ID_MAX];   /* of the server that the clock's samples are from */
     char voter[RL_RUN_ID_MAX];    /* of the server that was allowed to vote last */
+    uint32_t same_voter;          /* other nodes with the same one, a bit each */
 };
 
 /* Renewals that are due, and when they begin (pace.h). */

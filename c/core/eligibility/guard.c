@@ -274,10 +274,19 @@ int guard_twin(const struct core *core, int i)
     return -1;
 }
 
-int guard_same_voter(const struct core *core, int i, int k)
+/* Node i becomes ready to vote: notes which nodes were the same server when each last
+ * became so. Such a twin may be disconnected now. */
+static void note_voter(struct core *core, int i)
 {
-    const char *voter = core->guards[i].voter;
-    return voter[0] && !strcmp(voter, core->guards[k].voter);
+    struct guard *g = &core->guards[i];
+    memcpy(g->voter, core->nodes[i].info.run_id, sizeof(g->voter));
+    g->same_voter = 0;
+    for (int k = 0; k < core->n; k++) {
+        struct guard *other = &core->guards[k];
+        int same = k != i && g->voter[0] && !strcmp(g->voter, other->voter);
+        g->same_voter |= same ? bit(k) : 0;
+        other->same_voter = (other->same_voter & ~bit(i)) | (same ? bit(i) : 0);
+    }
 }
 
 /* 1; or 0, with the node's text: it is a replica. */
@@ -340,7 +349,7 @@ int guard_up(struct core *core, int i, int64_t now_ms)
     if (core->marker && g->known)
         judge(core, i, now_ms);
     g->refused = g->no_eval = g->no_evalsha = 0;
-    memcpy(g->voter, nd->info.run_id, sizeof(g->voter));
+    note_voter(core, i);
     node_ready(nd, now_ms);
     guard_visit(core, i, now_ms);
     return 1;

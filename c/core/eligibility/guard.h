@@ -37,10 +37,6 @@ void guard_join(struct core *core, const char *name, const char *servers);
 /* Another node that is ready and the same server as node i, by run_id; -1: none. */
 int guard_twin(const struct core *core, int i);
 
-/* True: these nodes were the same server when each last became ready to vote. A node may
- * become so while its twin is disconnected. */
-int guard_same_voter(const struct core *core, int i, int k);
-
 /* Call after node i's handshake. 1: usable; 0: the node's code and text say why not. */
 int guard_up(struct core *core, int i, int64_t now_ms);
 

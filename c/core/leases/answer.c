@@ -58,10 +58,10 @@ static void note_twin(struct core *core, int i)
 /* Whether the server has voted yes under another address, now out of reach. */
 static int voted_yes_already(const struct rl_round *round, int i)
 {
-    for (int k = 0; k < round->core->n; k++) {
-        const struct slot *other = &round->slot[k];
-        if (k != i && other->state == SLOT_ANSWERED && other->vote >= RL_VOTE_YES &&
-            guard_same_voter(round->core, i, k))
+    uint32_t same = round->core->guards[i].same_voter;
+    for (; same; same &= same - 1) {
+        const struct slot *other = &round->slot[__builtin_ctz(same)];
+        if (other->state == SLOT_ANSWERED && other->vote >= RL_VOTE_YES)
             return 1;
     }
     return 0;
