@@ -18,29 +18,26 @@ local function clean(text)
     return (gsub(sub(text, 1, _M.MAX), "[^ -~]", "?"))
 end
 
---- The name of this host.
-function _M.host()
-    local file = io.open "/proc/sys/kernel/hostname"
-    local name = file and file:read "*l"
+-- The first line of a file, or "?".
+local function line_of(path)
+    local file = io.open(path)
+    local line = file and file:read "*l"
     if file then
         file:close()
     end
-    return name or "?"
+    return line or "?"
+end
+
+--- The name of this host.
+function _M.host()
+    return line_of "/proc/sys/kernel/hostname"
 end
 
 -- The name of the script; without one that of the process (nginx, resty).
 local function program()
     local arg = rawget(_G, "arg")
     local script = type(arg) == "table" and type(arg[0]) == "string" and match(arg[0], "[^/]+$")
-    if script then
-        return script
-    end
-    local file = io.open "/proc/self/comm"
-    local name = file and file:read "*l"
-    if file then
-        file:close()
-    end
-    return name or "?"
+    return script or line_of "/proc/self/comm"
 end
 
 local usual

@@ -3,24 +3,16 @@
 local ffi = require "ffi"
 local core = require("redlock.runtime.ffi").load
 
-local tonumber = tonumber
+local ipairs, tonumber = ipairs, tonumber
 
 local _M = {}
 
-local REASONS
+-- Of rl_loss, from RL_LOSS_EXPIRED = 1 on.
+local REASONS = { "expired", "taken", "forgotten", "max_hold", "suspended", "closed" }
 
---- Why a lease is lost: expired, taken, forgotten, max_hold, suspended, closed; nil: not lost.
+--- Why a lease is lost: one of these; nil: not lost.
 function _M.why_lost(handle)
-    local C = core()
-    REASONS = REASONS or {
-        [tonumber(C.RL_LOSS_EXPIRED)] = "expired",
-        [tonumber(C.RL_LOSS_TAKEN)] = "taken",
-        [tonumber(C.RL_LOSS_FORGOTTEN)] = "forgotten",
-        [tonumber(C.RL_LOSS_MAX_HOLD)] = "max_hold",
-        [tonumber(C.RL_LOSS_SUSPENDED)] = "suspended",
-        [tonumber(C.RL_LOSS_CLOSED)] = "closed",
-    }
-    return REASONS[C.rl_lease_lost(handle)]
+    return REASONS[core().rl_lease_lost(handle)]
 end
 
 --- The key (rounds.key) of the k-th lease that was lost; nil: the core no longer knows it.
@@ -46,13 +38,16 @@ function _M.happened(client)
     return tonumber(core().rl_changes(client.core))
 end
 
---- What a client's core has counted (rl_counters): a table of numbers.
+local COUNTERS = { "losses", "renewals", "node_changes", "auth_failures", "owed", "forgone" }
+
+--- What a client's core has counted: a table of numbers, by the names of rl_counters.
 function _M.counters(client)
-    local out = ffi.new "rl_counters"
+    local out, counters = ffi.new "rl_counters", {}
     core().rl_get_counters(client.core, out)
-    return { losses = tonumber(out.losses), renewals = tonumber(out.renewals),
-        node_changes = tonumber(out.node_changes), auth_failures = tonumber(out.auth_failures),
-        owed = tonumber(out.owed), forgone = tonumber(out.forgone) }
+    for _, name in ipairs(COUNTERS) do
+        counters[name] = tonumber(out[name])
+    end
+    return counters
 end
 
 return _M
