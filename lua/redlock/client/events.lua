@@ -119,9 +119,7 @@ function Events:emit(e)
     end
 end
 
---- Emits a warning, once for each kind and node.
--- @param node   a label; nil: about all servers
--- @param found  kind and message
+--- Emits a warning, a { kind, message }, once for each kind and node (a label; nil: all servers).
 function Events:warn_once(node, found)
     local key = (node or "") .. " " .. found.kind
     if not self.warned[key] then

@@ -14,11 +14,8 @@ local _M = {}
 
 local methods = lock.methods
 
---- Asks the servers one of the primitive's scripts.
--- @param self    a lock
--- @param script  "peek", "force" or one of its asks
--- @param args    default: the primitive's
--- @param keys    default: the primitive's
+--- Asks the servers one of the scripts of a lock's primitive: "peek", "force" or one of its asks.
+-- args and keys are the primitive's by default.
 -- @return a list (see question.answers), or nil and an error
 function _M.ask(self, script, args, keys)
     local ok, err = lock.open_to_wait(self)
@@ -45,10 +42,7 @@ function methods:ask(name, args)
     return ask(self, name, args)
 end
 
---- Asks a script that removes something.
--- @param self    a lock
--- @param script  the name of one of the primitive's
--- @param args    a list of strings, or nil
+--- Asks a lock's script that removes something; args: a list of strings, or nil.
 -- @return true: a server had it; false: none; or nil and an error
 function _M.force(self, script, args)
     local said, err = ask(self, script, args)

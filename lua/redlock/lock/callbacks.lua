@@ -26,11 +26,9 @@ local function copy(lock, owner)
     return setmetatable(its, getmetatable(lock))
 end
 
---- Makes a callback for call().
--- @param event  its name for users, like "onLost"
--- @param fn     gets the lock, and the arguments of call()
--- @param lock   of the caller
--- @param named  whether fn's lock must name its owner, because fn runs in another coroutine
+--- Makes a callback for call(): fn gets the lock, and the arguments of call(). event: its name for
+-- users, like "onLost"; named: whether the lock must name its owner, because fn runs in another
+-- coroutine.
 function _M.new(event, fn, lock, named)
     if lock.owner == nil and not named then
         return { event = event, fn = fn, same = { lock } }
@@ -49,11 +47,8 @@ local function run(host, callback, lock, first, ...)
     end
 end
 
---- Calls a callback as soon as the host can, unless the owner no longer exists.
--- @param holds     of the client
--- @param hold      one of them
--- @param callback  of new()
--- @param args      function(): the arguments after the lock, taken when it runs; nil: do not run
+--- Calls a callback of a hold as soon as the host can, unless the owner no longer exists. args():
+-- the arguments after the lock, taken when it runs; nil: do not run.
 function _M.call(holds, hold, callback, args)
     local host, owner = holds.client.host, holds.whose[hold.mine]
     local lock = callback.same[1] or owner ~= nil and copy(callback.rest, owner)
@@ -89,9 +84,7 @@ local function due_of(hold, now, due)
     return again
 end
 
---- Calls the onEnding functions that are due, and sets holds.next_ending.
--- @param holds  of a client
--- @param now    client.now()
+--- Calls the onEnding functions of a client's holds that are due, and sets holds.next_ending.
 function _M.call_endings(holds, now)
     local due, again = {}, huge
     for hold in pairs(holds.ending) do

@@ -26,18 +26,15 @@ function _M.options(opts)
     return seconds and validate.seconds("closed_for", seconds, 0, rounds.FOREVER)
 end
 
---- How many more seconds the name of a hold is to stay closed. Nothing is added for fast clocks of
--- servers: a name that is closed for almost a day must open in time.
--- @param lock     whose hold it is
--- @param hold     one of client.holds
--- @param seconds  since the hold was taken
+--- How many more seconds the name of a hold is to stay closed, of `seconds` since it was taken.
+-- Nothing is added for fast clocks of servers: a name that is closed for almost a day must open in
+-- time.
 function _M.left(lock, hold, seconds)
     return max(hold.since + seconds - lock.client.now(), 0)
 end
 
---- Why a hold was lost, by the servers' replies to the release.
--- @param err    of the release
--- @param early  whether the lease had time left: missing keys were removed, and did not expire
+--- Why a hold was lost, by the error of its release. early: whether the lease had time left: then
+-- missing keys were removed, and did not expire.
 function _M.reason(err, early)
     if err.code == "held" then
         return "taken"
@@ -52,11 +49,8 @@ function _M.reason(err, early)
     return "forgotten"
 end
 
---- Begins the last unlock: from now on the owner does not hold the lock.
--- @param lock        a lock object
--- @param owner       of the hold
--- @param hold        to be released
--- @param for_future  as for rounds.release()
+--- Begins the last unlock: from now on the owner does not hold the lock. for_future: as for
+-- rounds.release().
 -- @return the round, or nil
 function _M.begin(lock, owner, hold, for_future)
     local client = lock.client
@@ -115,11 +109,8 @@ local function args_of(lock, hold, value, seconds)
     return args
 end
 
---- Gives the keys of a hold an end of their own.
--- @param lock     whose hold it is
--- @param hold     one of client.holds
--- @param seconds  that they stay from now on, more or less than before
--- @param keep     whether the hold continues; else it ends, whatever the outcome
+--- Gives the keys of a hold an end of their own, `seconds` from now, sooner or later than before.
+-- keep: whether the hold continues; else it ends, whatever the outcome.
 -- @return true; or nil and an error: expired, held, unknown (no majority answered: the keys end
 --   with the lease, or after `seconds`), closed
 function _M.settle(lock, hold, seconds, keep)

@@ -23,9 +23,8 @@ local function rivals_of(lock)
     return ids
 end
 
---- Whether the holder may wait for the owner of a call in a queue, and outlasts the call's wait.
--- @param call  see acquire.lua
--- @param left  seconds of its wait
+--- Whether the holder may wait for the owner of a call in a queue, and outlasts the `left` seconds
+-- of the call's wait.
 function _M.is_in_vain(call, left)
     local client = call.lock.client
     local in_vain = not call.lock.primitive.shared and client.host.in_vain

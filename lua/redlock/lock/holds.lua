@@ -118,12 +118,7 @@ function Holds:enter(owner, id)
     return false
 end
 
---- Registers a hold.
--- @param owner  whose it is
--- @param id     kind:name
--- @param hold   see above
--- @param now    of client.now()
--- @param ends   when its validity ends, as known now
+--- Registers a hold of an owner under an id (kind:name). ends: when its validity ends, as known.
 function Holds:set(owner, id, hold, now, ends)
     local mine = self.owners[owner]
     if not mine then
@@ -267,10 +262,8 @@ function Holds:all()
     return list
 end
 
---- Visits some holds that are not known to be lost; holds may come and go between two calls.
--- @param number  where to continue; nil: at the first
--- @param most    how many places to visit
--- @param fn      function(hold)
+--- Calls fn(hold) for holds that are not known to be lost, of `most` places from `number` on (nil:
+-- the first). Holds may come and go between two calls.
 -- @return the number for the next call; nil: that was all
 function Holds:scan(number, most, fn)
     local line = self.line
@@ -339,10 +332,8 @@ local function forget_run_out(self, time)
     end
 end
 
---- Marks a hold as lost, once, and calls its onLost functions.
--- @param hold    one of these
--- @param reason  as in events
--- @param taker   who has the keys, or false: of a hold whose lease was freed; nil: the lease knows
+--- Marks a hold as lost, once, and calls its onLost functions. reason: as in events; taker: who has
+-- the keys, or false: of a hold whose lease was freed; nil: the lease knows.
 function Holds:lose(hold, reason, taker)
     if hold.lost then
         return

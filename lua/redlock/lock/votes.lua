@@ -62,9 +62,7 @@ function _M.look(call, now)
     return call.home and #list == 1 and yes == 0 and "home" or "votes"
 end
 
---- Whether a call whose deadline has passed tries again.
--- @param call  see acquire.lua; look() has found its votes split
--- @param now   of client.now()
+--- Whether a call whose deadline has passed, and whose votes were split, tries again.
 function _M.try_again(call, now)
     local timeout = call.lock.client.options.timeout
     call.tries = (call.tries or 0) + 1

@@ -59,9 +59,7 @@ _M.counters = { "requests", "replies", "errors", "timeouts", "connects", "discon
 
 _M.server = { counters = places(_M.counters, 1), size = #_M.counters }
 
---- An array of zeros.
--- @param kind   group, rounds or server
--- @param label  its name, in printable characters
+--- An array of zeros; kind: group, rounds or server; label: its name, in printable characters.
 function _M.array(kind, label)
     local array = {}
     for i = 1, _M[kind].size do

@@ -30,9 +30,7 @@ local LOSSES = 50            -- that are remembered
 local Shared = {}
 Shared.__index = Shared
 
---- @param dict  of ngx.shared
--- @param me     the identity of this worker
--- @param say    function(text), called with problems
+--- The part of the worker `me` in a dictionary of ngx.shared; say(text) is called with problems.
 function _M.new(dict, me, say)
     return setmetatable({ dict = dict, me = me, say = say, full = false,
         written = {},            -- array -> the part of it that is in the sums
@@ -95,9 +93,7 @@ local function grow(self, key, by)
     return new ~= nil and new ~= false
 end
 
---- Adds the growth of an array since the last call.
--- @param array  of layout.lua
--- @param pause  function(): lets other work run
+--- Adds the growth of an array of layout.lua since the last call. pause() lets other work run.
 function Shared:add(array, pause)
     local label = shared_label(self, array)
     if not label then
@@ -273,9 +269,8 @@ local function chart_key(slot, word)
     return format("redlock:chart:%d:%s", slot, word)
 end
 
---- Adds the outcomes of calls since the last time to the chart of the last minutes.
--- @param totals  of meter.lua
--- @param time    of day, in seconds
+--- Adds the outcomes of calls (totals of meter.lua) since the last time to the chart of the last
+-- minutes, at a time of day in seconds.
 function Shared:draw(totals, time)
     local before, slot = self.drawn or { got = 0, failed = 0, lost = 0 }, floor(time / SLOT)
     self.drawn = totals

@@ -59,10 +59,7 @@ function _M.free_in(round)
 end
 
 --- Compares the holders that the servers name when they refuse an attempt with those they named
--- before.
--- @param client  the client of the attempt
--- @param round   of the attempt
--- @param said    list, by server, of the holder it named last; updated
+-- before: `said`, a list by server, which is updated.
 -- @return how many servers name the same holder; and how many another one, or none
 function _M.compare_holders(client, round, said)
     local same, new = 0, 0
@@ -186,11 +183,8 @@ local function of_node(seeding, label)
     end
 end
 
---- The error of a round that is done. Frees the round.
--- @param client   the client of the round
--- @param subject  what the error is about
--- @param round    the round; nil: it could not start
--- @param seeding  the error of the primitive's unseeded(), or nil
+--- The error of a round that is done, about a subject; nil: the round could not start. Frees the
+-- round. seeding: the error of the primitive's unseeded(), or nil.
 function _M.failure(client, subject, round, seeding)
     if round == nil then
         return errors.new(client.closed and "closed" or "nomem", subject)

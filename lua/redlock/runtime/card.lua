@@ -53,9 +53,7 @@ function _M.label(given)
     return given and clean(given)
 end
 
---- A label with the purpose of a lock.
--- @param label  of the client, or false
--- @param job    a text, or nil
+--- The label of a client, or false, with the purpose of a lock, or nil.
 function _M.with_job(label, job)
     return label and job and clean(label .. ": " .. job) or label
 end

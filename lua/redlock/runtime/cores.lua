@@ -17,10 +17,7 @@ local function kept(core, close, text)
     return ffi.gc(core, finalizers.of_core(close))
 end
 
---- Opens a core for one client.
--- @param settings  rl_options
--- @param nodes     array of rl_node_options
--- @param n         its length
+--- Opens a core for one client, with rl_options and n rl_node_options.
 -- @return the core, which closes when collected; or nil and a sentence: what is wrong
 function _M.open(settings, nodes, n)
     local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)

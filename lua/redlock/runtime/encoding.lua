@@ -65,16 +65,13 @@ local function checksum(text)
     return format("%08x", _M.hash(text))
 end
 
---- Adds a checksum to a text that people copy. It shows typing errors; it stops no forger.
--- @param text  any
--- @param mark  one punctuation character between the text and its checksum
+--- Adds a punctuation character and a checksum to a text that people copy. It shows typing errors;
+-- it stops no forger.
 function _M.add_checksum(text, mark)
     return text .. mark .. checksum(text)
 end
 
---- @param text  what add_checksum() returned, somewhere else
--- @param mark  as for add_checksum()
--- @return the text without its checksum; nil: the checksum is missing or wrong
+--- @return the text to which add_checksum() added a checksum; nil: it is missing or wrong
 function _M.strip_checksum(text, mark)
     local body, found = match(text, "^(.*)%" .. mark .. "(%x+)$")
     return found == (body and checksum(body)) and body or nil

@@ -103,19 +103,12 @@ function _M.new(code, subject, nodes)
         Error)
 end
 
---- Adds to an error why its hold was lost.
--- @param err      the error, which is changed
--- @param subject  as for new()
--- @param reason   as onLost gets it
+--- Adds to an error why its hold was lost, as onLost gets it.
 function _M.because(err, subject, reason)
     err.reason, err.message = reason, sentence(err.code, subject, err.nodes, reason)
 end
 
---- Adds to an error who holds its lock.
--- @param err      the error, which is changed
--- @param subject  as for new()
--- @param holder   for err.holder, or nil
--- @param text     what the message says about the holder, or nil
+--- Adds to an error who holds its lock: err.holder, or nil; and what the message says, or nil.
 function _M.name(err, subject, holder, text)
     err.holder, err.message = holder, sentence(err.code, subject, err.nodes, text)
 end

@@ -15,10 +15,7 @@ function _M.new(seconds)
     return setmetatable({ seconds = seconds, now = {}, before = {}, since = 0 }, ExpiringSet)
 end
 
---- Remembers a name from now on.
--- @param name     a string
--- @param now      seconds, on a clock that never goes back
--- @param seconds  how long
+--- Remembers a name for `seconds` from `now` on, seconds of a clock that never goes back.
 function ExpiringSet:add(name, now, seconds)
     if now - self.since >= self.seconds then
         self.now, self.before, self.since = {}, self.now, now

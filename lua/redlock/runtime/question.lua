@@ -45,10 +45,7 @@ function _M.begin(client, q)
     return round ~= nil and round or nil
 end
 
---- Waits for the answers to a question, and frees the round.
--- @param client  as for begin()
--- @param q       the question
--- @param round   from begin(), or nil
+--- Waits for the answers to a question, whose round may be nil, and frees the round.
 -- @return a list of { node, vote, info, data, agreed: whether a majority gave the same answer } for
 --   the nodes that answered; or nil and an error. With `place`: { vote, info, data = all of it },
 --   or { code, message } without an answer

@@ -118,10 +118,7 @@ function _M.lease_out()
     return lease_place()
 end
 
---- Takes the result of a decided attempt.
--- @param call   the call that made the attempt
--- @param round  of the attempt
--- @param won    whether it was granted when the wait ended
+--- Takes the result of a call's attempt; won: whether the round was granted when the wait ended.
 -- @return the lease (cdata), with its validity in call.left: call claim() once it has an owner; or
 --   nil and the round, for failure() or free()
 function _M.decided(call, round, won)
@@ -157,15 +154,10 @@ local function prepare(call, prim, keys, args)
     return call.lock.client:scripts(prim).primitive, nkeys, nargs
 end
 
---- Tries once to acquire the keys on a majority. An interrupt (Ctrl-C) can raise between any
--- two steps: run it under pcall, and call interrupted() on an error.
--- @param call    of lock/acquire.lua: lock, lease_out, place or alone (its abandon() is called if
---   the waiter is killed; or nil), home (whether the node where contenders meet is asked first)
--- @param prim    the primitive
--- @param keys    the KEYS of its scripts
--- @param args    their further ARGV
--- @param lease   seconds
--- @param within  seconds the attempt may last
+--- Tries once, for `within` seconds, to acquire the keys on a majority. An interrupt (Ctrl-C) can
+-- raise between any two steps: run it under pcall, and call interrupted() on an error.
+-- call: of lock/acquire.lua: lock, lease_out, place or alone (its abandon() is called if the waiter
+-- is killed; or nil), home (whether the node where contenders meet is asked first).
 -- @return as decided()
 function _M.acquire(call, prim, keys, args, lease, within)
     local primitive, nkeys, nargs = prepare(call, prim, keys, args)
@@ -182,20 +174,15 @@ function _M.begin_acquire(call, prim, keys, args, lease, within)
         bytes(call.lock.label), to_ms(lease), to_ms(within), -1, call.lease_out)
 end
 
---- Gives up an attempt whose caller no longer waits.
--- @param call   the call that made the attempt
--- @param round  of the attempt
+--- Gives up an attempt whose call no longer waits.
 function _M.give_up(call, round)
     local handle = call.lease_out[0]
     call.lease_out[0] = nil
     abandon(round, handle)
 end
 
---- Hands a lease over to another owner in this process, with a new value on the servers.
--- @param call    the call that gets the lease
--- @param handle  the lease; given back
--- @param lease   seconds
--- @param kind    the lease's new primitive, or nil: the same
+--- Hands a lease over to another owner in this process, with a new value on the servers: to the
+-- owner of `call`, for `lease` seconds. Gives the handle back. kind: its new primitive, or nil.
 -- @return as acquire()
 function _M.handover(call, handle, lease, kind)
     local lease_out = call.lease_out
@@ -268,10 +255,7 @@ function _M.remaining(handle)
     return tonumber(C.rl_remaining_ms(handle)) / 1000
 end
 
---- Hands a lease to the watchdog.
--- @param handle    the lease
--- @param lease     seconds, of each renewal
--- @param max_hold  seconds, or false
+--- Hands a lease to the watchdog, for renewals of `lease` seconds; max_hold: seconds, or false.
 function _M.keep(handle, lease, max_hold)
     if C.rl_keep(handle, to_ms(lease), max_hold and to_ms(max_hold) or 0) ~= 0 then
         error("redlock: no thread for the watchdog could be started", 0)
@@ -348,12 +332,8 @@ function _M.released(client, subject, handle, round)
     return _M.release_done(client, subject, handle, round, wait(client, round))
 end
 
---- Takes the result of a release that is done.
--- @param client   the client of the lease
--- @param subject  what an error is about
--- @param handle   the lease; given back
--- @param round    the round of the release; given back
--- @param granted  whether it was granted when the wait ended
+--- Takes the result of a release that is done; granted: whether it was when the wait ended. Gives
+-- back the round, and the handle of the lease.
 -- @return true, how many waiters the servers woke, and whether nodes had no vote because they do
 --   not know which fencing tokens they counted; or nil, an error: expired, held, unknown,
 --   not_held, closed; and the holder of the keys (ffi_values.lua), or false
@@ -413,10 +393,7 @@ function _M.wake(round)
     C.rl_round_wake(round)
 end
 
---- Waits for a pause and frees its round.
--- @param client  as for begin_sleep()
--- @param round   from begin_sleep() or begin_pause()
--- @param op      as for acquire()
+--- Waits for a pause and frees its round. op: as for acquire().
 function _M.finish_sleep(client, round, op)
     conclude(client, "a pause", round, op)
 end

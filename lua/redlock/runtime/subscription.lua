@@ -31,11 +31,7 @@ function _M.opened(subscription)
     return tonumber(core().rl_subscription_opened(subscription))
 end
 
---- Sleeps until the subscription has had more than `seen` wake-ups.
--- @param client        the client that sleeps
--- @param subscription  or nil
--- @param seen          how many wake-ups the caller knows
--- @param seconds       at most
+--- Sleeps until the subscription (or nil) has had more than `seen` wake-ups, `seconds` at most.
 -- @return how many there are now
 function _M.sleep(client, subscription, seen, seconds)
     rounds.finish_sleep(client, subscription and _M.begin_pause(subscription, seen, seconds)

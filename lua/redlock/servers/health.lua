@@ -266,10 +266,9 @@ local function judged(client, i, row, more)
     return row
 end
 
---- The rows of all nodes, from what is known now, with verdict and remedy.
--- @param client  of these nodes
--- @param since   a node that has not answered since then (client.now()) timed out; or nil
--- @param more    further findings, lists by a node's place; or nil
+--- The rows of all nodes, from what is known now, with verdict and remedy. A node that has not
+-- answered since `since` (of client.now(); or nil) timed out; more: further findings, lists by a
+-- node's place; or nil.
 function _M.rows(client, since, more)
     local C = rounds.load()
     local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)

@@ -18,9 +18,7 @@ end
 _M.attend, _M.look_again, _M.look_within = nothing, nothing, nothing
 _M.drop, _M.let_go = nothing, nothing
 
---- Makes this the host of a world.
--- @param new   a world (world.lua), or nil: of none
--- @param part  a function that loads modules of its library
+--- Makes this the host of a world, or nil: of none; part(name) loads modules of its library.
 function _M.enter(new, part)
     world = new
     cores, rounds = part "redlock.runtime.cores", part "redlock.runtime.rounds"

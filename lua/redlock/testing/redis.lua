@@ -30,10 +30,8 @@ Server.__index = Server
 
 local NOSCRIPT = { err = "NOSCRIPT No matching script. Please use EVAL." }
 
---- A server with an empty memory.
--- @param clock  function(server): its wall clock, in microseconds
--- @param reply  function(connection, bytes): returns false if the connection is closed
--- @param id     a unique number
+--- A server with an empty memory. clock(server): its wall clock, in microseconds; reply(connection,
+-- bytes): returns false if the connection is closed; id: a unique number.
 function _M.new(clock, reply, id)
     local self = setmetatable({
         id = id or 0,
@@ -412,19 +410,14 @@ local function encode(value)
 end
 _M.encode = encode
 
---- Runs a command without a connection.
--- @param argv  its words
--- @param n     how many
+--- Runs a command of n words without a connection.
 -- @return its result, as a script gets it
 function Server:run(argv, n)
     self.now_ms = floor(self:clock() / 1000)
     return run(self, argv, n, 0)
 end
 
---- Executes a command of a connection, and replies.
--- @param conn  identifies the connection
--- @param argv  its words, which servers share, with what they cache about them
--- @param n     how many words
+--- Executes a command of n words, and replies. Servers share argv, with what they cache about it.
 function Server:execute(conn, argv, n)
     self.now_ms = floor(self:clock() / 1000)
     local result = argv[1] == "EVALSHA" and self.says or run(self, argv, n, conn)

@@ -215,9 +215,8 @@ end
 local Task = {}
 Task.__index = Task
 
---- Starts fn(...) as a coroutine, which runs until it waits.
--- @param fn      the function; or the body of a future
--- @param future  the future of a call in the background; else the first argument
+--- Starts fn(...) as a coroutine, which runs until it waits. future: of a call in the background,
+-- whose body fn is; else the first argument.
 -- @return a task
 function World:spawn(fn, future, ...)
     check(self)
@@ -412,8 +411,6 @@ local function value_of(result)
 end
 
 --- Runs a command on a server, at once.
--- @param server  a model
--- @param ...     its words
 -- @return the reply; or nil and an error
 function World:call(server, ...)
     check(self)
