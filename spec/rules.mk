@@ -282,16 +282,15 @@ stress: ## fencing tokens, real servers; N=holds, SEED, VARIANT=forgets, unconfi
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/stress/fence.lua $(or $(N),200000) $(or $(SEED),1) $(VARIANT)
 
-# ROUNDS, CYCLES: batches of each row, and their size; SECONDS of each hand-off; HELD: how
-# many locks are held beside; KEPT: how many are renewed beside.
+# run.lua reads ONLY, ROUNDS, CYCLES, SECONDS, HELD and KEPT from its environment, where make puts
+# them.
 .PHONY: bench
-bench: ## ratios to a C loop that sends the same, and the hand-off; ten minutes
-	@spec/setup demo
+bench: BENCH ?= $(BUILD)/bench
+bench: ## ratios to a C loop that sends the same, and the goals; ten minutes; ONLY="one many"
+	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
-	@$(RUN_LUA) spec/bench/run.lua $(or $(ROUNDS),30) $(or $(CYCLES),150) $(or $(HELD),100000)
-	@$(RUN_LUA) spec/bench/handoff.lua $(or $(SECONDS),10)
-	@$(RUN_LUA) spec/bench/family.lua $(or $(ROUNDS),30) $(or $(CYCLES),150)
-	@$(RUN_LUA) spec/bench/neighbour.lua $(or $(ROUNDS),5) $(or $(SECONDS),8) $(or $(KEPT),50000)
+	@mkdir -p $(BENCH)
+	@BENCH=$(BENCH) $(RUN_LUA) spec/bench/run.lua
 
 .PHONY: bench-report
 bench-report: BENCH ?= $(BUILD)/bench
@@ -315,13 +314,13 @@ bench-peers: ## beside other locks, which it fetches into build/peers; charts as
 	@cat $(BENCH)/peers.txt
 	@echo $(BENCH)/index.html
 
-# CYCLES of each batch; SECONDS of each row after those.
 .PHONY: instructions
-instructions: ## counts those of a cycle and of 1,000 futures, and writes down how many
+instructions: ## counts those of a cycle and of 1,000 futures; writes down how many, and where
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/bench/instructions.lua accept
 
+# CYCLES of each batch; SECONDS of each row after those.
 .PHONY: bench-nginx
 bench-nginx: ## the same in a worker of nginx
 	@spec/setup test

@@ -1,17 +1,11 @@
--- make bench, third part: what the family costs beside the plain lock, on five servers.
---
---     luajit spec/bench/family.lua [rounds] [cycles]
+-- A part of make bench: what the family costs beside the plain lock, on five servers.
 --
 -- One process; the competitors take turns, a short batch each, and what counts is the ratio of the
 -- medians within one round of turns. Of the servers: what a script takes there, by their own count.
-local root = arg[0]:match "^(.*)/spec/bench/[^/]*$" or "."
-package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua;")
-    :gsub("%%", root) .. package.path
-
 local support = require "spec.support"
 
-local ROUNDS = tonumber(arg[1]) or 30
-local CYCLES = tonumber(arg[2]) or 150
+local _M = {}
+
 local NAMES = 100
 local LEASE = 30
 
@@ -20,7 +14,7 @@ local function median(list)
     return list[math.ceil(#list / 2)]
 end
 
-local function main()
+function _M.run(rounds, cycles)
     local cluster = support.cluster(5)
     local client = support.warm_client(cluster, {})
     local names = {}
@@ -75,7 +69,7 @@ local function main()
     end
     local function batch(row)
         local times, before = {}, used()
-        for i = 1, CYCLES do
+        for i = 1, cycles do
             local from = support.now()
             row[2]()
             times[i] = support.now() - from
@@ -83,7 +77,7 @@ local function main()
         row.used = row.used + used() - before
         return median(times)
     end
-    for round = 0, ROUNDS do                     -- the first one warms up
+    for round = 0, rounds do                     -- the first one warms up
         local plain
         for i, row in ipairs(ROWS) do
             local p50 = batch(row)
@@ -99,15 +93,10 @@ local function main()
     print "THE FAMILY, 5 servers: a cycle, or a call where nothing is let go"
     for _, row in ipairs(ROWS) do
         print(("%-24s p50 %7.1f us, / lock %.2f, server %6.1f us"):format(row[1],
-            median(row.times) * 1e6, median(row.ratios), row.used / ROUNDS / CYCLES))
+            median(row.times) * 1e6, median(row.ratios), row.used / rounds / cycles))
     end
     client:close()
+    cluster:stop()
 end
 
-io.stdout:setvbuf "line"
-local ok, err = pcall(main)
-support.cleanup()
-if not ok then
-    io.stderr:write("bench: ", tostring(err), "\n")
-    os.exit(1)
-end
+return _M

@@ -1,20 +1,21 @@
 /* floor.c - the least that lock and unlock can cost: one hand-written loop.
  *
- *     floor set|evalsha ACQUIRE.lua RELEASE.lua PORT...
+ *     floor script|guarded ACQUIRE.lua RELEASE.lua PORT...
  *
- * A cycle takes and releases one lock on all servers of 127.0.0.1. Each half is done
- * when a majority has answered; late replies are absorbed. Taking it is SET NX PX, or
- * the library's acquire script; releasing it is the library's release script.
+ * A cycle acquires and releases one lock on all servers of 127.0.0.1. Each half is done
+ * when a majority has answered; late replies are absorbed. Both are the library's scripts.
+ * With "guarded", ACQUIRE.lua checks the restart guard's marker; then a cycle sends what
+ * the library sends: the server's marker as last argument, and the holder's card.
  *
  * For each line "run CYCLES [IN_FLIGHT]" on stdin it does so many cycles, IN_FLIGHT of
  * them at once (1 by default), and answers with one line:
  *
- *     p50 p99 cycles_per_s cpu     of a cycle, in microseconds; cpu of this process
+ *     p50 p99 cycles_per_s user system     of a cycle, in microseconds; CPU of this process
  *
  * What makes it the floor: commands are formatted once, one write per node and turn, one
  * read per readiness, no timers, no checks beyond "everybody said yes", no kernel
- * randomness. All nodes are sent the same bytes in the same order, so one output buffer
- * and one list of rounds do for all of them.
+ * randomness. All nodes are sent commands of the same length in the same order, so one
+ * list of rounds does for all of them.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -24,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +36,7 @@ enum {
     MAX_CYCLES = 1000000,
     VALUE_LEN = 40,
     SHA_LEN = 40,
+    MARKER_LEN = 127,
     COMMAND_ROOM = 256,
     ROUNDS = 1 << 16,        /* a power of two; so far a server may lag behind */
     HANG_MS = 10000
@@ -44,6 +47,8 @@ struct node {
     uint64_t at;             /* number of the round its next reply belongs to */
     size_t len;              /* input that is not a whole line yet */
     char in[65536];
+    char marker[MARKER_LEN + 1];
+    char out[2 * MAX_IN_FLIGHT * COMMAND_ROOM];
 };
 
 /* One command to all nodes. */
@@ -56,6 +61,7 @@ struct round {
 struct command {
     size_t len;
     size_t value_at;         /* where the value goes */
+    size_t marker_at;        /* and the server's marker; 0: nowhere */
     char bytes[COMMAND_ROOM];
 };
 
@@ -69,8 +75,7 @@ static int n, quorum, epfd;
 static struct round rounds[ROUNDS];
 static uint64_t next_round;
 static struct cycle cycles[MAX_IN_FLIGHT];
-static char out[2 * MAX_IN_FLIGHT * COMMAND_ROOM];
-static size_t out_len;
+static size_t out_len, marker_len;
 static double samples[MAX_CYCLES];
 static int wanted, started, finished;
 
@@ -80,11 +85,16 @@ static void die(const char *what)
     exit(1);
 }
 
-static double clock_us(clockid_t id)
+static double now_in_us(void)
 {
     struct timespec t;
-    clock_gettime(id, &t);
+    clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static double us_of(struct timeval t)
+{
+    return (double)t.tv_sec * 1e6 + (double)t.tv_usec;
 }
 
 /* ---- starting up ---- */
@@ -100,6 +110,27 @@ static void connect_node(struct node *nd, int port)
     setsockopt(nd->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
+/* The string that a server replies with, in `to`. */
+static size_t ask_string(const struct node *nd, const char *command, size_t len, char *to,
+                         size_t most)
+{
+    char reply[256];                    /* it comes in one piece, as it is this short */
+    size_t size = 0;
+    int at = 0;
+    if (send(nd->fd, command, len, MSG_NOSIGNAL) != (ssize_t)len)
+        die("send");
+    ssize_t k = recv(nd->fd, reply, sizeof(reply) - 1, 0);
+    reply[k > 0 ? k : 0] = '\0';
+    if (sscanf(reply, "$%zu\r\n%n", &size, &at) != 1 || size > most ||
+        k != at + (ssize_t)size + 2) {
+        fprintf(stderr, "a server says: %s\n", reply);
+        exit(1);
+    }
+    memcpy(to, reply + at, size);
+    to[size] = '\0';
+    return size;
+}
+
 static void load_script(const struct node *nd, const char *path, char *sha)
 {
     static char body[65536], command[sizeof(body) + 128];
@@ -111,13 +142,18 @@ static void load_script(const struct node *nd, const char *path, char *sha)
     int k = snprintf(command, sizeof(command),
                      "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%zu\r\n%.*s\r\n", len,
                      (int)len, body);
-    char reply[SHA_LEN + 7];            /* $40, the digest, two line ends */
-    if (send(nd->fd, command, (size_t)k, MSG_NOSIGNAL) != k ||
-        recv(nd->fd, reply, sizeof(reply), MSG_WAITALL) != (ssize_t)sizeof(reply) ||
-        memcmp(reply, "$40\r\n", 5) != 0)
-        die("SCRIPT LOAD");
-    memcpy(sha, reply + 5, SHA_LEN);
-    sha[SHA_LEN] = '\0';
+    ask_string(nd, command, (size_t)k, sha, SHA_LEN);
+}
+
+static void read_marker(struct node *nd)
+{
+    static const char get[] = "*2\r\n$3\r\nGET\r\n$23\r\nredlock:{server}:marker\r\n";
+    size_t len = ask_string(nd, get, sizeof(get) - 1, nd->marker, MARKER_LEN);
+    if (marker_len && marker_len != len) {
+        fprintf(stderr, "markers differ in length\n");
+        exit(1);
+    }
+    marker_len = len;
 }
 
 static void watch(struct node *nd)
@@ -128,33 +164,36 @@ static void watch(struct node *nd)
         die("epoll");
 }
 
-/* The value is the argument that is given as "". */
-static void format(struct command *c, int argc, const char *const *argv)
+static void format(struct command *c, int argc, const char *const *argv, const char *value)
 {
     c->len = (size_t)snprintf(c->bytes, sizeof(c->bytes), "*%d\r\n", argc);
     for (int i = 0; i < argc; i++) {
-        size_t len = *argv[i] ? strlen(argv[i]) : VALUE_LEN;
         c->len += (size_t)snprintf(c->bytes + c->len, sizeof(c->bytes) - c->len,
-                                   "$%zu\r\n", len);
-        if (!*argv[i])
+                                   "$%zu\r\n", strlen(argv[i]));
+        if (argv[i] == value)
             c->value_at = c->len;
+        if (argv[i] == nodes[0].marker)
+            c->marker_at = c->len;
         c->len += (size_t)snprintf(c->bytes + c->len, sizeof(c->bytes) - c->len,
-                                   "%*s\r\n", (int)len, argv[i]);
+                                   "%s\r\n", argv[i]);
+    }
+    if (c->len >= sizeof(c->bytes)) {
+        fprintf(stderr, "a command is too long\n");
+        exit(1);
     }
 }
 
-static void format_cycle(int k, int by_script, const char *acquire, const char *release)
+static void format_cycle(int k, int guarded, const char *acquire, const char *release)
 {
-    char key[32];
+    char key[32], value[128];
     snprintf(key, sizeof(key), "bench:floor:%d", k);
-    if (by_script)
-        format(&cycles[k].acquire, 6,
-               (const char *[]){"EVALSHA", acquire, "1", key, "", "30000"});
-    else
-        format(&cycles[k].acquire, 6,
-               (const char *[]){"SET", key, "", "NX", "PX", "30000"});
+    snprintf(value, sizeof(value), "%*s%s", VALUE_LEN, "",
+             guarded ? " 1a214ce3d5e host 12345 floor.c" : "");
+    format(&cycles[k].acquire, guarded ? 7 : 6,
+           (const char *[]){"EVALSHA", acquire, "1", key, value, "30000",
+                            nodes[0].marker}, value);
     format(&cycles[k].release, 6,
-           (const char *[]){"EVALSHA", release, "1", key, "", "30000"});
+           (const char *[]){"EVALSHA", release, "1", key, value, "30000"}, value);
 }
 
 /* ---- cycles ---- */
@@ -176,7 +215,11 @@ static void new_value(char *value)
 static void ask(int cycle, int release, const struct command *c)
 {
     rounds[next_round++ % ROUNDS] = (struct round){.cycle = cycle, .release = release};
-    memcpy(out + out_len, c->bytes, c->len);
+    for (int i = 0; i < n; i++) {
+        memcpy(nodes[i].out + out_len, c->bytes, c->len);
+        if (c->marker_at)
+            memcpy(nodes[i].out + out_len + c->marker_at, nodes[i].marker, marker_len);
+    }
     out_len += c->len;
 }
 
@@ -199,7 +242,7 @@ static void decided(const struct round *r)
         ask(k, 1, &cycles[k].release);
         return;
     }
-    double now_us = clock_us(CLOCK_MONOTONIC);
+    double now_us = now_in_us();
     samples[finished++] = now_us - cycles[k].started_us;
     if (started < wanted)
         begin(k, now_us);
@@ -213,7 +256,7 @@ static void write_all(void)
         return;
     for (int i = 0; i < n; i++) {
         if (next_round - nodes[i].at >= ROUNDS ||
-            send(nodes[i].fd, out, out_len, MSG_NOSIGNAL) != (ssize_t)out_len)
+            send(nodes[i].fd, nodes[i].out, out_len, MSG_NOSIGNAL) != (ssize_t)out_len)
             die("a server hangs");
     }
     out_len = 0;
@@ -227,7 +270,7 @@ static void read_node(struct node *nd)
     char *line = nd->in, *end = nd->in + nd->len + k, *eol;
     while ((eol = memchr(line, '\n', (size_t)(end - line)))) {
         struct round *r = &rounds[nd->at++ % ROUNDS];
-        if (line[0] != '+' && memcmp(line, ":1\r", 3) != 0) {
+        if (memcmp(line, ":1\r", 3) != 0) {
             fprintf(stderr, "a server says: %.*s\n", (int)(eol - line), line);
             exit(1);
         }
@@ -258,33 +301,35 @@ static int by_size(const void *a, const void *b)
 
 static void run(int count, int in_flight)
 {
+    struct rusage before, after;
     wanted = count;
     started = finished = 0;
-    double cpu_us = clock_us(CLOCK_PROCESS_CPUTIME_ID);
-    double from_us = clock_us(CLOCK_MONOTONIC);
+    getrusage(RUSAGE_SELF, &before);
+    double from_us = now_in_us();
     for (int k = 0; k < in_flight && k < count; k++)
-        begin(k, clock_us(CLOCK_MONOTONIC));
+        begin(k, now_in_us());
     while (finished < count)
         turn();
-    double took_us = clock_us(CLOCK_MONOTONIC) - from_us;
+    double took_us = now_in_us() - from_us;
     for (int i = 0; i < n; i++) {
         while (nodes[i].at != next_round)
             turn();
     }
-    cpu_us = clock_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_us;
+    getrusage(RUSAGE_SELF, &after);
     qsort(samples, (size_t)count, sizeof(*samples), by_size);
-    printf("%.2f %.2f %.1f %.3f\n", samples[count / 2], samples[count * 99LL / 100],
-           count / took_us * 1e6, cpu_us / count);
+    printf("%.2f %.2f %.1f %.3f %.3f\n", samples[count / 2], samples[count * 99LL / 100],
+           count / took_us * 1e6, (us_of(after.ru_utime) - us_of(before.ru_utime)) / count,
+           (us_of(after.ru_stime) - us_of(before.ru_stime)) / count);
     fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
     char acquire[SHA_LEN + 1], release[SHA_LEN + 1], line[128];
-    int by_script = argc > 1 && strcmp(argv[1], "evalsha") == 0;
+    int guarded = argc > 1 && strcmp(argv[1], "guarded") == 0;
     n = argc - 4;
-    if (n < 1 || n > MAX_NODES || (!by_script && strcmp(argv[1], "set") != 0)) {
-        fprintf(stderr, "usage: floor set|evalsha ACQUIRE.lua RELEASE.lua PORT...\n");
+    if (n < 1 || n > MAX_NODES || (!guarded && strcmp(argv[1], "script") != 0)) {
+        fprintf(stderr, "usage: floor script|guarded ACQUIRE.lua RELEASE.lua PORT...\n");
         return 2;
     }
     quorum = n / 2 + 1;
@@ -293,10 +338,12 @@ int main(int argc, char **argv)
         connect_node(&nodes[i], atoi(argv[4 + i]));
         load_script(&nodes[i], argv[2], acquire);
         load_script(&nodes[i], argv[3], release);
+        if (guarded)
+            read_marker(&nodes[i]);
         watch(&nodes[i]);
     }
     for (int k = 0; k < MAX_IN_FLIGHT; k++)
-        format_cycle(k, by_script, acquire, release);
+        format_cycle(k, guarded, acquire, release);
     while (fgets(line, sizeof(line), stdin)) {
         int count = 0, in_flight = 1;
         if (sscanf(line, "run %d %d", &count, &in_flight) < 1 || count < 1 ||

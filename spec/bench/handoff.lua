@@ -1,16 +1,11 @@
--- make bench, second part: from one holder to the next, on five servers.
---
---     luajit spec/bench/handoff.lua [seconds]
+-- A part of make bench: from one holder to the next, on five servers.
 --
 -- Two processes that pass a lock to and fro: the time from the release until the other
 -- has it. Then eight that want it all the time and hold it for 5 ms each.
-local root = arg[0]:match "^(.*)/spec/bench/[^/]*$" or "."
-package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua;")
-    :gsub("%%", root) .. package.path
-
 local support = require "spec.support"
+local turns = require "spec.bench.turns"
 
-local SECONDS = tonumber(arg[1]) or 10
+local _M = {}
 
 -- Holds for 5 ms, pauses for `arg[2]` s, and writes down when it asked, had and gave.
 local WORKER = [[
@@ -35,17 +30,17 @@ end
 print "done"
 ]]
 
-local function run(cluster, count, pause)
+local function spans_of(cluster, count, pause, seconds)
     local workers, spans = {}, {}
     for i = 1, count do
-        workers[i] = support.lua(WORKER, { args = { SECONDS, pause, unpack(cluster:uris()) } })
+        workers[i] = support.lua(WORKER, { args = { seconds, pause, unpack(cluster:uris()) } })
         assert(workers[i]:read_line(10) == "ready")
     end
     for _, w in ipairs(workers) do
         w:write "\n"
     end
     for i, w in ipairs(workers) do
-        for line in function() return w:read_line(SECONDS + 60) end do
+        for line in function() return w:read_line(seconds + 60) end do
             if line == "done" then
                 break
             end
@@ -76,23 +71,32 @@ local function at(times, share)
     return times[math.max(1, math.ceil(#times * share))] or 0 / 0
 end
 
-local cluster = support.cluster(5)
-local times = handoffs(run(cluster, 2, 0.003))
-print(("\nhand-off, 2 processes: p50 %.0f us, p99 %.0f us, max %.0f us (%d)"):format(
-    at(times, 0.5), at(times, 0.99), at(times, 1), #times))
+--- @param seconds  of each of the two
+function _M.run(seconds)
+    local cluster = support.cluster(5)
+    local times = handoffs(spans_of(cluster, 2, 0.003, seconds))
+    print(("\nhand-off, 2 processes: p50 %.0f us, p99 %.0f us, max %.0f us (%d)"):format(
+        at(times, 0.5), at(times, 0.99), at(times, 1), #times))
+    turns.goal("hand-off between 2 processes, p50, us", { at(times, 0.5) }, "<= 550")
+    turns.goal("hand-off between 2 processes, p99, us", { at(times, 0.99) }, "<= 1100")
 
-local spans = run(cluster, 8, 0)
-times = handoffs(spans)
-local count, least, most, longest = {}, math.huge, 0, 0
-for _, span in ipairs(spans) do
-    count[span.who] = (count[span.who] or 0) + 1
-    longest = math.max(longest, span.got - span.asked)
+    local spans = spans_of(cluster, 8, 0, seconds)
+    times = handoffs(spans)
+    local count, least, most, longest = {}, math.huge, 0, 0
+    for _, span in ipairs(spans) do
+        count[span.who] = (count[span.who] or 0) + 1
+        longest = math.max(longest, span.got - span.asked)
+    end
+    for i = 1, 8 do
+        least, most = math.min(least, count[i] or 0), math.max(most, count[i] or 0)
+    end
+    print(("8 contenders: %.0f holds/s of 200 possible, each %d to %d times, longest wait %.0f ms, "
+        .. "hand-off p50 %.0f us, p99 %.0f us"):format(
+        #spans / (spans[#spans].gave - spans[1].got), least, most, longest * 1000,
+        at(times, 0.5), at(times, 0.99)))
+    turns.goal("8 contenders, least / most holds", { least / most }, ">= 0.8")
+    turns.goal("8 contenders, longest wait, s", { longest }, "<= 0.25")
+    cluster:stop()
 end
-for i = 1, 8 do
-    least, most = math.min(least, count[i] or 0), math.max(most, count[i] or 0)
-end
-print(("8 contenders: %.0f holds/s of 200 possible, each %d to %d times (%.2f, >= 0.5), longest "
-    .. "wait %.0f ms (<= 250), hand-off p50 %.0f us, p99 %.0f us"):format(
-    #spans / (spans[#spans].gave - spans[1].got), least, most, least / most, longest * 1000,
-    at(times, 0.5), at(times, 0.99)))
-support.cleanup()
+
+return _M

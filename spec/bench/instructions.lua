@@ -1,11 +1,18 @@
 -- How many instructions of its own the client executes for a lock and its release, and for 1,000
--- futures of each: the same each time, whatever else the machine does, in the interpreter, without
--- those of system calls. Five servers.
+-- futures of each, whatever else the machine does: without those of system calls. Five servers.
 --
 --     luajit spec/bench/instructions.lua            prints and compares
---     luajit spec/bench/instructions.lua accept     writes instructions.txt; make instructions
+--     luajit spec/bench/instructions.lua accept     writes instructions.txt, and the table of
+--                                                   README.md; make instructions
 --
--- instructions.txt has a line for each LuaJIT and compiler that was counted with.
+-- In LuaJIT's interpreter this is the same each time, within 0.3 %, as answers come together or
+-- apart; that is what tests compare. LuaJIT draws a seed for its hashes of strings, and their
+-- collisions change a cycle by 4 %, so the seed is given (seedshim.c). The collector would come two
+-- or three times, so it comes once, at the end. instructions.txt has a line for each LuaJIT and
+-- compiler that was counted with.
+--
+-- With Lua compiled, the seed also decides what LuaJIT compiles, and a cycle has 44,000 to 70,000
+-- instructions. So this is the median of some seeds, and no test compares it.
 local root = arg and arg[0] and arg[0]:match "^(.*)/spec/bench/[^/]*$" or "."
 local ffi = require "ffi"
 package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua;")
@@ -14,12 +21,28 @@ package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua
 local _M = {}
 
 _M.TOLERANCE = 0.05
-local FILE = root .. "/spec/bench/instructions.txt"
--- From FEW cycles to MANY the collector is through several times: not never, or twice, by chance.
-local SERVERS, FEW, MANY, FUTURES = 5, 100, 2100, 1000
-local CYCLES, MARK = 500, "getppid"
+local FILE, PAGE = root .. "/spec/bench/instructions.txt", root .. "/spec/bench/README.md"
+local SERVERS, CYCLES, FUTURES, MARK = 5, 1000, 1000, "getppid"
+local WARM, WARM_COMPILED, SEEDS, TOP = 100, 1000, 5, 20
 
 -- ---- what is counted, in a process of its own --------------------------------------
+
+-- Ends what is counted in one file, and begins another.
+local function mark()
+    ffi.C.getppid()
+end
+
+--- Counts what fn does, and one whole collection after it: how often the collector would come by
+-- itself depends on what else there is.
+local function measure(fn, ...)
+    collectgarbage()
+    collectgarbage "stop"
+    mark()
+    fn(...)
+    mark()
+    collectgarbage()
+    mark()
+end
 
 local work = {}
 
@@ -32,78 +55,79 @@ local function cycles(client, count)
 end
 
 local function connected(uris)
-    local client = require("redlock").new { nodes = uris, cluster = "spec",
-        timeout = 60, connect_timeout = 60 }
-    cycles(client, 1)
-    return client
+    return require("redlock").new { nodes = uris, cluster = "spec", timeout = 60,
+        connect_timeout = 60 }
 end
 
-function work.cycles(count, uris)
-    cycles(connected(uris), count)
+function work.cycles(uris)
+    local client = connected(uris)
+    cycles(client, WARM)
+    measure(cycles, client, CYCLES)
 end
 
-function work.futures(count, uris)
-    local redlock, client = require "redlock", connected(uris)
-    local locks, futures = {}, {}
-    for i = 1, count do
+-- Prints where each trace is in memory, and where in Lua it begins.
+function work.compiled(uris)
+    local util, begun = require "jit.util", {}
+    local function note(what, trace, fn, pc)
+        if what == "start" then
+            begun[trace] = { fn, pc }
+        end
+    end
+    jit.off(note)
+    jit.attach(note, "trace")
+    local client = connected(uris)
+    cycles(client, WARM_COMPILED)
+    measure(cycles, client, CYCLES)
+    jit.attach(note)
+    for trace, at in pairs(begun) do
+        local code, address = util.tracemc(trace)
+        if code then
+            local info = util.funcinfo(at[1], at[2])
+            print(("trace %.0f %d %s:%d"):format(address, #code,
+                info.source:gsub("^.*/lua/", "lua/"), info.currentline))
+        end
+    end
+end
+
+local function futures_of(locks, method, ...)
+    local futures = {}
+    for i, lock in ipairs(locks) do
+        futures[i] = lock[method](lock, ...)
+    end
+    assert(require("redlock").wait_all(futures))
+    for _, future in ipairs(futures) do
+        assert(future:get())
+    end
+end
+
+function work.futures(uris)
+    local client, locks = connected(uris), {}
+    for i = 1, FUTURES do
         locks[i] = client:getLock("count" .. i)
-        futures[i] = locks[i]:tryLockAsync(0, 50)
     end
-    assert(redlock.wait_all(futures))
-    for i = 1, count do
-        assert(futures[i]:get())
-        futures[i] = locks[i]:unlockAsync()
-    end
-    assert(redlock.wait_all(futures))
+    cycles(client, WARM)
+    measure(function()
+        futures_of(locks, "tryLockAsync", 0, 50)
+        futures_of(locks, "unlockAsync")
+    end)
 end
 
--- In a world, where no answers come together or apart by chance, and without the collector. What
--- lies between two calls of MARK is counted by itself: then both ways hash their strings alike.
-function work.metered(count)
-    ffi.cdef "int getppid(void);"
+-- In a world, where no answers come together or apart by chance, and without the collector.
+function work.metered()
     local world = require("redlock").testing.new { nodes = 1, seed = 1, round_trip = 0.0005 }
     local bare = world:client { client_name = "bare" }
     local metered = world:client { metrics = require("redlock.metrics").new() }
     cycles(bare, 10)
     cycles(metered, 10)
     collectgarbage "stop"
-    ffi.C.getppid()
-    cycles(bare, count)
-    ffi.C.getppid()
-    cycles(metered, count)
-    ffi.C.getppid()
+    mark()
+    cycles(bare, CYCLES)
+    mark()
+    cycles(metered, CYCLES)
+    mark()
 end
 
 -- ---- counting ------------------------------------------------------------------------
-
-local function counted(uris, mode, count, file)
-    local support = require "spec.support"
-    local argv = { "valgrind", "--tool=callgrind", "--dump-before=" .. MARK,
-        "--callgrind-out-file=" .. (file or "/dev/null"), "luajit", "-joff",
-        root .. "/spec/bench/instructions.lua", mode, count }
-    argv.stdout, argv.stderr, argv.env = "pipe", "stdout", support.lua_env()
-    for _, uri in ipairs(uris) do
-        argv[#argv + 1] = uri
-    end
-    local p = support.spawn(argv)
-    local text = p:read_all(120)
-    local number = tonumber(text:match "Collected : (%d+)")
-    if p:wait(10) ~= 0 or not number then
-        error("nothing was counted:\n" .. text, 0)
-    end
-    return number
-end
-
---- @return instructions of a cycle; and of 1,000 futures that lock and as many that unlock
-function _M.count()
-    local support = require "spec.support"
-    local cluster = support.cluster(SERVERS)
-    local uris = cluster:uris()
-    local few, many = counted(uris, "cycles", FEW), counted(uris, "cycles", MANY)
-    local none, all = counted(uris, "futures", 0), counted(uris, "futures", FUTURES)
-    cluster:stop()
-    return math.floor((many - few) / (MANY - FEW) + 0.5), all - none
-end
 
 local function total(file)
     for line in io.lines(file) do
@@ -114,15 +138,142 @@ local function total(file)
     end
 end
 
---- @return instructions that metrics add to a cycle: the least of three counts, as LuaJIT hashes
--- strings by a seed of each process
-function _M.count_metered()
-    local file, least = require("spec.support").tmpdir() .. "/counted", math.huge
-    for _ = 1, 3 do
-        counted({}, "metered", CYCLES, file)  -- FILE.2 ends at the second mark, FILE.3 at the third
-        least = math.min(least, (total(file .. ".3") - total(file .. ".2")) / CYCLES)
+--- Runs that work below callgrind.
+-- @return what was counted from the first mark to the second, and to the third; the file of the
+-- former; what was printed
+local function counted(uris, mode, seed)
+    local support = require "spec.support"
+    local file = support.tmpdir() .. "/counted"
+    local argv = { "valgrind", "--tool=callgrind", "--dump-before=" .. MARK, "--dump-instr=yes",
+        "--compress-strings=no", "--compress-pos=no", "--callgrind-out-file=" .. file, "luajit",
+        mode == "compiled" and "-jon" or "-joff", root .. "/spec/bench/instructions.lua", mode }
+    argv.stdout, argv.stderr, argv.env = "pipe", "stdout", support.lua_env()
+    argv.env.LD_PRELOAD = require("spec.support.build").program "seedshim.so"
+    argv.env.SEED = seed or 1
+    for _, uri in ipairs(uris) do
+        argv[#argv + 1] = uri
     end
-    return least
+    local p = support.spawn(argv)
+    local text = p:read_all(120)
+    if p:wait(10) ~= 0 then
+        error("nothing was counted:\n" .. text, 0)
+    end
+    return total(file .. ".2"), total(file .. ".3"), file .. ".2", text
+end
+
+local function with_servers(fn)
+    local cluster = require("spec.support").cluster(SERVERS)
+    local result = { fn(cluster:uris()) }
+    cluster:stop()
+    return unpack(result)
+end
+
+--- @return instructions of a cycle; and of 1,000 futures that lock and as many that unlock
+function _M.count()
+    return with_servers(function(uris)
+        local cycle, collected = counted(uris, "cycles")
+        local futures, theirs = counted(uris, "futures")
+        return math.floor((cycle + collected) / CYCLES + 0.5), futures + theirs
+    end)
+end
+
+--- @return instructions that metrics add to a cycle
+function _M.count_metered()
+    local bare, metered = counted({}, "metered")
+    return (metered - bare) / CYCLES
+end
+
+-- ---- where they go -------------------------------------------------------------------
+
+local LUAJIT, COLLECTOR = "LuaJIT itself: interpreter, compiler", "LuaJIT's collector"
+
+-- @param traces  a list of { address, size, place }
+-- @return what a machine instruction is part of, and its file
+local function place_of(address, name, file, object, traces)
+    for _, trace in ipairs(traces) do
+        if address >= trace[1] and address < trace[1] + trace[2] then
+            return "compiled Lua from line " .. trace[3]:match "%d+$", trace[3]:match "^(.*):"
+        end
+    end
+    object = object:match "[^/]*$"
+    if object:find "luajit" then
+        return LUAJIT, ""
+    elseif object:find "^core" then
+        return "`" .. name .. "`", file == "???" and "hiredis" or file:gsub("^%./", "")
+    end
+    return "`" .. name:gsub("@.*", "") .. "`", object
+end
+
+--- @return a list of { what, file, count of a cycle }, largest first
+local function table_of(file, text, collected)
+    local traces, rows, list = {}, {}, { { COLLECTOR, "", collected / CYCLES } }
+    for address, size, place in text:gmatch "\ntrace (%d+) (%d+) (%S+)" do
+        traces[#traces + 1] = { tonumber(address), tonumber(size), place }
+    end
+    local at, of_callee = {}, false
+    for line in io.lines(file) do
+        local key, value = line:match "^(%l+)=(.*)$"
+        local address, count = line:match "^0x(%x+) %d+ (%d+)$"
+        if key then
+            at[key] = value
+            of_callee = key == "calls"
+        elseif address and not of_callee then
+            local what, where = place_of(tonumber(address, 16), at.fn, at.fl, at.ob, traces)
+            local row = rows[what .. where] or { what, where, 0 }
+            rows[what .. where], row[3] = row, row[3] + count / CYCLES
+        else
+            of_callee = false
+        end
+    end
+    for _, row in pairs(rows) do
+        list[#list + 1] = row
+    end
+    table.sort(list, function(a, b) return a[3] > b[3] end)
+    return list
+end
+
+--- The table as text, with a line about the whole.
+local function describe(list, cycle)
+    local lines, core, lua, luajit = {}, 0, 0, 0
+    for i, row in ipairs(list) do
+        core = core + (row[2]:find "^c/" and row[3] or row[2] == "hiredis" and row[3] or 0)
+        lua = lua + (row[2]:find "^lua/" and row[3] or 0)
+        luajit = luajit + ((row[1] == LUAJIT or row[1] == COLLECTOR) and row[3] or 0)
+        lines[i] = i <= TOP and ("| %.0f | %s | %s |"):format(row[3], unpack(row)) or nil
+    end
+    return ("A compiled cycle has %d instructions: %.0f %% in the core, %.0f %% in LuaJIT itself, "
+        .. "%.0f %% in\ncompiled Lua, the rest in libc.\n\n| instructions | function | file |\n"
+        .. "|---|---|---|\n%s\n"):format(cycle, core / cycle * 100, luajit / cycle * 100,
+        lua / cycle * 100, table.concat(lines, "\n"))
+end
+
+--- Counts a compiled cycle with some seeds, and prints where the instructions of the median go.
+-- @return that as text; nil: nothing was counted, as valgrind is missing
+function _M.compiled()
+    local turns = require "spec.bench.turns"
+    if not io.popen("command -v valgrind"):read() then
+        print "\ninstructions were not counted: valgrind is missing"
+        return nil
+    end
+    local found = with_servers(function(uris)
+        local list = {}
+        for seed = 1, SEEDS do
+            local cycles_of, collected, file, text = counted(uris, "compiled", seed)
+            list[seed] = { cycle = (cycles_of + collected) / CYCLES, collected = collected,
+                file = file, text = text }
+        end
+        return list
+    end)
+    local thousands = {}
+    for i, one in ipairs(found) do
+        thousands[i] = one.cycle / 1000
+    end
+    turns.goal("instructions of a compiled cycle, N = 5, 1,000", thousands, "<= 35")
+    table.sort(found, function(a, b) return a.cycle < b.cycle end)
+    local one = found[math.ceil(SEEDS / 2)]
+    local text = describe(table_of(one.file, one.text, one.collected), one.cycle)
+    print("\n" .. text)
+    return text
 end
 
 -- ---- what was counted before -----------------------------------------------------------
@@ -153,6 +304,12 @@ function _M.known(what)
     end
 end
 
+local function write(path, text)
+    local file = assert(io.open(path, "w"))
+    file:write(text)
+    file:close()
+end
+
 local function accept(what, cycle, futures)
     local lines = {}
     for line in io.lines(FILE) do
@@ -161,27 +318,37 @@ local function accept(what, cycle, futures)
         end
     end
     lines[#lines + 1] = ("%d %d %s"):format(cycle, futures, what)
-    local file = assert(io.open(FILE, "w"))
-    file:write(table.concat(lines, "\n"), "\n")
-    file:close()
+    write(FILE, table.concat(lines, "\n") .. "\n")
+end
+
+-- The text takes the place of the page's from before, up to the next heading.
+local function accept_table(text)
+    local page = require("spec.support.sys").read_file(PAGE)
+    local from = assert(page:find "A compiled cycle has %d")
+    write(PAGE, page:sub(1, from - 1) .. text .. page:sub((page:find("\n## ", from))))
 end
 
 local function main(how)
     local what = _M.here()
     local cycle, futures = _M.count()
     local cycle_before, futures_before = _M.known(what)
-    print(("%s: a cycle has %d instructions (%s before), 1,000 futures %d (%s before)"):format(
-        what, cycle, cycle_before or "?", futures, futures_before or "?"))
+    print(("%s: interpreted, a cycle has %d instructions (%s before), 1,000 futures %d (%s before)")
+        :format(what, cycle, cycle_before or "?", futures, futures_before or "?"))
     local added = _M.count_metered()
     print(("metrics add %.0f: %.2f %%"):format(added, added / cycle * 100))
+    local compiled = _M.compiled()
     if how == "accept" then
         accept(what, cycle, futures)
+        if compiled then
+            accept_table(compiled)
+        end
     end
 end
 
 if arg and arg[0] and arg[0]:find "bench/instructions.lua$" then
     if work[arg[1]] then
-        work[arg[1]](tonumber(arg[2]), { unpack(arg, 3) })
+        ffi.cdef "int getppid(void);"
+        work[arg[1]]({ unpack(arg, 2) })
         os.exit(0)
     end
     main(arg[1])

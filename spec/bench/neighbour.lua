@@ -1,18 +1,12 @@
--- make bench, fourth part: a neighbour of somebody who keeps very many locks, on five servers.
---
---     luajit spec/bench/neighbour.lua [rounds] [seconds] [kept]
+-- A part of make bench: a neighbour of somebody who keeps very many locks, on five servers.
 --
 -- One process takes `kept` locks, which the watchdog renews, each once in two thirds of `seconds`;
 -- another one locks and unlocks a name of its own every millisecond, for so many seconds alone and
 -- beside it, in turns.
-local root = arg[0]:match "^(.*)/spec/bench/[^/]*$" or "."
-package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua;")
-    :gsub("%%", root) .. package.path
-
 local support = require "spec.support"
+local turns = require "spec.bench.turns"
 
-local ROUNDS, SECONDS = tonumber(arg[1]) or 5, tonumber(arg[2]) or 8
-local KEPT = tonumber(arg[3]) or 50000
+local _M = {}
 
 -- Says how many it has; then for each line how many renewals there were since, what one took of
 -- this process in us, and how many were lost.
@@ -84,46 +78,40 @@ local function ask(process, line, seconds)
     return numbers
 end
 
-local function quantile(list, q)
-    table.sort(list)
-    return list[math.floor((#list - 1) * q + 1.5)]
-end
-
-local function main()
+function _M.run(rounds, seconds, kept)
     local cluster = support.cluster(5)
     local neighbour = start(NEIGHBOUR, unpack(cluster:uris()))
     ask(neighbour)
-    local ratios, client = { p50 = {}, p99 = {} }, {}
+    local ratios, client, quiet = { p50 = {}, p99 = {} }, {}, {}
     print(("\n%-3s %-24s"):format("N", "MANY ARE KEPT"))
-    for round = 1, ROUNDS do
-        local alone = ask(neighbour, SECONDS)
-        local keeper = start(KEEPER, SECONDS, KEPT, unpack(cluster:uris()))
-        assert(ask(keeper, nil, 300)[1] == KEPT)
-        support.sleep(SECONDS)               -- all are renewed at some time of their own now
+    for round = 1, rounds do
+        local alone = ask(neighbour, seconds)
+        local keeper = start(KEEPER, seconds, kept, unpack(cluster:uris()))
+        assert(ask(keeper, nil, 300)[1] == kept)
+        support.sleep(seconds)               -- all are renewed at some time of their own now
         ask(keeper, "")
-        local beside = ask(neighbour, SECONDS)
+        local beside = ask(neighbour, seconds)
         local renewals, cpu, lost = unpack(ask(keeper, ""))
         assert(lost == 0 and renewals > 0)
         ratios.p50[round], ratios.p99[round] = beside[1] / alone[1], beside[2] / alone[2]
-        client[round] = cpu
+        client[round], quiet[round] = cpu, alone[1]
         print(("    alone p50 %.0f, p99 %.0f, longest %.0f us; beside %d kept, %.0f renewals/s: "
-            .. "%.0f, %.0f, %.0f"):format(alone[1], alone[2], alone[3], KEPT, renewals / SECONDS,
+            .. "%.0f, %.0f, %.0f"):format(alone[1], alone[2], alone[3], kept, renewals / seconds,
             beside[1], beside[2], beside[3]))
         keeper:close_stdin()
         keeper:wait(30)
         cluster:flush()
     end
     for _, name in ipairs { "p50", "p99" } do
-        local list = ratios[name]
-        print(("    a neighbour's %s beside %d kept / alone: %.2f (%.2f-%.2f)"):format(name, KEPT,
-            quantile(list, 0.5), quantile(list, 0.25), quantile(list, 0.75)))
+        print(("    a neighbour's %s beside %d kept / alone: %s"):format(name, kept,
+            turns.spread(ratios[name])))
     end
-    print(("    the client takes %.1f us for a renewal"):format(quantile(client, 0.5)))
+    print(("    the client takes %.1f us for a renewal"):format(turns.quantile(client, 0.5)))
+    turns.goal(("a neighbour's p99 beside %d kept / alone"):format(kept), ratios.p99, "<= 1.3",
+        quiet)
+    neighbour:close_stdin()
+    neighbour:wait(30)
+    cluster:stop()
 end
 
-local ok, err = pcall(main)
-support.cleanup()
-if not ok then
-    io.stderr:write("bench: ", tostring(err), "\n")
-    os.exit(1)
-end
+return _M

@@ -8,6 +8,7 @@ package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua
 
 local resty = require "spec.bench.peers.resty"
 local support = require "spec.support"
+local turns = require "spec.bench.turns"
 
 local TURNS, IN_FLIGHT = 5, 64
 local SECONDS = tonumber(arg[1]) or 5
@@ -72,17 +73,7 @@ local ng = new_nginx()
 -- A worker on a processor of its own: what it and its keeper say to each other stays there.
 local pinned = new_nginx "worker_cpu_affinity auto;"
 
-local floor = support.spawn { root .. "/build/spec/floor", "evalsha",
-    root .. "/lua/redlock/scripts/lock/acquire.lua",
-    root .. "/lua/redlock/scripts/lock/release.lua",
-    cluster[1].port, cluster[2].port, cluster[3].port, cluster[4].port, cluster[5].port,
-    stdin = "pipe", stdout = "pipe" }
-
-local function run_floor(cycles, in_flight)
-    floor:write(("run %d %d\n"):format(cycles, in_flight))
-    local p50, _, rate = floor:read_line(60):match "^(%S+) (%S+) (%S+)"
-    return { p50 = tonumber(p50), rate = tonumber(rate) }
-end
+local floor = turns.floor(cluster, "script")
 
 local turn = 0
 local function run_nginx(server, how, cycles, in_flight)
@@ -97,7 +88,7 @@ local function compare(what, in_flight, field, better)
     local ours, alone, hand = {}, {}, {}
     for i = 1, TURNS do
         local cycles = math.ceil(in_flight > 1 and CYCLES * 0.3 or CYCLES)
-        local least = run_floor(cycles * in_flight, in_flight)[field]
+        local least = floor:run(cycles * in_flight, in_flight)[field]
         ours[i] = run_nginx(ng, "redlock", cycles, in_flight)[field] / least
         alone[i] = run_nginx(pinned, "redlock", cycles, in_flight)[field] / least
         hand[i] = run_nginx(ng, "hand", math.ceil(cycles / 20), in_flight)[field] / least
@@ -160,7 +151,7 @@ local function hand_over()
 end
 
 local ok, err = pcall(function()
-    run_floor(2000, IN_FLIGHT)
+    floor:run(2000, IN_FLIGHT)
     run_nginx(ng, "redlock", 300, 8)
     run_nginx(pinned, "redlock", 300, 8)
     run_nginx(ng, "hand", 30, 8)

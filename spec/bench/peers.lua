@@ -85,13 +85,17 @@ end
 
 -- ---- the tables --------------------------------------------------------------------
 
+local function cells(p50, p99, rate, cpu, ratio)
+    return p50, p99 or "", rate or "", cpu or "", "", "", ratio
+end
+
 local function header(title, ...)
     print ""
-    turns.print_row("N", title, ...)
+    turns.print_row("N", title, cells(...))
 end
 
 local function print_row(system, ...)
-    turns.print_row(#system.members, system.name, ...)
+    turns.print_row(#system.members, system.name, cells(...))
 end
 
 local function cell(batches, field)
@@ -117,8 +121,10 @@ local function one_at_a_time(list)
     header("PEERS ONE AT A TIME", "p50", "p99", "cycles/s", "cpu", "/ redlock")
     local batches, p50 = turns.take(workers_of(list), ROUNDS, CYCLES), {}
     for i, system in ipairs(list) do
-        turns.print_batches(#system.members, system.name, batches[i], batches[1])
-        p50[i] = median_of(batches[i], "p50")
+        local b = batches[i]
+        print_row(system, cell(b, "p50"), cell(b, "p99"), cell(b, "rate"), cell(b, "cpu"),
+            turns.ratio(b, batches[1], "p50"))
+        p50[i] = median_of(b, "p50")
     end
     note("one at a time, us", list, p50)
 end

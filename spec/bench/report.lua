@@ -40,7 +40,6 @@ local TITLES = {
         no_line = true },
     ["ONE CORE"] = { "Lock and unlock, all on one core", TIME },
     ["CLIENT ON ITS OWN CORE"] = { "Lock and unlock, the client on a core of its own", TIME },
-    ["ALL CORES"] = { "Lock and unlock, as the scheduler likes it", TIME },
     ["MUCH IS HELD"] = { "Beside locks that are held", TIME },
     ["MANY ARE KEPT"] = { "Beside a process that keeps very many locks",
         "time, beside the same alone; shorter is better" },
@@ -62,13 +61,12 @@ local function row(chart, line)
     elseif n and chart.name:find "^peers" then
         chart[#chart + 1] = { label = label, words = line:match "^%d+   %S.-  +(.*)" }
     end
-    chart.last = what and what:gsub(" %+$", "")
 end
 
 -- Ratios between rows: "    fenced / plain: 1.34 (1.31-1.35)", some of them on one line.
 local function between(chart, line)
     for what, value, low, high in line:gmatch("([^;:]+): " .. RATIO) do
-        add(chart, (what:gsub("^%s+", ""):gsub("^%+", chart.last or "")), value, low, high)
+        add(chart, (what:gsub("^%s+", "")), value, low, high)
     end
 end
 
@@ -81,6 +79,7 @@ function _M.parse(text)
             what = TITLES[name][2], log = TITLES[name].log, no_line = TITLES[name].no_line }
         charts[#charts + 1] = chart
     end
+    text = text:gsub("\nGOALS\n.*", ""):gsub("\nA compiled cycle has .*", "")
     for line in (text .. "\n"):gmatch "(.-)\n" do
         local title = line:match "^N   (%u[%u ]+%u)  "
         local kind, ratio = line:match "^(.-) +p50 .-/ lock (%d+%.%d+)"

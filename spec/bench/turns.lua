@@ -1,7 +1,11 @@
--- What benches share: workers that take turns, medians with quartiles, rows.
+-- What benches share: workers that take turns, medians with quartiles, rows, goals.
 local ffi = require "ffi"
 local bit = require "bit"
+local build = require "spec.support.build"
+local restart_guard = require "redlock.servers.restart_guard"
+local script_text = require "redlock.runtime.script_text"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local _M = {}
 
@@ -34,15 +38,18 @@ function Worker:receive(seconds)
     until support.now() >= deadline
 end
 
---- @return p50, p99, rate, cpu of a batch, as floor.c has them; nil: not in that time
+--- @return p50, p99, rate, user, system of a batch, as floor.c has them, and cpu, their sum, which
+-- is all that some peers know; nil: not in that time
 function Worker:result(seconds)
     local line = self:receive(seconds)
     if not line then
         return nil
     end
-    local p50, p99, rate, cpu = line:match "^(%S+) (%S+) (%S+) (%S+)$"
-    return { p50 = tonumber(p50), p99 = tonumber(p99), rate = tonumber(rate),
-        cpu = tonumber(cpu) }
+    local p50, p99, rate, user, system = line:match "^(%S+) (%S+) (%S+) (%S+) ?(%S*)$"
+    local result = { p50 = tonumber(p50), p99 = tonumber(p99), rate = tonumber(rate),
+        user = tonumber(user), system = tonumber(system) or 0 }
+    result.cpu = result.user + result.system
+    return result
 end
 
 function Worker:run(cycles, in_flight, seconds)
@@ -50,11 +57,57 @@ function Worker:run(cycles, in_flight, seconds)
     return self:result(seconds) or error("a worker of the bench does not answer", 0)
 end
 
+-- CPU time of the cluster's servers so far, in us.
+local function used_by(cluster)
+    local sum = 0
+    for _, server in ipairs(cluster) do
+        sum = sum + tonumber(sys.read_file(("/proc/%d/schedstat"):format(server.pid)):match "^%d+")
+    end
+    return sum / 1000
+end
+
+--- As run(), and with `servers`: what the servers of its cluster took for a cycle.
+function Worker:batch(cycles, in_flight)
+    local before = self.cluster and used_by(self.cluster)
+    local result = self:run(cycles, in_flight)
+    result.servers = before and (used_by(self.cluster) - before) / cycles
+    return result
+end
+
 function Worker:stop()
     self.proc:close_stdin()
     if self.proc:wait(30) ~= 0 then
         error("a worker of the bench did not end well", 0)
     end
+end
+
+local function of_cluster(cluster, argv, name)
+    for _, server in ipairs(cluster) do
+        argv[#argv + 1] = server[name]
+    end
+    local worker = _M.worker(argv)
+    worker.cluster = cluster
+    return worker
+end
+
+--- @param mode  script, or guarded: what the library sends. A single server has no guard, so
+--   nothing but the script is sent to one.
+function _M.floor(cluster, mode)
+    mode = #cluster > 1 and mode or "script"
+    local scripts = build.root .. "/lua/redlock/scripts/lock/"
+    local acquire = scripts .. "acquire.lua"
+    if mode == "guarded" then
+        acquire = support.tmpdir() .. "/guarded.lua"
+        sys.write_file(acquire, restart_guard.wrap(script_text.read "redlock.scripts.lock.acquire"))
+    end
+    return of_cluster(cluster, { build.root .. "/build/spec/floor", mode, acquire,
+        scripts .. "release.lua" }, "port")
+end
+
+--- @param mode, held  see ours.lua
+function _M.ours(cluster, mode, held)
+    return of_cluster(cluster, { "luajit", build.root .. "/spec/bench/ours.lua", mode, held or 0,
+        env = support.lua_env() }, "uri")
 end
 
 --- Lets the workers take turns; who goes first changes, as the turn before may matter.
@@ -68,7 +121,7 @@ function _M.take(workers, rounds, cycles, at_once)
     for round = 1, rounds do
         for k = 0, #workers - 1 do
             local i = (round + k) % #workers + 1
-            batches[i][round] = workers[i]:run(cycles, at_once)
+            batches[i][round] = workers[i]:batch(cycles, at_once)
         end
     end
     return batches
@@ -104,34 +157,102 @@ function _M.spread(list)
         quantile(list, 0.75))
 end
 
---- The median of a/b within one round, and its quartiles.
-function _M.ratio(a, b, field)
+--- a/b within each round.
+function _M.ratios(a, b, field)
     local list = {}
     for i = 1, math.min(#a, #b) do
         list[i] = a[i][field] / b[i][field]
     end
-    return _M.spread(list)
+    return list
 end
 
-local ROW = "%-3s %-24s %7s %7s %9s %6s   %-18s %-18s"
+--- The median of a/b within one round, and its quartiles.
+function _M.ratio(a, b, field)
+    return _M.spread(_M.ratios(a, b, field))
+end
+
+-- ---- rows ------------------------------------------------------------------------
+
+local ROW = "%-3s %-24s %7s %7s %9s %6s %6s %7s   %-18s %-18s"
 
 --- @param ...  the cells of a row; those left out at the end are empty
 function _M.print_row(...)
     local cells = { ... }
-    for i = #cells + 1, 8 do
+    for i = #cells + 1, 10 do
         cells[i] = ""
     end
     print((ROW:format(unpack(cells)):gsub("%s+$", "")))
 end
 
+local function mean(batches, field)
+    local sum = 0
+    for _, batch in ipairs(batches) do
+        sum = sum + (batch[field] or 0)
+    end
+    return sum / #batches
+end
+
 --- @param first, second  batches of what they are compared with; may be nil
-function _M.print_batches(n, what, batches, first, second)
-    local function cell(format, field)
-        return format:format(_M.median_of(batches, field))
+--- @param field  what is compared: p50 by default
+function _M.print_batches(n, what, batches, first, second, field)
+    local function cell(format, of)
+        return format:format(_M.median_of(batches, of))
+    end
+    -- The kernel splits a process's time into these two by samples, which takes many batches.
+    local function part(of)
+        return ("%.1f"):format(mean(batches, of))
     end
     _M.print_row(n, what, cell("%.1f", "p50"), cell("%.1f", "p99"), cell("%.0f", "rate"),
-        cell("%.1f", "cpu"), first and _M.ratio(batches, first, "p50") or "",
-        second and _M.ratio(batches, second, "p50") or "")
+        part "user", part "system", part "servers",
+        first and _M.ratio(batches, first, field or "p50") or "",
+        second and _M.ratio(batches, second, field or "p50") or "")
+end
+
+-- ---- goals -----------------------------------------------------------------------
+
+local STEADY = 0.05           -- of the median: so far away are the floor's quartiles at most
+local goals = {}
+
+--- Notes a number for the table of goals.
+-- @param list   one for each round
+-- @param goal   such as "<= 1.12"
+-- @param floor  a list of the floor's numbers in those rounds; may be nil
+function _M.goal(what, list, goal, floor)
+    goals[#goals + 1] = { what = what, list = list, goal = goal, floor = floor }
+end
+
+-- How far the quartiles are from the median, as a part of it.
+local function unsteadiness(list)
+    local middle = quantile(list, 0.5)
+    return math.max(quantile(list, 0.75) - middle, middle - quantile(list, 0.25)) / middle
+end
+
+local GOAL = "%-46s %-26s %-9s %-6s %s"
+
+local function goal_row(...)
+    return (GOAL:format(...):gsub("%s+$", ""))
+end
+
+--- Prints the table of goals, and writes it to a file.
+function _M.print_goals(file)
+    local lines, shaky = { "", "GOALS", _M.describe(), goal_row("median (quartiles)", "now", "goal",
+        "", "quartiles of the floor") }, 0
+    for _, g in ipairs(goals) do
+        local now, sign, limit = quantile(g.list, 0.5), g.goal:match "^(%S+) (%S+)$"
+        limit = tonumber(limit)
+        local met = sign == "<=" and now <= limit or sign == ">=" and now >= limit
+        local away = g.floor and unsteadiness(g.floor)
+        shaky = shaky + (away and away > STEADY and 1 or 0)
+        lines[#lines + 1] = goal_row(g.what, #g.list > 1 and _M.spread(g.list)
+            or ("%.2f"):format(now), g.goal, met and "met" or "short", away
+            and ("%.1f %%, %s"):format(away * 100, away <= STEADY and "steady" or "NOT STEADY")
+            or "")
+    end
+    lines[#lines + 1] = shaky == 0 and "The floor was steady: quartiles within 5 % of the median."
+        or ("The floor was not steady in %d rows: measure again on an idle machine."):format(shaky)
+    local text = table.concat(lines, "\n") .. "\n"
+    io.write(text)
+    sys.write_file(file, text)
 end
 
 -- ---- the machine -----------------------------------------------------------------

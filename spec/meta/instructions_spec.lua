@@ -24,7 +24,7 @@ describe("the instructions", function()
     end)
 
     it("of a cycle with metrics are hardly more", function()
-        local added = instructions.count_metered()       -- 0.6 to 1.3 %
+        local added = instructions.count_metered()       -- 0.65 %
         assert.is_true(added > 0 and added <= cycle * 0.016, ("%d of %d"):format(added, cycle))
     end)
 end)

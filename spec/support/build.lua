@@ -13,6 +13,7 @@ local SOURCES = {
     hostile = "hostile.c",
     ["clockshim.so"] = "-shared -fPIC clockshim.c",
     ["nameshim.so"] = "-shared -fPIC nameshim.c -ldl",
+    ["seedshim.so"] = "-shared -fPIC seedshim.c -ldl",
 }
 
 -- Linked under another name and moved, several runs may do this at once.
