@@ -322,8 +322,8 @@ describe("using", function()
     teardown(support.cleanup)
 
     it("runs the function under the lock and gives its results", function()
-        local got = { client:using("x", function(l, ...)
-            assert.equal(0, select("#", ...))
+        local got = { client:using("x", function(l, token)
+            assert.is_nil(token)
             assert.is_true(l:isValid())
             assert.equal(1, l:getHoldCount())
             return 1, nil, 3, nil

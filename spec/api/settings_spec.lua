@@ -110,7 +110,7 @@ describe("redlock.from_environment", function()
                 end
             ]], { REDLOCK_CONFIG = file })
         end
-        assert.matches("^exposed\teverybody on this machine may read .*/e.conf", findings "644")
+        assert.matches("^exposed\tevery user of this machine can read .*/e.conf", findings "644")
         assert.equal("", findings "600")
     end)
 

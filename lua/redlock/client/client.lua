@@ -354,7 +354,7 @@ end
 function methods:health()
     local ok, err = open_to_wait(self, "health")
     if not ok then
-        return false, err
+        return nil, err
     end
     return connecting().health(self)
 end

@@ -103,11 +103,11 @@ function _M.health(client)
             and asked.at + client.options.timeout - client.now() or 0
         local rows = look(client, asked and asked.at)
         if not rows then
-            return false, errors.new("closed", "health")
+            return nil, errors.new("closed", "health")
         elseif count(rows) >= wanted(client) then
             return true
         elseif left <= 0 then
-            return false, errors.new("no_quorum", "health", health.complaints(rows))
+            return nil, errors.new("no_quorum", "health", health.complaints(rows))
         end
         rounds.sleep(client, min(pause, left))
         pause = min(2 * pause, PAUSE_MAX)

@@ -298,7 +298,7 @@ function Client:connect(seconds) end
 ---local healthy, err = client:health()
 ---print(healthy and "ok" or err)
 ---```
----@return boolean healthy  whether a majority (and `margin` more) may vote, and answers
+---@return true|nil healthy  a majority (and `margin` more) may vote, and answers
 ---@return redlock.Error err  no_quorum: why each server has no vote; closed; config; phase
 function Client:health() end
 
