@@ -75,6 +75,9 @@ enum {
 /* The kinds of rounds that are timed. */
 enum { RL_TIMES_ACQUIRE = 1, RL_TIMES_RELEASE, RL_TIMES_KINDS };
 
+/* What rl_acquire() and rl_release() do when they have begun. */
+enum { RL_BEGIN, RL_WAIT, RL_NOTIFY };
+
 /* How a round ended, and why a node gave no vote. */
 typedef enum rl_code {
     RL_OK = 0,
@@ -389,18 +392,15 @@ int rl_script(rl_client *client, const char *body, size_t len);
  * Outcomes: RL_GRANTED (held until rl_remaining_ms() is 0), RL_HELD, RL_NO_QUORUM,
  * RL_EXPIRED (granted too late), RL_CLOSED; all but the first also start a release on
  * every node. Sets *lease when it returns a round.
- * NULL: out of memory, or an argument is out of range. */
+ * how: RL_BEGIN returns at once. RL_WAIT waits as rl_wait() does; if it is granted then,
+ * it frees the round and returns NULL, with the lease in *lease; if a signal has arrived,
+ * the next rl_wait() tells. RL_NOTIFY is for a caller that waits for several rounds of a
+ * client that is not shared: as RL_BEGIN, with rl_round_notify() and rl_lazy().
+ * NULL: out of memory, or an argument is out of range; *lease is as it was. */
 rl_round *rl_acquire(rl_client *client, const rl_primitive *primitive,
                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
                      const rl_bytes *label, int64_t lease_ms, int64_t within_ms,
-                     int32_t home, rl_lease **lease);
-
-/* rl_acquire(), rl_round_notify() and rl_hold() in one, for a client that is not shared
- * and a caller that waits for several rounds. */
-rl_round *rl_acquire_async(rl_client *client, const rl_primitive *primitive,
-                           const rl_bytes *keys, int nkeys, const rl_bytes *args,
-                           int nargs, const rl_bytes *label, int64_t lease_ms,
-                           int64_t within_ms, int32_t home, rl_lease **lease);
+                     int32_t home, int32_t how, rl_lease **lease);
 
 /* Starts an extension to lease_ms from now. Never shortens; 0 only asks. Outcomes:
  * RL_GRANTED, RL_LOST (ended, or a majority disowned us: the lease is now void),
@@ -424,11 +424,8 @@ rl_round *rl_handover(rl_lease *lease, const rl_primitive *kind, const rl_bytes 
  * lease ends at once. With a lock delay a lost lease is not released: its keys expire.
  * Outcomes: RL_GRANTED (released in time), RL_EXPIRED, RL_HELD (another holder has the
  * keys now), RL_NOT_HELD, RL_UNKNOWN, RL_CLOSED. NULL: out of memory; the release was
- * started. */
-rl_round *rl_release(rl_lease *lease);
-
-/* rl_release(), like rl_acquire_async() for rl_acquire(). */
-rl_round *rl_release_async(rl_lease *lease);
+ * started. how: as in rl_acquire(), but RL_WAIT returns the round, too. */
+rl_round *rl_release(rl_lease *lease, int32_t how);
 
 /* Starts a question to all nodes, KEYS = keys, ARGV = args. Done when a majority has
  * given equal votes and data, or no longer can, within within_ms. guarded: asks only
@@ -639,8 +636,9 @@ int64_t rl_poll(rl_client *client);
 /* The lease of the k-th renewal that was granted, as rl_lost(). */
 uintptr_t rl_renewed(rl_client *client, int64_t k);
 
-/* Losses, renewals and node changes together: unchanged means no news. No lock. */
-int64_t rl_changes(const rl_client *client);
+/* Returns rl_now_ms(), and in *changes the number of losses, renewals and node changes
+ * together: unchanged means no news. No lock. Doubles, as Lua has no wider integers. */
+double rl_look(const rl_client *client, double *changes);
 
 /* Copies what a client has counted. */
 void rl_get_counters(rl_client *client, rl_counters *out);

@@ -59,8 +59,8 @@ double rl_random(rl_client *c)
 /* ---- starting ---- */
 
 /* Ends a function that starts a round: evaluates start with the client's mutex, at
- * now_ms. Returns NULL also when no descriptors are left. started: engine_send_and_leave or
- * engine_queue_and_leave. */
+ * now_ms. Returns NULL also when no descriptors are left. started: see
+ * what_follows(). */
 #define RETURN_ROUND(c, started, start)                           \
     do {                                                          \
         int64_t now_ms = engine_enter(c);                         \
@@ -95,36 +95,46 @@ int rl_script(rl_client *c, const char *body, size_t len)
     return script;
 }
 
-static rl_round *acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
-                         int nkeys, const rl_bytes *args, int nargs, const rl_bytes *label,
-                         int64_t lease_ms, int64_t within_ms, int32_t home,
-                         rl_lease **lease, started_fn *started)
+/* The validity left of a round's lease in ms; 0: too little. */
+static int64_t worth_ms(const rl_round *round)
+{
+    int64_t left_ms = rl_remaining_ms(round->lease);
+    return round->kind->expired == RL_EXPIRED &&
+                   left_ms < round->core->options.min_validity_ms
+               ? 0
+               : left_ms;
+}
+
+/* RL_WAIT: waits, and unlocks. NULL: a lease was granted, and its round is freed. */
+static rl_round *waited(struct rl_client *c, rl_round *round, int64_t now_ms)
+{
+    if (round && engine_wait(c, round, now_ms) == RL_GRANTED && round->kind->expired &&
+        worth_ms(round) > 0) {
+        engine_free(round);
+        round = NULL;
+    }
+    engine_leave(c);
+    return round;
+}
+
+static started_fn *what_follows(int32_t how)
+{
+    return how == RL_WAIT ? waited : how == RL_NOTIFY ? engine_queue_and_leave : engine_send_and_leave;
+}
+
+rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
+                     int nkeys, const rl_bytes *args, int nargs, const rl_bytes *label,
+                     int64_t lease_ms, int64_t within_ms, int32_t home, int32_t how,
+                     rl_lease **lease)
 {
     struct value v;
     if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || within_ms < 0 ||
         new_value(&v, label))
         return NULL;
-    RETURN_ROUND(c, started,
+    RETURN_ROUND(c, what_follows(how),
                  acquire_begin(&c->core, primitive, keys, nkeys, args, nargs,
                                (rl_bytes){v.bytes, v.len}, lease_ms, within_ms, home,
                                now_ms, lease));
-}
-
-rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
-                     int nkeys, const rl_bytes *args, int nargs, const rl_bytes *label,
-                     int64_t lease_ms, int64_t within_ms, int32_t home, rl_lease **lease)
-{
-    return acquire(c, primitive, keys, nkeys, args, nargs, label, lease_ms, within_ms, home,
-                   lease, engine_send_and_leave);
-}
-
-rl_round *rl_acquire_async(rl_client *c, const rl_primitive *primitive,
-                           const rl_bytes *keys, int nkeys, const rl_bytes *args,
-                           int nargs, const rl_bytes *label, int64_t lease_ms,
-                           int64_t within_ms, int32_t home, rl_lease **lease)
-{
-    return acquire(c, primitive, keys, nkeys, args, nargs, label, lease_ms, within_ms, home,
-                   lease, engine_queue_and_leave);
 }
 
 rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
@@ -146,16 +156,10 @@ rl_round *rl_handover(rl_lease *lease, const rl_primitive *kind, const rl_bytes 
                                      now_ms, next));
 }
 
-rl_round *rl_release(rl_lease *lease)
+rl_round *rl_release(rl_lease *lease, int32_t how)
 {
     struct rl_client *c = client_of(lease->core);
-    RETURN_STARTED(c, holder_release(lease, now_ms));
-}
-
-rl_round *rl_release_async(rl_lease *lease)
-{
-    struct rl_client *c = client_of(lease->core);
-    RETURN_ROUND(c, engine_queue_and_leave, holder_release(lease, now_ms));
+    RETURN_ROUND(c, what_follows(how), holder_release(lease, now_ms));
 }
 
 rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
@@ -295,16 +299,6 @@ uint32_t rl_round_unseeded(const rl_round *round)
     return round->lease ? round->lease->unseeded : 0;
 }
 
-/* The validity left of a round's lease in ms; 0: too little. */
-static int64_t worth_ms(const rl_round *round)
-{
-    int64_t left_ms = rl_remaining_ms(round->lease);
-    return round->kind->expired == RL_EXPIRED &&
-                   left_ms < round->core->options.min_validity_ms
-               ? 0
-               : left_ms;
-}
-
 int rl_round_outcome(const rl_round *round)
 {
     int outcome = round->outcome;
@@ -340,8 +334,7 @@ void rl_round_free(rl_round *round)
     struct rl_client *c = client_of(round->core);
     engine_lock(c);
     int undecided = !round->outcome;
-    engine_forget(round);
-    round_free(round);
+    engine_free(round);
     if (undecided)
         keeper_take_over(c);
     engine_leave(c);
@@ -354,8 +347,7 @@ int64_t rl_round_won(rl_round *round)
     if (left_ms <= 0)
         return 0;
     engine_lock(c);
-    engine_forget(round);
-    round_free(round);
+    engine_free(round);
     engine_leave(c);
     return left_ms;
 }
@@ -369,8 +361,7 @@ int64_t rl_release_done(rl_round *round, uint32_t *unseeded)
     engine_lock(c);
     int64_t told = largest_extra(round);
     *unseeded = lease->unseeded;
-    engine_forget(round);
-    round_free(round);
+    engine_free(round);
     holder_drop(lease, rl_now_ms());
     keeper_take_over(c);
     engine_leave(c);

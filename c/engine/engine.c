@@ -63,13 +63,14 @@ void engine_deliver(struct rl_client *c)
     }
 }
 
-void engine_forget(rl_round *round)
+void engine_free(rl_round *round)
 {
     times_end(client_of(round->core), round);
     atomic_store(&round->post, ROUND_POSTED);
     struct rl_mailbox *m = round->box;
     if (m)
         mailbox_remove(m, round);
+    round_free(round);
 }
 
 void engine_leave(struct rl_client *c)
@@ -90,8 +91,8 @@ void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
     /* The process was stopped: what arrived meanwhile counts before time-outs. */
     if (now_ms - core_due_ms(&c->core) > AWAY_MS) {
         count = net_wait(&c->net, events, 0);
-        if (c->net.threaded)
-            net_collect(&c->net, events, count);
+        net_collect(&c->net, events, count);
+        now_ms = rl_now_ms();
         net_dispatch(&c->net, events, count, now_ms);
     }
     core_tick(&c->core, now_ms);
@@ -139,6 +140,7 @@ int engine_turn(struct rl_client *c, int block)
     engine_lock(c);
     c->turning = 0;
     if (count > 0) {
+        net_collect(&c->net, events, count);
         int64_t now_ms = rl_now_ms();
         engine_hear(c, events, count, now_ms);
         net_flush(&c->net, now_ms);
@@ -211,17 +213,34 @@ static int turn_or_wait(struct rl_client *c)
     return 0;
 }
 
-int rl_wait(rl_round *round)
+/* With the mutex. Returns as rl_wait(). */
+static int wait_for(struct rl_client *c, const rl_round *round)
 {
-    struct rl_client *c = client_of(round->core);
     int interrupted = 0;
-    engine_lock(c);
     c->wanting++;
     while (!round->outcome && !interrupted)
         interrupted = turn_or_wait(c) == EINTR;
     c->wanting--;
     keeper_take_over(c);
-    int outcome = round->outcome ? round->outcome : RL_INTERRUPTED;
+    return round->outcome ? round->outcome : RL_INTERRUPTED;
+}
+
+int engine_wait(struct rl_client *c, rl_round *round, int64_t now_ms)
+{
+    times_begin(c, round);
+    if (!c->core.closed)
+        engine_send(c, now_ms);
+    int outcome = wait_for(c, round);
+    round->signalled = outcome == RL_INTERRUPTED;
+    return outcome;
+}
+
+int rl_wait(rl_round *round)
+{
+    struct rl_client *c = client_of(round->core);
+    engine_lock(c);
+    int outcome = round->signalled ? RL_INTERRUPTED : wait_for(c, round);
+    round->signalled = 0;
     engine_unlock(c);
     return outcome;
 }

@@ -41,14 +41,17 @@ rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t no
 /* Like engine_send_and_leave(), with rl_round_notify(), and sends as while rl_hold() is on. */
 rl_round *engine_queue_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms);
 
+/* With the mutex: sends what was started, and waits as rl_wait(). */
+int engine_wait(struct rl_client *c, rl_round *round, int64_t now_ms);
+
 typedef rl_round *started_fn(struct rl_client *c, rl_round *round, int64_t now_ms);
 
 /* With the mutex: moves rounds that are done to their mailboxes, and announces losses and
  * node changes. */
 void engine_deliver(struct rl_client *c);
 
-/* Before a round's handle is freed: keeps the round out of all mailboxes. */
-void engine_forget(rl_round *round);
+/* With the mutex: frees a round's handle, and keeps the round out of all mailboxes. */
+void engine_free(rl_round *round);
 
 /* Delivers and unlocks; frees a closed client without handles. */
 void engine_leave(struct rl_client *c);

@@ -40,9 +40,10 @@ uintptr_t rl_renewed(rl_client *c, int64_t k)
     return c ? noted(c, c->core.renewed, &c->core.renewals, k) : 0;
 }
 
-int64_t rl_changes(const rl_client *c)
+double rl_look(const rl_client *c, double *changes)
 {
-    return c ? c->core.losses + c->core.renewals + c->core.node_changes : 0;
+    *changes = c ? (double)(c->core.losses + c->core.renewals + c->core.node_changes) : 0;
+    return (double)rl_now_ms();
 }
 
 void rl_get_counters(rl_client *c, rl_counters *out)

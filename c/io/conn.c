@@ -405,11 +405,6 @@ static void stage(struct conn *c, struct buf *out)
     c->staged = full;
 }
 
-int conn_is_staged(const struct net *net, int i)
-{
-    return net->threaded && !net->conns[i].tls;
-}
-
 void conn_write(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
@@ -446,10 +441,9 @@ static void conn_decrypt(struct net *net, int i, int64_t now_ms)
 void conn_read(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
-    int staged = conn_is_staged(net, i);      /* the thread has read them */
-    char *input = staged ? c->in : net->input;
-    ssize_t k = staged ? c->got : recv(c->fd, input, NET_READ, 0);
-    if (staged)
+    char *input = c->tls ? net->input : c->in;
+    ssize_t k = c->tls ? recv(c->fd, input, NET_READ, 0) : c->got;
+    if (!c->tls)
         errno = c->got_errno;
     if (k == 0) {
         lost_peer(net, i, "closed by the server", now_ms);
@@ -459,8 +453,7 @@ void conn_read(struct net *net, int i, int64_t now_ms)
         lost_errno(net, i, "read", errno, now_ms);
     } else if (k > 0 && !c->tls) {
         c->heard = 1;
-        /* A time after the read: the server wrote all of it before that. */
-        core_feed(net->core, i, input, (size_t)k, rl_now_ms());
+        core_feed(net->core, i, input, (size_t)k, now_ms);
     } else if (k > 0 && tls_feed(c->tls, input, (size_t)k) < 0) {
         lost(net, i, RL_NOMEM, "TLS", "out of memory", now_ms);
     } else if (k > 0) {

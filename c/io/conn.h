@@ -41,7 +41,7 @@ struct conn {
     struct tls *tls;              /* NULL: plain, or not connected yet */
     size_t sealed;                /* bytes of core_out(), encrypted and not all sent */
     uint32_t events;              /* what epoll watches for */
-    /* With a thread (net_collect()): */
+    /* What net_collect() has read, and the thread is to send; without TLS: */
     char *in;                     /* NET_READ bytes; NULL: none yet */
     ssize_t got;                  /* what recv() returned, and errno */
     int got_errno;
@@ -71,14 +71,11 @@ void conn_shake(struct net *net, int i, int64_t now_ms);
 /* Writes, or stages for the thread, what the core has for the connection. */
 void conn_write(struct net *net, int i, int64_t now_ms);
 
-/* Feeds the core with what it reads, or what the thread has read. */
+/* Feeds the core with what net_collect() has read; with TLS, with what it reads. */
 void conn_read(struct net *net, int i, int64_t now_ms);
 
 /* Sends as much of the buffer as the socket takes. 0, or an errno. */
 int conn_send(struct net *net, int i, struct buf *out);
-
-/* True if the thread moves its bytes, without the mutex: only without TLS. */
-int conn_is_staged(const struct net *net, int i);
 
 /* True if it is closed, or the core has given it up and takes no more bytes. */
 int conn_is_over(const struct net *net, int i);

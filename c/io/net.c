@@ -149,6 +149,26 @@ int net_kick(struct net *net)
     return wakefd;
 }
 
+void net_collect(struct net *net, const void *events, int count)
+{
+    const struct epoll_event *ev = events;
+    for (int k = 0; k < count; k++) {
+        int i = (int)ev[k].data.u32;
+        struct conn *c = i < TAG_TIMER ? &net->conns[i] : NULL;
+        if (!c || !c->up || c->tls)
+            continue;
+        if (net->threaded && ev[k].events & EPOLLOUT && conn_send(net, i, &c->staged))
+            shutdown(c->fd, SHUT_RDWR);
+        c->got = -1;
+        c->got_errno = EAGAIN;
+        if (!(ev[k].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) ||
+            (!c->in && !(c->in = malloc(NET_READ))))
+            continue;
+        c->got = recv(c->fd, c->in, NET_READ, 0);
+        c->got_errno = errno;
+    }
+}
+
 /* ---- with a thread ---- */
 
 void net_send(struct net *net)
@@ -159,26 +179,6 @@ void net_send(struct net *net)
         if (c->up && buf_len(&c->staged) && !(c->events & EPOLLOUT) &&
             conn_send(net, i, &c->staged))
             shutdown(c->fd, SHUT_RDWR);
-    }
-}
-
-void net_collect(struct net *net, const void *events, int count)
-{
-    const struct epoll_event *ev = events;
-    for (int k = 0; k < count; k++) {
-        int i = (int)ev[k].data.u32;
-        struct conn *c = i < TAG_TIMER ? &net->conns[i] : NULL;
-        if (!c || !c->up || !conn_is_staged(net, i))
-            continue;
-        if (ev[k].events & EPOLLOUT && conn_send(net, i, &c->staged))
-            shutdown(c->fd, SHUT_RDWR);
-        c->got = -1;
-        c->got_errno = EAGAIN;
-        if (!(ev[k].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) ||
-            (!c->in && !(c->in = malloc(NET_READ))))
-            continue;
-        c->got = recv(c->fd, c->in, NET_READ, 0);
-        c->got_errno = errno;
     }
 }
 

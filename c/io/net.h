@@ -50,14 +50,17 @@ void net_flush(struct net *net, int64_t now_ms);
  * deadline. Needs no mutex. How many, or -1 with errno. */
 int net_wait(const struct net *net, void *events, int ms);
 
-/* Handles count events, and feeds the core with what arrived. */
+/* Handles count events, and feeds the core with what was read. */
 void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms);
+
+/* After net_wait(), before net_dispatch(): reads what has arrived. With a thread it needs
+ * no mutex. Look at the clock after it: the servers wrote all of it before that. */
+void net_collect(struct net *net, const void *events, int count);
 
 /* ---- with a thread (threaded): the order of a turn ---- */
 
-/* Without the mutex: writes what is staged; after net_wait(), reads what has arrived. */
+/* Without the mutex: writes what is staged. */
 void net_send(struct net *net);
-void net_collect(struct net *net, const void *events, int count);
 
 /* With the mutex, after net_dispatch(): does what the core wants, but stages what it
  * would write. */

@@ -21,10 +21,8 @@ void buf_clear(struct buf *b)
     b->taken = 0;
 }
 
-char *buf_reserve(struct buf *b, size_t n)
+char *buf_grow(struct buf *b, size_t n)
 {
-    if (b->cap - b->end >= n)
-        return b->data + b->end;
     size_t len = buf_len(b);
     if (b->start >= len && b->cap - len >= n) {  /* cheap to move, and enough room */
         memcpy(b->data, b->data + b->start, len);

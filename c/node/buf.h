@@ -23,7 +23,11 @@ void buf_free(struct buf *b);
 void buf_clear(struct buf *b);
 
 /* Makes room for n bytes after the end. Where to write them, or NULL: out of memory. */
-char *buf_reserve(struct buf *b, size_t n);
+char *buf_grow(struct buf *b, size_t n);
+static inline char *buf_reserve(struct buf *b, size_t n)
+{
+    return b->cap - b->end >= n ? b->data + b->end : buf_grow(b, n);
+}
 
 /* Marks n bytes from the front as taken. */
 void buf_take(struct buf *b, size_t n);

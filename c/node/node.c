@@ -266,8 +266,8 @@ static int node_greeted(struct node *nd, const struct request *r)
         questions_servers_answered(nd);
     if (!failed) {
         if (r->kind == REQUEST_LOAD && reply->text_len == SHA_LEN) {
-            char *end = wire_put_bulk(nd->evalsha[r->script], "EVALSHA", 7);
-            wire_put_bulk(end, reply->text, SHA_LEN);
+            snprintf(nd->evalsha[r->script], EVALSHA_LEN + 1, "$7\r\nEVALSHA\r\n$40\r\n%s\r\n",
+                     reply->text);
             script_add(&nd->sha_known, r->script);
             script_add(&nd->loaded, r->script);
         }
@@ -381,18 +381,15 @@ int node_put_script(struct node *nd, int script, int n, size_t room)
 {
     int by_sha = script_in(&nd->loaded, script);
     size_t len = nd->scripts->item[script].len;
-    char *to = buf_reserve(&nd->out, (by_sha ? 0 : len) + room + 96);
-    if (!to)
+    if (!buf_reserve(&nd->out, (by_sha ? EVALSHA_LEN : len) + room + 96))
         return -1;
-    to = wire_put_array(to, n + 2);
+    wire_array(&nd->out, n + 2);
     if (by_sha) {
-        memcpy(to, nd->evalsha[script], EVALSHA_LEN);
-        to += EVALSHA_LEN;
+        wire_raw(&nd->out, nd->evalsha[script], EVALSHA_LEN);
     } else {
-        to = wire_put_bulk(to, "EVAL", 4);
-        to = wire_put_bulk(to, nd->scripts->item[script].body, len);
+        wire_bulk(&nd->out, "EVAL", 4);
+        wire_bulk(&nd->out, nd->scripts->item[script].body, len);
     }
-    nd->out.end = (size_t)(to - nd->out.data);
     if (script_in(&nd->sha_known, script))
         script_add(&nd->loaded, script);    /* EVAL loads a script as well */
     return by_sha;
@@ -403,16 +400,13 @@ int node_put_call(struct node *nd, int script, const struct cmd *cmd,
 {
     uint64_t start = buf_offset(&nd->out);
     size_t len = behind ? strlen(behind) : 0;
-    int by_sha = node_put_script(nd, script, cmd->argc + (behind != NULL),
-                                 cmd->len + len + 64);
+    int by_sha =
+        node_put_script(nd, script, cmd->argc + (behind != NULL), cmd->len + len + 64);
     if (by_sha < 0)
         return RL_NOMEM;
-    char *to = nd->out.data + nd->out.end;     /* has room by now */
-    memcpy(to, cmd->bytes, cmd->len);
-    to += cmd->len;
+    wire_raw(&nd->out, cmd->bytes, cmd->len);
     if (behind)
-        to = wire_put_bulk(to, behind, len);
-    nd->out.end = (size_t)(to - nd->out.data);
+        wire_bulk(&nd->out, behind, len);
     node_push(nd, REQUEST_CALL, script, owner, start, now_ms)->by_sha = (int8_t)by_sha;
     nd->stats.requests++;
     return 0;

@@ -118,7 +118,7 @@ struct node {
     struct batch *batch;          /* calls that go together; NULL: there were none yet */
     struct script_set sha_known;  /* scripts whose sha the server told */
     struct script_set loaded;     /* scripts that the server has, as far as we know */
-    char evalsha[RL_MAX_SCRIPTS][EVALSHA_LEN];    /* "EVALSHA" and the sha, as sent */
+    char evalsha[RL_MAX_SCRIPTS][EVALSHA_LEN + 1];    /* "EVALSHA" and the sha, as sent */
     int code;                     /* why the node gives no votes: rl_code, with text */
     char text[RL_TEXT_MAX];
     int lost;                     /* set by the core: why the node was lost last, rl_code;

@@ -359,26 +359,12 @@ static size_t put_head(char *s, char prefix, uint64_t n)
     return len + 2;
 }
 
-char *wire_put_array(char *to, int n)
-{
-    return to + put_head(to, '*', (uint64_t)n);
-}
-
-char *wire_put_bulk(char *to, const char *data, size_t len)
-{
-    to += put_head(to, '$', len);
-    if (len)
-        memcpy(to, data, len);
-    memcpy(to + len, "\r\n", 2);
-    return to + len + 2;
-}
-
 int wire_array(struct buf *b, int n)
 {
     char *to = buf_reserve(b, HEAD_MAX);
     if (!to)
         return -1;
-    b->end = (size_t)(wire_put_array(to, n) - b->data);
+    b->end += put_head(to, '*', (uint64_t)n);
     return 0;
 }
 
@@ -387,7 +373,11 @@ int wire_bulk(struct buf *b, const char *data, size_t len)
     char *to = buf_reserve(b, HEAD_MAX + len + 2);
     if (!to)
         return -1;
-    b->end = (size_t)(wire_put_bulk(to, data, len) - b->data);
+    size_t k = put_head(to, '$', len);
+    if (len)
+        memcpy(to + k, data, len);
+    memcpy(to + k + len, "\r\n", 2);
+    b->end += k + len + 2;
     return 0;
 }
 

@@ -94,10 +94,6 @@ int wire_bulk(struct buf *b, const char *data, size_t len);
 int wire_bulk_int(struct buf *b, int64_t n);
 int wire_raw(struct buf *b, const char *data, size_t len);
 
-/* The same into memory that has room: 24 bytes more than the data. The end of it. */
-char *wire_put_array(char *to, int n);
-char *wire_put_bulk(char *to, const char *data, size_t len);
-
 /* Appends a whole command of n zero-terminated words. 0, or -1: out of memory. */
 int wire_command(struct buf *b, int n, const char *const *words);
 

@@ -58,12 +58,13 @@ int main(int argc, char **argv)
     rl_bytes key = {argv[1], strlen(argv[1])};
     rl_lease *lease = NULL;
     int outcome = finish(
-        rl_acquire(client, &lock, &key, 1, NULL, 0, NULL, LEASE_MS, WITHIN_MS, -1, &lease));
+        rl_acquire(client, &lock, &key, 1, NULL, 0, NULL, LEASE_MS, WITHIN_MS, -1, RL_BEGIN,
+                   &lease));
     if (outcome == RL_GRANTED) {
         printf("held for %d ms\n", (int)rl_remaining_ms(lease));
         fflush(stdout);
         getchar();                    /* the work */
-        outcome = finish(rl_release(lease));
+        outcome = finish(rl_release(lease, RL_BEGIN));
     }
     printf("%s\n", outcome == RL_GRANTED ? "released" : rl_code_name(outcome));
     if (lease)

@@ -436,7 +436,7 @@ describe("a client", function()
         local acquire = require "redlock.lock.acquire"
         local changes = require "redlock.runtime.changes"
         for _, wait in ipairs { 0, 0.01 } do
-            support.fails("closed", acquire.acquire(l, "somebody", nil, wait, 1))
+            support.fails("closed", acquire.acquire(l, "somebody", nil, wait, 1, client.now()))
         end
         assert.equal(0, changes.counters(client).losses)
         assert.is_nil(require("redlock.servers.restart_guard").left(client))

@@ -309,9 +309,9 @@ local function wrap_core(lib)
     local raw_now, raw_acquire = lib.rl_now_ms, lib.rl_acquire
     local free = {}
     C.rl_acquire = function(core, prim, keys, nkeys, args, nargs, label, lease_ms, within_ms,
-        home, out)
+        home, how, out)
         local round = raw_acquire(core, prim, keys, nkeys, args, nargs, label, lease_ms,
-            within_ms, home, out)
+            within_ms, home, how, out)
         if out[0] ~= nil then
             attempts.new(sim, out[0], lease_ms, prim.rule == lib.RL_RULE_LARGEST)
             note_kind(keys, nkeys)

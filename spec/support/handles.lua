@@ -10,7 +10,7 @@ local GIVES_BACK = { rl_round_free = true, rl_lease_drop = true, rl_disown = tru
 -- Those give back a round, if the result is at least so much; the second its lease as well.
 local MAY_GIVE_BACK = { rl_round_won = 1, rl_release_done = 0 }
 -- Which argument is the place for a lease that is made.
-local MAKES = { rl_acquire = 11, rl_acquire_async = 11, rl_handover = 5 }
+local MAKES = { rl_acquire = 12, rl_handover = 5 }
 local KINDS = { "rl_lease *", "rl_round *", "rl_subscription *" }
 
 local function address(value)
@@ -56,8 +56,8 @@ function _M.watch()
             elseif name:find "^rl_release" and result ~= nil then
                 lease_of[address(result)] = address((...))
             end
-            local made = MAKES[name] and result ~= nil and select(MAKES[name], ...)
-            if made then
+            local made = MAKES[name] and select(MAKES[name], ...)
+            if made and made[0] ~= nil then
                 count(address(made[0]), 1)
             end
             at = name ~= "rl_next" and address(result)       -- that gives what is there already

@@ -111,12 +111,12 @@ static int take(rl_client *c, rl_lease **lease)
     rl_bytes key = {"x", 1};
     *lease = NULL;
     return finish(rl_acquire(c, &this.primitive, &key, 1, NULL, 0, NULL, LEASE_MS, 10000, -1,
-                             lease));
+                             RL_BEGIN, lease));
 }
 
 static void give_back(void)
 {
-    finish(rl_release(this.lease));
+    finish(rl_release(this.lease, RL_BEGIN));
     rl_lease_drop(this.lease);
 }
 
@@ -373,7 +373,7 @@ static void a_signal_in_the_engine(void)
     ends = 1;
     int64_t last_ms = rl_now_ms(), longest_ms = 0;
     rl_round *round = rl_acquire(other, &this.primitive, &key, 1, NULL, 0, NULL, LEASE_MS, 10000,
-                                 -1, &lease);
+                                 -1, RL_BEGIN, &lease);
     for (int over = 0; !over;) {
         over = handled;      /* before the look at the clock: the pause was before, too */
         int64_t now_ms = rl_now_ms();

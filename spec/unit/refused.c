@@ -229,7 +229,7 @@ static rl_lease *take(rl_client *c)
     while (EXPECT(rl_now_ms() < finish_ms)) {
         rl_lease *lease = NULL;
         rl_round *round = rl_acquire(c, &primitive, &key, 1, NULL, 0, NULL, LEASE_MS, 5000, -1,
-                                     &lease);
+                                     RL_BEGIN, &lease);
         EXPECT(round || refused);
         if (outcome_of(round) == RL_GRANTED)
             return lease;
@@ -311,7 +311,7 @@ static void use(rl_client *c)
         use_mailbox(c, 0);
         use_mailbox(c, 1);
     }
-    outcome = outcome_of(rl_release(lease));
+    outcome = outcome_of(rl_release(lease, RL_BEGIN));
     EXPECT(outcome == RL_GRANTED || refused);
     rl_lease_drop(lease);
 }

@@ -137,7 +137,7 @@ static rl_round *acquire(rl_client *c, const char *name, int64_t lease_ms,
 {
     const rl_bytes key = {name, strlen(name)};
     return rl_acquire(c, &primitive, &key, 1, NULL, 0, NULL, lease_ms, within_ms, -1,
-                      lease);
+                      RL_BEGIN, lease);
 }
 
 static int outcome_of(rl_round *round)
@@ -182,7 +182,7 @@ static void connect_all(rl_client *c)
     int ready = 0;
     while (ready < this.n && EXPECT(rl_now_ms() < finish_ms)) {
         rl_lease *lease = take(c, "connect", LEASE_MAX_MS, 5000);
-        outcome_of(rl_release(lease));
+        outcome_of(rl_release(lease, RL_BEGIN));
         rl_lease_drop(lease);
         ready = 0;
         for (int i = 0; i < this.n; i++) {
@@ -257,7 +257,7 @@ static void hold(struct rng *rng, struct lock *lock, rl_lease *lease)
     leave(lock, lease);
     if (rng_one_in(rng, 8))
         return;              /* dropped while it is held */
-    rl_round *release = rl_release(lease);
+    rl_round *release = rl_release(lease, RL_BEGIN);
     EXPECT(release);
     if (rng_one_in(rng, 4)) {
         rl_round_free(release);
@@ -346,7 +346,7 @@ static void *look(void *arg)
         struct worker *w = &this.workers[rng_below(&rng, WORKERS)];
         pthread_mutex_lock(&w->mutex);
         if (w->offered && rng_one_in(&rng, 8))
-            rl_round_free(rl_release(w->offered));
+            rl_round_free(rl_release(w->offered, RL_BEGIN));
         pthread_mutex_unlock(&w->mutex);
         pause_ms(rng_below(&rng, 3));
     }
@@ -458,7 +458,7 @@ static int deal_step(struct loop *l, struct dealing *d)
             EXPECT(rl_keep(d->lease, LEASE_MIN_MS, 0) == 0);
         d->releasing = rng_one_in(&l->rng, 2);
         if (d->releasing) {
-            d->round = rl_release(d->lease);
+            d->round = rl_release(d->lease, RL_BEGIN);
         } else {
             d->round = rl_handover(d->lease, NULL, NULL, LEASE_MIN_MS + rng_below(&l->rng, 200),
                                    &next);
@@ -570,13 +570,13 @@ static _Noreturn void child(rl_lease *inherited)
     EXPECT(rl_remaining_ms(inherited) == 0);
     EXPECT(rl_lease_lost(inherited) == RL_LOSS_CLOSED);
     EXPECT(outcome_of(rl_extend(inherited, 1000)) == RL_NOT_HELD);
-    EXPECT(outcome_of(rl_release(inherited)) == RL_NOT_HELD);
+    EXPECT(outcome_of(rl_release(inherited, RL_BEGIN)) == RL_NOT_HELD);
     for (int i = 0; i < NAMES; i++)
         EXPECT(!this.locks[i].holder || rl_remaining_ms(this.locks[i].holder) == 0);
     rl_lease *mine = take(this.client, "child", 5000, 5000);
     if (EXPECT(mine)) {
         EXPECT(rl_remaining_ms(mine) > 0);
-        int outcome = outcome_of(rl_release(mine));
+        int outcome = outcome_of(rl_release(mine, RL_BEGIN));
         EXPECT(outcome == RL_GRANTED || outcome == RL_UNKNOWN);
         rl_lease_drop(mine);
     }
@@ -621,7 +621,7 @@ static void fork_once(rl_lease *mine)
     EXPECT(outcome == RL_GRANTED || outcome == RL_NO_QUORUM);
     rl_lease *lease = take(this.client, "child", LEASE_MAX_MS, 5000);
     if (EXPECT(lease)) {
-        rl_round_free(rl_release(lease));
+        rl_round_free(rl_release(lease, RL_BEGIN));
         rl_lease_drop(lease);
     }
 }

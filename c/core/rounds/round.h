@@ -113,6 +113,7 @@ struct rl_round {
     struct timer timer;
     int unattended;                    /* a renewal: no caller waits */
     int notify;                        /* goes to round_next() when done */
+    int signalled;                     /* a signal ended a wait, and the caller is to know */
     struct rl_round *next_done;        /* in round_next()'s list, or in the mailbox */
     _Atomic(void *) post;              /* the mailbox to go to; ROUND_POSTED: done */
     _Atomic(void *) box;               /* done: the mailbox that has it, or will */

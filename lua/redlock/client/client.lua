@@ -93,6 +93,7 @@ function _M.new(opts, from)
         closed = false,
     }, Client)
     self.host.accept(opts)
+    self.min_lease, self.longest_lease = options.min_lease(opts), options.longest_lease(opts)
     self.guarded = restart_guard.is_on(self.options)
     self.holds = holds.new(self)
     self.tasks = tasks.new(self)

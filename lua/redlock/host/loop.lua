@@ -144,7 +144,7 @@ function _M.new(def)
     host.alive = host.alive or plain.alive
     local can_wait = host.can_wait or always
     function host.can_wait()
-        return not no_wait.applies() and can_wait()
+        return no_wait.may_wait() and can_wait()
     end
     host.spawn = host.spawn or spawn
     host.defer = host.defer or host.spawn

@@ -3,7 +3,8 @@
 -- Every host has owner, alive, can_wait, defer, log (see loop.lua), and
 --   host.wait(round, abandon, a, b, client)  returns the outcome of a client's round when it is
 --                     done; abandon: see box.lua
---   host.concurrent(client)  whether other coroutines can run while the caller waits
+--   host.concurrent(client)  whether other coroutines can run while the caller waits; if not,
+--                     most waits take place in the core
 -- and functions that mostly event loops need (made by loop.lua):
 --   host.accept(opts) raises for an option that does not go with the host
 --   host.open(client, settings, nodes, key)  the core of a client, or nil and why; clients whose
@@ -49,9 +50,7 @@ function _M.alive(owner)
     return type(owner) ~= "thread" or status(owner) ~= "dead"
 end
 
-function _M.can_wait()
-    return not no_wait.applies()
-end
+_M.can_wait = no_wait.may_wait
 
 function _M.defer(fn)
     fn()
@@ -61,9 +60,7 @@ function _M.log(text)
     io.stderr:write("redlock: ", text, "\n")
 end
 
-function _M.concurrent(client)
-    return tasks.is_task(client)
-end
+_M.concurrent = tasks.is_task
 
 -- A Lua signal handler (Ctrl-C) runs between two calls of rl_wait and may raise from here. Compiled
 -- code would not check for it.

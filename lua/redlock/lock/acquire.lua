@@ -19,6 +19,7 @@
 --                (rounds.claim)
 --   place        in the local queue, or nil
 --   free         whether it contends beside the other calls of this process, without a place
+--   blocks       whether nothing else of this thread runs while it waits
 --   alone        ends such a call, once it waits, when its coroutine is killed (turn.lua)
 --   wait         the table for the primitive's functions (hooks.lua), or nil
 --   answers      of the servers to the granted attempt; only with `wait`
@@ -67,9 +68,9 @@ local _M = {}
 
 local RETRY = { held = true, no_quorum = true, expired = true }
 
-local function new_call(lock, owner, lease, wait, patience)
+local function new_call(lock, owner, lease, wait, patience, now)
     local client = lock.client
-    local o, now = client.options, client.now()
+    local o = client.options
     -- A client's first attempt may include the time to connect.
     local answer = client.used and o.timeout or max(o.connect_timeout, o.timeout)
     client.used = true
@@ -77,7 +78,7 @@ local function new_call(lock, owner, lease, wait, patience)
         lock = lock, owner = owner, lease = lease, patience = patience, started = now, now = now,
         deadline = wait and now + wait or huge, ends = wait and now + wait + answer or huge,
         got = now, lease_out = rounds.lease_out(), place = nil, free = false, waits = false,
-        wait = hooks.begin(lock),
+        blocks = false, wait = lock.primitive.waits and hooks.begin() or nil,
     }
 end
 
@@ -104,7 +105,7 @@ local function wait_for_turn(call)
         end
         return result
     elseif not call.waits and call.deadline > call.started then
-        local client, pause = call.lock.client, handover.yield_for(call.lock)
+        local client, pause = call.lock.client, handover.yield_for(call.lock, call.now)
         if pause > 0 then
             rounds.sleep(client, min(pause, call.deadline - call.started))
             call.now = client.now()
@@ -207,9 +208,13 @@ end
 
 -- Frees what a call has: a round, a subscription, a place in the queue.
 local function leave(call)
-    attempt.forget(call)
-    waking.finish(call)
-    turn.leave(call)
+    if call.round ~= nil then
+        attempt.forget(call)
+    end
+    if call.waits then
+        waking.finish(call)
+        turn.leave(call)
+    end
     local place = call.place
     if place and place.offer then        -- too late: offered to the next one
         place:abandon()
@@ -265,11 +270,14 @@ end
 -- @param lease     seconds, or nil: the client's, kept by the watchdog
 -- @param wait      seconds, or nil: until it is free
 -- @param patience  seconds without a majority after which it gives up
+-- @param now       of client.now()
 -- @return true, or nil and an error: also `deadlock`, `overload`
-function _M.acquire(lock, owner, lease, wait, patience)
+function _M.acquire(lock, owner, lease, wait, patience, now)
     local client = lock.client
-    local call = new_call(lock, owner, lease, wait, patience)
-    if wait ~= 0 and client.host.concurrent(client) then
+    local call = new_call(lock, owner, lease, wait, patience, now)
+    if not client.host.concurrent(client) then
+        call.blocks = true
+    elseif wait ~= 0 then
         if lock.primitive.line then
             call.place = local_queue.place(lock, call.deadline, call.wait)
             return conclude(call, pcall(go, call, run_in_line))
@@ -286,11 +294,12 @@ end
 --   or wants the name already, or yields it, or somebody listens to events
 function _M.new_plain_call(lock, owner, lease, wait, patience)
     local client = lock.client
+    local now = client.now()
     if lock.primitive.name ~= "lock" or client.events.fn or client.queues[lock.id]
-        or client.holds:left_here(lock.id) > 0 or handover.yield_for(lock) > 0 then
+        or client.holds:left_here(lock.id) > 0 or handover.yield_for(lock, now) > 0 then
         return nil
     end
-    return new_call(lock, owner, lease, wait, patience)
+    return new_call(lock, owner, lease, wait, patience, now)
 end
 
 --- Begins the first attempt, and waits for nothing. An interrupt may raise between any two

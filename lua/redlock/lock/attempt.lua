@@ -45,7 +45,10 @@ function _M.register(call, handle, from)
         hold.traceparent = lock.traceparent
     end
     call.got = now
-    client.holds:set(call.owner, lock.id, hold, now, now + (call.left or rounds.remaining(handle)))
+    -- A lower bound will do: by then the core is asked.
+    local ends = call.blocks and call.now + seconds * (1 - client.options.drift_factor) - 0.003
+        or now + (call.left or rounds.remaining(handle))
+    client.holds:set(call.owner, lock.id, hold, now, ends)
     rounds.claim(call)
     if call.wait then
         hooks.granted(call, client.holds:get(call.owner, lock.id))

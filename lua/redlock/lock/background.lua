@@ -71,13 +71,13 @@ end
 function letting_go.begin(future, owner)
     local self = future.lock
     self.client.credentials:poll()
-    local hold = lock.current_hold(self, owner)
+    local hold, now = lock.current_hold(self, owner)
     if not hold or hold.count > 1 or self.client.queues[self.id]
         or self.primitive.name ~= "lock" then
         return nil
     end
     future.what = hold
-    local round = closing.begin(self, owner, hold, true)
+    local round = closing.begin(self, owner, hold, now, "future")
     if round == nil then
         future_of.go_on(future, leave_on, self, hold, nil, false)
     end

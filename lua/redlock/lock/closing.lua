@@ -49,15 +49,14 @@ function _M.reason(err, early)
     return "forgotten"
 end
 
---- Begins the last unlock: from now on the owner does not hold the lock. for_future: as for
--- rounds.release().
+--- Begins the last unlock: from now on the owner does not hold the lock. now: of client.now(); how:
+-- as for rounds.release().
 -- @return the round, or nil
-function _M.begin(lock, owner, hold, for_future)
+function _M.begin(lock, owner, hold, now, how)
     local client = lock.client
-    local now = client.now()
     hold.ends = now + rounds.remaining(hold.lease)
     -- In this order: an interrupt in between must not leave it on the servers.
-    local round = rounds.release(hold.lease, for_future)
+    local round = rounds.release(hold.lease, how)
     client.holds:remove(owner, lock.id)
     hold.seen = now
     return round

@@ -20,8 +20,8 @@ local RUN = 0.05              -- seconds for which a hold may be passed on in a 
 _M.YIELD_MAX = RUN
 
 --- Seconds for which this process yields a lock to others; 0: it does not.
-function _M.yield_for(lock)
-    return lock.client.yield_until:left(lock.id, lock.client.now())
+function _M.yield_for(lock, now)
+    return lock.client.yield_until:left(lock.id, now)
 end
 
 --- When the run of hand-overs began that led to a hold.
@@ -59,7 +59,9 @@ function _M.released(lock, told, hold)
         local turns = queue and 0 or others * (now - _M.run_since(hold))
         client.yield_until:add(lock.id, now, min(max(turns, YIELD), RUN))
     end
-    local_queue.wake_first(queue)
+    if queue then
+        local_queue.wake_first(queue)
+    end
 end
 
 --- Turns a hold into one of another kind, for the same owner, on the servers in one step.

@@ -25,7 +25,7 @@ local rounds = require "redlock.runtime.rounds"
 local outcomes = require "redlock.lock.outcomes"
 local ffi_values = require "redlock.runtime.ffi_values"
 
-local pairs, ipairs, setmetatable, next = pairs, ipairs, setmetatable, next
+local pairs, ipairs, setmetatable, next, type = pairs, ipairs, setmetatable, next, type
 local huge, max, min = math.huge, math.max, math.min
 
 local _M = {}
@@ -33,6 +33,9 @@ local _M = {}
 -- How many lost leases are remembered that were never renewed: an application may let thousands
 -- expire instead of releasing them.
 local REMEMBERED = 10000
+
+-- What the collector frees, and with it what `owners` has of it.
+local OBJECTS = { table = true, thread = true, userdata = true, cdata = true, ["function"] = true }
 
 local Holds = {}
 Holds.__index = Holds
@@ -92,7 +95,7 @@ function _M.new(client)
         run_out = new_line(),    -- lost ones that were never kept; the others stay in line
         fixed = 0,               -- how many live ones the watchdog does not keep
         listeners = 0,           -- and how many have onLost functions
-        happened = 0,            -- rl_changes() at the last look
+        changes = 0,             -- of changes.look() when they were processed last
         losses = 0,              -- rl_counters.losses then
         next_deadline = huge,    -- when to have the core look for losses
         next_sweep = 0,
@@ -174,7 +177,9 @@ local function take_out(self, hold)
         mine[id] = nil
     end
     local owner = self.whose[mine]
-    if next(mine) == nil and owner ~= nil and self.owners[owner] == mine then
+    -- The empty table of an object stays until that is collected: it may be asked for again soon.
+    if not OBJECTS[type(owner)] and next(mine) == nil and owner ~= nil
+        and self.owners[owner] == mine then
         self.owners[owner] = nil
     end
 end
@@ -425,13 +430,9 @@ local function sweep(self, now)
     end
 end
 
---- Processes what the core did since the last call.
-function Holds:look()
-    local happened = changes.happened(self.client)
-    if happened == self.happened then
-        return
-    end
-    self.happened = happened
+-- Processes what the core did; number: of changes.look().
+local function learn(self, number)
+    self.changes = number
     local losses = changes.counters(self.client).losses
     if losses ~= self.losses then
         local seen = self.losses
@@ -441,21 +442,34 @@ function Holds:look()
     self.client.events:poll()
 end
 
+--- Processes what the core did since the last call.
+function Holds:look()
+    local _, number = changes.look(self.client)
+    if number ~= self.changes then
+        learn(self, number)
+    end
+end
+
 --- Like look(), and does what is due by time. Every public call begins with it.
+-- @return the time, of client.now()
 function Holds:poll()
     local client = self.client
-    local now = client.now()
+    local now, number = changes.look(client)
     if now >= self.next_deadline then
         local due = changes.poll(client)
         self.next_deadline = self.fixed > 0 and max(due, now + 0.001) or huge
+        now, number = changes.look(client)
     end
-    self:look()
+    if number ~= self.changes then
+        learn(self, number)
+    end
     if now >= self.next_ending then
         callbacks.call_endings(self, now)
     end
     if now >= self.next_sweep then
         sweep(self, now)
     end
+    return now
 end
 
 --- Like poll(), for a timer of the host, while nobody calls the library.

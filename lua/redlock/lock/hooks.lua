@@ -20,9 +20,9 @@ function Wait.__index(wait, field)
     end
 end
 
---- @return the wait of a call; nil: its primitive does not use one
-function _M.begin(lock)
-    return lock.primitive.waits and setmetatable({ n = 0 }, Wait) or nil
+--- @return the wait of a call, for a primitive that uses one
+function _M.begin()
+    return setmetatable({ n = 0 }, Wait)
 end
 
 --- A lock object without its owner, for gave_up() after the owner was killed.

@@ -17,7 +17,7 @@ local outcomes = require "redlock.lock.outcomes"
 local printable = require("redlock.runtime.encoding").printable
 
 local setmetatable, type = setmetatable, type
-local format, sub = string.format, string.sub
+local byte, format, sub = string.byte, string.format, string.sub
 local huge = math.huge
 
 local _M = {}
@@ -56,7 +56,9 @@ end
 
 --- Whether a name would denote one of the library's own keys.
 function _M.is_reserved(client, name)
-    return sub(client.options.prefix .. sub(name, 1, #OWN_KEYS), 1, #OWN_KEYS) == OWN_KEYS
+    local prefix = client.options.prefix
+    return (prefix ~= "" or byte(name) == byte(OWN_KEYS))
+        and sub(prefix .. sub(name, 1, #OWN_KEYS), 1, #OWN_KEYS) == OWN_KEYS
 end
 
 --- Makes a lock object for `name`; checked, no I/O.
@@ -70,7 +72,7 @@ function _M.new(client, prim, name, opts)
     if opts ~= nil then
         owner, label, trace = read_options(client, opts)
     end
-    return setmetatable({
+    local self = {
         client = client,
         primitive = prim,
         name = name,
@@ -79,7 +81,9 @@ function _M.new(client, prim, name, opts)
         label = prim.labelled and label,
         traceparent = trace,
         within = prim.within and prim.within .. ":" .. name,
-    }, prim.class or class_of(prim))
+    }
+    setmetatable(self, prim.class or class_of(prim))     -- LuaJIT compiles no tail call of this
+    return self
 end
 
 --- The same name for an owner, as another kind of lock.
@@ -124,17 +128,20 @@ local function not_held(self)
     return failure(self, self.client.closed and "closed" or "not_held")
 end
 
+-- @return the time, of client.now(); or nil and an error: closed, config
 function _M.open(self)
     local client = self.client
-    local ok, err = client:open()
-    if ok then
-        client.holds:poll()
-        client.credentials:poll()
-        return true
-    elseif err then
-        return nil, err
+    if not client.core or client.closed then
+        local ok, err = client:open()
+        if not ok then
+            return nil, err or errors.new("closed", self)
+        end
     end
-    return failure(self, "closed")
+    local now = client.holds:poll()
+    if client.credentials.dynamic then
+        client.credentials:poll()
+    end
+    return now
 end
 local open = _M.open
 
@@ -147,11 +154,12 @@ function _M.open_to_wait(self)
 end
 
 --- The hold of the current owner, after a poll for losses.
+-- @return the hold, or nil; and the time, of client.now()
 function _M.current_hold(self, owner)
     local client = self.client
     if client.core then
-        client.holds:poll()
-        return hold_of(self, owner)
+        local now = client.holds:poll()
+        return hold_of(self, owner), now
     end
 end
 local current_hold = _M.current_hold
@@ -198,6 +206,9 @@ local granted = _M.granted
 -- value, will follow.
 -- @return whether it was held; or nil and a code: the primitive refuses
 local function reenter(self, owner)
+    if not hold_of(self, owner) then
+        return false
+    end
     local entered, code = hooks.enter(self, owner)
     if entered or code then
         return entered, code
@@ -215,19 +226,24 @@ local function reenter(self, owner)
 end
 
 function _M.check_lease(self, lease)
-    local o = self.client.options
+    local client = self.client
     if lease == nil then
         return nil
+    elseif type(lease) == "number" and lease >= client.min_lease
+        and lease <= client.longest_lease then
+        return lease
+    elseif type(lease) == "number" and lease > client.longest_lease then
+        validate.bad("lease", options.too_long(client.options, lease) .. ", or extend in time")
     end
-    if type(lease) == "number" and lease > options.longest_lease(o) then
-        validate.bad("lease", options.too_long(o, lease) .. ", or extend in time")
-    end
-    return validate.seconds("lease", lease, options.min_lease(o))
+    return validate.seconds("lease", lease, client.min_lease)
 end
 
 local check_lease = _M.check_lease
 
 function _M.check_wait(wait)
+    if type(wait) == "number" and wait >= 0 then
+        return wait
+    end
     return wait == nil and 0 or validate.seconds("wait", wait, 0)
 end
 local check_wait = _M.check_wait
@@ -236,8 +252,8 @@ local check_wait = _M.check_wait
 -- @param lease, wait, patience  as for acquire()
 -- @return as lock() and tryLock()
 local function take(self, lease, wait, patience)
-    local ok, err = open(self)
-    if not ok then
+    local now, err = open(self)
+    if not now then
         return nil, err
     end
     local owner = owner_of(self)
@@ -248,7 +264,8 @@ local function take(self, lease, wait, patience)
         if not self.client.host.can_wait() then
             return failure(self, "phase")
         end
-        ok, err = acquire.acquire(self, owner, lease, wait, patience)
+        local ok
+        ok, err = acquire.acquire(self, owner, lease, wait, patience, now)
         if not ok then
             return nil, err
         end
@@ -304,8 +321,10 @@ end
 function Lock:unlock(opts)
     local client, owner = self.client, owner_of(self)
     local closed_for = opts ~= nil and closing.options(opts) or nil
-    client.credentials:poll()
-    local hold = current_hold(self, owner)
+    if client.credentials.dynamic then
+        client.credentials:poll()
+    end
+    local hold, now = current_hold(self, owner)
     if not hold then
         return not_held(self)
     end
@@ -326,8 +345,10 @@ function Lock:unlock(opts)
         outcomes.released(client, hold)
         return true
     end
-    local round = closing.begin(self, owner, hold)
-    if not client.host.can_wait() then
+    local can_wait = client.host.can_wait()
+    local round = closing.begin(self, owner, hold, now,
+        can_wait and not client.host.concurrent(client) and "wait" or nil)
+    if not can_wait then
         rounds.leave(hold.lease, round)
         outcomes.released(client, hold)
         handover.released(self, nil, hold)

@@ -131,7 +131,7 @@ local function wait_at_least(call)
     end
     local pause = left_here(lock)
     if pause == 0 then
-        pause = handover.yield_for(lock)
+        pause = handover.yield_for(lock, client.now())
     end
     return min(pause, client.options.fallback)
 end

@@ -20,9 +20,9 @@ function _M.call(fn, ...)
     return ok, result
 end
 
---- Whether the caller runs inside such a function.
-function _M.applies()
-    return count > 0 and inside[running() or MAIN] == true
+--- Whether the caller runs outside of such functions.
+function _M.may_wait()
+    return count == 0 or not inside[running() or MAIN]
 end
 
 return _M

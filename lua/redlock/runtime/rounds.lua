@@ -15,6 +15,7 @@ local _M = { failure = answers.failure }
 local failure = answers.failure
 
 local FOREVER_MS = 2 ^ 40
+local BEGIN, WAIT, NOTIFY = 0, 1, 2           -- RL_BEGIN ...
 
 --- Seconds; longer times count as this.
 _M.FOREVER = FOREVER_MS / 1000
@@ -131,7 +132,8 @@ function _M.decided(call, round, won)
         local left = tonumber(C.rl_round_won(round))
         if left > 0 then
             call.left = left / 1000
-            return ffi_gc(handle, orphan)
+            ffi_gc(handle, orphan)
+            return handle
         end
     end
     lease_out[0] = nil
@@ -151,27 +153,35 @@ end
 local function prepare(call, prim, keys, args)
     call.lease_out[0] = nil
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
-    return call.lock.client:scripts(prim).primitive, nkeys, nargs
+    local client = call.lock.client
+    return (client.registered[prim] or client:scripts(prim)).primitive, nkeys, nargs
 end
 
 --- Tries once, for `within` seconds, to acquire the keys on a majority. An interrupt (Ctrl-C) can
 -- raise between any two steps: run it under pcall, and call interrupted() on an error.
 -- call: of lock/acquire.lua: lock, lease_out, place or alone (its abandon() is called if the waiter
--- is killed; or nil), home (whether the node where contenders meet is asked first).
+-- is killed; or nil), home (whether the node where contenders meet is asked first), blocks (whether
+-- the core may wait before it returns).
 -- @return as decided()
 function _M.acquire(call, prim, keys, args, lease, within)
     local primitive, nkeys, nargs = prepare(call, prim, keys, args)
-    return await_lease(call, C.rl_acquire(call.lock.client.core, primitive, keys_buf, nkeys,
-        args_buf, nargs, bytes(call.lock.label), to_ms(lease), to_ms(within), call.home and 0 or -1,
-        call.lease_out))
+    local round = C.rl_acquire(call.lock.client.core, primitive, keys_buf, nkeys, args_buf, nargs,
+        bytes(call.lock.label), to_ms(lease), to_ms(within), call.home and 0 or -1,
+        call.blocks and not call.wait and WAIT or BEGIN, call.lease_out)
+    local handle = call.lease_out[0]
+    if round == nil and handle ~= nil then
+        ffi_gc(handle, orphan)               -- LuaJIT does not compile a tail call of this
+        return handle
+    end
+    return await_lease(call, round)
 end
 
---- Begins the same for a future; rl_next() reports when the round is done.
+--- Begins an attempt for a future; rl_next() reports when the round is done.
 -- @return the round, for decided(); or nil
 function _M.begin_acquire(call, prim, keys, args, lease, within)
     local primitive, nkeys, nargs = prepare(call, prim, keys, args)
-    return C.rl_acquire_async(call.lock.client.core, primitive, keys_buf, nkeys, args_buf, nargs,
-        bytes(call.lock.label), to_ms(lease), to_ms(within), -1, call.lease_out)
+    return C.rl_acquire(call.lock.client.core, primitive, keys_buf, nkeys, args_buf, nargs,
+        bytes(call.lock.label), to_ms(lease), to_ms(within), -1, NOTIFY, call.lease_out)
 end
 
 --- Gives up an attempt whose call no longer waits.
@@ -208,7 +218,7 @@ end
 function _M.interrupted(call)
     local lease_out = call.lease_out
     if lease_out[0] ~= nil then
-        C.rl_round_free(C.rl_release(lease_out[0]))
+        C.rl_round_free(C.rl_release(lease_out[0], BEGIN))
         lease_out[0] = nil
     end
 end
@@ -321,15 +331,19 @@ end
 
 --- Begins the release. Writes what the sockets accept before it returns; for a future it does
 -- not, and rl_next() reports when the round is done.
+-- @param handle  the lease
+-- @param how     "future"; or "wait": waits in the core before it returns; or nil
 -- @return the round, for released(), or for release_done() when it is done; or nil
-function _M.release(handle, for_future)
-    return for_future and C.rl_release_async(handle) or C.rl_release(handle)
+function _M.release(handle, how)
+    local round = C.rl_release(handle, how == "wait" and WAIT or how and NOTIFY or BEGIN)
+    return round
 end
 
 --- Waits for a release.
 -- @return as release_done()
 function _M.released(client, subject, handle, round)
-    return _M.release_done(client, subject, handle, round, wait(client, round))
+    local granted = round ~= nil and is_granted(round) or wait(client, round)
+    return _M.release_done(client, subject, handle, round, granted)
 end
 
 --- Takes the result of a release that is done; granted: whether it was when the wait ended. Gives
