@@ -1,8 +1,5 @@
--- make bench: how far the library is from the floor (see floor.c), on this machine, now.
---
---     luajit spec/bench/run.lua
---
--- Its settings are variables of the environment: see README.md.
+-- make bench: how far the library is from the floor (see floor.c), on this machine, now. README.md
+-- lists the parts and the settings, which are variables of the environment.
 --
 -- Absolute times depend on the machine and on what else it does. So the competitors take
 -- turns, a short batch each, and what counts is the ratio within one round of turns.
@@ -93,6 +90,9 @@ local function compare(n, cluster, with_goals)
         print_batches(n, name, batches[i], i > 1 and batches[1], i > 2 and guarded)
     end
     if with_goals then
+        print(("    CPU beyond the guarded floor's: user %.1f, system %.1f us"):format(
+            turns.mean(batches[3], "user") - turns.mean(guarded, "user"),
+            turns.mean(batches[3], "system") - turns.mean(guarded, "system")))
         local p50 = list_of(guarded, "p50")
         goal(("N = %d, one at a time / floor"):format(n), turns.ratios(batches[3], guarded, "p50"),
             "<= 1.12", p50)
@@ -169,9 +169,9 @@ end
 --- What a cycle costs while much is held, that does not run out or does, beside the same while
 -- nothing is: on servers of their own, as the floor's cycle costs more there, too.
 local function held(n, many)
-    local empty, full = support.cluster(n), support.cluster(n)
     for _, row in ipairs { { "held", "lock + unlock" }, { "expiring", "leases that run out" } } do
         local mode, what = unpack(row)
+        local empty, full = support.cluster(n), support.cluster(n)
         local workers = { floor(empty, "script"), ours(empty, mode, 0), floor(full, "script"),
             ours(full, mode, many) }
         local batches = batches_of(workers)
@@ -189,11 +189,9 @@ local function held(n, many)
             goal(("beside %d held, growth of ours / floor"):format(many), growth, "<= 1.05",
                 list_of(batches[3], "p50"))
         end
-        empty:flush()
-        full:flush()
+        empty:stop()
+        full:stop()
     end
-    empty:stop()
-    full:stop()
 end
 
 local function much_is_held()
