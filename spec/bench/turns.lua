@@ -184,7 +184,7 @@ function _M.print_row(...)
     print((ROW:format(unpack(cells)):gsub("%s+$", "")))
 end
 
-function _M.mean(batches, field)
+local function mean(batches, field)
     local sum = 0
     for _, batch in ipairs(batches) do
         sum = sum + (batch[field] or 0)
@@ -200,7 +200,7 @@ function _M.print_batches(n, what, batches, first, second, field)
     end
     -- The kernel splits a process's time into these two by samples, which takes many batches.
     local function part(of)
-        return ("%.1f"):format(_M.mean(batches, of))
+        return ("%.1f"):format(mean(batches, of))
     end
     _M.print_row(n, what, cell("%.1f", "p50"), cell("%.1f", "p99"), cell("%.0f", "rate"),
         part "user", part "system", part "servers",

@@ -100,6 +100,7 @@ describe("a bench", function()
         for _, what in ipairs { "luv", "cqueues", "fixed lease", "kept", "fenced", "1 frozen" } do
             rows(text, 1, ROW:format(5, "redlock, " .. what))
         end
+        rows(text, 3, "    ()CPU beyond the guarded floor's: user %-?%d+%.%d, system %-?%d")
         for _, what in ipairs { "    kept / fixed lease", "; fenced / plain",
             "    1 of 5 frozen / all healthy" } do
             rows(text, 1, what .. ": (%d+%.%d+) %(")
