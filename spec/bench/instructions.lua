@@ -5,7 +5,7 @@
 --     luajit spec/bench/instructions.lua accept     writes instructions.txt, and the table of
 --                                                   README.md; make instructions
 --
--- In LuaJIT's interpreter this is the same each time, within 0.3 %, as answers come together or
+-- In LuaJIT's interpreter this is the same each time, within 1 %, as answers come together or
 -- apart; that is what tests compare. LuaJIT draws a seed for its hashes of strings, and their
 -- collisions change a cycle by 4 %, so the seed is given (seedshim.c). The collector would come two
 -- or three times, so it comes once, at the end. instructions.txt has a line for each LuaJIT and
