@@ -1,3 +1,6 @@
+/* acquire.c - an attempt, in the order in which it happens.
+ * Redlock: note the time; ask all servers to set the key to a value of our own; with a
+ * majority in time hold it for what is left of the lease; else release it everywhere. */
 #include "core/leases/acquire.h"
 
 #include <string.h>
@@ -13,7 +16,71 @@
 #include "core/rounds/same_number.h"
 #include "node/health.h"
 
-/* ---- votes ---- */
+/* ---- the time is noted, and all nodes are asked ---- */
+
+static const struct round_kind acquire_kind;
+
+/* The node where contenders meet: the one with the smallest run_id, which is the same for
+ * all clients. -1: none is up. */
+static int pick_gate(const struct core *core, int64_t now_ms)
+{
+    int gate = -1;
+    for (int i = 0; i < core->n; i++) {
+        const struct node *nd = &core->nodes[i];
+        if (nd->state == NODE_READY && !state_spares(core, i, now_ms) &&
+            (gate < 0 || strcmp(nd->info.run_id, core->nodes[gate].info.run_id) < 0))
+            gate = i;
+    }
+    return gate;
+}
+
+rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
+                        const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                        rl_bytes value, int64_t lease_ms, int64_t within_ms, int home,
+                        int64_t now_ms, rl_lease **out)
+{
+    struct rl_lease *lease = lease_new(core, &release_kind, primitive, keys, nkeys, args,
+                                       nargs, value, lease_ms, 0);
+    if (!lease)
+        return NULL;
+    struct rl_round *acquire =
+        round_new(core, &acquire_kind, primitive->acquire, lease, cmd_ref(lease->cmd));
+    if (!acquire) {
+        lease_recycle(lease);
+        return NULL;
+    }
+    acquire->gate = acquire->home = home < 0 ? -1 : pick_gate(core, now_ms);
+    /* Waits for no answer that would come after the validity is used up. */
+    int64_t useful_ms = quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm);
+    if (lease_ms < core->lease_ms)
+        core->lease_ms = lease_ms;
+    acquire->lease_ms = lease_ms;
+    acquire->cap_ms = now_ms + within_ms < useful_ms ? now_ms + within_ms : useful_ms;
+    lease->acquire = acquire;
+    lease->refs++;
+    core->handles++;
+    *out = lease;
+    round_handle(acquire);
+    round_begin(acquire, now_ms);
+    return acquire;
+}
+
+static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    struct core *core = round->core;
+    int objection = eligibility_objects(core, i, 1, now_ms);
+    if (objection)
+        return objection;
+    if (round->lease->primitive.knows_run && guard_nameless(core, i, now_ms))
+        return RL_NOPERM;
+    return round_call(round, i,
+                      round->lease->primitive.knows_run
+                          ? guard_run(core, i, 1)
+                          : guard_marker(core, i, 1),
+                      now_ms);
+}
+
+/* ---- a node answers ---- */
 
 /* Two nodes may be one server under two addresses, unless both are ready with a run_id:
  * guard_up() compares those. */
@@ -93,23 +160,6 @@ static int acquire_read(struct rl_round *round, int i, const struct reply *reply
     return code ? code : acquire_granted(round, i, vote);
 }
 
-/* ---- a round's hooks ---- */
-
-static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
-{
-    struct core *core = round->core;
-    int objection = eligibility_objects(core, i, 1, now_ms);
-    if (objection)
-        return objection;
-    if (round->lease->primitive.knows_run && guard_nameless(core, i, now_ms))
-        return RL_NOPERM;
-    return round_call(round, i,
-                      round->lease->primitive.knows_run
-                          ? guard_run(core, i, 1)
-                          : guard_marker(core, i, 1),
-                      now_ms);
-}
-
 static int acquire_answered(struct rl_round *round, int i, int code,
                             const struct vote *vote, int64_t now_ms)
 {
@@ -122,85 +172,7 @@ static int acquire_answered(struct rl_round *round, int i, int code,
     return guard_passed(round->core, i, now_ms);
 }
 
-/* A node without the number that the majority agreed on. */
-static int is_stray(const struct rl_lease *lease, int vote, int64_t extra)
-{
-    return lease->primitive.rule == RL_RULE_SAME && lease->token &&
-           (vote < RL_VOTE_YES || extra != lease->token);
-}
-
-/* A stray takes a place from others: heals it now, not with the first extension. */
-static void mend_strays(struct rl_lease *lease, const struct rl_round *round,
-                        int64_t now_ms)
-{
-    for (int i = 0; i < round->core->n; i++) {
-        const struct slot *slot = &round->slot[i];
-        if (slot->state == SLOT_ANSWERED && is_stray(lease, slot->vote, slot->extra))
-            heal_begin(lease, round, i, now_ms);
-    }
-}
-
-void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
-{
-    if (vote->vote != RL_VOTE_YES)
-        return;
-    if (is_stray(round->lease, vote->vote, vote->extra)) {
-        heal_begin(round->lease, round, i, now_ms);
-        return;
-    }
-    round->lease->confirmed |= bit(i);
-    fence_counted(round->lease, i, vote->extra);
-}
-
-void acquire_broken(struct rl_round *round, int i, int written, int64_t now_ms)
-{
-    lease_broken(round, i, written, now_ms);
-    if (!written && !(round->lease->broken & bit(i)))
-        lease_untouched(round->lease, i);    /* it never got a write */
-}
-
-static void acquire_refused(struct rl_round *round, int64_t now_ms)
-{
-    struct rl_lease *lease = round->lease;
-    lease->acquire = NULL;
-    round_end(round, RL_HELD);
-    release_end(lease, now_ms);
-}
-
-int acquire_won(struct rl_lease *lease, const struct rl_round *round, int64_t now_ms)
-{
-    int64_t deadline_ms = quorum_deadline_ms(round->started_ms, round->lease_ms,
-                                             lease->core->drift_ppm);
-    lease->acquire = NULL;
-    if (now_ms >= deadline_ms ||
-        deadline_ms - now_ms < lease->core->options.min_validity_ms)
-        return RL_EXPIRED;
-    lease_confirmed(lease, round);
-    if (lease_fenced(lease))
-        fence_issue(lease, round);
-    else if (round->token)
-        lease_issue(lease, round->token);
-    watchdog_hold(lease, deadline_ms, now_ms);
-    mend_strays(lease, round, now_ms);
-    lease->core->strays |= lease->primitive.rule == RL_RULE_SAME;
-    return RL_GRANTED;
-}
-
-static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
-                           enum verdict verdict, int64_t now_ms)
-{
-    if (verdict == WON)
-        return acquire_won(lease, round, now_ms);
-    lease->acquire = NULL;
-    if (!quorum_missing(&round->tally))
-        return RL_HELD;
-    for (int i = 0; i < round->core->n; i++) {
-        const struct slot *slot = &round->slot[i];
-        if (slot->state == SLOT_MISSING && slot->code == RL_CONFIG)
-            return RL_CONFIG;          /* a retry would not help */
-    }
-    return RL_NO_QUORUM;
-}
+/* ---- enough have answered ---- */
 
 static enum verdict judge(struct rl_round *round, int64_t now_ms)
 {
@@ -269,6 +241,59 @@ static int forgo_silent(struct rl_round *round, int64_t now_ms)
     return 0;
 }
 
+/* A node without the number that the majority agreed on. */
+static int is_stray(const struct rl_lease *lease, int vote, int64_t extra)
+{
+    return lease->primitive.rule == RL_RULE_SAME && lease->token &&
+           (vote < RL_VOTE_YES || extra != lease->token);
+}
+
+/* A stray takes a place from others: heals it now, not with the first extension. */
+static void mend_strays(struct rl_lease *lease, const struct rl_round *round,
+                        int64_t now_ms)
+{
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state == SLOT_ANSWERED && is_stray(lease, slot->vote, slot->extra))
+            heal_begin(lease, round, i, now_ms);
+    }
+}
+
+int acquire_won(struct rl_lease *lease, const struct rl_round *round, int64_t now_ms)
+{
+    int64_t deadline_ms = quorum_deadline_ms(round->started_ms, round->lease_ms,
+                                             lease->core->drift_ppm);
+    lease->acquire = NULL;
+    if (now_ms >= deadline_ms ||
+        deadline_ms - now_ms < lease->core->options.min_validity_ms)
+        return RL_EXPIRED;
+    lease_confirmed(lease, round);
+    if (lease_fenced(lease))
+        fence_issue(lease, round);
+    else if (round->token)
+        lease_issue(lease, round->token);
+    watchdog_hold(lease, deadline_ms, now_ms);
+    mend_strays(lease, round, now_ms);
+    lease->core->strays |= lease->primitive.rule == RL_RULE_SAME;
+    return RL_GRANTED;
+}
+
+static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
+                           enum verdict verdict, int64_t now_ms)
+{
+    if (verdict == WON)
+        return acquire_won(lease, round, now_ms);
+    lease->acquire = NULL;
+    if (!quorum_missing(&round->tally))
+        return RL_HELD;
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        if (slot->state == SLOT_MISSING && slot->code == RL_CONFIG)
+            return RL_CONFIG;          /* a retry would not help */
+    }
+    return RL_NO_QUORUM;
+}
+
 void acquire_decide_as(struct rl_round *round, acquire_outcome_fn *outcome,
                        int64_t now_ms)
 {
@@ -290,6 +315,35 @@ static void acquire_decide(struct rl_round *round, int64_t now_ms)
     acquire_decide_as(round, acquire_outcome, now_ms);
 }
 
+/* ---- answers that come late, or not at all ---- */
+
+static void acquire_refused(struct rl_round *round, int64_t now_ms)
+{
+    struct rl_lease *lease = round->lease;
+    lease->acquire = NULL;
+    round_end(round, RL_HELD);
+    release_end(lease, now_ms);
+}
+
+void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
+{
+    if (vote->vote != RL_VOTE_YES)
+        return;
+    if (is_stray(round->lease, vote->vote, vote->extra)) {
+        heal_begin(round->lease, round, i, now_ms);
+        return;
+    }
+    round->lease->confirmed |= bit(i);
+    fence_counted(round->lease, i, vote->extra);
+}
+
+void acquire_broken(struct rl_round *round, int i, int written, int64_t now_ms)
+{
+    lease_broken(round, i, written, now_ms);
+    if (!written && !(round->lease->broken & bit(i)))
+        lease_untouched(round->lease, i);    /* it never got a write */
+}
+
 static const struct round_kind acquire_kind = {
     .name = "acquire",
     .timed = RL_TIMES_ACQUIRE,
@@ -308,50 +362,3 @@ static const struct round_kind acquire_kind = {
     .decide = acquire_decide,
     .ended = fence_end,
 };
-
-/* ---- beginning ---- */
-
-/* The node where contenders meet: the one with the smallest run_id, which is the same for
- * all clients. -1: none is up. */
-static int pick_gate(const struct core *core, int64_t now_ms)
-{
-    int gate = -1;
-    for (int i = 0; i < core->n; i++) {
-        const struct node *nd = &core->nodes[i];
-        if (nd->state == NODE_READY && !state_spares(core, i, now_ms) &&
-            (gate < 0 || strcmp(nd->info.run_id, core->nodes[gate].info.run_id) < 0))
-            gate = i;
-    }
-    return gate;
-}
-
-rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
-                        const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                        rl_bytes value, int64_t lease_ms, int64_t within_ms, int home,
-                        int64_t now_ms, rl_lease **out)
-{
-    struct rl_lease *lease = lease_new(core, &release_kind, primitive, keys, nkeys, args,
-                                       nargs, value, lease_ms, 0);
-    if (!lease)
-        return NULL;
-    struct rl_round *acquire =
-        round_new(core, &acquire_kind, primitive->acquire, lease, cmd_ref(lease->cmd));
-    if (!acquire) {
-        lease_recycle(lease);
-        return NULL;
-    }
-    acquire->gate = acquire->home = home < 0 ? -1 : pick_gate(core, now_ms);
-    /* Waits for no answer that would come after the validity is used up. */
-    int64_t useful_ms = quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm);
-    if (lease_ms < core->lease_ms)
-        core->lease_ms = lease_ms;
-    acquire->lease_ms = lease_ms;
-    acquire->cap_ms = now_ms + within_ms < useful_ms ? now_ms + within_ms : useful_ms;
-    lease->acquire = acquire;
-    lease->refs++;
-    core->handles++;
-    *out = lease;
-    round_handle(acquire);
-    round_begin(acquire, now_ms);
-    return acquire;
-}
