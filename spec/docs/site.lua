@@ -50,19 +50,26 @@ local function folder_page(path)
     return table.concat(lines, "\n") .. "\n"
 end
 
--- Links that lead to a file of the project, to its place on the site.
+-- A text with its links to other files of the project as links to their places on the site.
 local function relinked(path, text)
-    local links, up = pages.links(path, text), ("../"):rep(select(2, path:gsub("/", "")))
-    local i = 0
-    return (text:gsub("%]%(([^)%s]+)%)", function(link)
-        if link:find "^%a+://" or link:find "^#" then
-            i = i + (link:find "^#" and 1 or 0)
-            return
+    local up = ("../"):rep(select(2, path:gsub("/", "")))
+    return (text:gsub("%]%([^)%s]+%)", function(link)
+        local to = pages.links(path, link)[1]
+        if to and to[1] ~= path then
+            local place = place_of((to[1]:gsub("/$", "")))
+            return ("](%s%s%s)"):format(up, place, to[2] ~= "" and "#" .. to[2] or "")
         end
-        i = i + 1
-        local place, anchor = place_of((links[i][1]:gsub("/$", ""))), links[i][2]
-        return ("](%s%s%s)"):format(up, place, anchor ~= "" and "#" .. anchor or "")
     end))
+end
+
+-- The text of a page, and the path that its links start from; nil: code has no links.
+local function source_of(path, place)
+    if path:find "%.md$" then
+        return pages.text(path), path
+    elseif place == path .. "/index.md" then
+        return folder_page(path), place
+    end
+    return code_page(path)
 end
 
 -- A page, and those that it leads to.
@@ -77,13 +84,9 @@ local function add(path)
     if not place:find "%.md$" then
         return write(place, pages.text(path))
     end
-    local text = path:find "%.md$" and pages.text(path)
-    local folder = not text and place:find "/index%.md$" and path .. "/"
-    text = text or folder and folder_page(path) or code_page(path)
-    local from = folder and folder .. "index.md" or path
-    local is_text = folder or path:find "%.md$"
-    write(place, is_text and relinked(from, text) or text)
-    for _, link in ipairs(is_text and pages.links(from, text) or {}) do
+    local text, from = source_of(path, place)
+    write(place, from and relinked(from, text) or text)
+    for _, link in ipairs(from and pages.links(from, text) or {}) do
         add(link[1])
     end
 end

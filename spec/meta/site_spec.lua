@@ -1,4 +1,5 @@
 -- `make site`: all pages, without dead links, readable on a telephone, and nothing from elsewhere.
+-- Nightly, all of it: `make test` does not need mkdocs; pages_spec has the links
 local browsers = require "spec.support.browser"
 local pages = require "spec.support.pages"
 local support = require "spec.support"
