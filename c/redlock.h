@@ -391,12 +391,12 @@ int rl_script(rl_client *client, const char *body, size_t len);
  * that split the votes meet there.
  * Outcomes: RL_GRANTED (held until rl_remaining_ms() is 0), RL_HELD, RL_NO_QUORUM,
  * RL_EXPIRED (granted too late), RL_CLOSED; all but the first also start a release on
- * every node. Sets *lease when it returns a round.
+ * every node. Sets *lease, to NULL if it starts none.
  * how: RL_BEGIN returns at once. RL_WAIT waits as rl_wait() does; if it is granted then,
  * it frees the round and returns NULL, with the lease in *lease; if a signal has arrived,
  * the next rl_wait() tells. RL_NOTIFY is for a caller that waits for several rounds of a
  * client that is not shared: as RL_BEGIN, with rl_round_notify() and rl_lazy().
- * NULL: out of memory, or an argument is out of range; *lease is as it was. */
+ * NULL: out of memory, or an argument is out of range. */
 rl_round *rl_acquire(rl_client *client, const rl_primitive *primitive,
                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
                      const rl_bytes *label, int64_t lease_ms, int64_t within_ms,

@@ -128,6 +128,7 @@ rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes
                      rl_lease **lease)
 {
     struct value v;
+    *lease = NULL;
     if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || within_ms < 0 ||
         new_value(&v, label))
         return NULL;

@@ -209,6 +209,9 @@ static int turn_or_wait(struct rl_client *c)
     if (!c->turning && !c->key)
         return engine_turn(c, 1);
     keeper_make_way(c);
+    int wakefd = net_kick(&c->net);       /* for what this caller has begun */
+    if (wakefd >= 0)
+        net_wake(wakefd);
     pthread_cond_wait(&c->turned, &c->mutex);
     return 0;
 }

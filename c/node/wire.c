@@ -217,16 +217,14 @@ int wire_feed(struct wire *w, const char *data, size_t len)
     return give(w, data, len);
 }
 
-enum { SURE_DIGITS = 15 };        /* so many never overflow */
-
-/* Takes an integer reply from the front of w->fed. False: hiredis must read it. */
+/* Takes an integer reply of up to 15 digits from w->fed. False: hiredis must read it. */
 static int take_integer(struct wire *w)
 {
     const char *at = w->fed + 1, *end = w->fed + w->fed_len;
     int64_t n = 0;
     int negative = at < end && *at == '-';
     const char *first = at += negative;
-    while (at < end && at - first < SURE_DIGITS && *at >= '0' && *at <= '9')
+    while (at < end && at - first < 15 && *at >= '0' && *at <= '9')
         n = n * 10 + (*at++ - '0');
     if (end - at < 2 || at == first || at[0] != '\r' || at[1] != '\n' ||
         (*first == '0' && (negative || at - first > 1)))

@@ -67,8 +67,8 @@ void wire_free(struct wire *w);
 /* Forgets all input, for a new connection. 0, or -1: out of memory. */
 int wire_reset(struct wire *w);
 
-/* Takes len bytes of input, which must stay until wire_next() returns 0 or -1, or the next
- * input comes. 0, or -1: out of memory. */
+/* Takes len bytes of input, which must stay until wire_next() returns 0 or -1. 0, or -1:
+ * out of memory. */
 int wire_feed(struct wire *w, const char *data, size_t len);
 
 /* Parses the next complete reply into w->reply. 1: done; 0: more input is needed; -1: not

@@ -133,11 +133,11 @@ static rl_client *open_client(const char *key)
 }
 
 static rl_round *acquire(rl_client *c, const char *name, int64_t lease_ms,
-                         int64_t within_ms, rl_lease **lease)
+                         int64_t within_ms, int how, rl_lease **lease)
 {
     const rl_bytes key = {name, strlen(name)};
     return rl_acquire(c, &primitive, &key, 1, NULL, 0, NULL, lease_ms, within_ms, -1,
-                      RL_BEGIN, lease);
+                      how, lease);
 }
 
 static int outcome_of(rl_round *round)
@@ -157,13 +157,17 @@ static void pause_ms(int64_t ms)
     nanosleep(&t, NULL);
 }
 
-/* Attempts until it is held; NULL: not within so long. */
+/* Attempts until it is held, in both ways; NULL: not within so long. */
 static rl_lease *take(rl_client *c, const char *name, int64_t lease_ms, int64_t ms)
 {
+    static _Atomic unsigned tries;
     int64_t finish_ms = rl_now_ms() + ms;
     do {
         rl_lease *lease;
-        rl_round *round = acquire(c, name, lease_ms, 1000, &lease);
+        int how = tries++ % 2 ? RL_WAIT : RL_BEGIN;
+        rl_round *round = acquire(c, name, lease_ms, 1000, how, &lease);
+        if (how == RL_WAIT && !round && lease)
+            return lease;
         if (!EXPECT(round))
             return NULL;
         if (outcome_of(round) == RL_GRANTED)
@@ -182,7 +186,7 @@ static void connect_all(rl_client *c)
     int ready = 0;
     while (ready < this.n && EXPECT(rl_now_ms() < finish_ms)) {
         rl_lease *lease = take(c, "connect", LEASE_MAX_MS, 5000);
-        outcome_of(rl_release(lease, RL_BEGIN));
+        outcome_of(rl_release(lease, RL_WAIT));
         rl_lease_drop(lease);
         ready = 0;
         for (int i = 0; i < this.n; i++) {
@@ -257,7 +261,7 @@ static void hold(struct rng *rng, struct lock *lock, rl_lease *lease)
     leave(lock, lease);
     if (rng_one_in(rng, 8))
         return;              /* dropped while it is held */
-    rl_round *release = rl_release(lease, RL_BEGIN);
+    rl_round *release = rl_release(lease, RL_WAIT);
     EXPECT(release);
     if (rng_one_in(rng, 4)) {
         rl_round_free(release);
@@ -278,7 +282,7 @@ static void *work(void *arg)
         rl_round *round = acquire(
             this.client, lock->name,
             LEASE_MIN_MS + rng_below(rng, LEASE_MAX_MS - LEASE_MIN_MS),
-            rng_one_in(rng, 4) ? rng_below(rng, 3) : 1000, &lease);
+            rng_one_in(rng, 4) ? rng_below(rng, 3) : 1000, RL_BEGIN, &lease);
         if (!EXPECT(round))
             break;
         if (rng_one_in(rng, 10)) {       /* both dropped undecided, in either order */
@@ -382,7 +386,7 @@ static void *open_and_close(void *arg)
     while (!this.stop) {
         pthread_t waiting;
         struct second s = {.client = open_client(NULL)};
-        s.acquire = acquire(s.client, "second", LEASE_MIN_MS, 1000, &s.lease);
+        s.acquire = acquire(s.client, "second", LEASE_MIN_MS, 1000, RL_BEGIN, &s.lease);
         s.sleep = rl_sleep(s.client, 60000);
         if (!EXPECT(s.acquire && s.sleep))
             break;
@@ -471,7 +475,8 @@ static int deal_step(struct loop *l, struct dealing *d)
         d->lock = &this.locks[rng_below(&l->rng, NAMES)];
         d->round = rng_one_in(&l->rng, 4)
                        ? rl_sleep(l->client, rng_below(&l->rng, 5))
-                       : acquire(l->client, d->lock->name, LEASE_MAX_MS, 1000, &d->lease);
+                       : acquire(l->client, d->lock->name, LEASE_MAX_MS, 1000, RL_BEGIN,
+                                 &d->lease);
         d->releasing = !d->lease;
     }
     EXPECT(d->round);

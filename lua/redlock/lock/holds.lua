@@ -34,8 +34,7 @@ local _M = {}
 -- expire instead of releasing them.
 local REMEMBERED = 10000
 
--- What the collector frees, and with it what `owners` has of it.
-local OBJECTS = { table = true, thread = true, userdata = true, cdata = true, ["function"] = true }
+local IMMORTAL = { string = true, number = true, boolean = true }   -- owners never collected
 
 local Holds = {}
 Holds.__index = Holds
@@ -95,7 +94,7 @@ function _M.new(client)
         run_out = new_line(),    -- lost ones that were never kept; the others stay in line
         fixed = 0,               -- how many live ones the watchdog does not keep
         listeners = 0,           -- and how many have onLost functions
-        changes = 0,             -- of changes.look() when they were processed last
+        changes = 0,             -- of rounds.look() when they were processed last
         losses = 0,              -- rl_counters.losses then
         next_deadline = huge,    -- when to have the core look for losses
         next_sweep = 0,
@@ -177,9 +176,8 @@ local function take_out(self, hold)
         mine[id] = nil
     end
     local owner = self.whose[mine]
-    -- The empty table of an object stays until that is collected: it may be asked for again soon.
-    if not OBJECTS[type(owner)] and next(mine) == nil and owner ~= nil
-        and self.owners[owner] == mine then
+    -- Other owners keep an empty table until they are collected: it may be used again soon.
+    if IMMORTAL[type(owner)] and next(mine) == nil and self.owners[owner] == mine then
         self.owners[owner] = nil
     end
 end
@@ -430,8 +428,13 @@ local function sweep(self, now)
     end
 end
 
--- Processes what the core did; number: of changes.look().
-local function learn(self, number)
+--- Processes what the core did since the last call.
+-- @return the time, of client.now()
+function Holds:look()
+    local now, number = rounds.look(self.client)
+    if number == self.changes then
+        return now
+    end
     self.changes = number
     local losses = changes.counters(self.client).losses
     if losses ~= self.losses then
@@ -440,28 +443,17 @@ local function learn(self, number)
         look_for_losses(self, seen + 1, losses)
     end
     self.client.events:poll()
-end
-
---- Processes what the core did since the last call.
-function Holds:look()
-    local _, number = changes.look(self.client)
-    if number ~= self.changes then
-        learn(self, number)
-    end
+    return now
 end
 
 --- Like look(), and does what is due by time. Every public call begins with it.
 -- @return the time, of client.now()
 function Holds:poll()
-    local client = self.client
-    local now, number = changes.look(client)
+    local now = self:look()
     if now >= self.next_deadline then
-        local due = changes.poll(client)
+        local due = changes.poll(self.client)
         self.next_deadline = self.fixed > 0 and max(due, now + 0.001) or huge
-        now, number = changes.look(client)
-    end
-    if number ~= self.changes then
-        learn(self, number)
+        now = self:look()
     end
     if now >= self.next_ending then
         callbacks.call_endings(self, now)

@@ -128,6 +128,7 @@ local function not_held(self)
     return failure(self, self.client.closed and "closed" or "not_held")
 end
 
+--- Begins a public call.
 -- @return the time, of client.now(); or nil and an error: closed, config
 function _M.open(self)
     local client = self.client
@@ -191,7 +192,7 @@ end
 --- The results for an owner that acquired the lock: true, and the token if it has one. An on_event
 -- function may have released it.
 function _M.granted(self, owner)
-    local hold = hold_of(self, owner)
+    local hold = self.client.holds:get(owner, self.id)
     if not hold then
         return not_held(self)
     end
@@ -206,7 +207,7 @@ local granted = _M.granted
 -- value, will follow.
 -- @return whether it was held; or nil and a code: the primitive refuses
 local function reenter(self, owner)
-    if not hold_of(self, owner) then
+    if not self.client.holds:get(owner, self.id) then
         return false
     end
     local entered, code = hooks.enter(self, owner)

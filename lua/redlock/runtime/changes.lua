@@ -9,12 +9,6 @@ local _M = {}
 
 -- Of rl_loss, from RL_LOSS_EXPIRED = 1 on.
 local REASONS = { "expired", "taken", "forgotten", "max_hold", "suspended", "closed" }
-local loaded, changes
-
-local function load()
-    loaded, changes = core(), ffi.new "double[1]"
-    return loaded
-end
 
 --- Why a lease is lost: one of these; nil: not lost.
 function _M.why_lost(handle)
@@ -37,13 +31,6 @@ end
 -- @return when something is due next, on the clock of client.now()
 function _M.poll(client)
     return tonumber(core().rl_poll(client.core)) / 1000
-end
-
---- @return the time, as client.now(); and a number that changes with each loss, renewal, or change
---   of a node
-function _M.look(client)
-    local now_ms = (loaded or load()).rl_look(client.core, changes)
-    return now_ms / 1000, changes[0]
 end
 
 local COUNTERS = { "losses", "renewals", "node_changes", "auth_failures", "owed", "forgone" }

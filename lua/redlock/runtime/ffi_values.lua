@@ -19,7 +19,11 @@ end
 --- Puts strings into `keys` or `args`. The caller keeps the list alive.
 -- @return how many strings there are
 function _M.fill(buffer, list)
-    for i = 1, #list do
+    local first = list[1]
+    if first then            -- outside of the loop, which would end a trace
+        buffer[0].data, buffer[0].len = first, #first
+    end
+    for i = 2, #list do
         buffer[i - 1].data, buffer[i - 1].len = list[i], #list[i]
     end
     return #list

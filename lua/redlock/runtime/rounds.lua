@@ -10,6 +10,7 @@ local pcall, error, tonumber = pcall, error, tonumber
 local yield, type = coroutine.yield, type
 local ceil, bytes, fill = math.ceil, ffi_values.bytes, ffi_values.fill
 local cast, ffi_new, ffi_gc = ffi.cast, ffi.new, ffi.gc
+local intptr = ffi.typeof "intptr_t"
 
 local _M = { failure = answers.failure }
 local failure = answers.failure
@@ -21,7 +22,7 @@ local BEGIN, WAIT, NOTIFY = 0, 1, 2           -- RL_BEGIN ...
 _M.FOREVER = FOREVER_MS / 1000
 
 local C, GRANTED, orphan, disown
-local keys_buf, args_buf, lease_place, unseeded_out
+local keys_buf, args_buf, lease_place, unseeded_out, changes_out
 
 --- Loads the core and prepares its buffers, at first use in a process.
 function _M.load()
@@ -34,6 +35,7 @@ function _M.load()
     ffi_values.load(C)
     keys_buf, args_buf = ffi_values.keys, ffi_values.args
     lease_place, unseeded_out = ffi.typeof "rl_lease *[1]", ffi_new "uint32_t[1]"
+    changes_out = ffi_new "double[1]"
     return C
 end
 
@@ -46,7 +48,14 @@ local to_ms = _M.to_ms
 
 --- A number for a handle of the core, valid until the handle is given back.
 function _M.key(handle)
-    return tonumber(cast("intptr_t", handle))
+    return tonumber(cast(intptr, handle))
+end
+
+--- @return the time, as client.now(); and a number that changes with each loss, renewal, or change
+--   of a server
+function _M.look(client)
+    local now_ms = C.rl_look(client.core, changes_out)
+    return now_ms / 1000, changes_out[0]
 end
 
 --- A random number in [0, 1), independent of other processes and of math.random.
@@ -151,7 +160,6 @@ end
 
 -- @return the core's primitive of an attempt, and how many KEYS and ARGV are in the buffers
 local function prepare(call, prim, keys, args)
-    call.lease_out[0] = nil
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     local client = call.lock.client
     return (client.registered[prim] or client:scripts(prim)).primitive, nkeys, nargs
