@@ -1,4 +1,5 @@
 -- The process around a client: memory, descriptors, threads, signals, fork, values.
+local inspect = require "spec.support.inspect"
 local support = require "spec.support"
 
 local child = support.child
@@ -233,6 +234,34 @@ describe("a process", function()
         c:kill "INT"
         assert.matches("^false.*interrupted", c:read_line(10))
         cluster:await_free()
+    end)
+
+    -- Compiled code looks for no signal by itself, and its attempts wait in the core.
+    it("is interrupted in an attempt that LuaJIT has compiled", function()
+        local cluster = support.cluster(3)
+        for i = 1, 2 do
+            cluster[i]:call("SET", "x", "other")
+        end
+        local c = child(cluster, "{ timeout = 60, connect_timeout = 60 }", [[
+            local function try() return l:tryLock(0, 50) end
+            for _ = 1, 2000 do assert(not try()) end
+            print "compiled"
+            io.read()
+            print "trying"
+            print(pcall(try))
+            os.exit(0, false)
+        ]])
+        assert.equal("ready", c:read_line(10))
+        assert.equal("compiled", c:read_line(60))
+        cluster:each(function(s) s:freeze() end)
+        c:write "\n"
+        assert.equal("trying", c:read_line(10))
+        support.eventually(function() return inspect.state(c.pid) == "S" end)
+        local t = support.now()
+        c:kill "INT"
+        assert.matches("^false.*interrupted", c:read_line(10))
+        assert.is_true(support.now() - t < 25)       -- else it is 50 s
+        cluster:each(function(s) s:thaw() end)
     end)
 
     it("is interrupted anywhere, and keeps no lock that nobody knows of [12]", function()
