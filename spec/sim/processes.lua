@@ -305,13 +305,18 @@ local function note_kind(keys, nkeys)
     attempt.kind, attempt.keys = sim.task.kind, list
 end
 
+-- In the core no time passes: who would wait there waits in the host.
+local function no_wait(lib, how)
+    return how == lib.RL_WAIT and lib.RL_BEGIN or how
+end
+
 local function wrap_core(lib)
-    local raw_now, raw_acquire = lib.rl_now_ms, lib.rl_acquire
+    local raw_now, raw_look, raw_acquire = lib.rl_now_ms, lib.rl_look, lib.rl_acquire
     local free = {}
     C.rl_acquire = function(core, prim, keys, nkeys, args, nargs, label, lease_ms, within_ms,
         home, how, out)
         local round = raw_acquire(core, prim, keys, nkeys, args, nargs, label, lease_ms,
-            within_ms, home, how, out)
+            within_ms, home, no_wait(lib, how), out)
         if out[0] ~= nil then
             attempts.new(sim, out[0], lease_ms, prim.rule == lib.RL_RULE_LARGEST)
             note_kind(keys, nkeys)
@@ -334,10 +339,11 @@ local function wrap_core(lib)
     for _, name in ipairs(PAUSABLE) do
         free[name] = lib[name]
     end
-    free.rl_now_ms = raw_now
+    free.rl_release = function(lease, how) return lib.rl_release(lease, no_wait(lib, how)) end
+    free.rl_now_ms, free.rl_look = raw_now, raw_look
     local paused = {}
     for _, name in ipairs(PAUSABLE) do
-        local raw = lib[name]
+        local raw = free[name]
         paused[name] = function(...)
             pause()
             return raw(...)
@@ -345,6 +351,11 @@ local function wrap_core(lib)
     end
     paused.rl_now_ms = function()
         local now_ms = raw_now()
+        pause()
+        return now_ms
+    end
+    paused.rl_look = function(...)
+        local now_ms = raw_look(...)
         pause()
         return now_ms
     end
