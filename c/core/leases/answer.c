@@ -12,7 +12,7 @@ void answer_broken(struct rl_round *round, int i, int written, int64_t now_ms)
     if (round->kind->broken)
         round->kind->broken(round, i, written, now_ms);
     int resent = slot->resends;
-    slot->resends |= (uint8_t)written;     /* also of a missing vote: a release */
+    slot->resends |= (uint8_t)written;     /* even if its vote is missing */
     if (round->outcome || slot->state != SLOT_SENT)
         return;
     slot->state = SLOT_WAITING;
@@ -28,7 +28,8 @@ void answer_alone(struct rl_round *round, int i, int64_t now_ms)
         round_send(round, i, now_ms);
 }
 
-/* The script found another marker and did nothing: why, as a code. RL_OK: asks again. */
+/* The script found another marker and did nothing. Returns why not, as a code; RL_OK: the
+ * node is asked again. */
 static int read_guarded(struct rl_round *round, int i, const struct reply *reply,
                         int64_t now_ms)
 {
@@ -38,13 +39,14 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
     if (round->lease)
         lease_refused(round->lease, i);
     if (core->guards[i].state == RL_GUARD_ADMITTED && !round->outcome) {
-        round_send(round, i, now_ms);       /* by another client, meanwhile */
+        round_send(round, i, now_ms);       /* another client has admitted it */
         return RL_OK;
     }
     return eligibility_objects(core, i, 0, now_ms);
 }
 
-/* Notes, once, that node i is another node's server: next time either may come second. */
+/* Records, once, that node i is the same server as another node; either may answer first
+ * the next time. */
 static void note_twin(struct core *core, int i)
 {
     for (int k = 0; k < core->n; k++) {
@@ -55,7 +57,7 @@ static void note_twin(struct core *core, int i)
     core->node_changes++;
 }
 
-/* Whether the server has voted yes under another address, now out of reach. */
+/* Whether the server has voted yes already, under an address that is now out of reach. */
 static int voted_yes_already(const struct rl_round *round, int i)
 {
     uint32_t same = round->core->guards[i].same_voter;
@@ -78,7 +80,7 @@ static int read_vote(struct rl_round *round, int i, const struct reply *reply,
     return code;
 }
 
-/* The same bytes of another node's answer, or a copy. NULL: out of memory. */
+/* Shares the bytes of another node's equal answer, or copies them. NULL: out of memory. */
 static struct long_reply *long_reply_alike(const struct rl_round *round,
                                            const char *bytes, size_t len)
 {
@@ -113,7 +115,7 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
     const struct round_kind *kind = round->kind;
     struct slot *slot = &round->slot[i];
     if (by_sha && reply->type == REPLY_ERROR && !strncmp(reply->text, "NOSCRIPT", 8)) {
-        node_unload(&round->core->nodes[i], round->script);    /* the next has its text */
+        node_unload(&round->core->nodes[i], round->script);    /* next: with its text */
         answer_alone(round, i, now_ms);
         return;
     }
@@ -140,7 +142,7 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
     if (round->outcome || slot->state == SLOT_ANSWERED) {
         if (kind->late && !code)
             kind->late(round, i, &vote, now_ms);
-        return;              /* late: no vote */
+        return;              /* too late to vote */
     }
     if (code) {
         round_miss(round, i, code, now_ms);

@@ -11,8 +11,9 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
 /* Asks node i alone what it was asked in a batch, if the round still wants that. */
 void answer_alone(struct rl_round *round, int i, int64_t now_ms);
 
-/* The connection broke before the answer: asks node i once more on the next one; the
- * second time its vote is due now. Ends no round: the broken queue has other requests. */
+/* The connection broke before the answer: asks node i once more on the next connection;
+ * after a second break its vote is missing at once. Ends no round, as the broken queue has
+ * other requests. */
 void answer_broken(struct rl_round *round, int i, int written, int64_t now_ms);
 
 #endif

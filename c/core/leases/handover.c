@@ -8,7 +8,7 @@
  *
  * Fencing tokens. For them a hand-over is an acquire: each node that takes the new value
  * raises its counter by one in the same step, with the floor, the key last. The argument
- * in fence.c asks no more of a grant; it does not ask that the key was free. So the token
+ * in fence.c needs nothing more of a grant, and not that the key was free. So the token
  * follows the rule of an acquire: a majority must witness exactly it, with confirmations
  * where counters differ. It is larger than the old token, which a majority had witnessed
  * before this round began: the two majorities have a node in common.
@@ -18,8 +18,8 @@
  * No key is left over. Each lease releases its own value (release.c). If the round fails,
  * both do so everywhere, the old one first: a late replacement then finds nothing to
  * replace, or the second release undoes it. If it is won, nodes that answered no longer
- * have the old value, and the others get its release a little later: on the one ordered
- * connection that follows the replacement, and leaves it alone.
+ * have the old value, and the others are sent its release a little later. It follows the
+ * replacement on the same ordered connection, and does not touch the new value.
  */
 #include "core/leases/handover.h"
 
@@ -43,7 +43,7 @@ static void give_up(struct rl_lease *old)
     old->deadline_ms = 0;
     lease_forget(old);
     old->state = LEASE_PASSED;
-    if (old->before) {       /* it pays what it owes by itself */
+    if (old->before) {       /* it sends its own releases */
         lease_unref(old->before);
         old->before = NULL;
     }

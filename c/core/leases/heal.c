@@ -47,7 +47,7 @@ void heal_begin(struct rl_lease *lease, const struct rl_round *round, int i,
     if (!heal)
         return;              /* the next renewal tries again */
     heal->lease_ms = left_ms;
-    heal->outcome = RL_GRANTED;          /* decided: its answers do not vote */
+    heal->outcome = RL_GRANTED;          /* decided: its answers are no votes */
     round_ref(heal);
     round_send(heal, i, now_ms);
     round_unref(heal);

@@ -1,15 +1,15 @@
 /* pace.c - why renewals begin in steps.
  *
  * A server takes 2 us for a renewal in a batch, and the client three times that.
- * Thousands at once delay every later request, and those that are due together once are
- * due together again a third of the lease later. So they begin in steps. A few go in one
- * step, as one batch costs the least; of many, each step begins enough to finish within a
- * 16th of the lease, which spreads them a little more each time. Shorter steps cost the
- * client more (1 ms: half as much again), longer ones raise a neighbour's p99 (make
- * bench: 1.3, 1.7 and 2.3 times its p99 alone, with steps of 1, 2 and 4 ms).
+ * Thousands at once delay every later request, and renewals that fall due together do so
+ * again a third of the lease later. So they begin in steps. A few begin in one step, as
+ * one batch costs the least. When there are many, each step begins enough of them to
+ * finish within a 16th of the lease, which spreads them a little more each time. Shorter
+ * steps cost the client more (1 ms: half as much again), longer ones raise a neighbour's
+ * p99 (make bench: 1.3, 1.7 and 2.3 times its p99 alone, with steps of 1, 2 and 4 ms).
  *
- * A renewal whose lease is half over begins at once, whatever is under way: servers that
- * are far away, or were silent, cost a lock no more than when it is the only one.
+ * A renewal whose lease is half over begins at once, however many are under way. So
+ * distant or silent servers cost a lock no more than if it were alone.
  */
 #include "core/leases/pace.h"
 

@@ -10,10 +10,11 @@
  * 0: begin it now. */
 int pace_waits(struct rl_lease *lease, int64_t now_ms);
 
-/* From then on the lease's renewal no longer waits for others. */
+/* The time from which the lease's renewal waits for no others. */
 int64_t pace_urgent_ms(const struct rl_lease *lease);
 
-/* Takes the next lease whose turn it is. NULL: none now; sets a timer if leases wait. */
+/* Removes and returns the next lease to renew. NULL: none yet; if leases wait, a timer is
+ * set. */
 struct rl_lease *pace_next(struct core *core, int64_t now_ms);
 
 #endif

@@ -14,9 +14,9 @@ static void retry_later(struct rl_lease *lease, int i, int64_t now_ms)
               due_ms < lease->gone_ms ? due_ms : lease->gone_ms);
 }
 
-/* If only a minority can have the keys nobody was kept out, so the release wakes no
- * waiters (lease 0). Otherwise refused waiters that release their few grants would wake
- * each other for ever. */
+/* If only a minority can have the keys, nobody was kept out, so the release wakes no
+ * waiters (lease 0). Without this, refused waiters that release their few grants would
+ * wake each other for ever. */
 static void leave_unannounced(struct rl_lease *lease)
 {
     struct core *core = lease->core;
@@ -30,7 +30,7 @@ static void leave_unannounced(struct rl_lease *lease)
     release->cmd = cmd;
 }
 
-/* Ends the lease whose value the failed hand-over was to replace. */
+/* Ends the old lease of a failed hand-over. */
 static void end_before(struct rl_lease *lease, int64_t now_ms)
 {
     struct rl_lease *old = lease->before;
@@ -48,7 +48,7 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
         return;
     if (lease->state == LEASE_ACQUIRING)
         leave_unannounced(lease);
-    lease->refs++;                     /* while it is in no list */
+    lease->refs++;                     /* keeps it between two lists */
     if (lease->list)
         lease_forget(lease);
     lease->ended_valid_until_ms = lease->deadline_ms;
@@ -74,10 +74,10 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
         if (core->nodes[i].state == NODE_DOWN)
             state_reconnect(core, i, now_ms);
         else if (core->nodes[i].state == NODE_READY)
-            retry_later(lease, i, now_ms);     /* no room or memory */
+            retry_later(lease, i, now_ms);     /* could not be queued */
     }
     int over = core->owing_len > OWING_MAX;
-    core->forgone += lease->owed && over;      /* connected nodes got it */
+    core->forgone += lease->owed && over;      /* connected nodes were sent it */
     if (!lease->owed || over)
         lease_forget(lease);
 }
@@ -101,14 +101,14 @@ void release_leave(struct rl_lease *lease, int outcome)
     lease_forget(lease);
 }
 
-/* ---- paying what an ended lease owes ---- */
+/* ---- sending the releases that an ended lease owes ---- */
 
 void release_pay(struct rl_lease *lease, int i, int64_t now_ms)
 {
     if ((lease->owed & ~lease->releasing) & bit(i))
         round_send(lease->release, i, now_ms);
     if ((lease->owed & ~lease->releasing) & bit(i))
-        retry_later(lease, i, now_ms);         /* no room or memory */
+        retry_later(lease, i, now_ms);         /* could not be queued */
 }
 
 void release_pay_all(struct core *core, int i, int silent, int64_t now_ms)
@@ -169,7 +169,7 @@ static int release_read(struct rl_round *release, int i, const struct reply *rep
 {
     int code = vote_of_lease(release, i, reply, vote);
     /* The server may have executed the first release although its answer was lost, and
-     * another holder may have the keys since. */
+     * another holder may have taken the keys since. */
     if (!code && vote->vote <= RL_VOTE_ABSENT && release->slot[i].resends)
         vote->vote = RL_VOTE_YES;
     return code;
@@ -184,7 +184,7 @@ static int release_answered(struct rl_round *release, int i, int code,
     if (!lease_owing(lease))
         return code;
     if (!code && lease->broken & bit(i)) {
-        lease->broken &= ~bit(i);        /* once more: the lost write may come late */
+        lease->broken &= ~bit(i);        /* again: the broken write may arrive late */
         retry_later(lease, i, now_ms);
     } else if (!code || !(lease->touched & bit(i))) {
         lease_paid(lease, i);
@@ -207,7 +207,7 @@ static void release_broken(struct rl_round *release, int i, int written, int64_t
     struct rl_lease *lease = release->lease;
     lease->releasing &= ~bit(i);
     if (lease_owing(lease) && !(lease->touched & bit(i)))
-        lease_untouched(lease, i);     /* no write arrived before, either */
+        lease_untouched(lease, i);     /* no earlier write arrived, either */
 }
 
 static int outcome_of(struct rl_lease *lease, enum verdict verdict)

@@ -22,16 +22,16 @@ void release_owe(struct rl_lease *lease, int64_t now_ms);
 /* Sends the release owed to node i, which is ready. */
 void release_pay(struct rl_lease *lease, int i, int64_t now_ms);
 
-/* Node i is ready again. silent: it was given up in silence, and may have yet to execute
- * earlier requests: after a write of ours among them one release is enough, without
- * another at once. There may be hundreds. */
+/* Node i is ready again. silent: it was given up because it did not answer, and may still
+ * execute earlier requests. If a write of ours is among them it is sent one release, not
+ * a second one at once: hundreds of leases may be owed. */
 void release_pay_all(struct core *core, int i, int silent, int64_t now_ms);
 
 /* Node i was refused as the same server as node twin: sends the releases owed to i
  * through twin. -1: refused for another reason. */
 void release_by_twin(struct core *core, int i, int twin, int64_t now_ms);
 
-/* The timer of a lease in the owing list. */
+/* Called when the timer of a lease in the owing list fires. */
 void release_on_timer(struct rl_lease *lease, int64_t now_ms);
 
 #endif

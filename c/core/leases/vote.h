@@ -4,7 +4,8 @@
 
 #include "core/leases/lease.h"
 
-/* A hook for round_kind.read: the reply of a lease's script; acquires have more forms. */
+/* A hook for round_kind.read: the reply of a lease's script; those to acquires have
+ * more forms. */
 int vote_of_lease(struct rl_round *round, int i, const struct reply *reply,
                   struct vote *vote);
 

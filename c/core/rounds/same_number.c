@@ -1,10 +1,10 @@
 /* same_number.c - one of several places: a majority must have granted the same number.
  *
- * Each node picks a place that is free there, and tells which. Votes for different places
- * are not added up: every place is a lock of its own. Two majorities for one place share
- * a node, which gave the place to only one of them. A node that picked another place
- * keeps a stray: it never counts, takes up room on that node, and is dropped there once
- * the acquire is won (mend_strays()), or by the release.
+ * Each node picks a place that is free there, and replies with its number. Votes for
+ * different places are not added up: every place is a lock of its own. Two majorities for
+ * one place share a node, which gave the place to only one of them. A node that picked
+ * another place keeps a stray: it never counts, takes up room on that node, and is dropped
+ * there once the acquire is won (mend_strays()), or by the release.
  */
 #include "core/rounds/same_number.h"
 
