@@ -1,5 +1,6 @@
-/* command.c - parses what servers receive. Most commands go to several servers: equal
- * ones get the same number, so that Lua builds their strings once. */
+/* command.c - parses what servers receive. Most commands go to several servers, and Lua
+ * should build their strings once: world.step.known is the number under which it keeps
+ * them, or minus that number if it must build them anew. */
 #include "world/world.h"
 
 #include <assert.h>
@@ -7,7 +8,7 @@
 
 #include "node/buf.h"
 
-static struct buf known[SIM_KNOWN];      /* by hash: the last command that had it */
+static struct buf known[SIM_KNOWN];      /* the last command of each hash */
 
 static int number(const char **at, const char *end, char sign, long *n)
 {
@@ -22,7 +23,7 @@ static int number(const char **at, const char *end, char sign, long *n)
     return 0;
 }
 
-/* FNV-1a, eight bytes at a time. */
+/* Like FNV-1a, of whole words of eight bytes: equal hashes are compared anyway. */
 static uint32_t hash(const char *bytes, size_t len)
 {
     uint64_t h = 0xcbf29ce484222325ULL ^ len, part;

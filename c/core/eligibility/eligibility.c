@@ -1,4 +1,4 @@
-/* eligibility.c - explains a node's right to vote. */
+/* eligibility.c - why a node has no vote. The guard (guard.h) decides who may vote. */
 #include "core/eligibility/eligibility.h"
 
 #include <inttypes.h>
@@ -81,10 +81,18 @@ void eligibility_explain(const struct core *core, int i, char *text)
     }
 }
 
-/* True: EVAL is missing, so we cannot begin its quarantine, and no other client has. */
+/* True: EVAL is missing, so we cannot begin its quarantine, and no other client has begun
+ * it. */
 static int is_stuck(const struct guard *g)
 {
     return g->state == RL_GUARD_QUARANTINED && g->no_eval && !g->until_ms;
+}
+
+/* Milliseconds of a quarantine; all of it, if it has not begun. */
+static int64_t quarantine_left_ms(const struct core *core, const struct guard *g,
+                                  int64_t now_ms)
+{
+    return g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
 }
 
 /* Milliseconds until node i may vote; -1: unknown. */
@@ -95,8 +103,8 @@ static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
     if (core->nodes[i].state != NODE_READY || g->no_evalsha || is_stuck(g))
         return -1;
     if (g->state == RL_GUARD_QUARANTINED) {
-        int64_t until_ms = g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
-        left_ms = until_ms > left_ms ? until_ms : left_ms;
+        int64_t quarantine_ms = quarantine_left_ms(core, g, now_ms);
+        left_ms = quarantine_ms > left_ms ? quarantine_ms : left_ms;
     }
     return g->state >= RL_GUARD_DISAGREES ? -1 : left_ms;
 }
@@ -139,7 +147,7 @@ static int64_t seconds(int64_t ms)
     return (ms + 999) / 1000;
 }
 
-int eligibility_objects(struct core *core, int i, int suspect_only, int64_t now_ms)
+int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
     const struct guard *g = &core->guards[i];
@@ -149,7 +157,7 @@ int eligibility_objects(struct core *core, int i, int suspect_only, int64_t now_
                     (double)g->step_ms / 1000, seconds(g->suspect_ms - now_ms));
         return RL_GUARDED;
     }
-    if (core->refusing) {
+    if (core->refusing) {         /* some node's marker is of another list: none may vote */
         eligibility_name_both(core, __builtin_ctz(core->refusing), text);
         node_refuse(nd, RL_CONFIG, "%s", text);
         return RL_CONFIG;
@@ -165,7 +173,7 @@ int eligibility_objects(struct core *core, int i, int suspect_only, int64_t now_
         node_refuse(nd, g->refused, "EVAL is missing or forbidden: it cannot be admitted");
         return g->refused;
     }
-    int64_t left_ms = g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
+    int64_t left_ms = quarantine_left_ms(core, g, now_ms);
     if (left_ms > 0)
         node_refuse(nd, RL_GUARDED, "%" PRId64 " s left; new cluster? run redlock init",
                     seconds(left_ms));

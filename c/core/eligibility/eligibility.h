@@ -1,4 +1,4 @@
-/* eligibility.h - inside the core: explains a node's right to vote. */
+/* eligibility.h - inside the core: why a node has no vote. */
 #ifndef ELIGIBILITY_H
 #define ELIGIBILITY_H
 
@@ -13,8 +13,9 @@ void eligibility_explain(const struct core *core, int i, char *text);
 void eligibility_name_both(const struct core *core, int i, char *text);
 
 /* Why a yes of node i would not count, as an rl_code with the node's text; or RL_OK.
- * suspect_only: disregards the marker of node i. */
-int eligibility_objects(struct core *core, int i, int suspect_only, int64_t now_ms);
+ * suspect_only: only what holds whatever its own marker says. Otherwise the caller knows
+ * that the marker does not admit node i, and a code is always returned. */
+int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms);
 
 /* See rl_guard_left_ms(). */
 int64_t eligibility_left_ms(const struct core *core, int64_t now_ms);

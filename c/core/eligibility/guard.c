@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/eligibility/marker_write.h"
+#include "core/eligibility/marking.h"
 #include "core/eligibility/eligibility.h"
 #include "node/health.h"
 
@@ -155,7 +155,7 @@ int guard_passed(struct core *core, int i, int64_t now_ms)
     if (core->marker && g->state != RL_GUARD_ADMITTED && len > 1)
         guard_saw(core, i, g->want, len - (g->want[len - 1] == '!'), now_ms);
     int fit = !core->marker || g->state == RL_GUARD_ADMITTED;
-    return eligibility_objects(core, i, fit, now_ms);
+    return eligibility_check(core, i, fit, now_ms);
 }
 
 /* ---- admission ---- */
@@ -198,15 +198,15 @@ static void go_on(struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
     if (!g->until_ms && state_majority(core, heard(core))) {
-        struct marker m = marker_write_new(core, i, MARKER_QUARANTINED);
-        marker_write_replace(core, i, &m, now_ms);
+        struct marker m = marking_new(core, i, MARKER_QUARANTINED);
+        marking_replace(core, i, &m, now_ms);
     } else if (g->until_ms && now_ms >= g->until_ms && may_admit(core)) {
-        struct marker m = marker_write_in_state(g, MARKER_ADMITTED);
-        marker_write_replace(core, i, &m, now_ms);
+        struct marker m = marking_in_state(g, MARKER_ADMITTED);
+        marking_replace(core, i, &m, now_ms);
     } else if (g->until_ms && now_ms < g->until_ms && now_ms == g->seen_ms &&
                now_ms - g->text_ms >= PROGRESS_MS) {
         /* Only with a text read just now: of a hundred clients one does. */
-        marker_write_progress(core, i, now_ms);
+        marking_progress(core, i, now_ms);
     }
 }
 
@@ -226,9 +226,9 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
     struct guard *g = &core->guards[i];
     if (node_look(nd, now_ms) || (g->forgot && node_look_at_life(nd, now_ms)) ||
         (list_is_old(core, i) && node_ask_servers(nd, now_ms)))
-        marker_write_send(core, i);
+        marking_send(core, i);
     if (core->marker && g->state == RL_GUARD_QUARANTINED && !g->asked && !core->refusing &&
-        marker_write_due(g, now_ms))
+        marking_due(g, now_ms))
         go_on(core, i, now_ms);
 }
 
@@ -236,7 +236,7 @@ void guard_leave(struct core *core, int64_t now_ms)
 {
     for (int i = 0; i < core->n; i++) {
         if (observing(core, i))
-            marker_write_progress(core, i, now_ms);
+            marking_progress(core, i, now_ms);
     }
 }
 
@@ -251,12 +251,12 @@ void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms)
         int forced = force && (g->state == RL_GUARD_QUARANTINED ||
                                g->state == RL_GUARD_DISAGREES);
         struct marker m = g->until_ms || g->state == RL_GUARD_ADMITTED
-                              ? marker_write_in_state(g, MARKER_ADMITTED)
-                              : marker_write_new(core, i, MARKER_ADMITTED);
+                              ? marking_in_state(g, MARKER_ADMITTED)
+                              : marking_new(core, i, MARKER_ADMITTED);
         memcpy(m.cluster, core->cluster, sizeof(m.cluster));
         if (forced || (same && g->state == RL_GUARD_QUARANTINED) ||
             (g->state == RL_GUARD_ADMITTED && strcmp(g->is.cluster, core->cluster)))
-            marker_write_replace(core, i, &m, now_ms);
+            marking_replace(core, i, &m, now_ms);
     }
 }
 
@@ -395,7 +395,7 @@ void guard_demoted(struct core *core, int i, int64_t now_ms)
     if (core->marker && core->guards[i].known)
         judge(core, i, now_ms);
     if (nd->state == NODE_READY && node_look_at_life(nd, now_ms))
-        marker_write_send(core, i);
+        marking_send(core, i);
 }
 
 void guard_arm_timer(struct core *core, int64_t now_ms)
@@ -431,7 +431,7 @@ const char *guard_marker(struct core *core, int i, int acquire)
     if (g->state == RL_GUARD_ADMITTED) {
         memcpy(g->want, g->marker, sizeof(g->want));
     } else if (g->state == RL_GUARD_QUARANTINED && g->until_ms) {
-        struct marker m = marker_write_in_state(g, MARKER_ADMITTED);    /* by another client */
+        struct marker m = marking_in_state(g, MARKER_ADMITTED);    /* by another client */
         marker_write(&m, g->want);
     } else {
         memcpy(g->want, "?", 2);  /* matches none: the reply tells the marker */
@@ -457,7 +457,7 @@ int guard_nameless(struct core *core, int i, int64_t now_ms)
     struct node *nd = &core->nodes[i];
     if (!core->marker && now_ms - nd->life_ms >= NODE_LOOK_MS &&
         now_ms - nd->ready_ms >= NODE_LOOK_MS && node_look_at_life(nd, now_ms))
-        marker_write_send(core, i);
+        marking_send(core, i);
     if (nd->info.replid[0])
         return 0;
     node_refuse(nd, RL_NOPERM, "it does not say which life of it this is "

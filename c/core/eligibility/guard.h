@@ -48,7 +48,7 @@ int guard_answered(struct core *core, int i, const struct request *request, int6
 void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t now_ms);
 
 /* Call when node i has executed a guarded acquire: it found the marker that we wanted.
- * Returns as eligibility_objects(): other answers may have told of another life, or a clock
+ * Returns as eligibility_check(): other answers may have told of another life, or a clock
  * step. */
 int guard_passed(struct core *core, int i, int64_t now_ms);
 

@@ -68,7 +68,7 @@ rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
 static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
-    int objection = eligibility_objects(core, i, 1, now_ms);
+    int objection = eligibility_check(core, i, 1, now_ms);
     if (objection)
         return objection;
     if (round->lease->primitive.knows_run && guard_nameless(core, i, now_ms))

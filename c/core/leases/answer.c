@@ -42,7 +42,7 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
         round_send(round, i, now_ms);       /* another client has admitted it */
         return RL_OK;
     }
-    return eligibility_objects(core, i, 0, now_ms);
+    return eligibility_check(core, i, 0, now_ms);
 }
 
 /* Records, once, that node i is the same server as another node; either may answer first

@@ -59,7 +59,7 @@ static const struct round_kind ask_kind = {
 static int guarded_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
-    int objection = eligibility_objects(core, i, 1, now_ms);
+    int objection = eligibility_check(core, i, 1, now_ms);
     if (objection)
         return objection;
     return round_call(round, i, guard_marker(core, i, 1), now_ms);

@@ -4,7 +4,7 @@ local args = require "redlock.cli.args"
 local attend = require "redlock.cli.attend"
 local card = require "redlock.runtime.card"
 local config = require "redlock.cli.config"
-local kinds = require "redlock.cli.kinds"
+local holds = require "redlock.cli.holds"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
@@ -78,7 +78,7 @@ function _M.main(given, names, argv)
     args.command_behind(names, argv, "lead")
     local name = args.name(names, "lead")
     local client = config.client(given, { max_hold = false })
-    kinds.name(client, argv[1])
+    holds.name(client, argv[1])
     local hold = { what = "the leadership", lease = client.options.lease }
     local election = client:getElection(name, { id = given["--id"]
             or ("%s:%d"):format(card.host(), process.id()),

@@ -4,7 +4,7 @@ local args = require "redlock.cli.args"
 local attend = require "redlock.cli.attend"
 local client_options = require "redlock.servers.options"
 local config = require "redlock.cli.config"
-local kinds = require "redlock.cli.kinds"
+local holds = require "redlock.cli.holds"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local restart_guard = require "redlock.servers.restart_guard"
@@ -172,12 +172,12 @@ end
 --- Runs the verb.
 function _M.main(given, names, argv)
     args.command_behind(names, argv, "run")
-    kinds.check(given, names)
+    holds.check(given, names)
     check_at_least(given)
     local at_least, wait = given["--at-least"], given["--no-wait"] and 0 or given["--wait"]
     -- No limit: the hold ends with the command.
     local client = config.client(given, { max_hold = false })
-    local hold = kinds.of(client, given, names, argv[1])
+    local hold = holds.of(client, given, names, argv[1])
     -- Names for which a nested command would wait for ever.
     local lasts = not given["--permits"] and not given["--once"]
     if lasts and wait ~= 0 then

@@ -14,8 +14,8 @@ local _M = {}
 
 local methods = lock.methods
 
---- Asks the servers one of the scripts of a lock's primitive: "peek", "force" or one of its asks.
--- args and keys are the primitive's by default.
+--- Runs one of the scripts of a lock's primitive on the servers: "peek", "force", or one that the
+-- primitive lists in `asks`. args and keys are the primitive's by default.
 -- @return a list (see question.answers), or nil and an error
 function _M.ask(self, script, args, keys)
     local ok, err = lock.open_to_wait(self)
@@ -31,7 +31,7 @@ function _M.ask(self, script, args, keys)
 end
 local ask = _M.ask
 
---- Asks the servers one of the primitive's own questions.
+--- Runs a script that the primitive lists in `asks`.
 function methods:ask(name, args)
     if type(name) ~= "string" or not self.primitive.asks[name] then
         validate.bad("question", "one of the primitive's asks is needed")
@@ -42,7 +42,7 @@ function methods:ask(name, args)
     return ask(self, name, args)
 end
 
---- Asks a lock's script that removes something; args: a list of strings, or nil.
+--- Runs a script of the primitive that removes something; args: a list of strings, or nil.
 -- @return true: a server had it; false: none; or nil and an error
 function _M.force(self, script, args)
     local said, err = ask(self, script, args)
@@ -56,7 +56,8 @@ function methods:forceUnlock()
     return _M.force(self, "force")
 end
 
--- As holders.ask(), with an error where no majority names a holder or says that there is none.
+-- @return the holder that a majority names; false: a majority says that there is none; or nil and
+--   an error
 local function look(self)
     local ok, err = lock.open_to_wait(self)
     if not ok then
@@ -72,8 +73,8 @@ local function look(self)
     return holder
 end
 
---- Whether somebody holds it; no_quorum also if servers that did not answer could complete the
--- majority of those that see one holder.
+--- Whether somebody holds the lock. The error is also no_quorum if a holder that too few servers
+-- see might have a majority with those that did not answer.
 function methods:isLocked()
     local holder, err = look(self)
     if holder == nil then
@@ -86,7 +87,7 @@ function methods:holder()
     return look(self)
 end
 
---- Seconds until it opens by itself.
+--- Seconds until the holder's lease ends.
 function methods:remainTimeToLive()
     local holder, err = look(self)
     if holder == nil then

@@ -1,5 +1,6 @@
--- After describe.lua. KEYS locks, and the slots of permits. {1, 0, '0 0 rows'}, as page.lua, with
--- the rows of those that are held.
+-- After describe.lua. KEYS: the keys of locks, and those of the slots of permits. Answers as
+-- page.lua does when it has looked at everything: {1, 0, '0 0 rows'}, with a row for each key that
+-- is held.
 local rows = {}
 for i = 1, #KEYS do
     local key, many = named(KEYS[i])

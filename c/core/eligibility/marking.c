@@ -1,12 +1,12 @@
-/* marker_write.c - what a client writes into the marker of a server. */
-#include "core/eligibility/marker_write.h"
+/* marking.c - what a client writes into the marker of a server. */
+#include "core/eligibility/marking.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "node/health.h"
 
-void marker_write_send(struct core *core, int i)
+void marking_send(struct core *core, int i)
 {
     core->want_write |= link_bit(i);
     if (!core->node_timers[i].at)
@@ -14,14 +14,14 @@ void marker_write_send(struct core *core, int i)
                   health_give_up_ms(&core->nodes[i]));
 }
 
-enum { MARK_MS = 1000 };          /* between two requests to replace the same text */
+enum { MARK_MS = 1000 };          /* ms between two requests to replace one text */
 
-int marker_write_due(const struct guard *g, int64_t now_ms)
+int marking_due(const struct guard *g, int64_t now_ms)
 {
     return !g->marked_ms || now_ms - g->marked_ms >= MARK_MS;
 }
 
-void marker_write_replace(struct core *core, int i, const struct marker *want, int64_t now_ms)
+void marking_replace(struct core *core, int i, const struct marker *want, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
     const char *script = core->marker_script;
@@ -30,14 +30,14 @@ void marker_write_replace(struct core *core, int i, const struct marker *want, i
     const char *servers = want->state == MARKER_ADMITTED ? core->servers : "";
     if (node_set_marker(&core->nodes[i], script, strlen(script), g->marker, text, servers,
                         now_ms) < 0)
-        return;                   /* at the next visit */
+        return;                   /* no memory: guard_visit() tries again */
     g->asked = 1;
     g->marked_ms = now_ms;
-    marker_write_send(core, i);
+    marking_send(core, i);
 }
 
-/* The name of the cluster; but the hash while any server's marker has it, as clients
- * without a name must not refuse what we write. */
+/* The name of the cluster. While any server's marker has the hash of the list instead, so
+ * does ours: clients without the option `cluster` would refuse a name. */
 static const char *cluster_word(const struct core *core)
 {
     for (int i = 0; i < core->n; i++) {
@@ -48,7 +48,7 @@ static const char *cluster_word(const struct core *core)
     return core->cluster;
 }
 
-struct marker marker_write_new(struct core *core, int i, enum marker_state state)
+struct marker marking_new(struct core *core, int i, enum marker_state state)
 {
     struct marker m = {.state = (char)state, .db = core->nodes[i].config->db,
                        .max_lease_ms = core->max_lease_ms};
@@ -58,7 +58,7 @@ struct marker marker_write_new(struct core *core, int i, enum marker_state state
     return m;
 }
 
-struct marker marker_write_in_state(const struct guard *g, enum marker_state state)
+struct marker marking_in_state(const struct guard *g, enum marker_state state)
 {
     struct marker m = g->is;
     m.state = (char)state;
@@ -66,8 +66,9 @@ struct marker marker_write_in_state(const struct guard *g, enum marker_state sta
     return m;
 }
 
-/* No two clients count the same time, as each replaces the text that it saw. */
-void marker_write_progress(struct core *core, int i, int64_t now_ms)
+/* Of several clients that saw the same text only one replaces it, so no time is added
+ * twice. */
+void marking_progress(struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
     struct marker m = g->is;
@@ -76,5 +77,5 @@ void marker_write_progress(struct core *core, int i, int64_t now_ms)
     if (m.observed_ms > most_ms)
         m.observed_ms = most_ms;
     if (m.observed_ms > g->is.observed_ms)
-        marker_write_replace(core, i, &m, now_ms);
+        marking_replace(core, i, &m, now_ms);
 }

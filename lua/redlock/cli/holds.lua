@@ -1,6 +1,5 @@
---- The holds of `redlock run`, by its flags: a lock of one name or several, a reader's or writer's
--- lock, a permit; or with --once a lock that is settled at once, which keeps the name closed
--- without a hold.
+--- What `redlock run` holds, by its flags: a lock of one name or several, a reader's or writer's
+-- lock, or a permit. With --once nobody holds it: the name is kept closed for the period.
 
 local args = require "redlock.cli.args"
 local card = require "redlock.runtime.card"
@@ -8,7 +7,7 @@ local client_options = require "redlock.servers.options"
 
 local _M = {}
 
--- held: the message when another owner has it.
+-- held: the message when another owner has the lock.
 local Hold = { held = "%s is held by somebody else" }
 Hold.__index = Hold
 
@@ -19,7 +18,8 @@ function Hold:begin(wait)
     return wait and self.lock:tryLockAsync(wait) or self.lock:lockAsync()
 end
 
---- Accepts what was acquired.
+--- Call when the future has the lock. A name that must stay closed for longer than the longest
+-- lease is kept closed from now on.
 -- @param got       the future's result
 -- @param at_least  seconds that the name stays closed at least, or nil
 -- @return true; or nil and an error: it must not be used
@@ -27,7 +27,7 @@ function Hold:taken(got, at_least)
     local client = self.client
     self.lock = self.lock or got             -- for a semaphore: the permit
     self.lock:onLost(function(_, reason) self.lost = reason end)
-    self.max = client.options.max_hold or nil
+    self.max = client.options.max_hold or nil        -- seconds; false: no end
     if at_least and at_least > client_options.longest_lease(client.options) then
         return self.lock:settle(at_least, { keep = true })
     end
@@ -39,13 +39,13 @@ function Hold:remaining()
     return self.lock:remaining()
 end
 
---- Releases it.
--- @return what Lock:unlock returns
+--- Releases the lock. at_least: as for taken().
+-- @return what unlock() of the lock returns
 function Hold:release(at_least)
     return self.lock:unlock { closed_for = at_least }
 end
 
---- The message for a hold that could not be had.
+--- The message when another owner has the lock.
 function Hold:refusal(err)
     return self.held:format((self.semaphore or self.lock):describe())
         .. (err.holder and (" (%s)"):format(err.holder.label) or "")
@@ -76,7 +76,7 @@ local function exclusive(hold, given)
     return setmetatable(hold, Lock)
 end
 
--- Once per period: settled from the start, so the name stays closed by itself and nobody holds it.
+-- Once per period: acquired, then kept closed for the period, so that nobody holds it.
 local Once = setmetatable({
     held = "%s is closed: somebody else holds it, or has run in this period" }, Lock)
 Once.__index = Once

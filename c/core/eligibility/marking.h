@@ -1,0 +1,26 @@
+/* marking.h - inside the core: what a client writes into the marker of a server: builds
+ * its next text, and asks the server to replace the one that was seen (marking_replace()). */
+#ifndef MARKING_H
+#define MARKING_H
+
+#include "core/base/state.h"
+
+/* Has node i's queue written, and times out its answer. */
+void marking_send(struct core *core, int i);
+
+/* True: the marker may be replaced: once a second, and whenever its text has changed. */
+int marking_due(const struct guard *g, int64_t now_ms);
+
+/* Asks node i to replace the text that was seen. */
+void marking_replace(struct core *core, int i, const struct marker *want, int64_t now_ms);
+
+/* A marker with a new INC. */
+struct marker marking_new(struct core *core, int i, enum marker_state state);
+
+/* The marker that was seen, with another state. */
+struct marker marking_in_state(const struct guard *g, enum marker_state state);
+
+/* Adds to the text how long we have seen it unchanged: others continue from there. */
+void marking_progress(struct core *core, int i, int64_t now_ms);
+
+#endif
