@@ -399,11 +399,9 @@ end
 -- Which coroutine a waiter in the line of a fair lock is: another one may ask for it.
 local function watch_waits(hooks)
     local begin = hooks.begin
-    function hooks.begin(lock)
-        local wait = begin(lock)
-        if lock.primitive.places then
-            sim.waits[#sim.waits + 1] = { wait = wait, task = sim.task, began_us = sim.now() }
-        end
+    function hooks.begin()
+        local wait = begin()
+        sim.waits[#sim.waits + 1] = { wait = wait, task = sim.task, began_us = sim.now() }
         return wait
     end
 end
