@@ -416,6 +416,7 @@ function _M.load(library, lib)
     rounds.load()
     step = C.sim_record()
     switch_pauses = wrap_core(lib)
+    switch_pauses(false)
     watch_passing(require "redlock.lock.handover", require "redlock.lock.holds")
     watch_waits(require "redlock.lock.hooks")
 end
