@@ -5,27 +5,26 @@ local json = require "redlock.runtime.json"
 local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
 
-local _M = { usage = "check ", summary = "how the servers are, and what to do about it",
-    flags = { { "--wait", nil, "stays until all servers vote and know all floors of fencing "
-        .. "tokens, or something is wrong that time does not mend. A restarted server votes after "
-        .. "clients have watched it keep its memory for max_lease * 1.01 + 1 s; only time with a "
-        .. "client connected counts. Waits for servers that are down, too (to limit that: timeout "
-        .. "300 redlock check --wait)",
-        short = "-w" } } }
+local _M = { usage = "check ", summary = "show the health of the servers, and remedies",
+    flags = { { "--wait", nil, "wait until all servers vote and know all floors of fencing tokens, "
+        .. "or until something is wrong that does not pass by itself. Servers that are down are "
+        .. "waited for, too; to limit that: timeout 300 redlock check --wait. Clients must "
+        .. "see a restarted server keep its memory for max_lease * 1.01 + 1 s before it votes. "
+        .. "Only time with a client connected counts", short = "-w" } } }
 
 _M.help = [[
 redlock check [--wait] [--json]
 
-Asks each server how it is: version, role, age, clock, persistence, and whether it may vote; takes
-and releases a lock there, and counts clients with other servers. A row per server with a verdict,
-and below what to do about it.
+Asks each server for its version, role, age, clock and persistence, and whether it may vote.
+Acquires and releases a lock on each, and counts the clients that use another list of servers.
+Prints a row with a verdict for each server, and below them what to do.
 
 FLAGS
 
 Exit status: 0: all is well; 1: there are warnings; 2: something is wrong; 125: usage.
 
   redlock check || mail -s "lock servers" ops@example.org < /dev/null
-  # the next one is restarted when this one votes again
+  # restart a server, and wait until it votes again
   systemctl restart redis && redlock check --wait]]
 
 local FAILED = 125

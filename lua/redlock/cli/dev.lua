@@ -8,7 +8,7 @@ local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local redlock = require "redlock"
 
-local _M = { usage = "dev [N]", summary = "N servers to throw away (3), until Ctrl-C",
+local _M = { usage = "dev [N]", summary = "run N throw-away servers (3) until Ctrl-C",
     flags = { { "--server", "PROGRAM",
         "instead of redis-server: valkey-server, /opt/redis/bin/redis-server" } } }
 

@@ -23,15 +23,15 @@ end
 _M.common = {
     { "--nodes", "URIS", "redis://[user:password@]host[:port][/db], rediss:// (TLS), "
         .. "unix:///path; separated by spaces or commas" },
-    { "--config", "FILE", "instead of the usual places" },
+    { "--config", "FILE", "the configuration file" },
 }
 for _, row in ipairs(options.rows) do
     if row.flag and not row.of then
         table.insert(_M.common, of_client(row))
     end
 end
-table.insert(_M.common, { "--json", nil, "for programs" })
-table.insert(_M.common, { "--help", nil, "of a verb behind it", short = "-h" })
+table.insert(_M.common, { "--json", nil, "print JSON, for programs" })
+table.insert(_M.common, { "--help", nil, "print this help, or that of the command that is named", short = "-h" })
 
 --- The flags in the form that args.parse takes.
 -- @param rows     of a verb, or nil

@@ -35,44 +35,45 @@ redlock: locks on Redis servers, from the command line.
 
 VERBS
 
-Try it:
+To try it, start servers:
   redlock dev
-and in two other shells:
-  export ...                    the line that it prints
+Then, in two other shells:
+  export ...                    paste the line that redlock dev prints
   redlock run hello -- sleep 10
   redlock run hello --wait 3 -- echo "my turn"
 
-Where the servers are: --nodes, else REDLOCK_NODES, else `nodes = ...` in the file that
---config or REDLOCK_CONFIG names, ~/.config/redlock.conf, or /etc/redlock.conf. The file has
-a line `option = value` for each option of redlock.new that is to be other than usual:
+redlock takes the servers from --nodes, else from REDLOCK_NODES, else from the configuration
+file. That is the file that --config or REDLOCK_CONFIG names, else ~/.config/redlock.conf, else
+/etc/redlock.conf. It sets options of redlock.new, a line `option = value` each:
   nodes = rediss://10.0.0.1 rediss://10.0.0.2
           rediss://10.0.0.3
   user = locks
   password_file = /etc/redlock.password
   ca_file = /etc/ssl/redis-ca.crt
 
-Options of all commands, behind or before the command (durations are seconds; fractions are
-fine):
+Options of all commands, before or after the command's name. Durations are seconds; fractions
+are fine:
 FLAGS
-  --version             which redlock this is
-  --                    names may begin with - behind it (of run: the command follows)
+  --version             print the version of redlock
+  --                    what follows are names, even if they begin with - (run, lead: the
+                        command follows)
 
-Everybody on this machine can read the command lines of all processes: passwords do not
-belong there, nor into --nodes, but into a file, a variable, or the configuration (chmod 600).
-What `run`, `lead` and `lua` start gets no variables with passwords.
+Everybody on this machine can read command lines, so put no passwords there, and none into
+--nodes. Put them into a file, a variable, or the configuration file (chmod 600). Programs that
+`run`, `lead` and `lua` start do not get the variables with passwords.
 
 Exit status:
   0     done; run, lead: the command's own status is passed on; lua: the script's
-  1     unlock: it was open already; status: it is free; check: there are warnings;
+  1     unlock: it was free already; status: it is free; check: there are warnings;
         lua: the script raised an error
   2     check: something is wrong
-  123   run: the lock was lost, or --max-hold was over, and the command was ended;
-        lua: the script raised that a lock is lost
-  124   run: somebody else holds it, or it has run (--once); the command was not started;
-        wait: it is held still; lua: so it was raised
+  123   run: the lock was lost, or --max-hold passed, and the command was ended;
+        lua: the script raised the error that a lock is lost
+  124   run: another holder has it, or it has run (--once); the command was not started;
+        wait: it is still held; lua: the script raised the error that another holder has it
   125   redlock itself failed: usage, configuration, no majority of the servers
-  126   run, lead, lua: the command, or file, cannot be executed; 127: it is not there
-  128+n run, lead, wait: the command, or the wait for it, was ended by signal n; lua: the script
+  126   run, lead, lua: the command or file cannot be executed; 127: it does not exist
+  128+n run, lead, wait, lua: the command, script or wait was ended by signal n
 More: redlock run --help, and so on.]]
 
 --- The general help text.

@@ -5,7 +5,7 @@ local json = require "redlock.runtime.json"
 local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
 
-local _M = { usage = "init ", summary = "lets a brand-new set of servers vote at once",
+local _M = { usage = "init ", summary = "let a brand-new set of servers vote at once",
     flags = {
         { "--force", nil, "admits the servers that answer, whatever they say, also for another "
             .. "max_lease. Only when nobody can hold a lock: stop all clients, and wait for the "

@@ -10,38 +10,44 @@ local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
 local waiting = require "redlock.cli.waiting"
 
-local _M = { usage = "lead NAME -- CMD...", summary = "runs a command on one of several machines",
+local _M = { usage = "lead NAME -- CMD...", summary = "run a command on one of several machines",
     follows = "--" }
 
 _M.flags = {
-    { "--id", "TEXT", "what others learn of who leads, 1 to 160 bytes (the machine's name, and the "
-        .. "number of the process)" },
-    { "--quiet", nil, "without a word while it stands; else it says after 2 s who leads",
+    { "--id", "TEXT", "this candidate's name, as others see it, 1 to 160 bytes (default: the "
+        .. "machine's name and the process number)" },
+    { "--quiet", nil, "do not print who leads while standing (otherwise after 2 s)",
         short = "-q" },
-    { "--verbose", nil, "say who leads when it begins to stand, when it is elected, and when it no "
-        .. "longer leads, with the term", short = "-v" },
-    { "--lease", "S", "how long nobody leads behind a machine that has crashed (30)" },
-    { "--kill-after", "S", "when it leads no more, or its lead cannot be prolonged, the command "
-        .. "and all that it started get TERM, and KILL S seconds later (5, or a third of --lease "
-        .. "if that is less)" },
+    { "--verbose", nil, "print who leads when it begins to stand, when it is elected, and when it "
+        .. "no longer leads, with the term", short = "-v" },
+    { "--lease", "S", "how long nobody leads after the leader's machine has crashed (30)" },
+    { "--kill-after", "S", "when it no longer leads, or cannot renew its lead, the command and "
+        .. "everything that it started get TERM, and KILL S seconds later (5, or a third of "
+        .. "--lease if that is less)" },
 }
 
 _M.help = [[
 redlock lead NAME [--id TEXT] [--quiet] [--verbose] [--lease S] [--kill-after S] -- CMD...
 
-Stands for election, as others do elsewhere under the same NAME. Whoever is elected starts the
-command. When no majority of the servers confirms it in time, or somebody has opened the lock, the
-command and all that it started are ended, before another one leads, and it stands again. It goes
-on standing while no majority of the servers answers. When the command ends by itself, redlock
-resigns, another candidate is elected at once, and this one exits with the command's status.
+Stands for election under NAME, against redlock lead on other machines. The winner starts the
+command. It loses the lead when no majority of the servers confirms it in time, or when somebody
+opens the lock. Then redlock ends the command and everything that it started before another
+candidate leads. It stands again, and keeps standing while no majority of the servers answers. When
+the command ends by itself, redlock resigns and exits with the command's status. Another candidate
+is elected at once.
 
 FLAGS
 
-The command finds in its environment REDLOCK_NAME and the term, a number that grows from leader to
-leader, as REDLOCK_TERM, and as REDLOCK_TOKEN: whatever it writes to can refuse smaller ones.
-Programs ask for the leader, or are candidates beside it, by client:getElection. Locks of the name
-exclude the leader. Signals, groups of processes, and what is ended when redlock itself is killed
-or stopped, are as for redlock run.
+The command finds in its environment:
+  REDLOCK_NAME   the name
+  REDLOCK_TERM   the term, a number that grows from leader to leader. What the command writes to
+                 can refuse a smaller one
+  REDLOCK_TOKEN  the same number
+
+Programs use client:getElection to ask for the leader, or to stand as candidates. Locks of the same
+name exclude the leader. Signals and process groups work as with redlock run. So does the end of the
+command when redlock itself is killed or stopped.
+
 Exit status: the command's own; 125: redlock itself failed; 128+n: ended by signal n.
 
   redlock lead scheduler -- /usr/local/bin/scheduler]]

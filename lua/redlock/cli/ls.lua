@@ -5,7 +5,7 @@ local json = require "redlock.runtime.json"
 local report = require "redlock.cli.report"
 local terminal = require "redlock.cli.terminal"
 
-local _M = { usage = "ls [PATTERN]", summary = "which locks are held, and by whom",
+local _M = { usage = "ls [PATTERN]", summary = "list the locks that are held, and their holders",
     flags = { { "--foreign", nil, "values that other libraries may have written, too" } } }
 
 _M.help = [[

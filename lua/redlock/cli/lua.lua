@@ -14,7 +14,7 @@ local redlock = require "redlock"
 
 local assert, error = assert, error
 
-local _M = { usage = "lua FILE [ARGS]", summary = "runs a script of Lua that takes locks",
+local _M = { usage = "lua FILE [ARGS]", summary = "run a Lua script that takes locks",
     flags = {}, follows = "..." }
 
 _M.help = [[

@@ -11,37 +11,37 @@ local restart_guard = require "redlock.servers.restart_guard"
 local stay = require "redlock.cli.stay"
 local waiting = require "redlock.cli.waiting"
 
-local _M = { usage = "run NAME... -- CMD", summary = "runs a command while it holds the lock NAME",
+local _M = { usage = "run NAME... -- CMD", summary = "run a command while holding the lock NAME",
     follows = "--" }
 
 _M.flags = {
     { "--wait", "S", "give up after S seconds, with status 124, or 125 if no majority of the "
-        .. "servers votes (default: wait for as long as it is held)", short = "-w" },
-    { "--no-wait", nil, "do not wait for a holder. Servers that are new, or were restarted, are "
-        .. "waited for all the same, until a majority votes: that comes only while somebody stays",
+        .. "servers votes (default: wait until the lock is free)", short = "-w" },
+    { "--no-wait", nil, "do not wait for a holder. New or restarted servers are waited for all the "
+        .. "same, until a majority votes: they get their votes only while a client is connected",
         short = "-n" },
-    { "--quiet", nil, "without a word while it waits; else it says after 2 s who holds the lock",
+    { "--quiet", nil, "do not print who holds the lock while waiting (otherwise after 2 s)",
         short = "-q" },
     { "--lease", "S", "how long the lock outlives a crash of this machine (30)" },
-    { "--at-least", "S", "the name stays closed until S seconds after it was taken, also when the "
-        .. "command has ended by then, or redlock itself" },
-    { "--max-hold", "S", "end the command after so long, with status 123 (default: never)" },
+    { "--at-least", "S", "keep the name closed until S seconds after it was acquired, even if the "
+        .. "command or redlock itself ends earlier" },
+    { "--max-hold", "S", "end the command after S seconds, with status 123 (default: never)" },
     { "--kill-after", "S", "when the lock is lost or cannot be renewed, or --max-hold has passed, "
-        .. "the command and all that it started get TERM, and KILL S seconds later (5, or a third "
-        .. "of --lease if that is less)" },
-    { "--label", "TEXT", "whose the lock is, for all who ask (host, process, redlock); behind "
-        .. "it comes the command's name" },
-    { "--plain", nil, "a lock without a fencing token: for users of the servers whose rights are "
-        .. "enough for plain locks only" },
-    { "--shared", nil, "as a reader: others with --shared run beside this one, and nobody else" },
-    { "--write", nil, "as a writer: as a lock, and no reader begins while it waits" },
-    { "--permits", "N", "at most N with --permits run at once, of whichever machine. N is to "
-        .. "be the same for all. Locks of the name are something else" },
-    { "--fenced", nil, "with --write or --permits: a fencing token, which other locks have by "
-        .. "themselves" },
-    { "--once", "S", "the name stays closed for S seconds from now on, and the command runs, "
-        .. "unless it is closed already (status 124): it never starts twice in that time, whatever "
-        .. "becomes of it, and of redlock" },
+        .. "the command and everything that it started get TERM, and KILL S seconds later (5, or a "
+        .. "third of --lease if that is less)" },
+    { "--label", "TEXT", "the holder's name, as others see it (default: host, process, redlock). "
+        .. "The command's name is appended" },
+    { "--plain", nil, "take a lock without a fencing token, for users whose rights on the servers "
+        .. "cover plain locks only" },
+    { "--shared", nil, "lock as a reader: other readers may run at the same time, nobody else" },
+    { "--write", nil, "lock as a writer: alone, and no new reader begins while it waits" },
+    { "--permits", "N", "at most N commands with --permits run at once, on all machines together. "
+        .. "Give the same N everywhere. Locks of the same name are independent of permits" },
+    { "--fenced", nil, "take a fencing token with --write or --permits. A lock without these "
+        .. "flags has one anyway" },
+    { "--once", "S", "close the name for S seconds from now, then run the command; if the name is "
+        .. "closed already, exit with 124. In that time the command never starts twice, whatever "
+        .. "happens to it or to redlock" },
 }
 
 _M.help = [[
@@ -49,42 +49,47 @@ redlock run NAME... [--wait S | --no-wait] [--quiet] [--lease S] [--at-least S] 
                     [--kill-after S] [--plain | --shared | --write | --permits N | --once S]
                     [--fenced] -- CMD...
 
-Takes the lock NAME, runs the command, lets the lock go, and exits with the command's status.
-The lock is renewed while the command runs. Several names are taken at once, all or none.
+Acquires the lock NAME, runs the command, releases the lock, and exits with the command's status.
+redlock renews the lock while the command runs. Of several names it acquires all or none.
 
 FLAGS
 
-The command finds REDLOCK_NAME in its environment, and the fencing token, a number that grows
-from hold to hold, as REDLOCK_TOKEN: whatever it writes to can refuse smaller ones, which come
-from somebody who was paused past the end of the lock. Several names, a line each, and readers
-have none, writers and permits with --fenced; a permit has a place, 1 to N, as REDLOCK_SLOT, and
-its token is larger than those that the place had before. Plain and fenced locks of one name,
-readers, writers, and several names, in programs as well, exclude each other. In the command a
-redlock run, lead or wait that would wait for what is held around it fails at once: it knows by the
-variable REDLOCK_HELD. TERM, INT, HUP,
-QUIT, USR1 and USR2 are passed on to the command. At a terminal it is in redlock's process group,
-which is in the foreground or not; without one it leads a group of its own, which gets the signals
-as a whole. When the lock cannot be renewed, or redlock itself is killed or stopped, the command
-and all that it started get TERM and KILL before the lease ends. Processes that others start for
-it (systemd, docker, at) are not found.
+The command finds in its environment:
+  REDLOCK_NAME   the name; several names are a line each
+  REDLOCK_TOKEN  the fencing token, a number that grows from hold to hold. What the command writes
+                 to can refuse a smaller one: it comes from a holder that was paused past its
+                 lease. Readers and several names have no token; writers and permits have one with
+                 --fenced. A permit's token is larger than all earlier ones of its slot
+  REDLOCK_SLOT   the slot of a permit, 1 to N
+  REDLOCK_HELD   what is held around the command. If a redlock run, lead or wait inside it would
+                 wait for that, it fails at once
 
-  # at most one nightly job, whichever machine's cron is first (crontab); their clocks may
-  # differ by 50 s, or by how long the job takes, if that is more
+Plain and fenced locks, readers, writers, and several names exclude each other on the same name,
+also between this command and programs. Only readers share it.
+
+redlock passes TERM, INT, HUP, QUIT, USR1 and USR2 on to the command. At a terminal the command is
+in redlock's process group. Without one it leads a group of its own, and the whole group gets the
+signals. When the lock cannot be renewed, or redlock itself is killed or stopped, the command and
+everything that it started get TERM and KILL before the lease ends. redlock does not find processes
+that others start for the command (systemd, docker, at).
+
+  # crontab of every machine: the first one runs the job. Their clocks may differ by 50 s, or by
+  # as long as the job takes if that is more
   0 3 * * *  redlock run nightly --no-wait --at-least 50 -- /usr/local/bin/report
   # one deployment after the other
   redlock run deploy:web --wait 600 -- ./deploy.sh
   # at most three machines download at a time; backups keep out writers, not each other
   redlock run download --permits 3 -- ./download.sh
   redlock run db --shared -- ./backup.sh
-  # who writes need not wait for backups that begin later
+  # a writer does not wait for backups that begin later
   redlock run db --write --fenced --wait 600 -- ./migrate.sh
-  # between two accounts
+  # hold both accounts, or none
   redlock run account:1 account:2 --wait 10 -- ./transfer.sh
-  # an invoice is sent by one machine, and rather not at all than twice
+  # send invoices from one machine, and rather not at all than twice
   0 4 1 * *  redlock run invoices --once 3600 -- /usr/local/bin/send-invoices
   # several commands
   redlock run db:migrate -- sh -c 'pg_dump app > before.sql && ./migrate'
-  # late writers change nothing
+  # the database refuses late writers
   redlock run stock -- sh -c 'psql -v t=$REDLOCK_TOKEN -f stock.sql' # ... WHERE fence <= :t]]
 
 local LOST, HELD, FAILED = 123, 124, 125

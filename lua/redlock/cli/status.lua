@@ -10,18 +10,19 @@ local holders = require "redlock.inspect.holders"
 local printable = require("redlock.runtime.encoding").printable
 local report = require "redlock.cli.report"
 
-local _M = { usage = "status NAME", summary = "who holds it, for how long, server by server",
+local _M = { usage = "status NAME", summary = "show who holds NAME, for how long, server by server",
     flags = {} }
 
 _M.help = [[
 redlock status NAME [--json]
 
-Says whether NAME is held, by whom, for how long unless it is renewed, and what each server
-knows of it; who leads, and in which term; who reads, who has permits of that name, how many a latch
-waits for, who stands in line for it as a fair lock, as a majority says, and how many connections
-wait. Each hold has eight digits of its own, and its holder's label if that has one.
-Exit status: 0: it is held, by a reader, by permits or by a latch that is not open as well; 1: it is
-free; 125: no majority of the servers says so.
+Shows whether NAME is held, by whom, and for how long unless it is renewed: as a majority of the
+servers says, and as each server says. Also shows, as a majority says, the leader and its term,
+readers, permits, the arrivals that a latch lacks, the waiters in line for a fair lock, and how many
+connections wait. Each hold has eight digits of its own; its holder's label follows, if it has one.
+
+Exit status: 0: it is held (also by a reader, by permits, or by a latch that is not open); 1: it is
+free; 125: no majority of the servers answers.
 
   redlock status deploy:web || { test $? = 1 && echo "nobody deploys"; }]]
 

@@ -9,7 +9,7 @@ local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
 local terminal = require "redlock.cli.terminal"
 
-local _M = { usage = "top [PATTERN]", summary = "what locks and servers do, on a terminal",
+local _M = { usage = "top [PATTERN]", summary = "watch locks and servers in a terminal",
     flags = {
         { "--every", "S", "seconds between two looks (default: 2; longer where there is much to "
             .. "look at)", short = "-e" },

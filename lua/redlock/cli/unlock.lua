@@ -5,7 +5,7 @@ local json = require "redlock.runtime.json"
 local report = require "redlock.cli.report"
 local semaphore = require "redlock.kinds.semaphore"
 
-local _M = { usage = "unlock --force NAME", summary = "opens it for everybody",
+local _M = { usage = "unlock --force NAME", summary = "release NAME, whoever holds it",
     flags = { { "--force", nil, "whoever holds it", short = "-f" } } }
 
 _M.help = [[

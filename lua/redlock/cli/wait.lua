@@ -9,7 +9,7 @@ local stay = require "redlock.cli.stay"
 local subscription = require "redlock.runtime.subscription"
 local waiting = require "redlock.cli.waiting"
 
-local _M = { usage = "wait NAME", summary = "until nobody holds it",
+local _M = { usage = "wait NAME", summary = "wait until nobody holds NAME",
     flags = { { "--wait", "S", "give up after S seconds, with status 124 (default: never)",
         short = "-w" } } }
 
