@@ -31,7 +31,8 @@ for _, row in ipairs(options.rows) do
     end
 end
 table.insert(_M.common, { "--json", nil, "print JSON, for programs" })
-table.insert(_M.common, { "--help", nil, "print this help, or that of the command that is named", short = "-h" })
+table.insert(_M.common, { "--help", nil, "print this help, or that of the command that is named",
+    short = "-h" })
 
 --- The flags in the form that args.parse takes.
 -- @param rows     of a verb, or nil
