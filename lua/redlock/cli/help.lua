@@ -45,8 +45,8 @@ Then, in two other shells:
 redlock takes the servers from --nodes, else from REDLOCK_NODES, else from the configuration
 file. That is the file that --config or REDLOCK_CONFIG names, else ~/.config/redlock.conf, else
 /etc/redlock.conf. It sets options of redlock.new, a line `option = value` each:
-  nodes = rediss://10.0.0.1 rediss://10.0.0.2
-          rediss://10.0.0.3
+  nodes = rediss://HOST1 rediss://HOST2
+          rediss://HOST3
   user = locks
   password_file = /etc/redlock.password
   ca_file = /etc/ssl/redis-ca.crt

@@ -103,10 +103,12 @@ local function has_password(nodes)
     return nodes ~= nil and nodes:find "://[^/%s,]*@" ~= nil
 end
 
-local function no_servers()
+local function no_servers(origin)
     local ngx = rawget(_G, "ngx")
-    fail("no servers are given. Name them in the environment, as in\n"
-        .. "  export REDLOCK_NODES='redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3'\n",
+    fail("no servers are given. Name them "
+        .. (origin == "--nodes" and "with --nodes 'URI ...', or " or "")
+        .. "in the environment, as in\n"
+        .. "  export REDLOCK_NODES='redis://HOST1:6379 redis://HOST2:6379 redis://HOST3:6379'\n",
         ngx and ngx.config and "and, as nginx hides variables from its workers, with this line at "
         .. "the top of nginx.conf:\n  env REDLOCK_NODES;\n" or "",
         "or as `nodes = ...` in ~/.config/redlock.conf or /etc/redlock.conf. For servers to play "
@@ -157,7 +159,7 @@ function _M.read(given, path, origin)
     source[#source + 1] = path
     override(opts, given)
     if not opts.nodes or type(opts.nodes) == "string" and not opts.nodes:find "[^%s,]" then
-        no_servers()
+        no_servers(origin)
     end
     from.source = table.concat(source, ", ")
     return opts, from
