@@ -395,7 +395,7 @@ int rl_script(rl_client *client, const char *body, size_t len);
  * how: RL_BEGIN returns at once. RL_WAIT waits as rl_wait() does; if it is granted then,
  * it frees the round and returns NULL, with the lease in *lease; if a signal has arrived,
  * the next rl_wait() tells. RL_NOTIFY is for a caller that waits for several rounds of a
- * client that is not shared: as RL_BEGIN, with rl_round_notify() and rl_lazy().
+ * client that is not shared: as RL_BEGIN, with rl_round_notify() and rl_hold().
  * NULL: out of memory, or an argument is out of range. */
 rl_round *rl_acquire(rl_client *client, const rl_primitive *primitive,
                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,

@@ -264,6 +264,33 @@ describe("a process", function()
         cluster:each(function(s) s:thaw() end)
     end)
 
+    it("is interrupted in a release, which is no loss [12]", function()
+        local cluster = support.cluster(3)
+        local c = child(cluster, "{ timeout = 60 }", [[
+            jit.off()
+            local lost = 0
+            assert(l:tryLock(1, 50))
+            l:onLost(function() lost = lost + 1 end)
+            print "held"
+            io.read()
+            print "releasing"
+            print(pcall(l.unlock, l))
+            print(l:isValid(), l:getHoldCount(), lost, client:stats().lost)
+            os.exit(0, false)
+        ]])
+        assert.equal("ready", c:read_line(10))
+        assert.equal("held", c:read_line(10))
+        cluster:each(function(s) s:freeze() end)
+        c:write "\n"
+        assert.equal("releasing", c:read_line(10))
+        support.eventually(function() return inspect.state(c.pid) == "S" end)
+        c:kill "INT"
+        assert.matches("^false.*interrupted", c:read_line(10))
+        assert.equal("false\t0\t0\t0", c:read_line(10))
+        cluster:each(function(s) s:thaw() end)
+        cluster:await_free()
+    end)
+
     it("is interrupted anywhere, and keeps no lock that nobody knows of [12]", function()
         local cluster = support.cluster(3)
         for round = 1, 25 do

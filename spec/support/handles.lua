@@ -53,7 +53,7 @@ function _M.watch()
                 if name == "rl_release_done" and lease_of[round] then
                     count(lease_of[round], -1)
                 end
-            elseif name:find "^rl_release" and result ~= nil then
+            elseif name == "rl_release" and result ~= nil then
                 lease_of[address(result)] = address((...))
             end
             local made = MAKES[name] and select(MAKES[name], ...)

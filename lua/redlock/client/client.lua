@@ -420,7 +420,7 @@ function methods:close()
         return true
     end
     self.tasks:close()
-    self.closed = true
+    self.closed, self.asked = true, nil
     for _, queue in pairs(self.queues) do
         local_queue.wake_all(queue)
     end

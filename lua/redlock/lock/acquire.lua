@@ -2,9 +2,10 @@
 -- next attempt makes sense.
 --
 -- This room is the path that all kinds of locks share: lock objects (lock, asking, background),
--- the call (acquire, attempt, votes), its waits (turn, queues, waking, deadlock), holds and their
--- end (holds, callbacks, handover, closing, outcomes). It reaches servers through runtime/rounds,
--- and knows a kind only as the fields of its primitive: it must not know kinds/ or client/.
+-- the call (acquire, attempt, votes), its waits (turn, local_queue, waking, deadlock), holds and
+-- their end (holds, callbacks, handover, closing, outcomes). It reaches servers through
+-- runtime/rounds, and knows a kind only as the fields of its primitive: it must not know kinds/ or
+-- client/.
 --
 -- Every step gets one table, the call:
 --   lock, owner  what is wanted, and for which owner

@@ -366,8 +366,11 @@ end
 --- Seconds of validity left. 0: it has ended, and is marked as lost.
 function Holds:remaining(hold)
     local left = rounds.remaining(hold.lease)
-    if left <= 0 then
-        self:lose(hold, changes.why_lost(hold.lease) or "expired")
+    local why = left <= 0 and changes.why_lost(hold.lease)
+    if why == nil and hold.ends then         -- Ctrl-C during its release
+        take_out(self, hold)
+    elseif left <= 0 then
+        self:lose(hold, why or "expired")
     end
     return left
 end

@@ -138,11 +138,13 @@ function _M.open(self)
             return nil, err or errors.new("closed", self)
         end
     end
-    local now = client.holds:poll()
-    if client.credentials.dynamic then
+    if client.credentials.dynamic then       -- its function may take its time, and close the client
         client.credentials:poll()
+        if client.closed then
+            return nil, errors.new("closed", self)
+        end
     end
-    return now
+    return client.holds:poll()
 end
 local open = _M.open
 

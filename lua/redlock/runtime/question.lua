@@ -12,7 +12,6 @@
 
 local answers = require "redlock.runtime.answers"
 local ffi_values = require "redlock.runtime.ffi_values"
-local load = require("redlock.runtime.ffi").load
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
@@ -41,7 +40,7 @@ end
 --- Sends a question.
 -- @return the round, for answers(); or nil
 function _M.begin(client, q)
-    local round = start(load(), client, q)
+    local round = start(rounds.load(), client, q)
     return round ~= nil and round or nil
 end
 
@@ -73,7 +72,14 @@ end
 function _M.ask_each(client, list)
     local begun, said = {}, {}
     for k, q in ipairs(list) do
-        begun[k] = _M.begin(client, q)
+        local ok, round = pcall(_M.begin, client, q)
+        if not ok then                   -- no room for its script, or Ctrl-C
+            for before = 1, k - 1 do
+                rounds.free(begun[before])
+            end
+            error(round, 0)
+        end
+        begun[k] = round
     end
     for k, q in ipairs(list) do
         local ok, answer, err = pcall(_M.answers, client, q, begun[k])

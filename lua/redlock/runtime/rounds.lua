@@ -221,8 +221,8 @@ function _M.claim(call)
 end
 
 --- After an error raised in acquire() or before claim(): releases what may have been acquired.
--- The handle's finalizer frees it. Without one, after an interrupt at the wrong instruction, a
--- few hundred bytes leak.
+-- The handle's finalizer frees it. Without one, after an interrupt before it had one, the memory of
+-- the client is not freed.
 function _M.interrupted(call)
     local lease_out = call.lease_out
     if lease_out[0] ~= nil then
