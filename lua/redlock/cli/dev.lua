@@ -10,15 +10,17 @@ local redlock = require "redlock"
 
 local _M = { usage = "dev [N]", summary = "run N throw-away servers (3) until Ctrl-C",
     flags = { { "--server", "PROGRAM",
-        "instead of redis-server: valkey-server, /opt/redis/bin/redis-server" } } }
+        "start PROGRAM instead of redis-server: valkey-server, or a path to one" } } }
 
 _M.help = [[
 redlock dev [N] [--server PROGRAM]
 
-Starts N Redis servers (3) on free ports of this machine, which keep nothing. They vote at once, and
-end with this command, however it ends. Prints a line for the shell; what is started there, the
-command or a program with redlock.from_environment(), then uses these servers. Their password is
-new each time, in a file that only this user can read, which is removed at the end.
+Starts N Redis servers (3) on free ports of this machine. They save nothing, vote at once, and end
+with this command, however it ends.
+
+The command prints an export line. In a shell where you paste it, redlock and programs that call
+redlock.from_environment() use these servers. The servers get a new password each time. It is in a
+file that only this user can read, and that redlock removes at the end.
 
 FLAGS
 

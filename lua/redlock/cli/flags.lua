@@ -31,7 +31,7 @@ for _, row in ipairs(options.rows) do
     end
 end
 table.insert(_M.common, { "--json", nil, "print JSON, for programs" })
-table.insert(_M.common, { "--help", nil, "print this help, or that of the command that is named",
+table.insert(_M.common, { "--help", nil, "print this help, or the help of the named command",
     short = "-h" })
 
 --- The flags in the form that args.parse takes.

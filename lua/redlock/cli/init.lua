@@ -7,22 +7,26 @@ local stay = require "redlock.cli.stay"
 
 local _M = { usage = "init ", summary = "let a brand-new set of servers vote at once",
     flags = {
-        { "--force", nil, "admits the servers that answer, whatever they say, also for another "
-            .. "max_lease. Only when nobody can hold a lock: stop all clients, and wait for the "
-            .. "longest lease", short = "-f" },
-        { "--wait", nil, "until all servers are up and vote, also where they have to be in use for "
-            .. "a while", short = "-w" } } }
+        { "--force", nil, "admit every server that answers, without these checks, even with "
+            .. "another max_lease. Only when nobody can hold a lock: stop all clients, and wait "
+            .. "for the longest lease", short = "-f" },
+        { "--wait", nil, "wait until all servers are up and vote, even if that takes a quarantine",
+            short = "-w" } } }
 
 _M.help = [[
 redlock init [--force] [--wait]
 
-Lets a brand-new set of servers vote at once. Otherwise they do so when they have been in use
-for a while (max_lease * 1.01 + 1 s): a server without memory may have forgotten locks that are
-still held. All servers must be up, and none in use already (if all are, nothing is done).
+Lets a brand-new set of servers vote at once. Without this command a new server first goes through
+a quarantine of max_lease * 1.01 + 1 s, because a server without memory may have forgotten locks
+that are still held.
+
+All servers must be up, and none of them may have been admitted before. If all of them have been,
+init changes nothing, but with --cluster it gives the servers that name.
 
 FLAGS
 
-Exit status: 0: they may vote; 125: not done, and why.]]
+Exit status: 0: the servers may vote; 125: they may not, and the message says why; 128+n: --wait
+was ended by signal n.]]
 
 local FAILED = 125
 

@@ -6,20 +6,26 @@ local report = require "redlock.cli.report"
 local terminal = require "redlock.cli.terminal"
 
 local _M = { usage = "ls [PATTERN]", summary = "list the locks that are held, and their holders",
-    flags = { { "--foreign", nil, "values that other libraries may have written, too" } } }
+    flags = { { "--foreign", nil, "also list keys that other libraries may have written" } } }
 
 _M.help = [[
 redlock ls [PATTERN] [--foreign] [--json]
 
-Lists the names that a majority of the servers has below the prefix: what they are held as, the
-holder's label, or of readers and permits how many there are; for how long unless that is renewed,
-how many wait, since when, and the fencing token. A narrow terminal shows no tokens, and cuts the
-middle out of long names. PATTERN is as of Redis (* ? [a-z]); without one: all. Servers are asked by
-SCAN, for 100,000 keys a second at most, never by KEYS.
+Lists the names under the prefix that are held on a majority of the servers. For each name it shows
+  KIND      the kind of lock
+  HOLDER    the holder's label; for readers and permits, how many there are
+  LEFT      the time until the lock ends if nobody renews it
+  WAITING   how many wait for it
+  SINCE     when it was acquired
+  TOKEN     its fencing token
+In a narrow terminal it leaves out the tokens, and the middle of long names.
+
+PATTERN is a pattern as in Redis (* ? [a-z]); without one, redlock lists all names. It reads the
+names with SCAN, at most 100,000 keys a second from each server, and never with KEYS.
 
 FLAGS
 
-Exit status: 0: also when there are none; 125: too few servers tell.
+Exit status: 0: done, even if no lock is held; 125: too few servers answered.
 
   redlock ls 'deploy:*']]
 
@@ -40,7 +46,7 @@ end
 --- Runs the verb.
 function _M.main(given, names)
     if #names > 1 then
-        args.fail("only one pattern is wanted, in quotes: redlock ls 'deploy:*'")
+        args.fail("ls takes only one pattern; quote it: redlock ls 'deploy:*'")
     end
     local client = config.client(given)
     config.connect(client)

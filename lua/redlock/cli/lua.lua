@@ -20,33 +20,36 @@ local _M = { usage = "lua FILE [ARGS]", summary = "run a Lua script that takes l
 _M.help = [[
 redlock lua [OPTIONS] FILE [ARGS]
 
-Runs a file of Lua, in which there are
-  client    a client of the servers that are configured, connected; max_hold is off unless the
-            configuration has it, as the end of the script is the end of its holds
+Runs a Lua file. The script finds these globals:
+  client    a connected client of the configured servers. Its max_hold is off unless the
+            configuration sets it, because the locks end with the script anyway
   redlock   the library
-  args      the arguments behind FILE, from 1; args[0] is FILE. Also as `...`
-The script, and what it starts, get no variables with passwords, which `client` has already.
-Whatever becomes of the script, what it holds through this client is released: at its end, by
-os.exit, when it raises an error, or by a signal. TERM, INT, HUP and QUIT (also USR1 and USR2) end
-it wherever it is, but first all that it has started: that gets the signal, and KILL 5 s later
-(half a lease later, if that is less), while the script stands still and holds its locks. When
-redlock itself is killed, its locks open with their lease, and what it has started goes on.
+  args      the arguments after FILE, from 1; args[0] is FILE. The script also gets them as `...`
+`client` already has the passwords, so the script and the processes that it starts do not get the
+variables with passwords.
 
-Exit status: what the script says by os.exit or `return`, a number or boolean; else
-  0     it came to its end
+When the script ends, redlock releases all locks that it holds through `client`: also after
+os.exit, an error or a signal. TERM, INT, HUP, QUIT, USR1 and USR2 end the script at any point.
+redlock first pauses the script, which keeps its locks. It sends the signal to the processes that
+the script started, and KILL after 5 s (or half a lease, if that is less). Then it ends the script.
+If redlock itself is killed, the locks end with their leases, and the processes that the
+script started continue.
+
+Exit status: the number or boolean that the script passes to os.exit or returns; otherwise
+  0     the script ran to its end
   1     it raised an error
-  123   it raised the error that a lock is lost (lock:check() does)
-  124   it raised the error that somebody else holds a lock
-  125   it raised another error of the library: no majority of the servers, say
-  126   FILE is no Lua, or cannot be read; 127: it is not there
-  128+n it was ended by signal n
+  123   it raised the error that a lock is lost, as lock:check() does
+  124   it raised the error that another holder has a lock
+  125   it raised another error of the library, such as no majority of the servers
+  126   FILE is not Lua, or cannot be read; 127: FILE does not exist
+  128+n signal n ended the script
 
   #!/usr/bin/env -S redlock lua
   local lock = client:getLock "fleet"       -- deploy.lua web1 web2
   assert(lock:tryLock(600))
   for _, host in ipairs(args) do
       assert(os.execute("ssh " .. host .. " systemctl restart app") == 0)
-      lock:check()                          -- raises when it is not ours any more
+      lock:check()                          -- raises an error if the lock is lost
   end]]
 
 local RAISED, LOST, HELD, FAILED, NOT_LUA, NOT_THERE = 1, 123, 124, 125, 126, 127

@@ -11,25 +11,28 @@ local terminal = require "redlock.cli.terminal"
 
 local _M = { usage = "top [PATTERN]", summary = "watch locks and servers in a terminal",
     flags = {
-        { "--every", "S", "seconds between two looks (default: 2; longer where there is much to "
-            .. "look at)", short = "-e" },
-        { "--count", "N", "ends after N looks (default: never)" },
+        { "--every", "S", "scan every S seconds (default: 2), or less often if there are many "
+            .. "names", short = "-e" },
+        { "--count", "N", "end after N scans (default: never)" },
     } }
 
 _M.help = [[
 redlock top [PATTERN] [--every S] [--count N] [--json]
 
-Shows, until q is pressed: how many names a majority of the servers has, how many wait, how many
-were taken and let go a second (as far as two looks can tell), what each server's round trip and
-clock are and whether it may vote, and the names, those first for which most wait, then those held
-for the longest. Where there is no terminal: a line for each look. PATTERN is as of redlock ls.
+Shows the held locks and the servers until you press q:
+  - how many names are held on a majority of the servers, how many callers wait, and how many locks
+    were acquired and released per second. It compares one scan with the next, so it misses locks
+    that come and go between them
+  - each server's round trip and clock, and whether it may vote
+  - the names: first those with the most waiters, then those held for the longest
+Without a terminal it prints one line per scan. PATTERN is as for redlock ls.
 
-Servers are asked for 50 pages of names a second at most; looking takes 3 % of a processor at
-most: many names are looked at less often.
+redlock reads at most 50 pages of names a second from each server, and uses at most 3 % of a
+processor. With many names it therefore scans less often.
 
 FLAGS
 
-Exit status: 0: q, or --count; 125: usage; 128+n: ended by signal n.]]
+Exit status: 0: ended by q or --count; 125: usage; 128+n: ended by signal n.]]
 
 local FAILED = 125
 local EVERY = 2
@@ -249,7 +252,7 @@ end
 local function count_of(text)
     local n = text and tonumber(text)
     if text and not (n and n >= 1 and n % 1 == 0) then
-        args.fail "--count needs a whole number, from 1 on"
+        args.fail "--count needs a whole number, at least 1"
     end
     return n or math.huge
 end
@@ -257,7 +260,7 @@ end
 --- Runs the verb.
 function _M.main(given, names)
     if #names > 1 then
-        args.fail("only one pattern is wanted, in quotes: redlock top 'deploy:*'")
+        args.fail("top takes only one pattern; quote it: redlock top 'deploy:*'")
     end
     local self = { pattern = names[1], every = given["--every"] or EVERY,
         count = count_of(given["--count"]), json = given["--json"],

@@ -6,20 +6,21 @@ local report = require "redlock.cli.report"
 local semaphore = require "redlock.kinds.semaphore"
 
 local _M = { usage = "unlock --force NAME", summary = "release NAME, whoever holds it",
-    flags = { { "--force", nil, "whoever holds it", short = "-f" } } }
+    flags = { { "--force", nil, "required: release it, whoever holds it", short = "-f" } } }
 
 _M.help = [[
 redlock unlock --force NAME
 
-Opens a lock whoever holds it, for locks that nobody will open: of a machine that is gone, or
-of a program that hangs. (Without it they open by themselves at the end of the lease, unless
-somebody renews them.) The holder, if there is one, learns of it when it renews the lock, and
-may work on until then beside the next one. Readers and all permits of that name are let go, too,
-and a latch of that name is deleted.
+Releases a lock, whoever holds it. Use it when the holder's machine is gone, or its program hangs.
+If nobody renews a lock, it also ends by itself with its lease.
+
+A holder that still runs learns of this only at its next renewal. Until then it may work at the same
+time as the next holder. The command also releases all readers and permits of NAME, and deletes a
+latch of that name.
 
 FLAGS
 
-Exit status: 0: it is open now; 1: it was open already; 125: no majority of the servers.
+Exit status: 0: NAME was released; 1: it was free already; 125: no majority of the servers.
 
   redlock status deploy:web && redlock unlock --force deploy:web]]
 
@@ -29,9 +30,9 @@ local FAILED = 125
 function _M.main(given, names)
     local name = args.name(names, "unlock")
     if not given["--force"] then
-        args.fail("only a holder can let go of a lock; --force opens it for everybody, and "
-            .. "whoever\nholds it may work on beside the next one: make sure that nobody does. "
-            .. "Who is it?\n  redlock status " .. report.name(name))
+        args.fail("unlock needs --force, as it releases the lock of another holder, which may "
+            .. "still work\nwhile the next one does. First find out who it is, and make sure that "
+            .. "it has stopped:\n  redlock status " .. report.name(name))
     end
     local client = config.client(given)
     config.connect(client)           -- to reach all servers, not just a majority

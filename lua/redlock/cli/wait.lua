@@ -16,14 +16,14 @@ local _M = { usage = "wait NAME", summary = "wait until nobody holds NAME",
 _M.help = [[
 redlock wait NAME [--wait S]
 
-Ends when a majority of the servers says that nobody holds NAME, as reader or with a permit either,
-and that a latch of that name is open. It takes nothing: somebody else may hold it again by then. To
-do something under the lock: redlock run.
+Waits until NAME is free: until a majority of the servers says that it has no holder, no readers and
+no permits, and that a latch of that name is open. It does not acquire the lock, so another caller
+may hold NAME again when the next command runs. To run a command under the lock, use redlock run.
 
 FLAGS
 
-Exit status: 0: it was free; 124: it is held still; 125: for 10 s no majority of the servers
-has said either; 128+n: ended by signal n.
+Exit status: 0: NAME was free; 124: it is still held; 125: no majority of the servers answered for
+10 s; 128+n: ended by signal n.
 
   redlock wait deploy:web --wait 600 && ./report]]
 
