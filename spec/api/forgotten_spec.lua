@@ -45,7 +45,7 @@ for _, n in ipairs { 1, 3, 5 } do
         it("is forgotten, says the release", function()
             lose()
             local err = support.fails("expired", lock:unlock())
-            assert.matches("the lease is over (forgotten)", tostring(err), 1, true)
+            assert.matches("the lease has ended (forgotten)", tostring(err), 1, true)
             assert.equal("forgotten", why)
         end)
 

@@ -204,7 +204,7 @@ describe("redlock.resty_lock", function()
         end
         local expected = {
             "0 nil", "true nil", "false nil", "resty_lock%(lock%(own, held, n s%)%) 1",
-            "nil redlock: expired: lock 'own': the lease is over.*", "nil unlocked",
+            "nil redlock: expired: lock 'own': the lease has ended.*", "nil unlocked",
             "resty_lock%(unlocked%) nil",
             "nil bad exptime: 61 s is over max_lease %(60 s%); raise max_lease .*",
             "nil bad exptime: a number of seconds is needed",

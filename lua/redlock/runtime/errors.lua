@@ -27,23 +27,24 @@ local _M = {}
 local SENTENCES = {
     held = "%s is held by somebody else",
     no_quorum = "%s: no majority of the servers answered",
-    expired = "%s: the lease is over",
+    expired = "%s: the lease has ended",
     lost = "%s: the lease is lost",
-    not_found = "%s is not there: it was not made, or too many servers have forgotten it",
+    not_found = "%s does not exist: it was never made, has ended or was deleted, or a "
+        .. "majority of the servers has forgotten it",
     not_held = "%s is not held by this owner",
-    unknown = "%s: no majority of the servers confirmed the release; what is left ends with "
-        .. "its lease",
+    unknown = "%s: no majority of the servers confirmed the release; on servers that did not "
+        .. "receive it, the lock ends with its lease",
     cancelled = "%s was cancelled",
     closed = "%s: the client is closed",
-    unsupported = "%s cannot do that: its primitive has no script for it",
-    deadlock = "%s is held by another owner of this thread or request, or by this one as another "
-        .. "kind of lock, and may not be released while this one waits; use the same opts.owner, "
-        .. "or lockAsync in plain LuaJIT",
-    phase = "%s: the caller cannot wait here; in nginx that is possible in rewrite, access, "
-        .. "content, ssl_certificate and timers, in other loops in a coroutine",
-    overload = "%s: too many wait for locks in this process already; let fewer in, wait for "
-        .. "less long, or raise the option max_waiting",
-    timeout = "%s was not done in time",
+    unsupported = "%s: this kind of lock does not support that",
+    deadlock = "%s is held by another owner of this thread or request, or by this owner as another "
+        .. "kind of lock. That holder cannot release it while this call waits. Use the same "
+        .. "opts.owner, or lockAsync in plain LuaJIT",
+    phase = "%s: the caller cannot wait here. In nginx it can wait in rewrite, access, content, "
+        .. "ssl_certificate and timers; in other event loops, in a coroutine",
+    overload = "%s: too many callers in this process are waiting for locks already. Admit fewer, "
+        .. "shorten their waits, or raise the option max_waiting",
+    timeout = "%s did not finish in time",
     config = "%s",
     nomem = "%s: out of memory or file descriptors",
 }

@@ -15,7 +15,7 @@ _M.list = {
         remedy = "Check that the server runs there and accepts connections: redis-cli -h HOST "
             .. "-p PORT ping" },
     { "dns", "the host name was not found", silent = true,
-        remedy = "The host name of the server does not resolve" },
+        remedy = "The host name does not resolve: correct it, or the resolver" },
     { "tls", "the handshake failed; the message says why", silent = true },
     { "auth", "user or password is wrong or missing", up = true,
         remedy = "Give user and password in the URI, or --user with --password-file or "
@@ -26,20 +26,20 @@ _M.list = {
     { "readonly", "it accepts no writes: a replica, or its disk is full", up = true,
         remedy = "Name masters, not replicas, and make sure that they can write" },
     { "loading", "busy: it loads its data, or a long script runs", up = true,
-        remedy = "The server is busy; try again" },
+        remedy = "Wait until the server has loaded its data, or the script has ended" },
     { "oom", "`maxmemory` is reached",
         remedy = "The server is out of memory; raise maxmemory" },
     { "script", "the script, or another command, failed" },
     { "protocol", "it did not answer like Redis",
-        remedy = "Check that the port is one of Redis" },
+        remedy = "Check that a Redis server listens on that port" },
     { "guarded", "no vote for a while: it may have forgotten locks, or its clock was stepped",
         remedy = "The server was restarted or is new, and votes after its quarantine. If all "
             .. "servers are new: redlock init" },
     { "unseeded", "it does not know which fencing tokens were issued",
-        remedy = "The server must learn which tokens were issued; try again when more servers "
-            .. "are up" },
+        remedy = "The server must learn from the others which tokens were issued; try again when "
+            .. "more servers are up" },
     { "config", "one server under two addresses, a replica, another `max_lease`", up = true,
-        remedy = "Each server must be named once, and all clients need the same max_lease" },
+        remedy = "Name each server once, and give all clients the same max_lease" },
     { "unsupported", "it cannot do what was asked" },
     { "overload", "too many requests on its connection are unanswered" },
     { "nomem", "this process has no memory left for it" },
