@@ -239,7 +239,7 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
             break;
         case NODE_MESSAGE:
             if (subscription_message(core, i - core->n, &nd->wire.reply, now_ms) < 0) {
-                node_refuse(nd, RL_PROTOCOL, "messages that nobody asked for");
+                node_refuse(nd, RL_PROTOCOL, "it sent messages without a subscription");
                 core_drop(core, i, now_ms);
                 return;
             }

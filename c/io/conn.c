@@ -74,7 +74,7 @@ static void lost_peer(struct net *net, int i, const char *why, int64_t now_ms)
     char text[RL_TEXT_MAX];
     const char *hint = (c->up && c->heard) || c->address->path ? ""
                        : c->address->tls ? " during the TLS handshake; is it a TLS port?"
-                       : " before any answer; a TLS port (then rediss://), or a proxy "
+                       : " before any answer; a TLS port (use rediss://), or a proxy "
                          "without CLIENT, INFO and SCRIPT?";
     snprintf(text, sizeof(text), "%s%s", why, hint);
     lost(net, i, c->tls && !c->up ? RL_TLS : RL_REFUSED, "read", text, now_ms);
@@ -344,7 +344,8 @@ static void conn_secure(struct net *net, int i, int64_t now_ms)
         lost(net, i, RL_TLS, "TLS", why, now_ms);
         return;
     }
-    core_waits_for(net->core, i, "no answer to the TLS handshake; a plain port? then redis://",
+    core_waits_for(net->core, i, "no answer to the TLS handshake; if this is the plain port, "
+                   "use redis://",
                    1, now_ms);
     conn_shake(net, i, now_ms);
 }

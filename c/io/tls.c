@@ -307,7 +307,7 @@ static const char *protocol_trouble(int code)
     switch (code) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
-        return "it does not answer in TLS; is this the plain port? then redis://";
+        return "it does not answer in TLS; if this is the plain port, use redis://";
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
         return "it does not offer TLS 1.2 or later";

@@ -214,7 +214,8 @@ void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
     if (greeting && nd->wire.reply.type == REPLY_ERROR)
         node_refuse(nd, code, "%s; it said: %s", text, nd->wire.reply.text);
     else if (greeting && nd->wire.reply.type != REPLY_NIL)
-        node_refuse(nd, code, "%s during the greeting; a proxy without INFO and SCRIPT?", text);
+        node_refuse(nd, code, "%s during the greeting; is it a proxy without INFO and "
+                    "SCRIPT?", text);
     else
         node_fail(nd, code, text);
     nd->stats.disconnects++;
@@ -297,7 +298,7 @@ static void node_garbled(struct node *nd)
     if (nd->state == NODE_READY)
         node_fail(nd, RL_PROTOCOL, wire_error(w));
     else if (w->head[0] == 0x15)      /* an alert */
-        node_fail(nd, RL_TLS, "it answers in TLS: then rediss://");
+        node_fail(nd, RL_TLS, "it answers in TLS: use rediss://");
     else
         node_refuse(nd, RL_PROTOCOL, "%s; it began with \"%s\"", wire_error(w), wire_head(w));
 }
@@ -325,7 +326,7 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
         }
         if (nd->queue_len == 0) {
             int said = nd->wire.reply.type == REPLY_ERROR;
-            node_refuse(nd, RL_PROTOCOL, "an answer that nobody asked for%s%s",
+            node_refuse(nd, RL_PROTOCOL, "it sent a reply without a request%s%s",
                         said ? ": " : "", said ? nd->wire.reply.text : "");
             return NODE_FAILED;
         }

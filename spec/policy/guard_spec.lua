@@ -198,7 +198,7 @@ describe("a quarantine", function()
         for _, row in ipairs(err.nodes) do       -- the last one may not have mattered
             told = row.code == "config" and row.message or told
         end
-        assert.matches("max_lease is 2 s there, by another client, and 0.1 s here", told)
+        assert.matches("another client set max_lease to 2 s there, and this client has 0.1 s", told)
 
         cluster[3]:restart()
         local t = support.now()

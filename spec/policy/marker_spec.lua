@@ -249,7 +249,7 @@ describe("a marker", function()
         cluster[2]:call("SWAPDB", 0, 1)
         local code, message = code_of(client)
         assert.equal("config", code)
-        assert.matches("its marker is of database 1, and this client uses 0", message)
+        assert.matches("its marker is for database 1, and this client uses 0", message)
         assert.is_true((cluster[2]:marker()):find " v3 a %x+ 1 " ~= nil)
     end)
 

@@ -519,7 +519,7 @@ describe("the documented ACL rules", function()
             -- Who cannot see that a server lives still as when it was admitted by others
             -- trusts none of its counters.
             local err = support.fails("no_quorum", client:getFencedLock("f"):tryLock(1))
-            assert.matches("noperm %(it does not say which life of it this is", tostring(err))
+            assert.matches("noperm %(it does not show its master_replid", tostring(err))
         end,
         ["+time"] = function()
             warned "no_clock"

@@ -119,7 +119,7 @@ describe("servers without a name", function()
         return support.warm_client(nodes, o)
     end
 
-    local REMEDY = "the same servers under other addresses? Set the same `cluster` everywhere"
+    local REMEDY = "the same servers under other addresses, set the same `cluster` everywhere"
 
     local function names_both(text, ours, theirs)
         text = tostring(text)

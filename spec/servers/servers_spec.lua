@@ -95,11 +95,11 @@ describe("servers of the wrong kind", function()
             { reply = "E\0\0\0\140SFATAL\0VFATAL\0", close = true } },
         { "memcached", "protocol", 'it began with "ERROR"', { reply = "ERROR\r\n" } },
         { "garbage", "protocol", "Protocol error", { greet = ("\0\255\1x"):rep(1000) } },
-        { "a TLS port that answers", "tls", "then rediss://", { reply = "\21\3\1\0\2\2\70" },
+        { "a TLS port that answers", "tls", "use rediss://", { reply = "\21\3\1\0\2\2\70" },
             "TLS: " },
         { "a TLS port that closes, or twemproxy", "refused", "a TLS port .* or a proxy",
             { reply = "", close = true }, "is it a TLS port" },
-        { "twemproxy after a password", "refused", "during the greeting; a proxy",
+        { "twemproxy after a password", "refused", "during the greeting; is it a proxy",
             { reply = "+OK\r\n", close = true } },
     }
     for _, other in ipairs(OTHERS) do
@@ -111,7 +111,7 @@ describe("servers of the wrong kind", function()
             row = row_of(h.uri:gsub("redis:", "rediss:"), good, { timeout = 60,
                 connect_timeout = 60 })
             assert.equal("tls", row.code, row.message)
-            assert.matches(other[5] or "is this the plain port", row.message)
+            assert.matches(other[5] or "if this is the plain port", row.message)
             h:stop()
         end)
     end
@@ -132,7 +132,7 @@ describe("servers of the wrong kind", function()
     end)
 
     it("an answer that nobody asked for", function()
-        hostile({ reply = ("+OK\r\n"):rep(100) }, "protocol", "nobody asked")
+        hostile({ reply = ("+OK\r\n"):rep(100) }, "protocol", "a reply without a request")
     end)
 
     it("RESP3", function()

@@ -200,7 +200,7 @@ describe("TLS", function()
     it("is what a TLS port hints at when it is spoken to in plain text", function()
         local row = row_of("redis://127.0.0.1:" .. good.tls_port)
         assert.equal("refused", row.code)
-        assert.matches("before any answer; a TLS port %(then rediss://%)", row.message)
+        assert.matches("before any answer; a TLS port %(use rediss://%)", row.message)
     end)
 
     describe("with client certificates", function()

@@ -109,7 +109,8 @@ static void a_hash_is_that_of_the_list(void)
 
 #define OURS "a:6379 b:6379 c:6379"
 #define THEIRS "c:6379 d:6379 e:6379"
-#define REMEDY "; the same servers under other addresses? Set the same `cluster` everywhere"
+#define REMEDY "; if these are the same servers under other addresses, set the same `cluster` " \
+    "everywhere"
 
 /* Three servers, that a client of that name, or NULL, has admitted. */
 static struct sim *cluster_of(const char *name)

@@ -48,8 +48,8 @@ void eligibility_name_both(const struct core *core, int i, char *text)
     len = put_cluster(text, len, core->guards[i].is.cluster, nd->servers);
     len = put(text, len, ", and this client to ");
     len = put_cluster(text, len, core->cluster, core->servers);
-    put(text, len, "; the same servers under other addresses? Set the same `cluster` "
-        "everywhere");
+    put(text, len, "; if these are the same servers under other addresses, set the "
+        "same `cluster` everywhere");
 }
 
 /* ---- why a server has no vote ---- */
@@ -62,21 +62,22 @@ void eligibility_explain(const struct core *core, int i, char *text)
         return;
     switch ((enum objection)g->objection) {
     case OTHER_VERSION:
-        snprintf(text, RL_TEXT_MAX, "its marker is of version %d, which this library does "
-                 "not know: upgrade this client (if that is a mistake: DEL %s there)",
+        snprintf(text, RL_TEXT_MAX, "its marker has version %d, which this library does not "
+                 "know: upgrade this client (if the marker is wrong: DEL %s on that server)",
                  g->version, core->marker);
         break;
     case OTHER_CLUSTER:
         eligibility_name_both(core, i, text);
         break;
     case OTHER_DATABASE:
-        snprintf(text, RL_TEXT_MAX, "its marker is of database %" PRId64 ", and this client "
-                 "uses %d: by SWAPDB, or a copy; stop all clients, then redlock init --force",
+        snprintf(text, RL_TEXT_MAX, "its marker is for database %" PRId64 ", and this client "
+                 "uses %d: somebody ran SWAPDB, or copied the data. Stop all clients, then run "
+                 "redlock init --force",
                  g->is.db, core->nodes[i].config->db);
         break;
     default:
-        snprintf(text, RL_TEXT_MAX, "max_lease is %g s there, by another client, and %g s "
-                 "here; it must be the same for all (to change it: redlock init --force)",
+        snprintf(text, RL_TEXT_MAX, "another client set max_lease to %g s there, and this "
+                 "client has %g s; all need the same (to change it: redlock init --force)",
                  (double)g->is.max_lease_ms / 1000, (double)core->max_lease_ms / 1000);
     }
 }
@@ -170,7 +171,7 @@ int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms
         return RL_CONFIG;
     }
     if (is_stuck(g)) {
-        node_refuse(nd, g->refused, "EVAL is missing or forbidden: it cannot be admitted");
+        node_refuse(nd, g->refused, "EVAL is missing or forbidden, so it cannot get a vote");
         return g->refused;
     }
     int64_t left_ms = quarantine_left_ms(core, g, now_ms);
@@ -178,7 +179,7 @@ int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms
         node_refuse(nd, RL_GUARDED, "%" PRId64 " s left; new cluster? run redlock init",
                     seconds(left_ms));
     else
-        node_refuse(nd, RL_GUARDED, "quarantine over; waiting for a majority of servers "
-                    "to be connected with the same max_lease");
+        node_refuse(nd, RL_GUARDED, "its quarantine has ended; it may vote when a majority "
+                    "of the servers is connected and has the same max_lease");
     return RL_GUARDED;
 }

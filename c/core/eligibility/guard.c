@@ -311,19 +311,19 @@ static int is_fit(struct core *core, int i)
     if (nd->info.sentinel) {
         node_refuse(nd, RL_CONFIG, "a Sentinel: name the masters that it watches");
     } else if (nd->info.cluster) {
-        node_refuse(nd, RL_CONFIG, "it runs in cluster mode, where keys move from server to "
-                    "server; use servers that are independent (cluster-enabled no)");
+        node_refuse(nd, RL_CONFIG, "it runs in cluster mode, in which keys move between "
+                    "servers; use independent servers (cluster-enabled no)");
     } else if (!core->marker && g->kind == MARKER_READ && !of_this_cluster(core, i)) {
         char text[RL_TEXT_MAX];
         eligibility_name_both(core, i, text);
         node_refuse(nd, RL_CONFIG, "%s", text);
     } else if (!core->marker && g->marker[0]) {
         node_refuse(nd, RL_CONFIG, "other clients use it with the restart guard, and this one "
-                    "does not: all must, or a restart gives a lock to two; restart_guard = "
-                    "\"ignore\" if you know better");
+                    "without: after a restart a lock could have two holders. Turn the guard on "
+                    "in all clients (restart_guard = \"ignore\" skips this check)");
     } else if (nd->config->require_info && !nd->info.replid[0]) {
-        node_refuse(nd, RL_NOPERM, "its life (master_replid) is not known, and restart_guard "
-                    "is \"require\": allow INFO to this user");
+        node_refuse(nd, RL_NOPERM, "it does not show its master_replid, which restart_guard = "
+                    "\"require\" needs: allow INFO to this user");
     } else {
         return 1;
     }
@@ -460,8 +460,7 @@ int guard_nameless(struct core *core, int i, int64_t now_ms)
         marking_send(core, i);
     if (nd->info.replid[0])
         return 0;
-    node_refuse(nd, RL_NOPERM, "it does not say which life of it this is "
-                "(master_replid), and after a restart it might count tokens twice: allow INFO "
-                "to this user");
+    node_refuse(nd, RL_NOPERM, "it does not show its master_replid, so after a restart "
+                "it might issue a token twice: allow INFO to this user");
     return 1;
 }

@@ -20,7 +20,7 @@ void vote_explain(struct rl_round *round, int i, int code, const struct reply *r
     struct node *nd = &round->core->nodes[i];
     int counts = round->lease && lease_fenced(round->lease) && reply->nums;
     const char *text = code == RL_CONFIG     ? "the same server under two addresses"
-                       : code == RL_UNSEEDED ? "it does not know what it has counted"
+                       : code == RL_UNSEEDED ? "it does not know which tokens it has issued"
                        : code == RL_PROTOCOL
                            ? counts ? "a script's reply has a vote or a counter that cannot be"
                                     : "a script's reply has no vote"
