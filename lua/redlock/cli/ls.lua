@@ -13,7 +13,8 @@ redlock ls [PATTERN] [--foreign] [--json]
 
 Lists the names under the prefix that are held on a majority of the servers. For each name it shows
   KIND      the kind of lock
-  HOLDER    the holder's label; for readers and permits, how many there are
+  HOLDER    the holder's label; the number of readers or permits; how many arrivals a latch
+            still misses
   LEFT      the time until the lock ends if nobody renews it
   WAITING   how many wait for it
   SINCE     when it was acquired

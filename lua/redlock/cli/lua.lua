@@ -32,8 +32,8 @@ When the script ends, redlock releases all locks that it holds through `client`:
 os.exit, an error or a signal. TERM, INT, HUP, QUIT, USR1 and USR2 end the script at any point.
 redlock first pauses the script, which keeps its locks. It sends the signal to the processes that
 the script started, and KILL after 5 s (or half a lease, if that is less). Then it ends the script.
-If redlock itself is killed, the locks end with their leases, and the processes that the
-script started continue.
+If redlock itself is killed, the locks end with their leases, and the processes that the script
+started continue.
 
 Exit status: the number or boolean that the script passes to os.exit or returns; otherwise
   0     the script ran to its end

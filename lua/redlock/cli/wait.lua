@@ -22,8 +22,8 @@ may hold NAME again when the next command runs. To run a command under the lock,
 
 FLAGS
 
-Exit status: 0: NAME was free; 124: it is still held; 125: no majority of the servers answered for
-10 s; 128+n: ended by signal n.
+Exit status: 0: NAME was free; 124: it is still held; 125: for 10 s no majority of the
+servers knew whether it is held; 128+n: ended by signal n.
 
   redlock wait deploy:web --wait 600 && ./report]]
 
