@@ -292,7 +292,7 @@ static const char *certificate_trouble(long result)
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-        return "its certificate is of an unknown CA; give the CA's as ca_file";
+        return "its certificate is from an unknown CA; set ca_file to the CA's certificate";
     case X509_V_ERR_CERT_HAS_EXPIRED:
         return "its certificate, or one of its chain, has expired";
     case X509_V_ERR_CERT_NOT_YET_VALID:
@@ -312,7 +312,7 @@ static const char *protocol_trouble(int code)
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
         return "it does not offer TLS 1.2 or later";
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-        return "it wants a client certificate: cert_file, key_file";
+        return "it wants a client certificate: set cert_file and key_file";
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
         return "it refused the handshake; it may want a client certificate (cert_file, "
                "key_file) or other ciphers";
@@ -345,8 +345,8 @@ static int broken(struct tls *t)
                  is_address(t->name) ? "IP" : "DNS", t->name);
     else if (misnamed)
         snprintf(t->why, sizeof(t->why),
-                 "its certificate is not for '%.60s', by its subjectAltName; give the name "
-                 "it is for as server_name",
+                 "its certificate (subjectAltName) is not for '%.60s'; if this is the "
+                 "right server, set server_name to a name in the certificate",
                  t->name);
     else if (text)
         snprintf(t->why, sizeof(t->why), "%s", text);

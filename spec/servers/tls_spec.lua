@@ -126,7 +126,7 @@ describe("TLS", function()
 
     describe("refuses, and says why:", function()
         it("an unknown CA", function()
-            refused(good, nil, "unknown CA; give the CA's as ca_file")
+            refused(good, nil, "unknown CA; set ca_file to the CA's certificate")
             refused(good, files { ca_file = "other-ca.crt" }, "unknown CA")
         end)
 
