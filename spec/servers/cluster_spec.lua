@@ -261,7 +261,7 @@ describe("servers with a name", function()
         local none = support.warm_client(cluster, options { cluster = false })
         text = tostring(support.fails("config", none:getLock("x"):tryLock(5)))
         assert.matches("orders", text)
-        assert.matches("Set the same `cluster` everywhere", text, 1, true)
+        assert.matches("set the same `cluster` everywhere", text, 1, true)
     end)
 
     it("have a name that cannot be a hash; the error for another says what is needed", function()
