@@ -431,7 +431,7 @@ function Lock:check()
         validate.raise(format("redlock: not_held: %s is not held by this owner", self:describe()))
     end
     if self.client.holds:remaining(hold) <= 0 then
-        validate.raise(format("redlock: lost: %s: its lease is over (%s)", self:describe(),
+        validate.raise(format("redlock: lost: %s: its lease has ended (%s)", self:describe(),
             hold.lost or "expired"))
     end
     return self

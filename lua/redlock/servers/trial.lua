@@ -23,10 +23,10 @@ local SCRIPT = "EVAL or EVALSHA"
 local MISSED = {
     [SCRIPT] = "no lock can be taken", SET = "no lock can be taken",
     GET = "locks cannot be looked at or extended",
-    GETRANGE = "released locks stay closed until their lease is over",
+    GETRANGE = "released locks stay closed until their lease ends",
     EVAL = "no lock can be taken when a server has forgotten its scripts; new ones stay guarded",
     PTTL = "leases are not extended", PEXPIRE = "leases are not extended",
-    DEL = "released locks stay closed until their lease is over",
+    DEL = "released locks stay closed until their lease ends",
     PUBLISH = "waiters are not woken by a release, and ask from time to time",
 }
 local ERRORS = { [SCRIPT] = true, SET = true, GET = true, GETRANGE = true }
