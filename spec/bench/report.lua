@@ -52,7 +52,8 @@ local TITLES = {
 -- locks also words, such as "3   etcd   no cycle within 24 s".
 local function row(chart, line)
     local n, what = line:match "^(%d+)   (%S.-)  "
-    local value, low, high = line:match(RATIO)
+    -- The last one: of two floors the guarded one is the second, and sends what redlock sends.
+    local value, low, high = line:match(".*%s" .. RATIO)
     local label = n and format("%d %s, %s", n, n == "1" and "server" or "servers",
         chart.name:find "^peers" and what
         or what:gsub("^redlock$", "lock + unlock"):gsub("^redlock, ", ""))
