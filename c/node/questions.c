@@ -57,7 +57,7 @@ int node_ask_servers(struct node *nd, int64_t now_ms)
 int questions_put(struct node *nd, int64_t now_ms)
 {
     int count = 0;
-    nd->info.denied = 0;          /* the rest stays until the answer to INFO */
+    nd->info.denied = 0;          /* the other fields keep the last answer until the next */
     nd->info_ms = now_ms;
     for (int i = 0; info_sections[i]; i++, count++) {
         const char *words[] = {"INFO", info_sections[i]};

@@ -19,9 +19,9 @@ struct reader_functions reader_functions;
 static pthread_once_t loaded_once = PTHREAD_ONCE_INIT;
 static char load_error[256];      /* "": none */
 
-/* dlsym() on the handle searches only hiredis and its dependencies. Where hiredis may
- * call functions of another copy (load.h), those of its version are alike, and those of
- * 0.x have other names. */
+/* The process may have another copy of hiredis. dlsym() on the handle finds only functions
+ * of ours. Those may call functions of the other copy (load.h), which does no harm: in the
+ * same version they are alike, and 0.x has other names for them. */
 static void load(void)
 {
     void *lib = dlopen(HIREDIS_SHARED, LOAD);

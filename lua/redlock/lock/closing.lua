@@ -1,8 +1,8 @@
 --- The end of a hold: its last unlock, and keys that outlive it, such as a name kept closed.
 --
 -- Such keys get an end of their own, and keep the value of the hold; once the hold ends nobody can
--- release or extend them. The restart guard keeps servers that forgot something from voting for
--- max_lease: keys that stay longer are safe only while no majority has forgotten them.
+-- release or extend them. A server that lost its memory has no vote for max_lease. So a name that is
+-- kept closed for longer than max_lease opens early if a majority of the servers lose their memory.
 
 local answers = require "redlock.runtime.answers"
 local validate = require "redlock.runtime.validate"
@@ -55,7 +55,7 @@ end
 function _M.begin(lock, owner, hold, now, how)
     local client = lock.client
     hold.ends = now + rounds.remaining(hold.lease)
-    -- In this order: an interrupt in between must not leave it on the servers.
+    -- In this order: after an interrupt in between, the lock is not left on the servers.
     local round = rounds.release(hold.lease, how)
     client.holds:remove(owner, lock.id)
     hold.seen = now
@@ -69,7 +69,7 @@ function _M.done(lock, hold, ok, told, more)
     local client = lock.client
     handover.released(lock, ok and told or 0, hold)
     if ok then
-        if more then         -- before the next attempt needs them
+        if more then         -- so that the next attempt finds their counters mended
             lock.primitive.unseeded(lock)
         end
         outcomes.released(client, hold)
@@ -84,13 +84,13 @@ function _M.done(lock, hold, ok, told, more)
     return nil, err
 end
 
--- The error of a settle that no majority confirmed, by the answers.
-local function failure(lock, said)
+-- The error, by its answers, of a settle that no majority confirmed.
+local function failure(lock, list)
     local foreign, q = 0, lock.client.quorum
-    for i = 1, #said do
-        foreign = foreign + (said[i].vote < 0 and 1 or 0)
+    for i = 1, #list do
+        foreign = foreign + (list[i].vote < 0 and 1 or 0)
     end
-    if #said < q then
+    if #list < q then
         return errors.new("unknown", lock)
     end
     return errors.new(foreign >= q and "held" or "expired", lock)
@@ -110,8 +110,8 @@ end
 
 --- Gives the keys of a hold an end of their own, `seconds` from now, sooner or later than before.
 -- keep: whether the hold continues; else it ends, whatever the outcome.
--- @return true; or nil and an error: expired, held, unknown (no majority answered: the keys end
---   with the lease, or after `seconds`), closed
+-- @return true (unconfirmed, where the caller cannot wait); or nil and an error: expired, held,
+--   unknown (no majority answered: the keys end with the lease, or after `seconds`), closed
 function _M.settle(lock, hold, seconds, keep)
     local client, prim = lock.client, lock.primitive
     local q = { subject = lock, primitive = prim, script = "settle",
