@@ -1,8 +1,9 @@
 --- The end of a hold: its last unlock, and keys that outlive it, such as a name kept closed.
 --
 -- Such keys get an end of their own, and keep the value of the hold; once the hold ends nobody can
--- release or extend them. A server that lost its memory has no vote for max_lease. So a name that is
--- kept closed for longer than max_lease opens early if a majority of the servers lose their memory.
+-- release or extend them. A server that lost its memory has no vote for max_lease. So a name that
+-- is kept closed for longer than max_lease opens early if a majority of the servers lose their
+-- memory.
 
 local answers = require "redlock.runtime.answers"
 local validate = require "redlock.runtime.validate"
