@@ -2,7 +2,8 @@
  * launch PARENT DIR PROGRAM ARG...
  *
  * Runs PROGRAM in DIR such that it dies with the process PARENT, which
- * must be the caller, and inherits nothing but the three standard streams.
+ * must be the caller, and inherits nothing but the three standard streams: also no signal
+ * that is ignored, as by nohup and in the background of a script.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -35,6 +36,8 @@ int main(int argc, char **argv)
         return 126;
     }
     close_all();
+    for (int signo = 1; signo < NSIG; signo++)
+        signal(signo, SIG_DFL);
     execvp(argv[3], argv + 3);
     perror(argv[3]);
     return 127;
