@@ -1,6 +1,7 @@
 -- unlock { closed_for = S }: the name stays closed until S seconds after it was taken.
 local support = require "spec.support"
 local redlock = require "redlock"
+local testing = require "redlock.testing"
 
 describe("unlock { closed_for }", function()
     local cluster, client, other
@@ -254,4 +255,14 @@ describe("a name that is closed for long", function()
             end
         end)
     end
+
+    it("opens the name where no millisecond of that is left, in exact time", function()
+        world = testing.new { nodes = 1, round_trip = 0 }
+        local lock = world:client():getLock "x"
+        for ms = 1, 100 do
+            assert(lock:tryLock(0, 10))
+            world:advance(ms / 1000)
+            assert(lock:unlock { closed_for = ms / 1000 })
+        end
+    end)
 end)

@@ -91,8 +91,8 @@ describe("a brand-new cluster", function()
         local client = support.client(cluster)
         cluster[1]:admit(30)
         local err = support.fails("config", client:init())
-        assert.matches(cluster[1].uri:gsub("%p", "%%%0") .. ": max_lease is 30 s there, by another "
-            .. "client, and 60 s here", tostring(err))
+        assert.matches(cluster[1].uri:gsub("%p", "%%%0") .. ": another client set max_lease to "
+            .. "30 s there, and this client has 60 s", tostring(err))
         assert.is_true(client:init { force = true })
         assert.is_true((client:getLock("x"):tryLock(0, 10)))
     end)

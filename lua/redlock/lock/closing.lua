@@ -14,7 +14,7 @@ local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local ffi_values = require "redlock.runtime.ffi_values"
 
-local ipairs, format, max = ipairs, string.format, math.max
+local ipairs, format = ipairs, string.format
 
 local _M = {}
 
@@ -29,9 +29,10 @@ end
 
 --- How many more seconds the name of a hold is to stay closed, of `seconds` since it was taken.
 -- Nothing is added for fast clocks of servers: a name that is closed for almost a day must open in
--- time.
+-- time. 0: not for a millisecond.
 function _M.left(lock, hold, seconds)
-    return max(hold.since + seconds - lock.client.now(), 0)
+    local left = hold.since + seconds - lock.client.now()
+    return rounds.to_ms(left) > 0 and left or 0
 end
 
 --- Why a hold was lost, by the error of its release. early: whether the lease had time left: then
