@@ -119,7 +119,9 @@ static rl_round *waited(struct rl_client *c, rl_round *round, int64_t now_ms)
 
 static started_fn *what_follows(int32_t how)
 {
-    return how == RL_WAIT ? waited : how == RL_NOTIFY ? engine_queue_and_leave : engine_send_and_leave;
+    return how == RL_WAIT     ? waited
+           : how == RL_NOTIFY ? engine_queue_and_leave
+                              : engine_send_and_leave;
 }
 
 rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,

@@ -275,7 +275,8 @@ static struct rl_client *client_new(const rl_options *options,
     }
     if (options->cluster && options->cluster[0] && !cluster_is_name(options->cluster)) {
         snprintf(err, err_size, "cluster \"%s\" is not a valid name: use 1 to %d of "
-                 "A-Z a-z 0-9 . _ -, but not %d hex digits", options->cluster, RL_CLUSTER_MAX - 1, CLUSTER_HASH);
+                 "A-Z a-z 0-9 . _ -, but not %d hex digits",
+                 options->cluster, RL_CLUSTER_MAX - 1, CLUSTER_HASH);
         return NULL;
     }
     struct rl_client *c = n >= 1 && n <= RL_MAX_NODES ? calloc(1, sizeof(*c)) : NULL;

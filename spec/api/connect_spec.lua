@@ -2,13 +2,7 @@
 local quarantine = require "spec.support.quarantine"
 local support = require "spec.support"
 
-local function codes(err)
-    local list = {}
-    for i, row in ipairs(err.nodes) do
-        list[i] = row.code
-    end
-    return table.concat(list, " ")
-end
+local codes = support.codes
 
 describe("client:connect()", function()
     after_each(support.cleanup)

@@ -1,6 +1,8 @@
 -- client:health(): whether a majority votes now, for health checks.
 local support = require "spec.support"
 
+local codes = support.codes
+
 describe("client:health()", function()
     local cluster, client
 
@@ -13,14 +15,6 @@ describe("client:health()", function()
             local said, err = client:health()
             return (said or false) == healthy and (err or true)
         end, 60)
-    end
-
-    local function codes(err)
-        local list = {}
-        for i, row in ipairs(err.nodes) do
-            list[i] = row.code
-        end
-        return table.concat(list, " ")
     end
 
     it("is true for a client that has done nothing yet, and takes no lock", function()

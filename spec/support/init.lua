@@ -30,6 +30,7 @@ return {
     nginx = nginx.nginx,
     since = path.since,
     fails = outcome.fails,
+    codes = outcome.codes,
     server = redis.server,
     cluster = redis.cluster,
     CLUSTER = redis.CLUSTER,

@@ -14,4 +14,13 @@ function _M.fails(code, ok, err)
     return err
 end
 
+--- @return the codes of an error's servers, in their order, with spaces between them
+function _M.codes(err)
+    local list = {}
+    for i, row in ipairs(err.nodes) do
+        list[i] = row.code
+    end
+    return table.concat(list, " ")
+end
+
 return _M
