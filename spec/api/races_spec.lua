@@ -133,8 +133,12 @@ describe("of two calls for one hold", function()
                         assert(l:onLost(function() mine.lost = mine.lost + 1 end))
                         local ra, rb
                         hold(true)
-                        spawn(function() ra = result(CALLS[a], l) end)
-                        sleep(0.001)             -- until it has begun
+                        local begun
+                        spawn(function()
+                            begun = true
+                            ra = result(CALLS[a], l)
+                        end)
+                        while not begun do sleep(0.001) end
                         if how == "one is answered" then
                             hold(false)
                             if a ~= "close" then
