@@ -101,7 +101,7 @@ function Box:wait(round, abandon, a, b)
     end
     self.waits = self.waits + 1
     local suspend = self.host.suspend
-    local ok, why = pcall(self.host.listen, self)
+    local ok, why = pcall(self.host.listen, self, w)
     -- The first call is outside of the loop: LuaJIT aborts a trace that enters a loop, which cost
     -- an nginx worker 8 % of its time for a single request.
     if ok then

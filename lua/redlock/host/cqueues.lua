@@ -4,9 +4,10 @@ local condition = require "cqueues.condition"
 local cqueues = require "cqueues"
 local loop = require "redlock.host.loop"
 
-local setmetatable = setmetatable
+local error, pcall, setmetatable = error, pcall, setmetatable
 
--- The controllers in which a coroutine of ours listens; it ends when nobody waits.
+-- The controllers in which one coroutine listens for all that wait: one that waits itself, as
+-- nobody need wake it, or else one of ours, which ends when nobody waits.
 local listening = setmetatable({}, { __mode = "k" })
 
 -- Woken coroutines run in the controller's next step, before or after this one.
@@ -15,22 +16,47 @@ local function let_run()
     cqueues.poll(0)
 end
 
-local function listen(box)
+-- Wakes waiters until nobody waits, or w no longer does.
+-- @return how many wait, as box:drain() says
+local function serve(box, w)
+    local readable = { pollfd = box:fd(), events = "r" }
+    local waiting
+    repeat
+        cqueues.poll(readable)
+        waiting = box:drain(let_run)
+    until waiting == 0 or w and w.outcome
+    return waiting
+end
+
+local function listen(box, w)
     local controller = cqueues.running()
     if not controller or listening[controller] then
         return               -- outside of all controllers nobody can wait
     end
-    local readable = { pollfd = box:fd(), events = "r" }
     listening[controller] = true
     if box.holding then      -- by a listener that was stopped
         box:hold_requests(false)
     end
-    controller:wrap(function()
-        repeat
-            cqueues.poll(readable)
-        until box:drain(let_run) == 0
-        listening[controller] = nil
-    end)
+    if w then
+        w.listens = true
+    else
+        controller:wrap(function()
+            serve(box)
+            listening[controller] = nil
+        end)
+    end
+end
+
+-- Waits and listens, and has a coroutine of ours listen for those who still wait then.
+local function listen_until_done(box, w)
+    w.listens = nil
+    local ok, waiting = pcall(serve, box, w)
+    listening[cqueues.running()] = nil
+    if not ok then
+        error(waiting, 0)
+    elseif waiting > 0 then
+        listen(box)
+    end
 end
 
 -- A waiting coroutine would keep its controller running, so step() runs the reminder instead: a
@@ -58,7 +84,8 @@ step = cqueues.interpose("step", function(controller, timeout)
     return step(controller, timeout)
 end)
 
-return loop.new {
+local host
+host = loop.new {
     name = "cqueues",
 
     can_wait = function()
@@ -67,12 +94,17 @@ return loop.new {
     end,
 
     suspend = function(w)
+        if w.listens then
+            return listen_until_done(host.box, w)
+        end
         w.condition = w.condition or condition.new()
         w.condition:wait()
     end,
 
     wake = function(w)
-        w.condition:signal()
+        if w.condition then
+            w.condition:signal()
+        end
     end,
 
     listen = listen,
@@ -85,3 +117,5 @@ return loop.new {
         reminder, remind_at = fn, cqueues.monotime() + seconds
     end,
 }
+
+return host

@@ -6,8 +6,8 @@
 --   suspend(waiter)  is called again if it returned early. The waiter is the host's to write into,
 --                    and is reused: it must not keep a reference to the coroutine, which could not
 --                    be collected after its end, and would keep its locks.
---   listen(box)      the loop may stop polling once box:drain() returns 0: nobody waits. The next
---                    waiter calls listen again.
+--   listen(box, w)   the loop may stop polling once box:drain() returns 0: nobody waits. The next
+--                    waiter calls listen again. w, if given, is suspended next.
 --   owner()          is compared by identity, and kept weakly
 --   can_wait()       false: lock() answers `phase`, and unlock() does not wait
 --   remind(s, fn)    must not keep the loop running. Default: none; then the next call into the

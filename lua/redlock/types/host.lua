@@ -30,7 +30,7 @@ function loop.new(def) end
 ---@field name string  for messages
 ---@field suspend fun(waiter: table)  suspends the running coroutine until `wake`; may return early
 ---@field wake fun(waiter: table)  makes `suspend` return; may be called before `suspend`
----@field listen fun(box: redlock.Box)  polls `box:fd` from now on, and calls `box:drain`
+---@field listen fun(box: redlock.Box, waiter?: table)  polls `box:fd`, and calls `box:drain`
 ---@field owner? fun(): any  the calling owner; default: the running coroutine
 ---@field alive? fun(owner: any): boolean  whether it can call again; default: its coroutine can
 ---@field can_wait? fun(): boolean  whether the caller may be suspended now; default: always
