@@ -25,8 +25,10 @@ local running_tasks = setmetatable({}, { __mode = "kv" })
 function _M.new(client)
     return setmetatable({
         client = client,
-        waiting = {},            -- key of a round -> the future that waits for it
-        count = 0,               -- of `waiting`
+        -- Key of a round -> the future that waits for it, or false. Keys stay, as the core uses its
+        -- rounds again: tables that lose as many keys as they get are built anew all the time.
+        waiting = {},
+        count = 0,               -- of futures in `waiting`
         depth = 0,               -- how many run, each started by the one before
         going = nil,             -- the future that runs now
         missed = false,          -- whether a round may be done whose future was not resumed
@@ -107,15 +109,14 @@ local function step(self, future, outcome)
     end
 end
 
---- Removes the future that waits for a round, and returns it; nil: it was cancelled.
+--- Removes the future that waits for a round.
 function Tasks:take(round)
     local key = key_of(round)
     local future = self.waiting[key]
     if future then
-        self.waiting[key] = nil
+        self.waiting[key] = false
         self.count = self.count - 1
     end
-    return future
 end
 
 --- Continues the future that waits for a round, which is done.
@@ -156,7 +157,9 @@ end
 local function all_waiting(self)
     local list = {}
     for _, future in pairs(self.waiting) do
-        list[#list + 1] = future
+        if future then
+            list[#list + 1] = future
+        end
     end
     return list
 end
