@@ -63,6 +63,8 @@ describe("options", function()
             bad(name, "a\0b", 1)        -- C would take it for "a"
         end
         bad("wake", "pull", true)
+        bad("label", 1, {}, "")
+        bad("on_event", 1, true, "print")
         bad("max_waiting", 0, -1, 1.5, "10", math.huge)
         bad("restart_guard", 1, "on")
         bad("host", true, "luv", {}, { wait = true })

@@ -182,6 +182,13 @@ describe("redlock, while servers may have forgotten locks,", function()
             assert.same({ 1024, 1024, 1024 }, floors())
         end)
 
+        it("say that this user may not teach floors", function()
+            cluster:each(function(s) s:call("ACL", "SETUSER", "default", "-hset") end)
+            local status, text = redlock("check", "--wait")
+            assert.matches("floors of fencing tokens were not taught: .*noperm", text)
+            assert.equal(1, status, text)        -- there are no fenced locks
+        end)
+
         it("leave to the next one what they have seen of a quarantine", function()
             sys.write_file(home .. "/.config/redlock.conf", "max_lease = 60\n")
             cluster:admit()

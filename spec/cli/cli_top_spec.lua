@@ -94,17 +94,76 @@ describe("redlock top", function()
         assert.is_true(n < 500 and seconds > 3.9, n .. " calls in " .. seconds .. " s")
     end)
 
+    -- On a terminal.
+    local function watch(uris, columns)
+        return support.spawn { "script", "-qfec", "stty rows 24 cols " .. columns .. "; "
+            .. cli.REDLOCK .. " top --every 0.1", "/dev/null", stdin = "pipe", stdout = "pipe",
+            stderr = "stdout", env = { HOME = home, REDLOCK_CLUSTER = support.CLUSTER,
+                REDLOCK_NODES = table.concat(uris, " "), TERM = "xterm" } }
+    end
+
+    -- Reads until each of these is found in the last lines, from "redlock top" on.
+    local function await(p, ...)
+        local screen, wanted = "", { ... }
+        support.eventually(function()
+            local line = p:read_line(20) or ""
+            screen = (line:find("redlock top  ", 1, true) and "" or screen .. "\n") .. line
+            for _, pattern in ipairs(wanted) do
+                if not screen:find(pattern) then
+                    return false
+                end
+            end
+            return true
+        end, 60)
+    end
+
+    local function has_script()
+        return support.sh "command -v script > /dev/null"
+    end
+
+    it("has above what most wait for, then what is held longest", function()
+        if not has_script() then
+            return pending "no script here"
+        end
+        for _, name in ipairs { "first", "second", "third" } do
+            assert(client:getLock(name):tryLock(0, 60))
+            support.sleep(0.002)             -- they begin at different milliseconds
+        end
+        local waiters = {}
+        cluster:each(function(s, k)
+            waiters[k] = support.connect(s.port)
+            waiters[k]:call("SUBSCRIBE", "redlock:{third}:free")
+        end)
+        local p = watch(cluster:uris(), 70)
+        await(p, "third.*first.*second")
+        for _, waiter in ipairs(waiters) do
+            waiter:close()
+        end
+        await(p, "first.*second.*third")
+        p:write "q"
+        p:read_all(20)
+        assert.equal(0, p:wait(10))
+    end)
+
+    it("says why a server has no vote, and for how long", function()
+        if not has_script() then
+            return pending "no script here"
+        end
+        local new = support.cluster(3, { new = true })
+        local p = watch(new:uris(), 100)
+        await(p, "0 of 3 servers vote", "guarded, no votes for %d+ s")
+        p:write "q"
+        p:read_all(20)
+        assert.equal(0, p:wait(10))
+    end)
+
     it("draws a screen in the place of the one before, until q is pressed", function()
-        if not support.sh "command -v script > /dev/null" then
+        if not has_script() then
             return pending "no script here"
         end
         assert(client:getLock("deploy\27[2J"):tryLock(0, 60))
         assert(client:getLock(("long"):rep(15) .. "er"):tryLock(0, 60))
-        local p = support.spawn { "script", "-qfec", "stty rows 24 cols 70; " .. cli.REDLOCK
-            .. " top --every 0.1", "/dev/null",
-            stdin = "pipe", stdout = "pipe", stderr = "stdout", env = { HOME = home,
-            REDLOCK_CLUSTER = support.CLUSTER,
-                REDLOCK_NODES = table.concat(cluster:uris(), " "), TERM = "xterm" } }
+        local p = watch(cluster:uris(), 70)
         local text = ""
         support.eventually(function()
             text = text .. (p:read_line(20) or "")

@@ -202,8 +202,8 @@ local function inspect_call()
             { "k", SLOTS[1], SLOTS[2], FAIR[2], FAIR[4], FAIR[3] }, { "free", "open" })
     end
     local prefix, foreign = pick { "", "", "k" }, pick { "0", "1" }
-    return eval(inspect(pick { "page", "look" }), { "k", SLOTS[1], "a", "b" },
-        { prefix, foreign, "0", pick { "k", "*k}:slots", "a", "nothing*" }, "1000" })
+    return eval(inspect(pick { "page", "look" }), { "k", SLOTS[1], LATCH[1], "a", "b" },
+        { prefix, foreign, "0", pick { "k", "*k}:slots", "*k}:latch", "a", "nothing*" }, "1000" })
 end
 
 local function resource_call()
@@ -246,12 +246,12 @@ local KINDS = {
             function()
                 return of_lease(rw.reading, RW, pick { "0", lease() })
             end,
-            slots_call, fair_call,
-            function() return { "DEL", pick { "k", "a", SLOTS[1], SLOTS[2] } } end,
+            slots_call, fair_call, latch_call,
+            function() return { "DEL", pick { "k", "a", SLOTS[1], SLOTS[2], LATCH[1] } } end,
             function() return { "HSET", "a", "f", "1" } end,
             function() return { "PEXPIRE", pick { "a", "k" }, lease() } end,
-            function() return { "SCAN", "0", "MATCH", pick { "k", "[k]", "nothing" }, "COUNT",
-                "1000" } end,
+            function() return { "SCAN", "0", "MATCH", pick { "k", "[k]", "[l-j]", "[\\k]",
+                "nothing" }, "COUNT", "1000" } end,
             function() return { "GETRANGE", pick { "k", "a", "b" }, pick { "0", "2", "-3" },
                 pick { "-1", "5", "512" } } end,
         }()
