@@ -1,4 +1,5 @@
 -- Count-down latches: never open early, never closed again.
+local redlock = require "redlock"
 local support = require "spec.support"
 local torture = require "spec.support.torture"
 
@@ -82,6 +83,24 @@ describe("a latch", function()
         for _, call in ipairs { "getCount", "countDown", "await" } do
             support.fails("not_found", latch[call](latch))
         end
+    end)
+
+    it("says so where no majority answers, or waits for one", function()
+        local world = redlock.testing.new()
+        local latch = world:client { patience = 5 }:getCountDownLatch "x"
+        assert.is_true(latch:trySetCount(1))
+        world:freeze(1)
+        world:freeze(2)
+        for _, call in ipairs { "getCount", "countDown", "await" } do
+            support.fails("no_quorum", latch[call](latch))
+        end
+        local waits = world:spawn(function() return latch:await(60) end)
+        world:advance(2)
+        assert.is_false(waits:isDone())
+        world:thaw(1)
+        assert.is_true(latch:countDown())
+        assert.is_true(waits:join(30))
+        world:close()
     end)
 
     it("unites what servers know, and writes it back before it says so", function()

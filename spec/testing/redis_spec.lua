@@ -282,6 +282,7 @@ describe("the model of a server", function()
             { "HSET", "h", "f" }, { "HSET", "h", "f", "1", "g" },
             { "ZADD", "z", "1", "m" }, { "ZRANGEBYSCORE", "z", "0", "1", "LIMIT", "x", "1" },
             { "ZRANGEBYSCORE", "z", "0", "1", "HOW" }, { "SCRIPT", "HOW" },
+            { "SCRIPT", "LOAD", "return (" }, { "EVAL", "return (", "0" },
             { "SCRIPT", "LOAD", "return 7" }, { "EVALSHA", sha1.hex("return 7"):upper(), "0" },
             { "EVAL", "return {1, 2, nil, 4}", "0" }, { "FLUSHALL" }, { "GET", "a" } } do
             compare(command)

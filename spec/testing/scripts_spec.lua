@@ -355,6 +355,19 @@ describe("the scripts on the model of a server", function()
         end)
     end
 
+    it("leave alone what another version has written", function()
+        compare { "HSET", LATCH[1], "format", "2", "id", "x", "count", "1" }
+        compare { "SET", LEADER[3], "2 of another version" }
+        for _, words in ipairs {
+            eval(latch.primitive.acquire_script, LATCH, { VALUES[1], "60000", "2" }),
+            ask(latch.primitive, "arrive", LATCH, VALUES[1], "60000", "open", "-", "0"),
+            ask(latch.primitive, "delete", LATCH, "open"),
+            ask(fenced, "announce", LEADER, VALUES[1], "1", "who", "60000", "channel"),
+            ask(fenced, "look", LEADER) } do
+            assert.matches("^FORMAT ", compare(words).err)
+        end
+    end)
+
     it("answer as on a real one when they meet", function()
         local all = {}
         for _, call in pairs(KINDS) do

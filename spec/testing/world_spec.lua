@@ -279,6 +279,40 @@ describe("a world", function()
         assert.equal(0, program:wait(30))        -- it ends, with what is held
     end)
 
+    it("raises what a callback raises", function()
+        local lock = client:getLock "job"
+        assert(lock:tryLock(0, 5))
+        assert(lock:onLost(function() error "a fault of the program" end))
+        assert.error_matches(function() world:advance(10) end, "a fault of the program")
+    end)
+
+    it("cancels futures that have not begun, and those that wait", function()
+        local lock, other = client:getLock "job", world:client():getLock "job"
+        assert(lock:lock())
+        local waits = other:tryLockAsync(60)
+        world:advance(1)
+        assert.is_true(waits:cancel())
+        local ok, err = waits:get()
+        assert.is_nil(ok)
+        assert.equal("cancelled", err.code)
+        local done = lock:unlockAsync()
+        assert.is_true(done:get())
+        assert.is_false(done:cancel())
+    end)
+
+    it("says what no world can do", function()
+        world:spawn(function() coroutine.yield "of my own" end)
+        local ok, err = pcall(world.advance, world, 1)
+        assert.is_false(ok)
+        assert.matches("a coroutine of a world has yielded", err)
+        assert.error_matches(function() world:client { signals = { "TERM" } } end, "no signals")
+        for _ = 2, 32 do
+            world:client():getLock("job"):isLocked()
+        end
+        assert.error_matches(function() world:client():getLock("job"):isLocked() end,
+            "room for 32 clients")
+    end)
+
     it("says what is wrong with its arguments", function()
         for _, case in ipairs {
             { { nodes = 33 }, "option nodes" }, { { nodes = 0 }, "option nodes" },
