@@ -156,7 +156,7 @@ $(COVER)/redlock/world-$(ABI).so: $(COVER)/sim/redlock/core-$(ABI).so
 	ln -sf ../sim/redlock/core-$(ABI).so $@
 
 .PHONY: coverage
-coverage: ## lines of c/ and lua/ that no test runs; ten minutes
+coverage: ## lines of c/ and lua/ that no test runs; twenty minutes
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools sim-core
 	@$(MAKE) --no-print-directory -s $(COVER_CORE) $(COVER)/unit $(COVER)/threads \

@@ -85,6 +85,15 @@ describe("metrics", function()
         assert.equal(0, sample "redlock_locks_held")
     end)
 
+    it("remember the last losses, and no more", function()
+        for i = 1, 60 do
+            m.meter:lost("name " .. i, "expired")
+        end
+        assert.equal(50, #m.meter.recent)
+        assert.equal("name 11", m.meter.recent[1].name)
+        assert.equal("name 60", m.meter.recent[50].name)
+    end)
+
     it("count what the watchdog renews", function()
         local kept = support.client(cluster, { metrics = m, lease = 0.6, timeout = 5 })
         local l = kept:getLock "kept"

@@ -1,5 +1,6 @@
 -- The words of the status page, for each state of a host. In a browser: hosts/nginx_status_spec.
 local page = require "redlock.status.page"
+local status = require "redlock.status"
 
 local function nothing() end
 
@@ -31,6 +32,12 @@ describe("the status page", function()
         assert.matches('"odd">2 of 3 servers vote<', html { servers = { up, up, away } })
         assert.matches('"bad">1 of 3 servers vote: no majority<',
             html { servers = { up, away, away } })
+    end)
+
+    it("is for workers of nginx, and prints itself", function()
+        local s = status.new { metrics = { dict = {}, look = nothing } }
+        assert.equal("status", tostring(s))
+        assert.error_matches(function() s:serve() end, "for workers of nginx")
     end)
 
     it("gives times in units that people read", function()

@@ -140,6 +140,9 @@ describe("redlock top", function()
             waiter:close()
         end
         await(p, "first.*second.*third")
+        cluster[1]:freeze()
+        cluster[2]:freeze()
+        await(p, "no majority of the servers lists its names")
         p:write "q"
         p:read_all(20)
         assert.equal(0, p:wait(10))

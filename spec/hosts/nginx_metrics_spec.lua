@@ -231,8 +231,9 @@ describe("metrics of nginx", function()
     it("come in the format that is asked for, with its type", function()
         start()
         ng:get "/cycle"
-        local function get(accept)
+        local function get(accept, and_too)
             local p = support.spawn { "curl", "-s", "-i", "-H", "Accept: " .. accept,
+                "-H", "Accept: " .. (and_too or accept),
                 ("http://127.0.0.1:%d/metrics"):format(ng.port), stdout = "pipe" }
             local head, body = p:read_all(20):match "^(.-)\r\n\r\n(.*)$"
             return head, body
@@ -242,6 +243,7 @@ describe("metrics of nginx", function()
         assert.matches("Content%-Type: application/openmetrics%-text; version=1%.0%.0;", head)
         assert.matches("# EOF\n$", body)
         local complaints = prometheus.complaints(body, "openmetrics")
+        assert.equal(head, (get("*/*", "application/openmetrics-text")))
         head, body = get "*/*"
         assert.matches("Content%-Type: text/plain; version=0%.0%.4;", head)
         assert.is_nil(body:find "# EOF")

@@ -279,6 +279,19 @@ describe("a world", function()
         assert.equal(0, program:wait(30))        -- it ends, with what is held
     end)
 
+    it("walks through tables in the order of their keys, or as ever", function()
+        local pairs_of, keys = require("redlock.testing.library").ordered_pairs, {}
+        for key in pairs_of { b = 1, [10] = 1, a = 1, [2] = 1 } do
+            keys[#keys + 1] = key
+        end
+        assert.same({ 2, 10, "a", "b" }, keys)
+        local n = 0
+        for _ in pairs_of { [keys] = 1, x = 1 } do
+            n = n + 1
+        end
+        assert.equal(2, n)
+    end)
+
     it("raises what a callback raises", function()
         local lock = client:getLock "job"
         assert(lock:tryLock(0, 5))
