@@ -97,20 +97,27 @@ end
 --- See client:health.
 function _M.health(client)
     ask(client)
-    local asked, pause = client.asked, PAUSE
+    local asked, pause, again = client.asked, PAUSE, false
     while true do
         local left = asked and asked.round and not rounds.is_done(asked.round)
             and asked.at + client.options.timeout - client.now() or 0
         local rows = look(client, asked and asked.at)
         if not rows then
             return nil, errors.new("closed", "health")
-        elseif count(rows) >= wanted(client) then
+        end
+        local voting, open, silent = count(rows)
+        if voting >= wanted(client) then
             return true
-        elseif left <= 0 then
+        elseif left > 0 then
+            rounds.sleep(client, min(pause, left))
+            pause = min(2 * pause, PAUSE_MAX)
+        elseif open == client.size and not (silent or again) then
+            client.asked, again = nil, true      -- the process that asked was this one's parent
+            ask(client)
+            asked = client.asked
+        else
             return nil, errors.new("no_quorum", "health", health.complaints(rows))
         end
-        rounds.sleep(client, min(pause, left))
-        pause = min(2 * pause, PAUSE_MAX)
     end
 end
 
