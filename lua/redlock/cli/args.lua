@@ -1,6 +1,6 @@
 --- The room of the command `redlock`. main.lua dispatches to a verb, a file of its name; help.lua
 -- lists the verbs and flags.lua their flags. config.lua makes a client from settings. run and lead
--- use kinds, attend and supervisor.lua; process.lua has forks and signals. The library must not
+-- use holds, attend and supervisor.lua; process.lua has forks and signals. The library must not
 -- require this room.
 --
 -- This file reads command lines: options with and without values, names, and what follows "--".
