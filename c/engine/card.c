@@ -12,14 +12,15 @@ enum {
 };
 static_assert(RL_VALUE_LEN + ROOM <= RL_VALUE_MAX, "a value has room for its card");
 
-static _Atomic int process;            /* getpid() is a system call each time; 0: unknown */
+/* Cached, because getpid() is a system call; 0: not asked yet. */
+static _Atomic int cached_pid;
 
 void card_after_fork(void)
 {
-    process = 0;
+    cached_pid = 0;
 }
 
-/* Writes the digits of n in this base. How many. */
+/* Writes n in this base. Returns the number of digits. */
 static size_t put_number(char *out, uint64_t n, unsigned base)
 {
     char digits[NUMBER_MAX];
@@ -32,34 +33,35 @@ static size_t put_number(char *out, uint64_t n, unsigned base)
     return len;
 }
 
-static size_t put_process(char *out)
+static size_t put_pid(char *out)
 {
-    int number = process;
-    if (!number)
-        process = number = (int)getpid();
-    return put_number(out, (uint64_t)number, 10);
+    int pid = cached_pid;
+    if (!pid)
+        cached_pid = pid = (int)getpid();
+    return put_number(out, (uint64_t)pid, 10);
 }
 
-static size_t put_some(char *out, size_t room, const char *data, size_t len)
+static size_t put_what_fits(char *out, size_t room, const char *data, size_t len)
 {
     len = len < room ? len : room;
     memcpy(out, data, len);
     return len;
 }
 
+/* Copies the label, cut to RL_CARD_MAX bytes, with the pid in the place of each %p. */
 static size_t put_label(char *out, const char *data, size_t len)
 {
     size_t at = 0;
-    char number[NUMBER_MAX];
-    const char *mark;
-    while ((mark = memmem(data, len, "%p", 2))) {
-        size_t before = (size_t)(mark - data);
-        at += put_some(out + at, RL_CARD_MAX - at, data, before);
-        at += put_some(out + at, RL_CARD_MAX - at, number, put_process(number));
+    char pid[NUMBER_MAX];
+    const char *place;
+    while ((place = memmem(data, len, "%p", 2))) {
+        size_t before = (size_t)(place - data);
+        at += put_what_fits(out + at, RL_CARD_MAX - at, data, before);
+        at += put_what_fits(out + at, RL_CARD_MAX - at, pid, put_pid(pid));
         data += before + 2;
         len -= before + 2;
     }
-    return at + put_some(out + at, RL_CARD_MAX - at, data, len);
+    return at + put_what_fits(out + at, RL_CARD_MAX - at, data, len);
 }
 
 size_t card_write(char *out, const rl_bytes *label)

@@ -5,8 +5,9 @@
 const char *const info_sections[] = {"server", "replication", "persistence", "memory",
                                      NULL};
 
-/* A decimal number; 0 for other text, or above about 2^62, which INFO does not have. */
-static int64_t number(const char *text, size_t len)
+/* Returns a decimal number; 0 for any other text, and for numbers above about 2^62, of
+ * which INFO has none. */
+static int64_t parse_number(const char *text, size_t len)
 {
     int64_t n = 0;
     int minus = len > 0 && text[0] == '-';
@@ -18,9 +19,9 @@ static int64_t number(const char *text, size_t len)
     return minus ? -n : n;
 }
 
-/* Copies printable text without spaces, cut to size - 1, and "" for any other text: words
- * go into messages, and master_replid to scripts. */
-static void word(char *to, size_t size, const char *text, size_t len)
+/* Copies a word, cut to size - 1 bytes. A text with a space or an unprintable byte becomes
+ * "", as these words are put into messages, and master_replid into scripts. */
+static void copy_word(char *to, size_t size, const char *text, size_t len)
 {
     to[0] = '\0';
     for (size_t i = 0; i < len; i++) {
@@ -32,49 +33,58 @@ static void word(char *to, size_t size, const char *text, size_t len)
     to[len] = '\0';
 }
 
-static int is(const char *text, size_t len, const char *what)
+static int equals(const char *text, size_t len, const char *expected)
 {
-    return strlen(what) == len && !memcmp(text, what, len);
+    return strlen(expected) == len && !memcmp(text, expected, len);
 }
 
-static void take(struct info *info, const char *key, size_t key_len, const char *value,
-                 size_t len)
+static int is_all_zeros(const char *text, size_t len)
 {
-    if (is(key, key_len, "run_id")) {
-        word(info->run_id, sizeof(info->run_id), value, len);
-    } else if (is(key, key_len, "master_replid")) {
-        word(info->replid, sizeof(info->replid), value, len);
-    } else if (is(key, key_len, "master_replid2")) {
-        info->failed_over = len > 0 && strspn(value, "0") < len;
-    } else if (is(key, key_len, "connected_slaves")) {
-        info->replicas = (int)number(value, len);
-    } else if (is(key, key_len, "redis_mode") || is(key, key_len, "server_mode")) {
-        info->cluster = is(value, len, "cluster");
-        info->sentinel = is(value, len, "sentinel");
-    } else if (is(key, key_len, "redis_version")) {
-        if (!info->version[0])
-            word(info->version, sizeof(info->version), value, len);
-    } else if (is(key, key_len, "valkey_version")) {
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] != '0')
+            return 0;
+    }
+    return 1;
+}
+
+static void store_field(struct info *info, const char *key, size_t key_len,
+                        const char *value, size_t len)
+{
+    if (equals(key, key_len, "run_id")) {
+        copy_word(info->run_id, sizeof(info->run_id), value, len);
+    } else if (equals(key, key_len, "master_replid")) {
+        copy_word(info->replid, sizeof(info->replid), value, len);
+    } else if (equals(key, key_len, "master_replid2")) {
+        info->failed_over = !is_all_zeros(value, len);
+    } else if (equals(key, key_len, "connected_slaves")) {
+        info->replicas = (int)parse_number(value, len);
+    } else if (equals(key, key_len, "redis_mode") || equals(key, key_len, "server_mode")) {
+        info->cluster = equals(value, len, "cluster");
+        info->sentinel = equals(value, len, "sentinel");
+    } else if (equals(key, key_len, "redis_version")) {
+        if (!info->version[0])       /* Valkey sends both, and its own counts */
+            copy_word(info->version, sizeof(info->version), value, len);
+    } else if (equals(key, key_len, "valkey_version")) {
         static const char name[] = "valkey ";
         memcpy(info->version, name, sizeof(name));
-        word(info->version + sizeof(name) - 1, sizeof(info->version) - sizeof(name) + 1,
+        copy_word(info->version + sizeof(name) - 1, sizeof(info->version) - sizeof(name) + 1,
              value, len);
-    } else if (is(key, key_len, "uptime_in_seconds")) {
-        info->uptime_s = number(value, len);
-    } else if (is(key, key_len, "role")) {
-        info->role = is(value, len, "master") ? RL_ROLE_MASTER : RL_ROLE_REPLICA;
-    } else if (is(key, key_len, "master_host")) {
-        word(info->master_host, sizeof(info->master_host), value, len);
-    } else if (is(key, key_len, "master_port")) {
-        info->master_port = (int)number(value, len);
-    } else if (is(key, key_len, "aof_enabled")) {
-        info->aof = is(value, len, "1");
-    } else if (is(key, key_len, "rdb_last_bgsave_time_sec")) {
-        info->rdb = number(value, len) >= 0;
-    } else if (is(key, key_len, "maxmemory")) {
-        info->maxmemory = number(value, len);
-    } else if (is(key, key_len, "maxmemory_policy")) {
-        word(info->policy, sizeof(info->policy), value, len);
+    } else if (equals(key, key_len, "uptime_in_seconds")) {
+        info->uptime_s = parse_number(value, len);
+    } else if (equals(key, key_len, "role")) {
+        info->role = equals(value, len, "master") ? RL_ROLE_MASTER : RL_ROLE_REPLICA;
+    } else if (equals(key, key_len, "master_host")) {
+        copy_word(info->master_host, sizeof(info->master_host), value, len);
+    } else if (equals(key, key_len, "master_port")) {
+        info->master_port = (int)parse_number(value, len);
+    } else if (equals(key, key_len, "aof_enabled")) {
+        info->aof = equals(value, len, "1");
+    } else if (equals(key, key_len, "rdb_last_bgsave_time_sec")) {
+        info->rdb = parse_number(value, len) >= 0;
+    } else if (equals(key, key_len, "maxmemory")) {
+        info->maxmemory = parse_number(value, len);
+    } else if (equals(key, key_len, "maxmemory_policy")) {
+        copy_word(info->policy, sizeof(info->policy), value, len);
     }
 }
 
@@ -91,7 +101,7 @@ void info_read(void *to, const char *text, size_t len)
             stop--;
         const char *colon = memchr(text, ':', (size_t)(stop - text));
         if (colon)
-            take(info, text, (size_t)(colon - text), colon + 1,
+            store_field(info, text, (size_t)(colon - text), colon + 1,
                  (size_t)(stop - colon - 1));
         text = next;
     }

@@ -1,4 +1,5 @@
-/* eligibility.c - why a node has no vote. The guard (guard.h) decides who may vote. */
+/* eligibility.c - why a node has no vote, and how long until it may have one. The guard
+ * (guard.h) decides who may vote. */
 #include "core/eligibility/eligibility.h"
 
 #include <inttypes.h>
@@ -8,9 +9,9 @@
 
 #include "node/node.h"
 
-enum { SHOWN = 160 };             /* bytes of a list of servers in a text */
+enum { SHOWN = 160 };             /* a list of servers in a message is cut to this many bytes */
 
-/* ---- the cluster of a server ---- */
+/* ---- the cluster of a node ---- */
 
 static int put(char *text, int len, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -25,7 +26,8 @@ static int put(char *text, int len, const char *format, ...)
     return len < RL_TEXT_MAX ? len : RL_TEXT_MAX - 1;
 }
 
-/* Appends the cluster that a marker names; servers: the list beside it, or NULL. */
+/* Appends the cluster that a marker names. servers: the list that is stored with the
+ * marker, or NULL. */
 static int put_cluster(char *text, int len, const char *cluster, const char *servers)
 {
     if (!cluster_is_hash(cluster))
@@ -40,7 +42,7 @@ static int put_cluster(char *text, int len, const char *cluster, const char *ser
     return put(text, len, "{%.*s ...}", (int)shown, servers);
 }
 
-void eligibility_name_both(const struct core *core, int i, char *text)
+void eligibility_describe_clusters(const struct core *core, int i, char *text)
 {
     const struct node *nd = &core->nodes[i];
     const char *label = nd->config->label;
@@ -67,7 +69,7 @@ void eligibility_explain(const struct core *core, int i, char *text)
                  g->version, core->marker);
         break;
     case OTHER_CLUSTER:
-        eligibility_name_both(core, i, text);
+        eligibility_describe_clusters(core, i, text);
         break;
     case OTHER_DATABASE:
         snprintf(text, RL_TEXT_MAX, "its marker is for database %" PRId64 ", and this client "
@@ -82,14 +84,15 @@ void eligibility_explain(const struct core *core, int i, char *text)
     }
 }
 
-/* True: EVAL is missing, so we cannot begin its quarantine, and no other client has begun
- * it. */
+/* Whether the node's quarantine cannot begin: we may not use EVAL, and no other client has
+ * begun it. */
 static int is_stuck(const struct guard *g)
 {
     return g->state == RL_GUARD_QUARANTINED && g->no_eval && !g->until_ms;
 }
 
-/* Milliseconds of a quarantine; all of it, if it has not begun. */
+/* Milliseconds that are left of a quarantine: its whole length if it has not begun, less
+ * than 0 if it is over. */
 static int64_t quarantine_left_ms(const struct core *core, const struct guard *g,
                                   int64_t now_ms)
 {
@@ -158,8 +161,8 @@ int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms
                     (double)g->step_ms / 1000, seconds(g->suspect_ms - now_ms));
         return RL_GUARDED;
     }
-    if (core->refusing) {         /* some node's marker is of another list: none may vote */
-        eligibility_name_both(core, __builtin_ctz(core->refusing), text);
+    if (core->refusing) {         /* a marker names another list, so no node may vote */
+        eligibility_describe_clusters(core, __builtin_ctz(core->refusing), text);
         node_refuse(nd, RL_CONFIG, "%s", text);
         return RL_CONFIG;
     }
@@ -171,7 +174,7 @@ int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms
         return RL_CONFIG;
     }
     if (is_stuck(g)) {
-        node_refuse(nd, g->refused, "EVAL is missing or forbidden, so it cannot get a vote");
+        node_refuse(nd, g->refused, "EVAL is missing or forbidden, so this server cannot vote");
         return g->refused;
     }
     int64_t left_ms = quarantine_left_ms(core, g, now_ms);

@@ -1,4 +1,4 @@
-/* eligibility.h - inside the core: why a node has no vote. */
+/* eligibility.h - inside the core: why a node has no vote, and for how long. */
 #ifndef ELIGIBILITY_H
 #define ELIGIBILITY_H
 
@@ -10,7 +10,7 @@ void eligibility_explain(const struct core *core, int i, char *text);
 
 /* Names the cluster of node i's marker, our own, and what may be wrong. text: RL_TEXT_MAX
  * bytes. */
-void eligibility_name_both(const struct core *core, int i, char *text);
+void eligibility_describe_clusters(const struct core *core, int i, char *text);
 
 /* Why a yes of node i would not count, as an rl_code with the node's text; or RL_OK.
  * suspect_only: only what holds whatever its own marker says. Otherwise the caller knows

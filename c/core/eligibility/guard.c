@@ -315,7 +315,7 @@ static int is_fit(struct core *core, int i)
                     "servers; use independent servers (cluster-enabled no)");
     } else if (!core->marker && g->kind == MARKER_READ && !of_this_cluster(core, i)) {
         char text[RL_TEXT_MAX];
-        eligibility_name_both(core, i, text);
+        eligibility_describe_clusters(core, i, text);
         node_refuse(nd, RL_CONFIG, "%s", text);
     } else if (!core->marker && g->marker[0]) {
         node_refuse(nd, RL_CONFIG, "other clients use it with the restart guard, and this one "

@@ -1,21 +1,22 @@
--- Follows counter.lua in the rarer scripts of a fenced lease; acquire and release have a shorter
--- version of it. With the guard the memory must be the present one: a client may not yet know of
--- a restart.
+-- Comes after counter.lua in the rarer scripts of a fenced lease; acquire and release have a
+-- shorter version of it. With the guard it checks that the server's memory is still the one that
+-- the client knows: the server may have restarted since.
 local guarded = #ARGV[7] > 40
 local found = call('mget', KEYS[1], KEYS[2], guarded and 'redlock:{server}:marker' or KEYS[1])
 if guarded and sub(found[3] or '', 1, RUN) ~= run then
-    run = '?'                -- no counter is of this run
+    run = '?'                -- so that no counter is of this run
 end
 local value, stored = found[1], counted_in(found[2])
 local token = tonumber(ARGV[3])
 local counter = stored or of_this_run(call('hget', KEYS[3], ARGV[4]))
--- Stands in for the counter on a server that never counted for the hold, but has been taught larger
--- numbers of the bucket (heal.lua). It is not a counter; the next count overwrites it.
+-- Stored in the counter's place by heal.lua, on a server that has no counter for this hold, but
+-- already a floor above its token. It is not a counter, and is overwritten by the next one.
 local lent = run .. '=' .. ARGV[3] .. mine
 
--- False: without a floor, or out of range; nothing was written.
+-- Sets the counter to n. Returns false, and has written nothing, without a floor or if n is out of
+-- range.
 local function count_to(n)
-    if found[2] == run .. n .. mine then      -- pexpire works even when memory is full
+    if found[2] == run .. n .. mine then      -- it is n: pexpire works even without room for writes
         call('pexpire', KEYS[2], ARGV[5])
         return true
     end
