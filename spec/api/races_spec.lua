@@ -425,8 +425,8 @@ describe("of two calls for one hold", function()
                     local ra, rb
                     local began = now()
                     local ta = ngx.thread.spawn(function() ra = result(CALLS[a], l) end)
-                    local tb = ngx.thread.spawn(function() rb = result(CALLS[b], l) end)
                     local at_once = now() - began < DELAY
+                    local tb = ngx.thread.spawn(function() rb = result(CALLS[b], l) end)
                     if kill then
                         ngx.thread.kill(ta)
                         ngx.thread.wait(tb)

@@ -6,71 +6,74 @@ local loop = require "redlock.host.loop"
 
 local error, pcall, setmetatable = error, pcall, setmetatable
 
--- The controllers in which one coroutine listens for all that wait: one that waits itself, as
--- nobody need wake it, or else one of ours, which ends when nobody waits.
+-- The controllers that have a listener: the one coroutine that polls the box and wakes all waiters.
+-- It is a waiter if possible, as that one needs no waking; otherwise a helper of ours, which ends
+-- when nobody waits.
 local listening = setmetatable({}, { __mode = "k" })
 
--- Woken coroutines run in the controller's next step, before or after this one.
+-- Lets all woken coroutines run. They run in the controller's next step, but some of them after
+-- the coroutine that calls this: so it waits for two steps.
 local function let_run()
     cqueues.poll(0)
     cqueues.poll(0)
 end
 
--- Wakes waiters until nobody waits, or w no longer does.
--- @return how many wait, as box:drain() says
-local function serve(box, w)
+-- Wakes waiters until nobody waits, or until `waiter`, if given, has its outcome.
+-- @return the number that still wait, from box:drain()
+local function serve(box, waiter)
     local readable = { pollfd = box:fd(), events = "r" }
     local waiting
     repeat
         cqueues.poll(readable)
         waiting = box:drain(let_run)
-    until waiting == 0 or w and w.outcome
+    until waiting == 0 or waiter and waiter.outcome
     return waiting
 end
 
-local function listen(box, w)
+local ensure_listener
+
+-- Listens until `waiter` is done; a helper takes over if others still wait. waiter: nil for a
+-- helper.
+local function listen(box, waiter)
+    local ok, waiting = pcall(serve, box, waiter)
+    listening[cqueues.running()] = nil
+    if not ok then
+        error(waiting, 0)
+    elseif waiting > 0 then
+        ensure_listener(box)
+    end
+end
+
+-- waiter: will be suspended next, and may be made the listener; nil: nobody will be.
+ensure_listener = function(box, waiter)
     local controller = cqueues.running()
     if not controller or listening[controller] then
         return               -- outside of all controllers nobody can wait
     end
     listening[controller] = true
-    if box.holding then      -- by a listener that was stopped
-        box:hold_requests(false)
+    if box.holding then
+        box:hold_requests(false)     -- a listener was stopped while it held requests back
     end
-    if w then
-        w.listens = true
+    if waiter then
+        waiter.must_listen = true
     else
-        controller:wrap(function()
-            serve(box)
-            listening[controller] = nil
-        end)
+        controller:wrap(listen, box)
     end
 end
 
--- Waits and listens, and has a coroutine of ours listen for those who still wait then.
-local function listen_until_done(box, w)
-    w.listens = nil
-    local ok, waiting = pcall(serve, box, w)
-    listening[cqueues.running()] = nil
-    if not ok then
-        error(waiting, 0)
-    elseif waiting > 0 then
-        listen(box)
-    end
-end
-
--- A waiting coroutine would keep its controller running, so step() runs the reminder instead: a
--- step returns when the reminder is due.
+-- A coroutine that sleeps until the reminder is due would keep its controller's loop() from ending.
+-- So step() is replaced, for all controllers: it runs the reminder when it is due, and returns by
+-- then.
 local reminder, remind_at
-local reminding              -- the controller whose step runs the reminder, outside of all
-                             -- coroutines; or nil
+local reminding              -- the controller whose step() is running the reminder, where no
+                             -- coroutine is running; or nil
 
 local function seconds_left()
     return remind_at and math.max(remind_at - cqueues.monotime(), 0)
 end
 
-local step
-step = cqueues.interpose("step", function(controller, timeout)
+local original_step
+original_step = cqueues.interpose("step", function(controller, timeout)
     local left = seconds_left()
     if left == 0 then
         remind_at, reminding = nil, controller
@@ -81,7 +84,7 @@ step = cqueues.interpose("step", function(controller, timeout)
     if left and (not timeout or left < timeout) then
         timeout = left
     end
-    return step(controller, timeout)
+    return original_step(controller, timeout)
 end)
 
 local host
@@ -94,8 +97,9 @@ host = loop.new {
     end,
 
     suspend = function(w)
-        if w.listens then
-            return listen_until_done(host.box, w)
+        if w.must_listen then
+            w.must_listen = nil
+            return listen(host.box, w)
         end
         w.condition = w.condition or condition.new()
         w.condition:wait()
@@ -107,7 +111,7 @@ host = loop.new {
         end
     end,
 
-    listen = listen,
+    listen = ensure_listener,
 
     spawn = function(fn)
         (cqueues.running() or reminding):wrap(fn)
