@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 16
+#define RL_ABI 17
 
 /* The word for each code, as rl_code_name() returns it and Lua uses it. */
 #define RL_CODE_WORDS(X) \
@@ -515,6 +515,10 @@ rl_round *rl_next(rl_client *client, const rl_round *until, int block);
  * settings), or a new one. NULL: as rl_open(). */
 rl_client *rl_share(const char *key, size_t len, const rl_options *options,
                     const rl_node_options *nodes, int n, char *err, size_t err_size);
+
+/* Whether rl_unshare() with close would wait for answers, which a loop had better do itself
+ * before: this is the last user, and servers owe answers to requests of the last 50 ms. */
+int rl_unshare_waits(rl_client *client);
 
 /* Gives a shared client back. Its connections stay for the next rl_share(); with close,
  * the last user closes them (rl_close()). */

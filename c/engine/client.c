@@ -365,6 +365,16 @@ rl_client *rl_share(const char *key, size_t len, const rl_options *options,
     return c;
 }
 
+int rl_unshare_waits(rl_client *c)
+{
+    engine_lock(c);
+    int64_t now_ms = rl_now_ms();
+    int waits = c->users == 1 && c->net.epfd >= 0 &&
+                linger_awaits(&c->net, now_ms, now_ms + LINGER_MS);
+    engine_unlock(c);
+    return waits;
+}
+
 void rl_unshare(rl_client *c, int close)
 {
     rl_hold(c, 0);           /* others must not wait for a user that left */

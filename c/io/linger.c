@@ -11,8 +11,7 @@
 
 #include "core/close.h"
 
-/* Whether a server may still confirm a release or answer a request before until_ms. */
-static int is_awaited(const struct net *net, int64_t now_ms, int64_t until_ms)
+int linger_awaits(const struct net *net, int64_t now_ms, int64_t until_ms)
 {
     int64_t since_ms = now_ms - LINGER_MS;
     uint32_t nodes = close_unreleased(net->core, since_ms);
@@ -30,7 +29,7 @@ void linger_until(struct net *net, int64_t until_ms)
 {
     struct epoll_event events[NET_EVENTS];
     int64_t now_ms = rl_now_ms();
-    while (now_ms < until_ms && is_awaited(net, now_ms, until_ms)) {
+    while (now_ms < until_ms && linger_awaits(net, now_ms, until_ms)) {
         int count = epoll_wait(net->epfd, events, NET_EVENTS, (int)(until_ms - now_ms));
         net_collect(net, events, count);
         now_ms = rl_now_ms();

@@ -1,4 +1,5 @@
--- A worker of nginx whose event loop stands still for a while, for a request that computes.
+-- A worker of nginx whose event loop stands still for a while, for a request that computes; and a
+-- client that closes, which must not stop it.
 local support = require "spec.support"
 
 local SERVER = [[
@@ -73,6 +74,30 @@ local SERVER = [[
         end
         ngx.print "ok"
     } }
+    # A client that closes while a server owes it an answer: says how often another thread of the
+    # request ran meanwhile.
+    location = /open { content_by_lua_block {
+        local closing = redlock.new { nodes = nodes, cluster = "spec", client_name = "closes" }
+        package.loaded.closing = closing         -- for the next request
+        assert(closing:connect(20))
+        assert(closing:getLock("closes", { owner = "me" }):tryLock(5, 10))
+        ngx.print "ok"
+    } }
+    location = /close { content_by_lua_block {
+        local closing, turns, over = require "closing", 0, false
+        local thread = ngx.thread.spawn(function()
+            while not over do
+                turns = turns + 1
+                ngx.sleep(0.001)
+            end
+        end)
+        assert(closing:getLock("closes", { owner = "me" }):unlock())
+        turns = 0
+        assert(closing:close())
+        over = true
+        ngx.thread.wait(thread)
+        ngx.print(turns)
+    } }
     location = /compute { content_by_lua_block {
         for _ = 1, 20 do
             ngx.update_time()
@@ -84,7 +109,7 @@ local SERVER = [[
     } }
 ]]
 
-describe("a worker of nginx that stands still", function()
+describe("a worker of nginx", function()
     local cluster, ng, other
 
     setup(function()
@@ -98,7 +123,7 @@ describe("a worker of nginx that stands still", function()
         support.cleanup()
     end)
 
-    it("ends a wait that was given up with an error, once", function()
+    it("that stands still ends a wait that was given up with an error, once", function()
         ng = support.nginx { nodes = cluster, server = SERVER }
         local pid = ng:get "/ping"
         for _ = 1, 3 do
@@ -111,7 +136,19 @@ describe("a worker of nginx that stands still", function()
         ng:ends "TERM"
     end)
 
-    it("gives no wait up where no timer reads the wake-up socket", function()
+    it("goes on while a client closes to which a server owes an answer", function()
+        ng = support.nginx { nodes = cluster, server = SERVER }
+        support.eventually(function()
+            assert.equal("ok", ng:get "/open")
+            cluster[3]:freeze()
+            local turns = tonumber((ng:get "/close"))
+            cluster[3]:thaw()
+            return turns > 5
+        end, 60)
+        ng:ends "TERM"
+    end)
+
+    it("that stands still gives no wait up where no timer reads the wake-up socket", function()
         ng = support.nginx { nodes = cluster, server = SERVER, shutdown = "1s",
             http = "lua_max_running_timers 1;",
             init_worker = "ngx.timer.at(0, function() ngx.sleep(600) end)" }
@@ -129,7 +166,7 @@ describe("a worker of nginx that stands still", function()
         ng:stop "TERM"
     end)
 
-    it("gives no wait up when the reader comes late", function()
+    it("that stands still gives no wait up when the reader comes late", function()
         ng = support.nginx { nodes = cluster, server = SERVER, http = "lua_max_running_timers 1;" }
         local pid = ng:get "/ping"
         for _ = 1, 5 do

@@ -61,6 +61,9 @@ local function add_clients(host, box)
     end
 
     function host.close(client)
+        if host.can_wait() then
+            pcall(cores.await_answers, client)       -- or the core would, and stop the loop
+        end
         box.clients[client] = nil
         cores.leave(client.core)
     end

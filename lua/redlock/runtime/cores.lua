@@ -40,6 +40,17 @@ function _M.share(key, settings, nodes, n)
     return kept(C.rl_share(key, #key, settings, nodes, n, text, MAX_TEXT), forget, text)
 end
 
+--- Waits until leave() would not have to wait for answers, which would stop the loop; 50 ms at
+-- most.
+function _M.await_answers(client)
+    for _ = 1, 50 do
+        if rounds.load().rl_unshare_waits(client.core) == 0 then
+            return
+        end
+        rounds.sleep(client, 0.001)
+    end
+end
+
 --- Stops using a shared core.
 function _M.leave(core)
     rounds.load().rl_unshare(ffi.gc(core, nil), 1)

@@ -354,7 +354,8 @@ function Client:stats() end
 function Client:releaseAll() end
 
 ---Releases everything that is held through the client and closes its connections. Waits at most
----50 ms; unreleased holds end with their leases. Later calls fail with `closed`.
+---50 ms, in an event loop without stopping it; unreleased holds end with their leases. Later calls
+---fail with `closed`.
 ---```lua
 ---assert(client:close())
 ---assert(select(2, lock:tryLock()).code == "closed")
