@@ -200,9 +200,12 @@ describe("redlock lua", function()
             is_free "x"
         end)
 
+        -- In a command of the script: until `redlock` has stopped the script.
+        local AWAIT_STOP = "until grep -q State:.T /proc/$PPID/status; do sleep 0.01; done; "
+
         -- As a terminal and systemd do it.
         it("does so when all its processes are told at once", function()
-            local path = file(TAKE .. [[os.execute "trap 'sleep 0.5; exit' TERM; echo in; ]]
+            local path = file(TAKE .. 'os.execute "trap \'' .. AWAIT_STOP .. "exit' TERM; echo in; "
                 .. [[while :; do sleep 0.05; done" print "went on"]])
             local p = support.spawn { "setsid", cli.REDLOCK, "lua", path, stdout = "pipe", env = {
                 REDLOCK_CLUSTER = support.CLUSTER,
@@ -214,8 +217,8 @@ describe("redlock lua", function()
         end)
 
         it("tells nobody twice whom the terminal has told", function()
-            local path = file(TAKE .. [[os.execute "trap 'echo told; sleep 0.3; exit' INT; ]]
-                .. [[echo in; while :; do sleep 0.05; done" print "went on"]])
+            local path = file(TAKE .. 'os.execute "trap \'echo told; ' .. AWAIT_STOP
+                .. [[exit' INT; echo in; while :; do sleep 0.05; done" print "went on"]])
             local p = support.spawn { "script", "-qec", "exec " .. cli.REDLOCK .. " lua " .. path,
                 "/dev/null", stdin = "pipe", stdout = "pipe", env = {
                 REDLOCK_CLUSTER = support.CLUSTER,
