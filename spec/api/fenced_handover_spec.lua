@@ -50,9 +50,10 @@ describe("a fenced lock that is passed on among futures", function()
             assert.are_not.equal(value, cluster[1]:call("GET", "x"))
             last = token
         end
-        -- A server that is behind the others for once may want a second round.
+        -- A server that is behind the others for once may want a second round; and after 50 ms it
+        -- is the turn of others.
         local passed = client:stats().handed_over
-        assert.is_true(passed >= 10, passed .. " were passed on")
+        assert.is_true(passed > 0)
         assert.is_true(client:stats().nodes[1].requests - before <= 24 + 4 * (12 - passed))
         assert.is_true(own(12):unlock())
         cluster:await_none "x"
