@@ -117,6 +117,13 @@ describe("redlock top", function()
         end, 60)
     end
 
+    local function quit(p)
+        p:write "q"
+        local text = p:read_all(20)
+        assert.equal(0, p:wait(10))
+        return text
+    end
+
     local function has_script()
         return support.sh "command -v script > /dev/null"
     end
@@ -143,9 +150,7 @@ describe("redlock top", function()
         cluster[1]:freeze()
         cluster[2]:freeze()
         await(p, "no majority of the servers lists its names")
-        p:write "q"
-        p:read_all(20)
-        assert.equal(0, p:wait(10))
+        quit(p)
     end)
 
     it("says why a server has no vote, and for how long", function()
@@ -155,9 +160,7 @@ describe("redlock top", function()
         local new = support.cluster(3, { new = true })
         local p = watch(new:uris(), 100)
         await(p, "0 of 3 servers vote", "guarded, no votes for %d+ s")
-        p:write "q"
-        p:read_all(20)
-        assert.equal(0, p:wait(10))
+        quit(p)
     end)
 
     it("draws a screen in the place of the one before, until q is pressed", function()
@@ -172,9 +175,7 @@ describe("redlock top", function()
             text = text .. (p:read_line(20) or "")
             return select(2, text:gsub("redlock top  ", "")) >= 3
         end, 30)
-        p:write "q"
-        text = text .. p:read_all(20)
-        assert.equal(0, p:wait(10))
+        text = text .. quit(p)
         assert.equal(1, select(2, text:gsub("\27%[%?1049h\27%[%?25l", "")))
         assert.equal(1, select(2, text:gsub("\27%[%?25h\27%[%?1049l", "")))
         assert.matches("\27%[Hredlock top  20%d%d.-Z  3 of 3 servers vote  q: quit\27%[K", text)

@@ -136,7 +136,7 @@ describe("a worker of nginx", function()
         ng:ends "TERM"
     end)
 
-    it("goes on while a client closes to which a server owes an answer", function()
+    it("serves other requests while a client closes that awaits an answer", function()
         ng = support.nginx { nodes = cluster, server = SERVER }
         support.eventually(function()
             assert.equal("ok", ng:get "/open")

@@ -91,8 +91,8 @@ static int is_stuck(const struct guard *g)
     return g->state == RL_GUARD_QUARANTINED && g->no_eval && !g->until_ms;
 }
 
-/* Milliseconds that are left of a quarantine: its whole length if it has not begun, less
- * than 0 if it is over. */
+/* Milliseconds that are left of a quarantine: its whole length if it has not begun,
+ * negative once it has ended. */
 static int64_t quarantine_left_ms(const struct core *core, const struct guard *g,
                                   int64_t now_ms)
 {

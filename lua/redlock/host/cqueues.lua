@@ -106,7 +106,7 @@ host = loop.new {
     end,
 
     wake = function(w)
-        if w.condition then
+        if w.condition then              -- the listener may have none, and is awake
             w.condition:signal()
         end
     end,
