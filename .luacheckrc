@@ -16,7 +16,9 @@ files["spec/support/requests.lua"] = { std = "ngx_lua", read_globals = { "client
 files["lua/redlock/types"] = { ignore = { "212", "241" } }
 files["lua/redlock/types.lua"] = { ignore = { "212", "241" } }
 -- Scripts that run inside Redis.
-files["lua/redlock/scripts"] = { std = "lua51", read_globals = { "redis", "KEYS", "ARGV" } }
+files["lua/redlock/scripts"] = { std = "lua51", read_globals = { "redis", "KEYS", "ARGV", "no_lock",
+    "value" } }
+files["lua/redlock/scripts/multi"] = { read_globals = { "found", "n" } }
 files["lua/redlock/scripts/fenced"] = {
     read_globals = { "value", "token", "counter", "count_to", "admitted", "tag", "run", "replaced",
         "call", "of_this_run", "write", "found", "let_go", "stored", "mine", "lent", "wild",
@@ -35,7 +37,9 @@ for _, field in ipairs { "of_this_run", "counted_in", "write", "sub", "RUN" } do
 end
 -- They declare what the others use.
 files["lua/redlock/scripts/slots/memory.lua"] = { globals = { "ARGV" } }
-for _, name in ipairs { "now", "rw/door", "rw/readers", "slots/slots", "fair/queue", "inspect/describe" } do
+for _, name in ipairs { "now", "lock/shape", "lock/acquire", "lock/extend", "lock/release",
+    "lock/settle", "rw/door", "rw/readers", "rw/read_acquire", "rw/write_acquire", "slots/slots",
+    "fair/queue", "inspect/describe" } do
     files["lua/redlock/scripts/" .. name .. ".lua"] = { ignore = { "211", "231", "311" } }
 end
 for _, name in ipairs { "counter", "counted", "let_go", "replaced", "run" } do

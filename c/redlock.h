@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 17
+#define RL_ABI 18
 
 /* The word for each code, as rl_code_name() returns it and Lua uses it. */
 #define RL_CODE_WORDS(X) \
@@ -48,7 +48,8 @@
     X(RL_PROTOCOL, "protocol") \
     X(RL_GUARDED, "guarded") \
     X(RL_UNSEEDED, "unseeded") \
-    X(RL_OVERLOAD, "overload")
+    X(RL_OVERLOAD, "overload") \
+    X(RL_NOT_A_LOCK, "not_a_lock")
 
 #pragma GCC visibility push(default)
 /* The Makefile makes the FFI declaration of everything up to "cdef end": plain C
@@ -113,6 +114,8 @@ typedef enum rl_code {
                                 clock was stepped */
     RL_UNSEEDED,             /* the server has forgotten its counter of tokens */
     RL_OVERLOAD,             /* too many unanswered requests on one connection */
+    RL_NOT_A_LOCK,           /* a script's error NOTALOCK: the key holds something else; also
+                                the outcome of a round that has no majority for it */
     RL_CODES                 /* how many codes there are */
 } rl_code;
 
@@ -390,8 +393,8 @@ int rl_script(rl_client *client, const char *body, size_t len);
  * all clients the same one, and the others only when it has granted, so that contenders
  * that split the votes meet there.
  * Outcomes: RL_GRANTED (held until rl_remaining_ms() is 0), RL_HELD, RL_NO_QUORUM,
- * RL_EXPIRED (granted too late), RL_CLOSED; all but the first also start a release on
- * every node. Sets *lease, to NULL if it starts none.
+ * RL_NOT_A_LOCK, RL_EXPIRED (granted too late), RL_CLOSED; all but the first also start a
+ * release on every node. Sets *lease, to NULL if it starts none.
  * how: RL_BEGIN returns at once. RL_WAIT waits as rl_wait() does; if it is granted then,
  * it frees the round and returns NULL, with the lease in *lease; if a signal has arrived,
  * the next rl_wait() tells. RL_NOTIFY is for a caller that waits for several rounds of a
@@ -431,7 +434,7 @@ rl_round *rl_release(rl_lease *lease, int32_t how);
  * given equal votes and data, or no longer can, within within_ms. guarded: asks only
  * nodes that may vote on an acquire, with the marker as the last ARGV as in an acquire;
  * votes are -1 to 2. Outcomes: RL_GRANTED (a majority answered; see rl_round_agreed()),
- * RL_NO_QUORUM, RL_CLOSED. NULL: as rl_acquire(). */
+ * RL_NO_QUORUM, RL_NOT_A_LOCK, RL_CLOSED. NULL: as rl_acquire(). */
 rl_round *rl_ask(rl_client *client, int script, const rl_bytes *keys, int nkeys,
                  const rl_bytes *args, int nargs, int64_t within_ms, int32_t guarded);
 

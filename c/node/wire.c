@@ -283,6 +283,7 @@ int wire_error_code(const char *text)
         {"OOM", RL_OOM},             {"MOVED", RL_UNSUPPORTED},
         {"ASK", RL_UNSUPPORTED},     {"CLUSTERDOWN", RL_UNSUPPORTED},
         {"CROSSSLOT", RL_UNSUPPORTED}, {"DENIED", RL_REFUSED},
+        {"NOTALOCK", RL_NOT_A_LOCK},
     };
     /* Redis before 7.0 wraps the error of a command inside a script:
      * "ERR Error running script (call to f_...): @user_script:1: -OOM command ..." */

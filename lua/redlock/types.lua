@@ -175,6 +175,7 @@ function redlock.is_error(value) end
 ---| "config" # a setting, a file or a text is wrong: the message names it
 ---| "phase" # the caller cannot wait here, for example in nginx's log phase
 ---| "unsupported" # the primitive has no script for it
+---| "not_a_lock" # its key holds another program's data on too many servers
 ---| "deadlock" # another owner of this thread holds it and cannot release it during this wait
 ---| "overload" # `max_waiting` callers already wait in this process
 ---| "timeout" # a future did not finish in time; its call continues
@@ -197,6 +198,7 @@ function redlock.is_error(value) end
 ---| "protocol" # it did not answer like Redis
 ---| "guarded" # no vote for a while: it may have forgotten locks, or its clock was stepped
 ---| "unseeded" # it does not know which fencing tokens were issued
+---| "not_a_lock" # the key holds something else, of a program that uses the same name
 ---| "config" # one server under two addresses, a replica, another `max_lease`
 ---| "unsupported" # it cannot do what was asked
 ---| "overload" # too many requests on its connection are unanswered

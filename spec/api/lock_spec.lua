@@ -302,13 +302,6 @@ describe("a lock", function()
         assert.equal(0, client:getLock("x"):remainTimeToLive())
     end)
 
-    it("refuses a key of another type as held, and leaves it alone", function()
-        cluster:each(function(s) s:call("HSET", "app:x", "f", "1") end)
-        support.fails("held", client:getLock("x"):tryLock())
-        assert.is_true(client:getLock("x"):isLocked())
-        assert.equal(math.huge, client:getLock("x"):remainTimeToLive())
-        cluster:each(function(s) assert.equal("hash", s:call("TYPE", "app:x")) end)
-    end)
 end)
 
 describe("using", function()

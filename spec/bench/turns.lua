@@ -2,8 +2,8 @@
 local ffi = require "ffi"
 local bit = require "bit"
 local build = require "spec.support.build"
+local plain_lock = require "redlock.kinds.plain_lock"
 local restart_guard = require "redlock.servers.restart_guard"
-local script_text = require "redlock.runtime.script_text"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
 
@@ -94,14 +94,12 @@ end
 --   nothing but the script is sent to one.
 function _M.floor(cluster, mode)
     mode = #cluster > 1 and mode or "script"
-    local scripts = build.root .. "/lua/redlock/scripts/lock/"
-    local acquire = scripts .. "acquire.lua"
-    if mode == "guarded" then
-        acquire = support.tmpdir() .. "/guarded.lua"
-        sys.write_file(acquire, restart_guard.wrap(script_text.read "redlock.scripts.lock.acquire"))
-    end
-    return of_cluster(cluster, { build.root .. "/build/spec/floor", mode, acquire,
-        scripts .. "release.lua" }, "port")
+    local acquire, files = plain_lock.acquire_script, support.tmpdir()
+    acquire = mode == "guarded" and restart_guard.wrap(acquire) or acquire
+    sys.write_file(files .. "/acquire", acquire)
+    sys.write_file(files .. "/release", plain_lock.release_script)
+    return of_cluster(cluster, { build.root .. "/build/spec/floor", mode, files .. "/acquire",
+        files .. "/release" }, "port")
 end
 
 --- @param mode, held  see ours.lua

@@ -135,9 +135,10 @@ local function acquire_script(opts, fenced)
             opts.library or build.root, name)))
     end
     if fenced then
-        return text "fenced/counter" .. text "fenced/acquire"
+        return text "fenced/counter" .. text "fenced/acquire" .. text "lock/shape"
+            .. text "lock/refused"
     end
-    local script = text "lock/acquire"
+    local script = text "lock/acquire" .. text "lock/shape" .. text "lock/refused"
     return opts.restart_guard and restart_guard.wrap(script) or script
 end
 

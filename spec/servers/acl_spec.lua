@@ -415,6 +415,11 @@ describe("the documented ACL rules", function()
             noperm("unknown", take("x", 5):unlock())
             noperm("no_quorum", client:getLock("x"):forceUnlock())
         end,
+        ["+type"] = function()
+            assert.is_true(take("x", 5):unlock())
+            noperm("no_quorum", client:getLock("x"):isLocked())
+            noperm("no_quorum", client:getLock("x"):forceUnlock())
+        end,
         ["+publish"] = function()
             assert.is_true(wake_up(2, true) >= 0.9)           -- half a fallback
         end,

@@ -108,9 +108,9 @@ return {
         by = { "only what is ours" } },
 
     { name = "extend makes the key again", file = "lua/redlock/scripts/lock/extend.lua",
-        from = "return value and -1 or 0",
-        to = "if not value then redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1 end\n"
-            .. "return -1",
+        from = "local value = redis.pcall('get', KEYS[1])",
+        to = "redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX')\n"
+            .. "local value = redis.pcall('get', KEYS[1])",
         by = { "only what is ours" } },
 
     { name = "acquire overwrites", file = "lua/redlock/scripts/lock/acquire.lua",

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lock_script.h"
 #include "redlock.h"
 
 enum { LEASE_MS = 60000, WAIT_MS = 1500, IN_LOOKUP_MS = 15, STUCK_S = 60 };
@@ -70,12 +71,8 @@ static int entries(const char *path)
 
 static void script(rl_client *c, const char *name)
 {
-    char path[64], body[4096];
-    snprintf(path, sizeof(path), "lua/redlock/scripts/lock/%s.lua", name);
-    FILE *file = fopen(path, "r");
-    EXPECT(file);
-    EXPECT(rl_script(c, body, fread(body, 1, sizeof(body), file)) >= 0);
-    fclose(file);
+    char body[LOCK_SCRIPT_MAX];
+    EXPECT(rl_script(c, body, lock_script(name, body)) >= 0);
 }
 
 /* key: of a shared one, or NULL. */

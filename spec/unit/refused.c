@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lock_script.h"
 #include "redlock.h"
 
 enum { LEASE_MS = 60000, PATIENCE_MS = 10000, MOMENTS_MAX = 3000, STUCK_S = 570 };
@@ -170,22 +171,14 @@ static const char *const script_names[] = {"acquire", "extend", "release", "peek
                                            "handover"};
 static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, HANDOVER, -1, -1, 0, 0, 0};
 
-static char script_text[SCRIPTS][4096];
+static char script_text[SCRIPTS][LOCK_SCRIPT_MAX];
 
 static const rl_bytes key = {"refused", 7};
 
 static void read_scripts(void)
 {
-    for (int i = 0; i < SCRIPTS; i++) {
-        char path[64];
-        snprintf(path, sizeof(path), "lua/redlock/scripts/lock/%s.lua", script_names[i]);
-        FILE *f = fopen(path, "r");
-        if (!f || !fread(script_text[i], 1, sizeof(script_text[i]) - 1, f)) {
-            perror(path);
-            exit(2);
-        }
-        fclose(f);
-    }
+    for (int i = 0; i < SCRIPTS; i++)
+        lock_script(script_names[i], script_text[i]);
 }
 
 static rl_client *open_client(void)

@@ -101,6 +101,41 @@ SIM_TEST(a_majority_of_errors, sim_up(5))
     sim_drop(s, &h);
 }
 
+/* Nodes whose key holds something else, with `down` others that do not answer. */
+static void no_lock(int others, int down, int margin, int outcome)
+{
+    struct sim *s = sim_up(5);
+    test_note("%d others, %d down, margin %d", others, down, margin);
+    s->core.options.margin = margin;
+    for (int i = 0; i < down; i++)
+        sim_leave(s, i);
+    for (int i = down; i < down + others; i++)
+        s->server[i].say[SIM_ACQUIRE] = s->server[i].say[SIM_ASK] =
+            "-NOTALOCK the key k holds a list\r\n";
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    CHECK_INT(sim_wait(s, h.round, 2000), outcome);
+    for (int i = down; i < down + others && outcome == RL_NOT_A_LOCK; i++)
+        CHECK(!strcmp(s->core.nodes[i].text, "the key k holds a list"));
+    rl_bytes key = {"k", 1};
+    rl_round *round =
+        query_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, 0, s->now_ms);
+    CHECK_INT(sim_wait(s, round, 2000) == RL_NOT_A_LOCK,
+              others > 5 - quorum_size(5));        /* a question has no margin */
+    round_free(round);
+    sim_drop(s, &h);
+    sim_finish(s);
+}
+
+static void other_keys_are_told_where_they_decide(void)
+{
+    no_lock(2, 0, 0, RL_GRANTED);
+    no_lock(2, 0, 1, RL_NOT_A_LOCK);
+    no_lock(3, 0, 0, RL_NOT_A_LOCK);
+    no_lock(3, 2, 0, RL_NOT_A_LOCK);
+    no_lock(2, 1, 0, RL_NO_QUORUM);
+    no_lock(1, 2, 0, RL_NO_QUORUM);
+}
+
 /* A server that answers "it was mine already" to the first request is the same server
  * as another one. */
 SIM_TEST(one_server_under_two_addresses, sim_up(3))
@@ -156,5 +191,6 @@ SIM_TEST(keeps_long_answers_once, sim_up(3))
 }
 
 SUITE(answer, T(errors_are_no_votes), T(rubbish_is_no_vote), T(held_is_not_no_quorum),
-      T(a_majority_of_errors), T(one_server_under_two_addresses),
+      T(a_majority_of_errors), T(other_keys_are_told_where_they_decide),
+      T(one_server_under_two_addresses),
       T(keeps_what_a_script_says), T(keeps_long_answers_once));

@@ -81,6 +81,7 @@ static const struct {
     {"ERR ACL failure in script: No permissions to access a key script: on "
      "@user_script:1.", RL_NOPERM},
     {"ERR ACL failure in script: No permissions to access a channel", RL_NOPERM},
+    {"NOTALOCK the key x holds a list", RL_NOT_A_LOCK},
     {"ERR this is no ACL failure in script: f_ab", RL_SCRIPT},
     {"ERR Error compiling script (new function): user_script:1: '=' expected near '0'",
      RL_SCRIPT},

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lock_script.h"
 #include "redlock.h"
 #include "test.h"
 
@@ -99,16 +100,8 @@ static int expect(int ok, int line, const char *what)
 
 static int script(rl_client *c, const char *name)
 {
-    char path[64], text[4096];
-    snprintf(path, sizeof(path), "lua/redlock/scripts/lock/%s.lua", name);
-    FILE *f = fopen(path, "r");
-    if (!f) {
-        perror(path);
-        exit(2);
-    }
-    size_t len = fread(text, 1, sizeof(text), f);
-    fclose(f);
-    return rl_script(c, text, len);
+    char text[LOCK_SCRIPT_MAX];
+    return rl_script(c, text, lock_script(name, text));
 }
 
 static rl_client *open_client(const char *key)

@@ -291,7 +291,7 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
         if (slot->state == SLOT_MISSING && slot->code == RL_CONFIG)
             return RL_CONFIG;          /* a retry would not help */
     }
-    return RL_NO_QUORUM;
+    return round_no_quorum(round);
 }
 
 void acquire_decide_as(struct rl_round *round, acquire_outcome_fn *outcome,
@@ -301,7 +301,7 @@ void acquire_decide_as(struct rl_round *round, acquire_outcome_fn *outcome,
     if (ask_rest_again(round, now_ms) || forgo_silent(round, now_ms))
         return;
     enum verdict v = judge(round, now_ms);
-    if (v == UNDECIDED || (v == LOST && quorum_open(&round->tally)))
+    if (v == UNDECIDED || (v == LOST && (quorum_open(&round->tally) || !round_no_quorum(round))))
         return;
     round_ref(round);        /* the last round takes the lease with it */
     round_end(round, outcome(lease, round, v, now_ms));

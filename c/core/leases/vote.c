@@ -25,6 +25,7 @@ void vote_explain(struct rl_round *round, int i, int code, const struct reply *r
                            ? counts ? "a script's reply has a vote or a counter that cannot be"
                                     : "a script's reply has no vote"
                        : code == RL_TIMEOUT  ? "it may be a server that has voted already"
+                       : code == RL_NOT_A_LOCK ? reply->text + sizeof("NOTALOCK")
                                              : reply->text;
     snprintf(nd->text, sizeof(nd->text), "%.*s", RL_TEXT_MAX - 1, text);
 }

@@ -44,8 +44,11 @@ static enum verdict agreement(struct rl_round *round)
 static void ask_decide(struct rl_round *round, int64_t now_ms)
 {
     (void)now_ms;
-    if (agreement(round) != UNDECIDED)
-        round_end(round, quorum_answered(&round->tally) ? RL_GRANTED : RL_NO_QUORUM);
+    if (agreement(round) == UNDECIDED)
+        return;
+    int outcome = quorum_answered(&round->tally) ? RL_GRANTED : round_no_quorum(round);
+    if (outcome)
+        round_end(round, outcome);
 }
 
 static const struct round_kind ask_kind = {

@@ -148,6 +148,18 @@ uint32_t round_alike(const struct rl_round *round, int i)
     return group;
 }
 
+int round_no_quorum(const struct rl_round *round)
+{
+    int n = round->core->n, others = 0, spare = n - quorum_with(n, round->tally.margin);
+    for (int i = 0; i < n; i++) {
+        const struct slot *slot = &round->slot[i];
+        others += slot->state == SLOT_MISSING && slot->code == RL_NOT_A_LOCK;
+    }
+    if (others > spare)
+        return RL_NOT_A_LOCK;
+    return others && others + round->tally.pending > spare ? RL_OK : RL_NO_QUORUM;
+}
+
 static void set_timer(struct rl_round *round)
 {
     int64_t due_ms = round->cap_ms;

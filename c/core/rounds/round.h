@@ -181,6 +181,11 @@ void round_on_timer(struct rl_round *round, int64_t now_ms);
  * answered. */
 uint32_t round_alike(const struct rl_round *round, int i);
 
+/* Why a round has no majority: RL_NOT_A_LOCK if the nodes whose key holds something else
+ * prevent it alone, as then no retry helps; RL_OK if that is still open; else
+ * RL_NO_QUORUM. */
+int round_no_quorum(const struct rl_round *round);
+
 /* Moves a slot that is pending or missing to its final place in the tally. */
 void round_count(struct rl_round *round, int i, enum slot_state state, int *place);
 

@@ -8,6 +8,7 @@ local health = require "redlock.servers.health"
 local json = require "redlock.runtime.json"
 local holders = require "redlock.inspect.holders"
 local printable = require("redlock.runtime.encoding").printable
+local quorum = require("redlock.runtime.limits").quorum
 local report = require "redlock.cli.report"
 
 local _M = { usage = "status NAME", summary = "show who holds NAME, for how long, server by server",
@@ -130,11 +131,21 @@ local function show_holders(name, seen, found)
     print(lines[1] and table.concat(lines, "\n") or name .. " is free")
 end
 
+-- Why nobody can say whether it is held.
+local function undecided(rows)
+    local n = 0
+    for _, row in ipairs(rows) do
+        n = n + (row.state == "not_a_lock" and 1 or 0)
+    end
+    return n >= quorum(#rows) and "its key holds something else than a lock"
+        or "no majority of the servers says whether it is held"
+end
+
 local function show_status(name, rows, seen, found)
     if seen then
         show_holders(report.name(name), seen, found)
     else
-        report.note("no majority of the servers says whether it is held")
+        report.note(undecided(rows))
     end
     local lines = {}
     for i, row in ipairs(rows) do

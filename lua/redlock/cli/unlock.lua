@@ -16,7 +16,7 @@ If nobody renews a lock, it also ends by itself with its lease.
 
 A holder that still runs learns of this only at its next renewal. Until then it may work at the same
 time as the next holder. The command also releases all readers and permits of NAME, and deletes a
-latch of that name.
+latch of that name. It never deletes a key that holds something else than a lock.
 
 FLAGS
 

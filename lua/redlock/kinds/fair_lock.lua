@@ -14,11 +14,12 @@
 -- The queue also keeps what a release needs to grant the lock to the next waiter. The release only
 -- announces that, on a channel of the first in line, and never sends a value.
 
+local plain_lock = require "redlock.kinds.plain_lock"
 local primitive = require "redlock.kinds.primitive"
 local local_queue = require "redlock.lock.local_queue"
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
-local script_text = require "redlock.runtime.script_text"
+local script = require("redlock.runtime.script_text").own
 
 local ipairs, tonumber, format, match = ipairs, tonumber, string.format, string.match
 local concat, max = table.concat, math.max
@@ -26,17 +27,8 @@ local concat, max = table.concat, math.max
 local KEPT = 3                -- a place lasts this many times the longest pause between attempts
 local MANY = 200              -- places in a request
 
-local PLAIN = "redlock.scripts.lock."
-
-local FAIR = "redlock.scripts.fair."
-
-local function script(name)
-    return script_text.read("redlock.scripts.now", FAIR .. "queue", FAIR .. name)
-end
-
--- Like script(), after a fast path for calls that find no queue.
-local function with_short_way(name)
-    return script_text.read(FAIR .. "alone_" .. name) .. script(name)
+local function with_queue(name)
+    return script("now", "fair.queue", "fair." .. name)
 end
 
 local function keys(client, name)
@@ -134,14 +126,15 @@ return primitive.new {
     places = true,
     waits = true,
     everywhere = true,
-    acquire = with_short_way "acquire",
-    extend = script_text.read(PLAIN .. "extend"),
-    heal = script_text.read(PLAIN .. "acquire"),
-    release = with_short_way "release",
-    peek = script_text.read(PLAIN .. "peek"),
-    force = script_text.read(PLAIN .. "force"),
-    settle = script_text.read(PLAIN .. "settle"),
-    asks = { leave = { script "leave" }, stand = { script "stand" } },
+    acquire = script("fair.alone_acquire", "now", "fair.queue", "lock.shape", "fair.acquire"),
+    extend = plain_lock.extend_script,
+    heal = plain_lock.acquire_script,
+    release = script("fair.alone_release", "now", "fair.queue", "fair.release", "lock.shape",
+        "lock.not_ours"),
+    peek = plain_lock.peek_script,
+    force = plain_lock.force_script,
+    settle = plain_lock.settle_script,
+    asks = { leave = { with_queue "leave" }, stand = { with_queue "stand" } },
     keys = keys,
     args = args,
     channel = channel,

@@ -10,21 +10,13 @@ local asking = require "redlock.lock.asking"
 local floors = require "redlock.servers.floors"
 local hash = require("redlock.runtime.encoding").hash
 local lock = require "redlock.lock.lock"
+local plain_lock = require "redlock.kinds.plain_lock"
 local primitive = require "redlock.kinds.primitive"
 local rounds = require "redlock.runtime.rounds"
-local script_text = require "redlock.runtime.script_text"
+local script = require("redlock.runtime.script_text").own
 local sequencer = require "redlock.kinds.sequencer"
 
-local format, unpack = string.format, unpack
-
--- A script of several parts; each part declares what the next ones use.
-local function parts(...)
-    local names = { ... }
-    for i = 1, #names do
-        names[i] = "redlock.scripts.fenced." .. names[i]
-    end
-    return script_text.read(unpack(names))
-end
+local format = string.format
 
 local function keys(client, name)
     local key = client.options.prefix .. name
@@ -76,22 +68,22 @@ local fenced = primitive.new {
     rivals = true,
     vote = "largest",
     knows_run = true,
-    acquire = parts("counter", "acquire"),
-    confirm = parts("counter", "counted", "confirm"),
-    extend = parts("counter", "counted", "extend"),
-    heal = parts("counter", "counted", "heal"),
-    release = parts("let_go", "counter", "release"),
-    handover = parts("replaced", "counter", "counted", "handover"),
-    peek = script_text.read "redlock.scripts.lock.peek",
-    force = script_text.read "redlock.scripts.lock.force",
-    settle = script_text.read "redlock.scripts.lock.settle",
+    acquire = script("fenced.counter", "fenced.acquire", "lock.shape", "lock.refused"),
+    confirm = script("fenced.counter", "fenced.counted", "fenced.confirm"),
+    extend = script("fenced.counter", "fenced.counted", "fenced.extend"),
+    heal = script("fenced.counter", "fenced.counted", "fenced.heal"),
+    release = script("fenced.let_go", "fenced.counter", "fenced.release"),
+    handover = script("fenced.replaced", "fenced.counter", "fenced.counted", "fenced.handover"),
+    peek = plain_lock.peek_script,
+    force = plain_lock.force_script,
+    settle = plain_lock.settle_script,
     asks = {
-        current = { script_text.read "redlock.scripts.fenced.current" },
-        floor = { parts("run", "floor") },
-        seed = { parts("run", "seed") },
-        announce = { script_text.read "redlock.scripts.election.announce" },
-        look = { script_text.read "redlock.scripts.election.look" },
-        retire = { script_text.read "redlock.scripts.election.retire" },
+        current = { script "fenced.current" },
+        floor = { script("fenced.run", "fenced.floor") },
+        seed = { script("fenced.run", "fenced.seed") },
+        announce = { script "election.announce" },
+        look = { script "election.look" },
+        retire = { script "election.retire" },
     },
     keys = keys,
     args = args,

@@ -10,21 +10,11 @@ local lock = require "redlock.lock.lock"
 local primitive = require "redlock.kinds.primitive"
 local read_write_lock = require "redlock.kinds.read_write_lock"
 local question = require "redlock.runtime.question"
-local script_text = require "redlock.runtime.script_text"
+local script = require("redlock.runtime.script_text").own
 local validate = require "redlock.runtime.validate"
 
-local pairs, unpack = pairs, unpack
-local SCRIPTS, PLAIN = "redlock.scripts.", "redlock.scripts.lock."
+local pairs = pairs
 local writing = read_write_lock.writing
-
--- A script of several parts, named without "redlock.scripts".
-local function parts(...)
-    local names = { ... }
-    for i = 1, #names do
-        names[i] = SCRIPTS .. names[i]
-    end
-    return script_text.read(unpack(names))
-end
 
 local function args(view, wait)
     local list = fenced_lock.args(view)
@@ -38,21 +28,22 @@ local fenced = primitive.new {
     vote = "largest",
     knows_run = true,
     waits = true,
-    acquire = parts("rw.door", "fenced.counter", "rw.close", "fenced.acquire"),
-    confirm = parts("rw.door", "fenced.counter", "fenced.counted", "fenced.confirm"),
-    extend = parts("rw.door", "fenced.counter", "fenced.counted", "fenced.extend"),
-    heal = parts("rw.door", "fenced.counter", "fenced.counted", "fenced.heal"),
-    release = parts("rw.door", "rw.leave", "fenced.let_go", "fenced.counter", "fenced.release"),
-    handover = parts("fenced.replaced", "rw.door", "fenced.counter", "fenced.counted",
+    acquire = script("rw.door", "fenced.counter", "rw.close", "fenced.acquire", "lock.shape",
+        "lock.refused"),
+    confirm = script("rw.door", "fenced.counter", "fenced.counted", "fenced.confirm"),
+    extend = script("rw.door", "fenced.counter", "fenced.counted", "fenced.extend"),
+    heal = script("rw.door", "fenced.counter", "fenced.counted", "fenced.heal"),
+    release = script("rw.door", "rw.leave", "fenced.let_go", "fenced.counter", "fenced.release"),
+    handover = script("fenced.replaced", "rw.door", "fenced.counter", "fenced.counted",
         "fenced.handover"),
-    peek = parts "rw.write_peek",
-    force = parts("rw.only_writer", "lock.force"),
-    settle = script_text.read(PLAIN .. "settle"),
+    peek = writing.peek_script,
+    force = writing.force_script,
+    settle = writing.settle_script,
     asks = {
-        current = { parts "fenced.current" },
-        floor = { parts("fenced.run", "fenced.floor") },
-        seed = { parts("fenced.run", "fenced.seed") },
-        open = { parts "rw.open" },
+        current = { script "fenced.current" },
+        floor = { script("fenced.run", "fenced.floor") },
+        seed = { script("fenced.run", "fenced.seed") },
+        open = { script "rw.open" },
     },
     keys = fenced_lock.keys,
     args = args,

@@ -10,7 +10,7 @@ local lock = require "redlock.lock.lock"
 local limits = require "redlock.runtime.limits"
 local primitive = require "redlock.kinds.primitive"
 local printable = require("redlock.runtime.encoding").printable
-local script_text = require "redlock.runtime.script_text"
+local script = require("redlock.runtime.script_text").own
 local validate = require "redlock.runtime.validate"
 
 local ipairs, tonumber, type = ipairs, tonumber, type
@@ -101,20 +101,16 @@ function methods:__tostring()
         left > 0 and format("held, %.1f s", left) or "not held")
 end
 
-local function script(name)
-    return script_text.read("redlock.scripts.multi." .. name)
-end
-
 _M.primitive = primitive.new {
     name = "multi-lock",
     rivals = true,
     waits = true,
     names = names_of,
-    acquire = script "acquire",
-    extend = script "extend",
-    release = script "release",
-    handover = script "handover",
-    peek = script "peek",
+    acquire = script("multi.acquire", "lock.shape", "multi.refused"),
+    extend = script("multi.extend", "lock.shape", "multi.not_ours"),
+    release = script("multi.release", "lock.shape", "multi.not_ours"),
+    handover = script "multi.handover",
+    peek = script("lock.shape", "multi.peek"),
     keys = keys,
     channel = channel,
     refused = refused,

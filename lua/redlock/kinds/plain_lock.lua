@@ -1,18 +1,19 @@
---- The plain lock of the Redlock page, as a primitive. Its scripts are in scripts/lock/.
+--- The plain lock of the Redlock page, as a primitive. Other kinds whose key is the plain lock's
+-- use its scripts.
 
 local primitive = require "redlock.kinds.primitive"
-local script_text = require "redlock.runtime.script_text"
+local script = require("redlock.runtime.script_text").own
 
 return primitive.new {
     name = "lock",
     rivals = true,
-    acquire = script_text.read "redlock.scripts.lock.acquire",
-    extend = script_text.read "redlock.scripts.lock.extend",
-    extend_many = script_text.read "redlock.scripts.lock.extend_many",
-    release = script_text.read "redlock.scripts.lock.release",
-    handover = script_text.read "redlock.scripts.lock.handover",
-    peek = script_text.read "redlock.scripts.lock.peek",
-    force = script_text.read "redlock.scripts.lock.force",
-    settle = script_text.read "redlock.scripts.lock.settle",
+    acquire = script("lock.acquire", "lock.shape", "lock.refused"),
+    extend = script("lock.extend", "lock.shape", "lock.not_ours"),
+    extend_many = script "lock.extend_many",
+    release = script("lock.release", "lock.shape", "lock.not_ours"),
+    handover = script "lock.handover",
+    peek = script("lock.shape", "lock.only_lock", "lock.peek"),
+    force = script("lock.shape", "lock.only_lock", "lock.force"),
+    settle = script("lock.settle", "lock.shape", "lock.not_ours"),
     channel = primitive.channel,
 }

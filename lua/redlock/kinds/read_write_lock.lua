@@ -16,17 +16,15 @@ local primitive = require "redlock.kinds.primitive"
 local printable = require("redlock.runtime.encoding").printable
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
-local script_text = require "redlock.runtime.script_text"
+local script = require("redlock.runtime.script_text").own
 local validate = require "redlock.runtime.validate"
 
 local ipairs, setmetatable, huge = ipairs, setmetatable, math.huge
 local format, min = string.format, math.min
 
 local _M, Lock = {}, lock.methods
-local RW, PLAIN = "redlock.scripts.rw.", "redlock.scripts.lock."
-
 local function reader(name)
-    return script_text.read("redlock.scripts.now", RW .. "readers", RW .. name)
+    return script("now", "lock.shape", "rw.readers", "rw." .. name)
 end
 
 local function keys(client, name)
@@ -133,13 +131,13 @@ reading = primitive.new {
     within = "write lock",
     shared = true,
     line = false,
-    acquire = reader "read_acquire",
+    acquire = script("now", "lock.shape", "rw.readers", "rw.read_acquire", "lock.refused"),
     extend = reader "read_extend",
     heal = reader "read_heal",
     release = reader "read_release",
-    handover = script_text.read("redlock.scripts.now", RW .. "downgrade"),
-    peek = script_text.read("redlock.scripts.now", RW .. "read_peek"),
-    force = script_text.read(RW .. "only_readers", PLAIN .. "force"),
+    handover = script("now", "rw.downgrade"),
+    peek = script("lock.shape", "lock.only_lock", "now", "rw.read_peek"),
+    force = script("lock.shape", "lock.only_lock", "rw.only_readers", "lock.force"),
     keys = keys,
     channel = primitive.channel,
     methods = read_methods,
@@ -155,15 +153,15 @@ writing = primitive.new {
     name = "write lock",
     rivals = true,
     waits = true,
-    acquire = script_text.read(RW .. "write_acquire"),
-    extend = script_text.read(PLAIN .. "extend"),
-    heal = script_text.read(PLAIN .. "acquire"),
-    release = script_text.read(RW .. "write_release"),
-    handover = script_text.read(PLAIN .. "handover"),
-    peek = script_text.read(RW .. "write_peek"),
-    force = script_text.read(RW .. "only_writer", PLAIN .. "force"),
-    settle = script_text.read(PLAIN .. "settle"),
-    asks = { open = { script_text.read(RW .. "open") } },
+    acquire = script("rw.write_acquire", "lock.shape", "lock.refused"),
+    extend = plain_lock.extend_script,
+    heal = plain_lock.acquire_script,
+    release = script("rw.write_release", "lock.shape", "lock.not_ours"),
+    handover = plain_lock.handover_script,
+    peek = script("lock.shape", "lock.only_lock", "rw.write_peek"),
+    force = script("lock.shape", "lock.only_lock", "rw.only_writer", "lock.force"),
+    settle = plain_lock.settle_script,
+    asks = { open = { script "rw.open" } },
     keys = keys,
     args = door,
     channel = primitive.channel,

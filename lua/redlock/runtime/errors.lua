@@ -1,7 +1,7 @@
 --- Structured errors: what happened as a code, as a sentence, and node by node.
 --
 -- err.code     one of: held no_quorum expired lost not_held not_found unknown cancelled closed
---              config unsupported deadlock phase overload timeout (of a future's get)
+--              config unsupported deadlock phase overload not_a_lock timeout (of a future's get)
 -- err.message  a sentence
 -- err.nodes    { { node = "redis://...", code = "timeout", message = "..." }, ... } or nil;
 --              code is "ok" for a node that answered (see vote), "pending" for one that is up
@@ -31,6 +31,7 @@ local SENTENCES = {
     lost = "%s: the lease is lost",
     not_found = "%s does not exist: it was never made, has ended or was deleted, or a "
         .. "majority of the servers has forgotten it",
+    not_a_lock = "%s: its key holds something else",
     not_held = "%s is not held by this owner",
     unknown = "%s: no majority of the servers confirmed the release; on servers that did not "
         .. "receive it, the lock ends with its lease",

@@ -38,6 +38,7 @@ _M.list = {
     { "unseeded", "it does not know which fencing tokens were issued",
         remedy = "The server must learn from the others which tokens were issued; try again when "
             .. "more servers are up" },
+    { "not_a_lock", "the key holds something else, of a program that uses the same name" },
     { "config", "one server under two addresses, a replica, another `max_lease`", up = true,
         remedy = "Name each server once, and give all clients the same max_lease" },
     { "unsupported", "it cannot do what was asked" },

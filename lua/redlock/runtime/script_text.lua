@@ -7,7 +7,7 @@
 local errors = require "redlock.runtime.errors"
 
 local io, package, assert, error = io, package, assert, error
-local concat, format = table.concat, string.format
+local concat, format, unpack = table.concat, string.format, unpack
 
 local _M = {}
 
@@ -31,6 +31,15 @@ function _M.read(...)
         parts[i] = read(parts[i])
     end
     return concat(parts)
+end
+
+--- Like read(), of the library's own files: names below redlock.scripts ("lock.acquire").
+function _M.own(...)
+    local names = { ... }
+    for i = 1, #names do
+        names[i] = "redlock.scripts." .. names[i]
+    end
+    return _M.read(unpack(names))
 end
 
 --- Gives a script to a client's core, and returns its number there. C: that core's namespace; what:

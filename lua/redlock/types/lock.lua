@@ -99,14 +99,15 @@ function Lock:ask(name, args) end
 ---@return redlock.SecondsOrError left  seconds left; or lost; no_quorum; not_held; unsupported
 function Lock:extend(lease) end
 
----Deletes the lock on all servers, whoever holds it. The holder notices at its next extension.
+---Deletes the lock on all servers, whoever holds it. The holder notices at its next extension. Data
+---of other programs under the lock's name is never deleted.
 ---```lua
 ---assert(lock:tryLock(5))
 ---assert(lock:forceUnlock() == true)
 ---assert(lock:forceUnlock() == false)
 ---```
 ---@return boolean|nil opened  true: it was held; false: it was not
----@return redlock.Error err  no_quorum; unsupported
+---@return redlock.Error err  no_quorum; not_a_lock; unsupported
 function Lock:forceUnlock() end
 
 -- ---- holding ---------------------------------------------------------------------

@@ -1,4 +1,5 @@
--- The fair lock's scripts, which keep its waiters in order; queue.lua explains KEYS and ARGV.
+-- The fair lock's scripts, which keep its waiters in order; queue.lua explains KEYS and ARGV, and
+-- lock/shape.lua comes before this one.
 -- 1: taken; 2: it was ours already; {0, ms, 'ticket who'}: held for ms more, with the largest
 -- ticket and the holder. Only the first waiter gets it; a call without a ticket only if none waits.
 local last = call('zrange', KEYS[2], -1, -1, 'withscores')[2] or '0'
@@ -24,6 +25,10 @@ if value == ARGV[1] then
     return 2
 end
 local left = call('pttl', KEYS[1])
+local other = (left == -1 or type(value) == 'table') and no_lock(KEYS[1])
+if other then
+    return other
+end
 if left < 0 and head then
     left = call('zscore', KEYS[3], head) - now
     if call('zrank', KEYS[2], ARGV[3]) == 1 then

@@ -1,7 +1,7 @@
 -- 3 + counter: acquired (a table would be slower); {2, counter}: this value held it already (a
 -- request sent twice); {0, ms, who}: as in lock/acquire.lua; {3, marker}: as in marker/check.lua;
 -- -2: no floor, or no numbers left. Writes the counter first, so that a failure half-way never
--- leaves a lock that was not counted.
+-- leaves a lock that was not counted. lock/shape.lua and lock/refused.lua follow.
 local guarded = #ARGV[7] ~= 40       -- else it is a master_replid
 local found = call('mget', KEYS[1], KEYS[2], guarded and 'redlock:{server}:marker' or KEYS[1])
 local value = found[1]
@@ -14,25 +14,23 @@ if guarded and found[3] ~= ARGV[7] then
         return {3, '!' .. marker}
     end
 end
-if value and value ~= ARGV[1] then
-    return {0, call('pttl', KEYS[1]), sub(value, 1, 20) .. sub(value, 41, 215)}
+if not value or value == ARGV[1] then
+    local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))
+    if not floor then
+        return -2
+    end
+    local counter = counted_in(found[2]) or floor
+    if value then
+        return {2, counter}
+    end
+    counter = counter + 1
+    if not write(counter, floor) then
+        return -2
+    end
+    if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then
+        return 3 + counter
+    end
+    if counted_in(found[2]) then         -- no client has seen the new number
+        call('set', KEYS[2], found[2], 'PX', ARGV[5])
+    end
 end
-local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))
-if not floor then
-    return -2
-end
-local counter = counted_in(found[2]) or floor
-if value then
-    return {2, counter}
-end
-counter = counter + 1
-if not write(counter, floor) then
-    return -2
-end
-if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then
-    return 3 + counter
-end
-if counted_in(found[2]) then         -- no client has seen the new number
-    call('set', KEYS[2], found[2], 'PX', ARGV[5])
-end
-return {0, call('pttl', KEYS[1])}    -- a key of another type: readers hold it

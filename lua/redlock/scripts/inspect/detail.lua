@@ -18,7 +18,9 @@ end
 if call('type', KEYS[1]).ok == 'zset' then
     local all = call('zrangebyscore', KEYS[1], '(' .. now, '+inf', 'withscores', 'limit', 0, MOST)
     for i = 1, #all, 2 do
-        add('r', all[i + 1] - now, 0, who(string.sub(all[i], 3)))
+        if string.find(all[i], '^1 %x') then
+            add('r', all[i + 1] - now, 0, who(string.sub(all[i], 3)))
+        end
     end
 end
 local slots = call('zrangebyscore', KEYS[2], '(' .. now, '+inf', 'withscores', 'limit', 0, MOST)

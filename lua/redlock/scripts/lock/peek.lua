@@ -1,6 +1,5 @@
--- KEYS[1] the lock.
--- 0: free; or {1, ms left, SHA-1 of the holder's value followed by its card}. ms left is -1 for a
--- key without an end.
+-- Comes after shape.lua and only_lock.lua. KEYS[1] the lock.
+-- 0: free; or {1, ms left, SHA-1 of the holder's value followed by its card}.
 local value = redis.pcall('get', KEYS[1])
 if not value then
     return 0

@@ -1,10 +1,7 @@
 -- KEYS[1] the lock; ARGV[1] the value, ARGV[2] ms from now until the key ends, sooner or later than
 -- before; last ARGV 'closed': the hold has ended, and the card says so.
--- 1: done; 0: gone; -1: another's.
+-- 1: done; shape.lua and not_ours.lua follow.
 local value = redis.pcall('get', KEYS[1])
-if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
-    return value        -- this user may not read it, which says nothing about the holder
-end
 local since, label = string.match(ARGV[1], '^( %x+ )(.*)$', 41)
 local closed = since and string.sub(ARGV[1], 1, 40) .. since
     .. string.sub('closed by ' .. label, 1, 160) or ARGV[1]
@@ -12,4 +9,3 @@ if value == ARGV[1] or value == closed then
     redis.call('set', KEYS[1], ARGV[#ARGV] == 'closed' and closed or value, 'px', ARGV[2])
     return 1
 end
-return value and -1 or 0

@@ -13,13 +13,3 @@ if redis.call('exists', unpack(KEYS)) == mine then
     end
     return 1
 end
-local longest, which = -2, 0
-for i = 1, n do
-    local left = found[i] ~= ARGV[1] and redis.call('pttl', KEYS[i]) or -2
-    left = left == -1 and 2 ^ 31 or left         -- without an expiry
-    if left > longest then
-        longest, which = left, i
-    end
-end
-local value = found[which] or ''
-return {0, longest, which .. ' ' .. string.sub(value, 1, 20) .. string.sub(value, 41, 215)}

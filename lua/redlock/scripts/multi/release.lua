@@ -1,26 +1,25 @@
--- One DEL for all, and messages only to channels with subscribers. 1; {1, n}: n waiters were woken;
--- 0: this value held none any more; -1: none, and some have another holder.
+-- One DEL for all, and messages only to channels with subscribers. 1; {1, n}: n waiters were woken.
+-- lock/shape.lua and not_ours.lua follow.
 local found, ours = redis.call('mget', unpack(KEYS)), {}
 for i = 1, #KEYS do
     if found[i] == ARGV[1] then
         ours[#ours + 1] = KEYS[i]
     end
 end
-if #ours == 0 then
-    return redis.call('exists', unpack(KEYS)) > 0 and -1 or 0
-end
-redis.call('del', unpack(ours))
-if ARGV[2] == '0' then
-    return 1
-end
-for i = 1, #ours do
-    ours[i] = 'redlock:{' .. ours[i] .. '}:free'
-end
-local told, n = redis.pcall('pubsub', 'numsub', unpack(ours)), 0
-for i = 1, #told, 2 do
-    if told[i + 1] > 0 then
-        redis.pcall('publish', told[i], '')
-        n = n + told[i + 1]
+if #ours > 0 then
+    redis.call('del', unpack(ours))
+    if ARGV[2] == '0' then
+        return 1
     end
+    for i = 1, #ours do
+        ours[i] = 'redlock:{' .. ours[i] .. '}:free'
+    end
+    local told, n = redis.pcall('pubsub', 'numsub', unpack(ours)), 0
+    for i = 1, #told, 2 do
+        if told[i + 1] > 0 then
+            redis.pcall('publish', told[i], '')
+            n = n + told[i + 1]
+        end
+    end
+    return n > 0 and {1, n} or 1
 end
-return n > 0 and {1, n} or 1

@@ -1,4 +1,5 @@
--- After now.lua. {1, ms until the last lease ends, 'readers'}; 0: no readers.
+-- After lock/shape.lua, lock/only_lock.lua and now.lua. {1, ms until the last lease ends,
+-- 'readers'}; 0: no readers.
 if call('type', KEYS[1]).ok ~= 'zset' then
     return 0
 end

@@ -2,7 +2,7 @@
 -- If the door is closed, the last reader announces even an undone attempt (ARGV[2] 0): together
 -- such attempts may have kept a writer out.
 if kind ~= 'zset' then
-    return kind == 'none' and 0 or -1
+    return kind == 'string' and -1 or 0
 end
 local gone = call('zrem', KEYS[1], me)
 local last = call('zrange', KEYS[1], -1, -1, 'withscores')[2]

@@ -1,4 +1,5 @@
--- {1, ms left, digest of the holder's value, and its card}: of a writer of any kind; 0: none.
+-- After lock/shape.lua and lock/only_lock.lua. {1, ms left, digest of the holder's value, and its
+-- card}: of a writer of any kind; 0: none.
 local value = redis.pcall('get', KEYS[1])
 if not value or type(value) == 'table' then
     return value and not value.err:find('WRONGTYPE', 1, true) and value or 0
