@@ -287,7 +287,8 @@ static int node_greeted(struct node *nd, const struct request *r)
         ;                    /* a script runs there: the next attempt gets the run_id */
     else if (r->kind != REQUEST_SELECT && code != RL_AUTH)
         return 0;            /* without name, LOAD or INFO the node can vote */
-    node_fail(nd, code, reply->text);
+    const char *about = r->kind == REQUEST_AUTH && code == RL_AUTH ? "AUTH: " : "";
+    node_refuse(nd, code, "%s%s", about, reply->text);
     return -1;
 }
 
@@ -312,6 +313,8 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
         nd->wire.taker = awaited == REQUEST_INFO      ? info_read
                          : awaited == REQUEST_SERVERS ? questions_take_servers
                                                       : NULL;
+        nd->wire.quotable =
+            nd->config->password && (nd->state == NODE_HANDSHAKE || !nd->queue_len);
         nd->wire.taken_to = awaited == REQUEST_INFO ? (void *)&nd->info : nd;
         int got = wire_next(&nd->wire);
         if (got == 0)

@@ -1,5 +1,7 @@
 #include "node/wire.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,13 +51,45 @@ static struct reply *reply_begin(const redisReadTask *task, enum reply_type type
     return r;
 }
 
-/* Texts of servers go into errors, logs and terminals, where control codes would act. */
+/* Texts of servers go into errors, logs and terminals, where control codes would act. A
+ * server may quote the value of a lock, whose second half proves ownership. */
 static void make_printable(char *text, size_t len)
 {
+    size_t digits = 0;
     for (size_t i = 0; i < len; i++) {
+        digits = isxdigit((unsigned char)text[i]) ? digits + 1 : 0;
         if (text[i] < ' ' || text[i] > '~')
             text[i] = '?';
+        else if (digits > RL_VALUE_LEN / 2)
+            text[i] = '*';
     }
+}
+
+/* The length of an error's code, as ERR or WRONGPASS; 0: it begins with something else. */
+static size_t code_len(const char *text)
+{
+    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    return strchr(" /-", text[len]) ? len : 0;
+}
+
+/* Reduces an error that may quote a password to its code and the last of these phrases
+ * that it has. */
+static void drop_quotations(struct reply *r)
+{
+    static const char *const known[] = {
+        " unknown command", " called without any password configured",
+        " max number of clients reached", " Redis is running in protected mode",
+        " DB index is out of range", " SELECT is not allowed in cluster mode",
+        " permissions to run the", " no permissions to run the 'select' command",
+    };
+    const char *phrase = "";
+    for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++) {
+        if (strstr(r->text, known[k]))
+            phrase = known[k];
+    }
+    size_t len = code_len(r->text);
+    snprintf(r->text + len, sizeof(r->text) - len, "%s", phrase);
+    r->text_len = strlen(r->text);
 }
 
 /* Keeps a text that is longer than the record; WIRE_MAX_PENDING bounds it. */
@@ -86,7 +120,9 @@ static void *on_string(const redisReadTask *task, char *data, size_t len)
         r->text_len = len < WIRE_TEXT_MAX ? len : WIRE_TEXT_MAX;
         memcpy(r->text, data, r->text_len);
         r->text[r->text_len] = '\0';
-        if (task->type == REDIS_REPLY_ERROR)
+        if (task->type == REDIS_REPLY_ERROR && w->quotable)
+            drop_quotations(r);
+        else if (task->type == REDIS_REPLY_ERROR)
             make_printable(r->text, r->text_len);
         else if (len > WIRE_TEXT_MAX && !w->taker && keep_whole(r, data, len))
             return NULL;
@@ -266,6 +302,8 @@ const char *wire_head(struct wire *w)
     size_t len = end ? (size_t)(end - w->head) : w->head_len;
     make_printable(w->head, len);
     w->head[len] = '\0';
+    if (w->quotable)
+        w->head[code_len(w->head)] = '\0';
     return w->head;
 }
 

@@ -35,7 +35,8 @@ struct reply {
     int has_text;
     size_t text_len;
     char text[WIRE_TEXT_MAX + 1]; /* closed by 0; longer ones are cut. In an error '?'
-                                     replaces what is not printable ASCII */
+                                     replaces what is not printable ASCII, and '*' what
+                                     may prove ownership */
     int has_second;
     size_t second_len;            /* 0 when it is longer than WIRE_TEXT_MAX */
     char second[WIRE_TEXT_MAX];
@@ -54,6 +55,8 @@ struct wire {
     struct reply reply;
     char head[WIRE_HEAD + 1];     /* the first bytes of the connection */
     size_t head_len;
+    int quotable;                 /* the server may quote a password: errors and head lose
+                                     what may be one */
     /* When set, gets every string of the next reply in full. Long ones are not kept: the
      * taker bounds what it keeps. */
     void (*taker)(void *to, const char *text, size_t len);

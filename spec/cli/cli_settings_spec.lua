@@ -146,7 +146,7 @@ describe("redlock", function()
             local status, text = redlock("status", "x", "--user", "locks", "--password-file",
                 secret)
             assert.equal(FAILED, status)
-            assert.matches("auth +WRONGPASS", text)
+            assert.matches("auth +AUTH: WRONGPASS", text)
             assert.is_nil(text:find "hunter2")
         end)
     end)

@@ -313,16 +313,36 @@ describe("secrets", function()
         end
     end
 
-    it("are in no error, event, text or count", function()
-        local server = support.server { password = "right" }
-        local shown = {}
+    -- Everything that a client shows which gets no vote from its node.
+    -- @return the row of the node
+    local function nothing_shows(opts)
+        opts.on_event = function(e) search(e, {}, "event") end
+        local client = require("redlock").new(opts)
+        local l = client:getLock "x"
+        local row
         local function show(...)
             for i = 1, select("#", ...) do
                 local value = select(i, ...)
-                shown[#shown + 1] = value
-                shown[#shown + 1] = tostring(value)
+                search({ value, tostring(value) }, {}, "shown")
             end
         end
+        support.eventually(function()
+            local ok, err = l:tryLock(0.3)
+            assert.is_nil(ok)
+            show(err)
+            row = err.nodes[1]
+            return row.code ~= "pending" and row.message ~= "not connected yet"
+        end)
+        show(l:isLocked())
+        show(l:forceUnlock())
+        show(client, l, client:check())
+        search(client:stats(), {}, "stats")
+        client:close()
+        return row
+    end
+
+    it("are in no error, event, text or count", function()
+        local server = support.server { password = "right" }
         local file = support.tmpdir() .. "/password"
         write(file, SECRET .. "\n")
         local at = "127.0.0.1:" .. server.port
@@ -332,21 +352,80 @@ describe("secrets", function()
             { nodes = { "redis://" .. at }, password = SECRET },
             { nodes = { "redis://" .. at }, password_file = file },
             { nodes = { "redis://" .. at }, password = function() return SECRET end },
+        } do
+            local row = nothing_shows(opts)
+            assert.equal("auth", row.code)
+            assert.equal("AUTH: WRONGPASS", row.message)
+        end
+        for _, opts in ipairs {
             { nodes = { ("rediss://:%s@%s"):format(SECRET, at) }, connect_timeout = 0.2 },
             { nodes = { ("redis://:%s@127.0.0.1:1"):format(SECRET) } },
             { nodes = { ("redis://:%s@no-such-host.invalid"):format(SECRET) } },
         } do
-            opts.on_event = function(e) search(e, {}, "event") end
-            local client = require("redlock").new(opts)
-            local l = client:getLock "x"
-            show(l:tryLock(0.3))
-            show(l:isLocked())
-            show(l:forceUnlock())
-            show(client, l)
-            search(client:stats(), {}, "stats")
-            client:close()
+            nothing_shows(opts)
         end
-        search(shown, {}, "shown")
+    end)
+
+    describe("that a server quotes", function()
+        it("because it does not know AUTH", function()
+            local server = support.server { args = { "--rename-command", "AUTH", "" } }
+            for _, opts in ipairs {
+                { password = SECRET },
+                { user = "locks", password = SECRET },
+                { password = function() return SECRET end },
+            } do
+                opts.nodes = { server.uri }
+                local row = nothing_shows(opts)
+                assert.equal("auth", row.code)
+                assert.equal("AUTH: ERR unknown command", row.message)
+            end
+        end)
+
+        it("not, because it has none", function()
+            local server = support.server()
+            local row = nothing_shows { nodes = { server.uri }, password = SECRET }
+            assert.equal("auth", row.code)
+            assert.equal("AUTH: ERR called without any password configured", row.message)
+        end)
+
+        -- A peer that is no Redis: it takes lines for commands, and quotes each it does not know.
+        for answers, code in pairs {
+            ["-ERR no such user: hunter2\r\n"] = "auth",
+            ["-hunter2: command not found\r\n"] = "auth",
+            ["-LOADING hunter2\r\n"] = "auth",
+            ["+OK\r\n-ERR DB index is out of range: hunter2\r\n"] = "config",
+            ["+OK\r\n-NOAUTH hunter2\r\n"] = "auth",
+            ["+OK\r\n+OK\r\n-ERR max number of clients reached: hunter2\r\n"] = "refused",
+            ["+OK\r\n+OK\r\n-ERR hunter2\r\n"] = "refused",
+            ["hunter2: command not found\r\n"] = "protocol",
+            ["HTTP/1.1 400 hunter2\r\n"] = "protocol",
+            [("+OK\r\n"):rep(100) .. "-ERR hunter2\r\n"] = "protocol",
+        } do
+            it("in " .. answers:sub(-40):gsub("%c+", " "), function()
+                local h = support.hostile { reply = answers, close = true }
+                local row = nothing_shows { nodes = { h.uri .. "/1" }, password = SECRET,
+                    timeout = 5, connect_timeout = 5 }
+                assert.equal(code, row.code, row.message)
+                h:stop()
+            end)
+        end
+    end)
+
+    it("are not the values of locks, which a server quotes that does not know EVALSHA", function()
+        local server = support.server { args = { "--rename-command", "EVALSHA", "" } }
+        local client = support.client({ server.uri }, { label = false })
+        local seen = 0
+        support.eventually(function()
+            local _, err = client:getLock("x"):tryLock(0.3)
+            local row = err and err.nodes and err.nodes[1]
+            local quoted = row and row.message:match "[`']x[`'] [`']([^`']+)[`']"
+            if quoted then
+                assert.matches("^" .. ("%x"):rep(20) .. ("%*"):rep(20) .. "$", quoted)
+                seen = seen + 1
+            end
+            return seen > 0
+        end)
+        client:close()
     end)
 
     it("are not repeated by complaints about addresses", function()

@@ -471,6 +471,14 @@ return {
         from = "return !strcmp(cluster, core->cluster) || !strcmp(cluster, core->hash);",
         to = "return (void)cluster, 1;" },
 
+    { name = "an error quotes the password", file = "c/node/node.c",
+        unit = "node.quotes_no_password",
+        from = "nd->config->password && (nd->state == NODE_HANDSHAKE || !nd->queue_len);",
+        to = "nd->config->password && nd->queue_len && nd->state == NODE_HANDSHAKE;" },
+
+    { name = "an error quotes what proves ownership", file = "c/node/wire.c", unit = "wire.",
+        from = "digits > RL_VALUE_LEN / 2", to = "digits > RL_VALUE_LEN" },
+
     { name = "the order of servers makes another cluster", file = "c/io/address.c",
         unit = "cluster.", to = "",
         from = "        qsort(address, (size_t)n, sizeof(address[0]), by_text);\n" },

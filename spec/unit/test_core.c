@@ -144,7 +144,7 @@ SIM_TEST(refused_handshake_is_the_vote, sim_new(3))
     CHECK_INT(sim_outcome(s, h.round), RL_NO_QUORUM);
     CHECK_INT(h.round->slot[0].code, RL_AUTH);
     CHECK_INT(h.round->slot[1].code, RL_AUTH);
-    CHECK_STR(s->core.nodes[0].text, "WRONGPASS invalid password");
+    CHECK_STR(s->core.nodes[0].text, "AUTH: WRONGPASS");
     CHECK_INT(s->server[0].state, SIM_CLOSED);
     sim_drop(s, &h);
 }

@@ -102,6 +102,43 @@ static void refused_handshakes(void)
     handshake_ends("+OK\r\n+OK\r\n+OK\r\n" TELLS "$40\r\n" SHA0 "\r\n+PONG\r\n", RL_OK);
 }
 
+/* A server may quote what it was sent. */
+static void quotes_no_password(void)
+{
+    static const struct { const char *answers, *text; } rows[] = {
+        {"-WRONGPASS invalid pw\r\n", "AUTH: WRONGPASS"},
+        {"-ERR unknown command 'AUTH', with args beginning with: 'pw'\r\n",
+         "AUTH: ERR unknown command"},
+        {"-pw\r\n", "AUTH: "},
+        {"-PW0\r\n", "AUTH: "},
+        {"-ERR max number of clients reached: pw\r\n",
+         "ERR max number of clients reached"},
+        {"+OK\r\n-NOAUTH pw\r\n", "NOAUTH"},
+        {"+OK\r\n-PONG pw\r\n", "gone; it said: PONG"},
+        {"HTTP/1.1 400 pw\r\n", "Protocol error, got \"H\" as reply type byte; "
+         "it began with \"HTTP\""},
+        {"pw\r\n", "Protocol error, got \"p\" as reply type byte; it began with \"\""},
+        {"+OK\r\n" TELLS "+PONG\r\n-ERR pw\r\n",
+         "it sent a reply without a request: ERR"},
+    };
+    for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+        struct fixture f;
+        test_note("%s", rows[k].answers);
+        set_up(&f);
+        f.config.password = "pw";
+        node_connecting(&f.node, 0);
+        REQUIRE(node_connected(&f.node, 0) == 0);
+        feed(&f, rows[k].answers);
+        enum node_event event;
+        while ((event = next(&f, 0)) == NODE_UP)
+            ;
+        if (event == NODE_IDLE)
+            go_down(&f, RL_REFUSED, 0, 0);
+        CHECK_STR(f.node.text, rows[k].text);
+        tear_down(&f);
+    }
+}
+
 /* A user who may run scripts but not load them, or a server that is loading its data,
  * can still vote, or can soon. */
 static void pardoned_handshakes(void)
@@ -305,8 +342,9 @@ NODE_TEST(hangs_after_one_time_out)
 }
 
 SUITE(node, T(shakes_hands), T(handshake_says_all), T(password_without_a_user),
-      T(refused_handshakes), T(pardoned_handshakes), T(greeted_with_a_refusal),
-      T(answers_come_in_order), T(unasked_answers_end_it), T(garbage_ends_it),
+      T(refused_handshakes), T(quotes_no_password), T(pardoned_handshakes),
+      T(greeted_with_a_refusal), T(answers_come_in_order), T(unasked_answers_end_it),
+      T(garbage_ends_it),
       T(input_of_the_last_connection_is_forgotten), T(eval_where_it_is_not_loaded),
       T(eval_where_loading_is_forbidden), T(loads_again_after_a_break),
       T(scripts_come_later), T(scripts_come_during_the_handshake),

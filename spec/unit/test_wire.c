@@ -37,6 +37,8 @@ static const struct sample {
     {"+\r\n", "status ''"},
     {"-ERR no\r\n", "error 'ERR no'"},
     {"-ERR \033]0;x\a\033[2J a\fb\tc\177 \303\244 \233\r\n", "error 'ERR ?]0;x??[2J a?b?c? ?? ?'"},
+    {"-ERR 0123456789abcdef0123 '0123456789abcdef0123456789ABCDEF01234567 1a2b'\r\n",
+     "error 'ERR 0123456789abcdef0123 '0123456789abcdef0123******************** 1a2b''"},
     {"$3\r\na\nb\r\n", "str 'a\nb'"},
     {"$5\r\nhello\r\n", "str 'hello'"},
     {"$0\r\n\r\n", "str ''"},

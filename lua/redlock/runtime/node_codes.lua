@@ -19,7 +19,7 @@ _M.list = {
     { "tls", "the handshake failed; the message says why", silent = true },
     { "auth", "user or password is wrong or missing", up = true,
         remedy = "Give user and password in the URI, or --user with --password-file or "
-            .. "--password-env" },
+            .. "--password-env; examples/access/README.md explains each message" },
     { "noperm", "this user lacks an ACL rule", up = true,
         remedy = "The user lacks an ACL rule; examples/access/README.md lists all that it needs "
             .. "(fewer for run --plain)" },
