@@ -681,7 +681,7 @@ return {
         from = "rounds.to_ms(call.deadline - now) <= 0", to = "call.deadline - now <= 0",
         by = { "time goes on" }, prefix = "the last of a wait" },
 
-    { name = "silence is a no", file = "lua/redlock/inspect/holders.lua",
+    { name = "silence is a no", file = "lua/redlock/runtime/limits.lua",
         from = "elseif #said < q or most > 0 and most + n - #said >= q then",
         to = "elseif false then", by = { "a holder sees its lock" } },
 

@@ -206,18 +206,6 @@ end
 
 -- ---- what a majority says ------------------------------------------------------------
 
--- @return the value of a field that a majority of rows has; or nil
-local function agreed(rows, field, q)
-    local count = {}
-    for _, row in ipairs(rows) do
-        local value = row[field]
-        count[value] = (count[value] or 0) + 1
-        if count[value] >= q then
-            return value
-        end
-    end
-end
-
 -- How many readers or permits are on a majority: rows name up to 64; if q servers count more, the
 -- q-th largest count.
 local function count_of(rows, q)
@@ -259,8 +247,11 @@ local function merge(name, list, n, now)
         result.count = who == "c" and limits.median(numbers.token) or count_of(rows, q)
         return result.count > 0 and result
     end
-    local token = agreed(rows, "token", q)
-    result.kind = KINDS[token and token > 0 and "f" or agreed(rows, "kind", q) or "l"]
+    local function agreed(field)
+        return limits.majority(rows, n, function(row) return row[field] end)
+    end
+    local token = agreed "token"
+    result.kind = KINDS[token and token > 0 and "f" or agreed "kind" or "l"]
     result.token = token and token > 0 and token or nil
     result.hold = sub(who, 1, DIGITS)
     local its = card.behind(who, 20)

@@ -6,7 +6,7 @@
 
 local answers = require "redlock.runtime.answers"
 local card = require "redlock.runtime.card"
-local quorum = require("redlock.runtime.limits").quorum
+local limits = require "redlock.runtime.limits"
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local ffi_values = require "redlock.runtime.ffi_values"
@@ -19,31 +19,24 @@ local function longest_first(a, b)
     return a > b
 end
 
+local function who_of(one)
+    return one.who
+end
+
 --- What n servers say: for each that answered, { who = whose key it has, or nil; left = seconds
 -- that it keeps it, huge for a key without an end }.
 -- @return true, the holder, and the seconds until the lock opens by itself; false: nobody has a
 --   majority; nil: with the servers that did not answer somebody may
 function _M.view(said, n)
-    local keys, most, whose, q = {}, 0, nil, quorum(n)
+    local whose, left = limits.majority(said, n, who_of), {}
+    if not whose then
+        return whose
+    end
     for i = 1, #said do
-        local who = said[i].who
-        if who then
-            keys[who] = keys[who] or {}
-            local list = keys[who]
-            list[#list + 1] = said[i].left
-            if #list > most then
-                most, whose = #list, who
-            end
-        end
+        left[#left + 1] = said[i].who == whose and said[i].left or nil
     end
-    if most >= q then
-        local left = keys[whose]
-        sort(left, longest_first)
-        return true, whose, left[q]      -- the majority ends with the q-th longest
-    elseif #said < q or most > 0 and most + n - #said >= q then
-        return nil
-    end
-    return false
+    sort(left, longest_first)
+    return true, whose, left[limits.quorum(n)]      -- the majority ends with the q-th longest
 end
 
 -- The vote of a server that sees a holder, and the digits before the card in its answer.

@@ -12,6 +12,7 @@ local asking = require "redlock.lock.asking"
 local fenced_lock = require "redlock.kinds.fenced_lock"
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
+local majority = require("redlock.runtime.limits").majority
 local printable = require("redlock.runtime.encoding").printable
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
@@ -19,7 +20,8 @@ local ffi_values = require "redlock.runtime.ffi_values"
 local subscriptions = require "redlock.runtime.subscription"
 local validate = require "redlock.runtime.validate"
 
-local error, ipairs, pairs, pcall, max, min = error, ipairs, pairs, pcall, math.max, math.min
+local error, ipairs, pcall = error, ipairs, pcall
+local huge, max, min = math.huge, math.max, math.min
 local setmetatable, tonumber, format, match = setmetatable, tonumber, string.format, string.match
 
 local _M, Election, methods = {}, {}, {}
@@ -97,19 +99,8 @@ function methods:resign()
     return ok, err
 end
 
--- Counts the answers per term: term -> { votes, left (ms), term, id }.
-local function terms_in(said)
-    local by = {}
-    for _, answer in ipairs(said) do
-        local term, who = match(answer.data, "^(%d+) (.*)$")
-        if answer.vote == 1 and term then
-            by[term] = by[term] or { votes = 0, left = answer.info, term = tonumber(term) }
-            local seen = by[term]
-            seen.votes, seen.left = seen.votes + 1, min(seen.left, answer.info)
-            seen.id = seen.id or who ~= "" and who or nil
-        end
-    end
-    return by
+local function term_of(answer)
+    return answer.vote == 1 and tonumber(match(answer.data, "^(%d+) ")) or nil
 end
 
 --- Asks the servers who leads; `id` is nil while no server that answered knows it.
@@ -118,17 +109,19 @@ function methods:leader()
     if not said then
         return nil, err
     end
-    local client, most, some = self.client, 0, 0
-    for _, seen in pairs(terms_in(said)) do
-        if seen.votes >= client.quorum then
-            return { id = seen.id, term = seen.term }, max(seen.left / 1000, 0)
-        end
-        most, some = max(most, seen.votes), some + seen.votes
-    end
-    if most + client.size - #said >= client.quorum and #said - some < client.quorum then
+    local term = majority(said, self.client.size, term_of)
+    if term == nil then
         return lock.failure(self.view, "no_quorum")
+    elseif not term then
+        return false
     end
-    return false
+    local left, id = huge, nil
+    for _, answer in ipairs(said) do
+        if term_of(answer) == term then
+            left, id = min(left, answer.info), id or match(answer.data, "^%d+ (.+)$")
+        end
+    end
+    return { id = id, term = term }, max(left / 1000, 0)
 end
 
 -- Calls fn for each change until the client is closed.

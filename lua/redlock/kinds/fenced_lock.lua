@@ -10,6 +10,7 @@ local asking = require "redlock.lock.asking"
 local floors = require "redlock.servers.floors"
 local hash = require("redlock.runtime.encoding").hash
 local lock = require "redlock.lock.lock"
+local majority = require("redlock.runtime.limits").majority
 local plain_lock = require "redlock.kinds.plain_lock"
 local primitive = require "redlock.kinds.primitive"
 local rounds = require "redlock.runtime.rounds"
@@ -109,11 +110,11 @@ function fenced.is_current(view, token, value)
     if not said then
         return nil, err
     end
-    local yes, client = answers.yes(said), view.client
-    if yes < client.quorum and #said - yes <= client.size - client.quorum then
+    local current = majority(said, view.client.size, answers.says_yes)
+    if current == nil then
         return lock.failure(view, "no_quorum")
     end
-    return yes >= client.quorum
+    return current
 end
 
 return fenced

@@ -15,6 +15,7 @@ local asking = require "redlock.lock.asking"
 local errors = require "redlock.runtime.errors"
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
+local majority = require("redlock.runtime.limits").majority
 local ffi_values = require "redlock.runtime.ffi_values"
 local printable = require("redlock.runtime.encoding").printable
 local rounds = require "redlock.runtime.rounds"
@@ -67,26 +68,24 @@ local function args_of(self, id, known, count, ...)
         format("%d", count), ... }
 end
 
+local function id_of(answer)
+    return answer.vote == 1 and match(answer.data, "^(%x+) %d+ ") or nil
+end
+
 -- @return the id and count of the latch that a majority knows, and how many servers say that it is
 --   open; or nil and a code
 local function known_to_a_majority(self, said)
-    local client, by, left = self.client, {}, #said
+    local id, open, count = majority(said, self.client.size, id_of), 0, nil
+    if not id then
+        return nil, id == nil and "no_quorum" or "not_found"
+    end
     for _, answer in ipairs(said) do
-        local id, count = match(answer.data, "^(%x+) (%d+) ")
-        if answer.vote == 1 and id then
-            by[id] = by[id] or { known = 0, open = 0, count = tonumber(count) }
-            by[id].known = by[id].known + 1
-            by[id].open = by[id].open + (answer.info == 0 and 1 or 0)
+        if id_of(answer) == id then
+            count = tonumber(match(answer.data, "^%x+ (%d+)"))
+            open = open + (answer.info == 0 and 1 or 0)
         end
     end
-    local most = 0
-    for id, of in pairs(by) do
-        if of.known >= client.quorum then
-            return id, of.count, of.open
-        end
-        most = max(most, of.known)
-    end
-    return nil, most + client.size - left >= client.quorum and "no_quorum" or "not_found"
+    return id, count, open
 end
 
 -- Adds the arrivals that answers name to `union`.

@@ -8,6 +8,7 @@
 local answers = require "redlock.runtime.answers"
 local validate = require "redlock.runtime.validate"
 local errors = require "redlock.runtime.errors"
+local majority = require("redlock.runtime.limits").majority
 local handover = require "redlock.lock.handover"
 local outcomes = require "redlock.lock.outcomes"
 local question = require "redlock.runtime.question"
@@ -86,16 +87,14 @@ function _M.done(lock, hold, ok, told, more)
     return nil, err
 end
 
+local function denial(answer)
+    return answer.vote < 0 and "held" or answer.vote == 0 and "expired" or nil
+end
+
 -- The error, by its answers, of a settle that no majority confirmed.
 local function failure(lock, list)
-    local foreign, q = 0, lock.client.quorum
-    for i = 1, #list do
-        foreign = foreign + (list[i].vote < 0 and 1 or 0)
-    end
-    if #list < q then
-        return errors.new("unknown", lock)
-    end
-    return errors.new(foreign >= q and "held" or "expired", lock)
+    local code = majority(list, lock.client.size, denial)
+    return errors.new(code or code == nil and "unknown" or "expired", lock)
 end
 
 -- ARGV of settle, like those of the other scripts of a lease.

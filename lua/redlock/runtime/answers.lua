@@ -42,6 +42,11 @@ function _M.take(client, round)
     return answers
 end
 
+--- @return true: the answer is yes; else nil, as for limits.majority()
+function _M.says_yes(answer)
+    return answer.vote > 0 or nil
+end
+
 --- How many answers say yes.
 function _M.yes(list)
     local yes = 0

@@ -20,6 +20,29 @@ function _M.quorum(n)
     return floor(n / 2) + 1
 end
 
+--- What a majority of n servers says.
+-- @param said  a list of the answers
+-- @param key   function(answer) -> what it says; nil: nothing that could win
+-- @return what a majority says; false: nothing has one; nil: the silent servers may still decide
+function _M.majority(said, n, key)
+    local votes, most, winner, q = {}, 0, nil, _M.quorum(n)
+    for i = 1, #said do
+        local vote = key(said[i])
+        if vote ~= nil then
+            votes[vote] = (votes[vote] or 0) + 1
+            if votes[vote] > most then
+                most, winner = votes[vote], vote
+            end
+        end
+    end
+    if most >= q then
+        return winner
+    elseif #said < q or most > 0 and most + n - #said >= q then
+        return nil
+    end
+    return false
+end
+
 --- @param list  numbers, which are sorted
 -- @return the middle one; 0: the list is empty
 function _M.median(list)
