@@ -8,8 +8,8 @@ files["lua/redlock/host/nginx*.lua"] = { std = "ngx_lua" }
 files["examples/testing"] = { std = "luajit+busted" }
 files["examples/nginx"] = { std = "ngx_lua" }
 files["examples/gateway"] = { std = "ngx_lua" }
-files["examples/recipes"] = { read_globals = { "redlock", "client", "args" } }
-files["examples/workflows"] = { read_globals = { "redlock", "client", "args" } }
+files["examples/recipes"] = { read_globals = { "redlock", "client", "args", "run" } }
+files["examples/workflows"] = { read_globals = { "redlock", "client", "args", "run" } }
 files["spec/chaos/handler.lua"] = { std = "ngx_lua" }
 files["spec/support/requests.lua"] = { std = "ngx_lua", read_globals = { "client" } }
 -- Signatures without bodies.

@@ -11,6 +11,7 @@ local defaults = require("redlock.servers.options").defaults
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local redlock = require "redlock"
+local validate = require "redlock.runtime.validate"
 
 local assert, error = assert, error
 
@@ -25,6 +26,10 @@ Runs a Lua file. The script finds these globals:
             configuration sets it, because the locks end with the script anyway
   redlock   the library
   args      the arguments after FILE, from 1; args[0] is FILE. The script also gets them as `...`
+  run       runs a program without a shell, so that it gets each argument as it is, and waits for
+            it: run("ssh", host, "uptime"). Returns true; or nil and the exit status (126: not
+            executable, 127: not found, 128+n: ended by signal n). The script's locks are renewed
+            meanwhile. When one is lost, the program continues: call lock:check() after it
 `client` already has the passwords, so the script and the processes that it starts do not get the
 variables with passwords.
 
@@ -32,10 +37,11 @@ When the script ends, redlock releases all locks that it holds through `client`:
 os.exit, an error or a signal. TERM, INT, HUP, QUIT, USR1 and USR2 end the script at any point.
 redlock first pauses the script, which keeps its locks. It sends the signal to the processes that
 the script started, and KILL after 5 s (or half a lease, if that is less). Then it ends the script.
-If redlock itself is killed, the locks end with their leases, and the processes that the script
-started continue.
+If redlock itself is killed, the locks end with their leases. The program of `run` is killed with
+it; other processes that the script started continue.
 
-Exit status: the number or boolean that the script passes to os.exit or returns; otherwise
+Exit status: the number or boolean that the script passes to os.exit or returns; the program's, if
+the script ends with `return run(...)`; otherwise
   0     the script ran to its end
   1     it raised an error
   123   it raised the error that a lock is lost, as lock:check() does
@@ -48,7 +54,7 @@ Exit status: the number or boolean that the script passes to os.exit or returns;
   local lock = client:getLock "fleet"       -- deploy.lua web1 web2
   assert(lock:tryLock(600))
   for _, host in ipairs(args) do
-      assert(os.execute("ssh " .. host .. " systemctl restart app") == 0)
+      assert(run("ssh", host, "systemctl", "restart", "app"), host .. " cannot be restarted")
       lock:check()                          -- raises an error if the lock is lost
   end]]
 
@@ -113,9 +119,31 @@ local function assert_any(...)
     return assert(...)
 end
 
+-- The script's run(): starts a program without a shell, and waits for it.
+-- @return true; or nil and the exit status, as a shell counts it
+local function run(...)
+    local argv = { ... }
+    validate.text("command of run", argv[1], math.huge)
+    for i = 2, select("#", ...) do
+        if argv[i] ~= "" then
+            validate.text(("argument %d of run"):format(i - 1), argv[i], math.huge)
+        end
+    end
+    local pid, why = process.spawn(argv)
+    if not pid then
+        report.note("no process: ", why)
+        return nil, FAILED
+    end
+    local status = process.await(pid)
+    if status == 0 then
+        return true
+    end
+    return nil, status
+end
+
 -- The script's process.
 -- @return the exit status
-local function run(given, script, path, argv)
+local function run_script(given, script, path, argv)
     process.disregard(ENDING)
     local client = config.client(given, { max_hold = false, signals = { RELEASE } })
     process.forget(config.secret_variables(given))
@@ -124,15 +152,15 @@ local function run(given, script, path, argv)
     local _, raised = pcall(assert, nil, {})
     -- luacheck: push ignore 121
     _G.assert = type(raised) == "table" and assert or assert_any
-    _G.redlock, _G.client, _G.args, _G.arg = redlock, client, argv, argv
+    _G.redlock, _G.client, _G.args, _G.arg, _G.run = redlock, client, argv, argv, run
     -- luacheck: pop
-    local ok, said = xpcall(script, traced, unpack(argv))
+    local ok, said, status = xpcall(script, traced, unpack(argv))
     client:close()
     if not ok then
         report.note(said.text)
         return said.status
     end
-    return status_from(said)
+    return status_from(said == nil and type(status) == "number" and status or said)
 end
 
 -- ---- the parent ----------------------------------------------------------------------
@@ -214,7 +242,7 @@ function _M.main(given, names, argv)
     process.adopt_orphans()
     local pid, why = process.fork()
     if pid == 0 then
-        return run(given, script, names[1], argv or {})
+        return run_script(given, script, names[1], argv or {})
     end
     return pid and attend(pid, math.min(KILL_AFTER, lease / 2)) or args.fail("no process: " .. why)
 end

@@ -56,8 +56,10 @@ _M.HUP, _M.INT, _M.QUIT, _M.KILL, _M.USR1, _M.USR2, _M.TERM, _M.CHLD, _M.CONT, _
 _M.TSTP, _M.TTIN, _M.TTOU = 20, 21, 22
 local CAUGHT = { _M.HUP, _M.INT, _M.QUIT, _M.USR1, _M.USR2, _M.TERM, _M.CHLD }
 
-local SIG_BLOCK, SIG_SETMASK, SIG_IGN, SI_KERNEL = 0, 2, 1, 0x80
-local PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, WNOHANG, WUNTRACED, ENOENT = 1, 36, 1, 2, 2
+local SIG_BLOCK, SIG_SETMASK, SI_KERNEL = 0, 2, 0x80
+local SIG_DFL, SIG_IGN = ffi.cast("void *", 0), ffi.cast("void *", 1)
+local PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, WNOHANG, WUNTRACED = 1, 36, 1, 2
+local ENOENT, EINTR = 2, 4
 local O_WRONLY, O_NOCTTY = 1, 0x100
 local AF_UNIX, SOCK_SEQPACKET, SOCK_CLOEXEC, SFD_CLOEXEC = 1, 5, 0x80000, 0x80000
 local MSG_NOSIGNAL, MSG_DONTWAIT, F_SETFD, FD_CLOEXEC, POLLIN = 0x4000, 0x40, 2, 1, 1
@@ -109,7 +111,7 @@ end
 --- Makes started programs ignore INT if it was ignored when this one began.
 function _M.keep_ignoring()
     if _M.ignores_int() then
-        C.rlc_signal(_M.INT, ffi.cast("void *", SIG_IGN))
+        C.rlc_signal(_M.INT, SIG_IGN)
     end
 end
 
@@ -137,12 +139,18 @@ function _M.signal(seconds)
     end
 end
 
+-- @param set  becomes the set of those that were blocked before
+local function block_all(set)
+    local all = ffi.new "struct rlc_set"
+    C.rlc_sigfillset(all)
+    C.rlc_sigprocmask(SIG_BLOCK, all, set)
+end
+
 --- Blocks all signals for the rest of the process.
 -- @return a descriptor that becomes readable when a child has ended
 function _M.block()
-    local all, ends = ffi.new "struct rlc_set", ffi.new "struct rlc_set"
-    C.rlc_sigfillset(all)
-    C.rlc_sigprocmask(SIG_BLOCK, all, before)
+    local ends = ffi.new "struct rlc_set"
+    block_all(before)
     C.rlc_sigaddset(ends, _M.CHLD)
     return C.rlc_signalfd(-1, ends, SFD_CLOEXEC)
 end
@@ -166,8 +174,10 @@ local function die_with(parent)
     end
 end
 
--- The child's part between fork and exec; never returns.
+-- The child's part between fork and exec; never returns. The garbage is the parent's to finalize:
+-- what its files have not written yet would be written twice.
 local function become(argv, opts, parent)
+    collectgarbage "stop"
     if not opts.outlives then
         die_with(parent)
     end
@@ -188,6 +198,11 @@ local function become(argv, opts, parent)
         local null = C.rlc_open("/dev/null", O_WRONLY)
         C.rlc_dup2(null, 1)
         C.rlc_dup2(null, 2)
+    end
+    for _, signo in ipairs(CAUGHT) do              -- before they arrive
+        if C.rlc_signal(signo, SIG_DFL) == SIG_IGN then
+            C.rlc_signal(signo, SIG_IGN)
+        end
     end
     C.rlc_sigprocmask(SIG_SETMASK, before, nil)
     local list = ffi.new("const char *[?]", #argv + 1)
@@ -210,11 +225,14 @@ end
 -- @return its process id; or nil and the reason
 function _M.spawn(argv, opts)
     io.stdout:flush()
-    local parent = C.rlc_getpid()
+    local parent, blocked = C.rlc_getpid(), ffi.new "struct rlc_set"
+    block_all(blocked)
     local pid = C.rlc_fork()
     if pid == 0 then
         become(argv, opts or {}, parent)
-    elseif pid < 0 then
+    end
+    C.rlc_sigprocmask(SIG_SETMASK, blocked, nil)
+    if pid < 0 then
         return nil, strerror()
     end
     if opts and opts.group then
@@ -242,6 +260,26 @@ if jit then
     jit.off(_M.fork)
 end
 
+-- What waitpid() says of a child that has ended.
+-- @return its exit status (128 + n: by signal n), and whether a signal ended it
+local function decode(status)
+    local signo = bit.band(status, 0x7f)
+    if signo ~= 0 then
+        return 128 + signo, true
+    end
+    return bit.band(bit.rshift(status, 8), 0xff), false
+end
+
+--- Waits until a child has ended.
+-- @return its exit status (128 + n: by signal n); 125: it is not known
+function _M.await(pid)
+    local status = ffi.new("int[1]", bit.lshift(125, 8))
+    repeat
+        local ended = C.rlc_waitpid(pid, status, 0)
+    until ended == pid or ffi.errno() ~= EINTR
+    return (decode(status[0]))
+end
+
 --- Reaps a child that has ended.
 -- @param pid      of the child; -1: any
 -- @param stopped  nil, or function(pid, signo): called for each that was stopped
@@ -255,14 +293,12 @@ function _M.reap(pid, stopped)
     elseif ended == 0 then
         return nil
     end
-    local signo = bit.band(status[0], 0x7f)
-    if signo == 0x7f then
+    if bit.band(status[0], 0x7f) == 0x7f then
         stopped(ended, bit.rshift(status[0], 8))
         return _M.reap(pid, stopped)
-    elseif signo ~= 0 then
-        return 128 + signo, ended, true
     end
-    return bit.band(bit.rshift(status[0], 8), 0xff), ended, false
+    local code, killed = decode(status[0])
+    return code, ended, killed
 end
 
 --- Sends a signal; with a negative id to a process group.
