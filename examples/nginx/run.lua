@@ -40,7 +40,7 @@ local conf = read "examples/nginx.conf"
 local file = assert(io.open(dir .. "/nginx.conf", "w"))
 file:write(conf)
 file:close()
-os.execute("chmod 711 " .. dir)
+support.spawn { "chmod", "711", dir }:wait(10)
 
 local nginx = support.spawn { "nginx", "-p", dir, "-c", dir .. "/nginx.conf",
     env = { REDLOCK_NODES = table.concat(cluster:uris(), " ") } }

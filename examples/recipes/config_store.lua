@@ -1,29 +1,39 @@
 #!/usr/bin/env -S redlock lua
--- A file of settings that many read and few write: who reads sees no half of a change.
+-- A file of settings that many read and few write. Readers never see a partial change, and a writer
+-- that fails or dies changes nothing.
 --
 --     config_store.lua FILE get KEY
 --     config_store.lua FILE set KEY VALUE
 local path, verb, key, value = args[1], args[2], args[3], args[4]
 assert(key and (verb == "get" or verb == "set" and value), "usage: config_store.lua FILE get KEY, "
     .. "or: set KEY VALUE")
+assert(key:find "^%S+$" and not (value or ""):find "\n", "KEY is one word, and VALUE one line")
 
-local settings = client:getReadWriteLock("config:" .. path)
+local settings = client:getReadWriteLock("config:" .. path, { fenced = true })
 
 local function load()
-    local values, file = {}, io.open(path)
-    for line in (file and file:read "*a" or ""):gmatch "[^\n]+" do
+    local values, file, why, errno = {}, io.open(path)
+    assert(file or errno == 2, why)                 -- 2: no such file, so there are no settings yet
+    for line in (file and assert(file:read "*a") or ""):gmatch "[^\n]+" do
         local name, text = line:match "^(%S+) = (.*)$"
-        values[name] = text
+        values[assert(name, "not a setting: " .. line)] = text
     end
     return values, file and file:close()
 end
 
-local function save(values)
-    local file = assert(io.open(path, "w"))
+-- Writes all to a new file, and then replaces the old one in one step.
+local function save(values, lock, token)
+    local new = ("%s.new.%.0f"):format(path, token)             -- a name that no other writer uses
+    assert(run("sh", "-c", '[ ! -e "$1" ] || cp -p -- "$1" "$2"', "sh", path, new),
+        "cannot copy " .. path)                   -- keeps its owner and mode
+    local file = assert(io.open(new, "w"))
     for name, text in pairs(values) do
-        file:write(name, " = ", text, "\n")
+        assert(file:write(name, " = ", text, "\n"))
     end
     assert(file:close())
+    assert(run("sync", new), "cannot write " .. new)
+    assert(lock:stillMine())                        -- no other writer has had the lock since
+    assert(os.rename(new, path))
 end
 
 if verb == "get" then
@@ -33,10 +43,9 @@ if verb == "get" then
     assert(lock:unlock())
 else
     local lock = settings:writeLock()
-    assert(lock:lock())
+    local _, token = assert(lock:lock())
     local values = load()
     values[key] = value
-    lock:check()                                    -- raises when it is not ours any more
-    save(values)
+    save(values, lock, token)
     assert(lock:unlock())
 end

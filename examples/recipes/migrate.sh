@@ -4,13 +4,19 @@
 #
 #     migrate.sh DATABASE MIGRATIONS PROGRAM...       MIGRATIONS: a folder of 1.sql, 2.sql, ...
 set -e
+[ -d "$2" ] || { echo "migrate.sh: no such folder: $2" >&2; exit 1; }
 redlock run "migrate:$1" --wait 600 -- sh -ec '
     version=$(sqlite3 "$1" "PRAGMA user_version")
-    while [ -f "$2/$((version + 1)).sql" ]; do
+    while [ -e "$2/$((version + 1)).sql" ]; do
         version=$((version + 1))
+        sql=$(cat "$2/$version.sql")
         # All of it, or nothing; and not after somebody else.
-        { echo "BEGIN IMMEDIATE;"; cat "$2/$version.sql"; echo "PRAGMA user_version = $version;"
-          echo "COMMIT;"; } | sqlite3 -bail -cmd ".timeout 10000" "$1"
+        sqlite3 -bail -cmd ".timeout 10000" "$1" <<END
+BEGIN IMMEDIATE;
+$sql
+PRAGMA user_version = $version;
+COMMIT;
+END
         echo "migrated to $version"
     done
 ' sh "$1" "$2"

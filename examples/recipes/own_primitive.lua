@@ -37,6 +37,6 @@ local seat = redlock.primitive {
 
 local lock = client:get(seat, "desk:" .. desk)
 assert(lock:tryLock(5))
-local status = os.execute(command)
+local ok, status = run("sh", "-c", command)
 assert(lock:unlock())
-return status == 0 or status == true
+return ok or status

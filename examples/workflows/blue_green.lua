@@ -2,27 +2,26 @@
 -- Deploys to the half of an installation that is idle, blue or green, and makes it the live one:
 --
 --     blue_green.lua REDIS DEPLOY HEALTHY
---     blue_green.lua redis://10.0.0.9 './deploy.sh {}' 'curl -fsm 2 http://{}.internal/health'
+--     blue_green.lua redis://10.0.0.9 './deploy.sh "$1"' 'curl -fsm 2 "http://$1.internal/health"'
 --
+-- The last two are commands of the shell, in which $1 is the half.
 -- Which half is live is the key `live` of that Redis, which the load balancers read. It is written
 -- under the fencing token of the lock: whoever was paused in the middle, and has lost the lock
 -- without knowing, switches nothing back. Wants redis-cli.
 local uri, deploy, healthy = args[1], args[2], args[3]
 assert(healthy, "usage: blue_green.lua REDIS DEPLOY HEALTHY")
 
-local function quoted(word)
-    return "'" .. tostring(word):gsub("'", "'\\''") .. "'"
-end
-
 -- Sends a command; the reply of a script of resources has two elements, one a line.
 local function send(...)
-    local words = { "redis-cli -u", quoted(uri) }
-    for _, word in ipairs { ... } do
-        words[#words + 1] = quoted(word)
+    local reply, words = os.tmpname(), {}
+    for i, word in ipairs { ... } do
+        words[i] = tostring(word)
     end
-    local pipe = assert(io.popen(table.concat(words, " ")))
-    local first, second = pipe:read "*l", pipe:read "*l"
-    pipe:close()
+    run("sh", "-c", 'redis-cli -u "$@" > "$0"', reply, uri, unpack(words))
+    local file = assert(io.open(reply))
+    local first, second = file:read("*l", "*l")
+    file:close()
+    os.remove(reply)
     if not tonumber(first) then
         return nil, first or "no reply"
     end
@@ -30,8 +29,7 @@ local function send(...)
 end
 
 local function sh(command, half)
-    local ok = os.execute((command:gsub("{}", function() return half end)))
-    return ok == 0 or ok == true
+    return run("sh", "-c", command, "sh", half)
 end
 
 local lock = client:getFencedLock "deploy"

@@ -2,18 +2,17 @@
 -- Restarts the machines of a fleet one at a time, whoever asks for it, and from where:
 --
 --     rolling_restart.lua RESTART HEALTHY HOST...
---     rolling_restart.lua 'ssh {} systemctl restart app' 'curl -fsm 2 http://{}/health' web1 web2
+--     rolling_restart.lua 'ssh "$1" systemctl restart app' 'curl -fsm 2 "http://$1/up"' web1 web2
 --
--- The two are commands of the shell, in which {} is a host. Stops where a machine does not come
--- back; as nothing is restarted while one is ill, so does whoever starts this next.
+-- The two are commands of the shell, in which $1 is a host. It stops when a machine does not come
+-- back. The next run stops, too, until every machine is healthy.
 local UP_WITHIN = 60                                -- seconds
 
 local restart, healthy, hosts = args[1], args[2], { unpack(args, 3) }
 assert(hosts[1], "usage: rolling_restart.lua RESTART HEALTHY HOST...")
 
 local function sh(command, host)
-    local ok = os.execute((command:gsub("{}", function() return host end)))
-    return ok == 0 or ok == true
+    return run("sh", "-c", command, "sh", host)
 end
 
 local function await_health(host)
@@ -21,7 +20,7 @@ local function await_health(host)
         if sh(healthy, host) then
             return true
         end
-        os.execute "sleep 1"
+        run("sleep", "1")
     end
 end
 

@@ -43,14 +43,19 @@ describe("the units of systemd", function()
         assert.same({ 0, "" }, { status, text })
     end)
 
-    -- Runs the command of a unit, with another one below the lock.
-    local function run(unit, command)
+    -- Runs a line of a page or unit, with another command below the lock.
+    local function start(line, command)
         local words = {}
-        for word in read("systemd/" .. unit):match "\nExecStart=/usr/bin/redlock ([^\n]+)"
-            :gsub("/usr/local/bin/%a+", command):gmatch "%S+" do
+        for word in line:gsub("%-%- .*", "-- " .. command):gmatch "%S+" do
             words[#words + 1] = word
         end
         return cli.start(cluster, home, {}, unpack(words))
+    end
+
+    -- Runs the command of a unit.
+    local function run(unit, command)
+        return start(read("systemd/" .. unit):match "\nExecStart=/usr/bin/redlock ([^\n]+)",
+            command)
     end
 
     it("run the job on one machine, and take it for done on the others", function()
@@ -73,6 +78,21 @@ describe("the units of systemd", function()
         assert.equal(143, first:wait(10))
         second:kill "TERM"
         assert.equal(143, second:wait(10))
+    end)
+
+    it("exclude what the pages start for the same purpose", function()
+        local service = run("redlock-leader.service", "sleep 60")
+        support.eventually(function()
+            return cluster[1]:call("EXISTS", "scheduler") == 1
+        end, 20)
+        for _, page in ipairs { "../README.md", "recipes/README.md", "command/README.md" } do
+            local p = start(read(page):match "\nredlock (lead [^\n]+)", "echo leads, too")
+            assert.is_nil(p:read_line(0.3), page)
+            p:kill "TERM"
+            assert.equal(143, p:wait(10))
+        end
+        service:kill "TERM"
+        assert.equal(143, service:wait(10))
     end)
 end)
 

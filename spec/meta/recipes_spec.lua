@@ -63,7 +63,7 @@ describe("the recipe", function()
         first:kill "TERM"
         assert.equal("leads", second:read_line(20))
         assert.equal(143, first:wait(10))
-        cluster:each(function(s) s:call("SET", "leader", "theirs", "PX", 60000) end)
+        cluster:each(function(s) s:call("SET", "scheduler", "theirs", "PX", 60000) end)
         assert.equal("leads no more", second:read_line(40))
         support.eventually(function() return logged():find "second" end, 20)
         second:kill "TERM"
@@ -96,6 +96,27 @@ describe("the recipe", function()
         assert.same({ 0, "0 jobs done\n" }, { run("worker_pool.lua", jobs, "false") })
     end)
 
+    it("worker_pool takes the name of a job for a name, whatever that is", function()
+        local jobs, seen = home .. "/it's a folder", {}
+        local names = { "a'; echo >> $LOG; '", "$(echo >> $LOG)", "two\nlines", "-rf", " ", "*" }
+        assert(support.sh('mkdir "' .. jobs .. '"'))
+        for i, name in ipairs(names) do
+            sys.write_file(jobs .. "/" .. name, "")
+            seen[i] = jobs .. "/" .. name .. "\n"
+        end
+        local status, text = run("worker_pool.lua", jobs, "LOG=" .. log .. " printf '%s\\n'")
+        table.sort(seen)
+        assert.same({ 0, #table.concat(seen) + #"6 jobs done\n" }, { status, #text })
+        for _, line in ipairs(seen) do
+            assert.truthy(text:find(line, 1, true), text)
+        end
+        assert.equal("", logged())
+        assert.same({ 0, "0 jobs done\n" }, { run("worker_pool.lua", jobs, "false") })
+        status, text = run("worker_pool.lua", home .. "/nowhere", "true")
+        assert.equal(1, status)
+        assert.matches("cannot read the folder .*/nowhere", text)
+    end)
+
     it("config_store loses no change, and shows no half of one", function()
         local file, changes = home .. "/settings", {}
         assert.same({ 0, "" }, { run("config_store.lua", file, "set", "a", "1 = one") })
@@ -111,6 +132,48 @@ describe("the recipe", function()
             assert.same({ 0, i .. "\n" }, { run("config_store.lua", file, "get", "k" .. i) })
         end
         assert.equal(1, (run("config_store.lua", file, "set", "a")))
+    end)
+
+    it("config_store loses no setting to a writer that fails, dies or is late", function()
+        local file = home .. "/settings"
+        local function set(limits, ...)
+            return cli.ends(support.spawn { "sh", "-c", limits .. ' exec "$@"', "sh", cli.REDLOCK,
+                "lua", path "config_store.lua", file, "set", stdout = "pipe", stderr = "stdout",
+                env = { HOME = home, REDLOCK_CLUSTER = support.CLUSTER,
+                    REDLOCK_NODES = table.concat(cluster:uris(), " ") }, ... })
+        end
+        assert.same({ 0, "" }, { set("", "colour", "blue") })
+        assert(support.sh("chmod 600 " .. file))
+        assert.is_true(set("ulimit -f 0;", "colour", "red") ~= 0)
+        assert.is_true(run("config_store.lua", file, "set", "two words", "1") ~= 0)
+        assert.is_true(run("config_store.lua", file, "set", "size", "two\nlines") ~= 0)
+        -- A writer that cannot finish: it waits where it checks what it has written.
+        sys.write_file(home .. "/sync", "#!/bin/sh\necho $PPID > " .. log
+            .. "\nwhile ! test -e " .. home .. "/go; do sleep 0.02; done\n")
+        assert(support.sh("chmod +x " .. home .. "/sync"))
+        local function hampered()
+            sys.write_file(log, "")
+            local p = cli.start(cluster, home, { env = { PATH = home .. ":" .. os.getenv "PATH" } },
+                "lua", path "config_store.lua", file, "set", "colour", "late")
+            support.eventually(function() return logged():find "\n" end, 20)
+            return p
+        end
+        local p = hampered()
+        p:kill "KILL"
+        p:wait(10)
+        assert.equal("colour = blue\n", sys.read_file(file))
+        cluster:flush()
+        p = hampered()
+        assert.equal(0, (cli.ends(cli.start(cluster, home, {}, "unlock", "-f",
+            "config:" .. file))))
+        assert.same({ 0, "" }, { run("config_store.lua", file, "set", "size", "7") })
+        sys.write_file(home .. "/go", "")
+        local status, text = cli.ends(p)
+        assert.equal(123, status, text)
+        assert.equal("7\n", select(2, run("config_store.lua", file, "get", "size")))
+        local pipe = io.popen("stat -c %a " .. file)
+        assert.equal("600\n", pipe:read "*a")
+        pipe:close()
     end)
 
     it("journal has a line for whatever became of the locks of four processes", function()
@@ -274,5 +337,22 @@ describe("the recipe", function()
         sys.write_file(home .. "/3.sql", "INSERT INTO t VALUES (43);\nNONSENSE;\n")
         assert.is_true(run("migrate.sh", home .. "/bank.db", home, "true") ~= 0)
         assert.equal("2\n1\n", sql "PRAGMA user_version; SELECT count(*) FROM t")
+    end)
+
+    it("migrate starts nothing when migrations cannot be read", function()
+        if no_sqlite() then
+            return pending "no sqlite3 here"
+        end
+        local status, text = run("migrate.sh", home .. "/bank.db", home .. "/nowhere", "echo",
+            "starts")
+        assert.same({ 1, "migrate.sh: no such folder: " .. home .. "/nowhere\n" },
+            { status, text })
+        sys.write_file(home .. "/1.sql", "CREATE TABLE t (n); -- without a line's end")
+        assert(support.sh("mkdir " .. home .. "/2.sql"))
+        sys.write_file(home .. "/3.sql", "INSERT INTO t VALUES (43);\n")
+        status, text = run("migrate.sh", home .. "/bank.db", home, "echo", "starts")
+        assert.equal(1, status)
+        assert.is_nil(text:find "starts" or text:find "migrated to 2", text)
+        assert.equal("1\n0\n", sql "PRAGMA user_version; SELECT count(*) FROM t")
     end)
 end)

@@ -42,8 +42,9 @@ describe("the workflow", function()
 
     describe("rolling_restart", function()
         local function restart(healthy)
-            return start("rolling_restart", ("echo down {} >> %s; sleep 0.1; echo up {} >> %s")
-                :format(log, log), healthy or "true", "a", "b", "c")
+            local command = 'echo "down $1" >> %s; sleep 0.1; echo "up $1" >> %s'
+            return start("rolling_restart", command:format(log, log), healthy or "true", "a", "b",
+                "c")
         end
 
         it("restarts one machine at a time, whoever asks", function()
@@ -56,10 +57,17 @@ describe("the workflow", function()
         end)
 
         it("touches nothing while a machine is ill", function()
-            local status, text = cli.ends(restart "test {} != c")
+            local status, text = cli.ends(restart 'test "$1" != c')
             assert.equal(RAISED, status)
             assert.matches("c is not healthy; nothing is restarted", text)
             assert.equal("", logged())
+        end)
+
+        it("takes a host for a name, whatever that is", function()
+            local host = "it's $(echo owned >> " .. log .. ") a;b"
+            local status, text = run("rolling_restart", 'echo "down $1" >> ' .. log, "true", host)
+            assert.same({ 0, "restarting " .. host .. "\n" }, { status, text })
+            assert.equal("down " .. host .. "\n", logged())
         end)
 
         it("says when the lock was somebody else's", function()
@@ -80,7 +88,7 @@ describe("the workflow", function()
         before_each(function() server:call "FLUSHALL" end)
 
         local function deploy(command, healthy)
-            return start("blue_green", server.uri, command or "echo {} >> " .. log,
+            return start("blue_green", server.uri, command or 'echo "$1" >> ' .. log,
                 healthy or "true")
         end
 
