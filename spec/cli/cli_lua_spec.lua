@@ -105,6 +105,9 @@ describe("redlock lua", function()
             assert.equal(RAISED, status)
             assert.matches("script.lua:2: attempt to index", text)
             assert.equal(RAISED, (run "error {}"))
+            assert.equal(RAISED, (run(TAKE .. [[
+                error(setmetatable({}, { __tostring = function() error "no text" end }))]])))
+            is_free "x"
         end)
 
         it("a status for what the library says", function()

@@ -157,8 +157,9 @@ local function run_script(given, script, path, argv)
     local ok, said, status = xpcall(script, traced, unpack(argv))
     client:close()
     if not ok then
-        report.note(said.text)
-        return said.status
+        local printed = type(said) == "table"        -- not when memory is short, or it has no text
+        report.note(printed and said.text or tostring(said))
+        return printed and said.status or RAISED
     end
     return status_from(said == nil and type(status) == "number" and status or said)
 end
