@@ -1,6 +1,7 @@
 --- The interface of lua-resty-lock over a cluster (types/resty_lock.lua). Each object is its own
 -- owner: any code that has the object may unlock it, in any phase, request or timer.
 
+local errors = require "redlock.runtime.errors"
 local options = require "redlock.servers.options"
 local validate = require "redlock.runtime.validate"
 
@@ -106,6 +107,7 @@ local function lock_of(self, key)
     end
     local ok, lock = pcall(self.client.getLock, self.client, self.prefix .. key, { owner = {} })
     if not ok then
+        errors.rethrow_interrupt(lock)
         return nil, (lock:gsub("^.-redlock: ", "redlock: "))
     end
     return lock

@@ -403,6 +403,59 @@ describe("a process", function()
         end
     end)
 
+    -- LuaJIT's handler raises once: a second Ctrl-C ends the program.
+    it("is interrupted in a function of the user: what it had got is released", function()
+        local cluster = support.cluster(3)
+        local c = child(cluster, nil, ([[
+            local redlock, resty = require "redlock", require "redlock.resty_lock"
+            local metrics = require "redlock.metrics"
+            local function interrupt() error("x.lua:1: interrupted!", 0) end
+            local function get(opts)
+                opts.nodes, opts.cluster = { "%s" }, "spec"
+                return redlock.new(opts)
+            end
+            local function left(what, c, fn, ...)
+                local ok, err = pcall(fn, ...)
+                print(what, not ok and err:match "interrupted!$" or err, c.holds:count())
+            end
+            local c = get {
+                on_event = function(e) if e.type == "acquired" then interrupt() end end,
+            }
+            local l = c:getLock "on_event"
+            left("on_event", c, l.tryLock, l, 5, 30)
+            local future = c:getLock("future", { owner = 1 }):tryLockAsync(5, 30)
+            left("future", c, future.get, future)
+            c = get { metrics = metrics.new { group = interrupt } }
+            l = c:getLock "group"
+            left("group", c, l.tryLock, l, 5, 30)
+            future = c:getLock("direct", { owner = 1 }):tryLockAsync(5, 30)
+            left("direct", c, future.get, future)
+            c = get {}
+            local e = c:getElection("on_elected", { id = "a", on_elected = interrupt })
+            left("on_elected", c, e.campaign, e, 5)
+            for _, fails in ipairs { false, true } do
+                left("using", c, c.using, c, "using", { wait = 5, lease = 10 }, function(l)
+                    l:onEnding(9.8, interrupt)     -- due when it is released
+                    local from = c.now()
+                    repeat until c.now() > from + 0.2
+                    if fails then error("mine", 0) end
+                end)
+            end
+            c.getLock = interrupt
+            l = resty:new(c)
+            left("resty", c, l.lock, l, "x")
+            print "over"
+            io.read()
+        ]]):format(table.concat(cluster:uris(), '", "')), { stderr = "stdout" })
+        assert.equal("ready", c:read_line(10))
+        for _, what in ipairs { "on_event", "future", "group", "direct", "on_elected", "using",
+            "using", "resty" } do
+            assert.equal(what .. "\tinterrupted!\t0", c:read_line(30))
+        end
+        assert.equal("over", c:read_line(10))
+        cluster:await_none("on_event", "future", "group", "direct", "on_elected", "using")
+    end)
+
     it("shares nothing with its child after fork", function()
         local cluster = support.cluster(3)
         local c = child(cluster, nil, [[

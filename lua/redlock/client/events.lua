@@ -13,7 +13,7 @@ local errors = require "redlock.runtime.errors"
 local no_wait = require "redlock.runtime.no_wait"
 local rounds = require "redlock.runtime.rounds"
 
-local tostring, ipairs, setmetatable, type = tostring, ipairs, setmetatable, type
+local ipairs, setmetatable, type = ipairs, setmetatable, type
 local format = string.format
 
 local _M = {}
@@ -114,8 +114,7 @@ function Events:emit(e)
     e.time = self.client.now()
     local ok, err = no_wait.call(self.fn, e)
     if not ok then           -- an error of the user must not reach the lock path
-        errors.rethrow_interrupt(err)
-        self.client.host.log("the on_event function failed: " .. tostring(err))
+        self.client.host.log(errors.failed("the on_event function", err))
     end
 end
 

@@ -1,5 +1,6 @@
 --- client:using: runs a function while a lock is held, and releases the lock whatever happens.
 
+local errors = require "redlock.runtime.errors"
 local loader = require("redlock.runtime.lazy").loader
 local lock = require "redlock.lock.lock"
 local plain_lock = require "redlock.kinds.plain_lock"
@@ -107,9 +108,9 @@ local function use(l, opts, fn)
     end
     local hold = entered_by(l)
     local ok, n, results = pack(pcall(fn, l, token or hold.fence))
-    local kept = leave(l, hold, before)
-    if not ok then
-        error(results[1], 0)
+    local left, kept = errors.finally(leave, l, hold, before)
+    if not ok or not left then
+        error(ok and kept or results[1], 0)
     end
     return kept, unpack(results, 1, n)
 end

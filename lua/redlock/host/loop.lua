@@ -74,7 +74,7 @@ local function add_futures(host, box)
     function host.start(future, body)
         future.sleepers = {}
         future.client:open()     -- the loop may start it after another waits for it
-        local can_spawn = pcall(host.spawn, function()
+        local can_spawn, why = pcall(host.spawn, function()
             if future.done then      -- cancelled before
                 return
             end
@@ -84,6 +84,7 @@ local function add_futures(host, box)
             box:end_task()
         end)
         if not can_spawn then
+            errors.rethrow_interrupt(why)
             future:finish(true, nil, errors.new("phase", "a future"))
         end
     end

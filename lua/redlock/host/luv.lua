@@ -1,5 +1,6 @@
 --- Host for luv (libuv), for coroutines while uv.run() runs.
 
+local errors = require "redlock.runtime.errors"
 local uv = require "luv"
 local loop = require "redlock.host.loop"
 
@@ -31,7 +32,8 @@ local host = loop.new {
         local co = w.co
         local ok, err = resume(co)
         if not ok then           -- an error of the user's coroutine
-            io.stderr:write("redlock: ", debug.traceback(co, tostring(err)), "\n")
+            local text = errors.failed("a coroutine", err)
+            io.stderr:write("redlock: ", debug.traceback(co, text), "\n")
         end
     end,
 

@@ -9,6 +9,7 @@
 
 local answers = require "redlock.runtime.answers"
 local asking = require "redlock.lock.asking"
+local errors = require "redlock.runtime.errors"
 local fenced_lock = require "redlock.kinds.fenced_lock"
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
@@ -54,6 +55,14 @@ local function announce(self, hold, term)
     end
 end
 
+-- Lets everybody know of a new leader that still leads.
+local function take_office(self, hold, term)
+    announce(self, hold, term)
+    if self.view:isValid() then
+        self.on_elected(self, term)
+    end
+end
+
 --- Stands for election, and waits until this candidate leads.
 function methods:campaign(wait)
     local view = self.view
@@ -71,15 +80,12 @@ function methods:campaign(wait)
     end
     hold.leader = self.id            -- for metrics
     view:onLost(function(_, reason) self.on_lost(self, reason) end)
-    local done, why = pcall(announce, self, hold, term)
-    if not done then                 -- cancelled: nobody else would resign
-        pcall(view.unlock, view)
+    local done, why = pcall(take_office, self, hold, term)
+    if not done then                 -- nobody else would resign
+        errors.finally(methods.resign, self)
         error(why, 0)
-    elseif not view:isValid() then   -- lost during the announcement
-        return lock.failure(view, "lost")
     end
-    self.on_elected(self, term)
-    return term
+    return view:token()
 end
 
 --- Whether this candidate leads now, by the local clock.
@@ -125,13 +131,8 @@ function methods:leader()
 end
 
 -- Calls fn for each change until the client is closed.
-local function observe(self, fn)
-    local client, last, id, highest = self.client, nil, nil, 0
-    local ok, err = lock.open_to_wait(self.view)
-    if not ok then
-        return nil, err
-    end
-    local subscription, seen = subscriptions.open(client, channel(self)), 0
+local function follow(subscription, self, fn)
+    local client, last, id, highest, seen = self.client, nil, nil, 0, 0
     while not client.closed do
         local found, left = self:leader()
         local term = found and found.term
@@ -143,6 +144,14 @@ local function observe(self, fn)
         seen = subscriptions.sleep(client, subscription, seen,
             found and max(min(left, client.options.lease), 0.01) or client.options.fallback)
     end
+end
+
+local function observe(self, fn)
+    local ok, err = lock.open_to_wait(self.view)
+    if not ok then
+        return nil, err
+    end
+    subscriptions.with(self.client, channel(self), follow, self, fn)
     return lock.failure(self.view, "closed")
 end
 

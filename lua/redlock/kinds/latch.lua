@@ -207,6 +207,23 @@ function methods:getCount()
     return look(self)
 end
 
+-- @return whether it is open, at `ends` at the latest; or nil and an error
+local function wait_until(subscription, self, ends)
+    local client = self.client
+    local patience, answered, seen = client.options.patience, client.now(), 0
+    repeat
+        local left, err = look(self)
+        local now = client.now()
+        answered = left and now or answered
+        if left == 0 or rounds.to_ms(ends - now) <= 0
+            or err and (err.code ~= "no_quorum" or now - answered > patience) then
+            return left and left == 0, err
+        end
+        seen = subscriptions.sleep(client, subscription, seen,
+            min(client.options.fallback, ends - now))
+    until false
+end
+
 --- Waits until all have arrived; false after `wait` seconds.
 function methods:await(wait)
     wait = wait and validate.seconds("wait", wait, 0) or huge
@@ -215,28 +232,8 @@ function methods:await(wait)
     if not ok then
         return nil, err
     end
-    local ends, patience = client.now() + wait, client.options.patience
-    local subscription = subscriptions.open(client, channel(client, self.name))
-    local answered, seen = client.now(), 0
-    local left
-    repeat
-        left, err = look(self)
-        local now = client.now()
-        answered = left and now or answered
-        if left == 0 or rounds.to_ms(ends - now) <= 0
-            or err and (err.code ~= "no_quorum" or now - answered > patience) then
-            break
-        end
-        seen = subscriptions.sleep(client, subscription, seen,
-            min(client.options.fallback, ends - now))
-    until false
-    if subscription then
-        subscriptions.close(subscription)
-    end
-    if not left then
-        return nil, err
-    end
-    return left == 0
+    return subscriptions.with(client, channel(client, self.name), wait_until, self,
+        client.now() + wait)
 end
 
 --- Deletes it; waiters find that it no longer exists.

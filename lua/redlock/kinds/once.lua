@@ -35,14 +35,14 @@ local function run(view, token, period, fn)
     local ok, n, results = pack(pcall(fn, view, token))
     local still = lock.hold_of(view) == hold and view:isValid()
     hold.count = 1                     -- also if fn has taken it again
-    if not ok then
-        view:unlock()
-        error(results[1], 0)
-    elseif not still then
+    if ok and not still then
         return nil, errors.new("lost", view)
     end
-    local closed, err = view:unlock { closed_for = period }
-    if not closed then
+    local left, closed, err = errors.finally(view.unlock, view,
+        ok and { closed_for = period } or nil)
+    if not ok or not left then
+        error(ok and closed or results[1], 0)
+    elseif not closed then
         return nil, err
     end
     return true, unpack(results, 1, n)

@@ -8,6 +8,7 @@
 -- forget, are those of fenced locks.
 
 local asking = require "redlock.lock.asking"
+local errors = require "redlock.runtime.errors"
 local fenced_lock = require "redlock.kinds.fenced_lock"
 local floors = require "redlock.servers.floors"
 local lock = require "redlock.lock.lock"
@@ -81,7 +82,7 @@ local function number(permit, least, undo)
         hold.fence = token
         return permit
     end
-    pcall(undo, permit, hold)
+    errors.finally(undo, permit, hold)
     if not done then                 -- cancelled
         error(token, 0)
     elseif err then

@@ -14,7 +14,7 @@
 --   started      when the call began, of client.now()
 --   deadline     when the wait ends; huge: never
 --   now, ends    when the attempt begins, and when it must end
---   got          when the call got the lock
+--   hold         what the call got; false: nothing
 --   answered     when servers last answered, or had a reason not to; nil: never
 --   lease_out    where the core puts the lease of an attempt; empty once a hold owns the lease
 --                (rounds.claim)
@@ -49,6 +49,7 @@
 -- the call.
 
 local attempt = require "redlock.lock.attempt"
+local closing = require "redlock.lock.closing"
 local deadlock = require "redlock.lock.deadlock"
 local errors = require "redlock.runtime.errors"
 local handover = require "redlock.lock.handover"
@@ -78,7 +79,7 @@ local function new_call(lock, owner, lease, wait, patience, now)
     return {
         lock = lock, owner = owner, lease = lease, patience = patience, started = now, now = now,
         deadline = wait and now + wait or huge, ends = wait and now + wait + answer or huge,
-        got = now, lease_out = rounds.lease_out(), place = nil, free = false, waits = false,
+        hold = false, lease_out = rounds.lease_out(), place = nil, free = false, waits = false,
         blocks = false, wait = lock.primitive.waits and hooks.begin() or nil,
     }
 end
@@ -224,11 +225,35 @@ local function leave(call)
     end
 end
 
+-- Counts a call that holds the lock. An owner that held it already has not waited.
+local function count(call)
+    local lock, hold = call.lock, call.hold
+    outcomes.acquired(lock.client, lock.name, call.started, hold and hold.since or call.started)
+end
+
+-- Releases what a call got that ends with an error: its caller does not know of it.
+local function give_back(call)
+    local lock, hold = call.lock, call.hold
+    local client = lock.client
+    if hold and client.holds:get(call.owner, lock.id) == hold then
+        rounds.leave(hold.lease, closing.begin(lock, call.owner, hold, client.now()))
+        handover.released(lock, nil, hold)
+    end
+end
+
 -- Runs the steps of a call, and leaves. Run it under pcall: an interrupt (Ctrl-C) may raise between
--- any two instructions.
+-- any two instructions, and functions of users may raise.
 local function go(call, steps)
     local result = steps(call)
     leave(call)
+    if result == true then
+        local lock, client = call.lock, call.lock.client
+        count(call)
+        if client.events.fn then
+            client.events:emit { type = "acquired", name = lock.name, owner = call.owner,
+                waited = client.now() - call.started, traceparent = lock.traceparent }
+        end
+    end
     return result
 end
 
@@ -240,21 +265,13 @@ local function conclude(call, ok, result)
     if not ok then
         rounds.interrupted(call)
         leave(call)
-    end
-    if result ~= true then
-        hooks.gave_up(call)
-    end
-    if not ok then
+        give_back(call)
+        hooks.abandoned(call)
         error(result, 0)
-    end
-    if result == true then
-        outcomes.acquired(client, lock.name, call.started, call.got)
-        if client.events.fn then
-            client.events:emit { type = "acquired", name = lock.name, owner = call.owner,
-                waited = client.now() - call.started, traceparent = lock.traceparent }
-        end
+    elseif result == true then
         return true
     end
+    hooks.gave_up(call)
     outcomes.failed(client, lock.name, result.code)
     result.waited = client.now() - call.started
     return nil, result
@@ -323,7 +340,7 @@ end
 function _M.decided(call, round)
     if attempt.decided(call, round) then
         leave(call)
-        outcomes.acquired(call.lock.client, call.lock.name, call.started, call.got)
+        count(call)
         return true
     end
 end
@@ -344,6 +361,7 @@ function _M.give_up(call, round)
         rounds.interrupted(call)
     end
     leave(call)
+    give_back(call)
 end
 
 return _M

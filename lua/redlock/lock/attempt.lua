@@ -44,7 +44,7 @@ function _M.register(call, handle, from)
     if lock.traceparent then
         hold.traceparent = lock.traceparent
     end
-    call.got = now
+    call.hold = hold
     -- A lower bound will do: by then the core is asked.
     local ends = call.blocks and call.now + seconds * (1 - client.options.drift_factor) - 0.003
         or now + (call.left or rounds.remaining(handle))

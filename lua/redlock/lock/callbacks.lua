@@ -7,10 +7,9 @@
 local errors = require "redlock.runtime.errors"
 local rounds = require "redlock.runtime.rounds"
 
-local getmetatable, ipairs, pairs, pcall, setmetatable, tostring =
-    getmetatable, ipairs, pairs, pcall, setmetatable, tostring
+local getmetatable, ipairs, pairs, pcall, setmetatable =
+    getmetatable, ipairs, pairs, pcall, setmetatable
 local huge, max, min = math.huge, math.max, math.min
-local format = string.format
 
 local _M = {}
 
@@ -41,8 +40,7 @@ local function run(host, callback, lock, first, ...)
     if first ~= nil then
         local ok, err = pcall(callback.fn, lock, first, ...)
         if not ok then       -- the library call that runs it must not fail
-            errors.rethrow_interrupt(err)
-            host.log(format("an %s function failed: %s", callback.event, tostring(err)))
+            host.log(errors.failed("an " .. callback.event .. " function", err))
         end
     end
 end

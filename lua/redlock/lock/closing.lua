@@ -113,13 +113,14 @@ end
 -- keep: whether the hold continues; else it ends, whatever the outcome.
 -- @return true (unconfirmed, where the caller cannot wait); or nil and an error: expired, held,
 --   unknown (no majority answered: the keys end with the lease, or after `seconds`), closed
-function _M.settle(lock, hold, seconds, keep)
+function _M.settle(lock, owner, hold, seconds, keep)
     local client, prim = lock.client, lock.primitive
     local q = { subject = lock, primitive = prim, script = "settle",
         keys = prim.keys(client, lock.name),
         args = args_of(lock, hold, ffi_values.of(hold.lease), seconds) }
     q.args[#q.args + 1] = keep and "" or "closed"
-    if not keep then
+    if not keep then         -- once the primitive's functions have returned, which may raise
+        client.holds:remove(owner, lock.id)
         rounds.disown(hold.lease)
     end
     if not client.host.can_wait() then

@@ -6,8 +6,8 @@ local errors = require "redlock.runtime.errors"
 local ffi_values = require "redlock.runtime.ffi_values"
 local rounds = require "redlock.runtime.rounds"
 
-local getmetatable, setmetatable, type, huge, max = getmetatable, setmetatable, type, math.huge,
-    math.max
+local getmetatable, pcall, setmetatable, type = getmetatable, pcall, setmetatable, type
+local huge, max = math.huge, math.max
 
 local _M = {}
 
@@ -68,6 +68,14 @@ function _M.gave_up(call)
     if wait and (wait.n > 0 or wait.ticket) and lock.primitive.gave_up
         and not lock.client.closed then
         lock.primitive.gave_up(lock, wait)
+    end
+end
+
+--- Like gave_up(), where its error has no caller, or would hide another one: logs it.
+function _M.abandoned(call)
+    local ok, err = pcall(_M.gave_up, call)
+    if not ok then
+        call.lock.client.host.log(errors.failed("a gave_up function", err))
     end
 end
 

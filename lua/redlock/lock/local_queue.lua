@@ -164,7 +164,7 @@ function Place:abandon()
     if hold and not _M.offer(self.queue, hold) then
         rounds.abandon(hold.lease)
     end
-    hooks.gave_up(self)
+    hooks.abandoned(self)
 end
 
 --- Sleeps until it is woken. Not at all with an offer, which may have come as the last sleep ended.

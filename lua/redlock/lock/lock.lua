@@ -300,11 +300,8 @@ local function settle(self, owner, hold, seconds, keep)
     end
     local now = client.now()
     local ends = now + rounds.remaining(hold.lease)
-    if not keep then
-        client.holds:remove(owner, self.id)
-        hold.seen = now
-    end
-    local ok, err = closing.settle(self, hold, seconds, keep)
+    hold.seen = now
+    local ok, err = closing.settle(self, owner, hold, seconds, keep)
     if keep then
         return ok, err
     end

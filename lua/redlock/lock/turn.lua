@@ -45,7 +45,7 @@ end
 --- Ends the wait when the coroutine was killed.
 function Alone:abandon()
     self:leave()
-    hooks.gave_up(self)
+    hooks.abandoned(self)
 end
 
 -- @return nil; or why a call must not wait: deadlock, overload (too many calls of this process

@@ -8,7 +8,7 @@ local errors = require "redlock.runtime.errors"
 local layout = require "redlock.metrics.layout"
 local printable = require("redlock.runtime.encoding").printable
 
-local pairs, pcall, tostring, type = pairs, pcall, tostring, type
+local pairs, pcall, type = pairs, pcall, type
 local ceil, log, min = math.ceil, math.log, math.min
 
 local _M = {}
@@ -82,10 +82,10 @@ end
 
 local function label_of(self, name)
     local ok, label = pcall(self.group_of, name)
-    errors.rethrow_interrupt(not ok and label)
-    if not ok and not self.failed_once then
+    local why = not ok and errors.failed("the group function", label)
+    if why and not self.failed_once then
         self.failed_once = true
-        self.say("the group function failed: " .. tostring(label))
+        self.say(why)
     end
     return ok and type(label) == "string" and label ~= "" and printable(label) or OTHER
 end

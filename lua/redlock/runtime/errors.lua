@@ -18,8 +18,8 @@
 local node_codes = require "redlock.runtime.node_codes"
 local quorum = require("redlock.runtime.limits").quorum
 
-local error, setmetatable, getmetatable, tostring, type, ipairs, pairs =
-    error, setmetatable, getmetatable, tostring, type, ipairs, pairs
+local error, setmetatable, getmetatable, tostring, type, ipairs, pairs, pcall =
+    error, setmetatable, getmetatable, tostring, type, ipairs, pairs, pcall
 local find, format, concat = string.find, string.format, table.concat
 
 local _M = {}
@@ -115,13 +115,39 @@ function _M.name(err, subject, holder, text)
     err.holder, err.message = holder, sentence(err.code, subject, err.nodes, text)
 end
 
+local function is_interrupt(err)
+    return type(err) == "string" and find(err, "interrupted!$") ~= nil
+end
+
 --- Raises a caught Ctrl-C again. It raises an error at any instruction of a program of luajit, and
 -- is meant for the whole program.
 -- @param err  what was caught; returns if it is something else
 function _M.rethrow_interrupt(err)
-    if type(err) == "string" and find(err, "interrupted!$") then
+    if is_interrupt(err) then
         error(err, 0)
     end
+end
+
+--- The text for an error that a user's function raised and that its caller must not get. Raises a
+-- caught Ctrl-C again.
+-- @param what  the function, such as "the on_event function"
+-- @param err   any value, also one whose __tostring fails
+function _M.failed(what, err)
+    _M.rethrow_interrupt(err)
+    local ok, text = pcall(tostring, err)
+    return format("%s failed: %s", what, ok and type(text) == "string" and text or type(err))
+end
+
+--- Calls fn(...), which gives something back. After Ctrl-C inside fn, calls it a second time, and
+-- raises the interrupt: luajit catches one signal only.
+-- @return as pcall(), with at most two results
+function _M.finally(fn, ...)
+    local ok, a, b = pcall(fn, ...)
+    if not ok and is_interrupt(a) then
+        pcall(fn, ...)
+        error(a, 0)
+    end
+    return ok, a, b
 end
 
 --- @return whether a value is one of our errors

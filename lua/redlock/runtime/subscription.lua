@@ -5,7 +5,7 @@ local finalizers = require "redlock.runtime.finalizers"
 local core = require("redlock.runtime.ffi").load
 local rounds = require "redlock.runtime.rounds"
 
-local tonumber = tonumber
+local error, pcall, tonumber = error, pcall, tonumber
 
 local _M = {}
 
@@ -19,6 +19,21 @@ end
 
 function _M.close(subscription)
     core().rl_unsubscribe(ffi.gc(subscription, nil))
+end
+
+--- Calls fn(subscription, ...), and ends the subscription, also after an error. nil: could not
+-- subscribe.
+-- @return as fn: at most two values
+function _M.with(client, channel, fn, ...)
+    local subscription = _M.open(client, channel)
+    local ok, a, b = pcall(fn, subscription, ...)
+    if subscription then
+        _M.close(subscription)
+    end
+    if not ok then
+        error(a, 0)
+    end
+    return a, b
 end
 
 --- How many wake-ups a subscription has had.

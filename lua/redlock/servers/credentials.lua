@@ -9,7 +9,7 @@ local errors = require "redlock.runtime.errors"
 local cores = require "redlock.runtime.cores"
 local changes = require "redlock.runtime.changes"
 
-local pcall, type, tostring, ipairs, setmetatable = pcall, type, tostring, ipairs, setmetatable
+local pcall, type, ipairs, setmetatable = pcall, type, ipairs, setmetatable
 local min = math.min
 
 local _M = {}
@@ -40,8 +40,7 @@ end
 local function call(fn)
     local ok, password, user = pcall(fn)
     if not ok then
-        errors.rethrow_interrupt(password)
-        return nil, "the password function failed: " .. tostring(password):gsub("[^ -~]", "?")
+        return nil, (errors.failed("the password function", password):gsub("[^ -~]", "?"))
     elseif type(password) ~= "string" or password == "" or password:find "%z" then
         return nil, "the password function returned no password"
     elseif user ~= nil and (type(user) ~= "string" or user == "" or user:find "%z") then

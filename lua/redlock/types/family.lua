@@ -261,14 +261,15 @@ function Latch:getName() end
 ---@class redlock.Election
 local Election = {}
 
----Stands for election, and waits until this candidate leads. The leader gets its term at once.
+---Stands for election, and waits until this candidate leads. The leader gets its term at once. If
+---`on_elected` raises an error, the candidate resigns, and `campaign` raises the same error.
 ---```lua
 ---local election = client:getElection("scheduler", { id = "a" })
 ---local term = assert(election:campaign(5))
 ---```
 ---@param wait? number  seconds; default: until it is elected
 ---@return integer|nil term  larger than all before
----@return redlock.Error err  held: another one leads; no_quorum; expired; lost; overload
+---@return redlock.Error err  held; not_held: it has resigned; no_quorum; expired; lost; overload
 function Election:campaign(wait) end
 
 ---Does what `campaign` does, as a future.
@@ -326,7 +327,7 @@ function Election:leader() end
 ---@field term integer
 
 ---Calls a function with the leader now, and again at each change of leader. A call's term is never
----below that of an earlier one.
+---below that of an earlier one. An error of the function ends the calls; `get` raises it again.
 ---```lua
 ---local watch = client:getElection("scheduler", { id = "a" }):observe(function(leader)
 ---    print(leader and leader.id or "nobody")

@@ -52,7 +52,8 @@
 ---`asks`: set `guarded` for a question that writes. Then servers that may have forgotten something
 ---are not asked, and its vote is -1 to 2. ARGV is what `lock:ask` was given, by default `args`.
 ---
----The functions must not wait for anything. `args` is called for each attempt; questions have a
+---The functions must not wait for anything. When one raises an error, the call raises it again and
+---takes nothing; a release changes nothing. `args` is called for each attempt; questions have a
 ---`wait` of their own. `channel` says where releases are announced. `refused` is called after a
 ---failed attempt with the answers of the servers that answered, and may return an error's code,
 ---with which the call ends. `granted` is called before anybody knows of the hold. `gave_up` is
