@@ -165,7 +165,7 @@ return {
 
     { name = "a campaign that is cancelled leads on", file = "lua/redlock/kinds/election.lua",
         family = "election", faults = { "cancel", "cancel", "cancel", "cancel" },
-        from = "        pcall(view.unlock, view)\n", to = "",
+        from = "        errors.finally(methods.resign, self)\n", to = "",
         by = { "who leads was told so" } },
 
     { name = "settled without a look at the value", file = SCRIPTS .. "lock/settle.lua",
