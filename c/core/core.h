@@ -1,5 +1,5 @@
 /* core.h - rounds, leases and timers over a virtual "now". Pure: no clock, no I/O, no
- * threads, no Lua. This folder has the rules: votes, leases, the restart guard, clean-up.
+ * threads, no Lua.
  *
  * The driver (the engine, or a simulator) moves bytes between core_out() and core_feed(),
  * reports when connections come and go, and calls core_tick() at core_due_ms(). The core

@@ -1,8 +1,6 @@
 /* engine.h - one mutex per client, the baton that lets one thread turn the loop; waiting.
  *
- * This room has the public functions (api, report), the threads (keeper, signals), and the
- * mailboxes that wake event loops. It knows io/, core/ and node/, and no Lua; it decides
- * nothing about leases, which core/ does.
+ * c/README.md says what belongs in each room.
  */
 #ifndef ENGINE_H
 #define ENGINE_H

@@ -1,8 +1,7 @@
 /* net.h - moves bytes between a core and its servers.
  *
- * This room has sockets, DNS (lookup), TLS, epoll and the clocks. It does what the core
- * asks for in its masks, and reports events to it. It knows no leases or votes, and takes
- * no mutex: engine/ holds the client's where a comment says so. */
+ * It does what the core asks for in its masks, and reports events to it. It takes no mutex:
+ * engine/ holds the client's where a comment says so. */
 #ifndef NET_H
 #define NET_H
 

@@ -1,6 +1,5 @@
 /* node.h - the conversation with one server: handshake, pipeline, health. Pure: bytes in,
- * bytes out, the time as a parameter. This folder knows RESP, scripts and INFO; it must
- * not know sockets, clocks, rounds or leases.
+ * bytes out, the time as a parameter.
  *
  *   DOWN --node_connecting--> CONNECTING --node_connected--> HANDSHAKE --> READY
  *     ^------------------------------ node_down ----------------------------'
