@@ -11,7 +11,7 @@ local function no_lock(key)
     elseif kind == 'hash' then
         local found = redis.pcall('hscan', key, 0, 'count', 1)
         local field = found.err and '' or found[2][1]
-        like = field == 'mode' or string.find(field, '^%x+%-%x+%-%x+%-%x+%-%x+:%d')
+        like = field == 'mode' or string.find(field, '^%x[%x%-]+:%d+')
     else
         like = kind == 'string'
     end
