@@ -280,12 +280,6 @@ soak: ## hours of chaos, and a report; T=seconds (7200)
 	@$(MAKE) --no-print-directory -s all tools
 	@spec/soak $(or $(T),7200) $(EACH)
 
-.PHONY: stress
-stress: ## fencing tokens, real servers; N=holds, SEED, VARIANT=forgets, unconfirmed
-	@spec/setup demo
-	@$(MAKE) --no-print-directory -s all tools
-	@$(RUN_LUA) spec/stress/fence.lua $(or $(N),200000) $(or $(SEED),1) $(VARIANT)
-
 # run.lua reads ONLY, ROUNDS, CYCLES, SECONDS, HELD and KEPT from its environment, where make puts
 # them.
 .PHONY: bench
