@@ -38,14 +38,6 @@ end
 
 -- ---- sets of names -----------------------------------------------------------------
 
-function _M.set_of(list)
-    local set = {}
-    for _, name in ipairs(list) do
-        set[name] = true
-    end
-    return set
-end
-
 function _M.keys_of(t)
     local set = {}
     for key in pairs(t) do
