@@ -20,12 +20,10 @@
 --   broken    a to b: request r of slot s got no answer from any process of the client; call
 --             has the r of its request
 --   bad       a: the client itself saw what must not be; text
--- and from whoever causes the faults: died, stopped, continued, suspended (c, a); shaken
--- (server, a to b): what it knew, or its clock, may have changed meanwhile.
+-- and from whoever causes the faults: died, stopped, continued, suspended (c, a).
 --
 -- Every bound is taken such that doubt is in favour of the accused: what is reported is wrong.
 local in_order = require("spec.chaos.marks").in_order
-local line = require "spec.chaos.line"
 local processes = require "spec.chaos.processes"
 local tokens = require "spec.chaos.tokens"
 
@@ -47,8 +45,7 @@ local function hold_of(h, m)
     local key = key_of(m)
     local hold = h.by_key[key]
     if not hold then
-        hold = { c = m.c, s = m.s, n = m.n, lock = m.l, samples = {}, losses = {},
-            stands = {} }
+        hold = { c = m.c, s = m.s, n = m.n, lock = m.l, samples = {}, losses = {} }
         h.by_key[key] = hold
     end
     return hold
@@ -77,11 +74,6 @@ function on.fail(h, m)
     h.counts.failed = h.counts.failed + 1
     hold_of(h, m).failed = m
     h.calls[#h.calls + 1] = m
-end
-
-function on.stands(h, m)
-    local list = hold_of(h, m).stands
-    list[#list + 1] = m
 end
 
 function on.got(h, m)
@@ -168,12 +160,6 @@ function on.continued(h, m)
     list[#list].to = m.a
 end
 
-function on.shaken(h, m)
-    local list = h.shaken[m.server] or {}
-    h.shaken[m.server] = list
-    list[#list + 1] = { from = m.a, to = m.b }
-end
-
 -- Its clock went ahead by so much in no time of ours: its holds end that much earlier, now at
 -- the earliest. It may let them go at once, and tell its user later.
 function on.suspended(h, m)
@@ -201,18 +187,14 @@ function History:violation(t, lock, text)
     self.violations[#self.violations + 1] = { t = t, lock = lock, text = text }
 end
 
-local function when(m)
-    return m.at or m.b or m.a
-end
-
 local function read(marks)
     local h = setmetatable({
         holds = {}, by_key = {}, calls = {}, processes = {}, deaths = {}, pauses = {},
-        suspended = {}, shaken = {}, writes = {}, visits = {}, broken = {}, violations = {},
+        suspended = {}, writes = {}, visits = {}, broken = {}, violations = {},
         counts = { acquired = 0, failed = 0, lost = 0, released = 0, extended = 0,
-            accepted = 0, refused = 0, orphaned = 0, passed = 0, behind = 0 },
+            accepted = 0, refused = 0, orphaned = 0, passed = 0 },
     }, History)
-    for _, m in ipairs(in_order(marks, when)) do
+    for _, m in ipairs(in_order(marks)) do
         if on[m.k] then
             on[m.k](h, m)
         end
@@ -414,8 +396,6 @@ end
 _M.defaults = {
     claim = true,            -- whether exclusion is demanded, or only counted
     tokens = true,           -- whether tokens must be unique and grow
-    order = true,            -- whether who stands in line must be served first
-    nodes = 5, place_ms = 600,   -- how long a place in line is kept
     drift = 0.01, timeout_ms = 250, connect_timeout_ms = 1000, max_lease_ms = 1000,
     slack_ms = 2000,         -- a loaded machine is late
     max_fds = 30, max_rss_kib = 16384, max_lua_kib = 4096,
@@ -438,9 +418,6 @@ function _M.check(marks, opts)
         end
     end
     tokens.check(h, opts)
-    if opts.order then
-        line.check(h, opts)
-    end
     check_holds(h, opts)
     for _, m in ipairs(h.calls) do
         check_duration(h, m, opts)

@@ -1,7 +1,7 @@
 -- Kinds of client processes, by name. A kind is
 --   fenced  whether its locks are fenced ones
 --   ways    how it takes them instead (user.lua): each as often as it stands there
---   slots  how many of its users take locks side by side: the lanes it has in the picture
+--   slots  how many of its users take locks side by side
 --   start  (config, library, env, log) -> a process as spec.support.proc makes it, which obeys
 --          the commands and sends the marks that worker.lua does. config: a file of JSON, as
 --          world.lua writes it; library: a checkout to take the library from, or nil; env:

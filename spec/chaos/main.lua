@@ -48,7 +48,7 @@ print(("entered while another was inside, validity or not: %s"):format(list(v.in
 for _, violation in ipairs(v.violations) do
     print(("VIOLATION at %.3f s: %s"):format((violation.t - v.t0) / 1000, violation.text))
 end
-print(("%d violations; picture: %s"):format(#v.violations, v.html))
+print(("%d violations; history: %s"):format(#v.violations, v.path))
 if #v.violations > 0 then
     print(("again: make chaos T=%g SEED=%d NODES=%d RATE=%g%s%s"):format(seconds, seed,
         nodes, rate, beyond and " BEYOND=1" or "", guard and "" or " GUARD=0"))

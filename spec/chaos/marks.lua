@@ -34,11 +34,11 @@ function _M.now()
     return tonumber(time.sec) * 1e3 + tonumber(time.nsec) / 1e6
 end
 
---- A list of marks by their times, when(mark); those of one time stay in order.
-function _M.in_order(marks, when)
+--- A list of marks by their times; those of one time stay in order.
+function _M.in_order(marks)
     local items, sorted = {}, {}
     for i, m in ipairs(marks) do
-        items[i] = { m = m, t = when(m), i = i }
+        items[i] = { m = m, t = m.at or m.b or m.a, i = i }
     end
     table.sort(items, function(a, b)
         if a.t ~= b.t then

@@ -3,7 +3,6 @@
 local cjson = require "cjson"
 local history = require "spec.chaos.history"
 local marks = require "spec.chaos.marks"
-local picture = require "spec.chaos.picture"
 local schedule = require "spec.chaos.schedule"
 local scope = require "spec.support.scope"
 local sys = require "spec.support.sys"
@@ -108,16 +107,6 @@ local function is_hit(list, s, t)
     return false
 end
 
--- Takes a step, and tells whoever judges from when to when the server may have forgotten.
-local function take(w, step)
-    local f, fault = step.f, schedule.fault(step.f)
-    f.began = f.began or marks.now()
-    step.run(w)
-    if fault.forgets and step.what == (fault.stop and "stop" or "start") then
-        w:mark("shaken", nil, { server = f.server, a = f.began, b = marks.now() })
-    end
-end
-
 -- Follows the schedule. A step that is late, or takes its time, delays all that come after it:
 -- whoever must be away for so long is. @return by how much a sleep was late at most, in ms
 local function follow(w, list, opts)
@@ -140,7 +129,7 @@ local function follow(w, list, opts)
                 late = math.max(late, (sys.now() - started - now - nap) * 1000)
             end
         end
-        take(w, step)
+        step.run(w)
         started = math.max(started, sys.now() - step.t)
         if step.what == "start" then
             local name = step.f.name
@@ -171,9 +160,6 @@ local function judge(w, list, late, opts)
         claim = opts.claim,
         -- Where all floors are lost tokens go on from clocks of clients, which are stepped.
         tokens = opts.claim,
-        order = opts.claim,
-        nodes = opts.nodes,
-        place_ms = PLACE * opts.fallback * 1000,
         timeout_ms = opts.timeout * 1000,
         connect_timeout_ms = opts.connect_timeout * 1000,
         max_lease_ms = opts.max_lease * 1000,
@@ -204,29 +190,19 @@ local function judge(w, list, late, opts)
     return verdict
 end
 
-local function slots_of(w)
-    local slots = {}
-    for c, client in ipairs(w.clients) do
-        slots[c] = client.kind.slots
-    end
-    return slots
-end
-
-local function draw(w, list, verdict, t0, opts)
-    local events = picture.events(list, { t0 = t0, slots = slots_of(w), story = w.story,
-        violations = verdict.violations })
-    local name = ("%s/%s.html"):format(opts.out, opts.seed)
-    return picture.write(events, name, ("chaos: seed %s, %d servers, %g s%s"):format(opts.seed,
-        opts.nodes, opts.seconds, opts.claim and "" or ", beyond what can be promised"))
-end
-
--- What happened, for other tools.
-local function save(list, path)
+-- Writes what happened, a line each, in order of time. @return the path
+local function save(list, verdict, opts)
+    os.execute(("mkdir -p '%s'"):format(opts.out))
+    local path = ("%s/%s.jsonl"):format(opts.out, opts.seed)
     local file = assert(io.open(path, "wb"))
-    for _, m in ipairs(list) do
+    for _, v in ipairs(verdict.violations) do
+        list[#list + 1] = { k = "violation", a = v.t, l = v.lock, text = v.text }
+    end
+    for _, m in ipairs(marks.in_order(list)) do
         file:write(cjson.encode(m), "\n")
     end
     file:close()
+    return path
 end
 
 local function rehearse(opts)
@@ -266,18 +242,16 @@ local function perform(w, list, opts)
     end
     leaks(w)
     local all = w:collect()
-    os.execute(("mkdir -p '%s'"):format(opts.out))
-    save(all, ("%s/%s.jsonl"):format(opts.out, opts.seed))
     local verdict = judge(w, all, late, opts)
     verdict.t0, verdict.faults, verdict.late_ms = t0, w.done, late
-    verdict.html = draw(w, all, verdict, t0, opts)
+    verdict.path = save(all, verdict, opts)
     return verdict
 end
 
 --- One run.
 -- @param opts  see defaults
 -- @return the verdict of history.check, with lost_updates, faults (how many of each kind),
---   t0 (when the schedule began), late_ms and html (the path of the picture)
+--   t0 (when the schedule began), late_ms and path (of what happened)
 function _M.run(opts)
     opts = setmetatable(opts or {}, { __index = _M.defaults })
     local list = rehearse(opts)

@@ -3,7 +3,6 @@
 local resource = require "redlock.resource"
 local marks = require "spec.chaos.marks"
 local resp = require "spec.support.resp"
-local tell_of_lines = require "spec.chaos.standing"
 
 local _M = {}
 
@@ -21,9 +20,7 @@ User.__index = User
 function _M.new(o)
     o.shared = marks.shared(o.config.resource)
     o.serial = 0                -- numbers the calls of this process
-    local self = setmetatable(o, User)
-    tell_of_lines(function(slot, mark) self:mark(slot, mark) end)
-    return self
+    return setmetatable(o, User)
 end
 
 function User:mark(slot, fields)

@@ -25,17 +25,17 @@ World.__index = World
 
 -- ---- what is known afterwards ----------------------------------------------------
 
---- A line of the story: an event of the picture, also a mark if it has k.
-function World:log(lane, kind, text, more)
-    local e = more or {}
-    e.t, e.lane, e.kind, e.text = marks.now(), lane, kind, text
-    self.story[#self.story + 1] = e
-end
-
 function World:mark(k, c, more)
     local m = more or {}
-    m.k, m.c, m.a = k, c, m.a or marks.now()
+    m.k, m.c, m.a = k, c, marks.now()
     self.marks[#self.marks + 1] = m
+end
+
+--- What became of whom, for who reads the history.
+function World:log(whom, what, text, more)
+    more = more or {}
+    more.whom, more.text = whom, text
+    self:mark(what, nil, more)
 end
 
 function World:violation(text)
@@ -66,9 +66,7 @@ end
 
 function World:step_server(s, ms)
     local clock = self.clocks[s]
-    local before = marks.now()
     clock.us[0] = clock.us[0] + ms * 1000
-    self:mark("shaken", nil, { server = s, a = before, b = marks.now() })
     self.skew_ms = self.skew_ms + math.abs(ms)
     self:log("server " .. s, "clock", "clock step", { step_ms = ms })
 end
@@ -81,7 +79,7 @@ function World:step_client(c, wall_ms, steady_ms)
     if steady_ms ~= 0 then
         self:mark("suspended", client.id, { by = steady_ms })
     end
-    self:log(client.lane, "clock", steady_ms ~= 0 and "as if it had been suspended"
+    self:log(client.name, "clock", steady_ms ~= 0 and "as if it had been suspended"
         or "wall clock", { step_ms = math.floor(wall_ms + steady_ms) })
 end
 
@@ -217,7 +215,7 @@ function World:start_client(c)
     client.log = ("%s/client%s.log"):format(self.dir, client.id)
     client.proc = client.kind.start(file, opts.library, client.clock.env, client.log)
     client.away = false
-    self:log(client.lane, "up", "started")
+    self:log(client.name, "up", "started")
 end
 
 function World:stop_client(c)
@@ -227,14 +225,14 @@ function World:stop_client(c)
     sys.eventually(function()
         return not (inspect.state(client.proc.pid) or ""):find "[RSD]"
     end, 5, "a client to stop")
-    self:log(client.lane, "frozen", "SIGSTOP")
+    self:log(client.name, "frozen", "SIGSTOP")
 end
 
 function World:continue_client(c)
     local client = self.clients[c]
     client.proc:kill "CONT"
     self:mark("continued", client.id)
-    self:log(client.lane, "up", "SIGCONT")
+    self:log(client.name, "up", "SIGCONT")
 end
 
 function World:kill_client(c)
@@ -244,7 +242,7 @@ function World:kill_client(c)
     client.proc:kill "KILL"
     client.proc:wait()
     client.proc:close()
-    self:log(client.lane, "down", "kill -9")
+    self:log(client.name, "down", "kill -9")
 end
 
 -- ---- nginx -----------------------------------------------------------------------
@@ -261,7 +259,7 @@ function World:reload_nginx(c)
     local client = self.clients[c]
     if not client.quitting then
         client.proc.nginx:signal "HUP"
-        self:log(client.lane, "note", "HUP")
+        self:log(client.name, "note", "HUP")
     end
 end
 
@@ -270,7 +268,7 @@ function World:kill_worker(c, x)
     if pid then
         self:mark("died", id)
         os.execute(("kill -KILL %d"):format(pid))
-        self:log(self.clients[c].lane, "note", "kill -9 of worker " .. pid)
+        self:log(self.clients[c].name, "note", "kill -9 of worker " .. pid)
     end
 end
 
@@ -280,7 +278,7 @@ function World:stop_worker(c, x)
     if pid then
         self:mark("stopped", id)
         os.execute(("kill -STOP %d"):format(pid))
-        self:log(self.clients[c].lane, "note", "SIGSTOP of worker " .. pid)
+        self:log(self.clients[c].name, "note", "SIGSTOP of worker " .. pid)
         return { pid = pid, id = id }
     end
 end
@@ -289,7 +287,7 @@ function World:continue_worker(c, worker)
     if worker then
         os.execute(("kill -CONT %d"):format(worker.pid))
         self:mark("continued", worker.id)
-        self:log(self.clients[c].lane, "note", "SIGCONT of worker " .. worker.pid)
+        self:log(self.clients[c].name, "note", "SIGCONT of worker " .. worker.pid)
     end
 end
 
@@ -298,7 +296,7 @@ function World:quit_nginx(c)
     if not client.quitting then
         client.proc.nginx:signal "QUIT"
         client.quitting = sys.now()
-        self:log(client.lane, "down", "QUIT")
+        self:log(client.name, "down", "QUIT")
     end
 end
 
@@ -319,7 +317,7 @@ function World:start_nginx()
             end
             nginx:start()
             client.quitting = nil
-            self:log(client.lane, "up", "started")
+            self:log(client.name, "up", "started")
         end
     end
 end
@@ -453,7 +451,7 @@ end
 -- @param opts  of run.lua
 function _M.new(opts)
     local self = setmetatable({ opts = opts, dir = scope.tmpdir(), servers = {}, clocks = {},
-        edges = {}, uris = {}, clients = {}, story = {}, marks = {}, violations = {}, skew_ms = 0,
+        edges = {}, uris = {}, clients = {}, marks = {}, violations = {}, skew_ms = 0,
         shas = {} }, World)
     self.resource = self.dir .. "/resource"
     sys.write_file(self.resource, ("\0"):rep(4096))
@@ -466,7 +464,7 @@ function _M.new(opts)
         start_edges(self, c)
         local kind = kinds[c > opts.clients and "nginx"
             or opts.kinds[(c - 1) % #opts.kinds + 1]]
-        self.clients[c] = { kind = kind, run = 0, lane = "client " .. c,
+        self.clients[c] = { kind = kind, run = 0, name = "client " .. c,
             clock = new_clock(self.dir, "clock" .. c) }
         self:start_client(c)
     end

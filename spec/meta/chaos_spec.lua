@@ -142,9 +142,9 @@ local function was_a_trial(v, opts)
     local kinds, n = count(v.faults)
     local counts = setmetatable({}, { __index = function(_, name) return v.counts[name] or 0 end })
     local told = ("chaos: %d faults of %d kinds, %d acquired, %d lost, %d accepted; %d orphaned, "
-        .. "%d passed and %d behind others; of the careless %d lost updates, %d intrusions"):format(
+        .. "%d passed; of the careless %d lost updates, %d intrusions"):format(
         n, kinds, counts.acquired, counts.lost, counts.accepted, counts.orphaned, counts.passed,
-        counts.behind, v.lost_updates.careless, v.intrusions.careless)
+        v.lost_updates.careless, v.intrusions.careless)
     return kinds >= 5 and counts.acquired > 3 * opts.seconds and counts.lost > 0
         and counts.accepted > opts.seconds and counts.orphaned > 0 and counts.passed > 0, told
 end
@@ -173,12 +173,6 @@ describe("chaos", function()
                     break
                 end
             end
-            local html = sys.read_file(v.html)
-            for _, lane in ipairs { "client 1", "client 2.4", "client 9.8", "resource a",
-                "resource permits", "server 3" } do
-                assert.truthy(html:find(">" .. lane .. "</text>", 1, true), lane)
-            end
-            assert.truthy(html:find("No violation.", 1, true))
         end)
     end
 end)
@@ -186,14 +180,14 @@ end)
 describe("make chaos", function()
     after_each(support.cleanup)
 
-    it("prints the schedule, what came of it, and where the picture is", function()
+    it("prints the schedule, what came of it, and where it is written down", function()
         local p = support.spawn { "luajit", build.root .. "/spec/chaos/main.lua", "2", "11", "3",
             stdout = "pipe", stderr = "stdout", cwd = build.root, env = support.lua_env() }
         local text = p:read_all(120)
         assert.equal(0, p:wait(10), text)
         assert.matches("^chaos: seed 11, 3 servers, 2 s\n +[%d.]+ s +%a", text)
         assert.matches("\ncalls: accepted %d+, acquired %d+", text)
-        assert.matches("\n0 violations; picture: build/chaos/11.html\n$", text)
+        assert.matches("\n0 violations; history: build/chaos/11.jsonl\n$", text)
     end)
 
     it("goes on for a minute, or for T seconds", function()
@@ -280,9 +274,6 @@ describe("a library that #nightly", function()
         ["gives a slot twice"] = { "lua/redlock/scripts/slots/acquire.lua",
             "if not call('zscore', KEYS[1], slot) then", "if true then", "'permits/%d' while",
             { kinds = { "family" } } },
-        ["serves whoever comes"] = { "lua/redlock/scripts/fair/acquire.lua",
-            "if (not head or head == ARGV[3]) and call(", "if call(", "who stood in line",
-            { kinds = { "line" }, only = {}, hold_s = 0.05 } },
         ["lets late writers in"] = { "lua/redlock/scripts/resource/mark.lua",
             "if token < highest then", "if false then", "update is lost",
             { kinds = { "fenced" } } },

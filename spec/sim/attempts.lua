@@ -179,8 +179,7 @@ function _M.on_hold(self)
     local before = hold.until_us
     hold.deadline_ms, hold.until_us = tonumber(h.deadline_ms), h.until_us
     hold.now_ms = self.local_ms()
-    self:log(hold.lane, before and "validity" or "holding", hold.name,
-        { ["until"] = h.until_us / MS, lock = hold.name, token = hold.token })
+    self:log(hold.lane, before and "validity" or "holding", hold.name, h.until_us)
     self:tell("hold", hold, before)
 end
 
@@ -202,8 +201,7 @@ function Sim:took_over(attempt, mine)
     self.count.grants = self.count.grants + 1
     if hold then
         hold.lane, hold.releasing, hold.extended = task.lane, nil, nil
-        self:log(hold.lane, "holding", hold.name, { ["until"] = hold.until_us / MS,
-            lock = hold.name })
+        self:log(hold.lane, "holding", hold.name, hold.until_us)
     end
 end
 
@@ -222,8 +220,7 @@ function Sim:adopted(value)
         return               -- stopped after it was confirmed, for longer than it lasts
     end
     self.held[#self.held + 1] = hold
-    self:log(hold.lane, "holding", hold.name, { ["until"] = hold.until_us / MS, lock = hold.name,
-        token = hold.token })
+    self:log(hold.lane, "holding", hold.name, hold.until_us)
     self:tell("hold", hold, 0)
 end
 

@@ -38,7 +38,7 @@ end
 local function step_clock(sim, server, ms)
     server.offset = server.offset + ms * MS
     sim.stepped_us = (sim.stepped_us or 0) + max(0, -ms) * MS
-    sim:log(server.lane, "clock", "its clock is stepped", { step_ms = ms })
+    sim:log(server.lane, "clock", "its clock is stepped by " .. ms .. " ms")
 end
 
 local OUT_OF_RANGE = { "60000000000000", "99999999999998", "100000000000000",

@@ -164,7 +164,7 @@ function Sim.stop_process(self, p, us, suspended)
     p.stopped_us = p.stopped_us + us
     p.runs_since_us = now() + us
     self:log(p.lane, "note", suspended and "its machine is suspended" or "is stopped",
-        { ms = us / MS })
+        now() + us)
     C.sim_stop(p.index, now() + us, suspended and 1 or 0)
     return true
 end
@@ -286,7 +286,7 @@ local function pause()
     local us = t and sim.pauses > 0 and not sim.calm_at and sim:apart("pauses", drawn_pause)
     if us then
         t.paused_us = t.paused_us + us
-        sim:log(t.lane, "note", "pauses in mid-call", { ms = us / MS })
+        sim:log(t.lane, "note", "pauses in mid-call", now() + us)
         sim:sleep(us, true)
     end
 end

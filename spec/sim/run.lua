@@ -167,42 +167,12 @@ end
 
 -- ---- one -------------------------------------------------------------------------
 
-local function json(value)
-    if type(value) == "string" then
-        return '"' .. value:gsub('[%c"\\]', function(c)
-            return ("\\u%04x"):format(c:byte())
-        end) .. '"'
-    end
-    return ("%.17g"):format(value)
-end
-
-local FIELDS = { "t", "lane", "kind", "text" }
-
-local function write_events(file, events)
-    for _, e in ipairs(events) do
-        local parts, more = {}, {}
-        for _, name in ipairs(FIELDS) do
-            parts[#parts + 1] = ('"%s":%s'):format(name, json(e[name] or ""))
-        end
-        for name in pairs(e) do
-            more[#more + 1] = name
-        end
-        table.sort(more)
-        for _, name in ipairs(more) do
-            if name ~= "t" and name ~= "lane" and name ~= "kind" and name ~= "text" then
-                parts[#parts + 1] = ('"%s":%s'):format(name, json(e[name]))
-            end
-        end
-        file:write("{", table.concat(parts, ","), "}\n")
-    end
-end
-
 local function replay()
     local schedule, opts = tables()
     opts.log = true
     local sim = schedule.run(first, opts)
     for _, e in ipairs(sim.events) do
-        local till = e["until"] and (" until %.3f"):format(e["until"]) or ""
+        local till = e.till_us and (" until %.3f"):format(e.till_us / 1000) or ""
         print(("%12.3f  %-11s %-9s %s%s"):format(e.t, e.lane, e.kind, e.text or "", till))
     end
     local faults = {}
@@ -210,15 +180,6 @@ local function replay()
         faults[i] = fault.name
     end
     print(("seed %d: %d servers; faults: %s"):format(first, sim.n, table.concat(faults, ", ")))
-    local name = ("build/sim/%d"):format(first)
-    local file = assert(io.open(name .. ".jsonl", "w"))
-    write_events(file, sim.events)
-    file:close()
-    print("events: " .. name .. ".jsonl")
-    if io.open "spec/timeline/render.lua" then
-        os.execute(("luajit spec/timeline/render.lua %s.jsonl %s.html && echo timeline: %s.html")
-            :format(name, name, name))
-    end
     print(verdict(sim) or "no violation")
     return not sim.violation
 end

@@ -99,13 +99,13 @@ function Sim:later(us, fn, process)
     C.sim_at(now_us + us, id, process and process.index or -1)
 end
 
---- An event for the log (make sim SEED=n) and the timeline.
-function Sim:log(lane, kind, text, more)
+--- An event for the log (make sim SEED=n).
+-- @param till_us  until when that is so
+function Sim:log(lane, kind, text, till_us)
     local log = self.events
     if log then
-        local e = more or {}
-        e.t, e.lane, e.kind, e.text = now_us / MS, lane, kind, text
-        log[#log + 1] = e
+        log[#log + 1] = { t = now_us / MS, lane = lane, kind = kind, text = text,
+            till_us = till_us }
     end
 end
 
