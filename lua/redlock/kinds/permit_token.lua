@@ -4,8 +4,8 @@
 -- for each slot, and knows the permit for which it last counted. A number is a token when it is the
 -- counter of a majority, counted for this permit: lower counters are raised to the largest. So any
 -- two tokens of a slot have a server in common, on which the counter grew from one to the other.
--- Neither clocks nor the slot itself matter for this (spec/models/family). Floors, for servers that
--- forget, are those of fenced locks.
+-- Neither clocks nor the slot itself matter for this (spec/models/README.md). Floors, for servers
+-- that forget, are those of fenced locks.
 
 local asking = require "redlock.lock.asking"
 local errors = require "redlock.runtime.errors"
