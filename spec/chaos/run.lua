@@ -26,7 +26,6 @@ _M.defaults = {
     lease = 0.5, leases = { 0.2, 0.5, 1 }, max_lease = 1,
     timeout = 0.1, connect_timeout = 0.3, fallback = 0.2,
     restart_guard = true,       -- false: the schedule keeps servers that forgot away
-    unattended = nil,           -- true: nobody does, whether or not the guard is on
     bare = false,               -- true: each client is cut off from one of the servers
     only = nil,                 -- a set of the only faults that happen
     late_permille = 3,          -- chunks that come up to two leases late
@@ -211,7 +210,7 @@ local function rehearse(opts)
     local list = schedule.new { seed = opts.seed, seconds = opts.seconds, nodes = opts.nodes,
         clients = opts.clients, nginx = opts.nginx, claim = opts.claim, guard_s = guard_s,
         rate = opts.rate,
-        guard = opts.restart_guard or opts.unattended, only = opts.only }
+        guard = opts.restart_guard, only = opts.only }
     for _, f in ipairs(list) do
         opts.report(schedule.describe(f))
     end

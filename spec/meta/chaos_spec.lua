@@ -189,47 +189,6 @@ describe("make chaos", function()
         assert.matches("\ncalls: accepted %d+, acquired %d+", text)
         assert.matches("\n0 violations; history: build/chaos/11.jsonl\n$", text)
     end)
-
-    it("goes on for a minute, or for T seconds", function()
-        local function recipe(...)
-            local p = support.spawn { "make", "-n", "chaos", stdout = "pipe", cwd = build.root,
-                env = { T = false, MAKEFLAGS = false }, ... }
-            local text = p:read_all(60)
-            assert.equal(0, p:wait(10), text)
-            return text
-        end
-        assert.matches('spec/chaos/main.lua "60"', recipe())
-        assert.matches('spec/chaos/main.lua "7"', recipe "T=7")
-    end)
-end)
-
--- Servers are killed and restarted empty, again and again, while each lock sits on a bare
--- majority: each of these servers has a vote for somebody else.
-local function emptied(seed, restart_guard)
-    return chaos { seed = seed, nginx = 0, nodes = 3, seconds = 6, rate = 10,
-        only = { wipe_server = true }, bare = true, unattended = true,
-        restart_guard = restart_guard, hold_s = 0.6, lease = 1, leases = { 1 } }
-end
-
--- Nightly: guard_spec does it with less
-describe("servers that lose their memory #nightly", function()
-    after_each(support.cleanup)
-
-    it("do no harm where the restart guard is on", function()
-        local v = emptied(2, true)
-        assert.same({}, v.violations, v.story)
-    end)
-
-    it("let two in where it is off, and are caught", function()
-        local v
-        for seed = 2, 4 do
-            v = emptied(seed, false)
-            if v.overlaps > 0 then
-                return
-            end
-        end
-        error("not caught; " .. v.story)
-    end)
 end)
 
 -- A copy of the library that is wrong in one place. (A run removes temporary directories.)
@@ -297,17 +256,4 @@ describe("a library that #nightly", function()
             error("not caught; " .. v.story)
         end)
     end
-end)
-
--- Nightly: make soak runs then
-describe("hours of chaos #nightly", function()
-    it("end with a table of all runs", function()
-        local pipe = io.popen(("cd '%s' && spec/soak 1 2 2>&1; echo $?"):format(build.root))
-        local text = pipe:read "*a"
-        pipe:close()
-        assert.matches("seed +locks +faults +lived +descriptors +resident +Lua +wrong", text)
-        -- All columns but the last are filled.
-        assert.matches("\n%d+ +%d+ +%d+ +%d+s +%-?%d+ +%-?%d+ KiB +%-?%d+ KiB +0  %-\n0\n$",
-            text)
-    end)
 end)
