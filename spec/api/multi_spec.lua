@@ -236,24 +236,3 @@ describe("a history of multi-locks", function()
         end)
     end
 end)
-
-describe("philosophers", function()
-    after_each(support.cleanup)
-
-    it("all eat", function()
-        torture.run { broken = {}, code = [[
-            local l = client:getMultiLock { "f" .. who, "f" .. who % 5 + 1 }
-            if l:tryLock(10) then
-                log("ate")
-                sys.sleep(0.001)
-                l:unlock()
-            end
-        ]], enough = function(history)
-            local meals = { 0, 0, 0, 0, 0 }
-            for _, line in ipairs(history) do
-                meals[line.who] = meals[line.who] + 1
-            end
-            return math.min(unpack(meals)) > 30
-        end }
-    end)
-end)

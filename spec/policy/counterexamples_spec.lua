@@ -1,6 +1,6 @@
 -- Servers that forget fencing tokens in every way that real ones do: with one rule less a smaller
--- token would follow. The other counterexamples of spec/ATTACKS.md, which need messages in a certain
--- order, are in spec/sim/counterexamples.lua, and some in spec/unit/test_fence.c.
+-- token would follow. The other counterexamples of spec/ATTACKS.md, which need messages in a
+-- certain order, are in spec/sim/counterexamples.lua, and some in spec/unit/test_fence.c.
 local support = require "spec.support"
 
 local FENCE, FLOORS = "redlock:{x}:fence", "redlock:{server}:floor"
