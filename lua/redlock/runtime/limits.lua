@@ -20,8 +20,9 @@ function _M.quorum(n)
     return floor(n / 2) + 1
 end
 
---- What a majority of n servers says.
+--- What a majority of the servers says.
 -- @param said  a list of the answers
+-- @param n     how many servers there are
 -- @param key   function(answer) -> what it says; nil: nothing that could win
 -- @return what a majority says; false: nothing has one; nil: the silent servers may still decide
 function _M.majority(said, n, key)
