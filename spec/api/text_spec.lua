@@ -94,7 +94,7 @@ describe("texts of others", function()
             assert_harmless(select(2, run("unlock", NAME)))
             assert_harmless(select(2, run("unlock", "-f", NAME)))
             status, text = run("status", NAME)
-            assert.equal(1, status)
+            assert.equal(3, status)
             assert_harmless(text)
         end)
 

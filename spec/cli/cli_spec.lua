@@ -128,7 +128,7 @@ describe("redlock", function()
         assert.equal(FAILED, code)
         assert.matches("tls", text)
         code, text = status "--no-tls-verify"
-        assert.equal(1, code, text)
+        assert.equal(3, code, text)
         assert.matches("x is free", text)
     end)
 
@@ -397,10 +397,10 @@ describe("redlock", function()
                 .. '"permits": %[%], "queue": %[%], "readers": %[%], "remaining": %d+%.%d+, '
                 .. '"since": %d+%.%d+, "waiting": 0, "waiting_for_permits": 0}\n$', text)
             assert.same({ 0, "x is open now\n" }, { redlock("unlock", "--force", "x") })
-            assert.same({ 1, "x was open already\n" }, { redlock("unlock", "-f", "x") })
-            assert.same({ 1, '{"name": "x", "opened": false}\n' },
+            assert.same({ 3, "x was open already\n" }, { redlock("unlock", "-f", "x") })
+            assert.same({ 3, '{"name": "x", "opened": false}\n' },
                 { redlock("unlock", "-f", "--json", "x") })
-            assert.equal(1, (redlock("status", "x")))
+            assert.equal(3, (redlock("status", "x")))
             p:kill "TERM"
             p:wait(10)
             cluster[1]:kill()
@@ -453,7 +453,7 @@ describe("redlock", function()
             p:kill "TERM"
             assert.same({ 128 + 15, "" }, { ends(p) })
             local status, text = on_new("status", "x")
-            assert.equal(1, status)
+            assert.equal(3, status)
             assert.matches("x is free", text)
             guarded(text)
             assert.matches('"guard": "guarded"', select(2, on_new("status", "x", "--json")))

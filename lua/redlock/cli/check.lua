@@ -21,7 +21,7 @@ Prints a row with a verdict for each server, and below them what to do.
 
 FLAGS
 
-Exit status: 0: all is well; 1: there are warnings; 2: something is wrong; 125: usage.
+STATUSES
 
   redlock check || mail -s "lock servers" ops@example.org < /dev/null
   # restart a server, and wait until it votes again

@@ -24,6 +24,8 @@ file that only this user can read, and that redlock removes at the end.
 
 FLAGS
 
+STATUSES
+
   redlock dev 5 --json | head -1]]
 
 local UP_WITHIN = 10          -- seconds for a server to answer

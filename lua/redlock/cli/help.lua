@@ -1,5 +1,5 @@
 --- The verbs of the command, and the texts of --help. A verb is a file of its name with usage,
--- summary and help (texts; FLAGS in help stands for a line for each flag), flags (rows, see
+-- summary and help (texts; FLAGS and STATUSES in help stand for a line for each), flags (rows, see
 -- flags.lua), follows (see flags.kinds), and main: it gets what args.parse returned, and returns
 -- the exit status.
 
@@ -18,6 +18,53 @@ function _M.verb(word)
             return require("redlock.cli." .. verb)
         end
     end
+end
+
+--- The exit statuses: the status, its verbs, and what it means.
+_M.statuses = {
+    { "any", "run, lead", "the command's own status" },
+    { "any", "lua", "the number that the script returns or passes to os.exit (true: 0, false: 1); "
+        .. "after return run(...) the program's status" },
+    { "0", "status", "NAME is held: by a holder, by readers or permits, or as a latch that is not "
+        .. "open" },
+    { "0", "unlock", "NAME was released" },
+    { "0", "wait", "NAME was free" },
+    { "0", "check", "all is well" },
+    { "0", "init", "the servers may vote" },
+    { "0", "ls", "done, even if no lock is held" },
+    { "0", "top", "q or --count ended it" },
+    { "0", "dev", "a signal ended it and its servers" },
+    { "0", "lua", "the script ran to its end" },
+    { "1", "check", "there are warnings" },
+    { "1", "lua", "the script raised an error" },
+    { "2", "check", "something is wrong" },
+    { "3", "status", "NAME is free" },
+    { "3", "unlock", "NAME was free already" },
+    { "123", "run", "the lock was lost, or --max-hold passed, and the command was ended" },
+    { "123", "lua", "the script raised the error that a lock is lost, as lock:check() does" },
+    { "124", "run", "another holder has it, or it has run (--once); the command was not started" },
+    { "124", "wait", "NAME is still held" },
+    { "124", "lua", "the script raised the error that another holder has a lock" },
+    { "125", "lua", "the script raised another error of the library" },
+    { "125", "all", "redlock itself failed: usage, configuration, luajit, no majority of the "
+        .. "servers" },
+    { "126", "run, lead, lua", "the command or file cannot be executed" },
+    { "127", "run, lead, lua", "the command or file does not exist" },
+    { "128+n", "all", "signal n ended it, or its command or script" },
+}
+
+-- The exit statuses as text; of one verb, or nil: of all.
+local function statuses(verb)
+    local rows = {}
+    for _, row in ipairs(_M.statuses) do
+        local status, verbs, text = unpack(row)
+        if not verb then
+            rows[#rows + 1] = { ("%-6s%s"):format(status, verbs), nil, text }
+        elseif verbs == "all" or (verbs .. ","):find("%f[%a]" .. verb .. ",") then
+            rows[#rows + 1] = { status, nil, text }
+        end
+    end
+    return "Exit status:\n" .. flags.text(rows)
 end
 
 -- A line for each verb.
@@ -62,31 +109,22 @@ Everybody on this machine can read command lines, so put no passwords there, and
 --nodes. Put them into a file, a variable, or the configuration file (chmod 600). Programs that
 `run`, `lead` and `lua` start do not get the variables with passwords.
 
-Exit status:
-  0     done; run, lead: the command's own status is passed on; lua: the script's
-  1     unlock: it was free already; status: it is free; check: there are warnings;
-        lua: the script raised an error
-  2     check: something is wrong
-  123   run: the lock was lost, or --max-hold passed, and the command was ended;
-        lua: the script raised the error that a lock is lost
-  124   run: another holder has it, or it has run (--once); the command was not started;
-        wait: it is still held; lua: the script raised the error that another holder has it
-  125   redlock itself failed: usage, configuration, no majority of the servers
-  126   run, lead, lua: the command or file cannot be executed; 127: it does not exist
-  128+n run, lead, wait, lua: the command, script or wait was ended by signal n
+STATUSES
+
 More: redlock run --help, and so on.]]
 
 --- The general help text.
 function _M.general()
     return (GENERAL:gsub("VERBS", verbs):gsub("FLAGS", function()
         return flags.text(flags.common)
-    end))
+    end):gsub("STATUSES", function() return statuses() end))
 end
 
 --- The help text of a verb.
 function _M.of(word)
     local verb = _M.verb(word)
-    return (verb.help:gsub("FLAGS", function() return flags.text(verb.flags) end))
+    return (verb.help:gsub("FLAGS", function() return flags.text(verb.flags) end)
+        :gsub("STATUSES", function() return statuses(word) end))
 end
 
 return _M

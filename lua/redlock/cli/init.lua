@@ -25,8 +25,7 @@ init changes nothing, but with --cluster it gives the servers that name.
 
 FLAGS
 
-Exit status: 0: the servers may vote; 125: they may not, and the message says why; 128+n: --wait
-was ended by signal n.]]
+STATUSES]]
 
 local FAILED = 125
 

@@ -48,7 +48,7 @@ Programs use client:getElection to ask for the leader, or to stand as candidates
 name exclude the leader. Signals and process groups work as with redlock run. So does the end of the
 command when redlock itself is killed or stopped.
 
-Exit status: the command's own; 125: redlock itself failed; 128+n: ended by signal n.
+STATUSES
 
   redlock lead scheduler -- /usr/local/bin/scheduler]]
 

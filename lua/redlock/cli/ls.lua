@@ -26,7 +26,7 @@ names with SCAN, at most 100,000 keys a second from each server, and never with 
 
 FLAGS
 
-Exit status: 0: done, even if no lock is held; 125: too few servers answered.
+STATUSES
 
   redlock ls 'deploy:*']]
 

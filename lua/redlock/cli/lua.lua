@@ -40,15 +40,7 @@ the script started, and KILL after 5 s (or half a lease, if that is less). Then 
 If redlock itself is killed, the locks end with their leases. The program of `run` is killed with
 it; other processes that the script started continue.
 
-Exit status: the number or boolean that the script passes to os.exit or returns; the program's, if
-the script ends with `return run(...)`; otherwise
-  0     the script ran to its end
-  1     it raised an error
-  123   it raised the error that a lock is lost, as lock:check() does
-  124   it raised the error that another holder has a lock
-  125   it raised another error of the library, such as no majority of the servers
-  126   FILE is not Lua, or cannot be read; 127: FILE does not exist
-  128+n signal n ended the script
+STATUSES
 
   #!/usr/bin/env -S redlock lua
   local lock = client:getLock "fleet"       -- deploy.lua web1 web2

@@ -73,6 +73,8 @@ signals. When the lock cannot be renewed, or redlock itself is killed or stopped
 everything that it started get TERM and KILL before the lease ends. redlock does not find processes
 that others start for the command (systemd, docker, at).
 
+STATUSES
+
   # crontab of every machine: the first one runs the job. Their clocks may differ by 50 s, or by
   # as long as the job takes if that is more
   0 3 * * *  redlock run nightly --no-wait --at-least 50 -- /usr/local/bin/report

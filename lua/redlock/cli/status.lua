@@ -22,12 +22,11 @@ servers says, and as each server says. Also shows, as a majority says, the leade
 readers, permits, the arrivals that a latch lacks, the waiters in line for a fair lock, and how many
 connections wait. Each hold has eight digits of its own; its holder's label follows, if it has one.
 
-Exit status: 0: it is held (also by a reader, by permits, or by a latch that is not open); 1: it is
-free; 125: no majority of the servers answers.
+STATUSES
 
-  redlock status deploy:web || { test $? = 1 && echo "nobody deploys"; }]]
+  redlock status deploy:web || { test $? = 3 && echo "nobody deploys"; }]]
 
-local FAILED = 125
+local FREE, FAILED = 3, 125
 
 -- Asks each server about the lock, and why it would give no vote for a new one.
 local function ask(client, name)
@@ -191,7 +190,7 @@ function _M.main(given, names)
     else
         show_status(name, rows, seen, found or NOTHING)
     end
-    return not seen and FAILED or held and 0 or 1
+    return not seen and FAILED or held and 0 or FREE
 end
 
 return _M

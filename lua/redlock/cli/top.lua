@@ -32,7 +32,7 @@ processor. With many names it therefore scans less often.
 
 FLAGS
 
-Exit status: 0: ended by q or --count; 125: usage; 128+n: ended by signal n.]]
+STATUSES]]
 
 local FAILED = 125
 local EVERY = 2

@@ -20,11 +20,11 @@ latch of that name. It never deletes a key that holds something else than a lock
 
 FLAGS
 
-Exit status: 0: NAME was released; 1: it was free already; 125: no majority of the servers.
+STATUSES
 
   redlock status deploy:web && redlock unlock --force deploy:web]]
 
-local FAILED = 125
+local FREE, FAILED = 3, 125
 
 --- Runs the verb.
 function _M.main(given, names)
@@ -51,7 +51,7 @@ function _M.main(given, names)
     else
         print(report.name(name) .. (opened and " is open now" or " was open already"))
     end
-    return opened and 0 or 1
+    return opened and 0 or FREE
 end
 
 return _M

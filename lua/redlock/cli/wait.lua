@@ -17,13 +17,13 @@ _M.help = [[
 redlock wait NAME [--wait S]
 
 Waits until NAME is free: until a majority of the servers says that it has no holder, no readers and
-no permits, and that a latch of that name is open. It does not acquire the lock, so another caller
-may hold NAME again when the next command runs. To run a command under the lock, use redlock run.
+no permits, and that a latch of that name is open. If no majority knows that for 10 s, it fails. It
+does not acquire the lock, so another caller may hold NAME again when the next command runs. To run
+a command under the lock, use redlock run.
 
 FLAGS
 
-Exit status: 0: NAME was free; 124: it is still held; 125: for 10 s no majority of the
-servers knew whether it is held; 128+n: ended by signal n.
+STATUSES
 
   redlock wait deploy:web --wait 600 && ./report]]
 
