@@ -170,7 +170,7 @@ describe("redlock run", function()
         assert.is_true(support.sh("kill -KILL " .. supervisor_of(p)))
         local status, text = ends(p)
         assert.equal(128 + 9, status)
-        assert.equal("redlock: the supervisor of the command was killed, and so was the command\n",
+        assert.equal("redlock: the supervisor of the command died, and the command was killed\n",
             text)
         all_gone(list)
         support.eventually(function()

@@ -21,9 +21,10 @@ function _M.start(cluster, home, opts, ...)
     for name, value in pairs(opts.env or {}) do
         spec.env[name] = value
     end
-    spec[1] = _M.REDLOCK
-    for i = 1, select("#", ...) do
-        spec[i + 1] = (select(i, ...))
+    for _, words in ipairs { opts.argv_prefix or {}, { _M.REDLOCK, ... } } do
+        for _, word in ipairs(words) do
+            spec[#spec + 1] = word
+        end
     end
     return proc.spawn(spec)
 end

@@ -9,6 +9,7 @@ local stay = require "redlock.cli.stay"
 
 local _M = {}
 
+local FAILED = 125
 local TICK = 0.25             -- seconds between checks while nothing happens
 local GRAIN = 0.05            -- seconds; shorter extensions are not sent to the supervisor
 local KILL_AFTER = 5
@@ -39,12 +40,16 @@ function _M.await(future, say)
     return future:get()
 end
 
+-- The words before the script with which this process was started: luajit and its options.
 local function interpreter()
-    local i = 0
-    while arg[i - 1] do
-        i = i - 1
+    local first, list = 0, {}
+    while arg[first - 1] do
+        first = first - 1
     end
-    return arg[i]
+    for i = first, -1 do
+        list[#list + 1] = arg[i]
+    end
+    return list
 end
 
 -- Changes to the command's environment; false: the variable is removed. Variables that this verb
@@ -78,14 +83,13 @@ end
 -- @return its process id, and this process's end of the connection to it
 local function start(argv, group, times, env)
     local ours, theirs = process.connection()
-    local path = package.searchpath("redlock.cli.supervisor", package.path)
-    local list = { interpreter(), path, tostring(theirs), tostring(group),
-        tostring(times.kill_after), tostring(times.before) }
-    if process.ignores_int() then
-        table.insert(list, 2, "-eREDLOCK_INT_IGNORED=true")
-    end
-    for _, word in ipairs(argv) do
-        list[#list + 1] = word
+    local list = interpreter()
+    for _, words in ipairs { { package.searchpath("redlock.cli.supervisor", package.path),
+        tostring(theirs), tostring(group), tostring(times.kill_after), tostring(times.before) },
+        argv } do
+        for _, word in ipairs(words) do
+            list[#list + 1] = word
+        end
     end
     local pid, why
     if ours then
@@ -95,8 +99,8 @@ local function start(argv, group, times, env)
     return pid or args.fail("no process: " .. (why or theirs)), ours
 end
 
--- The supervisor was killed, and the kernel killed the command with it. The command's other
--- descendants are now children of this process: kills them.
+-- The supervisor died, and the kernel killed the command with it. The command's other descendants
+-- are now children of this process: kills them.
 local function kill_orphans(status)
     local finish = process.now() + GIVE_UP
     while process.reap(-1) ~= false and process.now() < finish do
@@ -105,7 +109,7 @@ local function kill_orphans(status)
         end
         process.signal(0.01)
     end
-    report.note "the supervisor of the command was killed, and so was the command"
+    report.note "the supervisor of the command died, and the command was killed"
     return status
 end
 
@@ -145,8 +149,9 @@ local function attend(hold, pid, to, group, times)
         end
         local status, _, killed = process.reap(pid)
         if status then
+            local said = tonumber(process.receive(to) or "")
             process.close(to)
-            status = killed and kill_orphans(status) or status
+            status = said or kill_orphans(killed and status or FAILED)
             if not lost and (hold.lost or hold:remaining() == 0) then
                 lost = hold.lost or "expired"
                 report.note(hold.what, " was lost (", lost, ") before the command ended")

@@ -47,7 +47,7 @@ end
 
 --- Runs a command line.
 -- @param list  the arguments, from 1
--- @return the exit status
+-- @return the exit status. Raises errors that no verb expects, and luajit's for Ctrl-C
 function _M.main(list)
     process.keep_ignoring()
     local ok, status = pcall(dispatch, list)
@@ -62,11 +62,8 @@ function _M.main(list)
             report.note(status.text)
         end
         return status.status
-    elseif tostring(status):find("interrupted!", 1, true) then       -- luajit's error for Ctrl-C
-        return 130
     end
-    report.note(report.text_of(status))
-    return FAILED
+    error(status, 0)
 end
 
 return _M

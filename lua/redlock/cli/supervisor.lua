@@ -13,8 +13,9 @@
 -- When `redlock` falls silent, because it was killed or stopped, KILL comes BEFORE seconds before
 -- T, and TERM at most KILL_AFTER seconds before KILL.
 --
--- Orphans among its descendants become its children, so a daemon cannot escape. It exits with the
--- command's status, at once when the command ends by itself.
+-- Orphans among its descendants become its children, so a daemon cannot escape. It ends at once
+-- when the command ends by itself. Last it sends the command's status: its own does not tell that
+-- of the command from that of a luajit that died.
 
 local root = arg[0]:match "^(.*)redlock/cli/supervisor%.lua$"
 package.path = root .. "?.lua;" .. package.path
@@ -130,6 +131,11 @@ local function reap()
     end
 end
 
+local function leave(code)
+    process.send(fd, tostring(code))
+    os.exit(code)
+end
+
 process.keep(fd)
 process.keep_ignoring()
 process.adopt_orphans()
@@ -139,7 +145,7 @@ repeat
     local text = process.receive(fd)
     valid = text and tonumber(text:match "^valid (%S+)$")
     if text and not valid then
-        os.exit(125)
+        leave(125)
     end
 until valid
 
@@ -151,7 +157,7 @@ local why
 pid, why = process.spawn(command, { group = own_group })
 if not pid then
     io.stderr:write("redlock: no process: ", why, "\n")
-    os.exit(125)
+    leave(125)
 end
 
 while true do
@@ -164,7 +170,7 @@ while true do
     end
     local nobody = reap()
     if status and (nobody or not kill_at) then
-        os.exit(status)
+        leave(status)
     end
     now = process.now()
     if not kill_at and now >= alone_at() then
@@ -178,6 +184,6 @@ while true do
     end
     if kill_at and now >= kill_at + GIVE_UP then
         io.stderr:write("redlock: some of what the command started cannot be ended\n")
-        os.exit(status or 128 + process.KILL)
+        leave(status or 128 + process.KILL)
     end
 end
