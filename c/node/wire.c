@@ -364,15 +364,11 @@ int wire_raw(struct buf *b, const char *data, size_t len)
     return 0;
 }
 
-enum {
-    DIGITS_MAX = 20,
-    HEAD_MAX = DIGITS_MAX + 4     /* prefix, digits, CR LF */
-};
+enum { HEAD_MAX = WIRE_DIGITS + 4 };     /* prefix, digits, CR LF */
 
-/* Writes n in decimal. Returns the number of digits. */
-static size_t put_digits(char *s, uint64_t n)
+size_t wire_digits(char *s, uint64_t n)
 {
-    char reversed[DIGITS_MAX];
+    char reversed[WIRE_DIGITS];
     size_t len = 0;
     if (n < 10) {
         s[0] = (char)('0' + n);
@@ -391,7 +387,7 @@ static size_t put_digits(char *s, uint64_t n)
 static size_t put_head(char *s, char prefix, uint64_t n)
 {
     s[0] = prefix;
-    size_t len = 1 + put_digits(s + 1, n);
+    size_t len = 1 + wire_digits(s + 1, n);
     memcpy(s + len, "\r\n", 2);
     return len + 2;
 }
@@ -420,9 +416,9 @@ int wire_bulk(struct buf *b, const char *data, size_t len)
 
 int wire_bulk_int(struct buf *b, int64_t n)
 {
-    char text[DIGITS_MAX + 1] = "-";
+    char text[WIRE_DIGITS + 1] = "-";
     size_t sign = n < 0;
-    size_t len = put_digits(text + sign, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+    size_t len = wire_digits(text + sign, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
     return wire_bulk(b, text, sign + len);
 }
 

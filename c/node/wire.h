@@ -15,7 +15,8 @@ enum {
     WIRE_MAX_PENDING = 1 << 20,   /* bytes of one unfinished reply */
     WIRE_TEXT_MAX = 256,          /* bytes kept of a string, status or error */
     WIRE_HEAD = 60,               /* bytes kept of the beginning of a connection */
-    WIRE_NUMS = 4                 /* integers kept of a reply */
+    WIRE_NUMS = 4,                /* integers kept of a reply */
+    WIRE_DIGITS = 20              /* digits of a number, at most */
 };
 
 enum reply_type {
@@ -89,6 +90,9 @@ int wire_error_code(const char *text);
 
 /* True: an error says that the command is missing, or forbidden to this user. */
 int wire_no_command(const struct reply *reply);
+
+/* Writes n in decimal, at most WIRE_DIGITS bytes. Returns how many. */
+size_t wire_digits(char *to, uint64_t n);
 
 /* Append "*n\r\n", one bulk string, one integer as a bulk string, bytes as they are.
  * 0, or -1: out of memory (nothing was appended). */
