@@ -36,6 +36,7 @@ struct marker {
 };
 
 enum marker_kind {
+    MARKER_UNSEEN,           /* nobody has asked yet */
     MARKER_NONE,             /* there is no text */
     MARKER_FOREIGN,          /* not ours: replace it */
     MARKER_UNKNOWN,          /* ours, of another version: never replace it */

@@ -39,9 +39,8 @@ struct guard {
     int64_t until_ms;             /* QUARANTINED: until; 0: not begun yet */
     char observed[MARKER_HEX + 1];      /* INC of that quarantine */
 
-    int known;                    /* its marker was seen */
     char marker[MARKER_MAX];      /* the text seen last; "#": one that cannot be shown */
-    enum marker_kind kind;        /* what kind of text it is */
+    enum marker_kind kind;        /* what kind of text it is; UNSEEN: there is none yet */
     int version;                  /* MARKER_UNKNOWN: its version */
     struct marker is;             /* MARKER_READ: its fields */
     int64_t text_ms;              /* when the text was seen first ... */

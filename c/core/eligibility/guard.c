@@ -140,7 +140,6 @@ void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t n
         g->refused = g->no_eval = 0;
     }
     g->seen_ms = now_ms;
-    g->known = 1;
     if (!core->marker)
         return;
     judge(core, i, now_ms);
@@ -172,7 +171,7 @@ static uint32_t heard(const struct core *core)
 {
     uint32_t nodes = 0;
     for (int i = 0; i < core->n; i++)
-        nodes |= core->guards[i].known ? bit(i) : 0;
+        nodes |= core->guards[i].kind ? bit(i) : 0;
     return nodes;
 }
 
@@ -346,7 +345,7 @@ int guard_up(struct core *core, int i, int64_t now_ms)
     g->asked = g->twin = g->forgot = 0;
     /* A server gives no marker while it loads its data. The marker that comes back with
      * the data is of its former life, and does not count. */
-    if (core->marker && g->known)
+    if (core->marker && g->kind)
         judge(core, i, now_ms);
     g->refused = g->no_eval = g->no_evalsha = 0;
     note_voter(core, i);
@@ -364,11 +363,11 @@ int guard_answered(struct core *core, int i, const struct request *request, int6
         if (nd->state != NODE_READY)
             return 1;
         g->forgot = 0;
-        if (core->marker && g->known)
+        if (core->marker && g->kind)
             judge(core, i, now_ms);
         return is_master(nd);
     }
-    int first = !g->known;
+    int first = !g->kind;
     g->asked = 0;
     if (reply->type == REPLY_ERROR)
         g->refused = wire_error_code(reply->text);
@@ -392,7 +391,7 @@ void guard_demoted(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
     core->guards[i].forgot = 1;
-    if (core->marker && core->guards[i].known)
+    if (core->marker && core->guards[i].kind)
         judge(core, i, now_ms);
     if (nd->state == NODE_READY && node_look_at_life(nd, now_ms))
         marking_send(core, i);

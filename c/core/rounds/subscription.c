@@ -159,11 +159,6 @@ void subscription_hint(struct rl_subscription *s)
     wake(s);
 }
 
-static int majority(const struct core *core, uint32_t mask)
-{
-    return state_majority(core, mask);
-}
-
 /* Some come after an UNSUBSCRIBE; a server that never stops must not keep us busy. */
 static int stray(struct node *nd, int64_t now_ms)
 {
@@ -178,13 +173,13 @@ static void hear(struct core *core, int i, struct rl_subscription *s, const char
                  int64_t now_ms)
 {
     if (!strcmp(what, "subscribe")) {
-        int before = majority(core, s->subscribed);
+        int before = state_majority(core, s->subscribed);
         s->subscribed |= bit(i);
-        if (!before && majority(core, s->subscribed))
+        if (!before && state_majority(core, s->subscribed))
             wake_opened(s);  /* no message announced what was released before */
     } else if (!strcmp(what, "message")) {
         s->notices |= bit(i);
-        if (majority(core, s->notices))
+        if (state_majority(core, s->notices))
             wake_opened(s);
         else if (!s->timer.at)
             timer_set(&core->timers, &s->timer,
