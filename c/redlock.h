@@ -213,8 +213,8 @@ typedef struct rl_options {
     const char *marker;      /* the key of the restart guard's marker; NULL: no guard */
     const char *marker_script; /* compares and sets the marker: see guard.h */
     const char *cluster;     /* the cluster's name, 1 to 32 of A-Za-z0-9._-, not 16 hex
-                                digits, the same for all clients; NULL: clients compare
-                                the list of addresses instead */
+                                digits (not checked), the same for all clients; NULL:
+                                clients compare the list of addresses instead */
     int32_t require_info;    /* 1: a node whose INFO may not be read does not vote */
     int32_t unguarded;       /* 1: the guard is off; refuses nodes with the marker of
                                 clients whose guard is on */

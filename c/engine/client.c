@@ -214,7 +214,7 @@ static int client_configure(struct rl_client *c, const rl_options *o,
         return -1;
     c->client_name = connection_name(o->client_name, c->servers, &failed);
     c->marker = copy(o->marker, &failed);
-    c->cluster = copy(o->cluster && o->cluster[0] ? o->cluster : NULL, &failed);
+    c->cluster = copy(o->cluster, &failed);
     c->marker_script = copy(o->marker_script, &failed);
     for (int i = 0; i < n; i++) {
         c->configs[i].label = copy(nodes[i].label, &failed);
@@ -271,12 +271,6 @@ static struct rl_client *client_new(const rl_options *options,
     const char *missing = reader_load();
     if (missing) {
         snprintf(err, err_size, "hiredis cannot be loaded: %s", missing);
-        return NULL;
-    }
-    if (options->cluster && options->cluster[0] && !cluster_is_name(options->cluster)) {
-        snprintf(err, err_size, "cluster \"%s\" is not a valid name: use 1 to %d of "
-                 "A-Z a-z 0-9 . _ -, but not %d hex digits",
-                 options->cluster, RL_CLUSTER_MAX - 1, CLUSTER_HASH);
         return NULL;
     }
     struct rl_client *c = n >= 1 && n <= RL_MAX_NODES ? calloc(1, sizeof(*c)) : NULL;
