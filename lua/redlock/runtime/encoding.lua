@@ -1,4 +1,5 @@
---- Texts: bytes written in printable characters, and the hash and checksum of a text.
+--- Texts: bytes written in printable characters, times for people, and the hash and checksum of a
+-- text.
 
 local bit = require "bit"
 
@@ -47,6 +48,25 @@ function _M.printable(name)
     return (gsub(name, "[^ -~]", function(c)
         return format("\\x%02x", byte(c))
     end))
+end
+
+--- @param s  seconds, or nil
+-- @return "12 ms", "1.5 s", "5 min", "3.0 h", "5 days"; nil: "-"
+function _M.duration(s)
+    if not s then
+        return "-"
+    elseif s < 0.001 then
+        return "< 1 ms"
+    elseif s < 1 then
+        return format("%.0f ms", s * 1000)
+    elseif s < 120 then
+        return format("%.3g s", s)
+    elseif s < 7200 then
+        return format("%.0f min", s / 60)
+    elseif s < 2 * 86400 then
+        return format("%.1f h", s / 3600)
+    end
+    return format("%.0f days", s / 86400)
 end
 
 --- FNV-1a, 32 bits. All clients must compute the same hash, so it never changes.

@@ -2,6 +2,7 @@
 -- client:check(), and for events that warn.
 
 local ffi = require "ffi"
+local duration = require("redlock.runtime.encoding").duration
 local errors = require "redlock.runtime.errors"
 local node_codes = require "redlock.runtime.node_codes"
 local quorum = require("redlock.runtime.limits").quorum
@@ -309,21 +310,6 @@ end
 
 local COLUMNS = { "node", "verdict", "version", "role", "run_id", "uptime", "round trip",
     "clock", "persistence", "eviction", "guard" }
-
-local function duration(seconds)
-    if not seconds then
-        return "-"
-    elseif seconds < 0.001 then
-        return "< 1 ms"
-    elseif seconds < 1 then
-        return format("%.0f ms", seconds * 1000)
-    elseif seconds < 600 then
-        return format("%.0f s", seconds)
-    elseif seconds < 2 * 86400 then
-        return format("%.1f h", seconds / 3600)
-    end
-    return format("%.0f days", seconds / 86400)
-end
 
 -- Servers report it in whole seconds.
 local function age(uptime)

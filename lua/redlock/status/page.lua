@@ -4,6 +4,7 @@
 -- This folder has the page (page), its script and its style. It only formats: it must not read
 -- clients or the dictionary.
 
+local duration = require("redlock.runtime.encoding").duration
 local script = require "redlock.status.script"
 local style = require "redlock.status.style"
 
@@ -20,22 +21,6 @@ local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&qu
 
 local function text_of(value)
     return (gsub(tostring(value), "[&<>\"']", ENTITIES))
-end
-
--- Seconds, for people.
-local function duration(s)
-    if not s then
-        return "-"
-    elseif s < 0.001 then
-        return "< 1 ms"
-    elseif s < 1 then
-        return format("%.0f ms", s * 1000)
-    elseif s < 120 then
-        return format("%.1f s", s)
-    elseif s < 7200 then
-        return format("%.0f min", s / 60)
-    end
-    return format("%.1f h", s / 3600)
 end
 
 local function marked(class, text)
