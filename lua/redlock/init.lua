@@ -4,7 +4,6 @@
 local client = require "redlock.client.client"
 local errors = require "redlock.runtime.errors"
 local future = require "redlock.lock.future"
-local lazy = require "redlock.runtime.lazy"
 local primitive = require "redlock.kinds.primitive"
 
 local _M = { _VERSION = "0.1.0" }
@@ -29,12 +28,12 @@ _M.wait_all = future.wait_all
 
 --- @return whether a value is an error object of this library
 _M.is_error = errors.is_error
+_M.resource = require "redlock.resource"
 
--- Modules that are loaded at first use.
-local PARTS = { resource = lazy.loader "redlock.resource",
-    testing = function() return require "redlock.testing" end }
-
+-- Only specs load worlds.
 return setmetatable(_M, { __index = function(_, name)
-    _M[name] = PARTS[name] and PARTS[name]()
-    return rawget(_M, name)
+    if name == "testing" then
+        _M.testing = require "redlock.testing"
+        return _M.testing
+    end
 end })

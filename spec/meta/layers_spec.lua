@@ -94,8 +94,7 @@ local function wrong_requires(sources)
     local wrong = {}
     for path, text in pairs(sources) do
         local layer = path:match "^lua/redlock/([%w_]+)"
-        for module in text:gsub("loader (\"redlock)", "require %1")
-            :gmatch "require%s*%(?%s*[\"']([%w_.]+)[\"']" do
+        for module in text:gmatch "require%s*%(?%s*[\"']([%w_.]+)[\"']" do
             local other = layer_of(module)
             if other and layer ~= "scripts" and not allows(LUA, layer, other) then
                 wrong[#wrong + 1] = path .. ": " .. module

@@ -7,40 +7,38 @@
 local ffi = require "ffi"
 local bit = require "bit"
 local card = require "redlock.runtime.card"
+local connecting = require "redlock.servers.connecting"
+local credentials = require "redlock.servers.credentials"
 local validate = require "redlock.runtime.validate"
 local errors = require "redlock.runtime.errors"
 local events = require "redlock.client.events"
 local family = require "redlock.kinds.family"
+local fenced_lock = require "redlock.kinds.fenced_lock"
 local finalizers = require "redlock.runtime.finalizers"
+local floors = require "redlock.servers.floors"
 local handover = require "redlock.lock.handover"
 local tasks = require "redlock.runtime.tasks"
 local quorum = require("redlock.runtime.limits").quorum
 local restart_guard = require "redlock.servers.restart_guard"
 local health = require "redlock.servers.health"
 local holds = require "redlock.lock.holds"
-local lazy = require "redlock.runtime.lazy"
 local expiring_set = require "redlock.runtime.expiring_set"
+local inspection = require "redlock.client.inspection"
 local local_queue = require "redlock.lock.local_queue"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
+local outside = require "redlock.servers.settings"
 local plain_host = require "redlock.host.plain"
 local plain_lock = require "redlock.kinds.plain_lock"
 local primitive = require "redlock.kinds.primitive"
 local changes = require "redlock.runtime.changes"
 local rounds = require "redlock.runtime.rounds"
+local sequencer = require "redlock.kinds.sequencer"
+local transfer = require "redlock.kinds.transfer"
+local trial = require "redlock.servers.trial"
+local using = require "redlock.client.using"
 require "redlock.lock.asking"
 require "redlock.lock.background"
-
-local connecting = lazy.loader "redlock.servers.connecting"
-local credentials = lazy.loader "redlock.servers.credentials"
-local fenced_lock = lazy.loader "redlock.kinds.fenced_lock"
-local floors = lazy.loader "redlock.servers.floors"
-local inspection = lazy.loader "redlock.client.inspection"
-local sequencer = lazy.loader "redlock.kinds.sequencer"
-local outside = lazy.loader "redlock.servers.settings"
-local transfer = lazy.loader "redlock.kinds.transfer"
-local trial = lazy.loader "redlock.servers.trial"
-local using = lazy.loader "redlock.client.using"
 
 local pcall, pairs, ipairs = pcall, pairs, ipairs
 local ngx = rawget(_G, "ngx")
@@ -75,7 +73,6 @@ end
 -- @param from  what settings.read() said of them; nil: the program has them all
 function _M.new(opts, from)
     opts = options.new(opts)
-    lazy.load_all()
     local self = setmetatable({
         options = opts,
         from = from or {},
@@ -98,7 +95,7 @@ function _M.new(opts, from)
     self.holds = holds.new(self)
     self.tasks = tasks.new(self)
     self.events = events.new(self)
-    self.credentials = credentials().new(self)
+    self.credentials = credentials.new(self)
     self.meter = opts.metrics and opts.metrics:attach(self) or nil
     finalizers.join(self, vanish)
     rounds.load()                -- now, as descriptors may run out later
@@ -107,7 +104,7 @@ end
 
 --- See redlock.from_environment.
 function _M.from_environment(opts)
-    return _M.new(outside().read(opts, nil, "the program"))
+    return _M.new(outside.read(opts, nil, "the program"))
 end
 
 -- ---- the core --------------------------------------------------------------------
@@ -242,7 +239,7 @@ function methods:getLock(name, opts)
 end
 
 function methods:getFencedLock(name, opts)
-    return lock.new(self, fenced_lock(), name, opts)
+    return lock.new(self, fenced_lock, name, opts)
 end
 
 function methods:get(prim, name, opts)
@@ -259,7 +256,7 @@ end
 
 --- The names that a majority of the servers has.
 function methods:locks(pattern, opts)
-    return inspection().locks(self, pattern, opts)
+    return inspection.locks(self, pattern, opts)
 end
 
 --- Takes over a hold that another process gave away; `lost`: it ended on the way.
@@ -279,28 +276,27 @@ function methods:import(text, opts)
         prims = family.kinds()
         prims[plain_lock.name] = plain_lock
     end
-    return transfer().import(self, prims, text, { owner = opts.owner })
+    return transfer.import(self, prims, text, { owner = opts.owner })
 end
 
 function lock.methods:export()
-    return transfer().export(self)
+    return transfer.export(self)
 end
 
 --- Asks the servers whether a sequencer's hold is current.
 function methods:checkSequencer(text)
-    local seq, later = sequencer().parse(text)
+    local seq, later = sequencer.parse(text)
     if not seq or lock.is_reserved(self, seq.name) then
         return nil, errors.new("config", later and "a sequencer of another version of the library"
             or "a text that lock:sequencer() did not make")
     end
-    local fenced = fenced_lock()
-    return fenced.is_current(lock.new(self, fenced, seq.name), seq.token)
+    return fenced_lock.is_current(lock.new(self, fenced_lock, seq.name), seq.token)
 end
 
 --- Runs fn(lock) under the lock. The hold belongs to the running coroutine, also in nginx, where
 -- other holds are the request's. Returns true also when fn has released the lock itself.
 function methods:using(name, opts, fn)
-    return using().using(self, name, opts, fn)
+    return using.using(self, name, opts, fn)
 end
 
 --- Releases all that the current owner holds.
@@ -341,13 +337,13 @@ function methods:connect(seconds)
     if not ok then
         return nil, err
     end
-    return connecting().connect(self, seconds)
+    return connecting.connect(self, seconds)
 end
 
 -- Checks beyond what the servers report: see health.check().
 local function look_closer(client, rows, found)
-    local known = floors().look(client, rows, found)
-    trial().count_strangers(client, trial().try(client, rows, found), found)
+    local known = floors.look(client, rows, found)
+    trial.count_strangers(client, trial.try(client, rows, found), found)
     return known
 end
 
@@ -357,7 +353,7 @@ function methods:health()
     if not ok then
         return nil, err
     end
-    return connecting().health(self)
+    return connecting.health(self)
 end
 
 --- Reports on every server, and on the whole: see redlock.Report.
@@ -460,9 +456,6 @@ function Client:__tostring()
 end
 
 validate.methods(Client, "client", methods)
-if nginx then
-    lazy.load_all()              -- usually in the master: a request must not read files
-end
 validate.any_methods(Client, "client", family.methods)
 
 --- Seconds on CLOCK_BOOTTIME, as all times of the library.

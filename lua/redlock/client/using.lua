@@ -1,18 +1,16 @@
 --- client:using: runs a function while a lock is held, and releases the lock whatever happens.
 
 local errors = require "redlock.runtime.errors"
-local loader = require("redlock.runtime.lazy").loader
+local fair_lock = require "redlock.kinds.fair_lock"
+local fenced_lock = require "redlock.kinds.fenced_lock"
+local fenced_write_lock = require "redlock.kinds.fenced_write_lock"
 local lock = require "redlock.lock.lock"
+local multi_lock = require "redlock.kinds.multi_lock"
+local permit_token = require "redlock.kinds.permit_token"
 local plain_lock = require "redlock.kinds.plain_lock"
+local read_write_lock = require "redlock.kinds.read_write_lock"
+local semaphore = require "redlock.kinds.semaphore"
 local validate = require "redlock.runtime.validate"
-
-local fair_lock = loader "redlock.kinds.fair_lock"
-local fenced_lock = loader "redlock.kinds.fenced_lock"
-local fenced_write_lock = loader "redlock.kinds.fenced_write_lock"
-local multi_lock = loader "redlock.kinds.multi_lock"
-local permit_token = loader "redlock.kinds.permit_token"
-local read_write_lock = loader "redlock.kinds.read_write_lock"
-local semaphore = loader "redlock.kinds.semaphore"
 
 local error, pcall, select, type, unpack = error, pcall, select, type, unpack
 
@@ -22,13 +20,8 @@ local OPTIONS = { wait = true, lease = true, owner = true, fenced = true, kind =
     permits = true, label = true, traceparent = true }
 
 -- Kinds for a single name, and those that may have tokens.
-local KINDS = {
-    plain = function() return plain_lock end,
-    fenced = fenced_lock,
-    fair = fair_lock,
-    read = function() return read_write_lock().reading end,
-    write = function() return read_write_lock().writing end,
-}
+local KINDS = { plain = plain_lock, fenced = fenced_lock, fair = fair_lock,
+    read = read_write_lock.reading, write = read_write_lock.writing }
 local FENCED = { fenced = fenced_lock, write = fenced_write_lock, permit = semaphore }
 
 -- @return the lock to be held, whose owner is given or will be the running coroutine
@@ -47,17 +40,17 @@ local function view_of(client, name, opts)
         if opts.owner ~= nil then
             validate.bad("owner", "a permit is its own owner")
         end
-        local whole = semaphore().new(client, name, opts.permits, { fenced = fenced })
-        return semaphore().permit_of(whole)
+        local whole = semaphore.new(client, name, opts.permits, { fenced = fenced })
+        return semaphore.permit_of(whole)
     end
     local whose = { owner = opts.owner, label = opts.label, traceparent = opts.traceparent }
     if kind == "multi" then
-        return multi_lock().new(client, name, whose)
+        return multi_lock.new(client, name, whose)
     elseif not KINDS[kind] then
         validate.bad("kind", '"plain", "fenced", "read", "write", "fair", "multi" or "permit" is '
             .. "needed")
     end
-    return lock.new(client, (fenced and FENCED or KINDS)[kind](), name, whose)
+    return lock.new(client, (fenced and FENCED or KINDS)[kind], name, whose)
 end
 
 -- @return the hold of a lock, and the field that counts its entries. A writer may read as well,
@@ -101,7 +94,7 @@ local function use(l, opts, fn)
         got, token = l:tryLock(opts.wait, opts.lease)
     end
     if l.semaphore then
-        got, token = permit_token().taken(l, got, token)
+        got, token = permit_token.taken(l, got, token)
     end
     if not got then
         return nil, token        -- the error

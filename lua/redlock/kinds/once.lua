@@ -6,7 +6,7 @@
 -- and has no holder: nothing that happens to the job or the client opens it.
 
 local errors = require "redlock.runtime.errors"
-local fenced_lock = require("redlock.runtime.lazy").loader "redlock.kinds.fenced_lock"
+local fenced_lock = require "redlock.kinds.fenced_lock"
 local lock = require "redlock.lock.lock"
 local plain_lock = require "redlock.kinds.plain_lock"
 local rounds = require "redlock.runtime.rounds"
@@ -54,7 +54,7 @@ function _M.once(client, name, period, fn, opts)
     validate.seconds("period", period, 0.001, rounds.FOREVER)
     validate.is_function("fn", fn)
     local before = validate.flag("before", opts.before)
-    local kind = validate.flag("fenced", opts.fenced) and fenced_lock() or plain_lock
+    local kind = validate.flag("fenced", opts.fenced) and fenced_lock or plain_lock
     local view = lock.new(client, kind, name, { owner = opts.owner or {} })
     local ok, token = view:tryLock()
     if not ok then

@@ -2,10 +2,8 @@
 
 local card = require "redlock.runtime.card"
 local limits = require "redlock.runtime.limits"
-local loader = require("redlock.runtime.lazy").loader
+local uri = require "redlock.runtime.uri"
 local validate = require "redlock.runtime.validate"
-
-local uri = loader "redlock.runtime.uri"
 
 local MAX_NODES, DAY, quorum = limits.MAX_NODES, limits.DAY, limits.quorum
 local type, ipairs, pairs, tostring = type, ipairs, pairs, tostring
@@ -306,7 +304,7 @@ local function shared_password(o)
     if shared.user ~= nil then
         validate.text("option user", shared.user, 4096)
     end
-    local given = uri().password("option ", shared)
+    local given = uri.password("option ", shared)
     if shared.user and not given then
         bad("option user", "a user needs a password, password_file or password_env")
     end
@@ -326,7 +324,7 @@ local function check_nodes(nodes, shared)
     check_list(nodes)
     local list, seen = {}, {}
     for i, node in ipairs(nodes) do
-        local n = uri().node(node, format("nodes[%d]", i), shared)
+        local n = uri.node(node, format("nodes[%d]", i), shared)
         if seen[n.label] then
             bad(format("nodes[%d]", i), format("%s is nodes[%d] already; "
                 .. "one server must not vote twice", n.label, seen[n.label]))
