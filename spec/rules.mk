@@ -325,8 +325,8 @@ bench-nginx: ## the same in a worker of nginx
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
 	@$(RUN_LUA) spec/bench/nginx.lua $(or $(SECONDS),5) $(or $(CYCLES),1000)
 
-# N fenced names, each locked once: what they cost the servers, and that it is over after
-# fence_ttl (SECONDS).
+# N fenced names, each locked once: what they cost the servers, and that it is over when their
+# counters have expired, which is after SECONDS here.
 .PHONY: bench-fencing
 bench-fencing: ## what fenced names cost the servers; ten minutes for N=1000000
 	@spec/setup demo

@@ -114,7 +114,6 @@ function redlock.is_error(value) end
 ---@field label? string|boolean  the holder's name; true: host, process, program (default true)
 ---@field on_event? "auto"|false|fun(e: redlock.Event)  "auto": nginx's log (default "auto")
 ---@field metrics? redlock.Metrics|false  from `redlock.metrics` (default false)
----@field fence_ttl? number  seconds that the counter of an idle fenced lock is kept (default 86400)
 ---@field handover? integer  hand-overs in a row within the process; 0: none (default 16)
 ---@field max_waiting? integer  calls that may wait in the process, for all names (default 10000)
 ---@field margin? integer  servers needed beyond a majority to take a lock (default 0)

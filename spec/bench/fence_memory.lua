@@ -1,11 +1,12 @@
--- What fenced locks leave on the servers: names that are locked once, and their counters,
--- until fence_ttl has passed.
+-- What fenced locks leave on the servers: names that are locked once, and their counters, until
+-- these expire.
 --
 --     luajit spec/bench/fence_memory.lua [NAMES [SECONDS]]     or: make bench-fencing N=NAMES
 --
--- SECONDS: fence_ttl; it should be longer than it takes to lock all the names, or the first
--- counters are gone before the last ones are there.
+-- SECONDS, in place of a day, that an idle counter is kept; it should be longer than it takes to
+-- lock all the names, or the first counters are gone before the last ones are there.
 local support = require "spec.support"
+local floors = require "redlock.servers.floors"
 local redlock = require "redlock"
 
 local _M = {}
@@ -62,14 +63,14 @@ end
 
 -- Locks n names once. Returns rows, one for each server: counters (on a slow machine the first
 -- have expired already), per_name (bytes, as INFO has it), counter (bytes, as MEMORY USAGE has
--- it), floors, floor_bytes; left (counters after fence_ttl), grown (bytes more than before the
--- first name, then).
-function _M.run(n, fence_ttl, say)
+-- it), floors, floor_bytes; left (counters when all should have expired), grown (bytes more than
+-- before the first name, then).
+function _M.run(n, counter_ttl, say)
     local cluster = support.cluster(SERVERS, { new = true }):admit(MAX_LEASE)
     local function open(ttl)
+        floors.COUNTER_TTL = ttl
         return redlock.new { nodes = cluster:uris(), cluster = "spec",
-            max_lease = MAX_LEASE, lease = MAX_LEASE,
-            fence_ttl = ttl, timeout = 5 }
+            max_lease = MAX_LEASE, lease = MAX_LEASE, timeout = 5 }
     end
     local function await_none(ttl)
         support.eventually(function()
@@ -82,7 +83,7 @@ function _M.run(n, fence_ttl, say)
     _M.lock_once(warm_up, "warm-up:", 16 * 1024)        -- all floors, large enough buffers
     warm_up:close()
     await_none(MAX_LEASE)
-    local client = open(fence_ttl)
+    local client = open(counter_ttl)
     local rows, started = {}, support.now()
     for i, server in ipairs(cluster) do
         rows[i] = { before = memory(server), expired = number(server, "stats", "expired_keys") }
@@ -98,7 +99,7 @@ function _M.run(n, fence_ttl, say)
         row.counter = server:call("MEMORY", "USAGE", ("redlock:{order:%d}:fence"):format(n))
         row.floors, row.floor_bytes = _M.floors(server)
     end
-    await_none(fence_ttl)
+    await_none(counter_ttl)
     say(("all gone %.0f s after the last one"):format(support.now() - started - took))
     for i, server in ipairs(cluster) do
         rows[i].left = _M.counters(server)
@@ -115,7 +116,7 @@ if arg and arg[0] and arg[0]:find "bench/fence_memory.lua$" then
     local rows = _M.run(names, tonumber(arg[2]) or math.max(10, names / 2500), print)
     for i, r in ipairs(rows) do
         print(("server %d: %d counters, %.0f bytes per name (%d of them the counter's); %d "
-            .. "floors, %d bytes; after fence_ttl: %d counters, %+d KiB"):format(i, r.counters,
+            .. "floors, %d bytes; at the end: %d counters, %+d KiB"):format(i, r.counters,
             r.per_name, r.counter, r.floors, r.floor_bytes, r.left, r.grown / 1024))
     end
     support.cleanup()

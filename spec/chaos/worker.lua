@@ -16,6 +16,8 @@ local send, now = marks.sender(config.recorder), marks.now
 
 local TURN_S = 0.002            -- how long the futures are served before others have a turn
 
+-- So that tokens continue from the floors.
+require("redlock.servers.floors").COUNTER_TTL = config.options.max_lease
 local client = redlock.new(config.options)
 local settling = false
 

@@ -207,7 +207,6 @@ function World:start_client(c)
             nodes = self.uris[c], lease = opts.lease, max_lease = opts.max_lease,
             timeout = opts.timeout, connect_timeout = opts.connect_timeout,
             cluster = redis.CLUSTER, retry_delay = 0.02, fallback = opts.fallback, patience = 2,
-            fence_ttl = opts.max_lease,          -- so that counters go on from floors
             restart_guard = opts.restart_guard,
         },
         careless_slot = (c == 1 or client.kind.slots > 1) and client.kind.slots or 0,

@@ -1,5 +1,5 @@
--- What fenced locks leave on the servers ends after fence_ttl; `make bench-fencing` does the
--- same with a million names.
+-- What fenced locks leave on the servers ends when their counters expire; `make bench-fencing`
+-- does the same with a million names.
 -- Nightly, all of it: 20 s until thousands of names end; counterexamples_spec has one
 local support = require "spec.support"
 local bench = require "spec.bench.fence_memory"
@@ -7,7 +7,7 @@ local bench = require "spec.bench.fence_memory"
 describe("many fenced names", function()
     teardown(support.cleanup)
 
-    it("leave nothing behind after fence_ttl but floors, whose number is bounded", function()
+    it("leave nothing behind at the end but floors, whose number is bounded", function()
         local rows = bench.run(3000, 20, function() end)
         assert.equal(3, #rows)
         local counters = 0

@@ -201,7 +201,7 @@ local OTHERS = {
 
     -- Its time is over, and its holder lets it go, or closes his client.
     { name = "a loser lets go", often = 0.3, n = 3, guarded = false, processes = 2, tasks = 2,
-        lease = 1, config = { lock_delay = 2, max_lease = 10, fence_ttl = 100, max_hold = 3600 },
+        lease = 1, config = { lock_delay = 2, max_lease = 10, counter_ttl = 100, max_hold = 3600 },
         play = function(s)
             local a, b, sim = s[1], s[2], s.sim
             repeat

@@ -132,7 +132,7 @@ local function choose_config(self, opts)
         lease = lease,
         max_lease = max_lease,
         guard_us = (max_lease * 1.01 + 1) * SECOND,
-        fence_ttl = max_lease * self:pick { 1, 3, 1000 },
+        counter_ttl = max_lease * self:pick { 1, 3, 1000 },
         handover = self:pick { 0, 1, 3, 16, 16 },
         timeout = timeout,
         connect_timeout = max(timeout, self:pick { 0.1, 0.3, 1 }),
@@ -202,6 +202,7 @@ function _M.run(seed, opts)
     family.choose(self, opts)
     choose_kind(self, opts)
     self.config = choose_config(self, opts)
+    require("redlock.servers.floors").COUNTER_TTL = self.config.counter_ttl
     self.horizon_us = (0.5 + self:below(1000) / 250) * SECOND
         * min(max(self.config.lease, 0.3), 3) * (self.small and 0.33 or 1)
     if self.guarded then

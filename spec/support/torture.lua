@@ -30,7 +30,7 @@ local WORKER = [[
     local client = require("redlock").new { nodes = { NODES }, lease = 0.4, max_lease = 1,
         timeout = 0.15, connect_timeout = 0.3, retry_delay = 0.01, patience = 30,
         fallback = FALLBACK,
-        restart_guard = true, cluster = "spec", fence_ttl = 60 }
+        restart_guard = true, cluster = "spec" }
     local random = math.random
     local function log(...)
         local words = { ("%.6f"):format(sys.now()), tostring(who), ... }

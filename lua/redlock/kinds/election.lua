@@ -11,6 +11,7 @@ local answers = require "redlock.runtime.answers"
 local asking = require "redlock.lock.asking"
 local errors = require "redlock.runtime.errors"
 local fenced_lock = require "redlock.kinds.fenced_lock"
+local floors = require "redlock.servers.floors"
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
 local majority = require("redlock.runtime.limits").majority
@@ -46,7 +47,7 @@ end
 local function announce(self, hold, term)
     local client = self.client
     local args = { ffi_values.of(hold.lease), format("%.0f", term), self.id,
-        format("%d", rounds.to_ms(client.options.fence_ttl)), channel(self) }
+        format("%d", rounds.to_ms(floors.COUNTER_TTL)), channel(self) }
     for _ = 1, ANNOUNCEMENTS do
         local said = ask(self, "announce", args) or {}
         if answers.yes(said) >= client.quorum or lock.hold_of(self.view) ~= hold then

@@ -29,9 +29,8 @@ local function bucket_of(view)
 end
 
 local function args(view)
-    local client = view.client
-    return { bucket_of(view), format("%d", rounds.to_ms(client.options.fence_ttl)),
-        floors.limit(client) }
+    return { bucket_of(view), format("%d", rounds.to_ms(floors.COUNTER_TTL)),
+        floors.limit(view.client) }
 end
 
 local methods = {}

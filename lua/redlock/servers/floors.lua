@@ -25,6 +25,10 @@ _M.KEY = "redlock:{server}:floor"
 --- How many floors a server has: at most 80 KB. Names that share one only skip numbers.
 _M.BUCKETS = 1024
 
+-- Seconds that a server keeps the counter of a name that nobody locks: at least any max_lease.
+-- Its tokens then continue from the floor.
+_M.COUNTER_TTL = limits.DAY
+
 local AT_ONCE = 64            -- floors taught at once: fewer requests than NODE_BEHIND_MIN (node.h)
 
 -- Where too few others answer (a new cluster, all floors lost at once, their servers out of reach)

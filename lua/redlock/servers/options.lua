@@ -216,8 +216,6 @@ _M.rows = {
         check = on_event },
     { "metrics", false, "redlock.Metrics|false", "from `redlock.metrics`",
         check = metrics },
-    { "fence_ttl", DAY, NUMBER, "seconds that the counter of an idle fenced lock is kept",
-        check = seconds(function(o) return o.max_lease end), late = true },
     { "handover", 16, "integer", "hand-overs in a row within the process; 0: none",
         check = whole(0, 1e6) },
     { "max_waiting", 10000, "integer", "calls that may wait in the process, for all names",
