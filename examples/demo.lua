@@ -14,7 +14,7 @@ local redlock = require "redlock"
 local name, journal, uris = arg[1], assert(io.open(arg[2], "a")), { unpack(arg, 3) }
 journal:setvbuf "no"
 
-local client = redlock.new { nodes = uris, retry_delay = 0.01 }
+local client = redlock.new { nodes = uris }
 local lock = client:getLock "demo:invoice:42"
 print "ready"
 io.read()

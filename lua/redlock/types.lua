@@ -43,7 +43,7 @@ function redlock.new(opts) end
 ---`env REDLOCK_NODES;`.
 ---```lua
 ---local client = redlock.from_environment()
----local polling = redlock.from_environment { wake = "poll" }
+---local short = redlock.from_environment { lease = 20 }
 ---```
 ---@param opts? redlock.Options|table  options that win over these settings; `nodes` may be left out
 ---@return redlock.Client client  not connected yet
@@ -92,7 +92,7 @@ function redlock.is_error(value) end
 ---local client = redlock.new {
 ---    nodes = { "redis://127.0.0.1:6379", "rediss://app:secret@127.0.0.1:6380/0",
 ---        { host = "127.0.0.1", port = 6381, db = 2, password_file = "/run/secrets/redis" } },
----    lease = 20, wake = "poll", on_event = function(e) print(e.type) end,
+---    lease = 20, patience = 3, on_event = function(e) print(e.type) end,
 ---}
 ---```
 ---@class (exact) redlock.Options
@@ -103,9 +103,7 @@ function redlock.is_error(value) end
 ---@field timeout? number  seconds to wait for one server's answer (default 0.25)
 ---@field connect_timeout? number  seconds to resolve the name, connect and shake hands (default 1)
 ---@field max_hold? number|false  seconds the watchdog renews a lock; false: no limit (default 3600)
----@field wake? "push"|"poll"  messages wake waiters, or waiters only ask (default "push")
----@field retry_delay? number  seconds between attempts without wake-ups, +- half (default 0.2)
----@field fallback? number  seconds between attempts with wake-ups, +- half (default 1)
+---@field fallback? number  seconds between a waiter's attempts without messages, +- half (default 1)
 ---@field patience? number  seconds without a majority before `lock` gives up (default 10)
 ---@field drift_factor? number  no unit: how much faster a server's clock may run (default 0.01)
 ---@field prefix? string  put before names; the same in all programs that share locks (default "")

@@ -135,8 +135,7 @@ describe("events of servers", function()
         local cluster = support.cluster(2, { unixsocket = true })
         cluster[1]:user("app", "on", ">pw", "~*", "&*", "+@all", "-info")
         local uri = "redis://app:pw@127.0.0.1:" .. cluster[1].port
-        open({ uri, cluster[2], "unix://app:pw@" .. cluster[1].socket },
-            { retry_delay = 0.01 })
+        open { uri, cluster[2], "unix://app:pw@" .. cluster[1].socket }
         hears("node_up 1 ok", "node_up 2 ok", "node_up 3 ok", "node_refused 3 config")
         local report = client:check()
         local twin = report[1].twin and report[1] or report[3]

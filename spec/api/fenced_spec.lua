@@ -87,7 +87,7 @@ end
 
 describe("a fenced lock", function()
     local cluster, client
-    local opts = { max_lease = 0.5, lease = 0.4, retry_delay = 0.02 }
+    local opts = { max_lease = 0.5, lease = 0.4 }
 
     before_each(function()
         cluster = support.cluster(5, { new = true }):admit(0.5)

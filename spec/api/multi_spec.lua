@@ -52,7 +52,7 @@ describe("a multi-lock", function()
         local short, long = other:getLock "a", other:getLock "b"
         assert.is_true(short:tryLock(1, 5))
         assert.is_true(long:tryLock(1, 20))
-        local waiter = support.child(cluster, "{ fallback = 20, retry_delay = 20 }", [[
+        local waiter = support.child(cluster, "{ fallback = 20 }", [[
             local l = client:getMultiLock { "a", "b" }
             assert(l:tryLock(30, 10))
             print "got"

@@ -52,8 +52,7 @@ describe("options", function()
         bad("max_lease", 0, math.huge)
         bad("timeout", 0, -1, 0 / 0, true, 250)      -- milliseconds, no doubt
         bad("connect_timeout", 0, "x", 1000)
-        bad("retry_delay", 0, -0.1, 200)
-        bad("fallback", 0, 1000)
+        bad("fallback", 0, -0.1, 200)
         bad("patience", -1, 0 / 0)
         bad("drift_factor", -0.1, 0.6, 0 / 0, "0.01")
         bad("prefix", 1, ("x"):rep(1025))
@@ -63,7 +62,6 @@ describe("options", function()
             "password", "password_file" } do
             bad(name, "a\0b", 1)        -- C would take it for "a"
         end
-        bad("wake", "pull", true)
         bad("label", 1, {}, "")
         bad("on_event", 1, true, "print")
         bad("max_waiting", 0, -1, 1.5, "10", math.huge)

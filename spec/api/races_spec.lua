@@ -33,7 +33,7 @@ describe("of two calls for one hold", function()
         local function another(opts)
             n = n + 1
             local o = { nodes = {}, timeout = 5, connect_timeout = 10, restart_guard = "ignore",
-                client_name = "c" .. n, retry_delay = 0.02 }
+                client_name = "c" .. n }
             for i, proxy in ipairs(proxies) do o.nodes[i] = proxy.uri end
             for key, value in pairs(opts) do o[key] = value end
             return redlock.new(o)

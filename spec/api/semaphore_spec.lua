@@ -65,7 +65,7 @@ describe("a semaphore", function()
 
     it("wakes who waits", function()
         local permit = assert(client:getSemaphore("x", 1):tryAcquire(1, 30))
-        local slow = support.warm_client(cluster, { fallback = 30, retry_delay = 30 })
+        local slow = support.warm_client(cluster, { fallback = 30 })
         local waiting = slow:getSemaphore("x", 1):tryAcquireAsync(60, 10)
         support.eventually(function()
             waiting:isDone()

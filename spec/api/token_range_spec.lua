@@ -6,7 +6,7 @@ local hash = require("redlock.runtime.encoding").hash
 local FENCE, FLOORS = "redlock:{x}:fence", "redlock:{server}:floor"
 local BUCKET = ("%d"):format(hash "x" % 1024)
 local MAX_LEASE = 0.5
-local OPTS = { max_lease = MAX_LEASE, lease = 0.4, retry_delay = 0.02 }
+local OPTS = { max_lease = MAX_LEASE, lease = 0.4 }
 
 local function run_of(server)
     return server:memory()

@@ -10,7 +10,7 @@ local _M = {}
 -- Holds for 5 ms, pauses for `arg[2]` s, and writes down when it asked, had and gave.
 local WORKER = [[
 local support = require "spec.support"
-local client = support.warm_client({ unpack(arg, 3) }, { retry_delay = 0.2 })
+local client = support.warm_client({ unpack(arg, 3) })
 local l, pause = client:getLock "bench", tonumber(arg[2])
 print "ready"
 io.read()

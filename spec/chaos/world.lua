@@ -206,7 +206,7 @@ function World:start_client(c)
         options = {
             nodes = self.uris[c], lease = opts.lease, max_lease = opts.max_lease,
             timeout = opts.timeout, connect_timeout = opts.connect_timeout,
-            cluster = redis.CLUSTER, retry_delay = 0.02, fallback = opts.fallback, patience = 2,
+            cluster = redis.CLUSTER, fallback = opts.fallback, patience = 2,
             restart_guard = opts.restart_guard,
         },
         careless_slot = (c == 1 or client.kind.slots > 1) and client.kind.slots or 0,

@@ -7,8 +7,7 @@ local support = require "spec.support"
 local INIT = [[
     metrics = require("redlock.metrics").new { dict = "numbers" }
     status = require("redlock.status").new { metrics = metrics }
-    locks = redlock.new { nodes = nodes, label = "shop-1", timeout = 1, retry_delay = 0.02,
-        metrics = metrics }
+    locks = redlock.new { nodes = nodes, label = "shop-1", timeout = 1, metrics = metrics }
 ]]
 local SERVER = [[
     location = /locks { content_by_lua_block { status:serve() } }

@@ -150,7 +150,7 @@ local function check_options(given, o)
     end
     assert(type(given.nodes) == "string" or #o.nodes == n, "a node was not counted")
     assert(o.lease <= o.max_lease and o.lease > o.lease * o.drift_factor + 0.002)
-    assert(o.timeout > 0 and o.connect_timeout > 0 and o.retry_delay > 0 and o.fallback > 0)
+    assert(o.timeout > 0 and o.connect_timeout > 0 and o.fallback > 0)
     local again = {}
     for _, name in ipairs(NAMES) do
         assert((o[name] ~= nil) ~= (OF_NODES[name] or false))

@@ -115,7 +115,7 @@ describe("over the host", function()
         somebody_has "held"
         local text = says(behaviour.loops.luv, [[
             local uv, rounds = require "luv", require "redlock.runtime.rounds"
-            local c = new { wake = "poll", retry_delay = 0.3 }
+            local c = new { fallback = 0.3 }
             local l = c:getLock("held", { owner = "A" })
             assert(l:isLocked())
             for try = 1, 3 do

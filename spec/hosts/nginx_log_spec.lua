@@ -4,7 +4,7 @@ local support = require "spec.support"
 local SERVER = [[
     location /other { content_by_lua_block {
         other = other or redlock.new { nodes = nodes, cluster = "spec",
-            retry_delay = 0.02, timeout = 2, connect_timeout = 5, prefix = client.options.prefix }
+            timeout = 2, connect_timeout = 5, prefix = client.options.prefix }
         local l = other:getLock "y"
         local ok, err = l:tryLock(0.2)
         if ok then

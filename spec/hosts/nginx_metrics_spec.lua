@@ -5,8 +5,7 @@ local support = require "spec.support"
 local INIT = [[
     metrics = require("redlock.metrics").new { dict = "%s" }
     measured = redlock.new { nodes = nodes, cluster = "spec",
-        timeout = 2, connect_timeout = 5, retry_delay = 0.02,
-        metrics = metrics }
+        timeout = 2, connect_timeout = 5, metrics = metrics }
 ]]
 local SERVER = [[
     location = /metrics { content_by_lua_block { metrics:serve() } }

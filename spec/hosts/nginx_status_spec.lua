@@ -11,8 +11,7 @@ local INIT = [[
     metrics = require("redlock.metrics").new { dict = "numbers" }
     status = require("redlock.status").new { metrics = metrics }
     measured = redlock.new { nodes = nodes, cluster = "spec",
-        timeout = 2, connect_timeout = 5, retry_delay = 0.02,
-        metrics = metrics }
+        timeout = 2, connect_timeout = 5, metrics = metrics }
 ]]
 local SERVER = [[
     location = /status { content_by_lua_block { status:serve() } }

@@ -41,7 +41,7 @@ describe("a waiter", function()
     before_each(function()
         cluster = support.cluster(5)
         -- Only messages can wake it, and votes that were split.
-        client = support.warm_client(cluster, { retry_delay = 60, fallback = 60 })
+        client = support.warm_client(cluster, { fallback = 60 })
     end)
     after_each(support.cleanup)
 

@@ -106,7 +106,7 @@ describe("messages that no release has sent", function()
     it("do not hide a release for more than a second", function()
         local lock = holder:getLock "x"
         assert.is_true(lock:tryLock(5, 50))
-        local p = waiter "{ fallback = 40, retry_delay = 40 }"
+        local p = waiter "{ fallback = 40 }"
         few(flood(3, 1, 2, 3))
         assert.is_true(lock:unlock())
         local gave = support.now()
@@ -118,7 +118,7 @@ describe("messages that no release has sent", function()
     it("are told from releases that others were faster to answer", function()
         cluster[3]:call("SET", "x", "left behind", "PX", 50000)
         assert.is_true(holder:getLock("x"):tryLock(5, 50))
-        local p = waiter "{ fallback = 40, retry_delay = 40 }"
+        local p = waiter "{ fallback = 40 }"
         local began = support.now()
         for i = 1, 60 do
             local before = requests()

@@ -210,7 +210,7 @@ describe("a marker", function()
             local servers = support.cluster(3)
             local clients, futures = {}, {}
             for i = 1, CROWD do
-                clients[i] = support.client(servers, { retry_delay = 0.2, fallback = 0.2 })
+                clients[i] = support.client(servers, { fallback = 0.2 })
             end
             for i = 2, 3 do
                 servers[i]:mark(text)

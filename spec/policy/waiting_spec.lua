@@ -25,7 +25,7 @@ describe("a waiter", function()
     before_each(function()
         cluster = support.cluster(5)
         -- Only a message can wake it before ten seconds are over.
-        client = support.warm_client(cluster, { retry_delay = 20, fallback = 20 })
+        client = support.warm_client(cluster, { fallback = 20 })
     end)
     after_each(support.cleanup)
 
@@ -168,19 +168,6 @@ describe("without messages a waiter", function()
                 other:getLock("x"):unlock()
             end
         end)
-
-    it("polls when it is told to", function()
-        local cluster = support.cluster(3)
-        local client = support.warm_client(cluster, { wake = "poll", retry_delay = 0.05 })
-        local other = support.warm_client(cluster)
-        assert.is_true(other:getLock("x"):tryLock(0, 30))
-        local f = client:getLock("x"):lockAsync(10)
-        support.sleep(0.1)
-        assert.is_false(f:isDone())
-        assert.same({}, cluster[1]:call("PUBSUB", "CHANNELS"))
-        assert.is_true(other:getLock("x"):unlock())
-        assert.is_true(f:get(10))
-    end)
 
     it("works for a user without channels", function()
         local cluster = support.cluster(3)

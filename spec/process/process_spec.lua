@@ -200,7 +200,7 @@ describe("a process", function()
     it("is interrupted while it waits for a lock [12]", function()
         local cluster = support.cluster(3)
         cluster:each(function(s) s:call("SET", "x", "other", "PX", 120000) end)
-        local c = child(cluster, "{ retry_delay = 60 }", [[
+        local c = child(cluster, "{ fallback = 60 }", [[
             print(pcall(function() client:getLock("x"):lock() end))
             print(client:getLock("y"):tryLock())
             io.read()

@@ -221,7 +221,7 @@ describe("three contenders", function()
                     far[#far + 1] = proxies[i]
                 end
             end
-            contenders[k] = support.child(proxies, "{ timeout = 5, retry_delay = 0.15 }", [[
+            contenders[k] = support.child(proxies, "{ timeout = 5 }", [[
                 io.read()
                 local first, err = l:tryLock()
                 print(first and "won" or err.code)

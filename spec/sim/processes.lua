@@ -89,9 +89,8 @@ local function new_client(self, index)
     end
     return redlock.new {
         nodes = nodes, lease = o.lease, max_lease = o.max_lease, timeout = o.timeout,
-        connect_timeout = o.connect_timeout, retry_delay = o.retry_delay,
-        fallback = o.fallback, patience = o.patience, max_hold = o.max_hold,
-        wake = o.wake, restart_guard = self.guarded,
+        connect_timeout = o.connect_timeout, fallback = o.fallback, patience = o.patience,
+        max_hold = o.max_hold, restart_guard = self.guarded,
         handover = o.handover, lock_delay = o.lock_delay,
         label = index % 3 > 0 and "process " .. index,
     }

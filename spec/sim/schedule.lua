@@ -140,7 +140,7 @@ local function choose_config(self, opts)
         fallback = max(0.2, lease * self:pick { 0.1, 0.5 }),
         patience = self:pick { 1, 3, 10 },
         max_hold = self:chance(30) and lease * self:pick { 1.5, 4 } or 3600,
-        wake = self:chance(85) and "push" or "poll",
+        subscribes = self:chance(85),        -- else servers refuse SUBSCRIBE
         delay_us = self:pick { 50, 100, 1000 },
         spread_us = self:pick { 20, 200, 2000 },
     }
@@ -203,6 +203,7 @@ function _M.run(seed, opts)
     choose_kind(self, opts)
     self.config = choose_config(self, opts)
     require("redlock.servers.floors").COUNTER_TTL = self.config.counter_ttl
+    require("redlock.lock.waking").RETRY_DELAY = self.config.retry_delay
     self.horizon_us = (0.5 + self:below(1000) / 250) * SECOND
         * min(max(self.config.lease, 0.3), 3) * (self.small and 0.33 or 1)
     if self.guarded then

@@ -191,7 +191,8 @@ function _M.on_command(self)
         known[-number] = argv
     end
     local server = self.servers[step.server + 1]
-    server:execute(step.conn, argv, #argv)
+    local refused = argv[1] == "SUBSCRIBE" and not self.config.subscribes
+    server:execute(step.conn, argv, refused and 1 or #argv)      -- of one word: an error
     if self.repeats and argv[1] == "EVALSHA" and REPEATED[roles[argv[2]]]
         and server.scripts[argv[2]] then
         self:apart("executed twice", may_repeat, self, server, argv)

@@ -468,7 +468,7 @@ _M.list = {
 _M.prelude = [[
     local redlock = require "redlock"
     local function new(opts)
-        local o = { nodes = NODES, host = HOST, cluster = "spec", retry_delay = 0.02, timeout = 5,
+        local o = { nodes = NODES, host = HOST, cluster = "spec", timeout = 5,
             connect_timeout = 10 }
         for key, value in pairs(opts or {}) do o[key] = value end
         return redlock.new(o)

@@ -9,7 +9,7 @@ local _M = {}
 function _M.client(nodes, opts)
     local redlock = require "redlock"
     local is_text = type(nodes) == "string"
-    local o = { nodes = is_text and nodes or {}, retry_delay = 0.02, cluster = redis.CLUSTER }
+    local o = { nodes = is_text and nodes or {}, cluster = redis.CLUSTER }
     for i, node in ipairs(is_text and {} or nodes) do
         o.nodes[i] = type(node) == "table" and node.uri or node
     end

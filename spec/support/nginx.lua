@@ -41,7 +41,7 @@ http {
         nodes = { %(nodes) }
         require("redlock.host.nginx").set_socket_dir "%(sockets)"
         client = redlock.new { nodes = nodes, cluster = "spec",
-            retry_delay = 0.02, timeout = 2, connect_timeout = 5%(options) }
+            timeout = 2, connect_timeout = 5%(options) }
         %(init)
     }
     init_worker_by_lua_block {

@@ -28,8 +28,7 @@ local WORKER = [[
     local file = assert(io.open(path, "a"))
     file:setvbuf "line"
     local client = require("redlock").new { nodes = { NODES }, lease = 0.4, max_lease = 1,
-        timeout = 0.15, connect_timeout = 0.3, retry_delay = 0.01, patience = 30,
-        fallback = FALLBACK,
+        timeout = 0.15, connect_timeout = 0.3, patience = 30, fallback = FALLBACK,
         restart_guard = true, cluster = "spec" }
     local random = math.random
     local function log(...)

@@ -21,6 +21,7 @@ local printable = require("redlock.runtime.encoding").printable
 local rounds = require "redlock.runtime.rounds"
 local subscriptions = require "redlock.runtime.subscription"
 local validate = require "redlock.runtime.validate"
+local waking = require "redlock.lock.waking"
 
 local ipairs, pairs, setmetatable, tonumber, unpack = ipairs, pairs, setmetatable, tonumber, unpack
 local format, match = string.format, string.match
@@ -198,7 +199,7 @@ function methods:countDown(who)
         elseif code ~= "no_quorum" or client.now() >= ends then
             return nil, err or errors.new(code, self)
         end
-        rounds.sleep(client, client.options.retry_delay)
+        rounds.sleep(client, waking.RETRY_DELAY)
     end
 end
 

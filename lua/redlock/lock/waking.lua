@@ -16,6 +16,9 @@ local random = rounds.random
 
 local _M = {}
 
+--- Seconds between attempts that no message is due for, +- half: as on the Redlock page.
+_M.RETRY_DELAY = 0.2
+
 -- After split votes: uniform in [0.5, 1.5] of a round trip, or of a millisecond if that is longer
 -- (the core's clock is no finer), doubled each time up to 2^5. After SPLIT_TRIES in a row the votes
 -- are not split: a node has lost the holder's key.
@@ -36,7 +39,7 @@ local VAIN, DEAF, DEAF_MAX = 2, 0.001, 1
 local function subscribe(call)
     local lock, client, prim = call.lock, call.lock.client, call.lock.primitive
     call.splits, call.holders, call.vain, call.woken = 0, {}, 0, false
-    if client.options.wake == "push" and prim.channel then
+    if prim.channel then
         call.channel = prim.channel(client, lock.name, call.wait)
         call.subscription = subscriptions.open(client, call.channel)
     end
@@ -107,9 +110,9 @@ end
 -- @param free_in  seconds until a majority may be free, or nil
 local function pause_of(call, free_in)
     local client, guarded, held = call.lock.client, call.guarded, call.outcome == "held"
-    local o = client.options
-    local pause = ((call.subscription and held or guarded) and o.fallback or o.retry_delay)
-        * (0.5 + random(client))
+    local pause = (call.subscription and held or guarded) and client.options.fallback
+        or _M.RETRY_DELAY
+    pause = pause * (0.5 + random(client))
     if guarded then
         pause = min(pause, guarded + 0.001)
     end

@@ -176,7 +176,7 @@ end
 --   flag      of the command; it begins with --no- when it sets false; arg: its argument's name
 --   env       an environment variable of the command
 --   of        the verb that has the flag; absent: all
--- Sources: 1 % + 2 ms of drift and the retry delay of 200 ms are those of the Redlock page.
+-- Source: 1 % + 2 ms of drift are those of the Redlock page.
 local NUMBER, WORDS = "number", "string|false"
 _M.rows = {
     { "max_lease", 60, NUMBER, "seconds; longer leases are refused; equal in all clients",
@@ -193,11 +193,7 @@ _M.rows = {
         flag = "--connect-timeout" },
     { "max_hold", 3600, "number|false", "seconds the watchdog renews a lock; false: no limit",
         check = seconds_or_false(0.001), flag = "--max-hold", of = "run" },
-    { "wake", "push", '"push"|"poll"', "messages wake waiters, or waiters only ask",
-        check = one_of('"push" or "poll"', "push", "poll") },
-    { "retry_delay", 0.2, NUMBER, "seconds between attempts without wake-ups, +- half",
-        check = seconds(0.001, MINUTE) },
-    { "fallback", 1, NUMBER, "seconds between attempts with wake-ups, +- half",
+    { "fallback", 1, NUMBER, "seconds between a waiter's attempts without messages, +- half",
         check = seconds(0.001, MINUTE) },
     { "patience", 10, NUMBER, "seconds without a majority before `lock` gives up",
         check = seconds(0) },
