@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 18
+#define RL_ABI 19
 
 /* The word for each code, as rl_code_name() returns it and Lua uses it. */
 #define RL_CODE_WORDS(X) \
@@ -195,8 +195,6 @@ typedef struct rl_node_options {
 } rl_node_options;
 
 typedef struct rl_options {
-    const char *client_name; /* for CLIENT SETNAME, with ":" and 8 hex digits of the hash
-                                of the servers appended; NULL: none */
     int32_t timeout_ms;      /* for one node's answer */
     int32_t connect_timeout_ms; /* name, TCP (the addresses share it) and handshake */
     int32_t drift_ppm;       /* clock drift allowance, parts per million of a lease */
@@ -215,7 +213,6 @@ typedef struct rl_options {
     const char *cluster;     /* the cluster's name, 1 to 32 of A-Za-z0-9._-, not 16 hex
                                 digits (not checked), the same for all clients; NULL:
                                 clients compare the list of addresses instead */
-    int32_t require_info;    /* 1: a node whose INFO may not be read does not vote */
     int32_t unguarded;       /* 1: the guard is off; refuses nodes with the marker of
                                 clients whose guard is on */
     int32_t behind_proxy;    /* 1: connections may survive a restart of their server */
@@ -320,7 +317,8 @@ typedef struct rl_node_info {
     char policy[RL_WORD_MAX];       /* maxmemory-policy */
     char cluster[RL_CLUSTER_MAX];   /* from its marker: a name, or 16 hex digits of a list
                                 of servers; "": unknown */
-    char list[9];            /* the hex digits after client_name */
+    char list[9];            /* 8 hex digits of the hash of the servers. Connections are
+                                named redlock:LIST (CLIENT SETNAME) */
     char why[RL_TEXT_MAX];   /* DISAGREES: what is wrong, and the remedy */
 } rl_node_info;
 

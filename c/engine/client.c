@@ -163,7 +163,6 @@ static void client_free(struct rl_client *c)
         forget_address(c, i);
     free(c->configs);
     free(c->addresses);
-    free(c->client_name);
     free(c->marker);
     free(c->cluster);
     free(c->servers);
@@ -189,30 +188,19 @@ static char *copy(const char *s, int *failed)
     return s2;
 }
 
-/* The name of the client's connections, NAME:HASH, with 8 digits of the hash of its
- * servers: CLIENT LIST shows which clients are configured with other servers. */
-static char *connection_name(const char *name, const char *servers, int *failed)
-{
-    char hash[CLUSTER_HASH + 1], *to = NULL;
-    cluster_hash(servers, hash);
-    if (name && asprintf(&to, "%s:%.8s", name, hash) < 0) {
-        to = NULL;
-        *failed = 1;
-    }
-    return to;
-}
-
 static int client_configure(struct rl_client *c, const rl_options *o,
                             const rl_node_options *nodes, int n)
 {
     int failed = 0;
+    char hash[CLUSTER_HASH + 1];
     c->n = n;
     c->configs = calloc((size_t)n, sizeof(*c->configs));
     c->addresses = calloc((size_t)n, sizeof(*c->addresses));
     c->servers = address_list(nodes, n);
     if (!c->configs || !c->addresses || !c->servers)
         return -1;
-    c->client_name = connection_name(o->client_name, c->servers, &failed);
+    cluster_hash(c->servers, hash);
+    snprintf(c->client_name, sizeof(c->client_name), "redlock:%.8s", hash);
     c->marker = copy(o->marker, &failed);
     c->cluster = copy(o->cluster, &failed);
     c->marker_script = copy(o->marker_script, &failed);
@@ -220,7 +208,6 @@ static int client_configure(struct rl_client *c, const rl_options *o,
         c->configs[i].label = copy(nodes[i].label, &failed);
         c->configs[i].marker = c->marker;
         c->configs[i].guarded = c->marker && !o->unguarded;
-        c->configs[i].require_info = o->require_info;
         c->configs[i].behind_proxy = o->behind_proxy;
         c->configs[i].user = copy(nodes[i].user, &failed);
         c->configs[i].password = copy(nodes[i].password, &failed);

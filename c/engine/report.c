@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/cluster.h"
 #include "core/eligibility/eligibility.h"
 #include "core/leases/lease.h"
 #include "core/rounds/round.h"
@@ -112,9 +111,7 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     out->heard_ms = nd->answered_ms;
     out->uptime_s = info->uptime_s + (now_ms - nd->info_ms) / 1000;
     out->maxmemory = info->maxmemory;
-    char hash[CLUSTER_HASH + 1];
-    cluster_hash(c->servers, hash);
-    memcpy(out->list, hash, sizeof(out->list) - 1);
+    memcpy(out->list, c->core.hash, sizeof(out->list) - 1);
     memcpy(out->run_id, info->run_id, sizeof(out->run_id));
     memcpy(out->version, info->version, sizeof(out->version));
     memcpy(out->policy, info->policy, sizeof(out->policy));

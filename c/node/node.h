@@ -53,11 +53,10 @@ struct node_config {
     char *label;                  /* the node's name in messages; may be NULL */
     const char *marker;           /* key of the restart guard's marker; NULL: none */
     int guarded;                  /* the guard is on: node_look() asks for the life */
-    int require_info;             /* the server must tell its life (master_replid) */
     int behind_proxy;             /* a connection may survive the server's restart */
     char *user;
     char *password;
-    char *client_name;
+    const char *client_name;      /* for CLIENT SETNAME; NULL: none */
     int db;
     int timeout_ms;
     int connect_timeout_ms;

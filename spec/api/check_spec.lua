@@ -198,8 +198,6 @@ describe("client:check()", function()
         local others = { cluster[1], cluster[2] }
         local other = support.client(others)
         assert.is_true(other:connect(60))
-        local named = support.client(others, { client_name = "app" })
-        assert.is_true(named:connect(60))                  -- who else is named so is not known
         local report = client:check()
         assert.equal("warning", report.verdict)
         for i = 1, 2 do
@@ -210,7 +208,6 @@ describe("client:check()", function()
         assert.is_nil(report[3].remedy)
         assert.equal("lists", kinds(other:check()[1].findings))
         other:close()
-        named:close()
         support.eventually(function() return client:check().verdict == "ok" end)
         cluster:each(function(server)
             server:user("app", "on", ">pw", "~*", "&*", "+@all", "-client")

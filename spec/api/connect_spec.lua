@@ -137,14 +137,14 @@ describe("client:connect()", function()
 
     it("works with the guard off", function()
         local client = support.client(support.cluster(1, { new = true }),
-            { restart_guard = "ignore" })
+            { restart_guard = false })
         assert.is_true(client:connect(10))
     end)
 
     it("fetches a password anew when it was refused", function()
         local server = support.server { password = "right" }
         local calls = 0
-        local client = support.client({ server }, { restart_guard = "ignore", password = function()
+        local client = support.client({ server }, { password = function()
             calls = calls + 1
             return calls == 1 and "wrong" or "right"
         end })

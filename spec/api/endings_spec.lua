@@ -80,7 +80,7 @@ describe("time that is left", function()
     it("is told of by functions that may fail", function()
         local p = support.lua(([[
             local redlock = require "redlock"
-            local client = redlock.new { nodes = %q, restart_guard = "ignore" }
+            local client = redlock.new { nodes = %q }
             local l = client:getLock "x"
             assert(l:tryLock(1, 5))
             l:onEnding(10, function() error("mine", 0) end)

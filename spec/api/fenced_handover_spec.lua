@@ -163,7 +163,7 @@ describe("a fenced lock that is passed on among futures", function()
 
     it("counts once what is sent twice", function()
         local alone = support.proxy(cluster[1].port)
-        local c = support.warm_client({ alone.uri }, { timeout = 1, restart_guard = "ignore" })
+        local c = support.warm_client({ alone.uri }, { timeout = 1, restart_guard = true })
         local first = c:getFencedLock("x", { owner = 1 })
         local second = c:getFencedLock("x", { owner = 2 })
         local ok, token = first:tryLock(5, 10)

@@ -89,8 +89,8 @@ describe("lock_delay", function()
         }
 
         local function stays(code)
-            local child = support.child(cluster, "{ lock_delay = 20, lease = 0.3, max_hold = 0.15,"
-                .. 'restart_guard = "ignore" }', code, { stderr = "stdout" })
+            local child = support.child(cluster,
+                "{ lock_delay = 20, lease = 0.3, max_hold = 0.15 }", code, { stderr = "stdout" })
             assert.equal("ready", child:read_line(20))
             assert.equal("taken", child:read_line(20))
             local value
@@ -133,7 +133,7 @@ describe("lock_delay", function()
     it("is not for who lets go in time", function()
         local cluster = support.cluster(3)
         for _, code in ipairs { "assert(l:unlock())", "client:close()", "os.exit(0)", "" } do
-            local child = support.child(cluster, '{ lock_delay = 20, restart_guard = "ignore" }',
+            local child = support.child(cluster, "{ lock_delay = 20 }",
                 "assert(l:tryLock(0, 10)) " .. code, { stderr = "stdout" })
             assert.equal("ready\n", child:read_all(20))
             assert.equal(0, child:wait(5))

@@ -32,8 +32,8 @@ describe("of two calls for one hold", function()
         -- A client with connections of its own, so that they end with it.
         local function another(opts)
             n = n + 1
-            local o = { nodes = {}, timeout = 5, connect_timeout = 10, restart_guard = "ignore",
-                client_name = "c" .. n }
+            local o = { nodes = {}, timeout = 5, connect_timeout = 10, cluster = "spec",
+                max_waiting = 1000 + n }
             for i, proxy in ipairs(proxies) do o.nodes[i] = proxy.uri end
             for key, value in pairs(opts) do o[key] = value end
             return redlock.new(o)
@@ -400,7 +400,7 @@ describe("of two calls for one hold", function()
     it("in nginx both wait, or one is killed", function()
         local proxies = support.proxies(cluster)
         support.all(proxies):delay("down", 3)
-        local ng = support.nginx { nodes = proxies, options = 'restart_guard = "ignore"',
+        local ng = support.nginx { nodes = proxies,
             first = [[ touched = require("spec.support.handles").watch() ]], server = [[
             location /race { content_by_lua_block {
                 local touched, print = touched, ngx.say
@@ -414,8 +414,8 @@ describe("of two calls for one hold", function()
                 local function race(a, b, kill)
                     n = n + 1
                     local mine = { lost = 0, events = 0 }
-                    local c = redlock.new { nodes = nodes, timeout = 5, restart_guard = "ignore",
-                        client_name = "c" .. n, on_event = function(e)
+                    local c = redlock.new { nodes = nodes, timeout = 5, cluster = "spec",
+                        max_waiting = 1000 + n, on_event = function(e)
                             if e.type == "lost" then mine.events = mine.events + 1 end
                         end }
                     local l = c:getFencedLock(a .. b .. n)

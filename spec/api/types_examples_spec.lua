@@ -259,7 +259,7 @@ describe("in the reference", function()
         user("blind", cluster[2], "~*", "-info")
         user("keyless", cluster[3], "~app:*")
         look { fresh.uri, down.uri, cluster[1].uri }
-        look({ cluster[1].uri }, { restart_guard = "ignore" })
+        look { support.cluster(1)[1].uri }
         look({ cluster[1].uri, cluster[2].uri, fresh.uri }, { user = "blind" })
         look({ cluster[3].uri, fresh.uri, cluster[1].uri }, { user = "keyless" })
         local frozen = support.cluster(1)[1]

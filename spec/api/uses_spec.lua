@@ -4,13 +4,16 @@ local support = require "spec.support"
 local redlock = require "redlock"
 
 describe("a client", function()
-    local cluster, client
+    local cluster, brief, client
 
-    setup(function() cluster = support.cluster(3) end)
+    setup(function()
+        cluster = support.cluster(3)
+        brief = support.cluster(3, { new = true }):admit(0.6)
+    end)
     before_each(function()
         cluster:flush()
-        client = support.warm_client(cluster, { lease = 0.6, max_lease = 0.6,
-            restart_guard = "ignore" })
+        brief:flush()
+        client = support.warm_client(brief, { lease = 0.6, max_lease = 0.6 })
     end)
     after_each(function() client:close() end)
     teardown(support.cleanup)
@@ -148,7 +151,7 @@ describe("a client", function()
         assert.equal(1, l:getHoldCount())
         assert.is_true(l:unlock())
         assert.is_false(client:using("x", { lease = 0.05 }, function() support.sleep(0.1) end))
-        cluster:await_free()
+        brief:await_free()
     end)
 
     local function raises(text, fn, ...)
@@ -202,7 +205,7 @@ describe("a client", function()
         raises("bad primitive.keys%(%)", of("keys", nil))
         raises("bad primitive.keys%(%): strings are needed; number 1", of("keys", { 1 }))
         raises("bad primitive.channel%(%)", function()
-            cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 60000) end)
+            brief:each(function(s) s:call("SET", "x", "theirs", "PX", 60000) end)
             local prim = redlock.primitive { name = "p", acquire = "return {0, 100}",
                 release = "return 1", channel = function() end }
             client:get(prim, "x"):tryLock(1)

@@ -115,7 +115,7 @@ end
 -- In a world, where no answers come together or apart by chance, and without the collector.
 function work.metered()
     local world = require("redlock").testing.new { nodes = 1, seed = 1, round_trip = 0.0005 }
-    local bare = world:client { client_name = "bare" }
+    local bare = world:client { max_waiting = 1000 }       -- a core of its own
     local metered = world:client { metrics = require("redlock.metrics").new() }
     cycles(bare, 10)
     cycles(metered, 10)

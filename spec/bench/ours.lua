@@ -33,7 +33,7 @@ local told, happened = 0, 0
 local options = { cluster = "spec", nodes = { unpack(arg) }, timeout = 10,
     host = host and require("redlock.host." .. host) }
 if mode == "held" or mode == "expiring" then
-    options.max_lease, options.restart_guard, options.max_waiting = MAX_LEASE, "ignore", 2 * AT_ONCE
+    options.max_lease, options.restart_guard, options.max_waiting = MAX_LEASE, false, 2 * AT_ONCE
     options.prefix = held .. ":"
 end
 if mode == "expiring" then

@@ -174,7 +174,7 @@ end
 local function held(n, many)
     for _, row in ipairs { { "held", "lock + unlock" }, { "expiring", "leases that run out" } } do
         local mode, what = unpack(row)
-        local empty, full = support.cluster(n), support.cluster(n)
+        local empty, full = support.cluster(n, { new = true }), support.cluster(n, { new = true })
         local workers = { floor(empty, "script"), ours(empty, mode, 0), floor(full, "script"),
             ours(full, mode, many) }
         local batches = batches_of(workers)

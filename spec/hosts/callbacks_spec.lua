@@ -5,8 +5,10 @@ local support = require "spec.support"
 -- Each function is called once, and tries all calls on the client that calls it.
 local CODE = [[
     local public = require "spec.support.public_calls"
+    local clients = 0
     local function with(opts, give)
-        opts.lease, opts.client_name = 1, "c" .. tostring(opts):match "%x+$"
+        clients = clients + 1
+        opts.lease, opts.max_waiting = 1, 1000 + clients       -- a core of its own
         local c, calls, came, done
         local function try()
             if calls and not came then

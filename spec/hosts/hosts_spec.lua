@@ -328,12 +328,12 @@ describe("over the host", function()
             assert(client:getLock("kept", { owner = "me" }):lock())
             local before = threads()
             for i = 1, 5 do
-                local c = new { client_name = "dropped" .. i }
+                local c = new { max_waiting = 1000 + i }
                 local l = c:getLock("x" .. i, { owner = "me" })
                 assert(l:tryLock(5) and l:unlock())
             end
             assert(threads() == before + 5)
-            local again, from = new { client_name = "dropped1" }, now()
+            local again, from = new { max_waiting = 1001 }, now()
             assert(again:connect())
             repeat
                 collectgarbage()
@@ -341,7 +341,7 @@ describe("over the host", function()
             until threads() == before + 1 or now() - from > 90
             assert(threads() == before + 1, threads() - before)
             -- They can be had again, and so can one that was never closed.
-            for _, c in ipairs { again, new { client_name = "dropped2" } } do
+            for _, c in ipairs { again, new { max_waiting = 1002 } } do
                 local l = c:getLock("y", { owner = "me" })
                 assert(l:tryLock(5) and l:unlock())
             end

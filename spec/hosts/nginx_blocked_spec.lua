@@ -77,7 +77,7 @@ local SERVER = [[
     # A client that closes while a server owes it an answer: says how often another thread of the
     # request ran meanwhile.
     location = /open { content_by_lua_block {
-        local closing = redlock.new { nodes = nodes, cluster = "spec", client_name = "closes" }
+        local closing = redlock.new { nodes = nodes, cluster = "spec", max_waiting = 1000 }
         package.loaded.closing = closing         -- for the next request
         assert(closing:connect(20))
         assert(closing:getLock("closes", { owner = "me" }):tryLock(5, 10))

@@ -181,7 +181,7 @@ describe("the recipe", function()
         for i = 1, 4 do
             writers[i] = support.lua(([[
                 local redlock, journal = require "redlock", dofile(%q)
-                local client = redlock.new { nodes = %q, restart_guard = "ignore",
+                local client = redlock.new { nodes = %q,
                     on_event = journal(%q, "web-%d") }
                 local lock = client:getLock(("%d"):rep(60000))      -- a long line
                 for _ = 1, 50 do

@@ -67,7 +67,7 @@ describe("passwords", function()
             works { user = "app", password = function() return "first" end }
             local c = support.lua(([[
                 local client = require("redlock").new { nodes = %q, user = "app",
-                    password_env = "REDIS_PASSWORD", restart_guard = "ignore" }
+                    password_env = "REDIS_PASSWORD", cluster = "spec", restart_guard = true }
                 assert(client:getLock("x"):tryLock(5))
                 print "fine"
             ]]):format(cluster[1].uri), { env = { REDIS_PASSWORD = "first" } })
@@ -83,7 +83,7 @@ describe("passwords", function()
             nodes[2] = "redis://app:first@127.0.0.1:" .. cluster[2].port
             nodes[3].user = nil
             local client = require("redlock").new { nodes = nodes, user = "nobody",
-                password = "wrong", restart_guard = "ignore" }
+                password = "wrong", cluster = "spec" }
             local l = client:getLock "x"
             -- The third has a password but no user.
             assert.is_true(l:tryLock(5))

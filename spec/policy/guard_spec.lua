@@ -361,20 +361,6 @@ describe("a server whose INFO may not be read", function()
         assert.is_nil(ok)
         assert.equal("guarded", err.nodes[1].code)
     end)
-
-    it("is refused with restart_guard = \"require\"", function()
-        local client = support.client(uris(), { restart_guard = "require" })
-        local err = support.fails("no_quorum", client:getLock("x"):tryLock(0.3))
-        local refused = 0
-        for _, row in ipairs(err.nodes) do
-            if row.code ~= "pending" then
-                refused = refused + 1
-                assert.equal("noperm", row.code)
-                assert.matches("allow INFO", row.message)
-            end
-        end
-        assert.is_true(refused >= 2)
-    end)
 end)
 
 -- REDLOCK_RESTARTS: how many runs; more than some dozens go to several processes.

@@ -104,9 +104,9 @@ describe("the watchdog", function()
     end)
 
     it("renews in time while it waits for a server that hangs", function()
-        local cluster = support.cluster(3)
+        local cluster = support.cluster(3, { new = true })
         local client = support.warm_client(cluster, { lease = 0.9, timeout = 1,
-            restart_guard = "ignore" })
+            restart_guard = false })
         support.sleep(1.5)                   -- it asks for the time once a second
         cluster[3]:freeze()
         local l = client:getLock "x"

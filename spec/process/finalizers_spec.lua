@@ -29,12 +29,12 @@ local CODE = [[
     local public = require "spec.support.public_calls"
     local c = new { metrics = require("redlock.metrics").new {}, lease = 5 }
     local calls = public.prepare(redlock, c, true)
-    local unused = public.prepare(redlock, new { client_name = "unused" })
+    local unused = public.prepare(redlock, new { max_waiting = 1001 })
     for _, call in ipairs(unused) do
         if not call[1]:find "^metrics" then calls[#calls + 1] = call end
     end
     calls[#calls + 1] = { "redlock.new", function()
-        return new { client_name = "late" }:getLock("late"):tryLock(0)
+        return new { max_waiting = 1002 }:getLock("late"):tryLock(0)
     end }
     GUARDS = {}
     local function try()

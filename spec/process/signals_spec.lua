@@ -163,7 +163,7 @@ describe("a process that is told to end", function()
 
     it("releases nothing of clients without the option", function()
         local p = holder(OPTIONS, ([[
-            local other = support.client({ "%s" }, { max_lease = 600, restart_guard = "ignore" })
+            local other = support.client({ "%s" }, { max_lease = 600, restart_guard = true })
             assert(other:getLock("y"):tryLock(5))
             print "both"
             io.read()

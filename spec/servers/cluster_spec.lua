@@ -28,7 +28,7 @@ end
 -- The wrong orders that examples/operations warns of. Without the guard nobody notices.
 describe("two lists of servers in use at the same time", function()
     local cluster, a, b, c, d
-    local UNGUARDED = { restart_guard = "ignore", lease = 5 }
+    local UNGUARDED = { restart_guard = false, lease = 5 }
     after_each(support.cleanup)
 
     before_each(function()

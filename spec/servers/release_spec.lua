@@ -42,11 +42,11 @@ describe("a reply that is lost after the SET was applied [10, 22]", function()
 
     it("does not block the retry when the server stays away for a while", function()
         local alone = support.proxy(cluster[1].port)
-        local one = support.warm_client({ alone }, { restart_guard = "ignore" })
+        local one = support.warm_client({ alone }, { restart_guard = true })
         alone:cut_after_request "the-name"
         local l = one:getLock "the-name"
         -- The connection breaks with the answer, and cannot be made again.
-        local code = support.child({ alone }, '{ restart_guard = "ignore" }', [[
+        local code = support.child({ alone }, "{ restart_guard = true }", [[
             l = client:getLock "the-name"
             io.read()
             local ok, err = l:tryLock()

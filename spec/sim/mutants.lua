@@ -410,7 +410,7 @@ return {
     -- ---- the restart guard ----
 
     { name = "the guard is off", file = "lua/redlock/servers/restart_guard.lua", guarded = true,
-        from = "return options.restart_guard ~= false", to = "return false",
+        from = "return options.restart_guard\n", to = "return false\n",
         by = { "who forgot does not vote", "one holder",
             "floors are seeded after the quarantine" } },
 

@@ -16,7 +16,7 @@ _M.list = {
         assert(not ok and err.code == "not_held")
     ]] },
     { "connects, and lets others go on meanwhile", [[
-        local c = new { client_name = "connects" }         -- a core of its own
+        local c = new { max_waiting = 1001 }        -- a core of its own
         local went_on
         spawn(function()
             sleep(0.001)
@@ -30,7 +30,7 @@ _M.list = {
         c:close()
         local ok, err = c:connect(1)
         assert(not ok and err.code == "closed")
-        local none = new { nodes = "redis://127.0.0.1:1", client_name = "none" }
+        local none = new { nodes = "redis://127.0.0.1:1" }
         local from = now()
         ok, err = none:connect(0.2)
         assert(not ok and err.code == "no_quorum" and err.nodes[1].code == "refused", err)
@@ -38,7 +38,7 @@ _M.list = {
         none:close()
     ]] },
     { "says whether a majority votes, however many ask", [[
-        local c, said = new { client_name = "health" }, 0
+        local c, said = new { max_waiting = 1002 }, 0
         for _ = 1, 20 do
             spawn(function()
                 assert(c:health() == true)

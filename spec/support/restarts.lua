@@ -12,11 +12,13 @@ local runs, guarded, seed = tonumber(arg[1]), arg[2] == "on", tonumber(arg[3])
 local LEASE = guarded and 0.3 or 1.5         -- without it nothing is waited for
 math.randomseed(seed)
 
-local cluster = support.cluster(3):admit(LEASE)
+local cluster = support.cluster(3, { new = true })
+if guarded then
+    cluster:admit(LEASE)
+end
 local proxies = support.proxies(cluster)
-local options = { max_lease = LEASE, lease = LEASE, restart_guard = guarded or "ignore",
-    timeout = 0.1,
-    connect_timeout = 0.3 }
+local options = { max_lease = LEASE, lease = LEASE, restart_guard = guarded,
+    timeout = 0.1, connect_timeout = 0.3 }
 local holder, rival = support.client(proxies, options), support.warm_client(cluster, options)
 
 local function all_vote()

@@ -79,8 +79,7 @@ static void script(rl_client *c, const char *name)
 static rl_client *open_client(const char *key)
 {
     char err[256];
-    rl_options options = {.client_name = "ends", .timeout_ms = 250,
-                          .connect_timeout_ms = 1000, .drift_ppm = 10000,
+    rl_options options = {.timeout_ms = 250, .connect_timeout_ms = 1000, .drift_ppm = 10000,
                           .signals = this.signals};
     rl_client *c = key ? rl_share(key, strlen(key), &options, this.nodes, this.n, err,
                                   sizeof(err))

@@ -184,8 +184,7 @@ static void read_scripts(void)
 static rl_client *open_client(void)
 {
     char err[RL_TEXT_MAX] = "";
-    const rl_options options = {.client_name = "refused",
-                                .timeout_ms = 1000,
+    const rl_options options = {.timeout_ms = 1000,
                                 .connect_timeout_ms = 2000,
                                 .drift_ppm = 10000,
                                 .tls_verify = 1,

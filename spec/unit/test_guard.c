@@ -384,12 +384,6 @@ SIM_TEST(without_info_the_marker_decides, sim_admitted(3, MAX_LEASE_MS))
     sim_cut(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     marker_is(s, 0, 1);
-    s->config[0].require_info = 1;
-    s->server[0].info = "-NOPERM this user has no permissions to run 'info'\r\n";
-    sim_advance(s, 2000);
-    sim_cut(s, 0);
-    CHECK_INT(code_of(s, 0), RL_NOPERM);
-    sim_advance(s, 2000);
 }
 
 SUITE(guard, T(admitted_servers_vote_at_once), T(new_servers_vote_after_a_quarantine),

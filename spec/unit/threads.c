@@ -107,8 +107,7 @@ static int script(rl_client *c, const char *name)
 static rl_client *open_client(const char *key)
 {
     char err[RL_TEXT_MAX];
-    const rl_options options = {.client_name = "threads",
-                                .timeout_ms = 250,
+    const rl_options options = {.timeout_ms = 250,
                                 .connect_timeout_ms = 1000,
                                 .drift_ppm = 10000,
                                 .tls_verify = 1,

@@ -319,10 +319,7 @@ static int is_fit(struct core *core, int i)
     } else if (!core->marker && g->marker[0]) {
         node_refuse(nd, RL_CONFIG, "other clients use it with the restart guard, and this one "
                     "without: after a restart a lock could have two holders. Turn the guard on "
-                    "in all clients (restart_guard = \"ignore\" skips this check)");
-    } else if (nd->config->require_info && !nd->info.replid[0]) {
-        node_refuse(nd, RL_NOPERM, "it does not show its master_replid, which restart_guard = "
-                    "\"require\" needs: allow INFO to this user");
+                    "in all clients");
     } else {
         return 1;
     }

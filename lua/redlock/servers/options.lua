@@ -76,15 +76,6 @@ local function prefix(what, value)
     end
 end
 
-local function client_name(what, value)
-    if value ~= false then
-        validate.name(what, value, 64)
-        if value:find "[^!-~]" then
-            bad(what, "printable characters without spaces are needed")
-        end
-    end
-end
-
 local function cluster(what, value)
     if value ~= false and (type(value) ~= "string" or #value > 32
         or not value:find "^[%w._-]+$" or value:find("^" .. ("%x"):rep(16) .. "$")) then
@@ -193,7 +184,7 @@ _M.rows = {
         flag = "--connect-timeout" },
     { "max_hold", 3600, "number|false", "seconds the watchdog renews a lock; false: no limit",
         check = seconds_or_false(0.001), flag = "--max-hold", of = "run" },
-    { "fallback", 1, NUMBER, "seconds between a waiter's attempts without messages, +- half",
+    { "fallback", 1, NUMBER, "seconds between attempts that no message wakes, +- half",
         check = seconds(0.001, MINUTE) },
     { "patience", 10, NUMBER, "seconds without a majority before `lock` gives up",
         check = seconds(0) },
@@ -204,8 +195,6 @@ _M.rows = {
     { "cluster", false, WORDS, "name of these servers; the same in all programs",
         check = cluster, c = "cluster", as = "text", flag = "--cluster", arg = "NAME",
         env = "REDLOCK_CLUSTER" },
-    { "client_name", "redlock", WORDS, "shown in `CLIENT LIST`; false: none", check = client_name,
-        c = "client_name", as = "text" },
     { "label", true, "string|boolean", "the holder's name; true: host, process, program",
         check = label, flag = "--label", arg = "TEXT", of = "run" },
     { "on_event", "auto", '"auto"|false|fun(e: redlock.Event)', "\"auto\": nginx's log",
@@ -224,9 +213,8 @@ _M.rows = {
         check = signals, c = "signals", as = "signals" },
     { "host", false, "redlock.Host|false", "the event loop; false: found by itself",
         check = host },
-    { "restart_guard", "auto", 'boolean|"auto"|"require"|"ignore"', "\"auto\": if several",
-        check = one_of('true, false, "auto", "require" or "ignore"', true, false, "auto", "require",
-            "ignore") },
+    { "restart_guard", "auto", 'boolean|"auto"', "\"auto\": with several servers",
+        check = one_of('true, false or "auto"', true, false, "auto") },
     { "behind_proxy", false, "boolean", "servers may restart while connections to them stay",
         check = one_of("true or false", true, false) },
     { "user", false, WORDS, "for nodes that have no password of their own",

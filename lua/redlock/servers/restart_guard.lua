@@ -37,16 +37,13 @@ function _M.is_on(options)
     if options.restart_guard == "auto" then
         return #options.nodes > 1
     end
-    return options.restart_guard ~= false and options.restart_guard ~= "ignore"
+    return options.restart_guard
 end
 
 --- Sets the guard's fields of rl_options.
 function _M.configure(settings, options)
     settings.unguarded = _M.is_on(options) and 0 or 1
-    if options.restart_guard ~= "ignore" then        -- off: the core looks for others' markers
-        settings.marker, settings.marker_script = _M.KEY, SET
-    end
-    settings.require_info = options.restart_guard == "require" and 1 or 0
+    settings.marker, settings.marker_script = _M.KEY, SET    -- off: it looks for others' markers
     settings.behind_proxy = options.behind_proxy and 1 or 0
 end
 

@@ -91,16 +91,16 @@ function _M.try(client, rows, found)
 end
 
 --- Counts the connections of clients with another list of servers, where CLIENT LIST is allowed:
--- their names end in 8 digits of the list's hash. asked, found: as for try().
+-- their connections are named redlock:LIST. asked, found: as for try().
 function _M.count_strangers(client, asked, found)
-    local info, name = ffi.new "rl_node_info", client.options.client_name
+    local info = ffi.new "rl_node_info"
     load().rl_node_get_info(client.core, 0, info)
     local list = ffi.string(info.list)
     for k, said in ipairs(question.ask_each(client, asked)) do
         local n, hosts, seen = 0, 0, {}
         for line in gmatch(said.data or "", "[^\n]+") do
-            local whose, theirs = match(line, " name=(%S-):(%x%x%x%x%x%x%x%x) ")
-            if (whose == "redlock" or whose == name) and theirs ~= list then
+            local theirs = match(line, " name=redlock:(%x%x%x%x%x%x%x%x) ")
+            if theirs and theirs ~= list then
                 local host = match(line, " addr=(%S+):%d+ ") or "?"
                 n, hosts, seen[host] = n + 1, hosts + (seen[host] and 0 or 1), true
             end
