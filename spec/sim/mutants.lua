@@ -471,6 +471,78 @@ return {
         from = "return !strcmp(cluster, core->cluster) || !strcmp(cluster, core->hash);",
         to = "return (void)cluster, 1;" },
 
+    { name = "a marker of another type is none", file = "c/core/eligibility/guard.c",
+        unit = "guard.a_marker_of_another_type",
+        from = '!strncmp(reply->text, "WRONGTYPE", 9)', to = "0" },
+
+    { name = "who was healed does not confirm", file = "c/core/leases/heal.c",
+        unit = "extend.a_healed_node_confirms",
+        from = "heal->lease->confirmed |= bit(i);", to = ";" },
+
+    { name = "who refuses a heal confirms", file = "c/core/leases/heal.c",
+        unit = "extend.a_healed_node_confirms",
+        from = "vote->vote >= RL_VOTE_YES", to = "vote->vote >= RL_VOTE_FOREIGN" },
+
+    { name = "what was taken over is owed by none", file = "c/core/leases/holder.c",
+        unit = "release.an_adopted_lease_owes", to = "lease->touched = 0;",
+        from = "lease->touched = (uint32_t)(link_bit(core->n) - 1);" },
+
+    { name = "a text is not sent after the grant", file = "c/core/leases/watchdog.c",
+        unit = "extend.a_forgotten_script_is_sent_after", to = "return !round->outcome;",
+        from = "return !round->outcome || (round->outcome == RL_GRANTED &&\n"
+            .. "                               lease_remaining_ms(round->lease, now_ms) > 0);" },
+
+    { name = "a text is sent after the release", file = "c/core/leases/watchdog.c",
+        unit = "extend.a_forgotten_script_is_sent_after",
+        from = "return !round->outcome || (round->outcome == RL_GRANTED &&\n"
+            .. "                               lease_remaining_ms(round->lease, now_ms) > 0);",
+        to = "return !round->outcome || round->outcome == RL_GRANTED;" },
+
+    { name = "refused at the token is still ours", file = "c/core/leases/fence.c",
+        unit = "fence.a_refusal_that_is_not_above",
+        from = "vote->extra > confirm->token", to = "vote->extra >= confirm->token" },
+
+    { name = "refused below the token is still ours", file = "c/core/leases/fence.c",
+        unit = "fence.a_refusal_that_is_not_above",
+        from = " && vote->extra > confirm->token", to = "" },
+
+    { name = "another's above the token is still ours", file = "c/core/leases/fence.c",
+        unit = "fence.a_refusal_that_is_not_above",
+        from = "vote->vote == RL_VOTE_ABSENT && vote->extra > confirm->token",
+        to = "vote->extra > confirm->token" },
+
+    { name = "a late confirmation is of the token asked later", file = "c/core/leases/fence.c",
+        unit = "fence.c3", from = "slot->extra = confirm->token;", to =
+            "slot->extra = round->token;" },
+
+    { name = "tokens need no margin", file = "c/core/leases/fence.c",
+        unit = "fence.the_margin_witnesses",
+        from = "witnesses >= quorum_with(round->tally.n, round->tally.margin)",
+        to = "witnesses >= quorum_size(round->tally.n)" },
+
+    { name = "a closed channel has sleepers", file = "c/core/rounds/subscription.c",
+        unit = "subscription.pauses_outlast", to = "",
+        from = "    while (s->sleepers)\n        leave(s->sleepers);\n" },
+
+    { name = "a closed channel has one sleeper", file = "c/core/rounds/subscription.c",
+        unit = "subscription.pauses_outlast",
+        from = "    while (s->sleepers)\n        leave", to =
+            "    if (s->sleepers)\n        leave" },
+
+    { name = "a lost subscriber listens", file = "c/core/rounds/subscription.c",
+        unit = "subscription.a_lost_subscriber_is_asked",
+        from = "            s->subscribed &= ~bit(i);\n            s->requested", to =
+            "            s->requested" },
+
+    { name = "a lost subscriber was asked", file = "c/core/rounds/subscription.c",
+        unit = "subscription.a_lost_subscriber", to = "",
+        from = "            s->requested &= ~bit(i);\n" },
+
+    { name = "a lost subscriber keeps closed channels", file = "c/core/rounds/subscription.c",
+        unit = "subscription.a_lost_subscriber_ends", to = "            s->requested &= ~bit(i);\n",
+        from = "            s->requested &= ~bit(i);\n            if (!s->refs && !s->requested)\n"
+            .. "                forget(s);\n" },
+
     { name = "an error quotes the password", file = "c/node/node.c",
         unit = "node.quotes_no_password",
         from = "nd->config->password && (nd->state == NODE_HANDSHAKE || !nd->queue_len);",

@@ -401,6 +401,19 @@ rl_lease *sim_hold(struct sim *s, const char *key, int64_t lease_ms)
     return h.lease;
 }
 
+rl_lease *sim_adopt(struct sim *s, rl_lease *lease, int64_t lease_ms)
+{
+    char value[RL_VALUE_LEN];
+    int64_t token = lease->token;
+    memcpy(value, lease->value, sizeof(value));
+    holder_disown(lease);
+    rl_bytes key = {"k", 1};
+    lease = holder_adopt(&s->core, &s->primitive, &key, 1, NULL, 0,
+                         (rl_bytes){value, RL_VALUE_LEN}, lease_ms, token, s->now_ms);
+    REQUIRE(lease != NULL);
+    return lease;
+}
+
 int sim_release(struct sim *s, rl_lease *lease)
 {
     return sim_result(s, holder_release(lease, s->now_ms));

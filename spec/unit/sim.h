@@ -78,7 +78,7 @@ struct sim_server {
     int runs;                     /* how often it was restarted */
     char run_id[41];
     char replid[41];              /* of its life; sim_fail_over() gives it another one */
-    char marker[2 * MARKER_MAX];  /* "": none */
+    char marker[2 * MARKER_MAX];  /* "": none; "#": a key of another type */
     char servers[256];            /* the list beside the marker; "": none */
     int stubborn;                 /* sets none: and says that it is another one */
     int marks;                    /* requests to set it, */
@@ -250,6 +250,9 @@ rl_round *sim_ask_within(struct sim *s, const char *key, int64_t within_ms);
 
 /* The same, kept by the watchdog. */
 rl_lease *sim_keep(struct sim *s, const char *key, int64_t lease_ms);
+
+/* Another lease of the same value takes it over: as an import does. */
+rl_lease *sim_adopt(struct sim *s, rl_lease *lease, int64_t lease_ms);
 
 /* Releases a lease. The outcome. */
 int sim_release(struct sim *s, rl_lease *lease);

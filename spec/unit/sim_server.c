@@ -365,7 +365,9 @@ static int execute_question(struct sim *s, int i, const redisReply *command)
     } else if (!strcmp(name, "GET")) {
         int marker = !strcmp(command->element[1]->str, "marker");
         const char *text = marker ? sv->marker : sv->servers;
-        if (text[0])
+        if (!strcmp(text, "#"))
+            sim_reply(sv, "-WRONGTYPE Operation against a key holding the wrong kind\r\n");
+        else if (text[0])
             sim_reply(sv, "$%d\r\n", (int)strlen(text)), say(sv, text), say(sv, "\r\n");
         else
             sim_reply(sv, "$-1\r\n");

@@ -196,6 +196,58 @@ SIM_TEST(heals_a_minority, sim_up(5))
     holder_drop(lease, s->now_ms);
 }
 
+/* A node that was healed confirms the lease; one that refuses the heal does not. */
+SIM_TEST(a_healed_node_confirms, sim_up(5))
+{
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    s->server[0].keys = s->server[1].keys = 0;
+    rl_round *round = holder_extend(lease, 5000, s->now_ms);
+    for (int i = 0; i < 5; i++)
+        sim_pass(s, i);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+    CHECK_INT(lease->confirmed, all_of(5) & ~all_of(2));
+    sim_put(s, 1, "k", 3000);            /* somebody is faster than the heal */
+    sim_run(s);
+    CHECK_INT(sim_mine(s, "k", lease), all_of(5) & ~bit(1));
+    CHECK_INT(lease->confirmed, all_of(5) & ~bit(1));
+    holder_drop(lease, s->now_ms);
+}
+
+/* A node that forgot the script is sent its text although the others have granted the
+ * extension: it may need healing. Not after the release. */
+static void forgot_the_script(int released)
+{
+    struct sim *s = sim_up(3);
+    test_note("released %d", released);
+    rl_lease *lease = sim_hold(s, "k", 3000);
+    rl_round *release = NULL;
+    s->server[2].keys = 0;
+    s->server[2].loaded.word[0] &= ~bit(SIM_EXTEND);
+    sim_clear_logs(s);
+    rl_round *round = holder_extend(lease, 5000, s->now_ms);
+    for (int i = 0; i < 3; i++)
+        sim_serve(s, i);
+    sim_pass(s, 0);
+    sim_pass(s, 1);
+    CHECK_INT(round->outcome, RL_GRANTED);
+    if (released)
+        release = holder_release(lease, s->now_ms);
+    sim_run(s);
+    CHECK_STR(s->server[2].log, released ? "?R" : "?eA");
+    CHECK_INT(sim_mine(s, "k", lease), released ? 0 : all_of(3));
+    sim_end(round);
+    if (release)
+        sim_end(release);
+    holder_drop(lease, s->now_ms);
+    sim_finish(s);
+}
+
+static void a_forgotten_script_is_sent_after_the_grant(void)
+{
+    forgot_the_script(0);
+    forgot_the_script(1);
+}
+
 /* Without a majority nothing is made again, not even where it is missing. */
 SIM_TEST(recreates_nothing, sim_up(5))
 {
@@ -369,7 +421,8 @@ SUITE(extend, T(extends_from_its_own_start), T(never_shortens),
       T(overlapping_extensions), T(a_majority_is_enough),
       T(no_quorum_keeps_the_old_deadline), T(a_tie_is_no_majority),
       T(lost_when_a_majority_disowns), T(a_minority_cannot_disown),
-      T(waits_to_know_who_disowns), T(heals_a_minority), T(recreates_nothing),
+      T(waits_to_know_who_disowns), T(heals_a_minority), T(a_healed_node_confirms),
+      T(a_forgotten_script_is_sent_after_the_grant), T(recreates_nothing),
       T(after_the_deadline_nobody_is_asked), T(late_majority_is_lost),
       T(undecided_at_the_deadline_is_lost), T(late_for_an_orphan), T(not_held_in_other_states),
       T(release_overtakes_an_extension), T(some_primitives_cannot),

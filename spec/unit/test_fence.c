@@ -238,6 +238,45 @@ static void a_refused_confirmation_has_a_range(void)
     }
 }
 
+/* Only "ours, and counted above the token" keeps the grant; it is asked for a larger one. */
+static void a_refusal_that_is_not_above_the_token(void)
+{
+    static const char *const said[] = {"*2\r\n:0\r\n:4\r\n", "*2\r\n:0\r\n:3\r\n",
+                                       "*2\r\n:-1\r\n:9\r\n"};
+    for (int k = 0; k < 3; k++) {
+        struct sim *s = up(3, (int64_t[]){1, 3, 0});
+        test_note("%s", said[k]);
+        sim_leave(s, 2);
+        s->server[0].say[SIM_CONFIRM] = said[k];
+        struct hold h = begin(s);
+        CHECK_INT(sim_wait(s, h.round, 1000), RL_HELD);
+        CHECK_INT(h.round->token, 4);
+        CHECK_INT(h.round->slot[0].vote, RL_VOTE_FOREIGN);
+        sim_run(s);
+        CHECK_STR(s->server[0].log, "FCL");
+        end(s, &h);
+    }
+}
+
+/* As many witness a token as are needed for the lock, with the margin. */
+SIM_TEST(the_margin_witnesses_too, up(5, (int64_t[]){7, 7, 7, 6, 6}))
+{
+    s->core.options.margin = 1;
+    struct hold h = begin(s);
+    s->server[4].frozen = 1;
+    for (int i = 0; i < 4; i++)
+        sim_pass(s, i);
+    CHECK_INT(h.round->outcome, RL_OK);       /* granted by four, witnessed by three */
+    s->now_ms += 2;
+    sim_tick(s);
+    CHECK_INT(h.round->outcome, RL_OK);
+    sim_pass(s, 3);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    CHECK_INT(h.lease->token, 8);
+    CHECK_INT(s->server[3].counter, 8);
+    sim_drop(s, &h);
+}
+
 /* ---- counterexamples ---- */
 
 /* C1: counters (1, 0, 0). A has servers 0 and 1 with counters 2 and 1. Server 1 forgets
@@ -289,7 +328,7 @@ static void c3_late_grant_with_a_larger_counter(void)
     s->now_ms += 2;
     sim_tick(s);                              /* the token is to be 3 */
     CHECK_INT(h.round->token, 3);
-    sim_serve(s, 2);
+    reach(s, 2);
     s->server[0].holds = 0;
     sim_pass(s, 0);
     CHECK_INT(h.round->token, 4);
@@ -393,14 +432,7 @@ SIM_TEST(a_release_counts_only_where_it_must, up(3, (int64_t[]){6, 6, 3}))
 
 SIM_TEST(a_taken_over_lease_keeps_it, up(3, (int64_t[]){6, 6, 6}))
 {
-    rl_lease *lease = sim_hold(s, "k", 30000);
-    char value[RL_VALUE_LEN];
-    memcpy(value, lease->value, sizeof(value));
-    holder_disown(lease);
-    rl_bytes key = {"k", 1};
-    lease = holder_adopt(&s->core, &s->primitive, &key, 1, NULL, 0,
-                         (rl_bytes){value, RL_VALUE_LEN}, 30000, 7, s->now_ms);
-    REQUIRE(lease != NULL);
+    rl_lease *lease = sim_adopt(s, sim_hold(s, "k", 30000), 30000);
     CHECK_INT(lease->token, 7);
     CHECK_INT(sim_result(s, holder_extend(lease, 30000, s->now_ms)), RL_GRANTED);
     CHECK_INT(s->server[0].counter, 7);
@@ -487,7 +519,8 @@ SUITE(fence, T(counters_in_step), T(a_minority_out_of_step),
       T(no_confirmation_no_hold), T(a_silent_confirmation_times_out),
       T(a_torn_confirmation_is_no_witness), T(a_forgotten_script_is_sent),
       T(a_grant_needs_a_counter), T(a_counter_has_a_range),
-      T(a_refused_confirmation_has_a_range), T(c1_no_second_round),
+      T(a_refused_confirmation_has_a_range), T(a_refusal_that_is_not_above_the_token),
+      T(the_margin_witnesses_too), T(c1_no_second_round),
       T(c2_key_gone_before_the_confirmation), T(c3_late_grant_with_a_larger_counter),
       T(a_late_grant_is_confirmed), T(c4_executed_twice),
       T(c9_extension_below_the_counter), T(c10_heals_only_below_the_token),

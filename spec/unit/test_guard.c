@@ -203,6 +203,18 @@ SIM_TEST(a_shorter_quarantine_is_superseded, sim_admitted(3, MAX_LEASE_MS))
     CHECK(is_theirs(s, 0));
 }
 
+/* As one that was deleted: somebody wrote another key over it. */
+SIM_TEST(a_marker_of_another_type_begins_a_quarantine, sim_admitted(3, MAX_LEASE_MS))
+{
+    strcpy(s->server[0].marker, "#");
+    sim_cut(s, 0);
+    probe(s);                                /* reads the markers, and acquires nothing */
+    CHECK_INT(guard_of(s, 0), RL_GUARD_QUARANTINED);
+    marker_is(s, 0, 1);
+    votes_in(s, GUARD_MS);
+    sim_advance(s, 2000);
+}
+
 SIM_TEST(admission_needs_a_majority, brand_new(3))
 {
     s->server[2].refuses = 1;
@@ -395,6 +407,7 @@ SUITE(guard, T(admitted_servers_vote_at_once), T(new_servers_vote_after_a_quaran
       T(counts_from_its_own_first_look), T(clients_must_agree_on_max_lease),
       T(who_disagrees_with_one_admits_nobody), T(another_nonce_is_another_quarantine),
       T(a_shorter_quarantine_is_superseded), T(admission_needs_a_majority),
+      T(a_marker_of_another_type_begins_a_quarantine),
       T(a_quarantined_server_extends_heals_and_releases),
       T(init_admits_what_is_connected), T(a_step_silences_a_server),
       T(a_step_hurries_the_watchdog), T(a_majority_that_steps_ends_leases),

@@ -156,6 +156,68 @@ static void confirm(int n, const char *what, const char *channel)
         core_feed(&core, 5, line, (size_t)len, now_ms);
 }
 
+/* Whoever pauses on a channel that is closed, or whose subscriber is lost, sleeps on until
+ * its own time. */
+static void pauses_outlast_their_channel(void)
+{
+    begin();
+    rl_subscription *other = subscription_open(&core, "d", 1, now_ms);
+    rl_round *first = subscription_pause(other, 0, 1000, now_ms);
+    rl_round *second = subscription_pause(other, 0, 2000, now_ms);
+    rl_round *third = subscription_pause(subscription, 0, 1000, now_ms);
+    connect_0();
+    core_lost(&core, 5, RL_REFUSED, "connection reset", now_ms);
+    subscription_close(other, now_ms);
+    CHECK(!first->subscription && !second->subscription);
+    CHECK(third->subscription == subscription);
+    core_tick(&core, now_ms += 999);
+    CHECK(!first->outcome && !second->outcome && !third->outcome);
+    core_tick(&core, now_ms += 1);
+    CHECK_INT(first->outcome, RL_GRANTED);
+    CHECK_INT(second->outcome, RL_OK);
+    CHECK_INT(third->outcome, RL_GRANTED);
+    core_tick(&core, now_ms += 1000);
+    CHECK_INT(second->outcome, RL_GRANTED);
+    round_free(first);
+    round_free(second);
+    round_free(third);
+    finish();
+}
+
+/* What it had confirmed counts no more, and what is still wanted is asked for again. */
+static void a_lost_subscriber_is_asked_again(void)
+{
+    begin();
+    struct node *nd = connect_0();
+    hear(0, "subscribe");
+    hear(1, "subscribe");
+    core_lost(&core, 5, RL_REFUSED, "connection reset", now_ms);
+    hear(2, "subscribe");
+    CHECK_INT(subscription->wakes, 0);               /* two of five */
+    core_tick(&core, now_ms += 5000);
+    connect_0();
+    CHECK_INT(nd->queue_len, 1);
+    CHECK(memmem(nd->out.data + nd->out.start, buf_len(&nd->out),
+                 "\r\nSUBSCRIBE\r\n$1\r\nc\r\n", 20) != NULL);
+    finish();
+}
+
+/* A channel that is closed is remembered for a subscriber that is behind, until that is lost. */
+static void a_lost_subscriber_ends_closed_channels(void)
+{
+    begin();
+    struct node *nd = connect_0();
+    int live = (int)core.timers_wanted;
+    while (!nd->missed) {
+        rl_subscription *other = subscription_open(&core, "d", 1, now_ms);
+        subscription_close(other, now_ms);
+    }
+    CHECK_INT(core.timers_wanted, live + 1);
+    core_lost(&core, 5, RL_REFUSED, "connection reset", now_ms);
+    CHECK_INT(core.timers_wanted, live);
+    finish();
+}
+
 static void a_silent_subscriber_is_given_up(void)
 {
     begin();
@@ -217,6 +279,8 @@ static void a_subscriber_that_is_behind_is_told_later(void)
     finish();
 }
 
-SUITE(subscription, T(a_silent_subscriber_is_given_up),
+SUITE(subscription, T(pauses_outlast_their_channel), T(a_lost_subscriber_is_asked_again),
+      T(a_lost_subscriber_ends_closed_channels),
+      T(a_silent_subscriber_is_given_up),
       T(a_subscriber_that_is_behind_is_told_later), T(a_majority_wakes_at_once), T(fewer_wake_later_and_later),
       T(a_subscribed_majority_wakes), T(each_hears_its_own));
