@@ -10,6 +10,8 @@
 --   budget  schedules within which it must be caught; default 3000
 --   unit    a part of the names of unit tests, which must notice it instead: it is about c/core or
 --           c/node, and takes more luck than schedules have
+--   spec    a spec file and a part of the names of its tests, which must notice it instead: it is
+--           about a script, and takes more luck than schedules have
 --   rare    true: no seed is known, and looking for one takes longer than `make test` has; tried by
 --           `make mutants` alone
 --   equivalent  true: nothing can be noticed; the entry says why, and is not run
@@ -542,6 +544,19 @@ return {
         unit = "subscription.a_lost_subscriber_ends", to = "            s->requested &= ~bit(i);\n",
         from = "            s->requested &= ~bit(i);\n            if (!s->refs && !s->requested)\n"
             .. "                forget(s);\n" },
+
+    { name = "many are extended by one lease", file = "lua/redlock/scripts/lock/extend_many.lua",
+        spec = "spec/testing/scripts_spec.lua extend each of many",
+        from = "local lease = ARGV[2 * i]", to = "local lease = ARGV[2]" },
+
+    { name = "the agreed slot is taken from its holder", file =
+        "lua/redlock/scripts/slots/agreed.lua",
+        spec = "spec/testing/scripts_spec.lua leave the slot",
+        from = "mine = not call('zscore', KEYS[1], agreed) and agreed", to = "mine = agreed" },
+
+    { name = "a reader is healed over a writer", file = "lua/redlock/scripts/rw/read_heal.lua",
+        spec = "spec/testing/scripts_spec.lua heal a reader",
+        from = "    return 0\n", to = "    call('del', KEYS[1]) kind = 'none'\n" },
 
     { name = "an error quotes the password", file = "c/node/node.c",
         unit = "node.quotes_no_password",

@@ -1,4 +1,4 @@
---- Tries the mutants (make mutants), most in schedules, and some by a unit test. Environment:
+--- Tries the mutants (make mutants), most in schedules, and some by a test. Environment:
 -- ONLY: a part of a name; J: on so many cores; RECORD=1: writes down new seeds.
 --
 -- A mutant is compiled beside the library, in build/mutants, and tried with the seed that
@@ -113,19 +113,37 @@ local function run(mutant, dir, seed, count)
         or ("not noticed by %d schedules"):format(count)
 end
 
---- By the unit test that it names.
+--- The command that runs the test of C, or of Lua, that it names.
+local function test_of(mutant, dir)
+    if mutant.unit then
+        return ("%s/unit %s"):format(dir, mutant.unit)
+    end
+    local file, name = mutant.spec:match "^(%S+) (.+)$"
+    read(file)               -- it is there
+    local path = ("./?.lua;./?/init.lua;DIR/lua/?.lua;DIR/lua/?/init.lua;./build/?.lua")
+        :gsub("DIR", dir)
+    -- Two kinds of quotes: busted gives its arguments to a shell once more.
+    return ([[busted --lua=luajit --lpath='"%s"' -o TAP --filter='"%s"' %s]]):format(path, name,
+        file)
+end
+
+--- By the test that it names.
 -- @return true, and how; or nil, and why it is not caught
 local function noticed(mutant, dir)
-    local pipe = io.popen(("timeout %d %s/unit %s 2>&1"):format(HANGS, dir, mutant.unit))
+    local name = mutant.unit and "unit test " .. mutant.unit or mutant.spec
+    local pipe = io.popen(("timeout %d %s 2>&1"):format(HANGS, test_of(mutant, dir)))
     local output = pipe:read "*a"
     pipe:close()
     local passed, failed = output:match "(%d+) passed, (%d+) failed"
-    if passed == "0" and failed == "0" then
-        return nil, "there is no unit test " .. mutant.unit
-    elseif failed == "0" then
-        return nil, "not noticed by the unit test " .. mutant.unit
+    if mutant.spec then
+        passed, failed = output:match "^ok" or "0", output:match "not ok" or "0"
     end
-    return true, "unit test " .. mutant.unit
+    if passed == "0" and failed == "0" then
+        return nil, "there is no " .. name
+    elseif failed == "0" then
+        return nil, "not noticed by " .. name
+    end
+    return true, name
 end
 
 --- With the remembered seed, if there is one; else with the first that catches it.
@@ -176,7 +194,7 @@ local function try(k, mutant, remembered)
     local dir, began = DIR .. "/" .. k, jobs.now()
     local ok, seed, how = pcall(function()
         build(mutant, dir)
-        if mutant.unit then
+        if mutant.unit or mutant.spec then
             return noticed(mutant, dir)
         end
         return catch(mutant, dir, remembered)
@@ -185,7 +203,7 @@ local function try(k, mutant, remembered)
         seed, how = nil, seed
     end
     sh("rm -rf %s", dir)
-    if seed and not mutant.unit then
+    if seed and seed ~= true then
         print(("+ %d %s"):format(seed, mutant.name))
     end
     print(("%-42s %-8s %s, %.1f s"):format(mutant.name, seed and "caught" or "SURVIVES", how,

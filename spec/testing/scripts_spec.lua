@@ -390,6 +390,47 @@ describe("the scripts on the model of a server", function()
         assert.is_true(server:call("PTTL", "k") > 1000)
     end)
 
+    it("extend each of many by a lease of its own", function()
+        local args = {}
+        for i, key in ipairs { "a", "b", "c" } do
+            compare { "SET", key, VALUES[i], "PX", "1000" }
+            args[2 * i - 1], args[2 * i] = VALUES[i], ({ "70000", "900000", "80000" })[i]
+        end
+        assert.equal("111", compare(eval(plain.extend_many, { "a", "b", "c" }, args)))
+        for i, key in ipairs { "a", "b", "c" } do
+            assert.near(tonumber(args[2 * i]), compare { "PTTL", key }, 60000)
+        end
+    end)
+
+    it("leave the slot that a majority gave to whoever has it here", function()
+        local function ask_for(role, value, agreed)
+            return compare(eval(semaphore.permit[role .. "_script"], SLOTS, { value, "90000",
+                agreed, "3", "0", "free" }))
+        end
+        for _, role in ipairs { "extend", "settle" } do
+            compare { "DEL", unpack(SLOTS) }
+            assert.same({ 1, 1 }, ask_for("acquire", VALUES[1], "0"))
+            assert.same({ 1, 2 }, ask_for("acquire", VALUES[2], "0"))
+            assert.equal(-1, ask_for(role, VALUES[2], "1"))
+            assert.same({ VALUES[1] }, compare { "HMGET", SLOTS[2], "1", VALUES[2] })
+            assert.same({ "1" }, compare { "ZRANGE", SLOTS[1], "0", "-1" })
+        end
+    end)
+
+    it("heal a reader beside other readers, and never over a writer", function()
+        local function heal(value)
+            return compare(eval(rw.reading.heal_script, RW, { value, "90000", "0" }))
+        end
+        compare { "SET", "k", VALUES[1], "PX", "60000" }
+        assert.equal(0, heal(VALUES[2]))
+        assert.equal(VALUES[1], compare { "GET", "k" })
+        assert.is_true(compare { "PTTL", "k" } <= 60000)
+        compare { "DEL", "k" }
+        assert.equal(1, heal(VALUES[2]))
+        assert.equal(1, heal(VALUES[3]))
+        assert.same({ "1 " .. VALUES[2], "1 " .. VALUES[3] }, compare { "ZRANGE", "k", "0", "-1" })
+    end)
+
     local function try_all()
         for _, call in pairs(KINDS) do
             for i = 1, STEPS do
