@@ -12,8 +12,6 @@
 --           c/node, and takes more luck than schedules have
 --   spec    a spec file and a part of the names of its tests, which must notice it instead: it is
 --           about a script, and takes more luck than schedules have
---   rare    true: no seed is known, and looking for one takes longer than `make test` has; tried by
---           `make mutants` alone
 --   equivalent  true: nothing can be noticed; the entry says why, and is not run
 
 return {
@@ -761,8 +759,7 @@ return {
 
     { name = "waiters wake each other", file = "c/core/leases/release.c",
         from = "    if (lease->state == LEASE_ACQUIRING)\n        leave_unannounced(lease);\n",
-        to = "",
-        by = { "attempts are bounded" }, budget = 100000, rare = true },
+        to = "", unit = "release.what_a_minority_granted" },
 
     { name = "waits for less than a millisecond", file = "lua/redlock/lock/acquire.lua",
         from = "rounds.to_ms(call.deadline - now) <= 0", to = "call.deadline - now <= 0",

@@ -222,7 +222,7 @@ local part, parts = (os.getenv "SIM_PART" or "0 1"):match "(%d+) (%d+)"
 
 local function chosen(k, mutant)
     return (not only or mutant.name:find(only, 1, true)) and not mutant.equivalent
-        and (record or not mutant.rare) and k % tonumber(parts) == tonumber(part)
+        and k % tonumber(parts) == tonumber(part)
 end
 
 local function count_all()

@@ -81,6 +81,7 @@ struct sim_server {
     char marker[2 * MARKER_MAX];  /* "": none; "#": a key of another type */
     char servers[256];            /* the list beside the marker; "": none */
     int stubborn;                 /* sets none: and says that it is another one */
+    int announced;                /* releases that woke whoever waits */
     int marks;                    /* requests to set it, */
     int marked;                   /* and those that did */
 

@@ -128,8 +128,10 @@ static void script_release(struct sim *s, int i, redisReply **words)
 {
     const struct sim_key *key = sim_key(s, i, words[0]->str);
     int mine = key && !memcmp(key->value, words[1]->str, RL_VALUE_LEN);
-    if (mine)
+    if (mine) {
         key_delete(s, i, words[0]->str);
+        s->server[i].announced += strcmp(words[2]->str, "0") != 0;
+    }
     sim_reply(&s->server[i], ":%d\r\n", mine ? 1 : key ? -1 : 0);
 }
 

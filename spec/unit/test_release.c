@@ -79,6 +79,21 @@ SIM_TEST(an_adopted_lease_owes_all_nodes, sim_up(3))
     holder_drop(lease, s->now_ms);
 }
 
+/* A minority kept nobody out. If its release woke waiters, they would wake each other. */
+SIM_TEST(what_a_minority_granted_is_not_announced, sim_up(3))
+{
+    sim_put(s, 1, "k", 3000);
+    sim_put(s, 2, "k", 3000);
+    struct hold h = sim_acquire(s, "k", 5000, 1000);
+    CHECK_INT(sim_outcome(s, h.round), RL_HELD);
+    CHECK_STR(s->server[0].log, "AR");
+    CHECK_INT(s->server[0].announced, 0);
+    sim_drop(s, &h);
+    sim_let_go(s, sim_hold(s, "other", 5000));
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(s->server[i].announced, 1);
+}
+
 /* ---- outcomes ---- */
 
 SIM_TEST(expired_on_all, sim_up(3))
@@ -415,6 +430,7 @@ SIM_TEST(debts_are_paid_before_new_attempts, sim_up(1))
 }
 
 SUITE(release, T(lets_go), T(asked_again_after_it_let_go), T(decided_at_the_majority), T(an_adopted_lease_owes_all_nodes),
+      T(what_a_minority_granted_is_not_announced),
       T(expired_on_all), T(expired_but_still_there), T(in_time_by_a_millisecond),
       T(held_by_another), T(unknown_without_answers), T(unknown_from_hung_nodes),
       T(released_twice), T(cancels_an_attempt), T(cancels_before_it_is_sent),
