@@ -1,5 +1,5 @@
--- Before extend and settle: replaces any other slot by the one that a majority gave, unless that one
--- has another holder here.
+-- Before extend and settle: replaces any other slot by the one that a majority gave, unless that
+-- one has another holder here.
 if mine and mine ~= agreed then
     free(mine)
     mine = not call('zscore', KEYS[1], agreed) and agreed
