@@ -43,7 +43,7 @@ describe("a margin", function()
     it("refuses what a majority has, where one more refuses", function()
         new(5, { margin = 1 })
         for i = 1, 2 do
-            cluster[i]:call("SET", "m", "of somebody else")
+            cluster[i]:call("SET", "m", "of somebody else", "PX", 60000)
         end
         fails("no_quorum", client:getLock("m"):tryLock(0))  -- nobody has a majority
         local wide = support.warm_client(cluster)          -- three of five are enough for this one

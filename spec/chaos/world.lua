@@ -183,7 +183,7 @@ local BOOK_KEEPING = "^redlock:{server}:"
 function World:keys(s)
     local keys = {}
     for _, key in ipairs(self:command(s, "KEYS", "*")) do
-        if not key:find(BOOK_KEEPING) then
+        if not key:find(BOOK_KEEPING) and not key:find "}:fence$" then     -- kept for a day
             keys[key] = self:command(s, "PTTL", key)
         end
     end

@@ -178,6 +178,7 @@ describe("the recipe", function()
 
     it("journal has a line for whatever became of the locks of four processes", function()
         local file, writers, seen = home .. "/locks.jsonl", {}, {}
+        local server = support.server()
         for i = 1, 4 do
             writers[i] = support.lua(([[
                 local redlock, journal = require "redlock", dofile(%q)
@@ -190,7 +191,7 @@ describe("the recipe", function()
                 assert(lock:tryLock(1))
                 client:close()
                 print "done"
-            ]]):format(path "journal.lua", cluster[1].uri, file, i, i), { stderr = "stdout" })
+            ]]):format(path "journal.lua", server.uri, file, i, i), { stderr = "stdout" })
         end
         for i = 1, 4 do
             assert.equal("done\n", writers[i]:read_all(60))

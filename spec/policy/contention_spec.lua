@@ -207,6 +207,7 @@ describe("a huge value under a lock's name", function()
     it("is not read by those who are refused", function()
         local server = support.server()
         server:call("SETRANGE", "x", 8 * 1024 * 1024, "x")
+        server:call("PEXPIRE", "x", 600000)
         local client = support.warm_client { server }
         local pair, gets = client:getReadWriteLock "x", server:calls_of "get"
         for _, l in ipairs { client:getLock "x", client:getFairLock "x", pair:readLock(),
