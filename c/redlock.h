@@ -187,7 +187,7 @@ typedef struct rl_node_options {
     const char *user;        /* NULL: the default user */
     const char *password;    /* NULL: no AUTH */
     const char *password_file; /* its first line is the password, read for each
-                                connection; or NULL */
+                                connection, by a thread; or NULL */
     const char *server_name; /* the name in the server's certificate; NULL: host */
     int32_t tls;             /* 1: TLS */
     int32_t port;

@@ -299,7 +299,11 @@ static int64_t largest_extra(const rl_round *round)
 
 uint32_t rl_round_unseeded(const rl_round *round)
 {
-    return round->lease ? round->lease->unseeded : 0;
+    struct rl_client *c = client_of(round->core);
+    engine_lock(c);          /* late answers may add to it */
+    uint32_t unseeded = round->lease ? round->lease->unseeded : 0;
+    engine_unlock(c);
+    return unseeded;
 }
 
 int rl_round_outcome(const rl_round *round)

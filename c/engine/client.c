@@ -153,7 +153,8 @@ static void forget_address(struct rl_client *c, int i)
     free(c->addresses[i].host);
     free(c->addresses[i].path);
     free(c->addresses[i].server_name);
-    free(c->addresses[i].password_file);
+    for (int k = 0; k < LOOKUP_FILES; k++)
+        free(c->addresses[i].file[k]);
 }
 
 static void client_free(struct rl_client *c)
@@ -219,7 +220,12 @@ static int client_configure(struct rl_client *c, const rl_options *o,
         c->addresses[i].path = copy(nodes[i].path, &failed);
         c->addresses[i].port = nodes[i].port;
         c->addresses[i].server_name = copy(nodes[i].server_name, &failed);
-        c->addresses[i].password_file = copy(nodes[i].password_file, &failed);
+        const char *const file[LOOKUP_FILES] = {nodes[i].password_file, o->ca_file,
+                                                o->cert_file, o->key_file};
+        for (int k = 0; k < LOOKUP_FILES; k++) {
+            if (k == PASSWORD_FILE || nodes[i].tls)
+                c->addresses[i].file[k] = copy(file[k], &failed);
+        }
         c->addresses[i].config = &c->configs[i];
     }
     return failed ? -1 : 0;

@@ -31,8 +31,11 @@ static void sleep_off(struct rl_client *c, int64_t due_ms)
 
 enum { UNUSED_LOOK_MS = 2500 };
 
-/* One turn for a shared client. Moves bytes without the mutex: an event loop that starts
- * a round never waits for a system call. */
+/* One turn for a shared client. Moves plain bytes without the mutex, so that an event loop
+ * that starts a round does not wait for them. With the mutex it connects, and encrypts,
+ * decrypts and moves the bytes of TLS, by calls that do not block. What may hang, names
+ * and files, has threads of its own (lookup.h). But OpenSSL reads changed certificates
+ * again here, soon after such a thread has. */
 static void serve(struct rl_client *c)
 {
     struct epoll_event events[NET_EVENTS];

@@ -1,7 +1,6 @@
 #include "io/net.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -15,12 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "io/lookup.h"
-
 /* Notices that the peer of an idle connection vanished, after 15 + 3 * 5 s. */
 enum { KEEPALIVE_IDLE_S = 15, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 3 };
-
-enum { PASSWORD_MAX = 8192 };      /* cloud tokens have about 2000 bytes */
 
 void conn_close(struct conn *c)
 {
@@ -168,39 +163,6 @@ static void conn_try_next(struct net *net, int i, int err, int64_t now_ms)
     lost(net, i, err == ETIMEDOUT ? RL_TIMEOUT : RL_REFUSED, "connect", c->tried, now_ms);
 }
 
-static void conn_use_list(struct net *net, int i, struct addrinfo *list, int named,
-                          int64_t now_ms)
-{
-    net->conns[i].list = list;
-    net->conns[i].next = list;
-    net->conns[i].named = named;
-    conn_try_next(net, i, 0, now_ms);
-}
-
-/* Reads the first line of the password file. 0, or -1 with a text in why. */
-static int read_password(const struct net_address *a, char *why, size_t why_size)
-{
-    char line[PASSWORD_MAX + 2];
-    int fd = open(a->password_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);   /* a FIFO, too */
-    ssize_t len = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
-    if (len < 0)
-        snprintf(why, why_size, "%s", strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    if (len < 0)
-        return -1;
-    line[len] = '\0';
-    line[strcspn(line, "\r\n")] = '\0';
-    int ok = *line && strlen(line) <= PASSWORD_MAX;
-    if (!ok)
-        snprintf(why, why_size, "no password of 1 to %d bytes in its first line",
-                 PASSWORD_MAX);
-    else if (node_set_password(a->config, a->config->user, line) < 0)
-        snprintf(why, why_size, "out of memory"), ok = 0;
-    explicit_bzero(line, sizeof(line));
-    return ok ? 0 : -1;
-}
-
 int rl_file_exposed(const char *path)
 {
     struct stat st, folder;
@@ -215,11 +177,37 @@ int rl_file_exposed(const char *path)
     return (st.st_mode & S_IROTH ? 1 : 0) | (st.st_mode & S_IWOTH || replaced ? 2 : 0);
 }
 
+/* Connects, now that the address and the files are known. */
+static void conn_reach(struct net *net, int i, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    if (!c->address->path) {
+        c->next = c->list;
+        conn_try_next(net, i, 0, now_ms);
+        return;
+    }
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", c->address->path);
+    int err = conn_begin(net, i, (const struct sockaddr *)&un, sizeof(un));
+    if (err)
+        lost_errno(net, i, "connect", err, now_ms);
+}
+
+static void conn_await(struct net *net, int i, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    int at = c->lookup->at;
+    if (at == LOOKUP_NAME)
+        snprintf(c->tried, sizeof(c->tried), "the name is not resolved yet");
+    else if (at != LOOKUP_DONE)
+        snprintf(c->tried, sizeof(c->tried), "%s was not read in time", c->address->file[at]);
+    core_waits_for(net->core, i, c->tried, 1, now_ms);
+}
+
 void conn_open(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
     const struct net_address *a = c->address;
-    char why[RL_TEXT_MAX];
     if (c->fd >= 0) {        /* the present address has used its share of the time */
         if (c->next && !c->up && !c->tls) {
             close(c->fd);
@@ -227,29 +215,26 @@ void conn_open(struct net *net, int i, int64_t now_ms)
         }
         return;
     }
-    if (a->password_file && read_password(a, why, sizeof(why)) < 0) {
-        lost(net, i, RL_AUTH, a->password_file, why, now_ms);
+    c->list = a->path ? NULL : lookup_literal(a->host, a->port);
+    c->named = !a->path && !c->list;
+    if (!c->named && !a->file[PASSWORD_FILE] && !a->file[CA_FILE] && !a->file[CERT_FILE]) {
+        conn_reach(net, i, now_ms);
         return;
     }
-    if (a->path) {
-        struct sockaddr_un un = {.sun_family = AF_UNIX};
-        snprintf(un.sun_path, sizeof(un.sun_path), "%s", a->path);
-        int err = conn_begin(net, i, (const struct sockaddr *)&un, sizeof(un));
-        if (err)
-            lost_errno(net, i, "connect", err, now_ms);
-        return;
-    }
-    struct addrinfo *literal = lookup_literal(a->host, a->port);
-    if (literal) {
-        conn_use_list(net, i, literal, 0, now_ms);
-        return;
-    }
-    core_waits_for(net->core, i, "the name is not resolved yet", 1, now_ms);
     c->resolving = 1;
-    if (!c->lookup)          /* else an earlier attempt's is still under way */
-        c->lookup = lookup_start(a->host, a->port, net->wakefd);
+    /* An earlier attempt's may still be under way. A file may have been replaced since: the
+     * 2nd, 4th, 8th ... attempt reads it anew, as each may cost a thread for good. */
+    if (c->lookup && c->lookup->at != LOOKUP_NAME && !(c->waits & (c->waits - 1))) {
+        lookup_abandon(c->lookup);
+        c->lookup = NULL;
+    }
+    c->waits++;
     if (!c->lookup)
-        lost(net, i, RL_DNS, a->host, "no thread for the lookup", now_ms);
+        c->lookup = lookup_start(a, c->named, net->wakefd);
+    if (c->lookup)
+        conn_await(net, i, now_ms);
+    else
+        lost(net, i, RL_NOMEM, "connect", "no thread for its name or files", now_ms);
 }
 
 static void conn_poll(struct net *net, int i, uint32_t events)
@@ -261,25 +246,42 @@ static void conn_poll(struct net *net, int i, uint32_t events)
     net_poll(net, EPOLL_CTL_MOD, c->fd, events, i);
 }
 
+static void conn_use(struct net *net, int i, struct lookup *l, int64_t now_ms)
+{
+    struct conn *c = &net->conns[i];
+    const struct net_address *a = c->address;
+    c->resolving = 0;
+    c->waits = 0;
+    if (l->code) {
+        lost(net, i, l->code, l->code == RL_DNS ? a->host : a->file[PASSWORD_FILE], l->why,
+             now_ms);
+        return;
+    }
+    if (a->file[PASSWORD_FILE] &&
+        node_set_password(a->config, a->config->user, l->password) < 0) {
+        lost(net, i, RL_NOMEM, "connect", "out of memory", now_ms);
+        return;
+    }
+    if (c->named) {
+        c->list = l->list;
+        l->list = NULL;
+    }
+    conn_reach(net, i, now_ms);
+}
+
 void conn_finish_lookups(struct net *net, int64_t now_ms)
 {
     for (int i = 0; i < net->n; i++) {
         struct conn *c = &net->conns[i];
-        if (!c->lookup || !lookup_done(c->lookup))
-            continue;
-        const char *why = NULL;
-        struct addrinfo *list = lookup_take(c->lookup, &why);
-        c->lookup = NULL;
-        if (!c->resolving) {         /* the attempt has ended */
-            if (list)
-                freeaddrinfo(list);
-            continue;
+        struct lookup *l = c->lookup;
+        if (l && l->at == LOOKUP_DONE) {
+            c->lookup = NULL;
+            if (c->resolving)        /* else the attempt has ended */
+                conn_use(net, i, l, now_ms);
+            lookup_abandon(l);
+        } else if (l && c->resolving) {
+            conn_await(net, i, now_ms);
         }
-        c->resolving = 0;
-        if (list)
-            conn_use_list(net, i, list, 1, now_ms);
-        else
-            lost(net, i, RL_DNS, c->address->host, why, now_ms);
     }
 }
 

@@ -7,13 +7,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "io/lookup.h"
 #include "io/tls.h"
 #include "node/buf.h"
 
 struct net;
 struct node_config;
-struct addrinfo;
-struct lookup;
 
 struct net_address {
     char *host;                   /* name or literal; NULL with path */
@@ -21,20 +20,21 @@ struct net_address {
     int port;
     struct tls_context *tls;      /* NULL: plain */
     char *server_name;            /* expected in the certificate; NULL: host */
-    char *password_file;          /* read for each connection, or NULL ... */
-    struct node_config *config;   /* ... into this one's password */
+    char *file[LOOKUP_FILES];     /* read for each connection; or NULL */
+    struct node_config *config;   /* gets the password of its file */
 };
 
 struct conn {
     const struct net_address *address;
-    struct lookup *lookup;        /* of the name, under way; outlives an attempt */
-    int resolving;                /* the attempt waits for the lookup */
+    struct lookup *lookup;        /* under way; outlives an attempt */
+    int resolving;                /* the attempt waits for the lookup ... */
+    unsigned waits;               /* ... and so did those before; how many */
     struct addrinfo *list;        /* the addresses of the name ... */
     const struct addrinfo *at;    /* ... the one under way ... */
     const struct addrinfo *next;  /* ... and the next one to try */
     int named;                    /* from a lookup: messages name the address */
     size_t tried_len;             /* bytes of: */
-    char tried[256];              /* why each address failed */
+    char tried[256];              /* why each address failed, and what is awaited */
     int fd;                       /* -1: none */
     int up;                       /* connected, and the TLS handshake is done */
     int heard;                    /* something has arrived */
@@ -49,17 +49,17 @@ struct conn {
 };
 
 /* Closes a connection, which may be closed already. A lookup stays for the next attempt:
- * if the resolver hangs, each lookup costs a thread. */
+ * if the resolver or a disk hangs, each lookup costs a thread. */
 void conn_close(struct conn *c);
 
 /* Like conn_close(), and abandons the lookup. */
 void conn_void(struct conn *c);
 
-/* Begins: reads the password file, looks the name up, connects. While it connects: tries
- * the next address. */
+/* Begins: looks the name up, has the files read, connects. While it connects: tries the
+ * next address. */
 void conn_open(struct net *net, int i, int64_t now_ms);
 
-/* Connects those whose lookups are done. */
+/* Connects those whose lookups are done; notes what the others wait for. */
 void conn_finish_lookups(struct net *net, int64_t now_ms);
 
 /* The socket has connected, or failed: then tries the next address. */

@@ -12,16 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Shared by the thread and its client; the last of the two frees it. */
-struct lookup {
-    _Atomic int refs;
-    _Atomic int done;
-    int notify;              /* a duplicate: the client may close its own */
-    int error;               /* of getaddrinfo */
-    struct addrinfo *list;
-    char port[8];
-    char host[];
-};
+#include "io/conn.h"
 
 static struct addrinfo hints(int flags)
 {
@@ -33,77 +24,119 @@ static struct addrinfo hints(int flags)
     return h;
 }
 
-static void lookup_unref(struct lookup *l)
+void lookup_abandon(struct lookup *l)
 {
     if (atomic_fetch_sub(&l->refs, 1) > 1)
         return;
     if (l->list)
         freeaddrinfo(l->list);
-    close(l->notify);
+    if (l->notify >= 0)
+        close(l->notify);
+    for (int k = 0; k < LOOKUP_FILES; k++)
+        free(l->file[k]);
+    free(l->host);
+    explicit_bzero(l->password, sizeof(l->password));
     free(l);
+}
+
+static void proceed(struct lookup *l, int at)
+{
+    atomic_store(&l->at, at);
+    ssize_t ignored = write(l->notify, &(uint64_t){1}, sizeof(uint64_t));
+    (void)ignored;
+}
+
+static void look_up(struct lookup *l)
+{
+    struct addrinfo h = hints(AI_ADDRCONFIG);
+    int error = getaddrinfo(l->host, l->port, &h, &l->list);
+    if (!error)
+        return;
+    l->code = RL_DNS;
+    snprintf(l->why, sizeof(l->why), "%s", gai_strerror(error));
+}
+
+static void read_password(struct lookup *l, int fd)
+{
+    char *line = l->password;
+    size_t len = 0, room = sizeof(l->password) - 1;
+    ssize_t k = fd < 0 ? -1 : 1;
+    while (k > 0 && !memchr(line, '\n', len) && (k = read(fd, line + len, room - len)) > 0)
+        len += (size_t)k;
+    if (k < 0)
+        snprintf(l->why, sizeof(l->why), "%m");
+    line[strcspn(line, "\r\n")] = '\0';
+    if (k >= 0 && (!*line || strlen(line) > PASSWORD_MAX))
+        snprintf(l->why, sizeof(l->why), "no password of 1 to %d bytes in its first line",
+                 PASSWORD_MAX);
+    l->code = *l->why ? RL_AUTH : RL_OK;
+}
+
+static void read_all(int fd)
+{
+    char part[4096];
+    while (read(fd, part, sizeof(part)) > 0)
+        continue;
+    explicit_bzero(part, sizeof(part));
 }
 
 static void *lookup_thread(void *arg)
 {
     struct lookup *l = arg;
-    struct addrinfo h = hints(AI_ADDRCONFIG);
-    l->error = getaddrinfo(l->host, l->port, &h, &l->list);
-    atomic_store(&l->done, 1);
-    ssize_t ignored = write(l->notify, &(uint64_t){1}, sizeof(uint64_t));
-    (void)ignored;
-    lookup_unref(l);
+    if (l->host)
+        look_up(l);
+    for (int k = 0; k < LOOKUP_FILES && !l->code; k++) {
+        if (!l->file[k])
+            continue;
+        proceed(l, k);
+        int fd = open(l->file[k], O_RDONLY | O_CLOEXEC);
+        if (k == PASSWORD_FILE)
+            read_password(l, fd);
+        else
+            read_all(fd);
+        if (fd >= 0)
+            close(fd);
+    }
+    proceed(l, LOOKUP_DONE);
+    lookup_abandon(l);
     return NULL;
 }
 
-struct lookup *lookup_start(const char *host, int port, int notify)
+/* Copies the texts, which may not outlive the thread. 0, or -1: out of memory. */
+static int take_texts(struct lookup *l, const struct net_address *a, int named)
 {
-    size_t len = strlen(host) + 1;
-    struct lookup *l = calloc(1, sizeof(*l) + len);
-    if (!l)
-        return NULL;
-    memcpy(l->host, host, len);
-    snprintf(l->port, sizeof(l->port), "%d", port);
-    l->refs = 2;
-    l->notify = fcntl(notify, F_DUPFD_CLOEXEC, 0);
+    int failed = named && !(l->host = strdup(a->host));
+    for (int k = 0; k < LOOKUP_FILES; k++)
+        failed |= a->file[k] && !(l->file[k] = strdup(a->file[k]));
+    snprintf(l->port, sizeof(l->port), "%d", a->port);
+    return failed ? -1 : 0;
+}
 
+struct lookup *lookup_start(const struct net_address *a, int named, int notify)
+{
+    struct lookup *l = calloc(1, sizeof(*l));
     pthread_attr_t attr;
     pthread_t thread;
     sigset_t all, old;
-    int failed = l->notify < 0 || pthread_attr_init(&attr) != 0;
-    if (!failed) {
+    if (!l)
+        return NULL;
+    l->refs = 1;
+    l->at = LOOKUP_NAME;
+    l->notify = fcntl(notify, F_DUPFD_CLOEXEC, 0);
+    if (l->notify >= 0 && take_texts(l, a, named) == 0 && pthread_attr_init(&attr) == 0) {
         pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &old);
-        failed = pthread_create(&thread, &attr, lookup_thread, l) != 0;
+        l->refs = 2;
+        int failed = pthread_create(&thread, &attr, lookup_thread, l) != 0;
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         pthread_attr_destroy(&attr);
+        if (!failed)
+            return l;
+        l->refs = 1;
     }
-    if (!failed)
-        return l;
-    if (l->notify >= 0)
-        close(l->notify);
-    free(l);
+    lookup_abandon(l);
     return NULL;
-}
-
-int lookup_done(const struct lookup *l)
-{
-    return atomic_load(&l->done);
-}
-
-struct addrinfo *lookup_take(struct lookup *l, const char **why)
-{
-    struct addrinfo *list = l->list;
-    if (!list)
-        *why = gai_strerror(l->error);
-    l->list = NULL;
-    lookup_unref(l);
-    return list;
-}
-
-void lookup_abandon(struct lookup *l)
-{
-    lookup_unref(l);
 }
 
 struct addrinfo *lookup_literal(const char *host, int port)

@@ -1,20 +1,44 @@
-/* lookup.h - looks up host names by getaddrinfo(), each in a short-lived thread. */
+/* lookup.h - what may hang before a connection: looks its host name up by getaddrinfo(),
+ * and reads its files, which may lie on a disk that does not answer. Each lookup has a
+ * short-lived thread. */
 #ifndef LOOKUP_H
 #define LOOKUP_H
 
+#include "redlock.h"
+
 struct addrinfo;
-struct lookup;
+struct net_address;
 
-/* Starts a lookup of TCP addresses, which writes to the eventfd notify at its end. NULL:
- * no memory, descriptor or thread. */
-struct lookup *lookup_start(const char *host, int port, int notify);
+enum { PASSWORD_FILE, CA_FILE, CERT_FILE, KEY_FILE, LOOKUP_FILES };
 
-int lookup_done(const struct lookup *l);
+enum {
+    LOOKUP_NAME = -1,
+    LOOKUP_DONE = LOOKUP_FILES,
+    PASSWORD_MAX = 8192           /* cloud tokens have about 2000 bytes */
+};
 
-/* Ends a lookup that is done. The addresses, for freeaddrinfo(), or NULL and *why. */
-struct addrinfo *lookup_take(struct lookup *l, const char **why);
+/* Shared by the thread and its client; the last of the two frees it. */
+struct lookup {
+    _Atomic int refs;
+    _Atomic int at;               /* LOOKUP_NAME, the number of a file, or LOOKUP_DONE */
+    int notify;                   /* a duplicate: the client may close its own */
+    char port[8];
+    char *host;                   /* NULL: no name to look up */
+    char *file[LOOKUP_FILES];     /* or NULL */
+    /* When it is done: */
+    int code;                     /* RL_OK, RL_DNS or RL_AUTH (the password file) ... */
+    char why[128];                /* ... and its text */
+    struct addrinfo *list;        /* the addresses of the name, for freeaddrinfo() */
+    char password[PASSWORD_MAX + 2];
+};
 
-/* Gives a lookup up; never waits for its thread. */
+/* Starts to look up the name, if `named`, and then to read the files: of the password file
+ * the first line. It reads those of TLS for their disk's sake: OpenSSL reads them again,
+ * under a mutex, soon after. Writes to the eventfd notify whenever `at` changes. NULL: no
+ * memory, descriptor or thread. */
+struct lookup *lookup_start(const struct net_address *a, int named, int notify);
+
+/* Gives a lookup up, done or not; never waits for its thread. */
 void lookup_abandon(struct lookup *l);
 
 /* The address list of a literal IPv4 or IPv6 address, without a thread. NULL: a name. */

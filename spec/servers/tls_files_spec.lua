@@ -146,6 +146,20 @@ describe("files of TLS", function()
             succeeds()
         end)
 
+        it("by one on a disk that hangs: the connection is late, until there is another file",
+            function()
+                for _, file in ipairs { "trust.crt", "me.key" } do
+                    local path = dir .. "/" .. file
+                    os.remove(path)
+                    output("mkfifo", path)           -- which nobody writes to
+                    serve("good", "ca")
+                    fails("timeout", file .. " was not read in time")
+                    os.remove(path)
+                    put { ["trust.crt"] = "ca.crt", ["me.key"] = "client.key" }
+                    succeeds()
+                end
+            end)
+
         it("leave alone what stands", function()
             os.remove(dir .. "/trust.crt")
             put { ["me.crt"] = "stranger.crt" }

@@ -179,14 +179,18 @@ local function look_at_node(self, row, was)
 end
 
 local function look_at_nodes(self)
-    local rows = health.rows(self.client)
+    local rows, files_read = health.rows(self.client), true
     for i, row in ipairs(rows) do
         look_at_node(self, row, self.seen[i] or {})
+        files_read = files_read and row.ready
     end
     self.seen = rows
-    for _, found in ipairs(health.findings(self.client)) do
+    -- Looks at files once, when all have just been read: later a disk may hang, and the caller
+    -- with it.
+    for _, found in ipairs(health.findings(self.client, not files_read or self.saw_files)) do
         self:warn_once(nil, found)
     end
+    self.saw_files = self.saw_files or files_read
 end
 
 -- Emits `thin` when fewer servers have confirmed a hold than the margin wants.

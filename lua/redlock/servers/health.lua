@@ -219,7 +219,9 @@ function _M.exposed(client)
 end
 
 --- What is wrong with the set of servers and the client's files, as findings.
-function _M.findings(client)
+-- @param client
+-- @param without_files  true: does not look at the files
+function _M.findings(client, without_files)
     local n, list = client.size, {}
     local function found(kind, ...)
         list[#list + 1] = { kind = kind, verdict = "warning", message = format(...) }
@@ -242,7 +244,7 @@ function _M.findings(client)
         found("tls_mix", "some connections use TLS and others (%s) do not: passwords and locks "
             .. "can be read and changed on the way", plain)
     end
-    for _, message in ipairs(_M.exposed(client)) do
+    for _, message in ipairs(without_files and {} or _M.exposed(client)) do
         found("exposed", "%s", message)
     end
     return list
