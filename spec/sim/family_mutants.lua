@@ -54,8 +54,8 @@ return {
     -- ---- readers and writers ----
 
     { name = "a reader ignores a writer", file = SCRIPTS .. "rw/read_acquire.lua", family = "rw",
-        from = "if kind ~= 'zset' and kind ~= 'none' then",
-        to = "if kind ~= 'zset' and kind ~= 'none' then call('del', KEYS[1]) end\nif false then",
+        from = "if kind == 'none' or kind == 'zset' then",
+        to = "if kind == 'string' then call('del', KEYS[1]) kind = 'none' end\nif true then",
         by = { "who excludes whom", "only one's own" } },
 
     { name = "a writer ignores readers", file = SCRIPTS .. "rw/write_acquire.lua", family = "rw",
@@ -124,7 +124,7 @@ return {
 
     { name = "some of the names are extended", file = SCRIPTS .. "multi/extend.lua",
         family = "multi", faults = { "a key deleted", "a key deleted" },
-        from = "if mine < n then", to = "if mine < 1 then", by = { "all names or none" } },
+        from = "if mine == n then", to = "if mine > 0 then", by = { "all names or none" } },
 
     -- ---- a line ----
 

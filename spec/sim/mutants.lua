@@ -326,7 +326,7 @@ return {
         fenced = 50, by = { "a sequencer ends with its hold" } },
 
     { name = "counted after it was told", file = "lua/redlock/scripts/fenced/acquire.lua",
-        fenced = 100, from = "counter = counter + 1\nif not write(counter, floor) then",
+        fenced = 100, from = "counter = counter + 1\n    if not write(counter, floor) then",
         to = "if not write(counter + 1, floor) then",
         by = { "a yes is exact", "a token has its witnesses", "tokens grow" } },
 
