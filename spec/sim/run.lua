@@ -1,7 +1,7 @@
 --- Runs schedules (make sim), or replays one. Environment:
 --   SEED  the first seed, instead of one that changes with the commit (seeds.lua); alone: that
 --         schedule is replayed, with a log of its events
---   N     how many schedules (20000)
+--   N     how many schedules (5000)
 --   T     for how many seconds, instead of N
 --   J     on how many cores (as many as there are)
 --   SIM_CPATH, SIM_LUA   where the simulated core and the library are (see mutate.lua)
@@ -33,7 +33,7 @@ local env = os.getenv
 local jobs = require "spec.sim.jobs"
 local seeds = require "spec.sim.seeds"
 local first, whence = seeds.first()
-local count, seconds = tonumber(env "N" or 20000), tonumber(env "T")
+local count, seconds = tonumber(env "N" or 5000), tonumber(env "T")
 local SUMS = { "grants", "calls", "messages", "faults", "virtual", "cpu" }
 
 local function tables()
