@@ -42,7 +42,7 @@ for _, name in ipairs { "now", "lock/shape", "lock/acquire", "lock/extend", "loc
     "fair/queue", "inspect/describe" } do
     files["lua/redlock/scripts/" .. name .. ".lua"] = { ignore = { "211", "231", "311" } }
 end
-for _, name in ipairs { "counter", "counted", "let_go", "replaced", "run" } do
+for _, name in ipairs { "counter", "counted", "let_go", "replaced", "run", "voting" } do
     files["lua/redlock/scripts/fenced/" .. name .. ".lua"] = { ignore = { "211", "231", "311" } }
 end
 files["lua/redlock/scripts/fenced/counted.lua"].globals = { "run" }

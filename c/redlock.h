@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 19
+#define RL_ABI 20
 
 /* The word for each code, as rl_code_name() returns it and Lua uses it. */
 #define RL_CODE_WORDS(X) \
@@ -90,7 +90,7 @@ typedef enum rl_code {
     RL_EXPIRED,              /* granted, but the lease has expired */
     RL_LOST,                 /* extend: the lease has ended, or a majority disowned us */
     RL_NOT_HELD,             /* the lease is void: released before, or the parent's */
-    RL_UNKNOWN,              /* release: no majority answered */
+    RL_UNKNOWN,              /* release, import: no majority answered */
     RL_CANCELLED,
     RL_CLOSED,               /* the client was closed */
     RL_INTERRUPTED,          /* a signal arrived: call rl_wait() again */
@@ -129,10 +129,10 @@ enum {
     RL_VOTE_ABSENT = 0,      /* refused, or the key is gone; extra may tell for how long
                                 (ms), data the holder */
     RL_VOTE_YES = 1,
-    RL_VOTE_AGAIN = 2,       /* acquire only: the value was there. Counts as yes only if
+    RL_VOTE_AGAIN = 2,       /* acquire, import: the value was there. Counts as yes only if
                                 this node was asked twice; else one server is listed
                                 under two addresses */
-    RL_VOTE_GUARDED = 3      /* acquire, or a guarded question, with the guard: the marker
+    RL_VOTE_GUARDED = 3      /* acquire, import, or a guarded question, with the guard: the marker
                                 (the data) is not the one sent; the script did nothing */
 };
 
@@ -204,10 +204,9 @@ typedef struct rl_options {
     int32_t lease_ms;        /* the default lease. A jump of a server's clock by more than
                                 its drift allowance, or that of a shorter lease in use,
                                 counts as a step; 0: max_lease */
-    int32_t margin;          /* how many nodes an acquire and a hand-over need beyond a
+    int32_t margin;          /* how many nodes an acquire and an import need beyond a
                                 majority; not for extensions */
-    int32_t min_validity_ms; /* a grant or hand-over with less validity left fails:
-                                RL_EXPIRED */
+    int32_t min_validity_ms; /* a grant with less validity left fails: RL_EXPIRED */
     const char *marker;      /* the key of the restart guard's marker; NULL: no guard */
     const char *marker_script; /* compares and sets the marker: see guard.h */
     const char *cluster;     /* the cluster's name, 1 to 32 of A-Za-z0-9._-, not 16 hex
@@ -229,7 +228,7 @@ typedef struct rl_options {
                                 interrupts may return EINTR first. */
 } rl_options;
 
-/* Which grants of an acquire or a hand-over make a majority (rl_primitive.rule). */
+/* Which grants of an acquire make a majority (rl_primitive.rule). */
 enum {
     RL_RULE_YES,             /* all */
     RL_RULE_SAME,            /* those with the same extra, a number above 0. ARGV[3] of
@@ -245,7 +244,7 @@ typedef struct rl_primitive {
     int32_t acquire;         /* script numbers from rl_script() */
     int32_t extend;          /* -1: cannot be extended */
     int32_t release;
-    int32_t handover;        /* -1: cannot be handed over */
+    int32_t import;          /* -1: cannot be taken over by another process */
     int32_t confirm;         /* RL_RULE_LARGEST: makes the node's counter the token */
     int32_t heal;            /* gives the keys back to a node that lost them; -1: acquire */
     int32_t rule;            /* RL_RULE_* */
@@ -409,18 +408,6 @@ rl_round *rl_acquire(rl_client *client, const rl_primitive *primitive,
  * out of memory. */
 rl_round *rl_extend(rl_lease *lease, int64_t lease_ms);
 
-/* Hands a held lease over to the next holder in this process: every node that has the
- * lease's value replaces it by a new one, for lease_ms. KEYS as acquired, ARGV = new
- * value, lease_ms, the token or number if the rule has one, old value, args. kind: the
- * primitive of the next lease, with the same rule, keys and args, whose scripts run;
- * NULL: as before. label: as in rl_acquire(). The old lease ends at once, whatever the
- * outcome. Sets *next when it returns a round; drop both handles. Outcomes: RL_GRANTED
- * (next is held), RL_LOST (a majority lacks the old value), RL_NO_QUORUM, RL_EXPIRED,
- * RL_NOT_HELD, RL_UNSUPPORTED, RL_CANCELLED, RL_CLOSED; all but the first release both
- * on every node. NULL: out of memory; the lease is as before. */
-rl_round *rl_handover(rl_lease *lease, const rl_primitive *kind, const rl_bytes *label,
-                      int64_t lease_ms, rl_lease **next);
-
 /* Starts the release on all nodes; ends an unfinished attempt with RL_CANCELLED. The
  * lease ends at once. With a lock delay a lost lease is not released: its keys expire.
  * Outcomes: RL_GRANTED (released in time), RL_EXPIRED, RL_HELD (another holder has the
@@ -575,13 +562,19 @@ void rl_cleanup_done(void *added);
 /* A number whose handler has run, each once, in no order; 0: no more. */
 uintptr_t rl_cleanups_take(rl_cleanups *list);
 
-/* Imports a lease from another process by its whole value and its token (0: none; below
- * 10^14; must be the one that a majority has counted for that value, as extensions raise
- * counters to it). The lease is held once an rl_extend() was granted. NULL: out of
- * memory, closed, or an argument is out of range. */
-rl_lease *rl_adopt(rl_client *client, const rl_primitive *primitive, const rl_bytes *keys,
-                   int nkeys, const rl_bytes *args, int nargs, const rl_bytes *value,
-                   int64_t lease_ms, int64_t token);
+/* Takes over a lease that another process gave away, by its whole value: on every node
+ * that has it, the primitive's import script replaces it by a new value, which begins with
+ * the same 8 digits. KEYS and args as acquired. ARGV = new value, lease_ms, the token or
+ * number if the rule has one, old value, args. Only one import of a value can be granted.
+ * token: of the lease; 0: none. label, *lease: as in rl_acquire().
+ * Outcomes: RL_GRANTED (held), RL_LOST (a majority does not have the value any more),
+ * RL_UNKNOWN (no majority says either), RL_EXPIRED (granted too late), RL_CLOSED; all but
+ * the first release what was taken, on every node. NULL: out of memory, closed, or an
+ * argument is out of range. */
+rl_round *rl_import(rl_client *client, const rl_primitive *primitive, const rl_bytes *keys,
+                    int nkeys, const rl_bytes *args, int nargs, const rl_bytes *old,
+                    const rl_bytes *label, int64_t lease_ms, int64_t token,
+                    rl_lease **lease);
 
 /* Forgets a lease that another process has now, and frees its handle. */
 void rl_disown(rl_lease *lease);
@@ -608,7 +601,7 @@ uint32_t rl_round_agreed(const rl_round *round);
 /* Frees a round, done or not; never NULL. */
 void rl_round_free(rl_round *round);
 
-/* Ends an attempt or a hand-over that was granted and is still valid: frees the round.
+/* Ends an attempt or an import that was granted and is still valid: frees the round.
  * Returns the milliseconds of validity left; 0: not granted or no longer valid, and
  * nothing was freed. */
 int64_t rl_round_won(rl_round *round);

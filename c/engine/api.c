@@ -8,12 +8,13 @@
 #include "core/eligibility/guard.h"
 #include "core/leases/acquire.h"
 #include "core/leases/fence.h"
-#include "core/leases/handover.h"
 #include "core/leases/holder.h"
 #include "core/leases/watchdog.h"
 #include "core/rounds/query.h"
 #include "core/rounds/subscription.h"
 #include "engine/card.h"
+
+enum { TAG_LEN = 8 };        /* digits of a value that counters of tokens name it by */
 
 int rl_abi(void)
 {
@@ -140,23 +141,29 @@ rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes
                                now_ms, lease));
 }
 
+rl_round *rl_import(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
+                    int nkeys, const rl_bytes *args, int nargs, const rl_bytes *old,
+                    const rl_bytes *label, int64_t lease_ms, int64_t token,
+                    rl_lease **lease)
+{
+    struct value v;
+    *lease = NULL;
+    if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || primitive->import < 0 ||
+        old->len < RL_VALUE_LEN || old->len > RL_VALUE_MAX ||
+        (token && !fence_is_token(token)) || new_value(&v, label))
+        return NULL;
+    memcpy(v.bytes, old->data, TAG_LEN);
+    RETURN_STARTED(c, acquire_import(&c->core, primitive, keys, nkeys, args, nargs, *old,
+                                     (rl_bytes){v.bytes, v.len}, lease_ms, token, now_ms,
+                                     lease));
+}
+
 rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)
 {
     struct rl_client *c = client_of(lease->core);
     if (lease_ms && !lease_in_range(c, lease_ms))
         return NULL;
     RETURN_STARTED(c, holder_extend(lease, lease_ms, now_ms));
-}
-
-rl_round *rl_handover(rl_lease *lease, const rl_primitive *kind, const rl_bytes *label,
-                      int64_t lease_ms, rl_lease **next)
-{
-    struct rl_client *c = client_of(lease->core);
-    struct value v;
-    if (!lease_in_range(c, lease_ms) || new_value(&v, label))
-        return NULL;
-    RETURN_STARTED(c, handover_begin(lease, kind, (rl_bytes){v.bytes, v.len}, lease_ms,
-                                     now_ms, next));
 }
 
 rl_round *rl_release(rl_lease *lease, int32_t how)
@@ -259,21 +266,6 @@ void rl_round_wake(rl_round *round)
         round_end(round, RL_GRANTED);
     pthread_cond_broadcast(&c->turned);
     engine_leave(c);
-}
-
-rl_lease *rl_adopt(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
-                   int nkeys, const rl_bytes *args, int nargs, const rl_bytes *value,
-                   int64_t lease_ms, int64_t token)
-{
-    if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) ||
-        value->len < RL_VALUE_LEN || value->len > RL_VALUE_MAX ||
-        (token && !fence_is_token(token)))
-        return NULL;
-    engine_lock(c);
-    rl_lease *lease = holder_adopt(&c->core, primitive, keys, nkeys, args, nargs, *value,
-                                   lease_ms, token, rl_now_ms());
-    engine_unlock(c);
-    return lease;
 }
 
 void rl_disown(rl_lease *lease)

@@ -117,15 +117,20 @@ struct cmd *cmd_new(struct cmd_pool *pool, const rl_bytes *keys, int nkeys,
     return cmd;
 }
 
-/* A copy of the first len bytes, with room for the rest and for so much more. */
-static struct cmd *cmd_begun_as(struct cmd_pool *pool, const struct cmd *old, size_t len,
-                                size_t more)
+/* A copy with the element of len bytes at `at` replaced by n;
+ * *new_len: the length now. */
+static struct cmd *cmd_with_int(struct cmd_pool *pool, const struct cmd *old, size_t at,
+                                size_t len, int64_t n, size_t *new_len)
 {
-    struct cmd *cmd = cmd_alloc(pool, old->len + more);
+    assert(len);
+    struct cmd *cmd = cmd_alloc(pool, old->len + INT_MAX_LEN);
     if (!cmd)
         return NULL;
-    memcpy(cmd->bytes, old->bytes, len);
-    cmd->len = len;
+    memcpy(cmd->bytes, old->bytes, at);
+    cmd->len = at;
+    *new_len = put_int(cmd, n);
+    memcpy(cmd->bytes + cmd->len, old->bytes + at + len, old->len - at - len);
+    cmd->len += old->len - at - len;
     cmd->argc = old->argc;
     cmd->nkeys = old->nkeys;
     cmd->keys_at = old->keys_at;
@@ -134,22 +139,6 @@ static struct cmd *cmd_begun_as(struct cmd_pool *pool, const struct cmd *old, si
     cmd->lease_at = old->lease_at;
     cmd->lease_len = old->lease_len;
     cmd->token_len = old->token_len;
-    return cmd;
-}
-
-/* A copy with the element of len bytes at `at` replaced by n;
- * *new_len: the length now. */
-static struct cmd *cmd_with_int(struct cmd_pool *pool, const struct cmd *old, size_t at,
-                                size_t len, int64_t n, size_t *new_len)
-{
-    assert(len);
-    struct cmd *cmd = cmd_begun_as(pool, old, at, INT_MAX_LEN);
-    if (!cmd)
-        return NULL;
-    *new_len = put_int(cmd, n);
-    cmd->argc = old->argc;
-    memcpy(cmd->bytes + cmd->len, old->bytes + at + len, old->len - at - len);
-    cmd->len += old->len - at - len;
     return cmd;
 }
 
@@ -170,35 +159,6 @@ struct cmd *cmd_with_token(struct cmd_pool *pool, const struct cmd *old, int64_t
                                    old->token_len, token, &len);
     if (cmd)
         cmd->token_len = len;
-    return cmd;
-}
-
-struct cmd *cmd_with_value(struct cmd_pool *pool, const struct cmd *old, rl_bytes value,
-                           int64_t lease_ms)
-{
-    size_t rest_at = old->lease_at + old->lease_len;
-    struct cmd *cmd = cmd_begun_as(pool, old, old->keys_end,
-                                   value.len + HEAD_MAX + INT_MAX_LEN);
-    if (!cmd)
-        return NULL;
-    put(cmd, value.data, value.len);
-    cmd->lease_at = cmd->len;
-    cmd->lease_len = put_int(cmd, lease_ms);
-    cmd->argc = old->argc;
-    memcpy(cmd->bytes + cmd->len, old->bytes + rest_at, old->len - rest_at);
-    cmd->len += old->len - rest_at;
-    return cmd;
-}
-
-struct cmd *cmd_with_old(struct cmd_pool *pool, const struct cmd *old, rl_bytes old_value)
-{
-    size_t head_len = old->lease_at + old->lease_len + old->token_len;
-    struct cmd *cmd = cmd_begun_as(pool, old, head_len, old_value.len + HEAD_MAX);
-    if (!cmd)
-        return NULL;
-    put(cmd, old_value.data, old_value.len);
-    memcpy(cmd->bytes + cmd->len, old->bytes + head_len, old->len - head_len);
-    cmd->len += old->len - head_len;
     return cmd;
 }
 

@@ -48,14 +48,6 @@ struct cmd *cmd_with_lease(struct cmd_pool *pool, const struct cmd *cmd, int64_t
 /* A copy of a lease's cmd with another token; it must have one. NULL: out of memory. */
 struct cmd *cmd_with_token(struct cmd_pool *pool, const struct cmd *cmd, int64_t token);
 
-/* A copy of a lease's cmd with another value and lease_ms. NULL: out of memory. */
-struct cmd *cmd_with_value(struct cmd_pool *pool, const struct cmd *cmd, rl_bytes value,
-                           int64_t lease_ms);
-
-/* A copy of a lease's cmd with one more argument, after the lease and the token: the
- * value that its own replaces. NULL: out of memory. */
-struct cmd *cmd_with_old(struct cmd_pool *pool, const struct cmd *cmd, rl_bytes old_value);
-
 /* The value in a lease's cmd, valid as long as the cmd. */
 rl_bytes cmd_value(const struct cmd *cmd);
 

@@ -223,7 +223,7 @@ function redlock.is_error(value) end
 ---@field nodes? redlock.NodeAnswer[]  each server's answer, if the call asked the servers
 ---@field waited? number  seconds spent in the call
 ---@field reason? redlock.LossReason  why the hold was lost, if the call failed for that
----@field holder? redlock.Holder  with `held`: the holder, if a majority of the servers agrees
+---@field holder? redlock.Holder  of `held`, or an import: who has it, if a majority agrees
 ---@operator concat(any): string
 
 ---A lock's holder, by the label that it gave (the option `label`).

@@ -109,7 +109,7 @@ describe("a multi-lock", function()
         local a = client:getMultiLock({ "a", "b" }, { owner = 1 })
         local b = client:getMultiLock({ "a", "b" }, { owner = 2 })
         assert.is_true(a:tryLock(1, 20))
-        local waiting = b:tryLockAsync(30, 10)
+        local waiting = b:tryLockAsync(30, 20)
         support.eventually(function()
             waiting:isDone()
             return client:stats().contended == 1

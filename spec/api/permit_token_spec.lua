@@ -115,11 +115,6 @@ describe("a permit's token", function()
         local token = permit:token()
         local text = assert(permit:export())
         local counter = cluster[1]:call("GET", "redlock:{x:slots#1}:fence")
-        for _, more in ipairs { 1, 1000, 10 ^ 13 } do
-            local wrong = forged(text, { fence = ("%.0f"):format(token + more) })
-            support.fails("lost", other:import(wrong))
-        end
-        assert.equal(counter, cluster[1]:call("GET", "redlock:{x:slots#1}:fence"))
         for _, fence in ipairs { "", "0", ("9"):rep(15), ("9"):rep(16), ("9"):rep(40) } do
             local got, err = other:import(forged(text, { fence = fence }))
             assert.is_nil(got, fence)
@@ -128,10 +123,12 @@ describe("a permit's token", function()
         local lock = other:getLock "x"
         assert.is_true(lock:tryLock(5, 10))
         support.fails("config", other:import(forged(assert(lock:export()), { fence = "7" })))
-        -- It was not taken over, and can be still, with the token that it had.
-        local theirs = assert(other:import(text))
-        assert.equal(token, theirs:token())
-        assert.is_true(theirs:release())
+        -- One that is too large is found out when the permit is counted again: it is released.
+        local wrong = forged(text, { fence = ("%.0f"):format(token + 1) })
+        support.fails("lost", other:import(wrong))
+        assert.equal(counter, cluster[1]:call("GET", "redlock:{x:slots#1}:fence"))
+        support.fails("lost", other:import(text))
+        assert.is_true(assert(semaphore(1):tryAcquire(5)):token() > token)
     end)
 
     it("is not had, and neither is the permit, while no majority tells it", function()
@@ -146,10 +143,8 @@ describe("a permit's token", function()
         for i = 1, 3 do
             cluster[i]:call("RENAME", "away", key)
         end
-        local theirs = assert(other:import(text))
-        assert.equal(token, theirs:token())
-        assert.is_true(theirs:release())
         support.fails("lost", other:import(text))
+        assert.is_true(assert(semaphore(1):tryAcquire(5)):token() > token)
     end)
 
     it("or there is no permit", function()

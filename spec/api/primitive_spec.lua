@@ -158,7 +158,7 @@ describe("a primitive", function()
             def[field] = "return 1"
             assert.error_matches(function() redlock.primitive(def) end,
                 "unknown option '" .. field .. "'; known are: acquire, args, asks, channel, "
-                .. "confirm, extend, force, gave_up, granted, handover, heal, keys, line, "
+                .. "confirm, extend, force, gave_up, granted, heal, import, keys, line, "
                 .. "methods, name, peek, reenter, refused, release, settle, shared, vote$")
         end
     end)

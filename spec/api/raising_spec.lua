@@ -168,8 +168,8 @@ describe("a function of the user that raises", function()
             return 1
         ]]
         def.extend = "return redis.call('pexpire', KEYS[1], ARGV[2])"
-        def.handover = [[
-            if redis.call('get', KEYS[1]) ~= ARGV[4] then return 0 end
+        def.import = [[
+            if redis.call('get', KEYS[1]) ~= ARGV[3] then return 0 end
             redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
             return 1
         ]]

@@ -13,7 +13,6 @@
 #include "core/eligibility/guard.h"
 #include "core/eligibility/eligibility.h"
 #include "core/leases/acquire.h"
-#include "core/leases/handover.h"
 #include "core/leases/holder.h"
 #include "core/leases/watchdog.h"
 #include "core/rounds/query.h"
@@ -38,7 +37,6 @@ struct deal {
     rl_lease *lease;
     rl_round *acquire, *other;
     int64_t started_ms, lease_ms;    /* of the last acquire or extend */
-    int asked;                       /* it was acquired here, not adopted */
     int granted;
 };
 
@@ -292,11 +290,12 @@ static void acquire(struct world *w, struct deal *d, struct input *in)
     d->started_ms = w->now_ms;
     d->lease_ms = 1 + input_byte(in) * (how & 1 ? 100 : 1);
     if (how & 0x40 && how & 0x20) {
-        d->lease = holder_adopt(&w->core, &w->primitive, &key, 1, NULL, 0,
-                                (rl_bytes){value, RL_VALUE_LEN}, d->lease_ms, 0, w->now_ms);
+        d->acquire = acquire_import(&w->core, &w->primitive, &key, 1, NULL, 0,
+                                    (rl_bytes){value, RL_VALUE_LEN},
+                                    (rl_bytes){value, RL_VALUE_LEN}, d->lease_ms,
+                                    w->primitive.rule ? 3 : 0, w->now_ms, &d->lease);
         return;
     }
-    d->asked = 1;
     d->acquire = acquire_begin(&w->core, &w->primitive, &key, 1, NULL, 0,
                                (rl_bytes){value, RL_VALUE_LEN}, d->lease_ms, input_byte(in) * 10,
                                how & 2 ? how >> 2 : -1, w->now_ms, &d->lease);
@@ -325,7 +324,7 @@ static void use_lease(struct world *w, struct deal *d, struct input *in)
         (void)watchdog_lost_why(d->lease, w->now_ms);
         break;
     case 4:
-        if (!d->asked || (d->acquire && d->acquire->outcome == RL_GRANTED)) {
+        if (d->acquire && d->acquire->outcome == RL_GRANTED) {
             free_round(&d->acquire);
             free_round(&d->other);
             holder_disown(d->lease);
@@ -526,6 +525,7 @@ static void begin(struct world *w, uint8_t how)
     w->primitive.extend = how & 0x20 ? core_script(&w->core, "E", 1, w->now_ms) : -1;
     w->primitive.release = core_script(&w->core, "R", 1, w->now_ms);
     w->primitive.confirm = how & 0x10 ? core_script(&w->core, "C", 1, w->now_ms) : -1;
+    w->primitive.import = core_script(&w->core, "I", 1, w->now_ms);
     w->primitive.heal = -1;
     w->primitive.rule = how & 0x10   ? RL_RULE_LARGEST
                         : how & 0x08 ? RL_RULE_SAME : RL_RULE_YES;

@@ -48,7 +48,7 @@ local function count_vote(attempt, server, role, vote)
     if role == "release" then
         attempt.released_us = attempt.released_us or {}
         attempt.released_us[server.index] = now()
-    elseif role == "acquire" or role == "handover" then
+    elseif role == "acquire" or role == "import" then
         local released_us = attempt.released_us and attempt.released_us[server.index]
         attempt.late = attempt.late or attempt.release[server.index] >= 1
         attempt.straggler = attempt.straggler or attempt.release[server.index] >= 2
@@ -108,7 +108,7 @@ function _M.value_of(lease)
     return ffi_string(whole, C.rl_lease_whole(lease, whole))
 end
 
--- @param before  the attempt whose hold is passed on, or nil
+-- @param before  the attempt whose hold is imported, or nil
 function _M.new(self, lease, lease_ms, fenced, before)
     local value = _M.value_of(lease)
     local task = self.task
@@ -117,8 +117,7 @@ function _M.new(self, lease, lease_ms, fenced, before)
         at_ms = self.local_ms(), lease_ms = lease_ms, acquire = counter(),
         extend = counter(), release = counter(), refused = 0, passed = 0 }
     if before then
-        attempt.handover, attempt.from = counter(), before
-        attempt.passed, attempt.since = before.passed + 1, before.since
+        attempt.import, attempt.from = counter(), before
     end
     if fenced then
         attempt.confirm, attempt.heal, attempt.witnesses = counter(), counter(), {}
@@ -145,17 +144,7 @@ function _M.on_hold(self)
             hold, at = other, i
         end
     end
-    -- Imported: it counts when the servers have confirmed it (adopted()).
     local attempt = self.attempts[value]
-    if attempt and attempt.exported then
-        attempt.adopted = h.what ~= 3 and { value = value, process = process,
-            name = ffi_string(h.key.data, h.key.len), attempt = attempt,
-            token = tonumber(h.token), deadline_ms = tonumber(h.deadline_ms),
-            until_us = h.until_us } or nil
-        if h.what ~= 3 or not hold then
-            return
-        end
-    end
     if h.what == 3 then
         if hold then
             table.remove(self.held, at)
@@ -173,6 +162,7 @@ function _M.on_hold(self)
         self.count.grants = self.count.grants + 1
         if attempt then
             attempt.held, attempt.since = true, attempt.since or hold.at
+            attempt.token = hold.token
             attempt.number = OF_SLOTS[attempt.kind] and hold.token or nil
         end
     end
@@ -203,25 +193,6 @@ function Sim:took_over(attempt, mine)
         hold.lane, hold.releasing, hold.extended = task.lane, nil, nil
         self:log(hold.lane, "holding", hold.name, hold.until_us)
     end
-end
-
---- The running coroutine has got a hold from another process.
-function Sim:adopted(value)
-    local attempt, task = self.attempts[value], self.task
-    local hold = attempt.adopted
-    attempt.exported, attempt.adopted = nil, nil
-    if not hold then
-        return
-    end
-    hold.lane, hold.at, hold.now_ms = task.lane, now(), self.local_ms()
-    attempt.task, attempt.process, attempt.held = task, task.process, true
-    attempt.since, attempt.passed = now(), 0
-    if hold.deadline_ms <= hold.now_ms and task.process.runs_since_us == now() then
-        return               -- stopped after it was confirmed, for longer than it lasts
-    end
-    self.held[#self.held + 1] = hold
-    self:log(hold.lane, "holding", hold.name, hold.until_us)
-    self:tell("hold", hold, 0)
 end
 
 return _M

@@ -87,8 +87,9 @@ return {
         from = "if call('exists', KEYS[2]) == 1 then", to = "if false then",
         by = { "the door" } },
 
-    { name = "a downgrade takes a free key", file = SCRIPTS .. "rw/downgrade.lua", family = "rw",
-        from = "if value ~= ARGV[3] then", to = "if value and value ~= ARGV[3] then",
+    { name = "a writer becomes a reader of a free key", family = "rw",
+        file = SCRIPTS .. "rw/read_import.lua",
+        from = "if value == ARGV[3] then", to = "if value == ARGV[3] or kind == 'none' then",
         by = { "only one's own" } },
 
     { name = "a release leaves the door closed", file = SCRIPTS .. "rw/write_release.lua",

@@ -190,7 +190,7 @@ _M.list = {
 
     -- A client stops between the two rounds of an attempt, for a while or for ever.
     { name = "stopped between rounds", often = 15, times = { 1, 3 }, strike = function(sim)
-        local role = sim:pick { "acquire", "confirm", "extend", "handover" }
+        local role = sim:pick { "acquire", "confirm", "extend", "import" }
         local for_ever = sim:chance(30)
         sim.trap = sim:bound(function(_, _, what, attempt)
             if what ~= role or not attempt or attempt.process.dead then
@@ -205,7 +205,7 @@ _M.list = {
 
     -- A server has executed the first request of a round, and the others get none.
     { name = "cut off within a round", often = 15, times = { 1, 3 }, strike = function(sim)
-        local role, us = sim:pick { "acquire", "confirm", "extend", "handover" }, some_us(sim)
+        local role, us = sim:pick { "acquire", "confirm", "extend", "import" }, some_us(sim)
         sim.trap = function(_, first, what, attempt)
             if what ~= role or not attempt or attempt.process.dead then
                 return

@@ -46,7 +46,7 @@ _M.list = {
     -- A majority executed the script that made the hold what it is.
     { name = "a majority confirmed", needs = { "boottime" }, on = {
         script = function(sim, server, role, _, args, vote, attempt)
-            role = role == "handover" and "acquire" or role
+            role = role == "import" and "acquire" or role
             if attempt and (vote == 1 or vote == 2) and (role == "acquire" or role == "extend")
             then
                 local until_us = sim.now() + args[2] * MS

@@ -60,9 +60,9 @@ _M.list = {
             elseif role == "extend" and not (old and new and old.value == value
                 and new.value == value) then
                 return "an extension makes or takes " .. key
-            elseif role == "handover" and not (old and new and old.value == server.replaced
+            elseif role == "import" and not (old and new and old.value == server.replaced
                 and new.value == value) then
-                return "a hand-over makes or takes " .. key
+                return "an import makes or takes " .. key
             elseif role == "extend" and new.at < old.at then
                 return "an extension shortens " .. key
             elseif (role == "acquire" or role == "heal") and old then
@@ -111,7 +111,7 @@ _M.list = {
                 left = left + (entry and entry.value == call.value and 1 or 0)
                 -- Where it never was there is nothing to let go.
                 local untouched = attempt.acquire[i] == 0
-                    and not (attempt.handover and attempt.handover[i] > 0)
+                    and not (attempt.import and attempt.import[i] > 0)
                     and not (attempt.heal and attempt.heal[i] > 0)
                 did = did + ((release[i] > 0 or untouched) and 1 or 0)
             end
@@ -186,16 +186,14 @@ _M.list = {
         end,
     } },
 
-    -- The next holder's value takes the place of the one that was valid when it began.
-    { name = "passed on by the holder", on = {
-        attempt = function(_, attempt)
-            local from = attempt.from
-            if from and not (from.offered and from.held and from.process == attempt.process) then
-                return attempt.task.lane .. " takes over what was not offered to it"
-            elseif from and from.taken_over then
-                return attempt.task.lane .. " takes over what somebody else has taken over"
+    -- Whoever else has the text, and whatever has become of the one who was first.
+    { name = "imported once", needs = { "notice", "clocks", "boottime" }, on = {
+        hold = function(_, hold, before)
+            local from = not before and hold.attempt and hold.attempt.from
+            if from and from.taken_over then
+                return hold.lane .. " takes over what " .. from.taken_over .. " has taken over"
             elseif from then
-                from.taken_over = true
+                from.taken_over = hold.lane
             end
         end,
     } },
@@ -209,7 +207,8 @@ _M.list = {
             if server.lost_at < 0
                 or sim.now() - server.lost_at >= sim.config.max_lease * SECOND then
                 return nil
-            elseif role == "acquire" and vote == 1 and attempt and not attempt.held then
+            elseif (role == "acquire" or role == "import") and vote == 1 and attempt
+                and not attempt.held then
                 return server.lane .. " grants " .. key .. ", and has forgotten others"
             -- One that names another life was there already, and admits nobody.
             elseif admitted then
@@ -282,7 +281,7 @@ _M.list = {
             local age = (sim.now() - attempt.at) / MS
             local n = (attempt[role] or {})[server.index] or 0
             local most
-            if role == "acquire" or role == "confirm" or role == "heal" then
+            if role == "acquire" or role == "confirm" or role == "heal" or role == "import" then
                 most = (role == "acquire" and 3 or 8)
                     + (attempt.held and 4 + 45 * age / sim.min_lease_ms or 0)
             elseif role == "extend" then

@@ -374,10 +374,11 @@ return {
         by = { "floors are seeded after the quarantine", "counted above what was witnessed",
             "tokens grow" } },
 
-    { name = "an import raises counters", file = "lua/redlock/kinds/transfer.lua", fenced = 100,
-        from = "if ok and prim.is_current then", to = "if false then",
-        by = { "a forged token is refused", "a held lock is held", "a majority confirmed",
-            "tokens fit" } },
+    { name = "an import raises counters", file = "lua/redlock/scripts/fenced/import.lua",
+        fenced = 100,
+        from = "elseif not value or found[2] ~= run .. ARGV[3] .. mine and found[2] ~= run .. '='"
+            .. " .. ARGV[3] .. mine\nthen", to = "elseif not value then",
+        by = { "a forged token is refused", "a yes is exact" } },
 
     { name = "any number is a counter", file = "c/core/leases/acquire.c", fenced = 100,
         from = "    if ((rule == RL_RULE_LARGEST && !fence_is_token(vote->extra)) ||\n"
@@ -426,7 +427,7 @@ return {
         by = { "who forgot does not vote", "one holder" } },
 
     { name = "the marker is not checked with tokens",
-        file = "lua/redlock/scripts/fenced/acquire.lua",
+        file = "lua/redlock/scripts/fenced/voting.lua",
         guarded = true, fenced = 100,
         from = "if guarded and found[3] ~= ARGV[7] then", to = "if false then" },
 
@@ -458,7 +459,7 @@ return {
         by = { "who forgot does not vote", "one holder" } },
 
     { name = "the fenced acquire says that it is the same life",
-        file = "lua/redlock/scripts/fenced/acquire.lua", guarded = true, fenced = 100,
+        file = "lua/redlock/scripts/fenced/voting.lua", guarded = true, fenced = 100,
         faults = { "fails over and back", "fails over and back", "fails over and back" },
         from = "    elseif not string.find(", to = "    elseif false and not string.find(" },
 
@@ -603,49 +604,22 @@ return {
         from = "hold.passed, hold.run = from.passed + 1,", to = "hold.passed, hold.run = 0,",
         by = { "passed on within bounds" } },
 
-    { name = "a worn lease passes on as it is", file = "lua/redlock/lock/handover.lua",
+    { name = "a worn lease passes on as it is", file = "lua/redlock/lock/local_queue.lua",
         from = "left >= seconds * (1 - o.drift_factor - WORN)", to = "left >= 0",
         by = { "passed on as good as new" } },
 
-    { name = "a lease of another length passes on", file = "lua/redlock/lock/handover.lua",
-        { " and from.seconds == seconds\n", "\n" },
-        { " and from.kept == (call.lease == nil)\n", "\n" },
-        { " and left <= seconds\n", "\n" },
-        prefix = "a hand-over half-way", by = { "passed on as good as new" } },
-
-    { name = "an extended lease passes on as it is", file = "lua/redlock/lock/handover.lua",
-        from = "not from.extended and ", to = "", prefix = "an extension at a hand-over",
-        by = { "a lease as long as was asked for", "passed on as good as new" } },
-
-    { name = "a token passes on with the lock", file = "lua/redlock/lock/handover.lua",
-        from = "lock.primitive.vote ~= \"largest\" and ", to = "",
+    { name = "a lease of another length passes on", file = "lua/redlock/lock/local_queue.lua",
+        { " and hold.seconds == seconds and hold.kept == (self.lease == nil)\n", "\n" },
+        { "\n        and left <= seconds\n", "\n" },
         by = { "passed on as good as new" } },
 
-    { name = "a hand-over takes what is free", file = "lua/redlock/scripts/lock/handover.lua",
-        from = "if value == ARGV[3] then", to = "if not value or value == ARGV[3] then",
-        by = { "only what is ours" }, fenced = 0 },
+    { name = "an extended lease passes on as it is", file = "lua/redlock/lock/local_queue.lua",
+        from = "not hold.extended and ", to = "true and ", prefix = "an extension at a hand-over",
+        by = { "a lease as long as was asked for", "passed on as good as new" } },
 
-    { name = "a hand-over takes what others have", file = "lua/redlock/scripts/lock/handover.lua",
-        from = "if value == ARGV[3] then", to = "if value then",
-        by = { "only what is ours" }, fenced = 0 },
-
-    { name = "a hand-over has the token before", file = "lua/redlock/scripts/fenced/handover.lua",
-        from = "not count_to(counter + 1)", to = "not count_to(counter)", fenced = 100,
-        by = { "counted above what was witnessed", "tokens grow" } },
-
-    { name = "a hand-over takes what is free, with tokens", file =
-        "lua/redlock/scripts/fenced/handover.lua", fenced = 100,
-        from = "if value ~= replaced then", to = "if value and value ~= replaced then",
-        by = { "only what is ours" } },
-
-    { name = "the value before stays where it was", file = "c/core/leases/handover.c",
-        from = "    if (old->touched)\n        release_owe(old, now_ms);\n", to = "",
-        prefix = "a hand-over half-way", by = { "nothing is left" } },
-
-    { name = "a hand-over that fails leaves the value before", file = "c/core/leases/release.c",
-        from = "    if (old->state == LEASE_PASSED)\n        release_end(old, now_ms);\n", to = "",
-        prefix = "a hand-over that fails",
-        by = { "nothing is left" } },
+    { name = "a token passes on with the lock", file = "lua/redlock/lock/local_queue.lua",
+        from = "prim.vote ~= \"largest\" and ", to = "",
+        by = { "passed on as good as new" } },
 
     { name = "what was offered to the dead is forgotten", file = "lua/redlock/lock/local_queue.lua",
         from = "    if hold and not _M.offer(self.queue, hold) then\n", to = "    if false then\n",
@@ -658,10 +632,27 @@ return {
 
     -- ---- from process to process ----
 
-    { name = "what is imported is not asked for", file = "lua/redlock/runtime/rounds.lua",
-        from = "local ok, err = _M.extend(client, subject, handle, lease)",
-        to = "local ok, err = true",
-        by = { "a held lock is held", "a majority confirmed", "one holder" } },
+    { name = "an import needs no majority", file = "c/core/leases/acquire.c",
+        from = "    int outcome = v == WON ", to = "    int outcome = round->tally.yes ",
+        by = { "a held lock is held", "a majority confirmed", "one holder", "imported once",
+            "keys outlive the hold", "a token has its witnesses" } },
+
+    { name = "an import takes what is free", file = "lua/redlock/scripts/lock/import.lua",
+        from = "if value == ARGV[3] then", to = "if not value or value == ARGV[3] then",
+        by = { "only what is ours" }, fenced = 0 },
+
+    { name = "an import takes what others have", file = "lua/redlock/scripts/lock/import.lua",
+        from = "if value == ARGV[3] then", to = "if value and value ~= ARGV[1] then",
+        by = { "only what is ours" }, fenced = 0 },
+
+    { name = "an import with a token takes what others have", fenced = 100,
+        file = "lua/redlock/scripts/fenced/import.lua",
+        from = "if value and value ~= replaced and value ~= ARGV[1] then", to = "if false then",
+        by = { "only what is ours" } },
+
+    { name = "an import leaves the exported value", file = "lua/redlock/scripts/lock/import.lua",
+        from = "    redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])\n", to = "", fenced = 0,
+        prefix = "delivered twice" },
 
     { name = "what was given away is held still", file = "lua/redlock/kinds/transfer.lua",
         from = "    self.client.holds:remove(owner, self.id)\n    local parcel",

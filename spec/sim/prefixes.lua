@@ -23,17 +23,6 @@ local _M = { life = stage.life, play = stage.play }
 
 -- ---- the scripts -----------------------------------------------------------------
 
---- The first coroutine holds it, kept by the watchdog, and the second of its process waits
--- for it, with a lease of its own: it does not pass on as it is.
-local function held_and_wanted(s)
-    local a, other = s[1], s[1].process.tasks[2]
-    s:await_done(s:take(a, 0, false))
-    s:take(other, 4)
-    s:await(function() return other.round ~= nil end)
-    s:have(a, function() s.sim:sleep(10 * MS) end)
-    return a, other
-end
-
 local OTHERS = {
     -- A's release was executed, B has it since, and A sends the release again.
     { name = "a release sent again", often = 0.3, n = 3, processes = 2,
@@ -75,7 +64,7 @@ local OTHERS = {
             local other = a.process.tasks[2]
             s:await_done(s:take(a, 0, false))
             local attempt = a.attempt
-            s:take(other, 4)
+            s:take(other, 4, false)
             s:await(function() return other.round ~= nil end)
             s:have(a, function() sim:sleep(10 * MS) end)
             local releasing = s:release(a)
@@ -166,15 +155,41 @@ local OTHERS = {
             sim:restart_server(sim.servers[2], nil, MS)
         end },
 
-    -- The third server never hears that the hold was passed on, and has the value before.
-    { name = "a hand-over half-way", often = 0.3, n = 3, guarded = false, fenced = 0,
-        processes = 1, tasks = 2, concurrent = true, lease = 20,
-        config = { handover = 16, max_hold = 3600 }, play = function(s)
-            local a, other = held_and_wanted(s)
-            s:silent(a, 3, 1)
-            s:release(a)
-            s:await_did(other, "handover", 1, 2)
-            C.sim_cut(a.process.index, 2, 1, 0, 0)
+    -- A queue delivers the text twice: two processes import it at one instant, each beside a server
+    -- of its own, and the third server may be away.
+    { name = "delivered twice", often = 0.5, n = 3, processes = 3, concurrent = false, lease = 20,
+        config = { max_hold = 3600 }, play = function(s)
+            local a, sim, orders, got, away = s[1], s.sim, {}, 0, s.sim:chance(30)
+            s:await_done(s:take(a))
+            if not a.taken then
+                return
+            end
+            local text = s:have(a, function() return workload.export(sim, a, a.lock,
+                a.taken.hold) end)
+            a.taken = nil
+            if away then
+                sim:set_server(sim.servers[3], C.SIM_FROZEN)
+            end
+            for p = 2, 3 do
+                for i = 1, 3 do
+                    s:silent(s[p], i, i == p - 1 and 0 or 1, sim:between(1, 4))
+                end
+            end
+            for p = 2, 3 do
+                orders[p] = s:tell(s[p], function(_, t)
+                    local lock, hold = workload.import(sim, t, text)
+                    t.lock, t.taken = lock, lock and { hold = hold }
+                    return lock ~= nil
+                end)
+            end
+            for p = 2, 3 do
+                s:await_done(orders[p])
+                got = got + (orders[p][1] and 1 or 0)
+            end
+            sim:set_server(sim.servers[3], C.SIM_UP)
+            if got > 1 or got == 0 and not away then
+                sim:violated("imported once", got .. " of two imports got " .. s.name)
+            end
         end },
 
     -- Kept by the watchdog for as long as it may, and its holder goes on.
@@ -239,19 +254,6 @@ local OTHERS = {
             end)
             s:await(function() return attempt.extend[0] + attempt.extend[1] > 0 end)
             s:release(a)
-        end },
-
-    -- It fails, for one server's answer is lost, and the third has the value before.
-    { name = "a hand-over that fails", often = 0.3, n = 3, guarded = false, fenced = 0,
-        processes = 1, tasks = 2, concurrent = true, lease = 20,
-        config = { handover = 16, max_hold = 3600 }, play = function(s)
-            local a, other = held_and_wanted(s)
-            s:silent(a, 2, 2, 400)
-            s:silent(a, 3, 1, 400)
-            s:release(a)
-            s:await_did(other, "handover", 1, 2)
-            C.sim_cut(a.process.index, 1, 1, 1, 0)
-            C.sim_cut(a.process.index, 2, 1, 0, 0)
         end },
 
     -- What a broken connection still brings arrives behind the release.

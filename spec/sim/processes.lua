@@ -323,14 +323,15 @@ local function wrap_core(lib)
         pause()
         return round
     end
-    local raw_handover = lib.rl_handover
-    C.rl_handover = function(old, kind, label, lease_ms, out)
-        local before = sim.attempts[attempts.value_of(old)]
-        local round = raw_handover(old, kind, label, lease_ms, out)
-        if round ~= nil then
-            attempts.new(sim, out[0], lease_ms, before.witnesses ~= nil, before)
-            sim.task.attempt.kind, sim.task.attempt.keys = kind ~= nil and "read" or before.kind,
-                before.keys
+    local raw_import = lib.rl_import
+    C.rl_import = function(core, prim, keys, nkeys, args, nargs, old, label, lease_ms, token, out)
+        local before = sim.attempts[ffi.string(old[0].data, old[0].len)]
+        local round = raw_import(core, prim, keys, nkeys, args, nargs, old, label, lease_ms, token,
+            out)
+        if out[0] ~= nil then
+            attempts.new(sim, out[0], lease_ms, prim.rule == lib.RL_RULE_LARGEST, before)
+            -- In the family: a writer who becomes a reader.
+            sim.task.attempt.kind, sim.task.attempt.keys = sim.family and "read", before.keys
         end
         pause()
         return round

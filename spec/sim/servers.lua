@@ -16,7 +16,7 @@ local step, words
 local known = {}             -- step.known -> the words of the command
 local roles = {}             -- sha of a script -> what it is for: acquire, extend, ...
 local REPEATED = { acquire = true, confirm = true, extend = true, extend_many = true, heal = true,
-    release = true, handover = true }
+    release = true, import = true }
 
 local function server_reply(conn, bytes)
     return C.sim_reply(conn, bytes, #bytes) ~= 0
@@ -57,7 +57,7 @@ local function before_script(server, sha, keys, args)
         end
         return
     end
-    server.replaced = args[5] and args[4] or args[3]      -- by a hand-over
+    server.replaced = args[5] and args[4] or args[3]      -- by an import
     look_before(server, keys[1], args)
 end
 
@@ -232,7 +232,7 @@ end
 local function know_family()
     local restart_guard = require "redlock.servers.restart_guard"
     for _, prim in ipairs(family()) do
-        for _, role in ipairs { "acquire", "extend", "release", "handover", "settle", "arrive",
+        for _, role in ipairs { "acquire", "extend", "release", "import", "settle", "arrive",
             "heal", "stand" } do
             local script = prim[role .. "_script"]
             if script then
@@ -251,7 +251,7 @@ local function know_scripts()
     local prims = { require "redlock.kinds.plain_lock", require "redlock.kinds.fenced_lock",
         require "redlock.kinds.fenced_write_lock" }
     for _, prim in ipairs(prims) do
-        for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "handover",
+        for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "import",
             "seed" } do
             local script = prim[role .. "_script"]
             if script then
@@ -259,6 +259,7 @@ local function know_scripts()
             end
         end
         roles[sha1.hex(restart_guard.wrap(prim.acquire_script))] = "acquire"
+        roles[sha1.hex(restart_guard.wrap(prim.import_script))] = "import"
     end
     roles[sha1.hex(require("redlock.kinds.plain_lock").extend_many)] = "extend_many"
     roles[sha1.hex(script_text.read "redlock.scripts.marker.set")] = "mark"

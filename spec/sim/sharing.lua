@@ -391,9 +391,9 @@ _M.list = {
             if role == "heal" and vote == 1 and not SHARED[kind] and server.was then
                 return format("%s: %s is given back, which others have", server.lane, key)
             elseif vote ~= 1 or not (kind == "plain" or kind == "once" or kind == "write"
-                or kind == "fair" or kind == "read" and role == "handover") then
+                or kind == "fair" or kind == "read" and role == "import") then
                 return nil
-            elseif role == "handover" and server.was ~= args[3]
+            elseif role == "import" and server.was ~= args[3]
                 or (role == "settle" or role == "extend") and not server.mine then
                 return format("%s: %s of %s, which was another one's, or free", server.lane, role,
                     key)

@@ -145,8 +145,8 @@ local function record(sim, server, role, name, args, vote, attempt, info)
         return
     elseif role == "confirm" and vote == 1 then
         witness(server, attempt, name, tonumber(args[3]))
-    elseif (role == "acquire" or role == "handover") and (vote == 1 or vote == 2) then
-        if vote == 1 then
+    elseif (role == "acquire" or role == "import") and (vote == 1 or vote == 2) then
+        if vote == 1 and role == "acquire" then
             local steps = steps_of(server, name)
             steps[#steps + 1] = { value = attempt.value, counter = info, at = sim.now(),
                 floor = floor_at(sim, server, name) }
@@ -155,7 +155,7 @@ local function record(sim, server, role, name, args, vote, attempt, info)
     end
 end
 
-local WITNESS = { acquire = true, confirm = true, extend = true, heal = true, handover = true }
+local WITNESS = { acquire = true, confirm = true, extend = true, heal = true, import = true }
 
 _M.list = {
     { name = "a token has its witnesses", on = {
@@ -173,8 +173,12 @@ _M.list = {
 
     { name = "tokens grow", needs = { "counters" }, on = {
         hold = function(sim, hold, before)
+            local from = hold.attempt and hold.attempt.from
             if before or hold.token == 0 then
                 return nil
+            elseif from then             -- imported
+                return hold.token ~= from.token and format("%s imports token %s of %s as %s",
+                    hold.lane, number(from.token), hold.name, number(hold.token))
             end
             for _, other in ipairs(sim.issued[hold.name] or {}) do
                 if other.token == hold.token and other.value ~= hold.value then
@@ -192,7 +196,7 @@ _M.list = {
     -- On one server, what is witnessed later is larger: that is why tokens are.
     { name = "counted above what was witnessed", needs = { "counters" }, on = {
         script = function(_, server, role, name, _, vote, attempt, info)
-            if (role == "acquire" or role == "handover") and vote == 1 and attempt
+            if role == "acquire" and vote == 1 and attempt
                 and attempt.witnesses and info <= steps_of(server, name).witnessed then
                 return format("%s counts a grant of %s as %s, after token %s", server.lane, name,
                     number(info), number(steps_of(server, name).witnessed))
@@ -242,7 +246,7 @@ _M.list = {
                 or vote ~= 1 and vote ~= 2 then
                 return nil
             end
-            local counts = role == "acquire" or role == "handover"
+            local counts = role == "acquire"
             local token = counts and info or tonumber(args[3])
             local entry = server:look(name)
             if not entry or entry.value ~= attempt.value then
@@ -330,11 +334,6 @@ _M.list = {
 
     -- Whoever knows that a server has counted so far does not make it look again.
     { name = "a release leaves the token behind", needs = { "floors" }, on = {
-        hold = function(_, hold)
-            if hold.attempt then
-                hold.attempt.token = hold.token
-            end
-        end,
         script = function(sim, server, role, name, args, vote, attempt)
             -- "?": who releases it does not know which memory that is, behind a READONLY, say.
             -- Nor can anybody know that it went back while its connections stayed: it counts

@@ -34,7 +34,7 @@ local CODES = {
     token = set("lost", "not_held", "closed"),
     stillMine = set("lost", "no_quorum", "not_held", "closed", "cancelled"),
     export = set("lost", "not_held", "closed"),
-    import = set("lost", "not_held", "no_quorum", "config", "closed", "cancelled"),
+    import = set("lost", "unknown", "expired", "config", "closed", "cancelled"),
     checkSequencer = set("no_quorum", "closed", "cancelled"),
     init = set("config", "no_quorum", "closed", "cancelled"),
 }
@@ -222,18 +222,21 @@ local acts = {
     end,
 }
 
+--- Exports the hold.
+-- @return a parcel, for import(); or nil
+local function export(sim, t, lock, hold)
+    local text = call(sim, t, lock, "export")
+    if text then
+        sim.attempts[hold.value].given = true
+        return { text = text, name = lock:getName(), fenced = lock.token ~= nil, at = sim.now() }
+    end
+end
+
 --- Gives the hold away, to whoever looks for one.
 local function give_away(sim, t, lock, hold)
-    local attempt = sim.attempts[hold.value]
-    attempt.exported = true
-    local text = call(sim, t, lock, "export")
-    attempt.exported = text ~= nil or nil
-    if text then
-        attempt.given = true
-        sim.parcels[#sim.parcels + 1] = { text = text, value = hold.value,
-            name = lock:getName(), fenced = lock.token ~= nil, at = sim.now() }
-    end
-    return text ~= nil
+    local parcel = export(sim, t, lock, hold)
+    sim.parcels[#sim.parcels + 1] = parcel
+    return parcel ~= nil
 end
 
 --- Tries to take it with a token that it has not, as somebody who made up the text.
@@ -249,9 +252,8 @@ local function import_forged(sim, t, parcel, lock)
     end
 end
 
---- Takes what somebody gave away. The lock and its hold; or nil.
-local function take_parcel(sim, t)
-    local parcel = table.remove(sim.parcels, 1)
+--- Takes over what was exported. The lock and its hold; or nil.
+local function import(sim, t, parcel)
     local client = t.process.client
     local lock = parcel.fenced and client:getFencedLock(parcel.name)
         or client:getLock(parcel.name)
@@ -264,11 +266,19 @@ local function take_parcel(sim, t)
     if client.holds:get(t.id, lock.id) or not call(sim, t, parcels, "import", info) then
         return nil
     end
-    sim:adopted(parcel.value)
     local hold = hold_of(sim, t, lock)
     sim:tell("call", { task = t, method = "import", took = true, paused = info.paused,
         hold = hold, attempts = 0, took_us = 0, left = hold and hold.until_us - sim.now() or 0 })
     return lock, hold
+end
+
+--- Takes what somebody gave away, and sometimes is delivered twice. As import().
+local function take_parcel(sim, t)
+    local parcel = table.remove(sim.parcels, 1)
+    if not sim.calm_at and sim:chance(40) then
+        sim.parcels[#sim.parcels + 1] = parcel
+    end
+    return import(sim, t, parcel)
 end
 
 --- Lets it go.
@@ -367,6 +377,7 @@ local function some_lock(sim, client, name)
 end
 
 _M.call, _M.take, _M.use, _M.init, _M.close = call, take, use, init, close
+_M.export, _M.import = export, import
 _M.some_lease, _M.hold_us = some_lease, hold_us
 
 --- The life of a coroutine.

@@ -12,10 +12,10 @@ local twins = require "spec.support.twins"
 
 local STEPS = tonumber(os.getenv "STEPS" or 6000)
 local KEYS, VALUES = { "a", "b", "c", "d" }, { "v1", "v2", "v3" }
-local ROLES = { "acquire", "extend", "release", "handover", "peek", "force", "settle" }
+local ROLES = { "acquire", "extend", "release", "import", "peek", "force", "settle" }
 local LONG = { "100000", "200000", "300000" }
 
-local FENCED = { "acquire", "confirm", "extend", "heal", "release", "handover" }
+local FENCED = { "acquire", "confirm", "extend", "heal", "release", "import" }
 local RUNS = { "0123456789", "9876543210" }
 local LIMIT = "100000000000000"
 local replid                 -- of both
@@ -47,7 +47,7 @@ local function script_call()
         return { "EVAL", body, "1", pick(KEYS), pick(VALUES), pick(LONG), pick(VALUES) }
     end
     return { "EVALSHA", sha1.hex(body), "1", pick(KEYS), pick(VALUES),
-        math.random(10) == 1 and role ~= "handover" and role ~= "settle" and "0" or pick(LONG),
+        math.random(10) == 1 and role ~= "import" and role ~= "settle" and "0" or pick(LONG),
         pick(VALUES) }
 end
 
@@ -65,7 +65,7 @@ local function fenced_call()
     local role = pick(FENCED)
     local token = pick { "0", "1", "30", "31", "33", "64", "27200000000001" }
     local command = { "EVAL", bodies["fenced " .. role], "3", pick(KEYS), KEY.counter, KEY.floors }
-    local guarded = role == "acquire" and math.random(3) == 1
+    local guarded = (role == "acquire" or role == "import") and math.random(3) == 1
     local lease = role == "release" and pick { "0", "1" } or pick(LONG)
     if role == "release" and math.random(3) == 1 then          -- nothing to count
         return { "EVAL", bodies["fenced release"], "1", pick(KEYS), pick(VALUES), lease }
@@ -74,7 +74,7 @@ local function fenced_call()
         guarded and marker() .. pick { "", "!" } or pick { replid, RUNS[1], marker() } } do
         command[#command + 1] = arg
     end
-    if role == "handover" then
+    if role == "import" then
         table.insert(command, 10, pick(VALUES))                -- whose place it takes
     end
     return command
@@ -109,7 +109,7 @@ local about_servers = {
     function() return { "EVAL", bodies.guarded, "1", pick(KEYS), pick(VALUES),
         pick(LONG), pick { "", marker() .. pick { "", "!" } } } end,
     function() return { "EVAL", bodies.current, "2", pick(KEYS), KEY.counter,
-        pick { "0", "1", "31", "x" }, pick { "", "v1", "v2" } } end,
+        pick { "0", "1", "31", "x" }, pick { "", "1" } } end,
     function() return { "DEL", pick { KEY.counter, KEY.floors, KEY.marker } } end,
     function() return { "HMGET", KEY.floors, "7", "marker", "none" } end,
     function() return { "HSET", KEY.floors, "7", pick { replid, pick(INCS) }:sub(1, 8)

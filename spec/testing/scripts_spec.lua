@@ -54,12 +54,12 @@ end
 -- That of a lock's primitive: value, lease, and what is behind them.
 local function of_lease(prim, keys, ...)
     local roles = {}
-    for _, role in ipairs { "acquire", "extend", "heal", "release", "handover", "settle" } do
+    for _, role in ipairs { "acquire", "extend", "heal", "release", "import", "settle" } do
         roles[#roles + 1] = prim[role .. "_script"] and role or nil
     end
     local role = pick(roles)
     local args = { pick(VALUES), role == "release" and pick { "0", "1000" } or short() }
-    if role == "handover" then
+    if role == "import" then
         args[3] = pick(VALUES)
     end
     for _, arg in ipairs { ... } do
@@ -112,12 +112,15 @@ local function slots_call()
     if math.random(20) == 1 then
         return ask(semaphore.permit, "open", SLOTS, "3", "0", "free")
     end
-    local role, prim = pick { "acquire", "acquire", "extend", "release", "settle" },
+    local role, prim = pick { "acquire", "acquire", "extend", "release", "import", "settle" },
         semaphore.permit
     local agreed = role == "acquire" and pick { "0", "0", "2" } or pick { "1", "2", "3" }
-    return eval(prim[role .. "_script"], SLOTS, { pick(VALUES),
-        role == "release" and pick { "0", "1000" } or short(), agreed, "3", pick { "0", "1", "2" },
-        "free" })
+    local args = { pick(VALUES), role == "release" and pick { "0", "1000" } or short(), agreed, "3",
+        pick { "0", "1", "2" }, "free" }
+    if role == "import" then
+        table.insert(args, 4, pick(VALUES))
+    end
+    return eval(prim[role .. "_script"], SLOTS, args)
 end
 
 local function count_call()
@@ -155,10 +158,10 @@ end
 
 -- Numbers of a memory's name, which the guard's marker has where it is on.
 local function fenced_call(prim, door)
-    local role = pick { "acquire", "acquire", "confirm", "extend", "heal", "release", "handover" }
+    local role = pick { "acquire", "acquire", "confirm", "extend", "heal", "release", "import" }
     local token = role == "acquire" and "0" or pick { "1", "2", "33", "70" }
     local args = { pick(VALUES), role == "release" and pick { "0", "9" } or lease(), token }
-    args[4] = role == "handover" and pick(VALUES) or nil
+    args[4] = role == "import" and pick(VALUES) or nil
     for _, arg in ipairs { "7", lease(), LIMIT, door or replid, door and replid } do
         args[#args + 1] = arg
     end
@@ -185,7 +188,7 @@ local function server_call()
         function() return ask(fenced, "floor", { FLOORS }, "7", pick { "", "1" }, LIMIT) end,
         function() return ask(fenced, "seed", { FLOORS }, "7", pick { "", "1" }, LIMIT,
             pick { "0", "40" }) end,
-        function() return ask(fenced, "current", FENCED, pick { "1", "2" }, pick { "", VALUES[1] })
+        function() return ask(fenced, "current", FENCED, pick { "1", "2" }, pick { "", "1" })
             end,
         function() return eval(script_text.read "redlock.scripts.fenced.largest",
             { FLOORS }, {}) end,

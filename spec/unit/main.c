@@ -32,8 +32,8 @@ static struct {
 
 extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suite_cmd,
     suite_node, suite_core, suite_acquire, suite_release_late, suite_extend, suite_watchdog,
-    suite_release, suite_handover, suite_random, suite_vote, suite_memory, suite_fence,
-    suite_fenced_handover, suite_close, suite_clock, suite_guard, suite_subscription,
+    suite_release, suite_import, suite_random, suite_vote, suite_memory, suite_fence,
+    suite_close, suite_clock, suite_guard, suite_subscription,
     suite_delay, suite_steps,
     suite_query,
     suite_watchdog_loss,
@@ -50,8 +50,8 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
 static const struct suite *const suites[] = {
     &suite_buf,     &suite_quorum,  &suite_wire,   &suite_timer,   &suite_cmd,
     &suite_node,    &suite_core,    &suite_acquire, &suite_release_late,  &suite_extend,
-    &suite_watchdog,    &suite_release, &suite_handover, &suite_random, &suite_vote,
-    &suite_memory,  &suite_fence,   &suite_fenced_handover, &suite_close, &suite_clock,
+    &suite_watchdog,    &suite_release, &suite_import, &suite_random, &suite_vote,
+    &suite_memory,  &suite_fence,   &suite_close, &suite_clock,
     &suite_guard,   &suite_subscription,   &suite_delay,  &suite_steps,
     &suite_query,
     &suite_watchdog_loss,

@@ -165,11 +165,11 @@ static void pause_ms(int64_t ms)
 /* ---- a client's life ---- */
 
 /* The scripts are registered in this order. */
-enum { ACQUIRE, EXTEND, RELEASE, PEEK, HANDOVER, SCRIPTS };
+enum { ACQUIRE, EXTEND, RELEASE, PEEK, IMPORT, SCRIPTS };
 
 static const char *const script_names[] = {"acquire", "extend", "release", "peek",
-                                           "handover"};
-static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, HANDOVER, -1, -1, 0, 0, 0};
+                                           "import"};
+static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, IMPORT, -1, -1, 0, 0, 0};
 
 static char script_text[SCRIPTS][LOCK_SCRIPT_MAX];
 
@@ -280,7 +280,7 @@ static void use(rl_client *c)
 {
     rl_subscription *subscription = NULL;
     rl_round *round = NULL;
-    rl_lease *next = NULL, *lease = take(c);
+    rl_lease *lease = take(c);
     if (!lease)
         return;
     AGAIN(rl_keep(lease, LEASE_MS, 0) == 0);
@@ -288,14 +288,13 @@ static void use(rl_client *c)
     AGAIN((round = rl_pause(subscription, rl_subscription_wakes(subscription), 5)) != NULL);
     EXPECT(outcome_of(round) == RL_GRANTED);
     AGAIN(outcome_of(rl_extend(lease, LEASE_MS)) == RL_GRANTED);
-    AGAIN((round = rl_handover(lease, NULL, NULL, LEASE_MS, &next)) != NULL);
+    char whole[RL_VALUE_MAX];
+    const rl_bytes old = {whole, rl_lease_whole(lease, whole)};
+    rl_disown(lease);
+    AGAIN((round = rl_import(c, &primitive, &key, 1, NULL, 0, &old, NULL, LEASE_MS, 0,
+                             &lease)) != NULL);
     int outcome = outcome_of(round);
-    rl_lease_drop(lease);
-    EXPECT(outcome == RL_GRANTED || refused);
-    if (outcome != RL_GRANTED)
-        rl_lease_drop(next);
-    if (!(lease = outcome == RL_GRANTED ? next : take(c)))
-        return;
+    EXPECT(outcome == RL_GRANTED);
     AGAIN(outcome_of(rl_ask(c, PEEK, &key, 1, NULL, 0, 10000, 0)) == RL_GRANTED);
     AGAIN(outcome_of(rl_check(c)) == RL_GRANTED);
     rl_unsubscribe(subscription);

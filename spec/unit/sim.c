@@ -241,16 +241,16 @@ struct sim *sim_new(int n)
 {
     static const char *const bodies[] = {"acquire",        "extend",
                                          "release",        "ask",
-                                         "handover",       "fenced acquire",
+                                         "import",         "fenced acquire",
                                          "fenced extend",  "fenced release",
                                          "confirm",        "heal",
-                                         "fenced handover"};
+                                         "fenced import"};
     struct sim *s = calloc(1, sizeof(*s));
     REQUIRE(s != NULL);
     s->n = n;
     s->now_ms = 1000000;
     s->primitive =
-        (rl_primitive){SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE, SIM_HANDOVER, -1, -1,
+        (rl_primitive){SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE, SIM_IMPORT, -1, -1,
                        RL_RULE_YES, 0, 0};
     for (int i = 0; i < n; i++) {
         s->config[i].timeout_ms = SIM_TIMEOUT_MS;
@@ -268,7 +268,7 @@ struct sim *sim_new(int n)
 void sim_fence(struct sim *s)
 {
     s->primitive = (rl_primitive){SIM_FENCED_ACQUIRE, SIM_FENCED_EXTEND,
-                                  SIM_FENCED_RELEASE, SIM_FENCED_HANDOVER,
+                                  SIM_FENCED_RELEASE, SIM_FENCED_IMPORT,
                                   SIM_CONFIRM, SIM_HEAL, RL_RULE_LARGEST, 1, 0};
 }
 
@@ -401,19 +401,6 @@ rl_lease *sim_hold(struct sim *s, const char *key, int64_t lease_ms)
     return h.lease;
 }
 
-rl_lease *sim_adopt(struct sim *s, rl_lease *lease, int64_t lease_ms)
-{
-    char value[RL_VALUE_LEN];
-    int64_t token = lease->token;
-    memcpy(value, lease->value, sizeof(value));
-    holder_disown(lease);
-    rl_bytes key = {"k", 1};
-    lease = holder_adopt(&s->core, &s->primitive, &key, 1, NULL, 0,
-                         (rl_bytes){value, RL_VALUE_LEN}, lease_ms, token, s->now_ms);
-    REQUIRE(lease != NULL);
-    return lease;
-}
-
 int sim_release(struct sim *s, rl_lease *lease)
 {
     return sim_result(s, holder_release(lease, s->now_ms));
@@ -433,12 +420,24 @@ int64_t sim_begin_renewal(struct sim *s, const rl_lease *lease)
     return s->now_ms;
 }
 
-struct hold sim_handover(struct sim *s, rl_lease *lease, int64_t lease_ms)
+struct parcel sim_export(struct sim *s, rl_lease *lease)
+{
+    (void)s;
+    struct parcel p = {.token = lease->token};
+    memcpy(p.value, lease->value, RL_VALUE_LEN);
+    holder_disown(lease);
+    return p;
+}
+
+struct hold sim_import(struct sim *s, const char *key, const struct parcel *p,
+                       int64_t lease_ms)
 {
     struct hold h = {NULL, NULL};
     char value[RL_VALUE_LEN + 1];
+    rl_bytes name = {key, strlen(key)}, old = {p->value, RL_VALUE_LEN};
     snprintf(value, sizeof(value), "%0*u", RL_VALUE_LEN, ++s->values);
-    h.round = handover_begin(lease, NULL, (rl_bytes){value, RL_VALUE_LEN}, lease_ms,
+    h.round = acquire_import(&s->core, &s->primitive, &name, 1, NULL, 0, old,
+                             (rl_bytes){value, RL_VALUE_LEN}, lease_ms, p->token,
                              s->now_ms, &h.lease);
     REQUIRE(h.round != NULL && h.lease != NULL);
     return h;

@@ -13,7 +13,6 @@
 #include "core/core.h"
 #include "core/leases/acquire.h"
 #include "core/leases/fence.h"
-#include "core/leases/handover.h"
 #include "core/leases/holder.h"
 #include "core/leases/watchdog.h"
 #include "core/rounds/query.h"
@@ -33,13 +32,13 @@ enum {
     SIM_EXTEND,
     SIM_RELEASE,
     SIM_ASK,
-    SIM_HANDOVER,
+    SIM_IMPORT,
     SIM_FENCED_ACQUIRE,           /* these count, as the fenced lock's */
     SIM_FENCED_EXTEND,
     SIM_FENCED_RELEASE,
     SIM_CONFIRM,
     SIM_HEAL,
-    SIM_FENCED_HANDOVER,
+    SIM_FENCED_IMPORT,
     SIM_SCRIPTS
 };
 
@@ -95,7 +94,7 @@ struct sim_server {
     int64_t counter;              /* of grants, one for all names */
     char log[SIM_LOG];            /* scripts asked for: A, E, R, Q, H by their sha, small */
     size_t logged;                /* letters by EVAL; ?: NOSCRIPT;
-                                  F, X, L, C, G, P: the fenced ones, P: hand-over */
+                                  F, X, L, C, G, P: the fenced ones; H, P: imports */
     int opened;                   /* connections so far */
 };
 
@@ -252,9 +251,6 @@ rl_round *sim_ask_within(struct sim *s, const char *key, int64_t within_ms);
 /* The same, kept by the watchdog. */
 rl_lease *sim_keep(struct sim *s, const char *key, int64_t lease_ms);
 
-/* Another lease of the same value takes it over: as an import does. */
-rl_lease *sim_adopt(struct sim *s, rl_lease *lease, int64_t lease_ms);
-
 /* Releases a lease. The outcome. */
 int sim_release(struct sim *s, rl_lease *lease);
 
@@ -264,8 +260,16 @@ void sim_let_go(struct sim *s, rl_lease *lease);
 /* The next renewal is in core_out(), its start is returned. Nothing has moved yet. */
 int64_t sim_begin_renewal(struct sim *s, const rl_lease *lease);
 
-/* Hands a lease over. */
-struct hold sim_handover(struct sim *s, rl_lease *lease, int64_t lease_ms);
+/* What one process gives to another. */
+struct parcel {
+    char value[RL_VALUE_LEN];
+    int64_t token;
+};
+
+/* Gives a lease away, with its handle; takes one over. */
+struct parcel sim_export(struct sim *s, rl_lease *lease);
+struct hold sim_import(struct sim *s, const char *key, const struct parcel *p,
+                       int64_t lease_ms);
 
 /* Frees a round; its outcome. */
 int sim_end(rl_round *round);

@@ -182,7 +182,7 @@ static void fenced_script(struct sim *s, int i, int script, redisReply **words)
 }
 
 /* words: key, value, lease, old value. */
-static void script_handover(struct sim *s, int i, redisReply **words)
+static void script_import(struct sim *s, int i, redisReply **words)
 {
     const struct sim_key *key = sim_key(s, i, words[0]->str);
     const char *value = words[1]->str;
@@ -195,21 +195,19 @@ static void script_handover(struct sim *s, int i, redisReply **words)
 }
 
 /* words: key, value, lease, token, old value. */
-static void fenced_handover(struct sim *s, int i, redisReply **words)
+static void fenced_import(struct sim *s, int i, redisReply **words)
 {
     struct sim_server *sv = &s->server[i];
     const struct sim_key *key = sim_key(s, i, words[0]->str);
     const char *value = words[1]->str;
     int again = key && !memcmp(key->value, value, RL_VALUE_LEN);
-    CHECK_STR(words[3]->str, "0");             /* nobody has a token yet */
-    if (!again && (!key || memcmp(key->value, words[4]->str, RL_VALUE_LEN))) {
-        sim_reply(sv, ":%d\r\n", key ? -1 : 0);
+    int mine = again || (key && !memcmp(key->value, words[4]->str, RL_VALUE_LEN));
+    if (!mine || sv->counter != atoll(words[3]->str)) {
+        sim_reply(sv, ":%d\r\n", key && !mine ? -1 : 0);
         return;
     }
-    if (!again) {
-        sv->counter++;
+    if (!again)
         key_set(s, i, words[0]->str, value, atoll(words[2]->str));
-    }
     sim_reply(sv, "*2\r\n:%d\r\n:%lld\r\n", again ? 2 : 1, (long long)sv->counter);
 }
 
@@ -265,11 +263,11 @@ static void execute_script(struct sim *s, int i, int script, redisReply **words,
     case SIM_HEAL:
         fenced_script(s, i, script, words);
         break;
-    case SIM_HANDOVER:
-        script_handover(s, i, words);
+    case SIM_IMPORT:
+        script_import(s, i, words);
         break;
-    case SIM_FENCED_HANDOVER:
-        fenced_handover(s, i, words);
+    case SIM_FENCED_IMPORT:
+        fenced_import(s, i, words);
         break;
     default:
         sim_reply(sv, ":1\r\n");

@@ -144,43 +144,6 @@ static void shortens_a_lease(void)
     cmd_pool_free(&pool);
 }
 
-/* Its value and that of a hand-over may be longer or shorter than the old one. */
-static void replaces_a_value(void)
-{
-    struct cmd_pool pool = {0};
-    struct rng r = {test_seed()};
-    make_noise(&r);
-    for (int k = 0; k < test_runs(400); k++) {
-        rl_bytes keys[RL_MAX_KEYS], args[RL_MAX_ARGS], token = {"7", 1};
-        int nkeys = random_items(&r, keys, RL_MAX_KEYS);
-        int nargs = random_items(&r, args, RL_MAX_ARGS);
-        rl_bytes old = random_value(&r), value = random_value(&r);
-        int64_t lease_ms = random_lease(&r);
-        struct words w;
-        test_note("run %d", k);
-        struct cmd *one = cmd_new_lease(&pool, keys, nkeys, old, 5, 7, args, nargs);
-        struct cmd *two = cmd_with_value(&pool, one, value, lease_ms);
-        words_begin(&w, keys, nkeys);
-        words_lease(&w, value, lease_ms);
-        words_args(&w, &token, 1);
-        words_args(&w, args, nargs);
-        is_formatted(two, &w);
-        rl_bytes is = cmd_value(two);
-        CHECK(is.len == value.len && !memcmp(is.data, value.data, is.len));
-        struct cmd *three = cmd_with_old(&pool, two, cmd_value(one));
-        words_begin(&w, keys, nkeys);
-        words_lease(&w, value, lease_ms);
-        words_args(&w, &token, 1);
-        words_args(&w, &old, 1);
-        words_args(&w, args, nargs);
-        is_formatted(three, &w);
-        cmd_unref(&pool, one);
-        cmd_unref(&pool, two);
-        cmd_unref(&pool, three);
-    }
-    cmd_pool_free(&pool);
-}
-
 static void formats_leases_and_changes_them(void)
 {
     struct cmd_pool pool = {0};
@@ -330,6 +293,6 @@ static void a_mebibyte_of_key(void)
 }
 
 SUITE(cmd, T(formats_keys_and_arguments), T(formats_leases_and_changes_them),
-      T(shortens_a_lease), T(replaces_a_value), T(short_ones_are_used_again),
+      T(shortens_a_lease), T(short_ones_are_used_again),
       T(references_keep_it),
       T(long_ones_are_not_kept), T(lengths_around_the_pooled_size), T(a_mebibyte_of_key));

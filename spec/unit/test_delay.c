@@ -190,14 +190,6 @@ SIM_TEST(what_was_nobodys, sim_up(3))
     holder_abandon(lease, s->now_ms);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
-    lease = sim_hold(s, "k", LEASE_MS);
-    sim_skip(s, LEASE_MS + 10);
-    struct hold next = sim_handover(s, lease, LEASE_MS);      /* too late */
-    CHECK_INT(next.round->outcome, RL_LOST);
-    holder_drop(lease, s->now_ms);
-    sim_drop(s, &next);
-    sim_run(s);
-    CHECK_INT(sim_with(s, "k"), 0);
 }
 
 /* A release in time opens at once; so does leaving. */

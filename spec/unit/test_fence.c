@@ -430,15 +430,6 @@ SIM_TEST(a_release_counts_only_where_it_must, up(3, (int64_t[]){6, 6, 3}))
     holder_drop(lease, s->now_ms);
 }
 
-SIM_TEST(a_taken_over_lease_keeps_it, up(3, (int64_t[]){6, 6, 6}))
-{
-    rl_lease *lease = sim_adopt(s, sim_hold(s, "k", 30000), 30000);
-    CHECK_INT(lease->token, 7);
-    CHECK_INT(sim_result(s, holder_extend(lease, 30000, s->now_ms)), RL_GRANTED);
-    CHECK_INT(s->server[0].counter, 7);
-    holder_drop(lease, s->now_ms);
-}
-
 static void cancelled_between_the_rounds(void)
 {
     struct sim *s = up(3, (int64_t[]){1, 3, 0});
@@ -525,6 +516,5 @@ SUITE(fence, T(counters_in_step), T(a_minority_out_of_step),
       T(a_late_grant_is_confirmed), T(c4_executed_twice),
       T(c9_extension_below_the_counter), T(c10_heals_only_below_the_token),
       T(extension_and_release_bring_the_counters_into_step),
-      T(a_release_counts_only_where_it_must), T(a_taken_over_lease_keeps_it),
-      T(cancelled_between_the_rounds), T(a_confirmation_of_a_token_given_up),
+      T(a_release_counts_only_where_it_must), T(cancelled_between_the_rounds), T(a_confirmation_of_a_token_given_up),
       T(a_confirmation_of_a_token_given_up_by_the_last), T(the_code_of_who_was_cut_off));

@@ -46,8 +46,7 @@ struct chaos {
     int broken;              /* a guarantee was broken */
     int granted;
     int renewals;
-    int passed;              /* hand-overs begun */
-    int tokens;              /* issued to those who were passed a hold */
+    int passed;              /* imports begun */
 };
 
 static const char *const key_names[KEYS] = {"a", "b"};
@@ -75,7 +74,6 @@ static void check_token(struct chaos *c, struct deal *d)
     t->seen[t->n++ % TOKENS] = d->token;
     if (d->token > t->largest)
         t->largest = d->token;
-    c->tokens += lease->before != NULL;
 }
 
 static void check_now(struct chaos *c)
@@ -145,14 +143,25 @@ static void begins(struct chaos *c, struct deal *d)
     d->token = 0;
 }
 
-/* Sometimes the next holder is gone before it knows. */
-static void hand_over(struct chaos *c, struct deal *d)
+/* Another process takes a hold over, with its token; sometimes two try to, or the taker is
+ * gone before it knows. */
+static void pass_on(struct chaos *c, struct deal *d)
 {
-    struct hold next = sim_handover(c->s, d->h.lease, some_lease_ms(c));
+    struct sim *s = c->s;
+    struct deal *e = &c->deal[rng_below(&c->rng, DEALS)];
+    /* In tidy schedules no value may stay where the import did not arrive. */
+    if (c->tidy || d->h.lease->state != LEASE_HELD ||
+        lease_remaining_ms(d->h.lease, s->now_ms) <= 0)
+        return;
+    struct parcel p = sim_export(s, d->h.lease);
+    d->h.lease = NULL;
     drop_deal(c, d);
-    d->h = next;
-    begins(c, d);
-    c->passed += d->h.round->outcome == RL_OK;
+    d->h = sim_import(s, key_names[d->key], &p, some_lease_ms(c));
+    c->passed++;
+    if (!e->h.lease) {
+        *e = (struct deal){.key = d->key, .token = d->token, .above = d->above};
+        e->h = sim_import(s, key_names[d->key], &p, some_lease_ms(c));
+    }
     if (rng_one_in(&c->rng, 8))
         drop_deal(c, d);
 }
@@ -176,7 +185,7 @@ static void use(struct chaos *c)
     switch (rng_below(&c->rng, 10)) {
     case 8:
     case 9:
-        hand_over(c, d);
+        pass_on(c, d);
         break;
     case 0:
         forget_round(&d->extend);
@@ -356,7 +365,7 @@ static void end(struct chaos *c)
 
 static void schedules_keep_the_promises(void)
 {
-    int granted = 0, renewals = 0, passed = 0, tokens = 0, runs = test_runs(2000);
+    int granted = 0, renewals = 0, passed = 0, runs = test_runs(2000);
     for (int k = 0; k < runs && !test_failures(); k++) {
         uint64_t seed = test_seed() + (uint64_t)k;
         struct chaos c;
@@ -368,13 +377,11 @@ static void schedules_keep_the_promises(void)
         granted += c.granted;
         renewals += c.renewals;
         passed += c.passed;
-        tokens += c.tokens;
         end(&c);
     }
     CHECK(granted > runs / 2);           /* they are not only failing */
     CHECK(renewals > runs / 2);
-    CHECK(passed > runs / 2);
-    CHECK(tokens > runs / 20);
+    CHECK(passed > runs / 10);
 }
 
 /* ---- a checker that never fails proves nothing ---- */

@@ -104,29 +104,21 @@ SIM_TEST(home_picks_the_number, sim_up(3))
     sim_drop(s, &h);
 }
 
-/* A lease passes to one of another kind: whose script is run, and whose it is then. */
-SIM_TEST(handover_to_another_primitive, sim_up(3))
+/* Who imports one gets its number, and no other. */
+SIM_TEST(an_import_keeps_the_number, sim_up(3))
 {
-    rl_lease *old = sim_hold(s, "k", 9000), *next;
-    rl_primitive other = s->primitive;
-    char value[RL_VALUE_LEN];
-    rl_bytes fresh = {value, sizeof(value)};
-    memset(value, 'n', sizeof(value));
-    s->primitive.handover = -1;
-    other.extend = -1;
-    sim_clear_logs(s);
-    rl_round *round = handover_begin(old, &other, fresh, 9000, s->now_ms, &next);
-    CHECK_INT(sim_result(s, round), RL_GRANTED);
-    CHECK_INT(next->primitive.extend, -1);
-    CHECK_INT(__builtin_popcount(sim_mine(s, "k", next)), 3);
-    holder_drop(old, s->now_ms);
-    other.rule = RL_RULE_SAME;              /* whose votes mean something else */
-    rl_lease *third;
-    round = handover_begin(next, &other, fresh, 9000, s->now_ms, &third);
-    CHECK_INT(sim_result(s, round), RL_UNSUPPORTED);
-    CHECK(lease_remaining_ms(next, s->now_ms) > 0);
-    holder_drop(third, s->now_ms);
-    sim_let_go(s, next);
+    s->primitive.rule = RL_RULE_SAME;
+    for (int i = 0; i < 3; i++)
+        s->server[i].say[SIM_ACQUIRE] = grants[3];
+    struct parcel p = sim_export(s, sim_hold(s, "k", 30000));
+    CHECK_INT(p.token, 3);
+    for (int i = 0; i < 3; i++)
+        s->server[i].say[SIM_IMPORT] = grants[3];
+    struct hold h = sim_import(s, "k", &p, 30000);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
+    CHECK_INT(h.lease->token, 3);
+    CHECK(memmem(h.lease->cmd->bytes, h.lease->cmd->len, "$1\r\n3\r\n", 7) != NULL);
+    sim_drop(s, &h);
 }
 
 /* ---- guarded questions ---- */
@@ -189,5 +181,5 @@ SIM_TEST(data_of_256_bytes_is_kept, sim_up(3))
 SUITE(same, T(equal_numbers_make_a_majority), T(different_numbers_are_not_added_up),
       T(a_grant_names_a_number), T(the_number_goes_with_all_that_follows), T(strays_are_mended),
       T(home_picks_the_number),
-      T(handover_to_another_primitive), T(who_may_not_vote_may_not_acknowledge),
+      T(an_import_keeps_the_number), T(who_may_not_vote_may_not_acknowledge),
       T(a_guarded_answer_is_a_vote), T(data_of_256_bytes_is_kept));

@@ -52,11 +52,11 @@ struct worker {
 };
 
 /* The scripts are registered in this order, in each client. */
-enum { ACQUIRE, EXTEND, RELEASE, PEEK, HANDOVER, SCRIPTS };
+enum { ACQUIRE, EXTEND, RELEASE, PEEK, IMPORT, SCRIPTS };
 
 static const char *const script_names[] = {"acquire", "extend", "release", "peek",
-                                           "handover"};
-static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, HANDOVER, -1, -1, 0, 0, 0};
+                                           "import"};
+static const rl_primitive primitive = {ACQUIRE, EXTEND, RELEASE, IMPORT, -1, -1, 0, 0, 0};
 
 /* Everything that is not constant is atomic or behind a mutex: what the sanitizer sees
  * are the races of the library. */
@@ -73,7 +73,7 @@ static struct {
     _Atomic int outcomes[RL_CODES];      /* of the workers' attempts */
     _Atomic int seconds;                 /* clients opened and closed */
     _Atomic int looped;                  /* rounds that a loop saw done */
-    _Atomic int passed;                  /* holds handed over */
+    _Atomic int passed;                  /* holds exported and imported */
 } this = {.seed = 1};
 
 /* The threads of the parent are not in the child of a fork, what they allocated is. The
@@ -393,7 +393,7 @@ static void *open_and_close(void *arg)
 
 /* ---- event loops ---- */
 
-/* One dealing of a loop: an attempt, hand-overs of what it got, the release. */
+/* One dealing of a loop: an attempt, imports of what it got, the release. */
 struct dealing {
     struct lock *lock;
     rl_round *round;
@@ -445,7 +445,7 @@ static void deal_end(struct dealing *d)
 static int deal_step(struct loop *l, struct dealing *d)
 {
     int outcome = d->round ? rl_round_outcome(d->round) : RL_OK;
-    rl_lease *next;
+    char whole[RL_VALUE_MAX];
     if (d->round && !d->releasing && outcome == RL_GRANTED) {
         rl_round_free(d->round);
         enter(d->lock, d->lease);
@@ -456,10 +456,11 @@ static int deal_step(struct loop *l, struct dealing *d)
         if (d->releasing) {
             d->round = rl_release(d->lease, RL_BEGIN);
         } else {
-            d->round = rl_handover(d->lease, NULL, NULL, LEASE_MIN_MS + rng_below(&l->rng, 200),
-                                   &next);
-            rl_lease_drop(d->lease);
-            d->lease = next;
+            const rl_bytes key = {d->lock->name, strlen(d->lock->name)};
+            const rl_bytes old = {whole, rl_lease_whole(d->lease, whole)};
+            rl_disown(d->lease);
+            d->round = rl_import(l->client, &primitive, &key, 1, NULL, 0, &old, NULL,
+                                 LEASE_MIN_MS + rng_below(&l->rng, 200), 0, &d->lease);
             this.passed++;
         }
     } else {

@@ -34,33 +34,46 @@ static int pick_gate(const struct core *core, int64_t now_ms)
     return gate;
 }
 
+/* The round of an attempt, which is to begin now. Takes over cmd's reference. NULL: out of
+ * memory; the lease is freed. */
+static struct rl_round *attempt_new(struct rl_lease *lease, const struct round_kind *kind,
+                                    int script, struct cmd *cmd, int64_t lease_ms,
+                                    int64_t now_ms)
+{
+    struct core *core = lease->core;
+    struct rl_round *round = cmd ? round_new(core, kind, script, lease, cmd) : NULL;
+    if (!round) {
+        lease_recycle(lease);
+        return NULL;
+    }
+    if (lease_ms < core->lease_ms)
+        core->lease_ms = lease_ms;
+    round->lease_ms = lease_ms;
+    /* Waits for no answer that would come after the validity is used up. */
+    round->cap_ms = quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm);
+    lease->acquire = round;
+    lease->refs++;
+    core->handles++;
+    return round_handle(round);
+}
+
 rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
                         const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
                         rl_bytes value, int64_t lease_ms, int64_t within_ms, int home,
                         int64_t now_ms, rl_lease **out)
 {
     struct rl_lease *lease = lease_new(core, &release_kind, primitive, keys, nkeys, args,
-                                       nargs, value, lease_ms, 0);
-    if (!lease)
-        return NULL;
+                                       nargs, value, lease_ms);
     struct rl_round *acquire =
-        round_new(core, &acquire_kind, primitive->acquire, lease, cmd_ref(lease->cmd));
-    if (!acquire) {
-        lease_recycle(lease);
+        lease ? attempt_new(lease, &acquire_kind, primitive->acquire, cmd_ref(lease->cmd),
+                            lease_ms, now_ms)
+              : NULL;
+    if (!acquire)
         return NULL;
-    }
-    acquire->gate = acquire->home = home < 0 ? -1 : pick_gate(core, now_ms);
-    /* Waits for no answer that would come after the validity is used up. */
-    int64_t useful_ms = quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm);
-    if (lease_ms < core->lease_ms)
-        core->lease_ms = lease_ms;
-    acquire->lease_ms = lease_ms;
-    acquire->cap_ms = now_ms + within_ms < useful_ms ? now_ms + within_ms : useful_ms;
-    lease->acquire = acquire;
-    lease->refs++;
-    core->handles++;
     *out = lease;
-    round_handle(acquire);
+    acquire->gate = acquire->home = home < 0 ? -1 : pick_gate(core, now_ms);
+    if (now_ms + within_ms < acquire->cap_ms)
+        acquire->cap_ms = now_ms + within_ms;
     round_begin(acquire, now_ms);
     return acquire;
 }
@@ -117,7 +130,8 @@ static void ask_for_that(struct rl_round *round, int64_t number)
     round->cmd = cmd;
 }
 
-int acquire_granted(struct rl_round *round, int i, struct vote *vote)
+/* RL_OK, or why a vote that looks like a grant is not one (rl_code). */
+static int granted(struct rl_round *round, int i, struct vote *vote)
 {
     struct slot *slot = &round->slot[i];
     if (vote->vote == RL_VOTE_AGAIN) {
@@ -151,13 +165,13 @@ static int acquire_read(struct rl_round *round, int i, const struct reply *reply
     if (is_count(round, reply)) {
         *vote = (struct vote){.vote = RL_VOTE_YES,
                               .extra = reply->num[0] - RL_VOTE_GUARDED};
-        return acquire_granted(round, i, vote);
+        return granted(round, i, vote);
     }
     if (round->core->marker && !query_number(round, i, reply, vote) &&
         vote->vote == RL_VOTE_GUARDED)
         return RL_GUARDED;
     int code = vote_of_lease(round, i, reply, vote);
-    return code ? code : acquire_granted(round, i, vote);
+    return code ? code : granted(round, i, vote);
 }
 
 static int acquire_answered(struct rl_round *round, int i, int code,
@@ -259,11 +273,12 @@ static void mend_strays(struct rl_lease *lease, const struct rl_round *round,
     }
 }
 
-int acquire_won(struct rl_lease *lease, const struct rl_round *round, int64_t now_ms)
+/* A majority has granted the lease: holds it unless too little validity is left. Returns
+ * the outcome. */
+static int won(struct rl_lease *lease, const struct rl_round *round, int64_t now_ms)
 {
     int64_t deadline_ms = quorum_deadline_ms(round->started_ms, round->lease_ms,
                                              lease->core->drift_ppm);
-    lease->acquire = NULL;
     if (now_ms >= deadline_ms ||
         deadline_ms - now_ms < lease->core->options.min_validity_ms)
         return RL_EXPIRED;
@@ -282,8 +297,7 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
                            enum verdict verdict, int64_t now_ms)
 {
     if (verdict == WON)
-        return acquire_won(lease, round, now_ms);
-    lease->acquire = NULL;
+        return won(lease, round, now_ms);
     if (!quorum_missing(&round->tally))
         return RL_HELD;
     for (int i = 0; i < round->core->n; i++) {
@@ -294,38 +308,36 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
     return round_no_quorum(round);
 }
 
-void acquire_decide_as(struct rl_round *round, acquire_outcome_fn *outcome,
-                       int64_t now_ms)
+/* Ends an attempt; unless it was granted, the lease as well. */
+static void attempt_end(struct rl_round *round, int outcome, int64_t now_ms)
 {
     struct rl_lease *lease = round->lease;
-    if (ask_rest_again(round, now_ms) || forgo_silent(round, now_ms))
-        return;
-    enum verdict v = judge(round, now_ms);
-    if (v == UNDECIDED || (v == LOST && (quorum_open(&round->tally) || !round_no_quorum(round))))
-        return;
+    lease->acquire = NULL;
     round_ref(round);        /* the last round takes the lease with it */
-    round_end(round, outcome(lease, round, v, now_ms));
-    if (round->outcome != RL_GRANTED)
+    round_end(round, outcome);
+    if (outcome != RL_GRANTED)
         release_end(lease, now_ms);
     round_unref(round);
 }
 
 static void acquire_decide(struct rl_round *round, int64_t now_ms)
 {
-    acquire_decide_as(round, acquire_outcome, now_ms);
+    if (ask_rest_again(round, now_ms) || forgo_silent(round, now_ms))
+        return;
+    enum verdict v = judge(round, now_ms);
+    if (v == UNDECIDED || (v == LOST && (quorum_open(&round->tally) || !round_no_quorum(round))))
+        return;
+    attempt_end(round, acquire_outcome(round->lease, round, v, now_ms), now_ms);
 }
 
 /* ---- answers that come late, or not at all ---- */
 
 static void acquire_refused(struct rl_round *round, int64_t now_ms)
 {
-    struct rl_lease *lease = round->lease;
-    lease->acquire = NULL;
-    round_end(round, RL_HELD);
-    release_end(lease, now_ms);
+    attempt_end(round, RL_HELD, now_ms);
 }
 
-void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
+static void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
 {
     if (vote->vote != RL_VOTE_YES)
         return;
@@ -337,7 +349,7 @@ void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_
     fence_counted(round->lease, i, vote->extra);
 }
 
-void acquire_broken(struct rl_round *round, int i, int written, int64_t now_ms)
+static void acquire_broken(struct rl_round *round, int i, int written, int64_t now_ms)
 {
     lease_broken(round, i, written, now_ms);
     if (!written && !(round->lease->broken & bit(i)))
@@ -362,3 +374,67 @@ static const struct round_kind acquire_kind = {
     .decide = acquire_decide,
     .ended = fence_end,
 };
+
+/* ---- import: an attempt by compare and set ---- */
+
+/* Why it is safe. The script replaces the exported value and nothing else: a node that
+ * says yes had that value until then, so nobody else can have had a majority in between;
+ * and no other import replaces it there again, so two of them share no yes. A node that
+ * restarted may have the exported value again, after another import: so nodes vote as on
+ * an acquire, after their quarantine. A node that forgot the lock has no say, as the
+ * script never takes a free one.
+ *
+ * The token stays: a node says yes only if it has counted that token for the hold, whose
+ * name in counters is the first digits of the value, which the new value keeps. Until a
+ * majority has said so the lease does not send the token, so its release raises no
+ * counter. What an import has taken without a majority is released. */
+static void import_decide(struct rl_round *round, int64_t now_ms)
+{
+    enum verdict v = quorum_extend(&round->tally);
+    if (v == UNDECIDED)
+        return;
+    int outcome = v == WON                        ? won(round->lease, round, now_ms)
+                  : quorum_disowned(&round->tally) ? RL_LOST
+                                                   : RL_UNKNOWN;
+    attempt_end(round, outcome, now_ms);
+}
+
+static const struct round_kind import_kind = {
+    .name = "import",
+    .margin = 1,
+    .expired = RL_EXPIRED,
+    .used = lease_used,
+    .unused = lease_unused,
+    .put = acquire_put,
+    .sent = lease_sent_value,
+    .read = acquire_read,
+    .answered = acquire_answered,
+    .late = acquire_late,
+    .unknown = lease_unknown,
+    .broken = acquire_broken,
+    .decide = import_decide,
+};
+
+rl_round *acquire_import(struct core *core, const rl_primitive *primitive,
+                         const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
+                         rl_bytes old, rl_bytes value, int64_t lease_ms, int64_t token,
+                         int64_t now_ms, rl_lease **out)
+{
+    struct rl_lease *lease = lease_new(core, &release_kind, primitive, keys, nkeys, args,
+                                       nargs, value, lease_ms);
+    if (!lease)
+        return NULL;
+    rl_bytes all[RL_MAX_ARGS + 1] = {old};
+    memcpy(all + 1, args, (size_t)nargs * sizeof(*args));
+    struct cmd *cmd = cmd_new_lease(&core->cmds, keys, nkeys, value,
+                                    lease_ms + core->options.lock_delay_ms,
+                                    primitive->rule ? token : -1, all, nargs + 1);
+    struct rl_round *import =
+        attempt_new(lease, &import_kind, primitive->import, cmd, lease_ms, now_ms);
+    if (!import)
+        return NULL;
+    *out = lease;
+    import->token = token;
+    round_begin(import, now_ms);
+    return import;
+}

@@ -40,22 +40,6 @@ rl_round *holder_release(rl_lease *lease, int64_t now_ms)
     return lease->release;
 }
 
-rl_lease *holder_adopt(struct core *core, const rl_primitive *primitive,
-                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                      rl_bytes value, int64_t lease_ms, int64_t token, int64_t now_ms)
-{
-    struct rl_lease *lease = lease_new(core, &release_kind, primitive, keys, nkeys, args,
-                                       nargs, value, lease_ms, token);
-    if (!lease)
-        return NULL;
-    lease->touched = (uint32_t)(link_bit(core->n) - 1);
-    lease_may_live(lease, now_ms + lease_ms);
-    lease->refs++;
-    core->handles++;
-    watchdog_hold(lease, quorum_deadline_ms(now_ms, lease_ms, core->drift_ppm), now_ms);
-    return lease;
-}
-
 void holder_disown(rl_lease *lease)
 {
     if (lease->list == &lease->core->held)

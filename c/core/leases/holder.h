@@ -6,9 +6,6 @@
 
 rl_round *holder_extend(rl_lease *lease, int64_t lease_ms, int64_t now_ms);
 rl_round *holder_release(rl_lease *lease, int64_t now_ms);
-rl_lease *holder_adopt(struct core *core, const rl_primitive *primitive,
-                       const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                       rl_bytes value, int64_t lease_ms, int64_t token, int64_t now_ms);
 void holder_disown(rl_lease *lease);
 void holder_drop(rl_lease *lease, int64_t now_ms);
 void holder_abandon(rl_lease *lease, int64_t now_ms);

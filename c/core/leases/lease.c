@@ -24,8 +24,6 @@ void lease_recycle(struct rl_lease *lease)
 {
     struct core *core = lease->core;
     assert(!lease->list && !lease->timer.at && !lease->turn.at);
-    if (lease->before)
-        lease_unref(lease->before);
     if (lease->release)
         round_recycle(lease->release);
     if (lease->cmd)
@@ -42,60 +40,28 @@ void lease_unref(struct rl_lease *lease)
         lease_recycle(lease);
 }
 
-/* A lease with this cmd, whose reference it takes, and its release; without a reference.
- * NULL: out of memory. */
-static struct rl_lease *lease_of(struct core *core, const struct round_kind *release,
-                                 const rl_primitive *primitive, rl_bytes value,
-                                 struct cmd *cmd, int64_t token)
+struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
+                           const rl_primitive *primitive, const rl_bytes *keys, int nkeys,
+                           const rl_bytes *args, int nargs, rl_bytes value,
+                           int64_t lease_ms)
 {
-    struct rl_lease *lease = cmd ? from_pool(core) : NULL;
-    if (!lease) {
-        if (cmd)
-            cmd_unref(&core->cmds, cmd);
-        return NULL;
-    }
     assert(value.len >= RL_VALUE_LEN && value.len <= RL_VALUE_MAX);
+    struct rl_lease *lease = core->closed ? NULL : from_pool(core);
+    if (!lease)
+        return NULL;
     memcpy(lease->value, value.data, RL_VALUE_LEN);
     lease->primitive = *primitive;
-    lease->token = token;
     lease->confirmed_before = -1;
-    lease->cmd = cmd;
-    lease->release = round_new(core, release, primitive->release, lease, cmd_ref(cmd));
+    lease->cmd = cmd_new_lease(&core->cmds, keys, nkeys, value,
+                               lease_ms + core->options.lock_delay_ms,
+                               primitive->rule ? 0 : -1, args, nargs);
+    if (lease->cmd)
+        lease->release =
+            round_new(core, release, primitive->release, lease, cmd_ref(lease->cmd));
     if (lease->release)
         return lease;
     lease_recycle(lease);
     return NULL;
-}
-
-struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
-                           const rl_primitive *primitive, const rl_bytes *keys, int nkeys,
-                           const rl_bytes *args, int nargs, rl_bytes value,
-                           int64_t lease_ms, int64_t token)
-{
-    if (core->closed)
-        return NULL;
-    return lease_of(core, release, primitive, value,
-                    cmd_new_lease(&core->cmds, keys, nkeys, value,
-                                  lease_ms + core->options.lock_delay_ms,
-                                  primitive->rule ? token : -1, args, nargs),
-                    token);
-}
-
-struct rl_lease *lease_like(const struct rl_lease *old, const rl_primitive *primitive,
-                            rl_bytes value, int64_t lease_ms)
-{
-    struct core *core = old->core;
-    if (core->closed)
-        return NULL;
-    struct cmd *cmd =
-        cmd_with_value(&core->cmds, old->cmd, value,
-                       lease_ms + core->options.lock_delay_ms);
-    if (cmd && lease_fenced(old)) {          /* its token is not issued yet */
-        struct cmd *unissued = cmd_with_token(&core->cmds, cmd, 0);
-        cmd_unref(&core->cmds, cmd);
-        cmd = unissued;
-    }
-    return lease_of(core, old->release->kind, primitive, value, cmd, 0);
 }
 
 void lease_confirmed(struct rl_lease *lease, const struct rl_round *round)

@@ -1,6 +1,6 @@
 /* lease.h - the record of a lease, and the lists of held and of owing leases.
  *
- * This room acquires, extends, renews, hands over and releases leases, and issues fencing
+ * This room acquires, imports, extends, renews and releases leases, and issues fencing
  * tokens. It knows rounds/, eligibility/ and base/; it knows no socket, thread or clock.
  *
  * A lease owes a release to each server that may have its keys, until that server has
@@ -14,7 +14,6 @@
 enum lease_state {
     LEASE_ACQUIRING,
     LEASE_HELD,
-    LEASE_PASSED,            /* ended; a hand-over replaces its value */
     LEASE_OVER
 };
 
@@ -38,7 +37,6 @@ struct rl_lease {
     int refs;
     _Atomic int64_t deadline_ms;       /* valid until; 0: not valid */
     struct rl_round *acquire;          /* the attempt's round, while undecided */
-    struct rl_lease *before;           /* handed over to us: ours replaces its value */
     struct rl_round *release;          /* allocated with the lease: releasing cannot fail */
     int64_t ended_valid_until_ms;      /* deadline_ms when the release began */
     int64_t gone_ms;                   /* no server can have our keys after that */
@@ -86,12 +84,7 @@ void lease_recycle(struct rl_lease *lease);
 struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
                            const rl_primitive *primitive, const rl_bytes *keys, int nkeys,
                            const rl_bytes *args, int nargs, rl_bytes value,
-                           int64_t lease_ms, int64_t token);
-
-/* A lease of that primitive with the old lease's keys, arguments and kind of release.
- * NULL: out of memory, or closed. */
-struct rl_lease *lease_like(const struct rl_lease *old, const rl_primitive *primitive,
-                            rl_bytes value, int64_t lease_ms);
+                           int64_t lease_ms);
 
 /* Records which nodes confirmed the lease in this round. */
 void lease_confirmed(struct rl_lease *lease, const struct rl_round *round);

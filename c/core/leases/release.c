@@ -30,16 +30,6 @@ static void leave_unannounced(struct rl_lease *lease)
     release->cmd = cmd;
 }
 
-/* Ends the old lease of a failed hand-over. */
-static void end_before(struct rl_lease *lease, int64_t now_ms)
-{
-    struct rl_lease *old = lease->before;
-    lease->before = NULL;
-    if (old->state == LEASE_PASSED)
-        release_end(old, now_ms);
-    lease_unref(old);
-}
-
 void release_end(struct rl_lease *lease, int64_t now_ms)
 {
     struct core *core = lease->core;
@@ -61,8 +51,6 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
         lease->acquire = NULL;
         round_end(acquire, RL_CANCELLED);
     }
-    if (lease->before)
-        end_before(lease, now_ms);         /* the old value first: see handover.c */
     /* The others get one release if they are connected. */
     lease_owes(lease, lease->touched);
     release->cap_ms = INT64_MAX;
@@ -80,17 +68,6 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
     core->forgone += lease->owed && over;      /* connected nodes were sent it */
     if (!lease->owed || over)
         lease_forget(lease);
-}
-
-void release_owe(struct rl_lease *lease, int64_t now_ms)
-{
-    lease_owes(lease, lease->touched);
-    lease_enlist(&lease->core->owing, lease);
-    retry_later(lease, __builtin_ctz(lease->owed), now_ms);
-    for (int i = 0; i < lease->core->n; i++) {
-        if (lease->owed & bit(i) && lease->core->nodes[i].state == NODE_DOWN)
-            state_reconnect(lease->core, i, now_ms);
-    }
 }
 
 void release_leave(struct rl_lease *lease, int outcome)

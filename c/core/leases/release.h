@@ -16,9 +16,6 @@ void release_end(struct rl_lease *lease, int64_t now_ms);
  * outcome. */
 void release_leave(struct rl_lease *lease, int outcome);
 
-/* Adds an ended lease to the owing list, to send its release a little later. */
-void release_owe(struct rl_lease *lease, int64_t now_ms);
-
 /* Sends the release owed to node i, which is ready. */
 void release_pay(struct rl_lease *lease, int i, int64_t now_ms);
 

@@ -42,6 +42,7 @@ end
 -- The vote of a server that sees a holder, and the digits before the card in its answer.
 local REFUSED, REFUSED_DIGITS = 0, 20
 local SEEN, SEEN_DIGITS = 1, 40
+local TAKEN = -1             -- of an import: as many digits as in a refusal
 
 local SPLIT = "no majority of the servers names one holder"
 local NAMELESS = "by a program that does not say who it is"
@@ -53,7 +54,7 @@ local function view(client, list, vote)
         local answer = list[i]
         local who = answer.vote == vote and card.who(answer.data) or nil
         any = any or who ~= nil
-        if answer.vote >= 0 then         -- negative: the script found an impossible state
+        if answer.vote >= 0 or vote == TAKEN then    -- negative else: an impossible state
             said[#said + 1] = { who = who, left = answer.info < 0 and huge or answer.info / 1000 }
         end
     end
@@ -137,6 +138,13 @@ function _M.known(client, id, queue)
     end
     return seen and { label = seen.label, since = seen.since,
         remaining = max(seen.remaining - (client.now() - queue.named), 0) } or nil
+end
+
+--- Who has what an import was to take over, by its round.
+-- @return the holder, or nil; and the text for the error, or nil
+function _M.taker(lock, round)
+    local held, who, _, any = view(lock.client, answers.of(lock.client, round), TAKEN)
+    return named(held and holder_of(who, REFUSED_DIGITS), any and SPLIT or nil)
 end
 
 --- Like refused(), for a call whose turn never came.

@@ -129,6 +129,7 @@ return primitive.new {
     acquire = script("fair.alone_acquire", "now", "fair.queue", "lock.shape", "fair.acquire"),
     extend = plain_lock.extend_script,
     heal = plain_lock.acquire_script,
+    import = plain_lock.import_script,
     release = script("fair.alone_release", "now", "fair.queue", "fair.release", "lock.shape",
         "lock.not_ours"),
     peek = plain_lock.peek_script,

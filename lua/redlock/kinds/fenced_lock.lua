@@ -68,12 +68,13 @@ local fenced = primitive.new {
     rivals = true,
     vote = "largest",
     knows_run = true,
-    acquire = script("fenced.counter", "fenced.acquire", "lock.shape", "lock.refused"),
+    acquire = script("fenced.counter", "fenced.voting", "fenced.acquire", "lock.shape",
+        "lock.refused"),
     confirm = script("fenced.counter", "fenced.counted", "fenced.confirm"),
     extend = script("fenced.counter", "fenced.counted", "fenced.extend"),
     heal = script("fenced.counter", "fenced.counted", "fenced.heal"),
     release = script("fenced.let_go", "fenced.counter", "fenced.release"),
-    handover = script("fenced.replaced", "fenced.counter", "fenced.counted", "fenced.handover"),
+    import = script("fenced.replaced", "fenced.counter", "fenced.voting", "fenced.import"),
     peek = plain_lock.peek_script,
     force = plain_lock.force_script,
     settle = plain_lock.settle_script,
@@ -99,12 +100,12 @@ local fenced = primitive.new {
     methods = methods,
 }
 
---- Asks the servers whether a hold is current: the lock is held (for `value`; nil: for anybody),
--- and none counted past the hold's token.
+--- Asks the servers whether a hold is current: the lock is held, and none counted past the hold's
+-- token.
 -- @return whether a majority says so; or nil and an error, such as no_quorum when the servers
 --   that did not answer would decide
-function fenced.is_current(view, token, value)
-    local said, err = asking.ask(view, "current", { format("%.0f", token), value or "",
+function fenced.is_current(view, token)
+    local said, err = asking.ask(view, "current", { format("%.0f", token),
         view.client.guarded and "1" or "" })
     if not said then
         return nil, err

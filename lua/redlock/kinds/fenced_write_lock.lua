@@ -28,19 +28,18 @@ local fenced = primitive.new {
     vote = "largest",
     knows_run = true,
     waits = true,
-    acquire = script("rw.door", "fenced.counter", "rw.close", "fenced.acquire", "lock.shape",
-        "lock.refused"),
+    acquire = script("rw.door", "fenced.counter", "rw.close", "fenced.voting", "fenced.acquire",
+        "lock.shape", "lock.refused"),
     confirm = script("rw.door", "fenced.counter", "fenced.counted", "fenced.confirm"),
     extend = script("rw.door", "fenced.counter", "fenced.counted", "fenced.extend"),
     heal = script("rw.door", "fenced.counter", "fenced.counted", "fenced.heal"),
     release = script("rw.door", "rw.leave", "fenced.let_go", "fenced.counter", "fenced.release"),
-    handover = script("fenced.replaced", "rw.door", "fenced.counter", "fenced.counted",
-        "fenced.handover"),
+    import = script("fenced.replaced", "rw.door", "fenced.counter", "fenced.voting",
+        "fenced.import"),
     peek = writing.peek_script,
     force = writing.force_script,
     settle = writing.settle_script,
     asks = {
-        current = { script "fenced.current" },
         floor = { script("fenced.run", "fenced.floor") },
         seed = { script("fenced.run", "fenced.seed") },
         open = { script "rw.open" },
@@ -55,7 +54,6 @@ local fenced = primitive.new {
     end,
     methods = fenced_lock.methods,
 }
-fenced.is_current = fenced_lock.is_current
 
 --- See Client:getReadWriteLock.
 function fenced.pair(client, name, opts)

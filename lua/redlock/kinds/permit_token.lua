@@ -70,9 +70,9 @@ local function count(permit, hold)
     return lock.failure(permit, "no_quorum")
 end
 
--- Gives a permit its token, of at least `least`; if that fails, calls undo(permit, hold).
+-- Gives a permit its token, of at least `least`; if that fails, releases it.
 -- @return the permit; or nil and an error: no_quorum, lost, closed
-local function number(permit, least, undo)
+local function number(permit, least)
     local hold = lock.hold_of(permit)
     if not hold then
         return lock.failure(permit, "lost")
@@ -82,7 +82,7 @@ local function number(permit, least, undo)
         hold.fence = token
         return permit
     end
-    errors.finally(undo, permit, hold)
+    errors.finally(permit.release, permit)
     if not done then                 -- cancelled
         error(token, 0)
     elseif err then
@@ -91,34 +91,22 @@ local function number(permit, least, undo)
     return lock.failure(permit, permit.client.closed and "closed" or "lost")
 end
 
-local function let_go(permit)
-    permit:release()
-end
-
--- Forgets the hold without a release: the transfer may be imported again.
-local function leave(permit, hold)
-    if lock.hold_of(permit) == hold then
-        permit.client.holds:remove(lock.owner_of(permit), permit.id)
-        rounds.disown(hold.lease)
-    end
-end
-
 --- Finishes taking a permit: gives it a token if its semaphore is fenced. ok, err: from Lock:lock.
 function _M.taken(permit, ok, err)
     if not ok then
         return nil, err
     end
     if permit.semaphore.fenced then
-        return number(permit, 0, let_go)
+        return number(permit, 0)
     end
     return permit
 end
 
 --- Counts an imported permit again. Its token is the same unless a majority has forgotten it; with
--- a smaller one than before, the permit is not taken over.
+-- a smaller one than before, the permit is released.
 -- @return the permit; or nil and an error: no_quorum, lost, closed
 function _M.recount(permit, token)
-    return number(permit, token, leave)
+    return number(permit, token)
 end
 
 --- The token of a permit, or nil and an error.

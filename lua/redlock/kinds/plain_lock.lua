@@ -11,7 +11,7 @@ return primitive.new {
     extend = script("lock.extend", "lock.shape", "lock.not_ours"),
     extend_many = script "lock.extend_many",
     release = script("lock.release", "lock.shape", "lock.not_ours"),
-    handover = script "lock.handover",
+    import = script("lock.import", "lock.shape", "lock.not_ours"),
     peek = script("lock.shape", "lock.only_lock", "lock.peek"),
     force = script("lock.shape", "lock.only_lock", "lock.force"),
     settle = script("lock.settle", "lock.shape", "lock.not_ours"),

@@ -24,10 +24,10 @@ local MAX_SCRIPT = 65536
 local MAX_CHANNEL = 2 * limits.MAX_NAME
 
 -- Scripts of a lease; and questions, as are the scripts of `asks`.
-local OF_A_LEASE = { "acquire", "extend", "release", "handover", "confirm", "heal" }
+local OF_A_LEASE = { "acquire", "extend", "release", "import", "confirm", "heal" }
 local QUESTIONS = { "peek", "force", "settle" }
--- Scripts that add something to a server: only where it has not forgotten its locks.
-local GUARDED = { acquire = true, heal = true }
+-- Scripts that give something to somebody: only where the server has not forgotten its locks.
+local GUARDED = { acquire = true, heal = true, import = true }
 
 local FUNCTIONS = { "keys", "args", "channel" }
 local HOOKS = { "refused", "granted", "gave_up", "reenter" }
@@ -44,8 +44,8 @@ end
 
 -- Further fields, for the library's own kinds:
 --   unseeded   function(lock, ...): gives servers the floors that they lack (attempt.lua)
---   knows_run  true: its scripts get the server's run_id, and its acquire checks the restart
---              guard's marker itself (rl_primitive)
+--   knows_run  true: its scripts get the server's run_id, and its acquire and import check the
+--              restart guard's marker themselves (rl_primitive)
 --   rivals     true: other kinds of locks exclude this one under the same name
 --   waits      true: its args and channel need the wait (hooks.lua)
 --   names      function(name): the list of names that a name stands for; nil: not a valid name

@@ -111,8 +111,9 @@ for _, name in ipairs { "extend", "remaining", "isValid", "isHeldByCurrentThread
     end
 end
 
---- The last unlock of an owner that has entered to read makes it a reader.
--- @return as Lock:unlock; also lost, no_quorum: it holds nothing any more
+--- The last unlock of an owner that has entered to read makes it a reader, who imports what the
+-- writer has.
+-- @return as Lock:unlock; also lost: it holds nothing any more
 function write_methods:unlock(opts)
     local owner = lock.owner_of(self)
     local hold = self.client.holds:get(owner, self.id)
@@ -122,7 +123,13 @@ function write_methods:unlock(opts)
         return Lock.unlock(self, opts)
     end
     local view = lock.view(self, reading, owner)
-    return handover.change(view, owner, hold, reads)
+    self.client.holds:remove(owner, self.id)
+    local ok, err = handover.import(view, owner, rounds.disown(hold.lease), 0,
+        not hold.kept and hold.seconds or nil)
+    if ok then
+        self.client.holds:get(owner, view.id).count = reads
+    end
+    return ok, err
 end
 
 reading = primitive.new {
@@ -135,7 +142,7 @@ reading = primitive.new {
     extend = reader "read_extend",
     heal = reader "read_heal",
     release = reader "read_release",
-    handover = script("now", "rw.downgrade"),
+    import = reader "read_import",
     peek = script("lock.shape", "lock.only_lock", "now", "rw.read_peek"),
     force = script("lock.shape", "lock.only_lock", "rw.only_readers", "lock.force"),
     keys = keys,
@@ -157,7 +164,7 @@ writing = primitive.new {
     extend = plain_lock.extend_script,
     heal = plain_lock.acquire_script,
     release = script("rw.write_release", "lock.shape", "lock.not_ours"),
-    handover = plain_lock.handover_script,
+    import = plain_lock.import_script,
     peek = script("lock.shape", "lock.only_lock", "rw.write_peek"),
     force = script("lock.shape", "lock.only_lock", "rw.only_writer", "lock.force"),
     settle = plain_lock.settle_script,

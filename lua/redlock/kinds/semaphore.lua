@@ -85,6 +85,7 @@ _M.permit = primitive.new {
     shared = true,
     acquire = script_text.read(NOW, SLOTS .. "first", SLOTS .. "slots", SLOTS .. "acquire"),
     extend = agreed "extend",
+    import = script_text.read(NOW, SLOTS .. "slots", SLOTS .. "import"),
     release = script_text.read(SLOTS .. "last", NOW, SLOTS .. "slots", SLOTS .. "release"),
     settle = agreed "settle",
     asks = { open = { script_text.read(SLOTS .. "open") },

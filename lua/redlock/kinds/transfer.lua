@@ -2,6 +2,7 @@
 
 local encoding = require "redlock.runtime.encoding"
 local errors = require "redlock.runtime.errors"
+local handover = require "redlock.lock.handover"
 local limits = require "redlock.runtime.limits"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
@@ -54,8 +55,8 @@ function _M.export(self)
     local hold, err = lock.valid_hold(self, owner)
     if not hold then
         return nil, err
-    elseif not self.primitive.extend_script then
-        return lock.failure(self, "unsupported")      -- no import could extend it
+    elseif not self.primitive.import_script then
+        return lock.failure(self, "unsupported")
     end
     self.client.holds:remove(owner, self.id)
     local parcel = { kind = self.primitive.name, prefix = self.client.options.prefix,
@@ -63,19 +64,6 @@ function _M.export(self)
         ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }
     parcel.value = rounds.disown(hold.lease)
     return to_text(parcel)
-end
-
--- Whether a majority has counted the hold's token, for the hold's value. (The extension that
--- confirms the import raises the counters of the other servers to that token.)
--- @return true; or nil and an error
-local function is_counted(self, parcel)
-    local current, err = self.primitive.is_current(self, parcel.token, parcel.value)
-    if self.client.closed then
-        return lock.failure(self, "closed")
-    elseif current == false then
-        return lock.failure(self, "lost")
-    end
-    return current, err
 end
 
 --- See client:import. prims: name -> primitive, for all kinds that can be imported.
@@ -87,7 +75,7 @@ function _M.import(client, prims, text, opts)
     end
     local prim = parcel and prims[parcel.kind]
     local seconds = parcel and parcel.ms / 1000
-    local fits = prim and seconds <= options.longest_lease(client.options)
+    local fits = prim and prim.import_script and seconds <= options.longest_lease(client.options)
         and seconds >= options.min_lease(client.options)
     if not fits or lock.is_reserved(client, parcel.name)
         or prim.names and not prim.names(parcel.name)
@@ -101,32 +89,14 @@ function _M.import(client, prims, text, opts)
     end
     local self = lock.new(client, prim, parcel.name, opts)
     local ok, err = lock.open_to_wait(self)
-    if ok and prim.is_current then
-        ok, err = is_counted(self, parcel)
+    if ok then
+        ok, err = handover.import(self, lock.owner_of(self), parcel.value, parcel.token, seconds,
+            true)
     end
-    if not ok then
-        return nil, err
-    end
-    local handle
-    handle, err = rounds.adopt(client, self, prim, prim.keys(client, self.name),
-        prim.args(self, { n = 0 }), parcel.value, seconds, parcel.token)
-    if not handle then
-        return nil, err
-    end
-    if client.closed then    -- during the import
-        rounds.abandon(handle)
-        return lock.failure(self, "closed")
-    end
-    rounds.keep(handle, seconds, client.options.max_hold)
-    local now = client.now()
-    client.holds:set(lock.owner_of(self), self.id,
-        { lease = handle, count = 1, seconds = seconds, kept = true, name = self.name,
-            primitive = prim, taker = false,
-            passed = 0, since = now }, now, now + rounds.remaining(handle))
-    if parcel.fence then
+    if ok and parcel.fence then
         return prim.recount(self, parcel.fence)
     end
-    return self
+    return ok and self, err
 end
 
 return _M

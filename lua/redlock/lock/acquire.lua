@@ -25,6 +25,7 @@
 --   wait         the table for the primitive's functions (hooks.lua), or nil
 --   answers      of the servers to the granted attempt; only with `wait`
 --   tried        whether the call has tried to take what it was offered, in this turn
+--   before       the hold whose release this attempt follows (handover.lua), or nil
 --   waits        whether the first attempt failed, or could not be made at once
 --   round        of the last attempt, which failed; nil: it could not even start
 --   outcome      the error code of that attempt
@@ -80,7 +81,7 @@ local function new_call(lock, owner, lease, wait, patience, now)
         lock = lock, owner = owner, lease = lease, patience = patience, started = now, now = now,
         deadline = wait and now + wait or huge, ends = wait and now + wait + answer or huge,
         hold = false, lease_out = rounds.lease_out(), place = nil, free = false, waits = false,
-        blocks = false, wait = lock.primitive.waits and hooks.begin() or nil,
+        blocks = false, before = nil, wait = lock.primitive.waits and hooks.begin() or nil,
     }
 end
 
@@ -297,7 +298,7 @@ function _M.acquire(lock, owner, lease, wait, patience, now)
         call.blocks = true
     elseif wait ~= 0 then
         if lock.primitive.line then
-            call.place = local_queue.place(lock, call.deadline, call.wait)
+            call.place = local_queue.place(lock, lease, call.deadline, call.wait)
             return conclude(call, pcall(go, call, run_in_line))
         end
         call.free = true
@@ -325,7 +326,7 @@ end
 -- @return the round; or nil: it could not begin, and the call has ended
 function _M.begin(call)
     if call.deadline > call.started then
-        call.place = local_queue.place(call.lock, call.deadline)
+        call.place = local_queue.place(call.lock, call.lease, call.deadline)
         call.place:join()
     end
     local round = attempt.begin(call)

@@ -27,14 +27,16 @@ function _M.register(call, handle, from)
         return nil
     end
     local seconds, now = seconds_of(call), client.now()
-    local kept = not lease and prim.extend_script ~= nil
+    local kept = (call.keep or not lease) and prim.extend_script ~= nil
     if kept then
         rounds.keep(handle, seconds, client.options.max_hold)
     end
     local hold = { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
         primitive = prim, taker = false, passed = 0, since = now,
         -- Fields for later: a table that grows is slow.
-        id = nil, mine = nil, key = nil, seen = nil, line = nil, number = nil, ends = nil }
+        id = nil, mine = nil, key = nil, seen = nil, line = nil, number = nil, ends = nil,
+        followed = nil }
+    from = from or call.before
     if from then
         hold.passed, hold.run = from.passed + 1, from.run or from.since
     end

@@ -1,7 +1,9 @@
---- Hand-over: a released hold passes to another owner of this process that waits in the queue.
+--- Hand-over: a released hold passes as it is to another owner of this process that waits in the
+-- queue; an exported one to an importer, with a new value on the servers.
 
 local attempt = require "redlock.lock.attempt"
 local errors = require "redlock.runtime.errors"
+local holders = require "redlock.inspect.holders"
 local local_queue = require "redlock.lock.local_queue"
 local rounds = require "redlock.runtime.rounds"
 
@@ -10,9 +12,10 @@ local max, min = math.max, math.min
 
 local _M = {}
 
--- After a run of hand-overs this process yields to others for YIELD seconds. So does an owner that
--- has released a contended lock and wants it again at once: it would come first every time. It
--- yields until each waiter may have had the lock for as long, RUN at most. Measured with eight
+-- After a run of hand-overs, or of releases that were followed, this process yields to others for
+-- YIELD seconds. So does an owner that has released a contended lock and wants it again at once: it
+-- would come first every time. It yields until each waiter may have had the lock for as long, RUN
+-- at most. Measured with eight
 -- contenders and holds of 5 ms: the luckiest got the lock 1.7 times as often as the last; if all
 -- yield 5 ms, 3 times.
 local YIELD = 0.005
@@ -29,18 +32,30 @@ function _M.run_since(hold)
     return hold.run or hold.since
 end
 
---- Passes on a hold, if another owner of this process waits for it.
--- @return true; or false: release the hold
-function _M.pass(lock, hold)
+-- The queue for a hold that is about to be released, if its run may continue; or nil.
+local function next_in_run(lock, hold)
     local client = lock.client
     local queue = client.queues[lock.id]
-    local prim = lock.primitive
-    if not queue or prim.shared or hold.passed >= client.options.handover
-        or not prim.handover_script or client.now() - _M.run_since(hold) >= RUN
-        or rounds.remaining(hold.lease) <= 0 then
-        return false
+    local ends = not queue or hold.passed >= client.options.handover
+        or client.now() - _M.run_since(hold) >= RUN
+    return not ends and queue or nil
+end
+
+--- Passes on a hold, if another owner of this process waits for one like it.
+-- @return true; or false: release the hold
+function _M.pass(lock, hold)
+    local queue = next_in_run(lock, hold)
+    return queue ~= nil and local_queue.offer(queue, hold)
+end
+
+--- Has the next owner of this process ask at once, with a request that follows the release of this
+-- one: together they take one round trip.
+function _M.follow(lock, hold)
+    local queue = not lock.primitive.places and next_in_run(lock, hold)
+    if queue then
+        queue.before, hold.followed = hold, true
+        local_queue.wake_first(queue)
     end
-    return local_queue.offer(queue, hold)
 end
 
 --- Notes that a lock was released.
@@ -54,7 +69,7 @@ function _M.released(lock, told, hold)
     -- its calls would be first.
     local own = queue and queue.watching > 0 and 1 or 0
     local others = told and told - own or queue and 1 or 0
-    if hold and others > 0 then
+    if hold and others > 0 and not hold.followed then
         local now = client.now()
         local turns = queue and 0 or others * (now - _M.run_since(hold))
         client.yield_until:add(lock.id, now, min(max(turns, YIELD), RUN))
@@ -64,69 +79,50 @@ function _M.released(lock, told, hold)
     end
 end
 
---- Turns a hold into one of another kind, for the same owner, on the servers in one step.
--- @param view   a lock object of the other kind
--- @param owner  whose hold it is
--- @param hold   one of client.holds
--- @param count  its hold count after that
--- @return true; or nil and an error: lost, no_quorum, expired, closed: nothing is held any more
-function _M.change(view, owner, hold, count)
-    local client = view.client
-    local call = { lock = view, owner = owner, lease = not hold.kept and hold.seconds or nil,
-        lease_out = rounds.lease_out() }
-    client.holds:remove(owner, hold.id)
-    local ok, handle, round = pcall(rounds.handover, call, hold.lease, attempt.seconds(call),
-        view.primitive)
-    if not ok then
-        rounds.interrupted(call)
-        error(handle, 0)
-    end
-    local_queue.wake_first(client.queues[hold.id])
-    if not handle then
-        return nil, rounds.failure(client, view, round)
-    elseif not attempt.register(call, handle) then
-        return nil, errors.new("closed", view)
-    end
-    client.holds:get(owner, view.id).count = count
-    return true
-end
-
--- A lease that has lost less than this share, and the drift, passes on as it is.
-local WORN = 0.01
-
--- Whether a hold may pass to the owner of a call without a request: the servers have what an
--- attempt would put there, and the owner needs no token of its own. Not after an extension, which
--- may be under way, or may have reached only some servers.
-local function is_as_new(call, from)
-    local lock, seconds = call.lock, attempt.seconds(call)
-    local o, left = lock.client.options, rounds.remaining(from.lease)
-    local label = from.label
-    if label == nil then
-        label = lock.client.label            -- false: none
-    end
-    return lock.primitive.vote ~= "largest" and not from.extended and from.seconds == seconds
-        and label == lock.label and from.kept == (call.lease == nil)
-        and left >= seconds * (1 - o.drift_factor - WORN) and left <= seconds
-end
-
 --- Takes the hold that a call in the queue was offered.
 -- @param call  see acquire.lua
 -- @return true; or nil: the call continues
 function _M.take(call)
     local client, place = call.lock.client, call.place
     local from = place.offer
-    local handle = from.lease
     place.offer = nil
-    if not is_as_new(call, from) then
-        local round
-        handle, round = rounds.handover(call, handle, attempt.seconds(call))
-        if not handle then
-            rounds.free(round)
-            return nil
-        end
+    if not place:suits(from) then        -- it has grown old while this call slept
+        rounds.abandon(from.lease)
+        return nil
     end
     client.counters.handed_over = client.counters.handed_over + 1
-    return attempt.register(call, handle, from)
+    return attempt.register(call, from.lease, from)
+end
+
+--- Takes over what was exported with a value, or what the owner holds as another kind of lock.
+-- @param lock     a lock object of the new kind
+-- @param owner    who gets it
+-- @param value    of the old hold
+-- @param token    of the old hold; 0: none
+-- @param seconds  of the lease; nil: the client's, kept by the watchdog
+-- @param keep     whether the watchdog keeps it, whatever its lease
+-- @return true; or nil and an error: lost (with the holder), unknown, expired, closed. What it has
+--   taken is then released
+function _M.import(lock, owner, value, token, seconds, keep)
+    local client = lock.client
+    local call = { lock = lock, owner = owner, lease = seconds, keep = keep,
+        lease_out = rounds.lease_out() }
+    local ok, handle, round = pcall(rounds.import, call, value, attempt.seconds(call), token)
+    if not ok then
+        rounds.interrupted(call)
+        error(handle, 0)
+    elseif handle and attempt.register(call, handle) then
+        return true
+    elseif handle then
+        return nil, errors.new("closed", lock)
+    end
+    local holder, text = nil, "what the import took is released"
+    if rounds.outcome(client, round) == "lost" then
+        holder, text = holders.taker(lock, round)
+    end
+    local err = rounds.failure(client, lock, round)
+    errors.name(err, lock, holder, text)
+    return nil, err
 end
 
 return _M

@@ -7,6 +7,7 @@
 --   passed, run  how often it was passed on before, and since when (nil: never)
 --   seen         when its owner was last known to have it: at a check, or at its release
 --   ends         once it is released: when it would have ended
+--   followed     whether an attempt of this process follows its release
 --   taker        the host's note
 --   on_lost, on_ending  callbacks (callbacks.lua), or nil
 --   lost, lost_at, holder  why and when it was lost, and who has the lock now, if known

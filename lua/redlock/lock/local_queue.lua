@@ -23,12 +23,33 @@ Place.__index = Place
 
 --- Makes a place for a call, which has joined no queue yet.
 -- @param lock  a lock object
--- @param ends  when the wait ends; huge: never
--- @param wait  the call's table for the primitive's functions, or nil
-function _M.place(lock, ends, wait)
+-- @param lease  seconds; nil: the client's, kept by the watchdog
+-- @param ends   when the wait ends; huge: never
+-- @param wait   the call's table for the primitive's functions, or nil
+function _M.place(lock, lease, ends, wait)
     local client = lock.client
     return setmetatable({ client = client, id = lock.id, queue = nil, behind = client.waiting,
-        ends = ends, wait = wait, lock = wait and hooks.view(lock) }, Place)
+        primitive = lock.primitive, lease = lease, label = lock.label, ends = ends, wait = wait,
+        lock = wait and hooks.view(lock) }, Place)
+end
+
+-- A lease that has lost less than this share, and the drift, passes on as it is.
+local WORN = 0.01
+
+--- Whether a released hold may pass to this call as it is, without a request: the servers have what
+-- an attempt would put there. Not with fencing tokens, as each hold has its own; and not after an
+-- extension, which may be under way, or may have reached only some servers.
+function Place:suits(hold)
+    local o, prim = self.client.options, self.primitive
+    local seconds, left = self.lease or o.lease, rounds.remaining(hold.lease)
+    local label = hold.label
+    if label == nil then
+        label = self.client.label            -- false: none
+    end
+    return prim.vote ~= "largest" and prim.import_script and not (prim.shared or prim.places)
+        and not hold.extended and hold.seconds == seconds and hold.kept == (self.lease == nil)
+        and label == self.label and left >= seconds * (1 - o.drift_factor - WORN)
+        and left <= seconds
 end
 
 --- Joins the end of the queue for its name. After an interrupt between any two steps leave() works.
@@ -36,7 +57,7 @@ function Place:join()
     local client = self.client
     local queue = client.queues[self.id]
     if not queue then
-        queue = { first = 1, last = 0, gone = 0, watching = 0, held = false,
+        queue = { first = 1, last = 0, gone = 0, watching = 0, held = false, before = nil,
             joined = 0, asked = 0 }      -- how many have; when the first one last asked the servers
         client.queues[self.id] = queue
     end
@@ -140,14 +161,17 @@ function Place:leave()
     self.left = true
 end
 
---- Offers a released hold to the first place whose call sleeps and has time left. The call takes
--- the hold when it has woken.
--- @return whether there is such a place
+--- Offers a released hold to the first place whose call sleeps and has time left, if the hold suits
+-- that one. The call takes the hold when it has woken.
+-- @return whether it was offered
 function _M.offer(queue, hold)
     for i = queue.first, queue.last do
         local place = queue[i]
         if place.round and not place.gone and not place.offer
             and place.client.now() < place.ends then
+            if not place:suits(hold) then
+                return false
+            end
             place.offer = hold
             rounds.wake(place.round)
             return true

@@ -354,6 +354,7 @@ function Lock:unlock(opts)
         handover.released(self, nil, hold)
         return true
     end
+    handover.follow(self, hold)
     return closing.done(self, hold, rounds.released(client, self, hold.lease, round))
 end
 

@@ -164,6 +164,8 @@ local function next_step(call)
         errors.name(err, lock, holders.unasked(call))
         return err
     elseif over or pause == 0 then
+        local queue = call.place.queue
+        call.before, queue.before = queue.before, nil
         return nil
     end
     return _M.begin_waiting(call) or min(left, pause + 0.001)

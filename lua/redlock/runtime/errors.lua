@@ -8,8 +8,8 @@
 --              or connecting and whose answer did not matter any more
 -- err.waited   seconds spent in the call, or nil
 -- err.reason   if the hold was lost: why, with the words of onLost; or nil
--- err.holder   of `held`: the holder { label, since, remaining }, as a majority of the servers
---              names it (inspect/holders.lua); or nil
+-- err.holder   of `held`, and of `lost` for an import: the holder { label, since, remaining }, as a
+--              majority of the servers names it (inspect/holders.lua); or nil
 --
 -- Errors are plain values: cjson.encode(err) gives these fields. tostring(err) and "text" .. err
 -- give "redlock: <code>: <message>", and string methods work on that text. table.concat takes
@@ -33,8 +33,8 @@ local SENTENCES = {
         .. "majority of the servers has forgotten it",
     not_a_lock = "%s: its key holds something else",
     not_held = "%s is not held by this owner",
-    unknown = "%s: no majority of the servers confirmed the release; on servers that did not "
-        .. "receive it, the lock ends with its lease",
+    unknown = "%s: no majority of the servers confirmed this; on servers that did not receive it, "
+        .. "the lock ends with its lease",
     cancelled = "%s was cancelled",
     closed = "%s: the client is closed",
     unsupported = "%s: this kind of lock does not support that",

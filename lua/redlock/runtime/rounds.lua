@@ -21,7 +21,7 @@ local BEGIN, WAIT, NOTIFY = 0, 1, 2           -- RL_BEGIN ...
 --- Seconds; longer times count as this.
 _M.FOREVER = FOREVER_MS / 1000
 
-local C, GRANTED, orphan, disown
+local C, GRANTED, orphan
 local keys_buf, args_buf, lease_place, unseeded_out, changes_out
 
 --- Loads the core and prepares its buffers, at first use in a process.
@@ -31,7 +31,7 @@ function _M.load()
     end
     C = ffi_core.load()
     GRANTED = tonumber(C.RL_GRANTED)
-    orphan, disown = finalizers.of(C.rl_lease_orphan), finalizers.of(C.rl_disown)
+    orphan = finalizers.of(C.rl_lease_orphan)
     ffi_values.load(C)
     keys_buf, args_buf = ffi_values.keys, ffi_values.args
     lease_place, unseeded_out = ffi.typeof "rl_lease *[1]", ffi_new "uint32_t[1]"
@@ -199,19 +199,16 @@ function _M.give_up(call, round)
     abandon(round, handle)
 end
 
---- Hands a lease over to another owner in this process, with a new value on the servers: to the
--- owner of `call`, for `lease` seconds. Gives the handle back. kind: its new primitive, or nil.
+--- Takes over an exported hold, for `lease` seconds, if a majority still has its value, which is
+-- replaced. token: of the hold; 0: none.
 -- @return as acquire()
-function _M.handover(call, handle, lease, kind)
-    local lease_out = call.lease_out
-    lease_out[0] = nil
-    local primitive = kind and call.lock.client:scripts(kind).primitive or nil
-    local round = C.rl_handover(handle, primitive, bytes(call.lock.label), to_ms(lease), lease_out)
-    if round == nil then
-        _M.abandon(handle)
-    else
-        _M.drop(handle)
-    end
+function _M.import(call, value, lease, token)
+    local lock = call.lock
+    local client, prim = lock.client, lock.primitive
+    local keys, args = prim.keys(client, lock.name), prim.args(lock, { n = 0 })
+    local primitive, nkeys, nargs = prepare(call, prim, keys, args)
+    local round = C.rl_import(client.core, primitive, keys_buf, nkeys, args_buf, nargs,
+        bytes(value), bytes(lock.label), to_ms(lease), token, call.lease_out)
     return await_lease(call, round)
 end
 
@@ -290,25 +287,6 @@ end
 function _M.token(handle)
     local token = tonumber(C.rl_lease_token(handle))
     return token > 0 and token or nil
-end
-
---- Takes over another process's lease, given its value and its token (0: none), if a majority
--- confirms it.
--- @return the lease (cdata); or nil and an error: lost, no_quorum, closed
-function _M.adopt(client, subject, prim, keys, args, value, lease, token)
-    local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
-    local handle = C.rl_adopt(client.core, client:scripts(prim).primitive, keys_buf, nkeys,
-        args_buf, nargs, bytes(value), to_ms(lease), token)
-    if handle == nil then
-        return nil, failure(client, subject, nil)
-    end
-    ffi_gc(handle, disown)
-    local ok, err = _M.extend(client, subject, handle, lease)
-    if not ok then
-        C.rl_disown(ffi_gc(handle, nil))
-        return nil, err
-    end
-    return ffi_gc(handle, orphan)
 end
 
 --- Forgets a lease that another process will take over.

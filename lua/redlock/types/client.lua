@@ -237,8 +237,10 @@ function Client:holder(name) end
 
 -- ---- between processes -----------------------------------------------------------
 
----Takes over a hold that another process exported with `lock:export`. Import a transfer exactly
----once: a second import makes a second owner.
+---Takes over a hold that another process exported with `lock:export`, in one round trip. Of several
+---imports of a transfer at most one succeeds, and the others get `lost`: a queue may deliver it
+---twice. It is `unknown` if no majority of the servers confirms it. An import that fails releases
+---what it has taken, and none takes a free lock.
 ---```lua
 ---assert(lock:tryLock(5))
 ---local transfer = assert(lock:export())
@@ -248,7 +250,7 @@ function Client:holder(name) end
 ---@param text string  what `lock:export` returned
 ---@param opts? redlock.ImportOptions  the new owner
 ---@return redlock.Lock|nil lock  held, and renewed by the watchdog
----@return redlock.Error err  lost; no_quorum; not_held: in a forked child; config: not a transfer
+---@return redlock.Error err  lost: `err.holder` has it, or it has ended; unknown; expired; config
 function Client:import(text, opts) end
 
 ---The new owner of an imported hold.

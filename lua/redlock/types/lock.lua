@@ -182,7 +182,7 @@ function Lock:isHeldByCurrentThread() end
 ---local transfer = assert(lock:export())      -- for another process
 ---assert(not lock:isValid())
 ---```
----@return string|nil transfer  printable, to be imported once
+---@return string|nil transfer  printable; only its first import succeeds
 ---@return redlock.Error err  not_held; lost; unsupported
 function Lock:export() end
 

@@ -20,9 +20,11 @@
 ---takes the lock anew. Without it `lock:extend` is unsupported. `heal` restores the keys on a
 ---server that lost them; its answer is no vote.
 ---
----`handover` gives what one value holds to the next holder: ARGV = the next holder's value, the
----lease in ms, the number or token as above, the old value, `args`. It never takes a lock that is
----free. Without it a hold is released, and the next holder makes an attempt.
+---`import` replaces the value of an exported hold by that of its importer: ARGV = the new value,
+---which begins with the same 8 characters, the lease in ms, the number or token as above, the old
+---value, `args`. It returns 1 when it did, 2 when it had before, 0 when the lock is free, and -1 or
+---{-1, 0, who} when somebody else has it. It never takes a free lock. Without it `lock:export` is
+---unsupported, and no hold passes from one owner of this process to the next without a request.
 ---
 ---`release` may run more than once. A lease of 0 means an attempt that kept nobody out: waiters
 ---need no message. With `shared` that is advice: minorities of several attempts together may have
@@ -32,19 +34,19 @@
 ---ARGV ends with "" if the hold continues, else with "closed". `lock:settle` and `closed_for` use
 ---it.
 ---
----`vote` says which grants of `acquire` and `handover` make a majority. "yes": all, 1 and 2.
+---`vote` says which grants of `acquire` and `import` make a majority. "yes": all, 1 and 2.
 ---
 ---"same": those that name the same number, {1, n} or {2, n}, n > 0: one of several places, each a
 ---lock of its own. All later scripts get the number, and `heal` must take that one; `extend`
----returns 0 where the value has another one, and drops that.
+---returns 0 where the value has another one, and drops that. `import` grants that number alone.
 ---
 ---"largest": fencing tokens. A grant is {1, counter} or {2, counter}: the server's counter of
----grants, which `acquire` and `handover` raise by one in the same step. The token is the largest
----counter, if a majority has exactly that. If not, `confirm` is asked to make the counter the
----token. It returns 1 when it did, and the lock is ours; {0, counter} when the lock is ours, but
----the counter is past the token; -1 when the lock is not ours. `lock` and `tryLock` return true
----and the token. A lost counter starts anew: only fenced locks (`client:getFencedLock`) have
----tokens that grow although servers forget.
+---grants, which `acquire` raises by one in the same step; `import` grants only where the counter is
+---the token. The token is the largest counter, if a majority has exactly that. If not, `confirm` is
+---asked to make the counter the token. It returns 1 when it did, and the lock is ours;
+---{0, counter} when the lock is ours, but the counter is past the token; -1 when the lock is not
+---ours. `lock` and `tryLock` return true and the token. A lost counter starts anew: only fenced
+---locks (`client:getFencedLock`) have tokens that grow although servers forget.
 ---
 ---With `shared` no owner of this process waits for another one, and no hold passes between owners.
 ---With `line` = false each owner of this process asks the servers by itself.
@@ -64,10 +66,10 @@
 ---other conflict on every server: a server that has granted one refuses the other. Counting up to
 ---a limit on each server does not do that; places, with `vote` = "same", do. Everything that a
 ---script writes must end by itself after the lease (PX, PEXPIRE), except what `settle` leaves.
----Servers forget: for `max_lease` those that did are kept from voting on `acquire`, and from
----`heal` and guarded questions. Whoever reads what lasts longer must write it back. `release` and
----`force` should PUBLISH on the channel when they free the lock; without that waiters ask from
----time to time.
+---Servers forget: for `max_lease` those that did are kept from voting on `acquire` and `import`,
+---and from `heal` and guarded questions. Whoever reads what lasts longer must write it back.
+---`release` and `force` should PUBLISH on the channel when they free the lock; without that waiters
+---ask from time to time.
 ---```lua
 ---local pair = redlock.primitive {
 ---    name = "pair",
@@ -96,7 +98,7 @@
 ---@field release string|string[]  1: released; 0: it was gone; -1: another's; may run repeatedly
 ---@field extend? string|string[]  1: until now + lease at least; 0: gone; -1: another's
 ---@field heal? string|string[]  gives the keys to a server that lost them; default: acquire
----@field handover? string|string[]  ARGV[3] = old value; 1: replaced; 2: before; 0: gone; -1: no
+---@field import? string|string[]  ARGV[3] = old value; 1: replaced; 2: before; 0: gone; -1: no
 ---@field settle? string|string[]  1: stays for ARGV[2] ms; 0: gone; -1: another's. For `settle`
 ---@field confirm? string|string[]  with "largest": 1: ours, and the counter is ARGV[3]
 ---@field peek? string|string[]  {1, ms left, who}: held; 0: free. For `isLocked`

@@ -1,19 +1,8 @@
+-- After voting.lua.
 -- 3 + counter: acquired (a table would be slower); {2, counter}: this value held it already (a
--- request sent twice); {0, ms, who}: as in lock/acquire.lua; {3, marker}: as in marker/check.lua;
+-- request sent twice); {0, ms, who}: as in lock/acquire.lua; {3, marker}: as in voting.lua;
 -- -2: no floor, or no numbers left. Writes the counter first, so that a failure half-way never
 -- leaves a lock that was not counted. lock/shape.lua and lock/refused.lua follow.
-local guarded = #ARGV[7] ~= 40       -- else it is a master_replid
-local found = call('mget', KEYS[1], KEYS[2], guarded and 'redlock:{server}:marker' or KEYS[1])
-local value = found[1]
-if guarded and found[3] ~= ARGV[7] then
-    local marker = found[3] or ''
-    if marker .. '!' ~= ARGV[7] then
-        return {3, marker}
-    elseif not string.find(call('info', 'replication'),
-        'master_replid:' .. sub(marker, 23, 38), 1, true) then
-        return {3, '!' .. marker}
-    end
-end
 if not value or value == ARGV[1] then
     local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))
     if not floor then

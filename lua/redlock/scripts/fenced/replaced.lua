@@ -1,3 +1,3 @@
--- Begins the script of a hand-over: ARGV[4] is the value to replace; the other arguments are as in
+-- Begins the script of an import: ARGV[4] is the value to replace; the other arguments are as in
 -- counter.lua.
 local replaced = table.remove(ARGV, 4)
