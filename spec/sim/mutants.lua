@@ -484,10 +484,6 @@ return {
         unit = "extend.a_healed_node_confirms",
         from = "vote->vote >= RL_VOTE_YES", to = "vote->vote >= RL_VOTE_FOREIGN" },
 
-    { name = "what was taken over is owed by none", file = "c/core/leases/holder.c",
-        unit = "release.an_adopted_lease_owes", to = "lease->touched = 0;",
-        from = "lease->touched = (uint32_t)(link_bit(core->n) - 1);" },
-
     { name = "a text is not sent after the grant", file = "c/core/leases/watchdog.c",
         unit = "extend.a_forgotten_script_is_sent_after", to = "return !round->outcome;",
         from = "return !round->outcome || (round->outcome == RL_GRANTED &&\n"
@@ -547,6 +543,10 @@ return {
     { name = "many are extended by one lease", file = "lua/redlock/scripts/lock/extend_many.lua",
         spec = "spec/testing/scripts_spec.lua extend each of many",
         from = "local lease = ARGV[2 * i]", to = "local lease = ARGV[2]" },
+
+    { name = "some of the names are imported", file = "lua/redlock/scripts/multi/import.lua",
+        spec = "spec/testing/scripts_spec.lua import all names",
+        from = "elseif old < n then", to = "elseif old == 0 then" },
 
     { name = "the agreed slot is taken from its holder", file =
         "lua/redlock/scripts/slots/agreed.lua",

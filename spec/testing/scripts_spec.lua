@@ -405,6 +405,19 @@ describe("the scripts on the model of a server", function()
         end
     end)
 
+    it("import all names of a multi-lock, or none", function()
+        local names = { "a", "b", "c" }
+        for _, name in ipairs(names) do
+            compare { "SET", name, VALUES[1], "PX", "60000" }
+        end
+        compare { "DEL", "b" }
+        assert.equal(0, compare(eval(multi.primitive.import_script, names, { VALUES[2], "90000",
+            VALUES[1] })))
+        for i, name in ipairs(names) do
+            assert.equal(i ~= 2 and VALUES[1] or nil, compare { "GET", name })
+        end
+    end)
+
     it("leave the slot that a majority gave to whoever has it here", function()
         local function ask_for(role, value, agreed)
             return compare(eval(semaphore.permit[role .. "_script"], SLOTS, { value, "90000",
