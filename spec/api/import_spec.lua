@@ -251,6 +251,25 @@ describe("an exported hold", function()
     end)
 end)
 
+describe("the second import of a hold that a server has lost", function()
+    it("names the first", function()
+        for seed = 1, 12 do
+            local world = testing.new { seed = seed, round_trip = 0.001 }
+            local one, two = world:client { label = "one" }, world:client { label = "two" }
+            local lock = two:getLock "a"
+            assert(lock:tryLock(5))
+            local text = assert(lock:export())
+            assert(one:import(text))
+            world:call(seed % 3 + 1, "DEL", "a")
+            local again, err = two:import(text)
+            assert.is_nil(again)
+            assert.equal("lost", err.code)
+            assert.equal("one", err.holder.label)
+            world:close()
+        end
+    end)
+end)
+
 -- On real servers, by two processes: as a queue that delivers a job twice.
 describe("a job that is delivered twice", function()
     after_each(support.cleanup)

@@ -140,11 +140,15 @@ function _M.known(client, id, queue)
         remaining = max(seen.remaining - (client.now() - queue.named), 0) } or nil
 end
 
---- Who has what an import was to take over, by its round.
+--- Who has what an import was to take over, by its round; asks the servers if fewer than a majority
+-- have said so.
 -- @return the holder, or nil; and the text for the error, or nil
 function _M.taker(lock, round)
-    local held, who, _, any = view(lock.client, answers.of(lock.client, round), TAKEN)
-    return named(held and holder_of(who, REFUSED_DIGITS), any and SPLIT or nil)
+    local client = lock.client
+    local held, who, _, any = view(client, answers.of(client, round), TAKEN)
+    local holder = held and holder_of(who, REFUSED_DIGITS)
+        or any and lock.primitive.peek_script and _M.ask(lock, nil, client.options.timeout)
+    return named(holder, any and SPLIT or nil)
 end
 
 --- Like refused(), for a call whose turn never came.
