@@ -56,6 +56,6 @@ int node_put_script(struct node *nd, int script, int n, size_t room);
 
 /* node_call(), once the queue has room. */
 int node_put_call(struct node *nd, int script, const struct cmd *cmd,
-                  const char *behind, void *owner, int64_t now_ms);
+                  const char *last_arg, void *owner, int64_t now_ms);
 
 #endif

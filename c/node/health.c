@@ -8,7 +8,7 @@ static int64_t awaited_ms(const struct node *nd)
     return sent_ms > nd->answered_ms ? sent_ms : nd->answered_ms;
 }
 
-int health_asked(const struct node *nd, int64_t since_ms)
+int health_owes_since(const struct node *nd, int64_t since_ms)
 {
     for (uint32_t k = nd->queue_len; k > 0; k--) {
         const struct request *r =

@@ -5,7 +5,7 @@
 #include "node/node.h"
 
 /* True when a call, or a request about the marker, sent since then is unanswered. */
-int health_asked(const struct node *nd, int64_t since_ms);
+int health_owes_since(const struct node *nd, int64_t since_ms);
 
 /* True when requests wait and no answer came for longer than one answer may take: the
  * core asks such a node for no votes until it answers again. */

@@ -400,28 +400,28 @@ int node_put_script(struct node *nd, int script, int n, size_t room)
 }
 
 int node_put_call(struct node *nd, int script, const struct cmd *cmd,
-                  const char *behind, void *owner, int64_t now_ms)
+                  const char *last_arg, void *owner, int64_t now_ms)
 {
     uint64_t start = buf_offset(&nd->out);
-    size_t len = behind ? strlen(behind) : 0;
+    size_t len = last_arg ? strlen(last_arg) : 0;
     int by_sha =
-        node_put_script(nd, script, cmd->argc + (behind != NULL), cmd->len + len + 64);
+        node_put_script(nd, script, cmd->argc + (last_arg != NULL), cmd->len + len + 64);
     if (by_sha < 0)
         return RL_NOMEM;
     wire_raw(&nd->out, cmd->bytes, cmd->len);
-    if (behind)
-        wire_bulk(&nd->out, behind, len);
+    if (last_arg)
+        wire_bulk(&nd->out, last_arg, len);
     node_push(nd, REQUEST_CALL, script, owner, start, now_ms)->by_sha = (int8_t)by_sha;
     nd->stats.requests++;
     return 0;
 }
 
 int node_call(struct node *nd, int script, const struct cmd *cmd,
-              const char *behind, void *owner, int64_t now_ms)
+              const char *last_arg, void *owner, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     int full = queue_reserve(nd);
-    return full ? full : node_put_call(nd, script, cmd, behind, owner, now_ms);
+    return full ? full : node_put_call(nd, script, cmd, last_arg, owner, now_ms);
 }
 
 int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,

@@ -199,11 +199,11 @@ void node_ready(struct node *nd, int64_t now_ms);
 void node_refuse(struct node *nd, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Queues a script call, by EVALSHA where the server has the script, else by EVAL. behind:
+/* Queues a script call, by EVALSHA where the server has the script, else by EVAL. last_arg:
  * one more argument, the last (guard.h), or NULL. 0, RL_OVERLOAD, or RL_NOMEM. Only when
  * READY. */
 int node_call(struct node *nd, int script, const struct cmd *cmd,
-              const char *behind, void *owner, int64_t now_ms);
+              const char *last_arg, void *owner, int64_t now_ms);
 
 /* Collects a call for a batch (batch.h), which the script `many` runs for all of them.
  * node_flush(), or any other request, sends the batch; cmd, of a lease with one key, must

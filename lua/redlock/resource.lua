@@ -5,7 +5,7 @@
 -- The data must be on one primary. A resource without a mark accepts any token, and a mark is lost
 -- if it is evicted, flushed, or not replicated before a failover.
 
-local encoding = require "redlock.runtime.encoding"
+local encoding = require "redlock.text.encoding"
 local limits = require "redlock.runtime.limits"
 local validate = require "redlock.runtime.validate"
 local script_text = require "redlock.runtime.script_text"

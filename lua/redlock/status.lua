@@ -1,7 +1,7 @@
 --- A page for OpenResty that shows what the locks of this host do (types/status.lua).
 
-local card = require "redlock.runtime.card"
-local json = require "redlock.runtime.json"
+local card = require "redlock.text.card"
+local json = require "redlock.text.json"
 local nonce = require("redlock.runtime.ffi_values").nonce
 local page = require "redlock.status.page"
 local validate = require "redlock.runtime.validate"

@@ -1,6 +1,6 @@
 -- Futures, ownership across coroutines and processes, events.
 local support = require "spec.support"
-local encoding = require "redlock.runtime.encoding"
+local encoding = require "redlock.text.encoding"
 local redlock = require "redlock"
 
 describe("futures", function()

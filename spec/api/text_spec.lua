@@ -111,7 +111,7 @@ describe("texts of others", function()
 
     -- Also what is cut in the middle, overlong, a surrogate, or beyond U+10FFFF.
     it("of any bytes are UTF-8 in JSON, and what is UTF-8 stays as it is", function()
-        local json = require "redlock.runtime.json"
+        local json = require "redlock.text.json"
         local all = {}
         for i = 0, 255 do
             all[#all + 1] = string.char(i)

@@ -1,7 +1,7 @@
 -- Tokens stay in their range, whatever a server's floors, its counters or a token in transit
 -- say: what is out of it spreads to nobody, and what has lost its number learns another one.
 local support = require "spec.support"
-local hash = require("redlock.runtime.encoding").hash
+local hash = require("redlock.text.encoding").hash
 
 local FENCE, FLOORS = "redlock:{x}:fence", "redlock:{server}:floor"
 local BUCKET = ("%d"):format(hash "x" % 1024)

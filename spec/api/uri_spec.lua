@@ -1,4 +1,4 @@
-local uri = require "redlock.runtime.uri"
+local uri = require "redlock.servers.uri"
 
 local function node(value)
     return uri.node(value, "nodes[1]")

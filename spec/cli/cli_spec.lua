@@ -411,7 +411,7 @@ describe("redlock", function()
         end)
 
         it("speak JSON that others can read", function()
-            local json = require "redlock.runtime.json"
+            local json = require "redlock.text.json"
             assert.equal([[{"a": [1, 2.5, true], "b": "x\"\\\n\u0001ä", "c": null, "d": []}]],
                 json.encode { a = { 1, 2.5, true }, b = 'x"\\\n\1ä', c = math.huge, d = {} })
         end)

@@ -1,10 +1,10 @@
 -- Properties of what the Lua API does with its arguments, for spec/fuzz/lua.c: whatever is
 -- given, it is taken as documented, or refused by an error that names the argument.
 local redlock = require "redlock"
-local card = require "redlock.runtime.card"
-local encoding = require "redlock.runtime.encoding"
+local card = require "redlock.text.card"
+local encoding = require "redlock.text.encoding"
 local options = require "redlock.servers.options"
-local uri = require "redlock.runtime.uri"
+local uri = require "redlock.servers.uri"
 
 local huge, nan = math.huge, 0 / 0
 

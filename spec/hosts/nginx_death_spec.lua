@@ -1,6 +1,6 @@
 -- Requests that die: what they hold ends, what they wait for is cleaned up [44].
 local support = require "spec.support"
-local hash = require("redlock.runtime.encoding").hash
+local hash = require("redlock.text.encoding").hash
 
 local SERVER = [[
     location /take { content_by_lua_block {

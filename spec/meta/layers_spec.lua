@@ -16,15 +16,15 @@ local BITS = { bit = true, link_bit = true }
 
 -- cdef is what make generates of redlock.h; init, resource, resty_lock, metrics and status are what
 -- users require, and types what their editors read. What is in scripts/ runs inside Redis.
-local ROOMS = { "cdef", "runtime", "host", "servers", "inspect", "lock", "kinds", "client" }
+local ROOMS = { "cdef", "text", "runtime", "host", "servers", "inspect", "lock", "kinds", "client" }
 local LUA = {
-    resource = { "runtime" },
-    resty_lock = { "servers", "runtime" },
-    metrics = { "inspect", "servers", "runtime" },
-    status = { "runtime" },
+    resource = { "runtime", "text" },
+    resty_lock = { "servers", "runtime", "text" },
+    metrics = { "inspect", "servers", "runtime", "text" },
+    status = { "runtime", "text" },
     init = { "client", "kinds", "lock", "resource", "runtime", "testing" },
-    cli = { "init", "client", "kinds", "lock", "inspect", "servers", "runtime" },
-    testing = { "init", "host", "runtime", "cdef" },
+    cli = { "init", "client", "kinds", "lock", "inspect", "servers", "runtime", "text" },
+    testing = { "init", "host", "runtime", "text", "cdef" },
     types = { "init", "host", "resty_lock", "metrics", "status" },
 }
 for i, room in ipairs(ROOMS) do

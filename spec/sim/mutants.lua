@@ -433,13 +433,13 @@ return {
 
     { name = "a server in another life is admitted", file = "c/core/eligibility/guard.c",
         guarded = true,
-        fenced = 0, from = "return !replid[0] || !strcmp(replid, core->guards[i].is.replid);",
+        fenced = 0, from = "return !replid[0] || !strcmp(replid, core->guards[i].fields.replid);",
         to = "return 1;",
         by = { "who forgot does not vote", "one holder", "everybody is served" } },
 
     { name = "another nonce is the same quarantine", file = "c/core/eligibility/guard.c",
         guarded = true,
-        from = "        strcmp(g->observed, g->is.inc))",
+        from = "        strcmp(g->observed, g->fields.inc))",
         to = "        0)",
         by = { "who forgot does not vote", "one holder" }, budget = 20000 },
 

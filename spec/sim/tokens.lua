@@ -29,7 +29,7 @@ end
 
 --- What the keys of a name are called.
 function _M.names(sim)
-    local hash = require("redlock.runtime.encoding").hash
+    local hash = require("redlock.text.encoding").hash
     sim.is_name, sim.name_of, sim.counter_of, sim.bucket_of = {}, {}, {}, {}
     for _, name in ipairs(sim.names) do
         local key = "redlock:{" .. name .. "}:fence"

@@ -1,5 +1,5 @@
 -- Exported holds (lua/redlock/kinds/transfer.lua) with other numbers in them than they had.
-local encoding = require "redlock.runtime.encoding"
+local encoding = require "redlock.text.encoding"
 
 -- @param text     what export() gave
 -- @param numbers  { lease = ms, token = n, fence = n: the token of a permit, or "": none }; what is

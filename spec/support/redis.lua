@@ -17,7 +17,7 @@ Server.__index = Server
 
 local HOST = "127.0.0.1"
 
--- As guard.lua has them; what clients with the default max_lease set.
+-- As restart_guard.lua has them; what clients with the default max_lease set.
 local OF_THE_SERVER = "redlock:{server}:"
 local MARKER, FLOORS = OF_THE_SERVER .. "marker", OF_THE_SERVER .. "floor"
 local MAX_LEASE_MS = 60000

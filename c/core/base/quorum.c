@@ -30,7 +30,7 @@ enum verdict quorum_vote(const struct tally *t)
     return t->yes + t->pending < want ? LOST : UNDECIDED;
 }
 
-int quorum_open(const struct tally *t)
+int quorum_may_refuse(const struct tally *t)
 {
     int q = quorum_size(t->n), no = t->absent + t->foreign;
     return no < q && no + t->pending >= q;
@@ -39,7 +39,7 @@ int quorum_open(const struct tally *t)
 enum verdict quorum_extend(const struct tally *t)
 {
     enum verdict v = quorum_vote(t);
-    return v == LOST && quorum_open(t) ? UNDECIDED : v;
+    return v == LOST && quorum_may_refuse(t) ? UNDECIDED : v;
 }
 
 int quorum_disowned(const struct tally *t)

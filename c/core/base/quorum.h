@@ -38,7 +38,7 @@ int quorum_with(int n, int margin);
 enum verdict quorum_vote(const struct tally *t);
 
 /* True: it is not yet certain whether a majority says no. */
-int quorum_open(const struct tally *t);
+int quorum_may_refuse(const struct tally *t);
 
 /* For extend: like quorum_vote(), but LOST only once it is known whether a majority
  * disowns us (absent or foreign), which ends the lease. */

@@ -42,7 +42,7 @@ struct guard {
     char marker[MARKER_MAX];      /* the text seen last; "#": one that cannot be shown */
     enum marker_kind kind;        /* what kind of text it is; UNSEEN: there is none yet */
     int version;                  /* MARKER_UNKNOWN: its version */
-    struct marker is;             /* MARKER_READ: its fields */
+    struct marker fields;         /* MARKER_READ */
     int64_t text_ms;              /* when the text was seen first ... */
     int64_t seen_ms;              /* ... and last */
     int64_t marked_ms;            /* when we asked to replace it; 0: not yet */

@@ -47,7 +47,7 @@ void eligibility_describe_clusters(const struct core *core, int i, char *text)
     const struct node *nd = &core->nodes[i];
     const char *label = nd->config->label;
     int len = put(text, 0, "%s belongs to ", label ? label : "it");
-    len = put_cluster(text, len, core->guards[i].is.cluster, nd->servers);
+    len = put_cluster(text, len, core->guards[i].fields.cluster, nd->servers);
     len = put(text, len, ", and this client to ");
     len = put_cluster(text, len, core->cluster, core->servers);
     put(text, len, "; if these are the same servers under other addresses, set the "
@@ -75,12 +75,12 @@ void eligibility_explain(const struct core *core, int i, char *text)
         snprintf(text, RL_TEXT_MAX, "its marker is for database %" PRId64 ", and this client "
                  "uses %d: somebody ran SWAPDB, or copied the data. Stop all clients, then run "
                  "redlock init --force",
-                 g->is.db, core->nodes[i].config->db);
+                 g->fields.db, core->nodes[i].config->db);
         break;
     default:
         snprintf(text, RL_TEXT_MAX, "another client set max_lease to %g s there, and this "
                  "client has %g s; all need the same (to change it: redlock init --force)",
-                 (double)g->is.max_lease_ms / 1000, (double)core->max_lease_ms / 1000);
+                 (double)g->fields.max_lease_ms / 1000, (double)core->max_lease_ms / 1000);
     }
 }
 
@@ -135,7 +135,7 @@ void eligibility_report(const struct core *core, int i, rl_node_info *out, int64
     if (out->guard == RL_GUARD_QUARANTINED)
         out->guard_left_ms = node_left_ms(core, i, now_ms);
     eligibility_explain(core, i, out->why);
-    memcpy(out->cluster, g->is.cluster, sizeof(out->cluster));
+    memcpy(out->cluster, g->fields.cluster, sizeof(out->cluster));
     if (g->suspect_ms > now_ms)
         out->suspect_left_ms = g->suspect_ms - now_ms;
     out->step_ms = g->step_ms;

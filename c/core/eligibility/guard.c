@@ -61,11 +61,11 @@ static void begin(struct core *core, int i)
 static void observe(struct core *core, int i, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
-    int64_t until_ms = now_ms + state_guard_ms(core) - g->is.observed_ms;
+    int64_t until_ms = now_ms + state_guard_ms(core) - g->fields.observed_ms;
     if (g->state != RL_GUARD_QUARANTINED || !g->until_ms || until_ms < g->until_ms ||
-        strcmp(g->observed, g->is.inc))
+        strcmp(g->observed, g->fields.inc))
         g->until_ms = until_ms;
-    memcpy(g->observed, g->is.inc, sizeof(g->observed));
+    memcpy(g->observed, g->fields.inc, sizeof(g->observed));
     become(core, i, RL_GUARD_QUARANTINED);
 }
 
@@ -74,13 +74,13 @@ static int of_this_life(const struct core *core, int i)
 {
     char replid[MARKER_HEX + 1];
     marker_replid(core->nodes[i].info.replid, replid);
-    return !replid[0] || !strcmp(replid, core->guards[i].is.replid);
+    return !replid[0] || !strcmp(replid, core->guards[i].fields.replid);
 }
 
 /* True: the marker is of our cluster. A client with a name also accepts the hash. */
 static int of_this_cluster(const struct core *core, int i)
 {
-    const char *cluster = core->guards[i].is.cluster;
+    const char *cluster = core->guards[i].fields.cluster;
     return !strcmp(cluster, core->cluster) || !strcmp(cluster, core->hash);
 }
 
@@ -88,7 +88,7 @@ static int of_this_cluster(const struct core *core, int i)
 static void judge(struct core *core, int i, int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
-    const struct marker *m = &g->is;
+    const struct marker *m = &g->fields;
     int64_t ours_ms = core->max_lease_ms;
     int alive = of_this_life(core, i), pending = m->state == MARKER_QUARANTINED;
     g->objection = NO_OBJECTION;
@@ -123,7 +123,7 @@ void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t n
         text++;
         len--;
     }
-    g->kind = marker_parse(text, len, &g->is, &g->version);
+    g->kind = marker_parse(text, len, &g->fields, &g->version);
     for (size_t k = 0; k < len && g->kind == MARKER_FOREIGN; k++) {
         if (text[k] < ' ' || text[k] > '~' || len > MARKER_TEXT) {
             text = "#";
@@ -214,9 +214,9 @@ static int list_is_old(const struct core *core, int i)
 {
     const struct guard *g = &core->guards[i];
     const struct node *nd = &core->nodes[i];
-    return g->objection == OTHER_CLUSTER && cluster_is_hash(g->is.cluster) &&
+    return g->objection == OTHER_CLUSTER && cluster_is_hash(g->fields.cluster) &&
            nd->listed_ms <= g->text_ms &&
-           !(nd->servers && cluster_is_of(g->is.cluster, nd->servers));
+           !(nd->servers && cluster_is_of(g->fields.cluster, nd->servers));
 }
 
 void guard_visit(struct core *core, int i, int64_t now_ms)
@@ -254,7 +254,7 @@ void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms)
                               : marking_new(core, i, MARKER_ADMITTED);
         memcpy(m.cluster, core->cluster, sizeof(m.cluster));
         if (forced || (same && g->state == RL_GUARD_QUARANTINED) ||
-            (g->state == RL_GUARD_ADMITTED && strcmp(g->is.cluster, core->cluster)))
+            (g->state == RL_GUARD_ADMITTED && strcmp(g->fields.cluster, core->cluster)))
             marking_replace(core, i, &m, now_ms);
     }
 }
@@ -302,7 +302,8 @@ static int is_master(struct node *nd)
     return 0;
 }
 
-/* 1; or 0, with the node's text: the node, or our use of it, is misconfigured. */
+/* 1; or 0, with the node's text: the node, or our use of it, is misconfigured. What the
+ * server is comes first: in cluster mode the other remedies would not help. */
 static int is_fit(struct core *core, int i)
 {
     struct node *nd = &core->nodes[i];
@@ -432,7 +433,7 @@ const char *guard_marker(struct core *core, int i, int acquire)
     } else {
         memcpy(g->want, "?", 2);  /* matches none: the reply tells the marker */
     }
-    if (looks_at_life(core, i) && g->is.replid[0] && g->want[0] != '?')
+    if (looks_at_life(core, i) && g->fields.replid[0] && g->want[0] != '?')
         strcat(g->want, "!");
     return acquire ? g->want : "";
 }

@@ -42,7 +42,7 @@ static const char *cluster_word(const struct core *core)
 {
     for (int i = 0; i < core->n; i++) {
         const struct guard *g = &core->guards[i];
-        if (g->kind == MARKER_READ && !strcmp(g->is.cluster, core->hash))
+        if (g->kind == MARKER_READ && !strcmp(g->fields.cluster, core->hash))
             return core->hash;
     }
     return core->cluster;
@@ -60,7 +60,7 @@ struct marker marking_new(struct core *core, int i, enum marker_state state)
 
 struct marker marking_in_state(const struct guard *g, enum marker_state state)
 {
-    struct marker m = g->is;
+    struct marker m = g->fields;
     m.state = (char)state;
     m.observed_ms = 0;
     return m;
@@ -71,11 +71,11 @@ struct marker marking_in_state(const struct guard *g, enum marker_state state)
 void marking_progress(struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
-    struct marker m = g->is;
+    struct marker m = g->fields;
     int64_t most_ms = state_guard_ms(core);
     m.observed_ms += now_ms - g->text_ms;
     if (m.observed_ms > most_ms)
         m.observed_ms = most_ms;
-    if (m.observed_ms > g->is.observed_ms)
+    if (m.observed_ms > g->fields.observed_ms)
         marking_replace(core, i, &m, now_ms);
 }

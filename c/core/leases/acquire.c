@@ -325,7 +325,7 @@ static void acquire_decide(struct rl_round *round, int64_t now_ms)
     if (ask_rest_again(round, now_ms) || forgo_silent(round, now_ms))
         return;
     enum verdict v = judge(round, now_ms);
-    if (v == UNDECIDED || (v == LOST && (quorum_open(&round->tally) || !round_no_quorum(round))))
+    if (v == UNDECIDED || (v == LOST && (quorum_may_refuse(&round->tally) || !round_no_quorum(round))))
         return;
     attempt_end(round, acquire_outcome(round->lease, round, v, now_ms), now_ms);
 }

@@ -4,7 +4,7 @@
 
 #include "core/leases/lease.h"
 
-/* See rl_keep() and rl_lease_lost(). */
+/* See rl_keep(), which does nothing for a lease that is not held, and rl_lease_lost(). */
 void watchdog_start(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms,
                     int64_t now_ms);
 int watchdog_lost_why(rl_lease *lease, int64_t now_ms);

@@ -186,10 +186,10 @@ int64_t round_answer_due_ms(const struct rl_round *round, int i, int64_t now_ms)
     return now_ms + (share_ms > timeout_ms ? share_ms : timeout_ms);
 }
 
-int round_call(struct rl_round *round, int i, const char *behind, int64_t now_ms)
+int round_call(struct rl_round *round, int i, const char *last_arg, int64_t now_ms)
 {
     struct node *nd = &round->core->nodes[i];
-    return node_call(nd, round->script, round->cmd, behind, round, now_ms);
+    return node_call(nd, round->script, round->cmd, last_arg, round, now_ms);
 }
 
 void round_send(struct rl_round *round, int i, int64_t now_ms)

@@ -169,9 +169,9 @@ void round_ask_again(struct rl_round *round, int i, int64_t now_ms);
 /* Sends the round's command to a node that is ready. */
 void round_send(struct rl_round *round, int i, int64_t now_ms);
 
-/* Queues the script call for node i. behind: the last argument, or NULL. 0, or why not:
+/* Queues the script call for node i. last_arg: the last argument, or NULL. 0, or why not:
  * rl_code. */
-int round_call(struct rl_round *round, int i, const char *behind, int64_t now_ms);
+int round_call(struct rl_round *round, int i, const char *last_arg, int64_t now_ms);
 
 /* Counts node i's vote as missing, for this reason. */
 void round_miss(struct rl_round *round, int i, int code, int64_t now_ms);

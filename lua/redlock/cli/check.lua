@@ -1,7 +1,7 @@
 --- redlock check: the state of the servers.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local json = require "redlock.runtime.json"
+local json = require "redlock.text.json"
 local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
 

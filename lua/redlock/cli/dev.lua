@@ -2,7 +2,7 @@
 
 local core = require "redlock.runtime.ffi"
 local args = require "redlock.cli.args"
-local json = require "redlock.runtime.json"
+local json = require "redlock.text.json"
 local nonce = require("redlock.runtime.ffi_values").nonce
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"

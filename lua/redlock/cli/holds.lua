@@ -2,7 +2,7 @@
 -- lock, or a permit. With --once nobody holds it: the name is kept closed for the period.
 
 local args = require "redlock.cli.args"
-local card = require "redlock.runtime.card"
+local card = require "redlock.text.card"
 local client_options = require "redlock.servers.options"
 
 local _M = {}

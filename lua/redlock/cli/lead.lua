@@ -2,7 +2,7 @@
 
 local args = require "redlock.cli.args"
 local attend = require "redlock.cli.attend"
-local card = require "redlock.runtime.card"
+local card = require "redlock.text.card"
 local config = require "redlock.cli.config"
 local holds = require "redlock.cli.holds"
 local process = require "redlock.cli.process"

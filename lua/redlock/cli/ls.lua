@@ -1,7 +1,7 @@
 --- redlock ls: lists held locks and their holders.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local json = require "redlock.runtime.json"
+local json = require "redlock.text.json"
 local report = require "redlock.cli.report"
 local terminal = require "redlock.cli.terminal"
 

@@ -1,8 +1,8 @@
 --- The command's output: aligned rows, and errors with their remedies.
 
-local json = require "redlock.runtime.json"
+local json = require "redlock.text.json"
 local node_codes = require "redlock.runtime.node_codes"
-local printable = require("redlock.runtime.encoding").printable
+local printable = require("redlock.text.encoding").printable
 
 local _M = {}
 

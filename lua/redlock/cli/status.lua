@@ -1,13 +1,13 @@
 --- redlock status: the holder of a lock, as each server and their majority see it.
 local args = require "redlock.cli.args"
-local card = require "redlock.runtime.card"
+local card = require "redlock.text.card"
 local config = require "redlock.cli.config"
 local detail = require "redlock.inspect.detail"
 local question = require "redlock.runtime.question"
 local health = require "redlock.servers.health"
-local json = require "redlock.runtime.json"
+local json = require "redlock.text.json"
 local holders = require "redlock.inspect.holders"
-local printable = require("redlock.runtime.encoding").printable
+local printable = require("redlock.text.encoding").printable
 local quorum = require("redlock.runtime.limits").quorum
 local report = require "redlock.cli.report"
 

@@ -2,7 +2,7 @@
 -- if an enclosing `redlock` holds the name, as that wait would never end.
 
 local args = require "redlock.cli.args"
-local hash = require("redlock.runtime.encoding").hash
+local hash = require("redlock.text.encoding").hash
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local restart_guard = require "redlock.servers.restart_guard"

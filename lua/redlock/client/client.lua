@@ -6,7 +6,7 @@
 
 local ffi = require "ffi"
 local bit = require "bit"
-local card = require "redlock.runtime.card"
+local card = require "redlock.text.card"
 local connecting = require "redlock.servers.connecting"
 local credentials = require "redlock.servers.credentials"
 local validate = require "redlock.runtime.validate"

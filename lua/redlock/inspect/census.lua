@@ -9,10 +9,10 @@
 -- a new connection it begins again, as the order may differ. Once one more server has finished, one
 -- that lies cannot hide a name; it can never invent a holder, which needs q servers.
 
-local card = require "redlock.runtime.card"
+local card = require "redlock.text.card"
 local question = require "redlock.runtime.question"
 local ffi = require "ffi"
-local glob = require "redlock.runtime.glob"
+local glob = require "redlock.text.glob"
 local load = require("redlock.runtime.ffi").load
 local holders = require "redlock.inspect.holders"
 local limits = require "redlock.runtime.limits"

@@ -1,6 +1,6 @@
 --- All that a majority of the servers knows of one name: readers, permits, a latch, a queue.
 
-local card = require "redlock.runtime.card"
+local card = require "redlock.text.card"
 local question = require "redlock.runtime.question"
 local median = require("redlock.runtime.limits").median
 local script_text = require "redlock.runtime.script_text"

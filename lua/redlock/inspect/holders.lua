@@ -5,7 +5,7 @@
 -- majority keeps it) }; without label and since if the value does not name its holder.
 
 local answers = require "redlock.runtime.answers"
-local card = require "redlock.runtime.card"
+local card = require "redlock.text.card"
 local limits = require "redlock.runtime.limits"
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"

@@ -8,7 +8,7 @@
 local answers = require "redlock.runtime.answers"
 local asking = require "redlock.lock.asking"
 local floors = require "redlock.servers.floors"
-local hash = require("redlock.runtime.encoding").hash
+local hash = require("redlock.text.encoding").hash
 local lock = require "redlock.lock.lock"
 local majority = require("redlock.runtime.limits").majority
 local plain_lock = require "redlock.kinds.plain_lock"

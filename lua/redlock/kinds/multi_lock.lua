@@ -9,7 +9,7 @@
 local lock = require "redlock.lock.lock"
 local limits = require "redlock.runtime.limits"
 local primitive = require "redlock.kinds.primitive"
-local printable = require("redlock.runtime.encoding").printable
+local printable = require("redlock.text.encoding").printable
 local script = require("redlock.runtime.script_text").own
 local validate = require "redlock.runtime.validate"
 

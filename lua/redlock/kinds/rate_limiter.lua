@@ -7,7 +7,7 @@
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
-local printable = require("redlock.runtime.encoding").printable
+local printable = require("redlock.text.encoding").printable
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local ffi_values = require "redlock.runtime.ffi_values"

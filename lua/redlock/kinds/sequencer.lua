@@ -1,7 +1,7 @@
 --- Sequencers: a hold in one printable string (name, mode, token), as in Chubby.
 
 local validate = require "redlock.runtime.validate"
-local encoding = require "redlock.runtime.encoding"
+local encoding = require "redlock.text.encoding"
 local limits = require "redlock.runtime.limits"
 
 local tonumber, type = tonumber, type

@@ -1,12 +1,12 @@
 --- Transfers: a hold on its way to another process, as one printable string.
 
-local encoding = require "redlock.runtime.encoding"
+local encoding = require "redlock.text.encoding"
 local errors = require "redlock.runtime.errors"
 local handover = require "redlock.lock.handover"
 local limits = require "redlock.runtime.limits"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
-local printable = require("redlock.runtime.encoding").printable
+local printable = require("redlock.text.encoding").printable
 local rounds = require "redlock.runtime.rounds"
 
 local tonumber, type = tonumber, type

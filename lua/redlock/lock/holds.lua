@@ -19,7 +19,7 @@
 -- that need a look from time to time are in a list by age.
 
 local ffi = require "ffi"
-local card = require "redlock.runtime.card"
+local card = require "redlock.text.card"
 local callbacks = require "redlock.lock.callbacks"
 local changes = require "redlock.runtime.changes"
 local rounds = require "redlock.runtime.rounds"

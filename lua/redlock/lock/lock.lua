@@ -3,7 +3,7 @@
 
 local acquire = require "redlock.lock.acquire"
 local callbacks = require "redlock.lock.callbacks"
-local card = require "redlock.runtime.card"
+local card = require "redlock.text.card"
 local hooks = require "redlock.lock.hooks"
 local handover = require "redlock.lock.handover"
 local validate = require "redlock.runtime.validate"
@@ -14,7 +14,7 @@ local limits = require "redlock.runtime.limits"
 local options = require "redlock.servers.options"
 local rounds = require "redlock.runtime.rounds"
 local outcomes = require "redlock.lock.outcomes"
-local printable = require("redlock.runtime.encoding").printable
+local printable = require("redlock.text.encoding").printable
 
 local setmetatable, type = setmetatable, type
 local byte, format, sub = string.byte, string.format, string.sub

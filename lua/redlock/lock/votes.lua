@@ -7,7 +7,7 @@
 -- others refused.
 
 local answers = require "redlock.runtime.answers"
-local card = require "redlock.runtime.card"
+local card = require "redlock.text.card"
 local quorum = require("redlock.runtime.limits").quorum
 
 local max, min = math.max, math.min

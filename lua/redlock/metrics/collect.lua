@@ -8,7 +8,7 @@ local ffi = require "ffi"
 local health = require "redlock.servers.health"
 local holders = require "redlock.inspect.holders"
 local layout = require "redlock.metrics.layout"
-local printable = require("redlock.runtime.encoding").printable
+local printable = require("redlock.text.encoding").printable
 local rounds = require "redlock.runtime.rounds"
 
 local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonumber

@@ -6,7 +6,7 @@
 
 local errors = require "redlock.runtime.errors"
 local layout = require "redlock.metrics.layout"
-local printable = require("redlock.runtime.encoding").printable
+local printable = require("redlock.text.encoding").printable
 
 local pairs, pcall, type = pairs, pcall, type
 local ceil, log, min = math.ceil, math.log, math.min

@@ -4,9 +4,9 @@
 -- older version never mixes the two.
 --
 -- This folder: the C core as Lua sees it (ffi, cores, rounds, question, answers, subscription,
--- changes, tasks); errors (errors, node_codes); small formats (card, json, glob); checks of
--- arguments (validate). It knows servers and leases as numbers and cdata. It must not
--- know kinds of locks, policies, or how a host waits: rounds call client.host.wait().
+-- changes, tasks); errors (errors, node_codes); checks of arguments (validate). It knows servers
+-- and leases as numbers and cdata. It must not know kinds of locks, policies, or how a host waits:
+-- rounds call client.host.wait().
 
 local ffi = require "ffi"
 

@@ -66,7 +66,7 @@ function _M.limit(client)
     return client.token_limit
 end
 
-local function finding(n)
+local function years_ahead(n)
     return { kind = "tokens", verdict = "warning", message = format("it counts tokens from "
         .. "%.0f, years ahead of every clock, and has no vote on them; if too few other servers "
         .. "can correct it, delete redlock:{server}:floor on it", n) }
@@ -83,7 +83,7 @@ local function not_taught(view, said)
     for i = 1, #said do
         if said[i].vote == OUT_OF_RANGE then
             rows[said[i].node].code = "unseeded"
-            rows[said[i].node].message = finding(said[i].info).message
+            rows[said[i].node].message = years_ahead(said[i].info).message
         end
     end
     return nil, errors.new("no_quorum", view, rows)
@@ -97,7 +97,7 @@ local function count(client, said)
         local vote, n = said[i].vote, said[i].info
         if vote == OUT_OF_RANGE then
             wild = wild + 1
-            client.events:warn_once(client.options.nodes[said[i].node].label, finding(n))
+            client.events:warn_once(client.options.nodes[said[i].node].label, years_ahead(n))
         elseif vote >= 0 then
             seeded, most = seeded + vote, max(most, n)
         end
@@ -190,7 +190,7 @@ function _M.look(client, _, found)
         keys = KEYS }) or {}) do
         known[answer.node] = tonumber(answer.data)
         if answer.info + 1 >= tonumber(client.token_limit) then
-            found(answer.node, finding(answer.info))
+            found(answer.node, years_ahead(answer.info))
         end
     end
     return known

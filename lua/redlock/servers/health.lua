@@ -2,7 +2,7 @@
 -- client:check(), and for events that warn.
 
 local ffi = require "ffi"
-local duration = require("redlock.runtime.encoding").duration
+local duration = require("redlock.text.encoding").duration
 local errors = require "redlock.runtime.errors"
 local node_codes = require "redlock.runtime.node_codes"
 local quorum = require("redlock.runtime.limits").quorum

@@ -1,8 +1,8 @@
 --- The options of redlock.new and their defaults, in one place.
 
-local card = require "redlock.runtime.card"
+local card = require "redlock.text.card"
 local limits = require "redlock.runtime.limits"
-local uri = require "redlock.runtime.uri"
+local uri = require "redlock.servers.uri"
 local validate = require "redlock.runtime.validate"
 
 local MAX_NODES, DAY, quorum = limits.MAX_NODES, limits.DAY, limits.quorum

@@ -4,7 +4,7 @@
 -- This folder has the page (page), its script and its style. It only formats: it must not read
 -- clients or the dictionary.
 
-local duration = require("redlock.runtime.encoding").duration
+local duration = require("redlock.text.encoding").duration
 local script = require "redlock.status.script"
 local style = require "redlock.status.style"
 

@@ -4,7 +4,7 @@
 -- type). Values are immutable: a command that writes stores a new value, so entries that were read
 -- or saved do not change.
 
-local glob = require "redlock.runtime.glob"
+local glob = require "redlock.text.glob"
 local memo = require "redlock.testing.memo"
 
 local huge, format, lower = math.huge, string.format, string.lower

@@ -54,7 +54,7 @@ local function text(s)
         :gsub("\194[\128-\159]", escape) .. '"'
 end
 
-local function object(t, pause)
+local function object(t, after_each)
     local keys, parts = {}, {}
     for key, value in pairs(t) do
         if type(key) == "string" and type(value) ~= "function" then
@@ -63,17 +63,17 @@ local function object(t, pause)
     end
     table.sort(keys)
     for i, key in ipairs(keys) do
-        parts[i] = text(key) .. ": " .. encode(t[key], pause)
+        parts[i] = text(key) .. ": " .. encode(t[key], after_each)
     end
     return "{" .. table.concat(parts, ", ") .. "}"
 end
 
-local function list(t, pause)
+local function list(t, after_each)
     local parts = {}
     for i, value in ipairs(t) do
         parts[i] = encode(value)
-        if pause then
-            pause()
+        if after_each then
+            after_each()
         end
     end
     return "[" .. table.concat(parts, ", ") .. "]"
@@ -82,11 +82,11 @@ end
 --- @return a value as one line of JSON. A table with [1], or an empty one, is an array.
 --   Infinity and NaN are null.
 -- @param value  the value
--- @param pause  function(): called after each element of an array; or nil
-function encode(value, pause)
+-- @param after_each  function(): called after each element of an array; or nil
+function encode(value, after_each)
     if type(value) == "table" then
-        return (value[1] ~= nil or next(value) == nil) and list(value, pause)
-            or object(value, pause)
+        return (value[1] ~= nil or next(value) == nil) and list(value, after_each)
+            or object(value, after_each)
     elseif type(value) == "string" then
         return text(value)
     elseif type(value) == "number" and (value ~= value or value == math.huge

@@ -1,6 +1,9 @@
 --- Cards: they tell people who holds a lock. In the lock's value a card follows the digits that
 -- prove ownership: a space, the milliseconds since 1970 in hex, a space, a label.
 -- c/engine/card.c writes cards. This file makes labels and reads cards, which are untrusted.
+--
+-- The room text/ turns values into text and back: cards, JSON, Redis's patterns, printable bytes,
+-- hashes. It knows no servers, errors or options.
 
 local io, rawget, tonumber, type = io, rawget, tonumber, type
 local gsub, match, sub = string.gsub, string.match, string.sub

@@ -1,6 +1,6 @@
 --- Server addresses: URIs or tables, checked and brought into one shape.
 
-local encoding = require "redlock.runtime.encoding"
+local encoding = require "redlock.text.encoding"
 local validate = require "redlock.runtime.validate"
 
 local type, tonumber, tostring, ipairs, pairs = type, tonumber, tostring, ipairs, pairs
