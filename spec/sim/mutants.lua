@@ -655,8 +655,9 @@ return {
         prefix = "delivered twice" },
 
     { name = "what was given away is held still", file = "lua/redlock/kinds/transfer.lua",
-        from = "    self.client.holds:remove(owner, self.id)\n    local parcel",
-        to = "    local parcel" },
+        { "    self.client.holds:remove(owner, self.id)\n    local parcel", "    local parcel" },
+        { "rounds.disown(hold.lease)", "require('redlock.runtime.ffi_values').of(hold.lease)" },
+        by = { "one holder", "a held lock is held" } },
 
     -- ---- closing ----
 
